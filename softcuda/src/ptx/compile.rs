@@ -15,7 +15,7 @@ use crate::kernels::{self, Kernel, NativeKernel};
 /// The kernels of a module. Its library stays loaded: functions taken from it may still be queued.
 #[derive(Debug)]
 pub(crate) struct Compiled {
-    kernels: HashMap<String, Arc<Kernel>>,
+    kernels: HashMap<String, Result<Arc<Kernel>, String>>,
 }
 
 impl Compiled {
@@ -24,28 +24,36 @@ impl Compiled {
     /// # Errors
     /// What the translator does not understand, or the compiler says.
     pub(crate) fn new(ptx: &str) -> Result<Compiled, String> {
-        let (code, names) = super::translate(ptx)?;
-        let library = load(&code)?;
+        let translation = super::translate(ptx)?;
+        let library = load(&translation.code)?;
         // SAFETY: the library's variable, which is a pointer to such a function.
         unsafe {
             let find = symbol(library, c"softcuda_find_window")?;
             find.cast::<kernels::FindWindow>().write(kernels::find_window);
         }
         let mut found = HashMap::new();
-        for (name, sizes) in names {
-            let symbol_name = CString::new(name.as_str()).map_err(|error| error.to_string())?;
+        for (name, sizes) in translation.kernels {
+            let sizes = match sizes {
+                Ok(sizes) => sizes,
+                Err(why) => {
+                    found.insert(name, Err(why));
+                    continue;
+                }
+            };
+            let symbol_name =
+                CString::new(format!("k_{name}")).map_err(|error| error.to_string())?;
             // SAFETY: the library has a function of this type for each kernel, and is never unloaded.
             let function = unsafe {
                 let function = symbol(library, &symbol_name)?;
                 std::mem::transmute::<*mut libc::c_void, NativeKernel>(function)
             };
-            found.insert(name, Arc::new(Kernel::new(function, sizes)));
+            found.insert(name, Ok(Arc::new(Kernel::new(function, sizes))));
         }
         Ok(Compiled { kernels: found })
     }
 
-    /// The kernel of this name.
-    pub(crate) fn kernel(&self, name: &str) -> Option<Arc<Kernel>> {
+    /// The kernel of this name, or why it was not translated.
+    pub(crate) fn kernel(&self, name: &str) -> Option<Result<Arc<Kernel>, String>> {
         self.kernels.get(name).cloned()
     }
 }

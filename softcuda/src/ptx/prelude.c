@@ -1,3 +1,5 @@
+#include <fenv.h>
+#include <float.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -5,8 +7,16 @@
 struct launch { uint32_t grid[3], block[3], shared_bytes, parameter_count; void **params; };
 struct window { uint64_t start, size; unsigned char *at; uint64_t writable; };
 struct place { uint32_t tid[3], ntid[3], ctaid[3], nctaid[3]; };
-enum { WINDOWS = 16 };
-struct run { struct window windows[WINDOWS]; unsigned next; };
+enum { WINDOWS = 16, OWN = 2, LOCAL_BYTES = 64 << 10, DEEPEST_CALL = 100 };
+/* Behind the windows of device memory there are two that stay: variables, and the thread's local memory,
+   whose addresses are those of this program, which no device memory has. */
+struct run {
+    struct window windows[WINDOWS + OWN];
+    unsigned next, depth;
+    uint64_t used;
+    unsigned char local[LOCAL_BYTES] __attribute__((aligned(64)));
+};
+typedef int thread(struct run *, const struct place *, void **);
 
 /* Set by the software device: the whole range around an address. 0: there is none. */
 int (*softcuda_find_window)(uint64_t address, int writes, struct window *found);
@@ -15,7 +25,7 @@ static unsigned char *at(struct run *run, uint64_t address, uint64_t size, int w
 {
     struct window *window;
     unsigned i;
-    for (i = 0; i < WINDOWS; i++) {
+    for (i = 0; i < WINDOWS + OWN; i++) {
         window = &run->windows[i];
         if (address - window->start < window->size && size <= window->size - (address - window->start)
             && window->writable >= (uint64_t)writes)
@@ -30,19 +40,55 @@ static unsigned char *at(struct run *run, uint64_t address, uint64_t size, int w
     return window->at + (address - window->start);
 }
 
-static void all_threads(const struct launch *launch,
-                        int (*thread)(struct run *, const struct place *, void **))
+static struct window window_at(unsigned char *bytes, uint64_t size)
+{
+    struct window window = {(uint64_t)(uintptr_t)bytes, size, bytes, 1};
+    return window;
+}
+static struct window window_of_variables(void);
+
+/* Room in local memory. NULL, and an illegal address, if there is none. */
+static unsigned char *frame(struct run *run, uint64_t size)
+{
+    uint64_t start = (run->used + 63) & ~(uint64_t)63;
+    if (size > LOCAL_BYTES || start > LOCAL_BYTES - size)
+        return at(run, 0, 1, 1);
+    run->used = start + size;
+    return run->local + start;
+}
+
+/* What the function returns: 0, 1 after an illegal address, 2 if the thread has ended. */
+static int call(struct run *run, const struct place *place, void **params, thread *function)
+{
+    uint64_t used = run->used;
+    int ended;
+    if (run->depth == DEEPEST_CALL)
+        return at(run, 0, 1, 1), 1;
+    run->depth++;
+    ended = function(run, place, params);
+    run->depth--;
+    run->used = used;
+    return ended;
+}
+
+static void all_threads(const struct launch *launch, thread *thread)
 {
     struct run run;
     struct place place;
-    memset(&run, 0, sizeof run);
+    memset(run.windows, 0, sizeof run.windows);
+    run.next = 0;
+    run.windows[WINDOWS] = window_of_variables();
+    run.windows[WINDOWS + 1] = window_at(run.local, LOCAL_BYTES);
     memcpy(place.ntid, launch->block, sizeof place.ntid);
     memcpy(place.nctaid, launch->grid, sizeof place.nctaid);
 #define EACH(which, side, count) for (place.which[side] = 0; place.which[side] < count[side]; place.which[side]++)
     EACH(ctaid, 2, launch->grid) EACH(ctaid, 1, launch->grid) EACH(ctaid, 0, launch->grid)
     EACH(tid, 2, launch->block) EACH(tid, 1, launch->block) EACH(tid, 0, launch->block)
-        if (thread(&run, &place, launch->params) != 0)
+    {
+        run.used = run.depth = 0;
+        if (thread(&run, &place, launch->params) == 1)
             return;
+    }
 }
 
 /* The same bits, read as something else. */
@@ -68,4 +114,66 @@ static inline uint64_t clamped_u64(double value)
 static inline int64_t clamped_s64(double value)
 {
     return value >= 9223372036854775807.0 ? INT64_MAX : clamped(value, -9223372036854775808.0, 9223372036854774784.0);
+}
+
+/* Modifiers of floating point. */
+static inline float flushed(float value) { return fabsf(value) < FLT_MIN ? copysignf(0, value) : value; }
+static inline double saturated(double value) { return value >= 1 ? 1 : value > 0 ? value : 0; }
+
+/* Bits: the highest one's number (-1: none), and fields of them. */
+static inline int highest(uint64_t value) { return value ? 63 - __builtin_clzll(value) : -1; }
+static inline uint64_t field(uint32_t length) { return length > 63 ? ~0ull : (1ull << length) - 1; }
+static inline uint64_t bits_into(uint64_t part, uint64_t into, uint32_t start, uint32_t length)
+{
+    uint64_t mask = shift_left(field(length & 255), start & 255);
+    return (into & ~mask) | (shift_left(part, start & 255) & mask);
+}
+static inline uint64_t bits_from(uint64_t value, uint32_t start, uint32_t length, unsigned bits)
+{
+    (void)bits;
+    return shift_right(value, start & 255) & field(length & 255);
+}
+static inline uint64_t signed_bits_from(uint64_t value, uint32_t start, uint32_t length, unsigned bits)
+{
+    uint64_t found = bits_from(value & field(bits), start, length, bits);
+    uint32_t last = (start & 255) + (length & 255) - 1;
+    int negative;
+    length &= 255;
+    if (length == 0)
+        return 0;
+    negative = value >> (last < bits ? last : bits - 1) & 1;
+    if (last >= bits)
+        length = (start & 255) < bits ? bits - (start & 255) : 0;
+    return negative ? found | ~field(length) : found;
+}
+static inline uint64_t reversed(uint64_t value, unsigned bits)
+{
+    uint64_t found = 0;
+    unsigned i;
+    for (i = 0; i < bits; i++)
+        found |= (value >> i & 1) << (bits - 1 - i);
+    return found;
+}
+/* Bytes of two words; a selector's eighth bit asks for the sign alone. */
+static inline uint32_t permuted(uint32_t a, uint32_t b, uint32_t selectors)
+{
+    uint64_t both = (uint64_t)b << 32 | a;
+    uint32_t found = 0;
+    int i;
+    for (i = 0; i < 4; i++) {
+        uint32_t selector = selectors >> (4 * i) & 15, byte = both >> (8 * (selector & 7)) & 255;
+        if (selector & 8)
+            byte = byte & 128 ? 255 : 0;
+        found |= byte << (8 * i);
+    }
+    return found;
+}
+static inline uint32_t logic_of_three(uint32_t a, uint32_t b, uint32_t c, uint32_t table)
+{
+    uint32_t found = 0;
+    int i;
+    for (i = 0; i < 8; i++)
+        if (table >> i & 1)
+            found |= (i & 4 ? a : ~a) & (i & 2 ? b : ~b) & (i & 1 ? c : ~c);
+    return found;
 }

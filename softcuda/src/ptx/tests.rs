@@ -6,7 +6,8 @@ const BEGIN: &str = ".version 6.0\n.target sm_60\n.address_size 64\n";
 
 fn refused(body: &str, said: &str) {
     let entry = format!(".visible .entry k(.param .u64 a)\n{{\n.reg .b32 %r<3>;\n{body}\nret;\n}}");
-    let why = translate(&format!("{BEGIN}{entry}")).unwrap_err();
+    let translated = translate(&format!("{BEGIN}{entry}")).unwrap();
+    let why = translated.kernels["k"].clone().unwrap_err();
     assert!(why.contains(said) && why.contains('k'), "{why}");
 }
 
@@ -29,7 +30,21 @@ fn kernels_are_found_with_their_parameters() {
          ld.global.v4.u32 {{%r1, %r2, %r3, %r4}}, [%rd1];\n$L__BB0_1:\nret;\n}}\n\
          .entry two(.param .f32 two_0) {{ ret; }}\n"
     );
-    let (code, kernels) = translate(&ptx).unwrap();
-    assert_eq!(kernels, [("one".to_owned(), vec![8, 24]), ("two".to_owned(), vec![4])]);
+    let Translation { code, kernels } = translate(&ptx).unwrap();
+    assert_eq!(kernels["one"], Ok(vec![8, 24]));
+    assert_eq!(kernels["two"], Ok(vec![4]));
     assert!(code.contains("l_L__BB0_1: ;"), "{code}");
+}
+
+/// Catches lines of the source (`-lineinfo`), which end without `;`, that take the next instruction with
+/// them, and sections that take the next kernel.
+#[test]
+fn what_debuggers_need_is_passed_over() {
+    let ptx = format!(
+        "{BEGIN}.file 1 \"a.cu\"\n.section .debug_str\n{{\n.b8 0\n}}\n.entry k(.param .u32 a)\n{{\n\
+         .reg .b32 %r<2>;\n.local .b8 kept[4];\n.loc 1 7 3\nld.param.u32 %r1, [a];\nret;\n}}\n"
+    );
+    let Translation { code, kernels } = translate(&ptx).unwrap();
+    assert_eq!(kernels["k"], Ok(vec![4]));
+    assert!(code.contains("params[0]") && code.contains("n_kept"), "{code}");
 }

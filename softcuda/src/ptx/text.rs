@@ -1,10 +1,12 @@
-//! The text of a PTX module: its variables and kernels, and the lines of these.
+//! The text of a PTX module: its variables and functions, and the lines of these.
 
 /// A module.
 #[derive(Debug, Default)]
 pub(super) struct Module {
     pub(super) variables: Vec<Variable>,
-    pub(super) entries: Vec<Entry>,
+    pub(super) functions: Vec<Function>,
+    /// What cannot be had here: its name, or its first line, and why. Only who uses it is refused.
+    pub(super) refused: Vec<(String, String)>,
 }
 
 /// A variable in constant or global memory.
@@ -15,16 +17,18 @@ pub(super) struct Variable {
     pub(super) bytes: Vec<u8>,
 }
 
-/// A kernel.
+/// A kernel, or a function that kernels call.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct Function {
     pub(super) name: String,
+    pub(super) is_kernel: bool,
+    /// What it returns comes first.
     pub(super) params: Vec<Param>,
-    /// Instructions, declarations of registers and labels, without `;`.
+    /// Instructions, declarations, labels and the braces of blocks, without `;`.
     pub(super) lines: Vec<String>,
 }
 
-/// A kernel's parameter.
+/// A parameter.
 #[derive(Debug)]
 pub(super) struct Param {
     pub(super) name: String,
@@ -43,42 +47,72 @@ impl Module {
                 return Ok(module);
             }
             let words = rest.find(['(', ';', '=', '\n']).map_or(rest, |end| &rest[..end]);
-            if words.split_whitespace().any(|word| word == ".entry") {
-                rest = module.entry(rest)?;
-            } else if [".version", ".target", ".address_size", ".file"]
-                .iter()
-                .any(|word| rest.starts_with(word))
-            {
+            let has = |word: &str| words.split_whitespace().any(|found| found == word);
+            if has(".entry") || has(".func") {
+                rest = module.function(rest, has(".entry"))?;
+            } else if [".version", ".target", ".address_size"].iter().any(|word| has(word)) {
                 rest = rest.find('\n').map_or("", |end| &rest[end..]);
-            } else if words.split_whitespace().any(|word| word == ".const" || word == ".global") {
-                let end = rest.find(';').ok_or("a variable without an end")?;
-                let variable = variable(&rest[..end])?;
-                module.variables.push(variable);
-                rest = &rest[end + 1..];
+            } else if has(".section") {
+                let open = rest.find('{').ok_or("a section without an end")?;
+                let end = end_of_body(&rest[open..]).ok_or("a section without an end")?;
+                rest = &rest[open + end + 1..];
             } else {
-                return Err(format!("not known: {}", rest.lines().next().unwrap_or_default()));
+                let end = rest.find(';').ok_or_else(|| format!("not known: {words}"))?;
+                module.declaration(&rest[..end], has(".const") || has(".global"));
+                rest = &rest[end + 1..];
             }
         }
     }
 
-    /// Reads a kernel. What comes behind it.
-    fn entry<'a>(&mut self, text: &'a str) -> Result<&'a str, String> {
-        let missing = || "a kernel without an end".to_owned();
-        let open = text.find('(').ok_or_else(missing)?;
-        let name = text[..open].split_whitespace().last().ok_or_else(missing)?.to_owned();
-        let close = text.find(')').ok_or_else(missing)?;
-        let params = text[open + 1..close]
-            .split(',')
-            .map(str::trim)
-            .filter(|param| !param.is_empty())
-            .map(param)
-            .collect::<Result<_, _>>()?;
-        let body = close + text[close..].find('{').ok_or_else(missing)?;
-        let end = end_of_body(&text[body..]).ok_or_else(missing)? + body;
-        let lines = lines_of(&text[body + 1..end]);
-        self.entries.push(Entry { name, params, lines });
-        Ok(&text[end + 1..])
+    fn declaration(&mut self, text: &str, is_variable: bool) {
+        let why = match is_variable.then(|| variable(text)) {
+            Some(Ok(variable)) => return self.variables.push(variable),
+            Some(Err(why)) => why,
+            None => format!("not known: `{}`", text.lines().next().unwrap_or_default()),
+        };
+        let declaration = text.split('=').next().unwrap_or_default();
+        let name = declaration.split_whitespace().last().unwrap_or_default();
+        let name = name.split('[').next().unwrap_or_default();
+        self.refused.push((name.to_owned(), why));
     }
+
+    /// Reads a kernel or a function. What comes behind it.
+    fn function<'a>(&mut self, text: &'a str, is_kernel: bool) -> Result<&'a str, String> {
+        let missing = || "a function without an end".to_owned();
+        // `.entry NAME (PARAMETERS) {`, `.func (RETURNED) NAME (PARAMETERS) {`; each list may be missing.
+        let end = text.find(['{', ';']).ok_or_else(missing)?;
+        let mut lists = Vec::new();
+        let mut name = None;
+        let mut head = &text[..end];
+        while let Some(open) = head.find('(') {
+            let close = head.find(')').ok_or_else(missing)?;
+            name = name.or(name_in(&head[..open]));
+            lists.push(&head[open + 1..close]);
+            head = &head[close + 1..];
+        }
+        let name = name.or(name_in(head)).ok_or_else(missing)?.to_owned();
+        if text[end..].starts_with(';') {
+            // It is here later, or calls of it find nothing.
+            return Ok(&text[end + 1..]);
+        }
+        let behind = end_of_body(&text[end..]).ok_or_else(missing)? + end;
+        let params = lists.iter().flat_map(|list| list.split(',')).map(str::trim);
+        match params.filter(|param| !param.is_empty()).map(param).collect() {
+            Ok(params) => {
+                let lines = lines_of(&text[end + 1..behind]);
+                self.functions.push(Function { name, is_kernel, params, lines });
+            }
+            Err(why) => self.refused.push((name, why)),
+        }
+        Ok(&text[behind + 1..])
+    }
+}
+
+/// The name among the directives before a list of parameters.
+fn name_in(text: &str) -> Option<&str> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let keyword = words.iter().position(|word| [".entry", ".func"].contains(word));
+    words.get(keyword.map_or(0, |at| at + 1)).copied().filter(|word| !word.starts_with('.'))
 }
 
 /// Where a body that begins with a brace ends: vectors have braces, too.
@@ -98,13 +132,20 @@ fn lines_of(body: &str) -> Vec<String> {
     let mut lines = Vec::new();
     for part in body.split(';') {
         let mut part = part.trim();
-        // A label ends with a colon, and stands before an instruction.
-        while let Some((label, behind)) = part.split_once(':') {
-            if label.contains(char::is_whitespace) {
-                break;
+        // Labels, which end with a colon, and the braces of blocks stand before an instruction.
+        loop {
+            if let Some(brace) = part.get(..1).filter(|brace| ["{", "}"].contains(brace)) {
+                lines.push(brace.to_owned());
+                part = part[1..].trim();
+                continue;
             }
-            lines.push(format!("{label}:"));
-            part = behind.trim();
+            match part.split_once(':') {
+                Some((label, behind)) if !label.contains(char::is_whitespace) => {
+                    lines.push(format!("{label}:"));
+                    part = behind.trim();
+                }
+                _ => break,
+            }
         }
         if !part.is_empty() {
             lines.push(part.split_whitespace().collect::<Vec<_>>().join(" "));
@@ -122,6 +163,10 @@ fn without_comments(ptx: &str) -> String {
     }
     out.push_str(rest);
     let lines = out.lines().map(|line| line.split("//").next().unwrap_or_default());
+    // Lines of the source, which end without `;`.
+    let lines = lines.filter(|line| {
+        !line.split_whitespace().next().is_some_and(|word| [".loc", ".file"].contains(&word))
+    });
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -145,7 +190,7 @@ fn variable(text: &str) -> Result<Variable, String> {
 }
 
 /// A declaration's name, its bytes in all, and those of an element.
-fn declared(text: &str) -> Result<(String, usize, usize), String> {
+pub(super) fn declared(text: &str) -> Result<(String, usize, usize), String> {
     let not_known = || format!("not known: {text}");
     let mut width = None;
     for word in text.split_whitespace().filter(|word| word.starts_with('.')) {
@@ -165,8 +210,9 @@ fn declared(text: &str) -> Result<(String, usize, usize), String> {
 /// Bytes of a type, as `u32`.
 pub(super) fn bytes_of(kind: &str) -> Option<usize> {
     let bits: usize = kind.get(1..)?.parse().ok()?;
-    (matches!(kind.as_bytes()[0], b'u' | b's' | b'b' | b'f') && [8, 16, 32, 64].contains(&bits))
-        .then_some(bits / 8)
+    let least = if kind.starts_with('f') { 32 } else { 8 };
+    let known = matches!(kind.as_bytes()[0], b'u' | b's' | b'b' | b'f');
+    (known && [8, 16, 32, 64].contains(&bits) && bits >= least).then_some(bits / 8)
 }
 
 /// A whole number as PTX writes it.

@@ -1,0 +1,214 @@
+//! The names of a function: its registers, labels and bytes, and how operands are read and written in C.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
+
+use super::text::{bytes_of, declared, integer, Function, Module};
+
+/// The names that a function may use, and what it calls.
+pub(super) struct Scope<'a> {
+    pub(super) module: &'a Module,
+    pub(super) function: &'a Function,
+    /// The innermost block's names come last.
+    blocks: Vec<Block>,
+    labels: HashSet<String>,
+    pub(super) calls: Vec<String>,
+}
+
+/// The names of a block.
+#[derive(Default)]
+struct Block {
+    /// A class of registers by its prefix, as `%rd`: its type, and how many there are.
+    classes: HashMap<String, (String, usize)>,
+    /// The type of a register that is none of a class.
+    registers: HashMap<String, String>,
+    /// Local memory, and parameters of calls.
+    bytes: HashSet<String>,
+}
+
+impl<'a> Scope<'a> {
+    pub(super) fn new(module: &'a Module, function: &'a Function) -> Scope<'a> {
+        let blocks = vec![Block::default()];
+        Scope { module, function, blocks, labels: HashSet::new(), calls: Vec::new() }
+    }
+
+    /// A brace around a block.
+    pub(super) fn brace(&mut self, brace: &str) {
+        if brace == "{" {
+            self.blocks.push(Block::default());
+        } else {
+            self.blocks.pop();
+        }
+    }
+
+    /// A place to go to.
+    pub(super) fn label(&mut self, label: &str) -> Result<String, String> {
+        if !self.labels.insert(label.to_owned()) {
+            return Err("this label is there twice".into());
+        }
+        Ok(format!("{}: ;", label_of(label)))
+    }
+
+    fn block(&mut self) -> Result<&mut Block, String> {
+        self.blocks.last_mut().ok_or_else(|| "a brace too many".to_owned())
+    }
+
+    /// `.reg .b32 %r<5>`, `.reg .b64 %SP`, `.reg .u32 a, b`.
+    pub(super) fn declare_registers(&mut self, text: &str) -> Result<String, String> {
+        let (kind, names) = text.split_once(' ').ok_or("not known")?;
+        let kind = kind.trim_start_matches('.');
+        if kind != "pred" && bytes_of(kind).is_none() {
+            // Registers of it can be declared; there is no instruction for them.
+            return Ok(String::new());
+        }
+        let mut out = String::new();
+        for name in names.split(',').map(str::trim) {
+            let Some((prefix, count)) = name.split_once('<') else {
+                let _ = write!(out, "{} {} = 0; ", c_class(kind), c_name(name));
+                self.block()?.registers.insert(name.to_owned(), kind.to_owned());
+                continue;
+            };
+            let count = count.trim_end_matches('>').parse().map_err(|_| "not known")?;
+            for number in 0..count {
+                let _ = write!(out, "{} {}{number} = 0; ", c_class(kind), c_name(prefix));
+            }
+            self.block()?.classes.insert(prefix.to_owned(), (kind.to_owned(), count));
+        }
+        Ok(out)
+    }
+
+    /// `.local .align 4 .b8 NAME[28]`, and `.param .b32 NAME` in front of a call.
+    pub(super) fn declare_bytes(&mut self, text: &str) -> Result<String, String> {
+        let (name, size, _) = declared(text)?;
+        let c = c_name(&name);
+        self.block()?.bytes.insert(name);
+        Ok(if text.starts_with(".local") {
+            format!("unsigned char *{c} = frame(run, {size}); if (!{c}) return 1;")
+        } else {
+            format!("unsigned char {c}[{}] __attribute__((aligned(16)));", size.max(1))
+        })
+    }
+
+    /// Where the bytes of this name are.
+    pub(super) fn bytes(&self, name: &str) -> Option<String> {
+        if self.blocks.iter().any(|block| block.bytes.contains(name)) {
+            return Some(c_name(name));
+        }
+        let found = self.module.variables.iter().any(|variable| variable.name == name);
+        found.then(|| format!("variables.{}", c_name(name)))
+    }
+
+    /// A register's name in C, and its type.
+    pub(super) fn register(&self, name: &str) -> Result<(String, &str), String> {
+        let name = name.trim();
+        let prefix = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        let number = name[prefix.len()..].parse::<usize>();
+        let kind = self.blocks.iter().rev().find_map(|block| {
+            let class = block.classes.get(prefix);
+            let class = class.filter(|(_, count)| number.as_ref().is_ok_and(|at| at < count));
+            block.registers.get(name).or(class.map(|(kind, _)| kind))
+        });
+        kind.map(|kind| (c_name(name), kind.as_str())).ok_or(format!("{name}: no such register"))
+    }
+
+    pub(super) fn predicate(&self, operand: &str) -> Result<String, String> {
+        let (not, name) = operand.strip_prefix('!').map_or(("", operand), |name| ("!", name));
+        if let Some(number) = integer(name) {
+            return Ok(format!("{not}{}", i32::from(number != 0)));
+        }
+        match self.register(name)? {
+            (register, "pred") => Ok(format!("{not}{register}")),
+            _ => Err(format!("{name} is no predicate")),
+        }
+    }
+
+    /// An operand, read as a type.
+    pub(super) fn value(&self, operand: &str, kind: &str) -> Result<String, String> {
+        let operand = operand.trim();
+        if let Some(special) = special(operand) {
+            return Ok(special);
+        }
+        if let Ok((register, class)) = self.register(operand) {
+            return Ok(match (class.starts_with('f'), kind.starts_with('f'), bytes_of(kind)) {
+                (true, false, Some(4)) => format!("bits_of_f32({register})"),
+                (true, false, _) => format!("bits_of_f64({register})"),
+                (false, true, Some(4)) => format!("f32_of({register})"),
+                (false, true, _) => format!("f64_of({register})"),
+                _ => format!("({}){register}", c_type(kind)),
+            });
+        }
+        if operand.starts_with('%') {
+            return Err(format!("{operand}: no such register"));
+        }
+        if let Some(bits) = operand.strip_prefix("0f").or(operand.strip_prefix("0F")) {
+            let code = format!("0x{bits}u");
+            return Ok(if kind.starts_with('f') { format!("f32_of({code})") } else { code });
+        }
+        if let Some(bits) = operand.strip_prefix("0d").or(operand.strip_prefix("0D")) {
+            let code = format!("0x{bits}ull");
+            return Ok(if kind.starts_with('f') { format!("f64_of({code})") } else { code });
+        }
+        if let Some(number) = integer(operand) {
+            return Ok(format!("({}){number}ull", c_type(kind)));
+        }
+        if let Some(bytes) = self.bytes(operand) {
+            return Ok(format!("({})(uintptr_t)({bytes})", c_type(kind)));
+        }
+        let refused = self.module.refused.iter().find(|(name, _)| name == operand);
+        Err(refused.map_or(format!("{operand}: not known"), |(_, why)| why.clone()))
+    }
+
+    /// Gives a register a value of a type.
+    pub(super) fn assign(&self, to: &str, kind: &str, code: &str) -> Result<String, String> {
+        if to.trim() == "_" {
+            return Ok(String::new());
+        }
+        let (register, class) = self.register(to)?;
+        // First to the instruction's type: that cuts, or extends the sign.
+        let value = format!("({})({code})", c_type(kind));
+        let value = match (class.starts_with('f'), kind.starts_with('f'), bytes_of(kind)) {
+            (true, false, Some(4)) => format!("f32_of({value})"),
+            (true, false, _) => format!("f64_of({value})"),
+            (false, true, Some(4)) => format!("bits_of_f32({value})"),
+            (false, true, _) => format!("bits_of_f64({value})"),
+            _ => value,
+        };
+        Ok(format!("{register} = {value};"))
+    }
+}
+
+/// `%tid.x` and its like.
+fn special(operand: &str) -> Option<String> {
+    let (name, side) = operand.strip_prefix('%')?.split_once('.')?;
+    let side = ["x", "y", "z"].iter().position(|known| *known == side)?;
+    ["tid", "ntid", "ctaid", "nctaid"].contains(&name).then(|| format!("place->{name}[{side}]"))
+}
+
+/// A name that is no word of C's.
+pub(super) fn c_name(name: &str) -> String {
+    format!("n_{}", name.trim().replace('%', "_"))
+}
+
+pub(super) fn label_of(label: &str) -> String {
+    format!("l{}", label.trim().replace(['$', '%', '.'], "_"))
+}
+
+/// A type in C: bits have no sign.
+pub(super) fn c_type(kind: &str) -> String {
+    match (&kind[..1], &kind[1..]) {
+        ("f", "64") => "double".into(),
+        ("f", _) => "float".into(),
+        ("s", bits) => format!("int{bits}_t"),
+        (_, bits) => format!("uint{bits}_t"),
+    }
+}
+
+/// What a class of registers is in C.
+fn c_class(kind: &str) -> String {
+    match kind {
+        "pred" => "int".into(),
+        // A sign is a matter of the instructions.
+        _ if kind.starts_with('s') => c_type(&kind.replace('s', "u")),
+        _ => c_type(kind),
+    }
+}
