@@ -68,6 +68,9 @@ impl Module {
         let why = match is_variable.then(|| variable(text)) {
             Some(Ok(variable)) => return self.variables.push(variable),
             Some(Err(why)) => why,
+            None if text.contains(".shared") => {
+                "the software device has no .shared memory".to_owned()
+            }
             None => format!("not known: `{}`", text.lines().next().unwrap_or_default()),
         };
         let declaration = text.split('=').next().unwrap_or_default();
