@@ -16,6 +16,7 @@ use veloc_client::format::header::Header;
 use veloc_client::format::names;
 use veloc_client::format::proof::{Digest, Proof, Sort};
 use veloc_client::platform::files;
+use veloc_client::tier::files::refuse_hollow;
 
 use super::scan::{Key, Stored};
 use super::{routed, Checksum, Condition, Copy, Place};
@@ -125,6 +126,13 @@ fn look(copy: &mut Copy) {
             if copy.routed.is_some() && error.kind() == Kind::Corrupt && metadata.is_file() => {}
         Err(error) if error.kind() == Kind::NotFound => copy.condition = Condition::Unchecked,
         Err(error) => copy.condemn(without(&copy.path, &error.to_string())),
+    }
+    if copy.proof.is_none() && copy.restores() {
+        let hollow =
+            files::open(&copy.path).and_then(|file| refuse_hollow(&file, &copy.part(), &copy.path));
+        if let Err(error) = hollow {
+            copy.condemn(without(&copy.path, &error.to_string()));
+        }
     }
 }
 

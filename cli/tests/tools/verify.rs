@@ -3,6 +3,7 @@
 use std::fs;
 
 use serde_json::json;
+use veloc_client::platform::memory;
 
 use crate::files::{checkpoint, Job, GOLDEN};
 
@@ -159,4 +160,28 @@ fn jobs_of_other_numbers_of_ranks_are_told() {
     assert!(verify("").success().contains("wave: all ranks can restore 1-2\n"));
     (0..3).for_each(|rank| assert!(job.write_proven("persistent", 1, rank, 4)));
     assert!(verify("--ranks 4").success().contains("wave: all ranks can restore 1-2\n"));
+}
+
+/// A good header that asks for hours. Catches a tool that reads holes to their end.
+#[test]
+fn what_is_mostly_holes_is_no_checkpoint() {
+    let job = Job::new();
+    let len = 5 * memory::machine_total().unwrap();
+    let mut header = checkpoint(&[]);
+    let at = header.len() - 8;
+    header[at..].copy_from_slice(&len.to_le_bytes());
+    let path = job.write("scratch/wave-0-1.dat", &header);
+    let file = fs::File::options().write(true).open(path).unwrap();
+    if file.set_len(header.len() as u64 + len).is_err() {
+        println!("skipped: the folder for temporary files has no files of {len} bytes");
+        return;
+    }
+    let ran = job.veloc("verify --config veloc.cfg");
+    assert_eq!(ran.code(), Some(1));
+    for part in ["it is no checkpoint", "wave: no version can be restored"] {
+        assert!(ran.stdout().contains(part), "{}", ran.stdout());
+    }
+    job.veloc("inspect scratch/wave-0-1.dat").failure(&["wave-0-1.dat", "it is no checkpoint"]);
+    let shown = job.veloc("inspect scratch/wave-0-1.dat --no-checksum").success();
+    assert!(shown.contains(&len.to_string()), "{shown}");
 }
