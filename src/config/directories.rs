@@ -1,10 +1,10 @@
-//! Where a configuration has its files, for tools that only look at them. Whatever else it says,
-//! and be it something that a job would be refused, does not matter here.
+//! Where a configuration has its files, for tools that only look at them, and whether proofs count.
+//! Whatever else it says, and be it something that a job would be refused, does not matter here.
 
 use std::path::{Path, PathBuf};
 
 use super::settings::refused;
-use super::{ini, value};
+use super::{ini, value, Proof};
 use crate::error::Result;
 
 /// The directories with files of checkpoints.
@@ -16,6 +16,8 @@ pub struct Directories {
     pub persistent: Option<PathBuf>,
     /// With checksums and with the tables of aggregated files.
     pub meta: Option<PathBuf>,
+    /// Whether a file that does not fit its proof is restored.
+    pub proof: Proof,
 }
 
 impl Directories {
@@ -33,16 +35,18 @@ impl Directories {
     /// Reads `text`, which messages call `origin`, with `env` in place of the environment.
     fn read(text: &str, origin: &str, env: impl Fn(&str) -> Option<String>) -> Result<Directories> {
         let content = ini::read(text).map_err(|error| super::malformed(origin, &error))?;
-        let directory = |key: &str| {
+        let given = |key: &str| {
             let variable = format!("VELOC_{}", key.to_ascii_uppercase());
             let given = super::variable(env(&variable))
                 .map(|text| (text, format!("environment variable {variable}")));
-            let given = given.or_else(|| {
+            given.or_else(|| {
                 let mut given = content.root.iter().rev();
                 let (_, text) = given.find(|(name, text)| name == key && !text.is_empty())?;
                 Some((text.clone(), origin.to_owned()))
-            });
-            given
+            })
+        };
+        let directory = |key: &str| {
+            given(key)
                 .map(|(text, origin)| {
                     value::path(&text).map_err(|allowed| refused(&origin, key, &text, &allowed))
                 })
@@ -52,6 +56,9 @@ impl Directories {
             scratch: directory("scratch")?,
             persistent: directory("persistent")?,
             meta: directory("meta")?,
+            proof: given("proof")
+                .and_then(|(text, _)| value::proof(&text).ok())
+                .unwrap_or_default(),
         })
     }
 }
@@ -63,7 +70,8 @@ mod tests {
     #[test]
     fn only_directories_matter() {
         let text =
-            "scratch = /a\nSCRATCH = /s # local\nscratch =\naxl_type = pthread\nmeta = /m\nnonsense = 1";
+            "scratch = /a\nSCRATCH = /s # local\nscratch =\naxl_type = pthread\nmeta = /m\nnonsense = 1\n\
+             proof = accept";
         let read = |text, env: &[(&str, &str)]| {
             Directories::read(text, "x.cfg", |name| {
                 env.iter().find(|(known, _)| *known == name).map(|(_, value)| value.to_string())
@@ -75,9 +83,12 @@ mod tests {
             Directories {
                 scratch: Some("/s".into()),
                 persistent: None,
-                meta: Some("/other".into())
+                meta: Some("/other".into()),
+                proof: Proof::Accept,
             }
         );
+        assert_eq!(read("proof = yes", &[]).unwrap().proof, Proof::Check);
+        assert_eq!(read(text, &[("VELOC_PROOF", "off")]).unwrap().proof, Proof::Off);
         let error = read("mode = sync\nnonsense", &[]).unwrap_err().to_string();
         assert!(error.contains("x.cfg, line 2"), "{error}");
         let error = read("meta = ~/m", &[]).unwrap_err().to_string();

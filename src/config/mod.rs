@@ -69,9 +69,10 @@ pub enum SyncFiles {
 }
 
 /// Whether checkpoint files prove themselves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Proof {
     /// Each file gets a proof, and one that does not fit its own is not restored.
+    #[default]
     Check,
     /// Each file gets a proof, and one that does not fit its own is restored with a warning.
     Accept,

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::keys::{self, Role, KEYS};
 use super::value::{self, Allowed};
 use super::{
-    Config, Mode, Pin, Proof, RestoreOrder, SyncFiles, Touch, TouchMethod, LARGEST_GROUP,
+    Config, Mode, Pin, RestoreOrder, SyncFiles, Touch, TouchMethod, LARGEST_GROUP,
     LARGEST_PIN_CHUNK, LONGEST_WATCHDOG, MOST_PARALLEL, MOST_TOUCH_THREADS, MOST_VERSIONS,
 };
 use crate::error::{Error, Result};
@@ -152,11 +152,7 @@ impl Settings {
                 .required("max_versions", origin, |text| value::count(text, MOST_VERSIONS))?,
             scratch_versions: self
                 .required("scratch_versions", origin, |text| value::count(text, MOST_VERSIONS))?,
-            proof: self.required("proof", origin, |text| {
-                let words =
-                    [("check", Proof::Check), ("accept", Proof::Accept), ("off", Proof::Off)];
-                value::choice(text, &words)
-            })?,
+            proof: self.required("proof", origin, value::proof)?,
             chksum: self.required("chksum", origin, value::switch)?,
             meta: self.read("meta", value::path)?,
             aggregated: self.required("aggregated", origin, value::switch)?,

@@ -3,6 +3,8 @@
 
 use std::path::PathBuf;
 
+use super::Proof;
+
 /// What is allowed, for a value that is something else.
 pub type Allowed = String;
 
@@ -33,6 +35,11 @@ pub fn choice<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, Allowed> {
         .find(|(word, _)| word.eq_ignore_ascii_case(text))
         .map(|(_, value)| *value)
         .ok_or_else(|| words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", "))
+}
+
+/// Whether files prove themselves.
+pub fn proof(text: &str) -> Result<Proof, Allowed> {
+    choice(text, &[("check", Proof::Check), ("accept", Proof::Accept), ("off", Proof::Off)])
 }
 
 /// A whole number from 0 to `most`.

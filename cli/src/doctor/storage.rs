@@ -41,7 +41,7 @@ const LITTLE: u64 = 64 << 20;
 pub fn look(config: Option<&Path>) -> Vec<Finding> {
     // What cannot be read is a finding of the configuration's.
     let Some(Ok(directories)) = config.map(Directories::load) else { return Vec::new() };
-    let Directories { scratch, persistent, meta } = directories;
+    let Directories { scratch, persistent, meta, .. } = directories;
     let mut findings = Vec::new();
     let past = persistent.is_some();
     findings.extend(scratch.as_deref().map(|path| directory("scratch", path, past)));

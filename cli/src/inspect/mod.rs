@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use anyhow::{bail, Result};
 use clap::Args;
 use veloc_client::format::header::Header;
+use veloc_client::tier::files::refuse_hollow;
 
 use self::report::{Checksum, Part, Parts, Proof, Report};
 use self::subject::{meta_of, Opened};
@@ -81,6 +82,9 @@ pub fn run(inspect: &Inspect) -> Result<()> {
     let subject = opened.subject(inspect.rank, meta.as_deref())?;
     let mut report = Report::of(&subject, &subject.header()?);
     if !inspect.no_checksum {
+        if subject.proof.is_none() {
+            refuse_hollow(&opened.file, &subject.part, &opened.path)?;
+        }
         report.checksum = Some(Checksum::of(&subject, meta.as_deref())?);
         report.proof = Proof::of(&subject)?;
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use serde::Serialize;
-use veloc_client::config::Directories;
+use veloc_client::config::{Directories, Proof};
 
 use super::scan::{self, Damaged, Key, Stored};
 use super::{look, Checksum, Condition, Copy, Place};
@@ -37,6 +37,9 @@ pub struct Answer {
     pub totals: Totals,
     /// The versions that all ranks can restore, by name.
     pub restorable: BTreeMap<String, Vec<i32>>,
+    /// How many ranks the job was said to have.
+    #[serde(skip)]
+    pub ranks: Option<u32>,
 }
 
 /// The directories.
@@ -64,6 +67,11 @@ pub struct Version {
     pub restorable: bool,
     /// The ranks that have no good copy.
     pub missing_ranks: BTreeSet<u32>,
+    /// The numbers of ranks of the jobs that the good copies are of, as far as proofs say.
+    pub jobs: BTreeSet<u32>,
+    /// Whether there is no one job, or not the one that was asked for, that all good copies can be of.
+    #[serde(skip)]
+    pub is_of_others: bool,
     /// The bytes of all copies.
     pub bytes: u64,
     /// The copies, by rank and place.
@@ -124,7 +132,7 @@ pub fn ask(question: &Question) -> Result<Answer> {
     let (mut totals, mut restorable) = (Totals::default(), BTreeMap::new());
     for ((name, version), stored) in found {
         let ranks = ranks.get(&name).cloned().unwrap_or_default();
-        let version = group(name, version, stored, ranks);
+        let version = group(name, version, stored, ranks, question);
         totals.versions += 1;
         totals.copies += version.copies.len();
         totals.bytes += version.bytes;
@@ -136,9 +144,9 @@ pub fn ask(question: &Question) -> Result<Answer> {
         checkpoints.push(version);
     }
     totals.names = restorable.len();
-    let Directories { scratch, persistent, meta } = question.directories.clone();
+    let Directories { scratch, persistent, meta, .. } = question.directories.clone();
     let directories = Looked { scratch, persistent, meta };
-    Ok(Answer { directories, checkpoints, totals, restorable })
+    Ok(Answer { directories, checkpoints, totals, restorable, ranks: question.ranks })
 }
 
 /// The ranks of the job of each name: as given, or all of which there is any version.
@@ -154,17 +162,36 @@ fn ranks_of(found: &BTreeMap<Key, Stored>, given: Option<u32>) -> BTreeMap<Strin
     ranks
 }
 
-fn group(name: String, version: i32, stored: Stored, ranks: BTreeSet<u32>) -> Version {
+fn group(
+    name: String,
+    version: i32,
+    stored: Stored,
+    ranks: BTreeSet<u32>,
+    question: &Question,
+) -> Version {
     let Stored { mut copies, damaged } = stored;
     copies.sort_by_key(|copy| (copy.rank, copy.place));
-    let able: BTreeSet<u32> =
-        copies.iter().filter(|copy| copy.restores()).map(|copy| copy.rank).collect();
+    let good = || copies.iter().filter(|copy| copy.restores() && ranks.contains(&copy.rank));
+    let able: BTreeSet<u32> = good().map(|copy| copy.rank).collect();
     let missing_ranks: BTreeSet<u32> = ranks.difference(&able).copied().collect();
+    let jobs: BTreeSet<u32> = good().filter_map(|copy| copy.job_ranks).collect();
+    let can_be_of = |job: u32| {
+        let of_job = good().filter(|copy| copy.is_of_job(job)).map(|copy| copy.rank);
+        of_job.collect::<BTreeSet<u32>>() == able
+    };
+    // As a restart judges.
+    let is_of_others = question.directories.proof == Proof::Check
+        && match question.ranks {
+            Some(job) => !can_be_of(job),
+            None => !jobs.is_empty() && !jobs.iter().any(|job| can_be_of(*job)),
+        };
     Version {
         name,
         version,
-        restorable: missing_ranks.is_empty() && !able.is_empty(),
+        restorable: missing_ranks.is_empty() && !able.is_empty() && !is_of_others,
         missing_ranks,
+        jobs,
+        is_of_others,
         bytes: copies.iter().map(|copy| copy.bytes).sum(),
         copies,
         damaged,

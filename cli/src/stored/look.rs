@@ -16,6 +16,7 @@ use veloc_client::format::header::Header;
 use veloc_client::format::names;
 use veloc_client::format::proof::{Digest, Proof, Sort};
 use veloc_client::platform::files;
+use veloc_client::tier::files::refuse_hollow;
 
 use super::scan::{Key, Stored};
 use super::{routed, Checksum, Condition, Copy, Place};
@@ -112,14 +113,7 @@ fn look(copy: &mut Copy) {
     if copy.place != Place::Aggregated {
         copy.bytes = metadata.len();
     }
-    let read = || -> veloc_client::error::Result<()> {
-        if copy.place == Place::Parity {
-            return ParityFile::read(&copy.path).map(drop);
-        }
-        let file = files::open(&copy.path)?;
-        Header::read(&file, copy.part(), &copy.path).map(drop)
-    };
-    let result = read();
+    let result = read_header(copy);
     copy.routed = match copy.place {
         Place::Scratch | Place::Persistent => routed(&copy.path),
         Place::Aggregated | Place::Parity => None,
@@ -133,6 +127,27 @@ fn look(copy: &mut Copy) {
         Err(error) if error.kind() == Kind::NotFound => copy.condition = Condition::Unchecked,
         Err(error) => copy.condemn(without(&copy.path, &error.to_string())),
     }
+    if copy.proof.is_none() && copy.restores() {
+        let hollow =
+            files::open(&copy.path).and_then(|file| refuse_hollow(&file, &copy.part(), &copy.path));
+        if let Err(error) = hollow {
+            copy.condemn(without(&copy.path, &error.to_string()));
+        }
+    }
+}
+
+/// Reads a copy's proof and header.
+fn read_header(copy: &mut Copy) -> veloc_client::error::Result<()> {
+    if copy.place == Place::Parity {
+        return ParityFile::read(&copy.path).map(drop);
+    }
+    let file = files::open(&copy.path)?;
+    if copy.place != Place::Aggregated {
+        // What is none is named when all of the file is read.
+        copy.proof = Proof::read(&file, &copy.path).unwrap_or_default();
+    }
+    copy.job_ranks = copy.proof.as_ref().map(|proof| proof.ranks).filter(|ranks| *ranks > 0);
+    Header::read(&file, copy.part(), &copy.path).map(drop)
 }
 
 /// Reads a parity file, which has the digest of what it holds in itself.

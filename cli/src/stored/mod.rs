@@ -92,7 +92,9 @@ pub struct Copy {
     pub reason: Option<String>,
     /// What is known of its bytes.
     pub checksum: Checksum,
-    /// The proof of a part of an aggregated file. Files have theirs in themselves.
+    /// How many ranks the job had that it is of, if its proof says so.
+    pub job_ranks: Option<u32>,
+    /// Its proof, if it has one.
     #[serde(skip)]
     pub proof: Option<Proof>,
 }
@@ -111,6 +113,7 @@ impl Copy {
             condition: Condition::Unchecked,
             reason: None,
             checksum: Checksum::Unread,
+            job_ranks: None,
             proof: None,
         }
     }
@@ -129,6 +132,11 @@ impl Copy {
     /// Whether a restart can read this rank's checkpoint from it.
     pub fn restores(&self) -> bool {
         self.condition == Condition::Good && self.place != Place::Parity
+    }
+
+    /// Whether it can be of a job of so many ranks.
+    pub fn is_of_job(&self, ranks: u32) -> bool {
+        self.job_ranks.is_none_or(|of| of == ranks)
     }
 }
 

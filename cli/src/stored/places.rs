@@ -38,6 +38,7 @@ impl Places {
             scratch: self.scratch.clone().or(config.scratch),
             persistent: self.persistent.clone().or(config.persistent),
             meta: self.meta.clone().or(config.meta),
+            proof: config.proof,
         };
         let wanted: Vec<_> = [&found.scratch, &found.persistent].into_iter().flatten().collect();
         if wanted.is_empty() {

@@ -1,5 +1,6 @@
 //! Tables of what is stored.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::group::{Answer, Version};
@@ -64,8 +65,23 @@ pub fn table(answer: &Answer, each: bool) -> String {
     format!("{table}\n{}{}", named(answer), totals(answer))
 }
 
-/// What all ranks can restore, in a line for each name.
+/// What all ranks can restore, in a line for each name, and what they cannot because it is of another job.
 pub fn restorable(answer: &Answer) -> String {
+    let mut of_others: BTreeMap<(&str, &BTreeSet<u32>), Vec<u32>> = BTreeMap::new();
+    for version in answer.checkpoints.iter().filter(|version| version.is_of_others) {
+        let versions = of_others.entry((&version.name, &version.jobs)).or_default();
+        versions.push(version.version.unsigned_abs());
+    }
+    let of_others = of_others.into_iter().map(|((name, jobs), versions)| {
+        let of = if jobs.len() == 1 { "a job" } else { "jobs" };
+        let jobs: Vec<_> = jobs.iter().map(|job| job.to_string()).collect();
+        let but = match answer.ranks {
+            Some(ranks) => format!(", and this one has {ranks} (proof = accept restores them)"),
+            None => "; --ranks N says what a job of N ranks can restore".to_owned(),
+        };
+        let (versions, jobs) = (ranges(&versions), jobs.join(" and "));
+        format!("{name}: the files of {versions} are of {of} of {jobs} ranks{but}\n")
+    });
     let line = |(name, versions): (&String, &Vec<i32>)| {
         let versions: Vec<u32> = versions.iter().map(|version| version.unsigned_abs()).collect();
         match versions.is_empty() {
@@ -73,7 +89,7 @@ pub fn restorable(answer: &Answer) -> String {
             false => format!("{name}: all ranks can restore {}\n", ranges(&versions)),
         }
     };
-    answer.restorable.iter().map(line).collect()
+    answer.restorable.iter().map(line).chain(of_others).collect()
 }
 
 /// Ranks, places and state of a version, as they stand in a row.
@@ -91,6 +107,7 @@ fn cells(version: &Version, places: &[(Place, &str)]) -> Vec<String> {
         cells.push(cell);
     }
     let state = match (version.bad(), version.missing_ranks.is_empty()) {
+        (0, true) if version.is_of_others => "of another job".to_owned(),
         (0, true) => match version.unchecked_ranks() {
             unchecked if unchecked.is_empty() => "good".to_owned(),
             unchecked => format!("not checked: {}", ranges(&unchecked)),

@@ -3,6 +3,7 @@
 use std::fs;
 
 use serde_json::json;
+use veloc_client::platform::memory;
 
 use crate::files::{checkpoint, Job, GOLDEN};
 
@@ -117,4 +118,70 @@ fn copies_without_checksums_are_compared() {
     job.write("meta/x-0-1.dat.chksum", b"");
     let ran = job.veloc("verify --config veloc.cfg");
     assert!(ran.stdout().contains("x-0-1.dat.chksum has 0 bytes"), "{}", ran.stdout());
+}
+
+/// Four ranks took versions 1 and 2. Catches the number of ranks in proofs that is not looked at, or compared
+/// where the library does not.
+#[test]
+fn jobs_of_other_numbers_of_ranks_are_told() {
+    let job = Job::new();
+    for (version, rank) in [1, 2].into_iter().flat_map(|v| (0..4).map(move |rank| (v, rank))) {
+        if !job.write_proven("scratch", version, rank, 4) {
+            return;
+        }
+    }
+    let verify = |options: &str| job.veloc(&format!("verify --config veloc.cfg {options}"));
+    assert!(verify("--ranks 4").success().contains("wave: all ranks can restore 1-2\n"));
+    let ran = verify("--ranks 3");
+    assert_eq!(ran.code(), Some(1));
+    let said = "wave: the files of 1-2 are of a job of 4 ranks, and this one has 3 (";
+    assert!(ran.stdout().contains(said), "{}", ran.stdout());
+    let found = verify("--ranks 3 --json").json();
+    assert_eq!(found["restorable"], json!({"wave": []}));
+    assert_eq!(found["checkpoints"][0]["jobs"], json!([4]));
+    let given = fs::read_to_string(job.path("veloc.cfg")).unwrap();
+    for proof in ["accept", "off"] {
+        job.write("veloc.cfg", format!("{given}proof = {proof}\n").as_bytes());
+        assert!(verify("--ranks 3").success().contains("wave: all ranks can restore 1-2\n"));
+    }
+    job.write("veloc.cfg", given.as_bytes());
+
+    // Three ranks take version 1 again.
+    (0..3).for_each(|rank| assert!(job.write_proven("scratch", 1, rank, 3)));
+    let said = verify("").success();
+    for part in ["all ranks can restore 2\n", "the files of 1 are of jobs of 3 and 4 ranks; "] {
+        assert!(said.contains(part), "{said}");
+    }
+    assert!(verify("--ranks 3").success().contains("wave: all ranks can restore 1\n"));
+    assert!(verify("--ranks 4").success().contains("wave: all ranks can restore 2\n"));
+
+    // Who was not told how many there are has no objection, and any copy of the right job does.
+    assert!(job.write_proven("scratch", 1, 3, 0));
+    assert!(verify("").success().contains("wave: all ranks can restore 1-2\n"));
+    (0..3).for_each(|rank| assert!(job.write_proven("persistent", 1, rank, 4)));
+    assert!(verify("--ranks 4").success().contains("wave: all ranks can restore 1-2\n"));
+}
+
+/// A good header that asks for hours. Catches a tool that reads holes to their end.
+#[test]
+fn what_is_mostly_holes_is_no_checkpoint() {
+    let job = Job::new();
+    let len = 5 * memory::machine_total().unwrap();
+    let mut header = checkpoint(&[]);
+    let at = header.len() - 8;
+    header[at..].copy_from_slice(&len.to_le_bytes());
+    let path = job.write("scratch/wave-0-1.dat", &header);
+    let file = fs::File::options().write(true).open(path).unwrap();
+    if file.set_len(header.len() as u64 + len).is_err() {
+        println!("skipped: the folder for temporary files has no files of {len} bytes");
+        return;
+    }
+    let ran = job.veloc("verify --config veloc.cfg");
+    assert_eq!(ran.code(), Some(1));
+    for part in ["it is no checkpoint", "wave: no version can be restored"] {
+        assert!(ran.stdout().contains(part), "{}", ran.stdout());
+    }
+    job.veloc("inspect scratch/wave-0-1.dat").failure(&["wave-0-1.dat", "it is no checkpoint"]);
+    let shown = job.veloc("inspect scratch/wave-0-1.dat --no-checksum").success();
+    assert!(shown.contains(&len.to_string()), "{shown}");
 }

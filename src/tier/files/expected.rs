@@ -2,6 +2,7 @@
 //! `chksum = true` by upstream's checksum, which all copies of a version share.
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -139,9 +140,7 @@ impl Files {
             }
             (None, kept) => {
                 let known = kept?.flatten().zip(sums.map(|sums| sums.path(&file)));
-                if known.is_some() {
-                    refuse_hollow(&opened.file, &opened.path)?;
-                }
+                refuse_hollow(&opened.file, &opened.part, &opened.path)?;
                 let expected = known.map(|(sum, path)| {
                     let kept_in = Some(path);
                     Expected { digest: Digest::Sha256(sum), kept_in }
@@ -323,14 +322,20 @@ fn is_unfit(error: &Error) -> bool {
     matches!(error.kind(), Kind::Corrupt | Kind::OtherJob)
 }
 
-/// Refuses a file without a proof that would take hours to hash for nothing: one that is much longer than
-/// the memory of the machine, and is mostly holes. A checkpoint comes from memory.
-pub(super) fn refuse_hollow(file: &File, path: &Path) -> Result<()> {
+/// Refuses a checkpoint without a proof that would take hours to read for nothing: one that is much longer
+/// than the memory of the machine, in a file that is mostly holes. A checkpoint comes from memory.
+///
+/// # Errors
+/// [`Kind::Corrupt`], with what is stored of how many bytes; else the system's. Both name the path.
+pub fn refuse_hollow(file: &File, part: &Range<u64>, path: &Path) -> Result<()> {
     let found = file.metadata();
     let found = found.map_err(|e| Error::system(format!("stat {}", path.display()), &e))?;
     let (len, stored) = (found.len(), found.blocks().saturating_mul(BLOCK));
+    if stored >= len / 2 {
+        return Ok(());
+    }
     let memory = memory::machine_total().unwrap_or(u64::MAX);
-    if len / 4 <= memory || stored >= len / 2 {
+    if part.end.saturating_sub(part.start) / 4 <= memory {
         return Ok(());
     }
     Err(Error::new(
@@ -352,14 +357,17 @@ mod tests {
     use std::fs;
 
     /// A header that asks for hours, and a file of the application's own, which has none. Catches a file that is
-    /// hashed to its end because it has a checksum.
+    /// hashed to its end because it has a checksum, and one that a restart is offered because it has none.
     #[test]
     fn what_is_mostly_holes_is_not_hashed() {
         let folder = tempfile::tempdir().unwrap();
-        let text = "mode = sync\nscratch = DIR/s\nmeta = DIR/m\nchksum = true\n";
+        let text = "mode = sync\nscratch = DIR/s\nmeta = DIR/m\n";
         let text = text.replace("DIR", &folder.path().display().to_string());
-        let (config, _) = Config::from_text(&text, |_| None).unwrap();
-        let files = Files::open(&config, 0).unwrap();
+        let open = |keys: &str| {
+            let (config, _) = Config::from_text(&(text.clone() + keys), |_| None).unwrap();
+            Files::open(&config, 0).unwrap()
+        };
+        let files = open("chksum = true\n");
         let len = 5 * memory::machine_total().unwrap();
         let header = Header::new(vec![(0, len)]).unwrap();
         for version in [1, 2] {
@@ -371,6 +379,12 @@ mod tests {
                 return;
             }
             let sum = folder.path().join(format!("m/x-0-{version}.dat.chksum"));
+            if version == 1 {
+                for files in [&files, &open(""), &open("proof = off\n")] {
+                    let error = files.look("x", version).unwrap_err();
+                    assert!(error.to_string().contains("are stored"), "{error}");
+                }
+            }
             fs::write(sum, Checksum::of(b"").as_bytes()).unwrap();
             if version == 2 {
                 fs::write(files.routed_note("x", version).unwrap(), "/own").unwrap();

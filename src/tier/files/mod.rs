@@ -48,6 +48,7 @@ pub use aggregate::Place;
 use checksums::Checksums;
 pub use directories::Identities;
 use directories::Known;
+pub use expected::refuse_hollow;
 pub use opened::{Found, Opened};
 pub use output::{Output, Written};
 use proven::Proven;

@@ -9,8 +9,7 @@ use std::time::SystemTime;
 
 use super::aggregate::{self as parts, Part};
 use super::attempts::Attempt;
-use super::expected::refuse_hollow;
-use super::{Files, Place};
+use super::{refuse_hollow, Files, Place};
 use crate::catalog::entry::FileTier;
 use crate::error::{Kind, Result};
 use crate::format::{aggregate, names};
@@ -94,7 +93,7 @@ impl Files {
             opened => opened?,
         };
         // A damaged roll may ask for more than any part has.
-        refuse_hollow(&from, &source)?;
+        refuse_hollow(&from, &(0..files::len(&from, &source)?), &source)?;
         let temporary = self.temporary(&target);
         let copied = files::create(&temporary).and_then(|to| {
             let mut buffer = vec![0; len.min(SLICE) as usize];

@@ -4,8 +4,7 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use super::expected::refuse_hollow;
-use super::Files;
+use super::{refuse_hollow, Files};
 use crate::catalog::entry::FileTier;
 use crate::error::{Error, Kind, Result};
 use crate::format::names;
@@ -107,8 +106,8 @@ impl Files {
                 ));
                 return Ok(whose);
             };
-            refuse_hollow(&opened, path)?;
             let len = files::len(&opened, path)?;
+            refuse_hollow(&opened, &(0..len), path)?;
             match self.has_content(path, len, kept, || Ok(()))? {
                 true => Ok(whose),
                 false => Err(Error::new(
