@@ -8,7 +8,7 @@ use serde::Serialize;
 use veloc_client::config::{Directories, Proof};
 
 use super::scan::{self, Damaged, Key, Stored};
-use super::{look, Checksum, Condition, Copy, Place};
+use super::{look, own_user, Checksum, Condition, Copy, Place};
 use crate::output;
 
 /// What to look at, and how closely.
@@ -109,6 +109,18 @@ impl Version {
             restores.partition(|copy| copy.checksum != Checksum::None);
         let known: BTreeSet<u32> = known.iter().map(|copy| copy.rank).collect();
         unknown.iter().map(|copy| copy.rank).filter(|rank| !known.contains(rank)).collect()
+    }
+
+    /// The ranks that have a copy of another user, by that user.
+    pub fn ranks_of_others(&self) -> BTreeMap<u32, BTreeSet<u32>> {
+        let mut others: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+        let own = own_user();
+        for copy in &self.copies {
+            if let Some(user) = copy.owner.filter(|user| *user != own) {
+                others.entry(user).or_default().insert(copy.rank);
+            }
+        }
+        others
     }
 
     /// The ranks of the copies in one place.

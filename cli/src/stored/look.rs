@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::UNIX_EPOCH;
@@ -19,7 +20,7 @@ use veloc_client::platform::files;
 use veloc_client::tier::files::refuse_hollow;
 
 use super::scan::{Key, Stored};
-use super::{routed, Checksum, Condition, Copy, Place};
+use super::{own_user, routed, Checksum, Condition, Copy, Place};
 use crate::output;
 
 /// The most threads that look at files: more do not make a file system faster.
@@ -110,6 +111,9 @@ fn look(copy: &mut Copy) {
         .ok()
         .and_then(|time| time.duration_since(UNIX_EPOCH).ok())
         .map(|time| time.as_secs());
+    // No more than the system says: to ask the library would make a file there.
+    let link = fs::symlink_metadata(&copy.path).map_or(metadata.uid(), |link| link.uid());
+    copy.owner = Some(if metadata.uid() == own_user() { link } else { metadata.uid() });
     if copy.place != Place::Aggregated {
         copy.bytes = metadata.len();
     }

@@ -83,6 +83,8 @@ pub struct Copy {
     pub bytes: u64,
     /// When it was last changed, in seconds since 1970.
     pub modified: Option<u64>,
+    /// The user who owns it or, if that is this one, the link to it.
+    pub owner: Option<u32>,
     /// The file of a file-based checkpoint that this is a copy of or a link to.
     #[serde(serialize_with = "output::optional_path")]
     pub routed: Option<PathBuf>,
@@ -109,6 +111,7 @@ impl Copy {
             offset: part.as_ref().map_or(0, |part| part.start),
             bytes: part.map_or(0, |part| part.end - part.start),
             modified: None,
+            owner: None,
             routed: None,
             condition: Condition::Unchecked,
             reason: None,
@@ -138,6 +141,12 @@ impl Copy {
     pub fn is_of_job(&self, ranks: u32) -> bool {
         self.job_ranks.is_none_or(|of| of == ranks)
     }
+}
+
+/// The user whose rights this process has.
+pub fn own_user() -> u32 {
+    // SAFETY: it takes nothing and cannot fail.
+    unsafe { libc::geteuid() }
 }
 
 /// Where a file-based checkpoint (`VELOC_Route_file`) was routed from, if the file at `path` is

@@ -116,7 +116,9 @@ fn cells(version: &Version, places: &[(Place, &str)]) -> Vec<String> {
         (bad, true) => format!("{bad} bad, others are good"),
         (bad, false) => format!("{bad} bad, ranks missing: {}", ranges(&version.missing_ranks)),
     };
-    cells.push(state);
+    let others = version.ranks_of_others();
+    let others = others.iter().map(|(user, ranks)| format!(", of user {user}: {}", ranges(ranks)));
+    cells.push(state + &others.collect::<String>());
     cells
 }
 

@@ -1,7 +1,7 @@
 //! `veloc ls`.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{chown, lchown, symlink, MetadataExt as _};
 
 use serde_json::{json, Value};
 
@@ -197,4 +197,30 @@ fn parities_are_read_too() {
     assert_eq!(job.veloc("ls --config veloc.cfg --json").json()["totals"]["bad"], 0);
     let ran = job.veloc("verify --config veloc.cfg --json");
     assert_eq!((ran.code(), &ran.json()["totals"]["bad"]), (Some(1), &json!(1)));
+}
+
+/// Catches a file, or a link, that somebody else has put there and nobody is told of.
+#[test]
+fn owners_are_named() {
+    const NOBODY: u32 = 65534;
+    let job = Job::new();
+    let theirs = job.write("scratch/wave-0-9.dat", &GOLDEN);
+    assert!(!job.veloc("ls --config veloc.cfg").success().contains("of user"));
+    if fs::metadata(&theirs).unwrap().uid() != 0 {
+        println!("skipped: owners_are_named needs root");
+        return;
+    }
+    chown(&theirs, Some(NOBODY), None).unwrap();
+    let own = job.write("own", &GOLDEN);
+    let link = job.path("scratch/wave-1-9.dat");
+    symlink(own, &link).unwrap();
+    lchown(&link, Some(NOBODY), None).unwrap();
+    job.write("scratch/wave-2-9.dat", &GOLDEN);
+    for command in ["ls", "verify"] {
+        let said = job.veloc(&format!("{command} --config veloc.cfg")).success();
+        assert!(said.contains(", of user 65534: 0-1"), "{said}");
+    }
+    let found = job.veloc("ls --config veloc.cfg --json").json();
+    let owners: Vec<_> = (0..3).map(|at| &found["checkpoints"][0]["copies"][at]["owner"]).collect();
+    assert_eq!(owners, [65534, 65534, 0]);
 }
