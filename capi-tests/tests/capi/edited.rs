@@ -109,10 +109,11 @@ fn another_state_0_is_refused_by_its_hash() {
 /// memory that is not looked at, or left as it is in the store.
 #[test]
 fn wherever_states_are() {
-    let memory = "gpu_cache_size = 4M\nhost_cache_size = 4M\n";
-    let ephemeral = format!("mode = async\nephemeral = true\n{memory}");
-    for configuration in [ephemeral, format!("{ASYNC}{memory}"), SYNC.to_owned()] {
-        for device in [false, true] {
+    for device in [false, true] {
+        let cache = if device { "gpu_cache_size = 4M\n" } else { "" };
+        let memory = format!("{cache}host_cache_size = 4M\n");
+        let ephemeral = format!("mode = async\nephemeral = true\n{memory}");
+        for configuration in [ephemeral, format!("{ASYNC}{memory}"), SYNC.to_owned()] {
             let run = |plan: &str| {
                 let job = Job::new(&configuration);
                 let plan = format!("bytes=10000 device={} {plan}", u8::from(device));
