@@ -24,9 +24,8 @@ int main(int argc, char **argv)
         OK(VELOC_Checkpoint("ring", version));
     }
     if (number(argc, argv, "asleep", 0) && softcuda.spun_count != NULL) {
-        uint64_t before = softcuda.spun_count(), copies = softcuda.call_count("cuMemcpyDtoHAsync_v2");
+        uint64_t before = softcuda.spun_count();
         OK(VELOC_Checkpoint_wait());
-        CHECK(softcuda.call_count("cuMemcpyDtoHAsync_v2") > copies);
         CHECK(softcuda.spun_count() == before);
     }
     OK(VELOC_Checkpoint_wait());
