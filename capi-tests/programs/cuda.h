@@ -96,6 +96,7 @@ static struct {
     void (*reset_counts)(void);
     uint64_t (*staged_count)(void);
     uint64_t (*spun_count)(void);
+    uint64_t (*call_count)(const char *name);
 } softcuda;
 
 static inline void *cuda_symbol(void *library, const char *name, int wanted)
@@ -162,6 +163,7 @@ static inline int cuda_load(void)
     CUDA_FIND(softcuda, reset_counts, "softcuda_reset_counts", 0);
     CUDA_FIND(softcuda, staged_count, "softcuda_staged_count", 0);
     CUDA_FIND(softcuda, spun_count, "softcuda_spun_count", 0);
+    CUDA_FIND(softcuda, call_count, "softcuda_call_count", 0);
     return cuda.cuInit(0);
 }
 

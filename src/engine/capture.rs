@@ -143,7 +143,8 @@ impl Shared {
         }
         let why = match Driver::get() {
             Ok(Some(_)) => "none of the protected memory is a device's",
-            _ => "this process has no CUDA driver",
+            Ok(None) => "this process has no CUDA driver",
+            Err(_) => "the CUDA driver cannot be used",
         };
         self.degrade("gpu_cache_size", format_args!("gpu_cache_size has no effect yet: {why}"));
     }

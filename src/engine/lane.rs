@@ -122,8 +122,8 @@ impl Lane {
         Ok(())
     }
 
-    /// Hands the bytes at `device_at` on to `put`, piece by piece in order, by way of the ring. None is
-    /// under way when this returns, also after an error.
+    /// Hands the bytes at `device_at` on to `put`, piece by piece in order, by way of the ring; with a gate,
+    /// none is copied while that is closed. None is under way when this returns, also after an error.
     ///
     /// # Safety
     /// The range must stay valid, with nobody else writing to it, until then.
@@ -132,10 +132,15 @@ impl Lane {
         shared: &Shared,
         device_at: u64,
         len: u64,
+        gate: Option<&Gate>,
         put: impl FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
+        if !self.under_way.is_empty() {
+            // Of a `put` that has panicked: the slots are not what is wanted here.
+            self.abandon();
+        }
         // SAFETY: the caller's promise.
-        let done = unsafe { self.read_slices(shared, device_at, len, put) };
+        let done = unsafe { self.read_slices(shared, device_at, len, gate, put) };
         if done.is_err() {
             self.abandon();
         }
@@ -149,17 +154,18 @@ impl Lane {
         shared: &Shared,
         device_at: u64,
         len: u64,
+        gate: Option<&Gate>,
         mut put: impl FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
         let run_at = |at: u64| (len - at).min(RING_SLOT);
         let (mut queued, mut handed) = (0, 0);
         while handed < len {
             while queued < len && self.under_way.len() < DEPTH {
-                if shared.gate.is_closed() {
+                if let Some(gate) = gate.filter(|gate| gate.is_closed()) {
                     if !self.under_way.is_empty() {
                         break;
                     }
-                    shared.gate.pass();
+                    gate.pass();
                 }
                 let slot = self.next;
                 self.next = (self.next + 1) % DEPTH;

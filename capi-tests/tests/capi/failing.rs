@@ -53,6 +53,15 @@ pub fn shell(command: String) -> String {
     format!("run={command}")
 }
 
+/// The same from the memory of a device, of which pieces are on their way when the file takes no more. Catches
+/// pieces that the next checkpoint takes for its own.
+#[test]
+fn scratch_fills_up_below_a_device() {
+    on_each(SYNC, "scratch", |job, ground| {
+        let _ = ground.under(job.run_device("ring", "full=1")).succeed();
+    });
+}
+
 /// Scratch fills up while a checkpoint is written to it, by the application or by a worker. Catches a
 /// failure that is not said, a half file with the name of a whole one, a temporary file that keeps
 /// the room, and an older version that goes with it.
