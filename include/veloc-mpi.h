@@ -64,8 +64,7 @@ typedef struct VELOC_Part_figures {
      */
     uint64_t memory;
     /**
-     * Bytes that the checkpoint library has in its host buffer or in files, which may be in memory
-     * as well. What nobody needs any more goes shortly after that.
+     * The others, which are in files in the scratch directory of the job.
      */
     uint64_t stored;
 } VELOC_Part_figures;

@@ -7,14 +7,14 @@
 //! | file | owns |
 //! | --- | --- |
 //! | [`log`] | the log as an object of checkpoints: `libveloc-mpi.so` has it |
-//! | [`store`] | a place for what the log has no memory for: the checkpoint library has it |
+//! | [`scratch`] | files for what the log has no memory for: the checkpoint library makes them |
 //! | [`reason`] | how a function of a table says why it has failed |
 
 use std::ffi::{c_int, CStr};
 
 pub mod log;
 pub mod reason;
-pub mod store;
+pub mod scratch;
 
 /// What is found under a table's name.
 #[derive(Clone, Copy, Debug)]
@@ -56,8 +56,8 @@ const fn functions(count: usize) -> usize {
     count * size_of::<fn()>()
 }
 
-const _: () = assert!(log::INTERFACE == 2 && size_of::<log::Log>() == functions(7));
-const _: () = assert!(store::INTERFACE == 2 && size_of::<store::Store>() == functions(5));
+const _: () = assert!(log::INTERFACE == 3 && size_of::<log::Log>() == functions(6));
+const _: () = assert!(scratch::INTERFACE == 1 && size_of::<scratch::Scratch>() == functions(1));
 
 #[cfg(test)]
 mod tests {
@@ -66,7 +66,7 @@ mod tests {
     /// Catches a table that is found where there is none, and one of another version that is believed.
     #[test]
     fn a_table_is_there_or_not() {
-        assert!(matches!(log::find(), Found::Nothing) && matches!(store::find(), Found::Nothing));
+        assert!(matches!(log::find(), Found::Nothing) && matches!(scratch::find(), Found::Nothing));
         static SEVEN: u64 = 7;
         assert_eq!(give(&SEVEN, 2, 2), &raw const SEVEN);
         assert!(give(&SEVEN, 1, 2).is_null());

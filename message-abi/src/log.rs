@@ -9,7 +9,7 @@ use crate::Found;
 pub const NAME: &CStr = c"VELOC_Part_log";
 
 /// The version of [`Log`] and of what its functions do.
-pub const INTERFACE: c_int = 2;
+pub const INTERFACE: c_int = 3;
 
 /// The most chunks that go as regions of a checkpoint.
 pub const CHUNKS: usize = 1 << 20;
@@ -48,7 +48,7 @@ impl Written {
     }
 }
 
-/// Bytes of the log; null: they are not in memory.
+/// Bytes of the log.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Bytes {
@@ -59,7 +59,7 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    /// None in memory.
+    /// None.
     pub const fn nowhere() -> Bytes {
         Bytes { bytes: std::ptr::null(), len: 0 }
     }
@@ -79,13 +79,10 @@ pub struct Log {
     ) -> c_int,
     /// What was written is in the checkpoint.
     pub forget: unsafe extern "C" fn(buffer: *mut c_void),
-    /// Where a chunk is that was written beside the bytes. With `reads` it is read if it is not in
-    /// memory, and there until the next one is asked for; what is in memory stays until all are
-    /// forgotten.
+    /// Where a chunk is that goes beside the bytes. It stays there until all is forgotten.
     pub chunk: unsafe extern "C" fn(
         buffer: *mut c_void,
         nth: usize,
-        reads: c_int,
         at: *mut Bytes,
         reason: *mut c_char,
         room: usize,
@@ -115,9 +112,6 @@ pub struct Log {
         reason: *mut c_char,
         room: usize,
     ) -> c_int,
-    /// The job of the checkpoint library is about to end. What that has of the log and cannot give
-    /// after it ([`crate::store::Store::leave`]) comes back.
-    pub leave: extern "C" fn(),
 }
 
 /// The table of this process.

@@ -185,8 +185,7 @@ pub struct VELOC_Part_figures {
     pub parts: u64,
     /// Of the bytes that are kept, those in this library's memory (`VELOC_MPI_LOG_MEMORY`).
     pub memory: u64,
-    /// Bytes that the checkpoint library has in its host buffer or in files, which may be in memory
-    /// as well. What nobody needs any more goes shortly after that.
+    /// The others, which are in files in the scratch directory of the job.
     pub stored: u64,
 }
 
@@ -217,8 +216,8 @@ pub unsafe extern "C" fn VELOC_Part_get_figures(
             resent: state.resend.as_ref().map_or(0, |resend| resend.resent),
             events: log.len() as u64,
             parts: state.parts.live() as u64,
-            memory: log.figures().bytes.saturating_sub(state.arena.away()),
-            stored: state.arena.stored(),
+            memory: log.figures().bytes.saturating_sub(state.arena.in_files()),
+            stored: state.arena.in_files(),
         }
     });
     match read {

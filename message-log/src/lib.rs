@@ -8,8 +8,8 @@
 //!
 //! The rooms, ground floor first:
 //!
-//! - [`log`]: the one sequence of [`log::Event`]s and the memory that their payloads are in, or the
-//!   checkpoint library's store if that is full; `digest`: what tells bytes from others;
+//! - [`log`]: the one sequence of [`log::Event`]s and the memory that their payloads are in, or
+//!   files in the job's scratch directory beyond that (`scratch`); `digest`: what tells bytes from others;
 //! - [`parts`]: which parts are open, which are logged, and where a call's result comes from; with
 //!   the log it is a model of its own, without MPI;
 //! - `copy`, `device`: bytes between the application's memory, which may be a device's, and the log;
@@ -55,6 +55,7 @@ mod pool;
 mod refuse;
 mod requests;
 pub mod resend;
+mod scratch;
 #[cfg(test)]
 mod signatures;
 mod stand_ins;

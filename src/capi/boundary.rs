@@ -6,7 +6,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Once, OnceLock};
 
 use super::{VELOC_FAILURE, VELOC_MAX_NAME, VELOC_SUCCESS};
-use crate::client::{message_chunks, Client, Selection};
+use crate::client::{Client, Selection};
 use crate::error::{Error, Kind, Result};
 use crate::platform::origin::Origin;
 use crate::sync::Mutex;
@@ -212,7 +212,6 @@ extern "C" fn at_exit() {
                 client.leave();
             }
         }
-        message_chunks::end();
     });
 }
 

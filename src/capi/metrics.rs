@@ -7,7 +7,6 @@ use super::boundary::{guarded, status, with_client};
 use crate::client::Client;
 use crate::erasure::node::Node;
 use crate::error::{Error, Result};
-use crate::format::names;
 use crate::metrics::{Sum, CAUSES, HOPS};
 use crate::policy::touch::{Mode, Rate};
 
@@ -111,8 +110,7 @@ fn collect(client: &Client) -> VELOC_Metrics {
     let engine = client.engine();
     let metrics = &engine.metrics;
     let (counts, device, host, live) = engine.catalog.look(|state| {
-        let live = state.live() - state.versions(names::LOG).len();
-        (state.counts(), state.device_room(), state.host_room(), live as u64)
+        (state.counts(), state.device_room(), state.host_room(), state.live() as u64)
     });
     let model = engine.pace.model();
     let inputs = model.inputs();

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::format::names;
 use crate::tier::files::Place;
 use crate::tier::ledger;
 use crate::tier::space::Extent;
@@ -155,9 +154,6 @@ pub enum Life {
 pub enum Readable {
     /// From the host buffer, at its full speed.
     FromHost,
-    /// The same of what is passing ([`Entry::passing`]): nobody waits for its file, so it comes after
-    /// the checkpoints that are there.
-    Passing,
     /// Partly from the device cache: slower, and needed only when flushes are stuck for room.
     FromDevice,
 }
@@ -248,15 +244,11 @@ pub struct Entry {
     pub replaces: Option<Id>,
     /// It was replaced, and keeps its memory and its record for that time.
     pub held: bool,
-    /// It is the log of messages': nobody needs it when this process has ended, and it is no
-    /// checkpoint of the application's.
-    pub passing: bool,
 }
 
 impl Entry {
     /// A checkpoint about to be captured.
     pub fn new(name: Arc<str>, version: i32) -> Self {
-        let passing = *name == *names::LOG;
         Entry {
             name,
             version,
@@ -286,7 +278,6 @@ impl Entry {
             exposed: false,
             replaces: None,
             held: false,
-            passing,
         }
     }
 

@@ -131,16 +131,11 @@ impl Client {
         let is_there = open.regions.iter().any(|region| region.id == MESSAGES);
         let log = self.messages_of(&open.name, selection).filter(|_| !is_there);
         let log = log.map_or(Ok(None), |log| log.write(self.regions.of(&open.name)))?;
-        // Chunks that are not in memory, which come there one after the other.
-        let mut away = Vec::new();
         if let Some(log) = &log {
             let bytes = log.bytes();
             places.push(Place::plain(MESSAGES, bytes.as_ptr(), bytes.len()));
             for nth in 0..log.chunks() {
-                match log.here(nth)? {
-                    Some(place) => places.push(place),
-                    None => away.push(nth),
-                }
+                places.push(log.chunk(nth)?);
             }
         }
         let Phase::Checkpoint { open, .. } = &mut self.phase else {
@@ -152,11 +147,8 @@ impl Client {
         };
         let releases: Vec<_> = selected.into_iter().filter_map(release).collect();
         // What is released may change from then on.
-        let stays = releases.is_empty() && away.is_empty();
+        let stays = releases.is_empty();
         self.engine.capture(open, &places, releases)?;
-        for (log, nth) in log.iter().flat_map(|log| away.iter().map(move |nth| (log, *nth))) {
-            self.engine.capture(open, &[log.read(nth)?], Vec::new())?;
-        }
         Ok(stays.then_some(Captured { places, _written: written, _log: log }))
     }
 

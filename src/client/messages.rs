@@ -34,29 +34,15 @@ impl Packed {
         self.0.chunks
     }
 
-    /// Where a chunk is, if it is in memory.
-    pub fn here(&self, nth: usize) -> Result<Option<Place>> {
-        let found = self.find(nth, 0)?;
-        Ok((!found.bytes.is_null()).then(|| place_of(nth, &found)))
-    }
-
-    /// Where a chunk is until another one is asked for.
-    pub fn read(&self, nth: usize) -> Result<Place> {
-        self.find(nth, 1).map(|found| place_of(nth, &found))
-    }
-
-    fn find(&self, nth: usize, reads: c_int) -> Result<Bytes> {
+    /// Where a chunk is.
+    pub fn chunk(&self, nth: usize) -> Result<Place> {
         let mut found = Bytes::nowhere();
         told(|reason, room| {
             // SAFETY: what `write` gave; the other places are the function's meanwhile.
-            unsafe { (self.1 .0.chunk)(self.0.buffer, nth, reads, &mut found, reason, room) }
+            unsafe { (self.1 .0.chunk)(self.0.buffer, nth, &mut found, reason, room) }
         })?;
-        Ok(found)
+        Ok(Place::plain(chunk_id(nth), found.bytes.cast(), found.len))
     }
-}
-
-fn place_of(nth: usize, found: &Bytes) -> Place {
-    Place::plain(chunk_id(nth), found.bytes.cast(), found.len)
 }
 
 impl Drop for Packed {
@@ -96,11 +82,6 @@ impl MessageLog {
             }
             Found::Table(table) => Some(MessageLog(table)),
         }
-    }
-
-    /// The job ends: has the log see to what it has given to the engine ([`super::message_chunks`]).
-    pub fn leave(self) {
-        (self.0.leave)();
     }
 
     /// The log, for a checkpoint of these regions; nothing if no message was ever logged.

@@ -9,7 +9,7 @@ pub mod aside;
 pub mod callbacks;
 pub mod compare;
 pub mod managed;
-pub mod message_chunks;
+pub mod message_files;
 pub mod messages;
 pub mod regions;
 
@@ -52,7 +52,7 @@ use crate::sync::Mutex;
 use crate::trace::{Activity, Recorder, Span};
 use agreement::{Agreement, Standing};
 use farewell::Farewell;
-use message_chunks::Keeping;
+use message_files::Offered;
 use messages::MessageLog;
 use regions::Regions;
 use routed::Routed;
@@ -102,8 +102,8 @@ pub struct Client {
     /// Locked only for as long as its calls last: while the engine waits, it is heard.
     agreement: Option<Arc<Mutex<Agreement>>>,
     messages: Option<MessageLog>,
-    /// The log may give the engine what it has no memory for.
-    keeping: Option<Keeping>,
+    /// The log's files go to scratch.
+    offered: Option<Offered>,
     /// Adjoint computations that have ended and could not be removed, by their numbers.
     given_up: BTreeSet<u64>,
 }
@@ -135,8 +135,10 @@ impl Client {
         };
         let engine = Engine::start(config, process, device)?;
         let messages = MessageLog::find();
+        let scratch = messages.and_then(|_| engine.files.directory(FileTier::Scratch));
+        let offered = scratch.map(Offered::begin).transpose()?;
         Ok(Client {
-            keeping: messages.map(|_| Keeping::begin(engine.shared().clone())),
+            offered,
             engine,
             regions: Regions::default(),
             phase: Phase::Idle,
@@ -180,12 +182,7 @@ impl Client {
     pub fn finish(mut self, drain: bool) -> Result<()> {
         self.leave_phase();
         self.tell_of_vain_hints();
-        if let Some(messages) = self.messages {
-            let since = Instant::now();
-            messages.leave();
-            self.engine.metrics.waited(Cause::Drain, since);
-        }
-        drop(self.keeping.take());
+        drop(self.offered.take());
         let comm = self.comm.take();
         self.rest_together(drain);
         let erasure = self.engine.erasure.get().is_some();

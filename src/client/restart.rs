@@ -370,8 +370,7 @@ impl Client {
         Ok(())
     }
 
-    /// Has the log of messages go on from a checkpoint. Its chunks are read one after the other, as it
-    /// may have no memory for all of them.
+    /// Has the log of messages go on from a checkpoint.
     fn recover_log(&self, restoring: &Restoring, log: MessageLog, bytes: &[u8]) -> Result<()> {
         let chunks = restoring.regions.iter().filter(|region| is_chunk(region.id));
         for region in chunks.take(log.begin(bytes)?) {

@@ -293,10 +293,7 @@ impl Shared {
                         continue;
                     }
                     if std::mem::replace(&mut retried, true) || !self.catalog.step(State::retry) {
-                        // The log of messages may be what cannot move on. A file needs no room here.
-                        let crowded = self.catalog.look(State::passing_bytes) > 0;
-                        let refused = crowded && tier == Tier::Host && self.files.has_scratch();
-                        return Err((!refused).then_some(error));
+                        return Err(Some(error));
                     }
                 }
             }

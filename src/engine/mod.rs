@@ -18,7 +18,6 @@
 //! | `refuge` | who writes files | what scratch cannot take, to persistent alone |
 //! | `routed` | the application's | gives files of its own their place and their name |
 //! | [`file_room`] | who writes files | waits where a tier is full and files in it are about to go |
-//! | [`passing`] | one that is not the application's | the log of messages, here and back |
 //! | [`encode`] | workers | scratch files of other processes to parities of them |
 //!
 //! [`pace`] tells touching from flushing, [`guard`] watches the machine's memory, [`gate`] keeps
@@ -36,7 +35,6 @@ pub mod lane;
 pub mod loan;
 pub mod owed;
 pub mod pace;
-pub mod passing;
 pub mod place;
 pub mod prepare;
 pub mod restore;

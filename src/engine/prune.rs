@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::shared::Shared;
 use crate::catalog::entry::{FileTier, Id};
 use crate::error::Result;
-use crate::format::names;
 use crate::policy::rounds::{Fate, PARITIES};
 
 /// How many of the oldest versions are looked at to find one that can go. Where none of them can,
@@ -17,7 +16,7 @@ impl Shared {
     /// A checkpoint's file has come to a tier: what is now more than the tier is to keep goes. The
     /// caller holds the lock of names.
     pub(super) fn arrived(&self, tier: FileTier, name: &str, version: i32, id: Id) {
-        if self.config.ephemeral || name == names::LOG {
+        if self.config.ephemeral {
             return;
         }
         if tier == FileTier::Scratch {

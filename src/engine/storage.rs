@@ -11,7 +11,6 @@ use crate::catalog::monitor::Worker;
 use crate::catalog::state::{After, FileJob, PersistJob, Short, State, Writer};
 use crate::error::{Kind, Result};
 use crate::format::header::Header;
-use crate::format::names;
 use crate::metrics::Hop;
 use crate::platform::files;
 use crate::tier::files::{Output, Place, Target, Wanted, Written};
@@ -43,10 +42,6 @@ pub fn write(shared: &Shared) -> Result<()> {
         }
         let result = result.map(|_| ());
         let failure = result.as_ref().err().map(ToString::to_string);
-        if let Some(failure) = failure.as_ref().filter(|_| *job.name == *names::LOG) {
-            // Nothing is lost, and no call of the application's reports it.
-            shared.degrade("log", format!("{failure}: it stays in the host buffer"));
-        }
         let after = shared.step_counted(|state| state.write_done(&job, result));
         match after {
             After::Keep => {}
@@ -176,12 +171,9 @@ fn write_temporary(shared: &Shared, job: &FileJob) -> Result<Written> {
     let since = Instant::now();
     let mut span = shared.trace.span(Activity::Write).of(&job.name, job.version);
     let temporary = shared.files.temporary(&shared.files.scratch_path(&job.name, job.version)?);
-    let mut output = Output::create(temporary, shared.files.digest_of(&job.name))?;
-    let seal = |output: &Output| match *job.name == *names::LOG {
-        true => Ok(()),
-        false => shared.files.seal(output, &job.name, job.version),
-    };
-    let written = write_file(shared, job, &mut output).and_then(|()| seal(&output));
+    let mut output = Output::create(temporary, shared.files.digest())?;
+    let written = write_file(shared, job, &mut output)
+        .and_then(|()| shared.files.seal(&output, &job.name, job.version));
     let complete = output.finish();
     match written {
         Ok(()) => {

@@ -10,11 +10,6 @@ use crate::error::{Error, Result};
 /// The most bytes that a checkpoint's name may have.
 pub const LONGEST_NAME: usize = 127;
 
-/// The name under which the log of messages (`libveloc-mpi.so`) keeps what it has no memory for. No
-/// application's can be that: [`validate_name`] refuses it. What has it is of use to nobody but the
-/// process that has put it there.
-pub const LOG: &str = "+log";
-
 /// The end of every checkpoint file's name.
 const SUFFIX: &str = ".dat";
 
@@ -120,19 +115,6 @@ pub fn parse_temporary(file_name: &str) -> Option<Temporary<'_>> {
         return None;
     }
     Some(Temporary { complete, pid: number(pid)?, number: number(count)? })
-}
-
-/// What the name says of a file that the log of messages of some process has, or had.
-pub fn parse_log(file_name: &str) -> Option<(Temporary<'_>, u32)> {
-    let temporary = parse_temporary(file_name)?;
-    let (rank, version) = temporary
-        .complete
-        .strip_suffix(SUFFIX)?
-        .strip_prefix(LOG)?
-        .strip_prefix('-')?
-        .split_once('-')?;
-    number::<i32>(version)?;
-    Some((temporary, number(rank)?))
 }
 
 /// The name of the note beside a file-based checkpoint (`VELOC_Route_file`), which has no header:

@@ -21,7 +21,7 @@ const FORTRAN: [&str; 5] = [
 ];
 
 /// What `libveloc-mpi.so` asks for.
-const MESSAGES: &str = "VELOC_Message_store";
+const MESSAGES: &str = "VELOC_Message_scratch";
 
 /// The same of the C++ layer, which has a header of its own for them.
 fn of_the_cxx_layer() -> BTreeSet<String> {

@@ -65,8 +65,8 @@ pub fn settled(state: &mut State, code: c_int) -> c_int {
     if state.lost.is_some() {
         return has_lost(state).unwrap_or(code);
     }
-    if state.arena.is_due() {
-        state.look_ahead();
+    if state.arena.has_notice() {
+        state.say_notice();
     }
     code
 }
@@ -175,11 +175,9 @@ impl State {
         packed.map_err(|text| self.loses(0, &text)).ok()
     }
 
-    /// Has what replays read next brought back from the store, and says what the log has to say.
+    /// Says what the memory of the log has to say.
     #[cold]
-    pub fn look_ahead(&mut self) {
-        let next = self.parts.ahead(self.arena.reach());
-        self.arena.expect(next);
+    pub fn say_notice(&mut self) {
         if let Some(text) = self.arena.notice() {
             refuse::say(&self.mpi, &text);
         }
@@ -201,7 +199,7 @@ impl State {
         let target = target.unwrap_or(&item.target);
         // SAFETY: by the caller's promise, or where MPI wrote in the first run, which the replay
         // has as it was then.
-        item.payload.read(|bytes| unsafe { target.unpack(&self.mpi, bytes) })?
+        unsafe { target.unpack(&self.mpi, item.payload.bytes()) }
     }
 
     /// A call that gives nothing but its code.

@@ -1,10 +1,12 @@
-//! Memory from the system, and the thread that makes its pages ahead.
+//! Memory from the system or from a file, and the thread that makes its pages ahead.
 
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::Arc;
 
-/// How many bytes are mapped.
+/// How many bytes of memory are mapped; those of files are not counted.
 pub type Mapped = Arc<AtomicUsize>;
 
 /// A mapping. Who has the only handle of it may write; what others may read stays as it is.
@@ -12,7 +14,8 @@ pub type Mapped = Arc<AtomicUsize>;
 pub struct Mapping {
     base: *mut u8,
     len: usize,
-    mapped: Mapped,
+    /// Of memory; none of a file.
+    mapped: Option<Mapped>,
 }
 
 // SAFETY: the mapping is nobody else's, and not bound to a thread.
@@ -41,7 +44,35 @@ impl Mapping {
         // SAFETY: the mapping just made.
         unsafe { libc::madvise(base, len, libc::MADV_HUGEPAGE) };
         mapped.fetch_add(len, Ordering::Relaxed);
-        Some(Mapping { base: base.cast(), len, mapped: Arc::clone(mapped) })
+        Some(Mapping { base: base.cast(), len, mapped: Some(Arc::clone(mapped)) })
+    }
+
+    /// The first bytes of a file that has so many, and on its file system the room for them.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn of_file(file: &File, len: usize) -> Result<Mapping, String> {
+        // SAFETY: a mapping at an address of the system's choice, of a file that stays open meanwhile.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            let error = std::io::Error::last_os_error();
+            return Err(format!("mapping a file of {len} bytes: {error}"));
+        }
+        Ok(Mapping { base: base.cast(), len, mapped: None })
+    }
+
+    /// Whether it is a file's.
+    pub fn is_file(&self) -> bool {
+        self.mapped.is_none()
     }
 
     /// How many bytes.
@@ -75,19 +106,15 @@ impl Mapping {
         // SAFETY: in the mapping, and by the caller's promise.
         unsafe { std::slice::from_raw_parts_mut(self.base.add(at), len) }
     }
-
-    /// All bytes, to be written by who has the mapping alone.
-    pub fn all_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the whole mapping, which nobody else has.
-        unsafe { std::slice::from_raw_parts_mut(self.base, self.len) }
-    }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: the mapping is this handle's, and nobody has it any more.
         unsafe { libc::munmap(self.base.cast(), self.len) };
-        self.mapped.fetch_sub(self.len, Ordering::Relaxed);
+        if let Some(mapped) = &self.mapped {
+            mapped.fetch_sub(self.len, Ordering::Relaxed);
+        }
     }
 }
 

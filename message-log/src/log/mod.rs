@@ -6,10 +6,8 @@
 
 mod arena;
 #[cfg(test)]
-mod chunk_tests;
-mod engine;
+mod arena_tests;
 mod event;
-mod keeper;
 mod limit;
 mod mapping;
 mod payload;
@@ -19,12 +17,9 @@ mod tests;
 use std::collections::VecDeque;
 
 pub use arena::Arena;
-pub use engine::{rest, Engine};
 pub use event::{Call, Event, Item, Items, Links, Outcome, Shape};
-pub use keeper::Keeper;
 pub use limit::{available, Limit};
-pub use mapping::Mapping;
-pub use payload::{Chunk, Payload, Source, Window, INLINE};
+pub use payload::{Chunk, Payload, Source, INLINE};
 
 use crate::memory::NoMemory;
 use crate::resend::closed::Closed;

@@ -5,55 +5,62 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::keeper::{Keeper, Kept};
 use super::mapping::Mapping;
-use crate::digest::digest;
 
 /// Payloads up to this length need no chunk.
 pub const INLINE: usize = 22;
 
-/// What chunks have to tell the arena, which the payloads do not know.
-#[derive(Debug, Default)]
-pub struct News {
-    /// Sealed chunks that no payload is left in.
-    pub dead: RefCell<Vec<u32>>,
-    /// Chunks that were brought back because somebody has read there.
-    pub brought: RefCell<Vec<u32>>,
-    /// The sealed chunk that was read last.
-    pub read: Cell<Option<u32>>,
-    /// Another chunk was read than before, and some are away.
-    pub is_due: Cell<bool>,
-    /// Some chunk has been given to the store.
-    pub has_given: Cell<bool>,
+/// Memory of chunks that were dropped, for the next ones; and how much is in files.
+#[derive(Debug)]
+pub struct Pool {
+    /// Bytes of a chunk.
+    chunk: usize,
+    spare: RefCell<Vec<Mapping>>,
+    /// Bytes of payloads in chunks that are files.
+    in_files: Cell<u64>,
 }
 
-/// Memory that payloads are in, one behind another. Sealed: no more are coming, and it may be in the
-/// store instead of in memory.
+impl Pool {
+    /// An empty one, for chunks of so many bytes.
+    pub fn of(chunk: usize) -> Pool {
+        Pool { chunk, spare: RefCell::default(), in_files: Cell::default() }
+    }
+
+    /// Memory of a chunk.
+    pub fn take(&self) -> Option<Mapping> {
+        self.spare.borrow_mut().pop()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.spare.borrow().is_empty()
+    }
+
+    /// Gives all memory back to the system.
+    pub fn clear(&self) {
+        self.spare.borrow_mut().clear();
+    }
+
+    /// Bytes of payloads that are in files.
+    pub fn in_files(&self) -> u64 {
+        self.in_files.get()
+    }
+}
+
+/// Memory that payloads are in, one behind another.
 #[derive(Debug)]
 pub struct Chunk {
-    /// Where its bytes are. While it is not sealed, `memory`.
-    kept: RefCell<Sealing>,
+    /// There until the chunk is dropped.
+    memory: Option<Arc<Mapping>>,
     /// Bytes of its payloads.
     live: Cell<usize>,
-    keeper: Option<Arc<Keeper>>,
-    news: Rc<News>,
-}
-
-#[derive(Debug)]
-enum Sealing {
-    Open(Arc<Mapping>),
-    Sealed(Arc<Kept>),
+    pool: Rc<Pool>,
 }
 
 impl Chunk {
     /// An empty one.
-    pub fn new(memory: Mapping, keeper: Option<Arc<Keeper>>, news: &Rc<News>) -> Chunk {
-        Chunk {
-            kept: RefCell::new(Sealing::Open(Arc::new(memory))),
-            live: Cell::new(0),
-            keeper,
-            news: Rc::clone(news),
-        }
+    pub fn new(memory: Mapping, pool: &Rc<Pool>) -> Chunk {
+        Chunk { memory: Some(Arc::new(memory)), live: Cell::new(0), pool: Rc::clone(pool) }
     }
 
     /// Bytes of its payloads.
@@ -61,73 +68,52 @@ impl Chunk {
         self.live.get()
     }
 
-    /// The memory of one that is not sealed.
-    pub fn open(&self) -> Option<Arc<Mapping>> {
-        match &*self.kept.borrow() {
-            Sealing::Open(memory) => Some(Arc::clone(memory)),
-            Sealing::Sealed(_) => None,
-        }
+    fn is_file(&self) -> bool {
+        self.memory.as_ref().is_some_and(|memory| memory.is_file())
     }
 
-    /// No payload comes to it any more; the first `used` bytes belong to some.
-    pub fn seal(&self, number: u32, used: usize) -> Option<Arc<Kept>> {
-        let memory = self.open()?;
-        let kept = Arc::new(Kept::new(number, used, memory));
-        *self.kept.borrow_mut() = Sealing::Sealed(Arc::clone(&kept));
-        Some(kept)
+    /// Some of its bytes. There are as many.
+    fn bytes(&self, at: usize, len: usize) -> &[u8] {
+        self.memory.as_ref().map_or(&[], |memory| memory.slice(at, len))
     }
 
-    /// Its first bytes, and where they are.
+    /// Some of its bytes, to be written. There are as many.
+    ///
+    /// # Safety
+    /// As for [`Mapping::slice_mut`].
+    #[allow(clippy::mut_from_ref)] // Parts of a chunk are read while others are written.
+    pub unsafe fn bytes_mut(&self, at: usize, len: usize) -> &mut [u8] {
+        // SAFETY: by the caller's promise.
+        self.memory.as_ref().map_or(&mut [], |memory| unsafe { memory.slice_mut(at, len) })
+    }
+
+    /// Its first bytes, for who copies them.
     pub fn source(&self, len: usize) -> Source {
-        let (open, kept) = match &*self.kept.borrow() {
-            Sealing::Open(memory) => (Some(Arc::clone(memory)), None),
-            Sealing::Sealed(kept) => (kept.memory(), Some(Arc::clone(kept))),
-        };
-        let len = kept.as_ref().map_or(len, |kept| kept.len);
-        Source { memory: open, kept, len, live: self.live() }
+        Source { memory: self.memory.clone(), len, live: self.live() }
     }
 
-    /// What the keeper knows of one that is sealed.
-    pub fn sealed(&self) -> Option<Arc<Kept>> {
-        match &*self.kept.borrow() {
-            Sealing::Open(_) => None,
-            Sealing::Sealed(kept) => Some(Arc::clone(kept)),
+    fn come(&self, len: usize) {
+        self.live.set(self.live.get() + len);
+        if self.is_file() {
+            self.pool.in_files.set(self.pool.in_files.get() + len as u64);
         }
     }
 
-    /// Its memory, if need be from the store.
-    fn memory(&self) -> Result<Arc<Mapping>, String> {
-        let kept = match &*self.kept.borrow() {
-            Sealing::Open(memory) => return Ok(Arc::clone(memory)),
-            Sealing::Sealed(kept) => Arc::clone(kept),
-        };
-        let news = &self.news;
-        if news.has_given.get() && news.read.get() != Some(kept.number) {
-            news.read.set(Some(kept.number));
-            news.is_due.set(true);
-        }
-        match (kept.memory(), &self.keeper) {
-            (Some(memory), _) => Ok(memory),
-            (None, Some(keeper)) => {
-                let memory = keeper.memory(&kept)?;
-                news.brought.borrow_mut().push(kept.number);
-                Ok(memory)
-            }
-            (None, None) => Err("there is no store".to_owned()),
+    fn leave(&self, len: usize) {
+        self.live.set(self.live.get() - len);
+        if self.is_file() {
+            self.pool.in_files.set(self.pool.in_files.get() - len as u64);
         }
     }
+}
 
-    fn left(&self, len: usize) {
-        let live = self.live.get() - len;
-        self.live.set(live);
-        if live > 0 {
-            return;
-        }
-        if let Sealing::Sealed(kept) = &*self.kept.borrow() {
-            if let Some(keeper) = &self.keeper {
-                keeper.forget(kept);
-            }
-            self.news.dead.borrow_mut().push(kept.number);
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        // A checkpoint may still read it. A file goes, and what it takes on its file system.
+        let memory = self.memory.take().and_then(Arc::into_inner);
+        let again = |memory: &Mapping| memory.size() == self.pool.chunk && !memory.is_file();
+        if let Some(memory) = memory.filter(again) {
+            self.pool.spare.borrow_mut().push(memory);
         }
     }
 }
@@ -156,7 +142,7 @@ struct Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        self.chunk.left(self.len);
+        self.chunk.leave(self.len);
     }
 }
 
@@ -164,60 +150,21 @@ impl Drop for Part {
 #[derive(Debug)]
 pub struct Source {
     memory: Option<Arc<Mapping>>,
-    kept: Option<Arc<Kept>>,
     len: usize,
     live: usize,
 }
 
 impl Source {
-    /// How many.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        self.memory.as_ref().map_or(&[], |memory| memory.slice(0, self.len))
     }
 
     /// How many of them belong to payloads.
     pub fn live(&self) -> usize {
         self.live
     }
-
-    /// Where they are, if they are in memory.
-    pub fn memory(&self) -> Option<&Mapping> {
-        self.memory.as_deref()
-    }
-
-    /// The bytes out of the store.
-    ///
-    /// # Errors
-    /// They cannot be read.
-    pub fn read(&self, keeper: Option<&Keeper>) -> Result<Arc<Mapping>, String> {
-        match (&self.kept, keeper) {
-            (Some(kept), Some(keeper)) => keeper.look(kept),
-            _ => Err("a chunk of the log is nowhere".to_owned()),
-        }
-    }
-
-    /// What tells them from others.
-    ///
-    /// # Errors
-    /// They are nowhere.
-    pub fn digest(&self) -> Result<u64, String> {
-        match (&self.memory, &self.kept) {
-            (Some(memory), _) => Ok(digest(memory.slice(0, self.len))),
-            (None, Some(kept)) => kept.digest(),
-            (None, None) => Err("a chunk of the log is nowhere".to_owned()),
-        }
-    }
 }
-
-/// The last chunk that was looked at and is not in memory: for who reads them all, and leaves them
-/// where they are.
-#[derive(Debug, Default)]
-pub struct Window(Option<(u32, Arc<Mapping>)>);
 
 impl Payload {
     /// Bytes that need no chunk. There are at most `INLINE`.
@@ -255,7 +202,7 @@ impl Payload {
 
     /// Part of a chunk, which is this payload's alone.
     pub fn part(chunk: &Rc<Chunk>, at: usize, len: usize) -> Payload {
-        chunk.live.set(chunk.live.get() + len);
+        chunk.come(len);
         Payload(Place::Chunk(Part { chunk: Rc::clone(chunk), at, len }))
     }
 
@@ -282,17 +229,6 @@ impl Payload {
         }
     }
 
-    /// The sealed chunk that they are in, and its length.
-    pub fn chunk(&self) -> Option<(u32, usize)> {
-        match &self.0 {
-            Place::Chunk(part) => match &*part.chunk.kept.borrow() {
-                Sealing::Open(_) => None,
-                Sealing::Sealed(kept) => Some((kept.number, kept.len)),
-            },
-            Place::Nothing | Place::Inline { .. } => None,
-        }
-    }
-
     /// Writes them, when they are made.
     pub(super) fn fill<E>(
         &mut self,
@@ -301,51 +237,18 @@ impl Payload {
         match &mut self.0 {
             Place::Nothing => write(&mut []),
             Place::Inline { len, bytes } => write(&mut bytes[..usize::from(*len)]),
-            Place::Chunk(Part { chunk, at, len }) => match chunk.open() {
-                // SAFETY: the range was given to this payload alone, which nobody has yet.
-                Some(memory) => write(unsafe { memory.slice_mut(*at, *len) }),
-                // It is filled before its chunk is sealed.
-                None => write(&mut []),
-            },
+            // SAFETY: the range was given to this payload alone, which nobody has yet.
+            Place::Chunk(Part { chunk, at, len }) => write(unsafe { chunk.bytes_mut(*at, *len) }),
         }
     }
 
-    /// Does something with the bytes, which are brought back if they are in the store.
-    ///
-    /// # Errors
-    /// They cannot be read.
-    pub fn read<T>(&self, body: impl FnOnce(&[u8]) -> T) -> Result<T, String> {
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
         match &self.0 {
-            Place::Nothing => Ok(body(&[])),
-            Place::Inline { len, bytes } => Ok(body(&bytes[..usize::from(*len)])),
-            Place::Chunk(Part { chunk, at, len }) => {
-                let memory = chunk.memory()?;
-                Ok(body(memory.slice(*at, *len)))
-            }
+            Place::Nothing => &[],
+            Place::Inline { len, bytes } => &bytes[..usize::from(*len)],
+            Place::Chunk(Part { chunk, at, len }) => chunk.bytes(*at, *len),
         }
-    }
-
-    /// The same of bytes that stay where they are.
-    ///
-    /// # Errors
-    /// They cannot be read.
-    pub fn look<T>(&self, window: &mut Window, body: impl FnOnce(&[u8]) -> T) -> Result<T, String> {
-        let Place::Chunk(Part { chunk, at, len }) = &self.0 else { return self.read(body) };
-        let away = chunk.sealed().zip(chunk.keeper.as_ref());
-        let Some((kept, keeper)) = away.filter(|(kept, _)| kept.is_away()) else {
-            return self.read(body);
-        };
-        let memory = match &window.0 {
-            Some((number, memory)) if *number == kept.number => Arc::clone(memory),
-            _ => {
-                // One at a time.
-                window.0 = None;
-                let memory = keeper.look(&kept)?;
-                window.0 = Some((kept.number, Arc::clone(&memory)));
-                memory
-            }
-        };
-        Ok(body(memory.slice(*at, *len)))
     }
 }
 

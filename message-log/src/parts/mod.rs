@@ -18,7 +18,6 @@
 //! | `need` | what replays still use of that which the application has freed |
 //! | `fault` | what goes wrong |
 
-mod ahead;
 mod borders;
 mod events;
 mod fault;

@@ -45,7 +45,7 @@ impl Message {
         };
         let item = event.outcome.items.as_slice().first();
         event.shape == self.shape()
-            && item.map_or(self.len == 0, |item| item.payload.read(is_own).unwrap())
+            && item.map_or(self.len == 0, |item| is_own(item.payload.bytes()))
     }
 }
 

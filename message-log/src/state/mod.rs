@@ -16,7 +16,7 @@ use crate::deferred::Deferred;
 use crate::guard;
 use crate::inside::{later, At};
 use crate::left;
-use crate::log::{Arena, Engine, Limit};
+use crate::log::{Arena, Limit};
 use crate::messages::Messages;
 use crate::mpi::Mpi;
 use crate::names::Names;
@@ -25,6 +25,7 @@ use crate::pool::Pool;
 use crate::refuse;
 use crate::requests::Requests;
 use crate::resend::Resend;
+use crate::scratch;
 use crate::stand_ins::StandIns;
 use crate::store::Store;
 use crate::types::Types;
@@ -166,7 +167,7 @@ pub struct State {
 impl State {
     fn new(mpi: Mpi) -> State {
         let (arena, unlimited) = match Limit::wanted() {
-            Ok(limit) => (Arena::within(limit, Engine::keeper), None),
+            Ok(limit) => (Arena::within(limit, scratch::make_file), None),
             Err(text) => (Arena::default(), Some(text)),
         };
         State {
@@ -326,8 +327,6 @@ pub fn close() {
             state.deferred.free(&state.mpi, None);
             state.stand_ins.free(&state.mpi, None);
         });
-        // So that nothing of the log is in files when the process ends.
-        crate::log::rest();
     }
     PHASE.store(ALIEN, Ordering::Relaxed);
 }

@@ -81,7 +81,7 @@ pub unsafe fn passing(
     // SAFETY: by the caller's promise; calls from within this one were passed on.
     let is_noted = quick(unsafe { state() }, code);
     // SAFETY: as above.
-    let is_due = at == At::Inside && unsafe { state() }.arena.is_due();
+    let is_due = at == At::Inside && unsafe { state() }.arena.has_notice();
     if !is_noted || is_due || later::is_any() {
         let body = move |state: &mut State| {
             let code = if is_noted { code } else { slow(state, code) };

@@ -1,70 +1,22 @@
 //! Chunks of the log that go into a checkpoint as regions of their own: nobody copies them to pack
-//! them, and those that the store has are read one after the other, so that a log that is larger
-//! than memory can be in a checkpoint, and come out of one.
+//! them.
 
 use std::rc::Rc;
-use std::sync::Arc;
 
 use super::bytes::{Reader, Result, Writer};
 use crate::digest::digest;
-use crate::log::{Arena, Chunk, Keeper, Mapping, Payload, Source};
+use crate::log::{Arena, Chunk, Payload, Source};
 
 /// A chunk's length and digest.
 type Mark = (u64, u64);
 
-/// Chunks that go into a checkpoint.
-#[derive(Debug)]
-pub struct Carried {
-    sources: Vec<Source>,
-    keeper: Option<Arc<Keeper>>,
-    /// The one that was looked at last, if it is not in memory.
-    window: Option<Arc<Mapping>>,
-}
-
-impl Carried {
-    /// These, in order.
-    pub fn new(sources: Vec<Source>, keeper: Option<Arc<Keeper>>) -> Carried {
-        Carried { sources, keeper, window: None }
-    }
-
-    /// How many.
-    pub fn count(&self) -> usize {
-        self.sources.len()
-    }
-
-    /// The bytes of one that is in memory, where they stay.
-    pub fn here(&self, nth: usize) -> Option<&[u8]> {
-        let source = self.sources.get(nth)?;
-        Some(source.memory()?.slice(0, source.len()))
-    }
-
-    /// The bytes of one, which are there until another one is asked for.
-    ///
-    /// # Errors
-    /// The store has them not.
-    pub fn get(&mut self, nth: usize) -> Result<&[u8]> {
-        self.window = None;
-        let source = self.sources.get(nth).ok_or("there are not so many chunks")?;
-        match source.memory() {
-            Some(memory) => Ok(memory.slice(0, source.len())),
-            None => {
-                let memory = source.read(self.keeper.as_deref())?;
-                Ok(self.window.insert(memory).slice(0, source.len()))
-            }
-        }
-    }
-
-    /// What the log says of them.
-    ///
-    /// # Errors
-    /// As for [`Carried::get`].
-    pub fn write(sources: &[Source], to: &mut Writer) -> Result<()> {
-        to.len(sources.len());
-        for source in sources {
-            to.u64(source.len() as u64);
-            to.u64(source.digest()?);
-        }
-        Ok(())
+/// What the log says of the chunks that go with it.
+pub fn write(sources: &[Source], to: &mut Writer) {
+    to.len(sources.len());
+    for source in sources {
+        let bytes = source.bytes();
+        to.u64(bytes.len() as u64);
+        to.u64(digest(bytes));
     }
 }
 
@@ -117,9 +69,9 @@ impl Incoming {
                 ))
             }
         }
-        let (chunk, memory) = self.arena.take_in(len)?;
+        let chunk = self.arena.take_in(len)?;
         // SAFETY: nobody else has the memory yet: the chunk has no payload.
-        let at = unsafe { memory.slice_mut(0, len) }.as_mut_ptr();
+        let at = unsafe { chunk.bytes_mut(0, len) }.as_mut_ptr();
         self.open = Some((chunk, len));
         Ok(at)
     }
@@ -127,9 +79,8 @@ impl Incoming {
     fn close(&mut self) {
         let Some((chunk, len)) = self.open.take() else { return };
         let hold = Payload::part(&chunk, 0, len);
-        let digest = hold.read(digest).unwrap_or_default();
-        self.arena.seal(Rc::clone(&chunk), len);
-        self.come.push(Come { chunk, mark: (len as u64, digest), hold });
+        let mark = (len as u64, digest(hold.bytes()));
+        self.come.push(Come { chunk, mark, hold });
     }
 
     /// All of them, if they are what the log says.

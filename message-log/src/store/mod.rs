@@ -30,7 +30,7 @@ mod unpack;
 
 use crate::callers;
 use crate::device;
-use crate::log::Position;
+use crate::log::{Position, Source};
 use crate::mpi::Mpi;
 use crate::parts::{Instance, Open, Parts};
 use crate::pmpi;
@@ -38,7 +38,7 @@ use crate::refuse;
 use crate::requests::{Life, Request};
 use crate::state::State;
 use bytes::{Reader, Result};
-use chunks::{Carried, Incoming};
+use chunks::Incoming;
 use comms::{Communicators, Handles, Numbers, Predefined};
 use pack::{Head, Packed};
 use settled::Settled;
@@ -63,7 +63,7 @@ pub struct Store {
 #[derive(Debug)]
 struct Packaged {
     bytes: Vec<u8>,
-    chunks: Carried,
+    chunks: Vec<Source>,
 }
 
 /// How far parts are.
@@ -121,8 +121,7 @@ impl State {
                 ),
             );
         }
-        let keeper = self.arena.keeper();
-        Ok(Some(Packaged { bytes, chunks: Carried::new(chunks, keeper) }))
+        Ok(Some(Packaged { bytes, chunks }))
     }
 
     /// A request begun inside an open part that is not completed, in words.

@@ -8,8 +8,7 @@ use message_abi::reason;
 use super::bytes::Result;
 use super::targets::Regions;
 use super::Packaged;
-use crate::guard;
-use crate::log;
+use crate::log::Source;
 use crate::refuse;
 use crate::state;
 
@@ -20,7 +19,6 @@ static LOG: Log = Log {
     begin: begin_object,
     place: place_object,
     read: read_object,
-    leave: leave_object,
 };
 
 /// The log as an object of checkpoints. Not in the header: the checkpoint library is the only caller,
@@ -49,7 +47,7 @@ unsafe extern "C" fn write_object(
     let (made, code) = match made {
         Ok(None) => (Written::nothing(), 0),
         Ok(Some(packaged)) => {
-            let chunks = packaged.chunks.count();
+            let chunks = packaged.chunks.len();
             let buffer = Box::new(packaged);
             let (bytes, len) = (buffer.bytes.as_ptr().cast(), buffer.bytes.len());
             (Written { buffer: Box::into_raw(buffer).cast(), bytes, len, chunks }, 0)
@@ -74,27 +72,25 @@ unsafe extern "C" fn forget_object(buffer: *mut c_void) {
 }
 
 /// # Safety
-/// What `write_object` gave, with more than `nth` chunks; a range of the caller's, and `room` bytes for
+/// What `write_object` gave, with `nth` chunks or more; a range of the caller's, and `room` bytes for
 /// a reason.
 unsafe extern "C" fn chunk_object(
     buffer: *mut c_void,
     nth: usize,
-    reads: c_int,
     at: *mut Bytes,
     reason: *mut c_char,
     room: usize,
 ) -> c_int {
-    // SAFETY: by the caller's promise, it was made there, and nobody else has it.
-    let packaged = unsafe { &mut *buffer.cast::<Packaged>() };
-    let chunks = &mut packaged.chunks;
-    let range = |bytes: &[u8]| Bytes { bytes: bytes.as_ptr().cast(), len: bytes.len() };
-    let find = || match reads {
-        0 => Ok(chunks.here(nth).map_or(Bytes::nowhere(), range)),
-        _ => chunks.get(nth).map(range),
-    };
-    let found = guard::caught(find).map_err(|panic| panic.text()).and_then(|found| found);
-    // SAFETY: by the caller's promise.
-    let found = found.map(|found| unsafe { at.write(found) });
+    // SAFETY: by the caller's promise, it was made there.
+    let packaged = unsafe { &*buffer.cast::<Packaged>() };
+    let found = packaged.chunks.get(nth).map(Source::bytes).ok_or_else(|| {
+        format!("there are {} chunks of the log, and chunk {nth} is wanted", packaged.chunks.len())
+    });
+    let found = found.map(|bytes| {
+        let found = Bytes { bytes: bytes.as_ptr().cast(), len: bytes.len() };
+        // SAFETY: by the caller's promise.
+        unsafe { at.write(found) };
+    });
     // SAFETY: by the caller's promise.
     unsafe { status(found, reason, room) }
 }
@@ -167,20 +163,6 @@ unsafe fn status(done: Result<()>, reason: *mut c_char, room: usize) -> c_int {
     };
     // SAFETY: by the caller's promise.
     unsafe { reason::say(said, reason, room) }
-}
-
-/// The job of the checkpoint library is about to end.
-extern "C" fn leave_object() {
-    if !state::has_no_parts() {
-        // After a panic the log is lost anyway.
-        let _ = state::with(|state| {
-            state.arena.leave();
-            if let Some(text) = state.arena.notice() {
-                refuse::say(&state.mpi, &text);
-            }
-        });
-    }
-    log::rest();
 }
 
 /// # Safety

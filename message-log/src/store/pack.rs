@@ -7,11 +7,11 @@ use std::rc::Rc;
 use message_abi::log::CHUNKS;
 
 use super::bytes::{Result, Writer};
-use super::chunks::Carried;
+use super::chunks;
 use super::comms::Numbers;
 use super::settled::Settled;
 use super::targets::{self, Regions};
-use crate::log::{available, Chunk, Event, Item, Links, Outcome, Position, Shape, Source, Window};
+use crate::log::{available, Chunk, Event, Item, Links, Outcome, Position, Shape, Source};
 use crate::mpi::Mpi;
 use crate::parts::{Instance, Open, Parts};
 use crate::resend::closed::{Closed, Route};
@@ -76,7 +76,6 @@ struct Packing<'a> {
     /// What instances get again, by address.
     closed: HashMap<*const Closed, u32>,
     lost: Option<&'static str>,
-    window: Window,
     homes: Homes,
 }
 
@@ -107,7 +106,7 @@ fn homes(parts: &Parts) -> Homes {
         let Some((chunk, end)) = ends.get(&key) else { continue };
         let source = chunk.source(*end);
         if source.live() >= WORTH
-            && 2 * source.live() >= source.len()
+            && 2 * source.live() >= source.bytes().len()
             && homes.chunks.len() < CHUNKS
         {
             homes.places.insert(key, homes.chunks.len() as u32);
@@ -141,11 +140,10 @@ pub fn pack(
     }
     let to = Writer::new(expected)
         .ok_or_else(|| format!("there is no memory for a log of {expected} bytes"))?;
-    let (names, closed, window) = (HashMap::new(), HashMap::new(), Window::default());
-    let mut packing =
-        Packing { to, mpi, regions, numbers, names, closed, lost: None, window, homes };
+    let (names, closed) = (HashMap::new(), HashMap::new());
+    let mut packing = Packing { to, mpi, regions, numbers, names, closed, lost: None, homes };
     head.write(&mut packing.to);
-    Carried::write(&packing.homes.chunks, &mut packing.to)?;
+    chunks::write(&packing.homes.chunks, &mut packing.to);
     numbers.write(&mut packing.to);
     packing.parts(parts)?;
     Ok(Packed { bytes: packing.to.seal(), lost: packing.lost, chunks: packing.homes.chunks })
@@ -302,10 +300,7 @@ impl Packing<'_> {
                 to.u64(at);
                 to.u64(item.payload.len() as u64);
             }
-            None => item
-                .payload
-                .look(&mut self.window, |bytes| to.bytes(bytes))
-                .map_err(|why| about(shape, &why))?,
+            None => to.bytes(item.payload.bytes()),
         }
         self.link(item.link);
         self.to.u32(item.given_up);

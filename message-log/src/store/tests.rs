@@ -100,8 +100,7 @@ fn unpacked_beside(
 
 /// What goes beside the bytes.
 fn beside(packed: &mut Packed) -> Vec<Vec<u8>> {
-    let mut carried = Carried::new(std::mem::take(&mut packed.chunks), None);
-    (0..carried.count()).map(|nth| carried.get(nth).unwrap().to_vec()).collect()
+    packed.chunks.drain(..).map(|source| source.bytes().to_vec()).collect()
 }
 
 /// Why a checkpoint that is taken now does not get the log, if it is refused.
@@ -206,7 +205,7 @@ fn text(parts: &Parts) -> String {
     };
     let bytes = |event: &crate::log::Event| {
         let items = event.outcome.items.as_slice().iter();
-        items.map(|item| item.payload.read(<[u8]>::to_vec)).collect::<Vec<_>>()
+        items.map(|item| item.payload.bytes().to_vec()).collect::<Vec<_>>()
     };
     let log: Vec<_> =
         parts.log.events.iter().map(|event| format!("{event:?} {:?}", bytes(event))).collect();

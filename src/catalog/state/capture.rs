@@ -56,13 +56,10 @@ impl State {
         let id = self.next_id;
         self.next_id += 1;
         let name = self.interned(name);
-        let entry = Entry::new(name, version);
-        if !entry.passing {
-            // The application writes: expectations of reads end here.
-            self.reading = None;
-            self.fetching = false;
-        }
-        self.entries.insert(id, Box::new(entry));
+        // The application writes: expectations of reads end here.
+        self.reading = None;
+        self.fetching = false;
+        self.entries.insert(id, Box::new(Entry::new(name, version)));
         id
     }
 
@@ -137,7 +134,7 @@ impl State {
         if persistent {
             entry.persistent = FileCopy::Wanted;
         }
-        self.counts.checkpoints += u64::from(!entry.passing);
+        self.counts.checkpoints += 1;
         self.enliven(id);
     }
 
@@ -167,12 +164,12 @@ impl State {
         };
         lay_out(entry, regions);
         entry.scratch = FileCopy::Present;
-        if self.shape.ephemeral || entry.passing {
+        if self.shape.ephemeral {
             self.spilled.insert((entry.name.clone(), entry.version));
         }
         entry.persistent = if persistent { FileCopy::Wanted } else { FileCopy::Absent };
         entry.routed = routed;
-        self.counts.checkpoints += u64::from(!entry.passing);
+        self.counts.checkpoints += 1;
         self.enliven(id);
     }
 

@@ -86,8 +86,8 @@ impl State {
             match result {
                 Ok(()) => {
                     entry.scratch = FileCopy::Present;
-                    if self.shape.ephemeral || entry.passing {
-                        self.counts.spills += u64::from(!entry.passing);
+                    if self.shape.ephemeral {
+                        self.counts.spills += 1;
                         self.spilled.insert((entry.name.clone(), entry.version));
                     }
                     unlink = entry.doomed;

@@ -36,7 +36,7 @@ impl State {
             }
         }
         let due = entry.needs_memory() || entry.persistent.is_due();
-        let exposed = entry.life == Life::Live && due && entry.noted.is_none() && !entry.passing;
+        let exposed = entry.life == Life::Live && due && entry.noted.is_none();
         match (std::mem::replace(&mut entry.exposed, exposed), exposed) {
             (false, true) => self.exposed += 1,
             (true, false) => self.exposed -= 1,
@@ -58,7 +58,7 @@ impl State {
     pub fn left_behind(&self) -> [Vec<(Arc<str>, i32)>; 2] {
         let mut left = [Vec::new(), Vec::new()];
         let failed = self.failed.iter().filter_map(|id| self.entries.get(id));
-        for entry in failed.filter(|entry| !entry.passing) {
+        for entry in failed {
             left[usize::from(entry.in_file())].push((entry.name.clone(), entry.version));
         }
         left
@@ -108,7 +108,7 @@ impl State {
 
 /// What the ledger is to say of an entry.
 fn standing(entry: &Entry) -> Standing {
-    if entry.life != Life::Live && !entry.held || entry.passing {
+    if entry.life != Life::Live && !entry.held {
         return Standing::default();
     }
     let in_scratch = entry.scratch == FileCopy::Present;

@@ -91,5 +91,5 @@ impl State {
 
 /// Whether the application says when it is read, and nobody who manages it.
 fn goes_by_hints(entry: &Entry) -> bool {
-    !entry.is_managed() && !entry.passing
+    !entry.is_managed()
 }

@@ -79,7 +79,7 @@ impl State {
 
     /// From where a writer could read the whole checkpoint now, if it could.
     pub(super) fn readable(&self, entry: &Entry) -> Option<Readable> {
-        let mut from = if entry.passing { Readable::Passing } else { Readable::FromHost };
+        let mut from = Readable::FromHost;
         for part in entry.parts.iter().filter(|part| part.len > 0) {
             // What can never be in the host buffer is read from the device as a matter of course.
             let fits = self.host.rounded(part.len) <= self.shape.host;

@@ -14,7 +14,6 @@ mod hints;
 mod invariants;
 mod lists;
 mod managed;
-mod passing;
 mod refuge;
 mod removal;
 mod replaced;
@@ -98,8 +97,6 @@ pub struct State {
     in_flight: u32,
     /// Of those, flushes, writes, persists and arrivals of checkpoints.
     draining: u32,
-    /// And of what is passing.
-    passing: u32,
     /// How often files have left scratch and persistent.
     cleared: [u64; 2],
     /// Persistent copies being made, each until what was in scratch for its sake has gone, too.
@@ -165,7 +162,6 @@ impl State {
             next_consumed: 1,
             in_flight: 0,
             draining: 0,
-            passing: 0,
             cleared: [0; 2],
             clearing: 0,
             kept_to_scratch: None,
@@ -246,11 +242,10 @@ impl State {
         }
     }
 
-    /// No checkpoint is being flushed, written or persisted, and none that could be is left. What is
-    /// passing is none.
+    /// No checkpoint is being flushed, written or persisted, and none that could be is left.
     pub fn drained(&self) -> bool {
         self.draining == 0
-            && !self.checkpoints_to_write()
+            && self.write.is_empty()
             && self.persist.is_empty()
             && !self.flush_can_come()
     }
@@ -291,7 +286,7 @@ impl State {
     pub fn unwritten(&self) -> Option<Error> {
         let failed = self.failed.iter().filter_map(|id| self.entries.get(id));
         let heard_of = |entry: &Entry| self.manages && entry.is_managed();
-        let mut failed = failed.filter(|entry| !entry.passing && !heard_of(entry));
+        let mut failed = failed.filter(|entry| !heard_of(entry));
         let oldest = failed.next()?;
         let tier = if oldest.scratch.is_due() { "scratch" } else { "persistent" };
         let more = match failed.count() {
@@ -407,10 +402,7 @@ impl State {
         self.in_flight += 1;
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.busy += 1;
-            match entry.passing {
-                false => self.draining += u32::from(draining),
-                true => self.passing += u32::from(draining),
-            }
+            self.draining += u32::from(draining);
         }
         self.reindex(id);
     }
@@ -420,10 +412,7 @@ impl State {
         self.changes += 1;
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.busy -= 1;
-            match entry.passing {
-                false => self.draining -= u32::from(draining),
-                true => self.passing -= u32::from(draining),
-            }
+            self.draining -= u32::from(draining);
         }
         self.settle(id);
     }

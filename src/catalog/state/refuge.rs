@@ -17,9 +17,6 @@ impl State {
     /// # Errors
     /// It may not: why scratch has refused it, and what can be done.
     pub fn may_go_past_scratch(&self, id: Id, refused: &Error) -> Result<()> {
-        if self.entries.get(&id).is_some_and(|entry| entry.passing) {
-            return Err(refused.clone());
-        }
         match self.kept_to_scratch {
             Some(why) if !self.awaits_place(id) => Err(refused.clone().followed_by(why)),
             _ => Ok(()),
@@ -44,7 +41,7 @@ impl State {
         let (lasting, kept) = (self.shape.persistent, self.kept_to_scratch);
         let Some(entry) = self.entries.get_mut(&id) else { return false };
         let live = entry.life == Life::Live;
-        if live && lasting && !entry.passing && is_of_the_file_system(&error) {
+        if live && lasting && is_of_the_file_system(&error) {
             match kept {
                 Some(why) if !is_wanted(entry) => error = error.followed_by(why),
                 _ => {
@@ -57,8 +54,7 @@ impl State {
             }
         }
         entry.scratch = FileCopy::Failed;
-        // What is passing stays in memory, and whoever gives more of it is told.
-        if live && !entry.passing {
+        if live {
             self.has_failed(id, Some(FileTier::Scratch), error);
         }
         false

@@ -50,12 +50,10 @@ impl State {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.busy += 1;
             entry.restoring += 1;
-            if !entry.passing {
-                // What is managed is read when its place comes, and not in the order of versions.
-                let expects = !entry.is_managed();
-                self.reading = expects.then(|| (entry.name.clone(), i64::from(entry.version)));
-                self.fetching = true;
-            }
+            // What is managed is read when its place comes, and not in the order of versions.
+            let expects = !entry.is_managed();
+            self.reading = expects.then(|| (entry.name.clone(), i64::from(entry.version)));
+            self.fetching = true;
             self.changes += 1;
             self.reindex(id);
         }
@@ -125,7 +123,7 @@ impl State {
             entry.restoring -= 1;
             if success {
                 self.next_consumed += 1;
-                self.counts.restores += u64::from(!entry.passing);
+                self.counts.restores += 1;
                 self.rekey(id, |entry| {
                     if !entry.hints.is_empty() {
                         entry.hints.remove(0);

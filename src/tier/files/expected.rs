@@ -38,12 +38,6 @@ pub(super) struct Expected {
 }
 
 impl Files {
-    /// The digest that what is written for a checkpoint gets: `None` if it needs none. The log of
-    /// messages has its own.
-    pub fn digest_of(&self, name: &str) -> Option<Sort> {
-        (name != names::LOG).then(|| self.digest()).flatten()
-    }
-
     /// The digest that files get. SHA-256 proves as well as XXH3, so that nothing is hashed twice.
     pub fn digest(&self) -> Option<Sort> {
         match (self.keeps_checksums(), self.proof) {
@@ -99,7 +93,7 @@ impl Files {
         name: &str,
         version: i32,
     ) -> Result<()> {
-        let Some(sort) = self.digest_of(name) else { return Ok(()) };
+        let Some(sort) = self.digest() else { return Ok(()) };
         let len = files::len(file, path)?;
         let digest = hashing::of_range(sort, file, 0..len, path, || Ok(()))?;
         self.put_proof(file, path, name, version, (len, digest))

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use super::{left, read_note, Files};
+use super::{read_note, Files};
 use crate::catalog::entry::FileTier;
 use crate::error::Result;
 use crate::format::{aggregate, checksum, names};
@@ -98,12 +98,6 @@ impl Files {
 
     /// Whether a file of this name is one that a killed run of this rank has left half written.
     fn is_leftover(&self, name: &str) -> bool {
-        if let Some((of_log, rank)) = names::parse_log(name) {
-            // A job has none yet when it looks, whatever had the number of its process before; an
-            // earlier one of this process may have left it some.
-            let own = of_log.pid == std::process::id() && !left::is_kept(name);
-            return rank == self.rank && (own || is_dead(of_log.pid));
-        }
         let Some(temporary) = names::parse_temporary(name) else { return false };
         let file = temporary.complete;
         let complete = names::parse(checksum::is_of(file).unwrap_or(file));

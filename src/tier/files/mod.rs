@@ -26,7 +26,6 @@ mod expected;
 mod find;
 mod hashing;
 mod heir;
-pub mod left;
 mod leftovers;
 mod opened;
 mod others;
@@ -278,12 +277,11 @@ impl Files {
         found.map_or(0, |found| found.map_or(0, |found| found.len()))
     }
 
-    /// Where a checkpoint that memory has no room for goes: to scratch; in an ephemeral job, and if it
-    /// is the log of messages, under the name of a temporary file, which no other job takes for a
-    /// checkpoint and the next one removes.
+    /// Where a checkpoint that memory has no room for goes: to scratch; in an ephemeral job under the
+    /// name of a temporary file, which no other job takes for a checkpoint and the next one removes.
     pub fn own_path(&self, name: &str, version: i32) -> Result<PathBuf> {
         let path = self.scratch_path(name, version)?;
-        if !self.ephemeral && name != names::LOG {
+        if !self.ephemeral {
             return Ok(path);
         }
         let file = names::checkpoint_file(name, self.rank, version);

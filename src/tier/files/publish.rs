@@ -29,10 +29,6 @@ impl Files {
     /// lock of names.
     pub fn publish(&self, written: &Written, name: &str, version: i32) -> Result<()> {
         self.may_change_in(self.scratch.as_deref())?;
-        if name == names::LOG {
-            let own = self.own_path(name, version)?;
-            return files::atomic_replace(&written.temporary, &own, Durability::Unsynced);
-        }
         // A file-based checkpoint may have had the name before, and parities are of the file before.
         self.remove_note(name, version)?;
         self.remove_parity(name, version)?;

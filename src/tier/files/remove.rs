@@ -72,12 +72,6 @@ impl Files {
         self.remove_checksum(name, version)
     }
 
-    /// Removes a file of the log of messages, beside which there is no other.
-    pub fn remove_passing(&self, number: i32) -> Result<()> {
-        self.may_change_in(self.scratch.as_deref())?;
-        files::remove(&self.own_path(names::LOG, number)?)
-    }
-
     /// Removes a checkpoint's file from persistent, and its checksum unless scratch has the file too.
     pub fn remove_persistent(&self, name: &str, version: i32) -> Result<()> {
         self.may_change_in(self.persistent.as_deref())?;

@@ -1,0 +1,30 @@
+//! Files for what the log has no memory for, in the scratch directory of the job, if the application has
+//! one with the checkpoint library. The two libraries are not linked with each other; this one finds the
+//! other's table by a name.
+
+use std::ffi::c_int;
+use std::fs::File;
+use std::os::fd::FromRawFd as _;
+
+use message_abi::{reason, scratch, Found};
+
+/// A file of so many bytes, without a name.
+///
+/// # Errors
+/// There is no job with a scratch directory, or no room in it.
+pub fn make_file(len: usize) -> Result<File, String> {
+    let table = match scratch::find() {
+        Found::Table(table) => table,
+        Found::Other => return Err("libveloc-client is of another version".to_owned()),
+        Found::Nothing => {
+            return Err("with VELOC_Init and a scratch directory (libveloc-client) it would go \
+                        to files"
+                .to_owned())
+        }
+    };
+    let mut descriptor: c_int = -1;
+    // SAFETY: the places are the function's meanwhile.
+    reason::told(|text, room| unsafe { (table.file)(len, &mut descriptor, text, room) })?;
+    // SAFETY: an open descriptor that is this caller's.
+    Ok(unsafe { File::from_raw_fd(descriptor) })
+}
