@@ -13,7 +13,6 @@ pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (VELOC 1.8)");
 
 pub mod adjoint;
 pub mod backend;
-pub mod background;
 pub mod capi;
 pub mod catalog;
 pub mod client;

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::background;
+pub use crate::trace::cause::{Cause, CAUSES};
 use crate::trace::Recorder;
 
 /// A way that bytes take from one place to another. A: application, D: device cache, H: host
@@ -42,40 +42,6 @@ pub const HOPS: [(Hop, &str); 13] = [
     (Hop::DtoA, "DtoA"),
     (Hop::HtoA, "HtoA"),
     (Hop::FtoA, "FtoA"),
-];
-
-/// Why the application waited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// For its own copy, into or out of the first tier.
-    Copy = 0,
-    /// For its own work that it had queued before the checkpoint.
-    Order = 1,
-    /// For the device cache to be mapped.
-    Map = 2,
-    /// For room in the device cache.
-    DeviceRoom = 3,
-    /// For room in the host buffer.
-    HostRoom = 4,
-    /// In a restore, for bytes on their way up.
-    Fetch = 5,
-    /// For files: `mode = sync`, or a checkpoint that is larger than memory, or a restore from a
-    /// file.
-    File = 6,
-    /// In `VELOC_Checkpoint_wait` and a draining `VELOC_Finalize`, because it asked to.
-    Drain = 7,
-}
-
-/// All causes with their names, in the order of their numbers.
-pub const CAUSES: [(Cause, &str); 8] = [
-    (Cause::Copy, "copy"),
-    (Cause::Order, "order"),
-    (Cause::Map, "map"),
-    (Cause::DeviceRoom, "device room"),
-    (Cause::HostRoom, "host room"),
-    (Cause::Fetch, "fetch"),
-    (Cause::File, "file"),
-    (Cause::Drain, "drain"),
 ];
 
 /// A sum over time.
@@ -156,9 +122,6 @@ impl Metrics {
 
     /// The same of an interval that is over.
     pub fn waited_for(&self, cause: Cause, since: Instant, time: Duration) {
-        if background::is_here() {
-            return;
-        }
         self.blocked(cause).add(0, time);
         self.trace.blocked(cause, since, time);
     }
@@ -191,7 +154,6 @@ mod tests {
     #[test]
     fn names_stand_at_their_numbers() {
         assert!(HOPS.iter().enumerate().all(|(i, (hop, _))| *hop as usize == i));
-        assert!(CAUSES.iter().enumerate().all(|(i, (cause, _))| *cause as usize == i));
     }
 
     #[test]

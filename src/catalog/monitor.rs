@@ -9,7 +9,6 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use super::state::State;
-use crate::background;
 use crate::error::{Error, Kind, Result};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
@@ -143,7 +142,6 @@ impl Catalog {
         since: &mut Option<(Instant, u64)>,
     ) -> MutexGuard<'a, Guarded> {
         let meanwhile = self.meanwhile.get().filter(|_| guarded.state.awaits_agreement());
-        let meanwhile = meanwhile.filter(|_| !background::is_here());
         let Some(meanwhile) = meanwhile else {
             *since = None;
             return condition.wait(guarded);

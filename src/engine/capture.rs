@@ -12,7 +12,6 @@ use super::place::Place;
 use super::shared::Shared;
 use super::spool::Spool;
 use super::Engine;
-use crate::background;
 use crate::catalog::entry::{Id, Part, Region, Tier};
 use crate::catalog::state::{Destination, PersistJob, Reserve, State, WaitFor};
 use crate::device::Driver;
@@ -54,10 +53,7 @@ impl Drop for Open {
             spool.discard();
         }
         self.shared.catalog.step(|state| state.abort(self.id));
-        // What goes in the background is no call of the application's.
-        if !background::is_here() {
-            self.shared.pace.call_ends();
-        }
+        self.shared.pace.call_ends();
     }
 }
 

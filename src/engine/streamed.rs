@@ -8,7 +8,6 @@ use super::file_room::Coming;
 use super::place::Place;
 use super::shared::Shared;
 use super::spool::Spool;
-use crate::background;
 use crate::catalog::entry::{FileTier, Region};
 use crate::catalog::state::{Short, State, Writer};
 use crate::error::Result;
@@ -123,9 +122,6 @@ impl Shared {
     /// How the application waits for room in a tier of files. Nobody else does on its behalf.
     pub(super) fn waits_for(&self, tier: FileTier) -> impl Fn(Short) -> bool + '_ {
         move |short| {
-            if background::is_here() {
-                return false;
-            }
             let room = |state: &mut State| state.await_room_in(tier, Writer::Application, short);
             self.catalog.wait(room).unwrap_or(false)
         }

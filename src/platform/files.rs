@@ -26,7 +26,6 @@ pub use size_limit::SizeLimitOutlived;
 
 use super::descriptors;
 use crate::error::{Error, Kind, Result};
-use crate::format::names;
 
 /// Whether a file has to survive a crash of the machine before a call returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -353,19 +352,6 @@ pub fn list<T>(directory: &Path, select: impl Fn(&str) -> Option<T>) -> Result<V
         selected.extend(name.to_str().and_then(&select));
     }
     Ok(selected)
-}
-
-/// The versions of which `directory` has the file `<name>-<rank>-<version>.dat`, ascending.
-///
-/// # Errors
-/// As [`list`].
-pub fn versions(directory: &Path, name: &str, rank: u32) -> Result<Vec<i32>> {
-    let mut versions = list(directory, |file_name| {
-        let file = names::parse(file_name)?;
-        (file.name == name && file.rank == rank).then_some(file.version)
-    })?;
-    versions.sort_unstable();
-    Ok(versions)
 }
 
 /// Bytes that this user can still write to the file system of `path`.

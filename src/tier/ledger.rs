@@ -15,8 +15,8 @@ use std::sync::atomic::{compiler_fence, Ordering};
 use serde::{Deserialize, Serialize};
 
 use super::files::Place;
+use super::region::{Id, Region};
 use super::space::Extent;
-use crate::catalog::entry::{Id, Region};
 use crate::error::{Error, Kind, Result};
 use crate::platform::shared::SharedMemory;
 

@@ -1,7 +1,7 @@
 //! Ledgers, whole and of writers that were killed.
 
 use super::*;
-use crate::catalog::entry::Part;
+use crate::tier::region::Part;
 use proptest::prelude::*;
 
 fn record(id: Id, regions: usize, extents: usize) -> Record<'static> {

@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 use super::activity::{ACTIVITIES, COUNTERS, PLACES};
+use super::cause::CAUSES;
 use super::track::{Kind, Record};
-use crate::metrics::CAUSES;
 
 /// The modes of touching: not concurrent, and concurrent.
 const MODES: [&str; 2] = ["sequential", "concurrent"];

@@ -5,6 +5,7 @@
 //! | file | owns |
 //! | --- | --- |
 //! | [`activity`] | what can happen, with the names in the file |
+//! | [`cause`] | why the application waits |
 //! | [`recorder`] | the interface: spans, waits, marks, counters |
 //! | [`track`] | one thread's records on their way to the writer |
 //! | [`slot`] | one place of a track's ring |
@@ -38,6 +39,7 @@
 //! ```
 
 pub mod activity;
+pub mod cause;
 pub mod json;
 pub mod nvtx;
 pub mod place;

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::activity::{Activity, Counter, Place, ACTIVITIES};
+use super::cause::Cause;
 use super::nvtx::Nvtx;
 use super::place;
 use super::track::{Kind, Producer, Record, Track};
 use super::writer::Writer;
 use crate::error::Result;
-use crate::metrics::Cause;
 use crate::platform::clock::Clock;
 
 /// What a recorder records to.

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::cause::{Cause, CAUSES};
 use super::{Activity, Counter, Place, Recorder, Setup};
-use crate::metrics::{Cause, Metrics, CAUSES};
+use crate::metrics::Metrics;
 use crate::platform::forks;
 
 fn start(path: &Path) -> Recorder {

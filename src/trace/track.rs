@@ -32,7 +32,7 @@ const _: () = assert!(SLOTS.is_power_of_two());
 pub enum Kind {
     /// A span; the detail is an [`Activity`](super::Activity).
     Span = 1,
-    /// The application waited; the detail is a [`Cause`](crate::metrics::Cause).
+    /// The application waited; the detail is a [`Cause`](super::cause::Cause).
     Blocked,
     /// A copy left a tier; the detail is a [`Place`](super::Place).
     Evict,

@@ -1,5 +1,6 @@
 //! Copies of files: in the kernel where the file systems can, else by reading and writing.
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::fd::AsRawFd as _;
@@ -8,7 +9,6 @@ use std::ptr;
 
 use super::{create, len, open_with, remove, settle, write_error, Durability};
 use crate::error::{Error, Kind, Result};
-use crate::format::proof;
 use crate::platform::attributes;
 
 /// The most bytes that one system call is asked to copy, so that a signal, an error or an end of the
@@ -19,18 +19,23 @@ const COPY_STEP: u64 = 64 << 20;
 pub(super) const COPY_BUFFER: usize = 1 << 20;
 
 /// Copies `source` to `temporary` (created, or emptied if it is there), in the kernel where both
-/// file systems can, with what proves it, and gives the bytes copied. What is at `temporary` counts for nothing until
+/// file systems can, with its extended attribute `attribute`, and gives the bytes copied. What is at `temporary` counts for nothing until
 /// this has succeeded; after a failure it is removed.
 ///
 /// # Errors
 /// [`Kind::NotFound`] if there is no `source`; [`Kind::Corrupt`] if it became shorter meanwhile;
 /// [`Kind::NoRoom`] if the target is full; else the system's, with the path.
-pub fn copy_file(source: &Path, temporary: &Path, durability: Durability) -> Result<u64> {
+pub fn copy_file(
+    source: &Path,
+    temporary: &Path,
+    attribute: &CStr,
+    durability: Durability,
+) -> Result<u64> {
     let (from, found) = open_with(source, 0)?;
     let to = create(temporary)?;
     let copied =
         copy_all(&from, &to, found.len(), (source, temporary), || Ok(())).and_then(|bytes| {
-            attributes::copy((&from, source), (&to, temporary), proof::NAME)?;
+            attributes::copy((&from, source), (&to, temporary), attribute)?;
             settle(&to, temporary, durability)?;
             Ok(bytes)
         });

@@ -6,12 +6,10 @@ use std::fmt;
 use std::fs::{self, File, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;
 
-use super::{create, open_with, remove};
+use super::open_with;
 use crate::error::{Error, Kind, Result};
-use crate::format::names;
 use crate::sync::Mutex;
 
 /// Another user than the one whose rights this process has.
@@ -112,16 +110,11 @@ fn belongs_to(path: &Path, stranger: Stranger) -> Error {
 /// another user's, and answered by making a file; `None`: none can be made.
 fn own_files_have(device: u64, path: &Path) -> Option<u32> {
     static KNOWN: OnceLock<Mutex<BTreeMap<u64, u32>>> = OnceLock::new();
-    static PROBES: AtomicU64 = AtomicU64::new(0);
     let known = KNOWN.get_or_init(Mutex::default);
     if let Some(user) = known.lock().get(&device) {
         return Some(*user);
     }
-    let number = PROBES.fetch_add(1, Ordering::Relaxed);
-    let probe = names::temporary_file("veloc.owner", std::process::id(), number);
-    let probe = path.with_file_name(probe);
-    let made = create(&probe).ok()?.metadata().ok();
-    remove(&probe).ok()?;
+    let made = tempfile::tempfile_in(path.parent()?).ok()?.metadata().ok();
     let made = made.filter(|made| made.dev() == device)?;
     known.lock().insert(device, made.uid());
     Some(made.uid())

@@ -1,6 +1,8 @@
 use super::copy::{copy_by_buffer, copy_in_kernel, COPY_BUFFER};
 use super::*;
 
+const ATTRIBUTE: &std::ffi::CStr = c"user.veloc.test";
+
 #[test]
 fn bytes_are_written_and_read_at_offsets() {
     let directory = tempfile::tempdir().unwrap();
@@ -32,7 +34,7 @@ fn errors_name_the_path() {
         open(nowhere).unwrap_err(),
         create(nowhere).unwrap_err(),
         free_space(nowhere).unwrap_err(),
-        copy_file(nowhere, Path::new("/tmp/x"), Durability::Unsynced).unwrap_err(),
+        copy_file(nowhere, Path::new("/tmp/x"), ATTRIBUTE, Durability::Unsynced).unwrap_err(),
         atomic_replace(nowhere, nowhere, Durability::Unsynced).unwrap_err(),
         sync_directory(nowhere).unwrap_err(),
     ] {
@@ -66,33 +68,6 @@ fn replacing() {
 }
 
 #[test]
-fn listing_versions() {
-    let directory = tempfile::tempdir().unwrap();
-    assert_eq!(versions(&directory.path().join("none"), "x", 0).unwrap(), [0; 0]);
-    for file in [
-        "x-0-7.dat",
-        "x-0-10.dat",
-        "x-0-2.dat",
-        "x-0-8.dat.partial",
-        ".x-0-9.dat.tmp-1-2",
-        "x-0-99999999999.dat",
-        "x-1-3.dat",
-        "y-0-4.dat",
-        "xx-0-5.dat",
-        "x.-0-6.dat",
-    ] {
-        fs::write(directory.path().join(file), "").unwrap();
-    }
-    assert_eq!(versions(directory.path(), "x", 0).unwrap(), [2, 7, 10]);
-    assert_eq!(versions(directory.path(), "x", 1).unwrap(), [3]);
-    assert_eq!(versions(directory.path(), "z", 0).unwrap(), [0; 0]);
-    // A dot in a name is a dot.
-    assert_eq!(versions(directory.path(), "..", 0).unwrap(), [0; 0]);
-    let not_a_directory = directory.path().join("x-0-7.dat");
-    assert!(versions(&not_a_directory, "x", 0).is_err());
-}
-
-#[test]
 fn there_is_free_space() {
     assert!(free_space(Path::new("/")).is_ok());
     assert!(free_space(Path::new("/\0")).is_err());
@@ -106,7 +81,7 @@ fn copies() {
         let bytes: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
         fs::write(&from, &bytes).unwrap();
         fs::write(&to, "something older").unwrap();
-        assert_eq!(copy_file(&from, &to, Durability::Synced).unwrap(), len as u64);
+        assert_eq!(copy_file(&from, &to, ATTRIBUTE, Durability::Synced).unwrap(), len as u64);
         assert_eq!(fs::read(&to).unwrap(), bytes);
 
         // Without the kernel's help, and by half of each.
@@ -124,7 +99,7 @@ fn a_copy_that_fails_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let to = directory.path().join("to");
     // A directory can be opened, but not read.
-    assert!(copy_file(directory.path(), &to, Durability::Unsynced).is_err());
+    assert!(copy_file(directory.path(), &to, ATTRIBUTE, Durability::Unsynced).is_err());
     assert!(!to.exists());
 }
 

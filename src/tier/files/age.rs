@@ -4,10 +4,10 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use super::Files;
-use crate::catalog::entry::FileTier;
 use crate::error::Result;
 use crate::platform::times;
 use crate::sync::Mutex;
+use crate::tier::level::FileTier;
 
 /// The time of the file that came last to each tier.
 #[derive(Debug, Default)]

@@ -15,13 +15,13 @@ use serde::{Deserialize, Serialize};
 
 use super::opened::ProvenBy;
 use super::{Files, Opened, Output};
-use crate::catalog::entry::FileTier;
 use crate::error::{Error, Kind, Result};
 use crate::format::aggregate::{self, Offsets, Proofs};
 use crate::format::header::Header;
 use crate::format::names;
 use crate::format::proof::{Digest, Proof, DIGEST_LEN};
 use crate::platform::files;
+use crate::tier::level::FileTier;
 
 /// The end of the roll's name.
 pub(super) const ROLL: &str = ".roll";

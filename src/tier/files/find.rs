@@ -7,12 +7,12 @@ use std::time::SystemTime;
 
 use super::expected::Evidence;
 use super::{Files, Found, Opened};
-use crate::catalog::entry::FileTier;
 use crate::error::{Error, Kind, Result};
 use crate::format::checksum::Checksum;
 use crate::format::header::Decoded;
 use crate::format::names;
 use crate::platform::files::{self, Stranger};
+use crate::tier::level::FileTier;
 
 /// A copy of a checkpoint, opened if it can be; and whose it is, if it is not this user's.
 pub(super) type Copy = (Result<Opened>, Option<Stranger>);
@@ -219,7 +219,7 @@ impl Files {
         let Some(directory) = self.directory(tier) else {
             return Ok(Vec::new());
         };
-        let own = files::versions(directory, name, self.rank)?.into_iter().map(|version| {
+        let own = versions(directory, name, self.rank)?.into_iter().map(|version| {
             (version, directory.join(names::checkpoint_file(name, self.rank, version)))
         });
         let shared = match tier {
@@ -257,4 +257,50 @@ impl Files {
 /// What is said of a copy that is not good.
 fn passed_over(error: &Error) -> String {
     format!("{error}; looking for another copy")
+}
+
+/// The versions of which `directory` has the file `<name>-<rank>-<version>.dat`, ascending.
+///
+/// # Errors
+/// As [`files::list`].
+pub(super) fn versions(directory: &Path, name: &str, rank: u32) -> Result<Vec<i32>> {
+    let mut versions = files::list(directory, |file_name| {
+        let file = names::parse(file_name)?;
+        (file.name == name && file.rank == rank).then_some(file.version)
+    })?;
+    versions.sort_unstable();
+    Ok(versions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn listing_versions() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(versions(&directory.path().join("none"), "x", 0).unwrap(), [0; 0]);
+        for file in [
+            "x-0-7.dat",
+            "x-0-10.dat",
+            "x-0-2.dat",
+            "x-0-8.dat.partial",
+            ".x-0-9.dat.tmp-1-2",
+            "x-0-99999999999.dat",
+            "x-1-3.dat",
+            "y-0-4.dat",
+            "xx-0-5.dat",
+            "x.-0-6.dat",
+        ] {
+            fs::write(directory.path().join(file), "").unwrap();
+        }
+        assert_eq!(versions(directory.path(), "x", 0).unwrap(), [2, 7, 10]);
+        assert_eq!(versions(directory.path(), "x", 1).unwrap(), [3]);
+        assert_eq!(versions(directory.path(), "z", 0).unwrap(), [0; 0]);
+        // A dot in a name is a dot.
+        assert_eq!(versions(directory.path(), "..", 0).unwrap(), [0; 0]);
+        let not_a_directory = directory.path().join("x-0-7.dat");
+        assert!(versions(&not_a_directory, "x", 0).is_err());
+    }
 }

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use super::{read_note, Files};
-use crate::catalog::entry::FileTier;
 use crate::error::Result;
 use crate::format::{aggregate, checksum, names};
 use crate::platform::{self, files};
+use crate::tier::level::FileTier;
 
 /// What scratch has beside whole files of checkpoints.
 enum Beside {

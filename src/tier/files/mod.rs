@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
-use crate::catalog::entry::FileTier;
 use crate::config::{Config, Proof, SyncFiles};
 use crate::error::{Error, Result};
 use crate::format::names::{self};
 use crate::platform::files::{self};
 use crate::sync::Mutex;
+use crate::tier::level::FileTier;
 
 mod age;
 mod aggregate;

@@ -4,12 +4,12 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use crate::catalog::entry::Region;
 use crate::error::{Error, Kind, Result};
 use crate::format::header::{Decoded, Header};
 use crate::format::mark;
 use crate::format::proof::Proof;
 use crate::platform::files;
+use crate::tier::region::Region;
 
 /// A checkpoint's file on disk.
 #[derive(Debug)]

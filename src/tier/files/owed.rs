@@ -9,11 +9,11 @@ use std::time::SystemTime;
 
 use super::expected::Evidence;
 use super::{Files, Opened};
-use crate::catalog::entry::FileTier;
 use crate::error::Result;
 use crate::format::proof;
 use crate::platform::{attributes, files, times};
 use crate::policy::interval::{self, Left};
+use crate::tier::level::FileTier;
 
 impl Files {
     /// The versions of a name that scratch has, and persistent should have by `persistent_interval`

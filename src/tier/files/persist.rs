@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use super::{hashing, Files, Place};
-use crate::catalog::entry::FileTier;
 use crate::error::{Error, Result};
 use crate::format::names;
-use crate::format::proof::Sort;
+use crate::format::proof::{self, Sort};
 use crate::platform::files::{self, Durability};
 use crate::platform::times;
+use crate::tier::level::FileTier;
 
 impl Files {
     /// Copies a checkpoint's scratch file to persistent. A file-based checkpoint goes to the path
@@ -41,7 +41,7 @@ impl Files {
         let temporary = self.temporary(&target);
         // Before the copy: should a newer file take its place meanwhile, that is not taken for copied.
         let taken = times::modified(&source);
-        let bytes = files::copy_file(&source, &temporary, durability)?;
+        let bytes = files::copy_file(&source, &temporary, proof::NAME, durability)?;
         if let Err(error) = self.may_change_in(self.persistent.as_deref()) {
             files::remove(&temporary)?;
             return Err(error);

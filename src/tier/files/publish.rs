@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use super::{Files, Output, Written};
-use crate::catalog::entry::FileTier;
 use crate::config::SyncFiles;
 use crate::error::Result;
 use crate::format::names;
 use crate::format::proof::Digest;
 use crate::platform::files::{self, Durability};
+use crate::tier::level::FileTier;
 
 impl Files {
     /// Has a complete scratch file prove itself, its bytes reach the storage, if the configuration says

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::Files;
+use super::{find, Files};
 use crate::error::Result;
 use crate::format::names;
 use crate::platform::files;
@@ -16,7 +16,7 @@ impl Files {
         };
         self.may_change_in(self.scratch.as_deref())?;
         let mut result = Ok(());
-        for version in files::versions(directory, name, self.rank)? {
+        for version in find::versions(directory, name, self.rank)? {
             let path = self.scratch_path(name, version)?;
             if !keep(version) && files::is_own(&path) {
                 let removed =

@@ -10,11 +10,11 @@ use std::time::SystemTime;
 use super::aggregate::{self as parts, Part};
 use super::attempts::Attempt;
 use super::{refuse_hollow, Files, Place};
-use crate::catalog::entry::FileTier;
 use crate::error::{Kind, Result};
 use crate::format::{aggregate, names};
 use crate::platform::files;
 use crate::policy::slice::SLICE;
+use crate::tier::level::FileTier;
 
 impl Files {
     /// Copies each part of this process that is in an incomplete aggregated file to a file of its

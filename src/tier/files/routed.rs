@@ -5,10 +5,10 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::{refuse_hollow, Files};
-use crate::catalog::entry::FileTier;
 use crate::error::{Error, Kind, Result};
-use crate::format::names;
+use crate::format::{names, proof};
 use crate::platform::files::{self, Durability, Stranger};
+use crate::tier::level::FileTier;
 
 /// The most bytes of a path that the system takes (`PATH_MAX`).
 const LONGEST_PATH: u64 = 4096;
@@ -181,7 +181,7 @@ impl Files {
         lock: impl FnOnce() -> G,
     ) -> Result<u64> {
         let temporary = self.temporary(path);
-        let bytes = files::copy_file(source, &temporary, Durability::Unsynced)?;
+        let bytes = files::copy_file(source, &temporary, proof::NAME, Durability::Unsynced)?;
         let noted = self.routed(name, version).ok().flatten();
         let original = noted.or_else(|| linked_from(source));
         let _naming = lock();

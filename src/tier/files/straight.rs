@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::aggregate::common_temporary;
 use super::{Files, Output, Place, Written};
-use crate::catalog::entry::FileTier;
 use crate::error::{Error, Result};
 use crate::platform::files::{self, Durability};
+use crate::tier::level::FileTier;
 
 impl Files {
     /// A file in persistent under a temporary name, or the place of a part in an aggregated one.

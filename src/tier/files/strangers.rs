@@ -6,11 +6,11 @@ use std::path::Path;
 
 use super::aggregate::common_temporary;
 use super::{Files, Found, Place};
-use crate::catalog::entry::FileTier;
 use crate::config::Config;
 use crate::error::Kind;
 use crate::format::checksum::Checksum;
 use crate::format::header::Header;
+use crate::tier::level::FileTier;
 
 /// The user who owns nothing.
 const NOBODY: u32 = 65534;

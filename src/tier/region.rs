@@ -1,0 +1,38 @@
+//! What a checkpoint consists of: its regions, and the parts that its bytes travel in.
+
+use serde::{Deserialize, Serialize};
+
+/// Names one capture. Larger is younger: the order of eviction and of flushes.
+pub type Id = u64;
+
+/// Bytes of one checkpoint that travel together, by the kind of memory they were captured from.
+///
+/// Device memory is captured into the device cache and flushed to the host buffer; host memory is
+/// captured into the host buffer directly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Part {
+    /// Captured from device or managed memory.
+    Device = 0,
+    /// Captured from host memory.
+    Host = 1,
+}
+
+/// Both parts, for loops.
+pub const PARTS: [Part; 2] = [Part::Device, Part::Host];
+
+/// The id of the region that has the log of messages (`libveloc-mpi.so`), in checkpoints of processes
+/// that log some. No application's.
+pub const MESSAGES: i32 = i32::MIN + 1;
+
+/// One protected region as it was captured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Region {
+    /// The id of `VELOC_Mem_protect`.
+    pub id: i32,
+    /// Its bytes.
+    pub size: u64,
+    /// The part its bytes are in.
+    pub part: Part,
+    /// Where they start in that part.
+    pub offset: u64,
+}
