@@ -12,11 +12,11 @@
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (VELOC 1.8)");
 
 pub mod adjoint;
-pub mod backend;
 pub mod capi;
 pub mod catalog;
 pub mod client;
 pub mod config;
+pub mod daemon;
 pub mod device;
 pub mod engine;
 pub mod erasure;
@@ -27,6 +27,7 @@ pub mod metrics;
 pub mod mpi;
 pub mod platform;
 pub mod policy;
+pub mod recovery;
 pub mod sweep;
 pub mod sync;
 pub mod tier;

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{anyhow, Result};
 use clap::builder::StyledStr;
 use clap::{Arg, ArgAction, Args};
-use veloc_client::backend::{program, usage};
+use veloc_client::recovery::{program, usage};
 use veloc_client::VERSION;
 
 /// Run veloc-backend, the one that the library would start

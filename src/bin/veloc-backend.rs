@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use log::LevelFilter;
-use veloc_client::backend::daemon::{run, Outcome, Start, SOCKET_OPTION};
-use veloc_client::backend::usage;
+use veloc_client::daemon::{run, Outcome, Start};
 use veloc_client::logging;
+use veloc_client::recovery::{usage, version, SOCKET_OPTION};
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     for argument in &arguments {
         match &*argument.to_string_lossy() {
             "--help" | "-h" => return say(&usage::help()),
-            "--version" | "-V" => return say(&format!("{}\n", veloc_client::backend::version())),
+            "--version" | "-V" => return say(&format!("{}\n", version())),
             "--disable-ec" => {}
             "--foreground" => foreground = true,
             SOCKET_OPTION => handed_over = true,

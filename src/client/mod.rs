@@ -35,7 +35,6 @@ use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::backend::Process;
 use crate::catalog::entry::FileTier;
 use crate::catalog::monitor::{PATIENCE, PAUSE};
 use crate::catalog::state::State;
@@ -48,6 +47,7 @@ use crate::error::{Error, Kind, Result};
 use crate::format::names;
 use crate::metrics::Cause;
 use crate::mpi::Comm;
+use crate::recovery::Process;
 use crate::sync::Mutex;
 use crate::trace::{Activity, Recorder, Span};
 use agreement::{Agreement, Standing};

@@ -1,11 +1,11 @@
 //! How large the host buffer of a job is, and whether its memory is shared with the backend.
 
-use crate::backend::link::Estate;
 use crate::config::{Config, Mode};
 use crate::error::{Error, Result};
 use crate::platform::mapping::{supports_populate, Mapping};
 use crate::platform::memory;
 use crate::platform::shared::SharedMemory;
+use crate::recovery::link::Estate;
 use crate::tier::host_buffer::HostBuffer;
 
 /// Without `host_cache_size`, the host buffer has this share of the available memory at the most.

@@ -281,9 +281,9 @@ impl Drop for End<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::Process;
     use crate::config::Config;
     use crate::engine::Engine;
+    use crate::recovery::Process;
 
     /// Catches a worker for each version that a job has taken itself, and for each question of one
     /// that takes none.

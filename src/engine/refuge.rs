@@ -6,11 +6,11 @@
 //! [`kept_to_scratch`].
 
 use super::shared::Shared;
-use crate::backend::Process;
 use crate::catalog::entry::{FileTier, Id};
 use crate::catalog::state::is_of_the_file_system;
 use crate::config::Config;
 use crate::error::{Error, Result};
+use crate::recovery::Process;
 use crate::tier::files::{Files, Place, Written};
 
 /// What is said once: that checkpoints go to persistent alone.

@@ -417,9 +417,9 @@ mod tests {
     use std::panic::{catch_unwind, AssertUnwindSafe};
 
     use super::*;
-    use crate::backend::Process;
     use crate::config::Config;
     use crate::engine::Engine;
+    use crate::recovery::Process;
 
     /// Catches a copy that stays where it is for ever, because who read it has not said that it is done.
     #[test]

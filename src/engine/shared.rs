@@ -12,7 +12,6 @@ use super::lane::Lane;
 use super::loan::Loans;
 use super::owed::Owed;
 use super::pace::{Flushing, Pace};
-use crate::backend::link::Link;
 use crate::catalog::entry::{FileTier, Id};
 use crate::catalog::monitor::Catalog;
 use crate::catalog::state::State;
@@ -27,6 +26,7 @@ use crate::platform::memory::{self, Physical};
 use crate::policy::interval::Interval;
 use crate::policy::rounds::{Common, Fate, TIERS};
 use crate::policy::touch::Mode;
+use crate::recovery::link::Link;
 use crate::sync::Mutex;
 use crate::tier::device_cache::DeviceCache;
 use crate::tier::files::Files;
@@ -370,9 +370,9 @@ impl DeviceSide {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::Process;
     use crate::engine::place::Place;
     use crate::engine::Engine;
+    use crate::recovery::Process;
 
     /// Catches counters that are recorded after the lock that their value was read under: what only
     /// grows then goes back now and then in the timeline.

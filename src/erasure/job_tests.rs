@@ -15,10 +15,10 @@ use super::parity::ParityFile;
 use super::peer::Peer;
 use super::roster::{self, Card, Settings};
 use super::wire::{FileId, Word};
-use crate::backend::Process;
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::format::checksum::Checksum;
+use crate::recovery::Process;
 use crate::tier::files::Output;
 
 const SETTINGS: Settings = Settings { interval: 0, group: 8, parities: 1 };

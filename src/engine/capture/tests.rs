@@ -3,11 +3,11 @@
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use super::*;
-use crate::backend::Process;
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::platform::mapping::Mapping;
 use crate::platform::shared::SharedMemory;
+use crate::recovery::Process;
 use crate::tier::host_buffer::HostBuffer;
 
 /// Where the system refuses a page, a write to it would end the process. Catches a capture that

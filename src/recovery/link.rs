@@ -7,11 +7,9 @@ use std::sync::Arc;
 use std::thread::{self, Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
+use super::protocol::{decode, encode, path as path_of, portable, Hello, Reply, Word, PROTOCOL};
 use super::started::{Started, START};
-use super::{
-    decode, encode, ending, launch, path as path_of, portable, Hello, Process, Reply, Word,
-    PROTOCOL,
-};
+use super::{ending, launch, Process};
 use crate::config::Config;
 use crate::error::{Error, Kind, Result};
 use crate::platform::shared::SharedMemory;

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::Process;
 use crate::catalog::state::State;
 use crate::config::{Config, Pin};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::platform::mapping::Mapping;
 use crate::platform::shared::SharedMemory;
+use crate::recovery::Process;
 use crate::tier::files::Identities;
 use crate::tier::host_buffer::HostBuffer;
 use crate::tier::ledger::{self, Record, Standing};
@@ -20,7 +20,7 @@ const MOST_NAMES: usize = 16;
 ///
 /// # Errors
 /// Something could not be written: the message says what is lost.
-pub(super) fn execute(
+pub(super) fn finish(
     config: &Config,
     process: Process,
     directories: &Identities,

@@ -1,82 +1,35 @@
-//! What outlives the application: a process of its own on each node, which holds the host buffers
-//! of the jobs and writes what is in them, should a job be killed.
-//!
-//! As long as an application lives it writes its files itself. The backend (`veloc-backend`) only
-//! holds the memory and waits; when a client has ended, it reads the [ledger](crate::tier::ledger)
-//! and goes on as an engine without an application (`will`). So it costs no message per
-//! checkpoint, and an application whose backend was killed goes on unharmed: it says so and starts
-//! another one ([`link`]).
-//!
-//! There is one backend for each user and configuration. It is started by the first client that
-//! finds none: that client listens at the backend's path, hands the socket to the program it
-//! starts, and connects like everybody else. What is sent to a listening socket is kept by the
-//! system, so that nobody waits for the program to be up.
-
-pub mod daemon;
-pub mod link;
-pub mod usage;
-
-mod clients;
-mod ending;
-mod launch;
-mod log;
-mod started;
-mod will;
+//! What a client and its backend say to each other, and where they meet.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::Process;
 use crate::config::Config;
 use crate::error::{Error, Kind, Result};
 use crate::format::checksum::Checksum;
 use crate::platform::private;
 use crate::tier::files::Identities;
-use crate::VERSION;
-
-pub use launch::program;
 
 /// Goes up with every change of the messages or of what lies in shared memory.
-const PROTOCOL: u32 = 6;
-
-/// What the program says to `--version`. A backend of another version serves no client of this one.
-pub fn version() -> String {
-    format!("{} {VERSION}, protocol {PROTOCOL}", usage::PROGRAM)
-}
-
-/// A process among those of its job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Process {
-    /// Its number in file names.
-    pub rank: u32,
-    /// How many the job has; 0 if that was not told (`VELOC_Init_single`).
-    pub ranks: u32,
-}
-
-impl Process {
-    /// The only one of its job.
-    pub fn alone(rank: u32) -> Process {
-        Process { rank, ranks: 0 }
-    }
-
-    /// Whether there are no others, whose files it would have to think of.
-    pub fn is_alone(&self) -> bool {
-        self.ranks <= 1
-    }
-}
+pub const PROTOCOL: u32 = 6;
 
 /// The first message of a client. Its ledger comes with it, and its host buffer if it has one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Hello {
-    protocol: u32,
-    config: Config,
-    process: Process,
-    directories: Identities,
+pub struct Hello {
+    /// [`PROTOCOL`].
+    pub protocol: u32,
+    /// The job's, as [`portable`] gives it.
+    pub config: Config,
+    /// Whose memory it is.
+    pub process: Process,
+    /// Which directories the configuration means.
+    pub directories: Identities,
 }
 
 /// What a client tells its backend after its hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Word {
+pub enum Word {
     /// It ends in order; one that is killed says nothing.
     Goodbye,
     /// It wants an answer: it is about to rely on the backend.
@@ -85,7 +38,7 @@ enum Word {
 
 /// What a backend tells a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Reply {
+pub enum Reply {
     /// Nothing of an earlier client of that rank is left to be written.
     Settled,
     /// The backend is there, also while it writes what an earlier client of that rank has left.
@@ -94,7 +47,10 @@ enum Reply {
 
 /// The configuration as another process needs it: no path depends on the working directory, and
 /// what concerns the application alone is left out.
-fn portable(config: &Config) -> Result<Config> {
+///
+/// # Errors
+/// The system does not tell the working directory.
+pub fn portable(config: &Config) -> Result<Config> {
     let absolute = |path: &Path| {
         std::path::absolute(path)
             .map_err(|error| Error::system(format!("the path {}", path.display()), &error))
@@ -111,7 +67,10 @@ fn portable(config: &Config) -> Result<Config> {
 }
 
 /// The path at which the backend of this user and (portable) configuration is found.
-fn path(config: &Config) -> Result<PathBuf> {
+///
+/// # Errors
+/// There is no directory that this user alone can enter.
+pub fn path(config: &Config) -> Result<PathBuf> {
     Ok(private::directory()?.join(name(config)?))
 }
 
@@ -132,11 +91,19 @@ fn name_in(space: &Path, config: &Config) -> Result<String> {
     Ok(format!("backend-{PROTOCOL}-{digits}"))
 }
 
-fn encode(message: &impl Serialize) -> Result<Vec<u8>> {
+/// A message as bytes.
+///
+/// # Errors
+/// There is no memory for them.
+pub fn encode(message: &impl Serialize) -> Result<Vec<u8>> {
     postcard::to_stdvec(message).map_err(|error| Error::new(Kind::Internal, error.to_string()))
 }
 
-fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
+/// A message out of its bytes.
+///
+/// # Errors
+/// [`Kind::Corrupt`]: they are none.
+pub fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
     postcard::from_bytes(bytes)
         .map_err(|error| Error::new(Kind::Corrupt, format!("a message of the backend: {error}")))
 }

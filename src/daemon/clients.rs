@@ -5,15 +5,13 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{decode, encode, Reply, Word};
 use crate::error::{Error, Result};
 use crate::platform::is_ending;
 use crate::platform::shared::SharedMemory;
 use crate::platform::socket::{wait_for, Message, Socket};
+use crate::recovery::ending::{ends, LONGEST_DEATH};
+use crate::recovery::protocol::{decode, encode, Reply, Word};
 use crate::sync::{Condvar, Mutex};
-
-/// How long a process may take to end that is ending.
-pub(super) const LONGEST_DEATH: Duration = Duration::from_secs(60);
 
 /// How often a client that waits hears that it is worked for. It gives up after some seconds
 /// without a word.
@@ -103,20 +101,6 @@ impl Client {
 
     fn has_word(&self) -> bool {
         wait_for(&[self.socket.as_fd()], Duration::ZERO).contains(&true)
-    }
-}
-
-/// Whether a process ends within this time. A signal to this one does not end the waiting.
-pub(super) fn ends(process: &OwnedFd, at_most: Duration) -> bool {
-    let since = Instant::now();
-    loop {
-        let left = at_most.saturating_sub(since.elapsed());
-        if wait_for(&[process.as_fd()], left) == [true] {
-            return true;
-        }
-        if left.is_zero() {
-            return false;
-        }
     }
 }
 

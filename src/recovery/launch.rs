@@ -6,10 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::ptr;
 
-use super::daemon::SOCKET_OPTION;
 use super::usage::PROGRAM;
 use crate::error::{Error, Result};
 use crate::platform::socket::Listener;
+
+/// The option that says that standard input is the listening socket.
+pub const SOCKET_OPTION: &str = "--socket";
 
 /// Starts a backend that serves this socket, for the configuration in `file`. The child is gone as
 /// soon as the backend is one of its own, and is to be waited for.

@@ -1,4 +1,8 @@
-//! The backend's side: the process `veloc-backend`.
+//! The process `veloc-backend`: it holds what its clients share with it, and goes on as an engine where
+//! one has ended ([`recover`]).
+
+mod clients;
+mod recover;
 
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::Path;
@@ -7,20 +11,18 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::clients::{Clients, Entered};
-use super::{
-    decode, encode, log as log_file, path as path_of, portable, will, Hello, Reply, PROTOCOL,
-};
 use crate::config::Config;
 use crate::error::{Error, Kind, Result};
 use crate::logging;
 use crate::platform::affinity;
 use crate::platform::shared::SharedMemory;
 use crate::platform::socket::{connect_to, listen_at, Listener, Socket};
+use crate::recovery::log as log_file;
+use crate::recovery::protocol::{
+    decode, encode, path as path_of, portable, Hello, Reply, PROTOCOL,
+};
 use crate::sync::{Condvar, Mutex};
-
-/// The option that says that standard input is the listening socket.
-pub const SOCKET_OPTION: &str = "--socket";
+use clients::{Clients, Entered};
 
 /// How often a look is taken at whether there is anything left to do.
 const TICK: Duration = Duration::from_millis(500);
@@ -284,7 +286,7 @@ fn attend(entered: &Entered, writing: &Writing, interval: &OnceLock<Duration>) -
     let config = &hello.config;
     let left = writing
         .with(config.max_parallelism, || {
-            will::execute(config, hello.process, &hello.directories, host.as_ref(), &ledger)
+            recover::finish(config, hello.process, &hello.directories, host.as_ref(), &ledger)
         })
         .map_err(|error| error.within("writing what it left"))?;
     if left > 0 {

@@ -65,7 +65,7 @@ fn open(path: &Path, make: bool) -> io::Result<File> {
 }
 
 /// Sends what is logged to a file.
-pub(super) fn start() {
+pub fn start() {
     logging::start(LevelFilter::Warn, |builder| {
         logging::with_time_and_topic(builder);
         builder.target(env_logger::Target::Pipe(Box::<Lazy>::default()));
@@ -74,7 +74,7 @@ pub(super) fn start() {
 
 /// Has the directory of the file be there, as those of checkpoints are, and says if the file cannot be
 /// written. The job goes on without it.
-pub(super) fn prepare(config: &Config) {
+pub fn prepare(config: &Config) {
     let prepared = match &config.log_prefix {
         Some(directory) => fs::create_dir_all(directory)
             .map_err(|error| Error::system(format!("making {}", directory.display()), &error))
@@ -98,7 +98,7 @@ fn check(path: &Path) -> Result<()> {
 }
 
 /// The file is to be where this configuration says, unless that is known already.
-pub(super) fn place(config: &Config) {
+pub fn place(config: &Config) {
     if let Some(directory) = &config.log_prefix {
         let _ = DIRECTORY.set(directory.clone());
     }
