@@ -1,10 +1,15 @@
 //! The CUDA driver: how its functions are found and called, and what its failures are.
 //!
-//! Each user lists the functions that it needs ([`cuda_driver!`](crate::cuda_driver)), so that a
-//! driver which lacks another one serves it all the same. A status is a number: a newer driver may
-//! return one that is not known here.
+//! The types are cudarc's, the calls are not: its loader panics on a missing library or symbol, chooses the
+//! library by itself, and returns the status as an enum, which a newer driver's code would make undefined
+//! behaviour. Here a status is a number.
 
 use std::ffi::{c_char, c_uint, c_void, CStr};
+
+pub use cudarc::driver::sys::{
+    CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUhostFn, CUmemAccessDesc,
+    CUmemAllocationProp, CUmemGenericAllocationHandle, CUmodule, CUstream,
+};
 
 use crate::Library;
 
@@ -178,10 +183,21 @@ impl Extras {
     }
 }
 
-/// Declares a driver: a struct with the functions that are listed, as methods which fail with an
-/// error that is made of a [`Failure`]. Arguments have the types of the driver's header.
+/// Declares a driver: a struct with all functions of the [list](crate::driver_functions), as methods
+/// which fail with an error that is made of a [`Failure`].
 #[macro_export]
 macro_rules! cuda_driver {
+    ($(#[$meta:meta])* $vis:vis struct $Driver:ident; $calls:vis calls fail with $Error:ty;) => {
+        $crate::driver_functions! { $crate::driver_of_functions {
+            $(#[$meta])* $vis struct $Driver; $calls calls fail with $Error;
+        } }
+    };
+}
+
+/// What [`cuda_driver!`](crate::cuda_driver) makes of the list.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! driver_of_functions {
     (
         $(#[$meta:meta])*
         $vis:vis struct $Driver:ident;
@@ -225,6 +241,7 @@ macro_rules! cuda_driver {
                 ///
                 /// # Safety
                 /// As the driver's reference says of this call; pointers must be valid for it.
+                #[allow(dead_code)] // Nobody calls all of them.
                 $calls unsafe fn $name(
                     &self, $($arg: $type),*
                 ) -> ::std::result::Result<(), $Error> {

@@ -4,6 +4,7 @@
 //! [`cuda`] has what the users of the CUDA driver have in common.
 
 pub mod cuda;
+mod functions;
 
 use std::ffi::{c_int, c_void, CStr};
 use std::ptr::NonNull;

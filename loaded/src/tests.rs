@@ -55,7 +55,7 @@ fn a_library_that_does_not_serve_never_does() {
     assert_eq!(other.look(C, |_| Ok(Some(7))), Ok(Some(&7)));
 }
 
-crate::cuda_driver! {
+crate::driver_of_functions! {
     /// A driver of one function, which the C library has.
     struct Labs;
     calls fail with Failure;
@@ -63,7 +63,7 @@ crate::cuda_driver! {
     labs(status: i64);
 }
 
-crate::cuda_driver! {
+crate::driver_of_functions! {
     /// A driver that the C library is not.
     struct Cuda;
     calls fail with Failure;

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use veloc_client::backend;
 use veloc_client::config::Config;
 use veloc_client::mpi::{Abi, Library};
+use veloc_client::recovery as backend;
 
 use super::Finding;
 

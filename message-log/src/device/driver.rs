@@ -1,49 +1,13 @@
 //! The CUDA driver's functions, looked up in the library that the application has loaded.
 
-use std::ffi::{c_int, c_uint, c_void};
-
+pub use loaded::cuda::{CUcontext as Context, CUdeviceptr as Address, CUstream as Stream};
 use loaded::cuda::{CaptureMode, Failure, SONAME};
 use loaded::{cuda_driver, Awaited};
-
-/// `CUcontext`.
-pub type Context = *mut c_void;
-/// `CUstream`.
-pub type Stream = *mut c_void;
-/// `CUdeviceptr`.
-pub type Address = u64;
 
 cuda_driver! {
     /// The driver.
     pub struct Driver;
     pub calls fail with Failure;
-    /// Several attributes of a pointer at once.
-    cuPointerGetAttributes(
-        count: c_uint, names: *mut c_uint, data: *mut *mut c_void, pointer: Address,
-    );
-    /// How many devices there are.
-    cuDeviceGetCount(count: *mut c_int);
-    /// The calling thread's context.
-    cuCtxGetCurrent(context: *mut Context);
-    /// Makes a context the calling thread's, to be undone by a pop.
-    cuCtxPushCurrent_v2(context: Context);
-    /// Undoes a push.
-    cuCtxPopCurrent_v2(context: *mut Context);
-    /// Whether a device's primary context exists.
-    cuDevicePrimaryCtxGetState(device: c_int, flags: *mut c_uint, active: *mut c_int);
-    /// Keeps a device's primary context alive.
-    cuDevicePrimaryCtxRetain(context: *mut Context, device: c_int);
-    /// Gives it back.
-    cuDevicePrimaryCtxRelease_v2(device: c_int);
-    /// Makes a stream.
-    cuStreamCreate(stream: *mut Stream, flags: c_uint);
-    /// Ends a stream.
-    cuStreamDestroy_v2(stream: Stream);
-    /// Waits for a stream.
-    cuStreamSynchronize(stream: Stream);
-    /// Queues a copy from device to host memory.
-    cuMemcpyDtoHAsync_v2(to: *mut c_void, from: Address, bytes: usize, stream: Stream);
-    /// Queues a copy from host to device memory.
-    cuMemcpyHtoDAsync_v2(to: Address, from: *const c_void, bytes: usize, stream: Stream);
 }
 
 /// The driver, kept for the life of the process, as it has threads of its own.
@@ -82,6 +46,6 @@ impl Driver {
     /// `context` is a living context.
     pub unsafe fn context_id(&self, context: Context) -> Option<u64> {
         // SAFETY: the caller's promise.
-        unsafe { self.extras.context_id(context) }
+        unsafe { self.extras.context_id(context.cast()) }
     }
 }

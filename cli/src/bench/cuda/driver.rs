@@ -1,17 +1,10 @@
-//! The driver's functions, found when the first device is opened, one typed pointer for each.
-//!
-//! cudarc supplies types and constants, but not the calls: it returns the status as a Rust enum, and
-//! an error code that only a newer driver knows would be undefined behaviour. Here a status is a
-//! number. The library's own table is not used: what is measured shares nothing with who measures.
+//! The driver's functions, found when the first device is opened, one typed pointer for each. The library's
+//! own are not used: what is measured shares nothing but their list with who measures.
 
-use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void, CStr};
+use std::ffi::{c_char, CStr};
 use std::sync::OnceLock;
 
 use anyhow::{anyhow, Context as _, Result};
-use cudarc::driver::sys::{
-    CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUmemAccessDesc, CUmemAllocationProp,
-    CUmemGenericAllocationHandle, CUmodule, CUstream,
-};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 /// A driver's status: 0 is success (`CUresult`).
@@ -31,7 +24,7 @@ struct Loaded {
 static DRIVER: OnceLock<Loaded> = OnceLock::new();
 
 macro_rules! functions {
-    ($($name:ident($($arg:ident: $type:ty),* $(,)?);)*) => {
+    ($($(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),* $(,)?);)*) => {
         #[allow(non_snake_case)]
         struct Functions {
             $($name: unsafe extern "C" fn($($type),*) -> Status,)*
@@ -57,11 +50,11 @@ macro_rules! functions {
         }
 
         $(
-            /// As the driver's reference says.
+            $(#[$doc])*
             ///
             /// # Safety
             /// As the driver's reference says; pointers must be valid for the call.
-            #[allow(non_snake_case, clippy::too_many_arguments)]
+            #[allow(non_snake_case, dead_code, clippy::too_many_arguments)]
             pub unsafe fn $name($($arg: $type),*) -> Status {
                 match DRIVER.get() {
                     // SAFETY: the caller's promise; the pointer was found under this very name.
@@ -73,69 +66,7 @@ macro_rules! functions {
     };
 }
 
-functions! {
-    cuInit(flags: c_uint);
-    cuDriverGetVersion(version: *mut c_int);
-    cuGetErrorString(status: Status, text: *mut *const c_char);
-    cuDeviceGetCount(count: *mut c_int);
-    cuDeviceGet(device: *mut CUdevice, ordinal: c_int);
-    cuDeviceGetName(name: *mut c_char, len: c_int, device: CUdevice);
-    cuDeviceGetAttribute(value: *mut c_int, attribute: c_uint, device: CUdevice);
-    cuDeviceTotalMem_v2(bytes: *mut usize, device: CUdevice);
-    cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice);
-    cuDevicePrimaryCtxRelease_v2(device: CUdevice);
-    cuCtxSetCurrent(context: CUcontext);
-    cuCtxSynchronize();
-    cuMemGetInfo_v2(free: *mut usize, total: *mut usize);
-    cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize);
-    cuMemAllocManaged(address: *mut CUdeviceptr, bytes: usize, flags: c_uint);
-    cuMemFree_v2(address: CUdeviceptr);
-    cuMemHostAlloc(address: *mut *mut c_void, bytes: usize, flags: c_uint);
-    cuMemFreeHost(address: *mut c_void);
-    cuMemHostRegister_v2(address: *mut c_void, bytes: usize, flags: c_uint);
-    cuMemHostUnregister(address: *mut c_void);
-    cuMemsetD8Async(address: CUdeviceptr, value: u8, bytes: usize, stream: CUstream);
-    cuMemPrefetchAsync(address: CUdeviceptr, bytes: usize, to: CUdevice, stream: CUstream);
-    cuMemcpyAsync(to: CUdeviceptr, from: CUdeviceptr, bytes: usize, stream: CUstream);
-    cuMemcpyDtoDAsync_v2(to: CUdeviceptr, from: CUdeviceptr, bytes: usize, stream: CUstream);
-    cuMemcpyDtoHAsync_v2(to: *mut c_void, from: CUdeviceptr, bytes: usize, stream: CUstream);
-    cuMemcpyHtoDAsync_v2(to: CUdeviceptr, from: *const c_void, bytes: usize, stream: CUstream);
-    cuMemGetAllocationGranularity(
-        bytes: *mut usize, properties: *const CUmemAllocationProp, which: c_uint,
-    );
-    cuMemAddressReserve(
-        address: *mut CUdeviceptr, bytes: usize, alignment: usize, wanted: CUdeviceptr,
-        flags: c_ulonglong,
-    );
-    cuMemAddressFree(address: CUdeviceptr, bytes: usize);
-    cuMemCreate(
-        handle: *mut CUmemGenericAllocationHandle, bytes: usize,
-        properties: *const CUmemAllocationProp, flags: c_ulonglong,
-    );
-    cuMemRelease(handle: CUmemGenericAllocationHandle);
-    cuMemMap(
-        address: CUdeviceptr, bytes: usize, offset: usize, handle: CUmemGenericAllocationHandle,
-        flags: c_ulonglong,
-    );
-    cuMemUnmap(address: CUdeviceptr, bytes: usize);
-    cuMemSetAccess(
-        address: CUdeviceptr, bytes: usize, access: *const CUmemAccessDesc, count: usize,
-    );
-    cuModuleLoadData(module: *mut CUmodule, image: *const c_void);
-    cuModuleGetFunction(function: *mut CUfunction, module: CUmodule, name: *const c_char);
-    cuLaunchKernel(
-        function: CUfunction, grid_x: c_uint, grid_y: c_uint, grid_z: c_uint, block_x: c_uint,
-        block_y: c_uint, block_z: c_uint, shared_bytes: c_uint, stream: CUstream,
-        arguments: *mut *mut c_void, extra: *mut *mut c_void,
-    );
-    cuStreamCreate(stream: *mut CUstream, flags: c_uint);
-    cuStreamDestroy_v2(stream: CUstream);
-    cuStreamSynchronize(stream: CUstream);
-    cuEventCreate(event: *mut CUevent, flags: c_uint);
-    cuEventDestroy_v2(event: CUevent);
-    cuEventRecord(event: CUevent, stream: CUstream);
-    cuEventSynchronize(event: CUevent);
-}
+loaded::driver_functions! { functions {} }
 
 /// Loads the driver, once.
 ///

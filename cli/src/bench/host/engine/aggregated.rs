@@ -12,11 +12,11 @@ use std::time::Instant;
 
 use anyhow::{ensure, Context, Result};
 use tempfile::TempDir;
-use veloc_client::backend::Process;
 use veloc_client::config::Config;
 use veloc_client::engine::place::Place as Region;
 use veloc_client::engine::Engine;
 use veloc_client::format::header::Header;
+use veloc_client::recovery::Process;
 use veloc_client::tier::files::Place;
 
 use super::host::Memory;
