@@ -59,13 +59,13 @@ impl<R: Reach> Sweep<'_, R> {
         if self.failure.is_some() {
             return Ok(());
         }
+        self.hear_of_failures()?;
         let mut hash = self.verify(state)?;
         if state == 0 && hash.is_none() {
             // By it a restart knows the state 0 of this computation.
             hash = self.problem.hash(0)?.map(|hash| hash.max(1));
         }
         self.store_hashes(state)?;
-        self.hear_of_failures()?;
         self.at = Some(state);
         self.states.set(self.run, state, hash);
         let (name, version) = (&self.settings.name, slot as i32);
@@ -91,17 +91,18 @@ impl<R: Reach> Sweep<'_, R> {
         heard.map_err(|error| self.with_advice(error))
     }
 
-    /// With what helps where there is no room.
+    /// With what helps.
     fn with_advice(&self, error: Error) -> Error {
         let slots = self.settings.slots;
-        match error.kind() {
-            Kind::NoRoom | Kind::System => error.followed_by(format_args!(
-                "what is stored stays, and the same call goes on from it when there is room for {slots} \
-                 states and one that replaces another (host_cache_size, scratch, persistent); fewer slots \
-                 need less, and begin anew (VELOC_Adjoint_discard)"
+        let error = match error.kind() {
+            Kind::NoRoom => error.followed_by(format_args!(
+                "there must be room for {slots} states and one that replaces another (host_cache_size, \
+                 gpu_cache_size, scratch, persistent), or fewer slots, with which the run begins anew \
+                 (VELOC_Adjoint_discard)"
             )),
             _ => error,
-        }
+        };
+        error.followed_by("what is stored stays, and the same call goes on from it")
     }
 
     /// Stores the hashes of the states up to this one that are not stored yet.
@@ -180,6 +181,7 @@ impl<R: Reach> Sweep<'_, R> {
         if self.failure.is_some() {
             return Ok(());
         }
+        self.hear_of_failures()?;
         let hash = self.hash_of_adjoint()?;
         self.adjoint.set(self.run, self.fine, hash);
         let (adjoints, fine) = (&mut self.adjoints, self.fine);

@@ -52,9 +52,14 @@ impl Meetings {
     /// MPI's.
     pub fn meet(&mut self, message: &Message) -> Result<Message> {
         self.longest = self.longest.max(self.last.elapsed());
-        let least = self.comm.begin_least(&message.encode())?.wait()?;
+        let mut pending = self.comm.begin_least(&message.encode())?;
+        let waited = pending.wait();
+        if waited.is_err() {
+            // What is still under way keeps the communicator from being freed.
+            drop(pending.wait());
+        }
         self.last = Instant::now();
-        Message::decode(&least.unwrap_or_default())
+        Message::decode(&waited?.unwrap_or_default())
     }
 
     /// The same, but waits for no longer than this. `None`: not all have come.
