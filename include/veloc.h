@@ -256,8 +256,8 @@ typedef struct VELOC_Cost {
  *
  * The callbacks run in the call's thread. They return VELOC_SUCCESS, or VELOC_FAILURE, which ends
  * the run, and may call the library; but checkpoints of the run's names are not taken, restored or cleaned
- * up by them, and what is protected for these names keeps its ids and sizes. They must not end by an
- * exception or `longjmp`.
+ * up by them, and what is protected for these names keeps its ids and sizes. They must return: one that
+ * is left by an exception or `longjmp` leaves the run under way, and there is one at a time.
  */
 typedef struct VELOC_Adjoint {
     /**
@@ -299,7 +299,7 @@ typedef struct VELOC_Adjoint {
     unsigned int flags;
     /**
      * After so many seconds the run stops, so that a later one can go on; 0: it does not. However short it
-     * is, a run computes one step, or several processes two; a warning says so if it was over by then.
+     * is, a run computes one step; a warning says so if it was over by then.
      */
     double time_limit;
     /**
@@ -1257,10 +1257,10 @@ int64_t VELOC_Adjust(int64_t steps);
  * under MPI: all processes are given the same, but for `user` and the callbacks.
  *
  * The application has state 0 when it calls this, the same each time: going on from a store that has state 0,
- * the two are compared. By `hash`, if it is given, and another state is refused; else byte by byte, in host
- * and in device memory, and a warning says which bytes differ. When it is finished, the adjoint is in the memory
- * protected for it, and the store is as if there had been no run, or a warning says what could not be
- * removed; before that, what is stored stays, whatever `max_versions` and `scratch_versions` say. What
+ * the two are compared. By `hash`, if it is given now and was when state 0 was stored, and another state is refused;
+ * else byte by byte, in host and in device memory, and a warning says which bytes differ. When it is finished, the
+ * adjoint is in the memory protected for it, and the store is as if there had been no run; before that, what is
+ * stored stays, whatever `max_versions` and `scratch_versions` say. What
  * VELOC_Region_protect had for the two names is not protected afterwards.
  *
  * Each slot is a version of the name, and each stored adjoint one of the other name, in all tiers, as
@@ -1274,13 +1274,12 @@ int64_t VELOC_Adjust(int64_t steps);
  *         called, everything that was computed is in its files, and the same call goes on from there;
  *         VELOC_FAILURE: an argument is wrong, the store is of another computation or, by `hash`, of
  *         another state 0 (then it is as it was, and so is the state), a callback
- *         failed, a state was not the same again (VELOC_Last_error names the step), or the store
- *         failed so that there is no way on: that states do not come into their files is said in a
- *         warning, and the run goes on with those that it has; the store has what it had. What
- *         fails on one process ends the run on all, with the number of that process, of several that
- *         of the first; if a callback of its own has failed, or it cannot restore a state, and the
- *         others wait for it in their callbacks, it gets its error after 10 s or some steps, and should
- *         end the job (MPI_Abort)
+ *         failed, a state was not the same again (VELOC_Last_error names the step), or a state cannot be
+ *         stored or read back, also because a write has failed in the background: VELOC_Last_error names the
+ *         state, its slot and the reason. The store has what it had, and the same call goes on from there.
+ *         What fails on one process ends the run on all: that one has its own error, and the others are told
+ *         its number. If a callback of its own has failed, and the others wait for it in their
+ *         callbacks, it gets its error after 10 s or some steps, and should end the job (MPI_Abort)
  *
  * Source: an addition of this library, after Walther, Narayanan, "Extending the binomial
  * checkpointing technique for resilience".

@@ -24,6 +24,8 @@
  *   behind=1     each process removes what a failed run has left as soon as that has ended there
  *   mine=NAME    before, a checkpoint of this name of the last process's own is in the way of a run: it is
  *                refused, nothing is removed, and the checkpoint is not said to be
+ *   refused=R:W  the one run fails: on process R with the words W, and on the others with its number. What process
+ *                R could not write by then stays unwritten
  *   differ=1     runs before, for which the last process is asked for something else: none begins
  *
  * State and adjoint are numbers; with a ring, each step takes the number of the process to the left.
@@ -277,9 +279,10 @@ static int run_with_fault(uint32_t *seed, const char *kinds, int abort)
         fflush(stdout);
         MPI_Abort(MPI_COMM_WORLD, 3);
     }
-    check_refused(__FILE__, __LINE__, "the run with a fault", status, text);
-    snprintf(by, sizeof by, "process %d: ", struck);
-    /* What the others meet as a consequence of it comes behind it. */
+    check_refused(__FILE__, __LINE__, "the run with a fault", status,
+                  rank == struck ? text : "failed after|its own message says why");
+    /* The others are told who has failed, and no other process; its own message alone says why. */
+    snprintf(by, sizeof by, "process %d failed after ", struck);
     CHECK((strstr(VELOC_Last_error(), by) != NULL) == (rank != struck));
     if (rank != struck)
         CHECK(strstr(VELOC_Last_error(), "process ") == strstr(VELOC_Last_error(), by));
@@ -373,8 +376,18 @@ static void take_own(long count)
     OK(VELOC_Checkpoint_wait());
 }
 
+/* A run that fails on process `who` by itself, with these words. */
+static void run_refused(int who, const char *words)
+{
+    char by[32];
+    int status = run();
+    snprintf(by, sizeof by, "process %d", who);
+    check_refused(__FILE__, __LINE__, "the run that is refused", status, rank == who ? words : by);
+}
+
 int main(int argc, char **argv)
 {
+    const char *refused = option(argc, argv, "refused", NULL);
     const char *kinds = option(argc, argv, "kinds", "");
     const char *stop = option(argc, argv, "stop", "0:0");
     long times = number(argc, argv, "times", 0);
@@ -442,7 +455,10 @@ int main(int argc, char **argv)
         if (status == VELOC_SUCCESS)
             CHECK(gradient == with_all_states());
     }
-    if (!number(argc, argv, "leave", 0)) {
+    if (refused != NULL) {
+        run_refused(atoi(refused), strchr(refused, ':') + 1);
+        failed++;
+    } else if (!number(argc, argv, "leave", 0)) {
         computed = 0;
         while ((status = run()) == VELOC_STOPPED)
             CHECK(++stopped < 10000);
@@ -450,7 +466,8 @@ int main(int argc, char **argv)
         CHECK(gradient == with_all_states());
     }
     EQUAL(communicators, before);
-    OK(VELOC_Finalize(1));
+    status = VELOC_Finalize(1);
+    CHECK(status == VELOC_SUCCESS || (refused != NULL && rank == atoi(refused)));
     MPI_Comm_delete_attr(MPI_COMM_WORLD, key);
     MPI_Comm_free_keyval(&key);
     MPI_Finalize();

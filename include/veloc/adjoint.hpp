@@ -71,9 +71,8 @@ struct adjoint_t {
      * has left it. What else goes wrong is a std::runtime_error with the reason.
      *
      * Under MPI, a function that throws on one rank ends the run on all. The exception comes out on
-     * that rank. The others get a std::runtime_error with the number of that rank and which function
-     * it was, not what the exception says; they learn of it at their next looks at the time, or at
-     * their end. If they wait for that rank within their functions, the exception comes out after 10 s
+     * that rank. The others get a std::runtime_error with the number of that rank; they learn of it at
+     * their next look at the time, restored state or end. If they wait for that rank within their functions, the exception comes out after 10 s
      * or some steps, as VELOC_Adjoint_run says: then nobody can go on, and the program should end the
      * job (MPI_Abort). Otherwise all ranks may call this again, and go on from what all have.
      */

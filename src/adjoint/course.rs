@@ -8,7 +8,7 @@ use super::levels::TwoLevel;
 use super::online::Online;
 use super::outlook::{Outlook, MOST_ACTIONS};
 use super::refusal::{both, check_rule, refusal, too_many, wrong_slots};
-use super::resume::{keep, resume, Lost, Survivors};
+use super::resume::{resume, Lost, Survivors};
 use super::rule::Rule;
 use super::schedule::{Action, Plan, Schedule, Stored, Unfit};
 use super::sums::MOST_PAIRS;
@@ -174,20 +174,6 @@ impl Course {
 
     /// Goes on after a crash with what is left.
     pub fn resume(&mut self, survivors: &Survivors) -> Result<()> {
-        self.go_on(survivors, resume)
-    }
-
-    /// The same with each state where it is, and none in place of it before the adjoint has passed it. (With
-    /// slots on disk, or an end that is not known, as [`Course::resume`].)
-    pub fn resume_keeping(&mut self, survivors: &Survivors) -> Result<()> {
-        self.go_on(survivors, keep)
-    }
-
-    fn go_on(
-        &mut self,
-        survivors: &Survivors,
-        resume: fn(Plan, &Survivors) -> std::result::Result<Schedule, Lost>,
-    ) -> Result<()> {
         self.check_settings("what has survived")?;
         let fine = survivors.adjoint.unwrap_or(self.plan.steps).min(self.plan.steps);
         let lost = || {

@@ -27,7 +27,6 @@
 
 use std::rc::Rc;
 
-use super::binomial::advances;
 use super::convex::{Convex, Cost};
 use super::schedule::{Plan, Schedule, Stored};
 
@@ -76,11 +75,6 @@ pub(super) fn resume_soon(plan: Plan, survivors: &Survivors) -> Result<Schedule,
     })
 }
 
-/// The same with each state where it is, and none in place of it before the adjoint has passed it.
-pub fn keep(plan: Plan, survivors: &Survivors) -> Result<Schedule, Lost> {
-    go_on(plan, survivors, all_of_them)
-}
-
 /// Chooses the states to keep, as [`best_chain`].
 type Choosing = fn(&Plan, &[Stored], u64) -> (Vec<(usize, u64)>, usize);
 
@@ -117,30 +111,6 @@ fn go_on(plan: Plan, survivors: &Survivors, choose: Choosing) -> Result<Schedule
         chain.remove(0);
     }
     Ok(Schedule::resumed(plan, chain, moves, free, used, fine))
-}
-
-/// How many advances remain on the way that [`resume`] takes, or, if it `keeps` all states, [`keep`], but for
-/// those that a resilience distance costs more. `None`: there is no way on.
-pub fn advances_left(plan: &Plan, survivors: &Survivors, keeps: bool) -> Option<u128> {
-    let choose = if keeps { all_of_them } else { best_chain };
-    let plan = Plan { resilience: u64::MAX, ..*plan };
-    let fine = survivors.adjoint.unwrap_or(plan.steps).min(plan.steps);
-    let (mut useful, ..) = sort(survivors, &plan, fine);
-    if fine == 0 {
-        return Some(0);
-    }
-    if useful.first().is_none_or(|first| first.state > 0) {
-        if !survivors.at_start {
-            return None;
-        }
-        useful.insert(0, Stored { state: 0, slot: u64::MAX });
-    }
-    let (kept, _) = choose(&plan, &useful, fine);
-    let ends = kept.iter().skip(1).map(|(_, to)| *to).chain([fine]);
-    let pieces = kept.iter().zip(ends).zip(0..).map(|((&(place, to), end), before)| {
-        u128::from(to - useful[place].state) + advances(end - to, plan.slots - before)
-    });
-    Some(pieces.sum())
 }
 
 /// States that can be of use, ascending and each once; the other slots that were used or have a lower
@@ -255,12 +225,6 @@ fn search(plan: &Plan, states: &[Stored], fine: u64, most: usize) -> (Vec<(usize
         choices = longer;
     }
     (unwind(plan, states, best), looks)
-}
-
-/// All states, each where it is.
-fn all_of_them(plan: &Plan, states: &[Stored], _: u64) -> (Vec<(usize, u64)>, usize) {
-    let slots = usize::try_from(plan.slots).unwrap_or(usize::MAX);
-    (states.iter().map(|stored| stored.state).enumerate().take(slots).collect(), 0)
 }
 
 /// The best of the chains that have all of the first states, of state 0 alone up to all of them, each moved

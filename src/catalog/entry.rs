@@ -249,6 +249,14 @@ impl Entry {
         self.scratch.is_due() || straight && (self.persistent.is_due() || self.awaits_place)
     }
 
+    /// Whether memory has all of it.
+    pub fn is_in_memory(&self) -> bool {
+        let is_ready = |copy: &MemoryCopy| copy.stage == Stage::Ready;
+        self.parts
+            .iter()
+            .all(|part| part.len == 0 || is_ready(&part.device) || is_ready(&part.host))
+    }
+
     /// A step on its way to its files has failed, and is not tried again until asked for.
     pub fn has_failed(&self) -> bool {
         let files = [self.scratch, self.persistent];

@@ -39,9 +39,7 @@ enum Step {
     Prune(i32, FileTier),
     Limit(u64),
     Lift,
-    /// Its file in scratch is gone.
-    Lose(i32),
-    /// Those with these bits that could not be written are given up.
+    /// Whatever has it, it is given up.
     GiveUp(i32),
 }
 
@@ -68,7 +66,6 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..12i32, any::<bool>()).prop_map(|(v, scratch)| {
             Step::Prune(v, if scratch { FileTier::Scratch } else { FileTier::Persistent })
         }),
-        1 => (0..12i32).prop_map(Step::Lose),
         1 => (0..12i32).prop_map(Step::GiveUp),
         1 => prop::bool::weighted(0.2).prop_map(|c| if c { Step::Cleanup } else { Step::Begin }),
     ]
@@ -133,16 +130,9 @@ proptest! {
                 Step::Prune(version, tier) => world.prune(version, tier),
                 Step::Limit(bytes) => world.state.limit_host(bytes),
                 Step::Lift => world.state.lift_host_limit(),
-                Step::Lose(version) => world.lose(version),
-                Step::GiveUp(bits) => {
-                    let was_there: Vec<i32> = world.live();
-                    world.state.withdraw_unwritten(NAME, |version| version & bits != 0);
-                    for version in was_there {
-                        if world.state.find(NAME, version).is_none() {
-                            prop_assert!(version & bits != 0);
-                            world.expected.remove(&version);
-                        }
-                    }
+                Step::GiveUp(version) => {
+                    world.state.withdraw(NAME, version);
+                    world.expected.remove(&version);
                 }
             }
             if let Err(broken) = world.state.check() {

@@ -48,11 +48,11 @@ impl Client {
     /// The name is that of an adjoint computation under way, among others.
     pub fn checkpoint_begin(&mut self, name: &str, version: i32) -> Result<()> {
         self.check_not_held(name, &format!("version {version} of"))?;
-        self.begin(name, version, true)
+        self.begin(name, version)
     }
 
-    /// The same; `reports`: a background failure is reported here.
-    pub(super) fn begin(&mut self, name: &str, version: i32, reports: bool) -> Result<()> {
+    /// The same, whoever has the name.
+    pub(super) fn begin(&mut self, name: &str, version: i32) -> Result<()> {
         check_name(name, version)?;
         self.end_open_restart();
         self.must_be_idle()?;
@@ -64,10 +64,7 @@ impl Client {
                 self.engine.prune_all();
             }
         }
-        let failure = reports.then(|| self.engine.catalog.step(State::take_failure)).flatten();
-        let failure = failure
-            .map(|failure| failure.within("failed in the background"))
-            .or_else(|| self.engine.catalog.broken());
+        let failure = self.check_background().err().or_else(|| self.engine.catalog.broken());
         if let Some(failure) = failure {
             self.not_taken();
             return Err(failure);

@@ -2,10 +2,9 @@
 
 use std::fmt;
 
-use super::regions::{Memory, Protected};
+use super::regions::Protected;
 use super::restart::zeros;
-use super::{Client, Phase, Selection};
-use crate::engine::copy::Way;
+use super::{Client, Phase};
 use crate::engine::place::Place;
 use crate::error::Result;
 use crate::trace::Activity;
@@ -80,7 +79,7 @@ impl Client {
                 own.resize(len as usize, 0);
                 self.engine.read_piece(restoring, region, start, &mut stored)?;
                 let piece = Place { address: place.address + start, len, ..place };
-                self.engine.copy_aside(Way::In, &piece, &mut own)?;
+                self.engine.read_application(&piece, &mut own)?;
                 found.add(start, &own, &stored);
             }
             if found.bytes > 0 {
@@ -88,24 +87,6 @@ impl Client {
             }
         }
         Ok(differences)
-    }
-
-    /// Restores a managed version, which will be read as if this had not been. Nothing of its mark is read.
-    ///
-    /// # Errors
-    /// As [`Client::restore_managed`]. Then what is in the memory is undefined.
-    pub fn restore_for_a_look(&mut self, name: &str, version: i32) -> Result<()> {
-        let trace = self.engine.trace.clone();
-        let _span = trace.span(Activity::Restore).of(name, version);
-        self.open_own(name, version)?;
-        let mark = match &self.phase {
-            Phase::Restart { restoring } => restoring.mark,
-            _ => None,
-        };
-        let all = Selection::Rest(mark.into_iter().collect());
-        let recovered = self.recover_checked(&all, Memory::was_writable);
-        let ended = self.restart_end(false);
-        recovered.and(ended)
     }
 }
 
@@ -128,35 +109,30 @@ impl Difference {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::regions::Memory;
     use crate::config::Config;
 
-    /// Catches a look, of either kind, that counts as a read: what is in memory alone would be given up for the
+    /// Catches a look that counts as a read: what is in memory alone would be given up for the
     /// next checkpoint, and the order in which versions will be read would lose one.
     #[test]
     fn what_was_looked_at_stays_where_it_is() {
         const LEN: usize = 300 << 10;
         // Room for two versions, and no files.
         let text = "mode = async\nephemeral = true\nhost_cache_size = 800K\n";
-        let looks: [fn(&mut Client); 2] = [
-            |client| assert_eq!(client.differences("x", 1).unwrap(), []),
-            |client| client.restore_for_a_look("x", 1).unwrap(),
-        ];
-        for look in looks {
-            let mut state = vec![1_u8; LEN];
-            let (config, _) = Config::from_text(text, |_| None).unwrap();
-            let mut client = Client::start_single(config, 0).unwrap();
-            let memory = Memory::new(4, state.as_mut_ptr() as u64, LEN, 1).unwrap();
-            client.protect(None, 4, memory).unwrap();
-            client.checkpoint("x", 1).unwrap();
-            look(&mut client);
-            assert_eq!(client.engine.catalog.look(|state| state.counts()).restores, 0);
-            client.checkpoint("x", 2).unwrap();
-            let full = client.checkpoint("x", 3).unwrap_err();
-            assert_eq!(full.kind(), crate::error::Kind::NoRoom, "{full}");
-            // Once it was read in earnest it makes room.
-            client.restart("x", 1, None).unwrap();
-            client.checkpoint("x", 3).unwrap();
-        }
+        let mut state = vec![1_u8; LEN];
+        let (config, _) = Config::from_text(text, |_| None).unwrap();
+        let mut client = Client::start_single(config, 0).unwrap();
+        let memory = Memory::new(4, state.as_mut_ptr() as u64, LEN, 1).unwrap();
+        client.protect(None, 4, memory).unwrap();
+        client.checkpoint("x", 1).unwrap();
+        assert_eq!(client.differences("x", 1).unwrap(), []);
+        assert_eq!(client.engine.catalog.look(|state| state.counts()).restores, 0);
+        client.checkpoint("x", 2).unwrap();
+        let full = client.checkpoint("x", 3).unwrap_err();
+        assert_eq!(full.kind(), crate::error::Kind::NoRoom, "{full}");
+        // Once it was read in earnest it makes room.
+        client.restart("x", 1, None).unwrap();
+        client.checkpoint("x", 3).unwrap();
     }
 
     /// Catches a byte that is counted from where its piece begins, and a first one that a later piece replaces.

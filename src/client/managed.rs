@@ -15,7 +15,7 @@ use super::callbacks::Object;
 use super::regions::{Memory, Protected};
 use super::{check_name, protect, Client, Phase, Selection};
 use crate::catalog::entry::{FileTier, Part, Region};
-use crate::catalog::state::{Setback, State};
+use crate::catalog::state::State;
 use crate::error::{Error, Kind, Result};
 use crate::format::names;
 use crate::mpi::Comm;
@@ -105,41 +105,32 @@ impl Client {
         });
     }
 
-    /// Whether failures in the background of what is managed are heard of by [`Client::setback`] from here
-    /// on, and no call of the application's reports them.
-    pub fn hears_setbacks(&self, hears: bool) {
-        self.engine.catalog.step(|state| state.manage(hears));
+    /// An error if something has failed in the background that was not reported yet.
+    pub fn check_background(&self) -> Result<()> {
+        match self.engine.catalog.step(State::take_failure) {
+            Some(failure) => Err(failure.within("failed in the background")),
+            None => Ok(()),
+        }
     }
 
-    /// The oldest such failure that was not heard of: what has failed, with the place where it was to be.
-    pub fn setback(&self) -> Option<Error> {
-        let Setback { tier, cause } = self.engine.catalog.step(State::take_setback)?;
-        let directory = tier.and_then(|tier| Some((tier, self.engine.files.directory(tier)?)));
-        Some(match directory {
-            None => cause,
-            Some((tier, directory)) => {
-                let key = if tier == FileTier::Scratch { "scratch" } else { "persistent" };
-                cause.within(format!("{key} = {}", directory.display()))
-            }
-        })
+    /// Has everything tried again that could not be brought to its files.
+    pub fn try_again(&self) {
+        self.engine.catalog.step(State::retry);
     }
 
-    /// Looks whether the files that versions of a name have in scratch alone are there still. The versions
-    /// that are gone with them. What memory has of others is kept.
-    pub fn missing(&self, name: &str) -> Vec<i32> {
-        let engine = &self.engine;
-        // Nothing gets its name, or loses it, meanwhile.
-        let _naming = engine.naming.lock();
-        let mut versions = engine.catalog.look(|state| state.in_scratch_alone(name));
-        versions.retain(|version| {
-            let path = engine.files.own_path(name, *version);
-            path.is_ok_and(|path| matches!(path.try_exists(), Ok(false)))
-        });
-        engine.catalog.step(|state| {
-            versions.iter().for_each(|version| state.has_lost_file(name, *version));
-            versions.retain(|version| state.find(name, *version).is_none());
-        });
-        versions
+    /// How many bytes of checkpoints memory can hold, if no files can.
+    pub fn room_without_files(&self) -> Option<u64> {
+        let without = self.engine.config.ephemeral && !self.engine.files.has_scratch();
+        without.then(|| self.engine.catalog.look(State::memory))
+    }
+
+    /// How many bytes of memory are protected for a name.
+    pub fn bytes_of(&self, name: &str) -> u64 {
+        let len = |region: &Protected| match region {
+            Protected::Memory(memory) => memory.len,
+            Protected::Object(_) => 0,
+        };
+        self.regions.of(name).iter().map(|(_, region)| len(region)).sum()
     }
 
     /// A version is of no use any more: what memory has of it goes, where nothing but memory has any.
@@ -147,25 +138,7 @@ impl Client {
         self.engine.catalog.step(|state| state.let_go_of_version(name, version));
     }
 
-    /// Gives up what could not be written of a name, of the versions that are `of_no_use`. These versions,
-    /// of which an older file may still be there.
-    pub fn withdraw_unwritten(&self, name: &str, of_no_use: impl Fn(i32) -> bool) -> BTreeSet<i32> {
-        self.engine.catalog.step(|state| state.withdraw_unwritten(name, of_no_use))
-    }
-
-    /// Whether checkpoints go to files at once, and memory has none (`mode = sync`).
-    pub fn is_direct(&self) -> bool {
-        self.engine.writes_directly()
-    }
-
-    /// Whether memory has a version.
-    pub fn is_in_memory(&self, name: &str, version: i32) -> bool {
-        self.engine.catalog.look(|state| state.is_in_memory(name, version))
-    }
-
-    /// Takes a managed checkpoint that will be read at `place`, if it will. A failure of an earlier
-    /// one in the background does not keep it from being taken: what failed is still in memory. Nor is
-    /// it reported here: the application's next call does that, of what is its own.
+    /// Takes a managed checkpoint that will be read at `place`, if it will.
     pub fn take_managed(
         &mut self,
         name: &str,
@@ -175,20 +148,10 @@ impl Client {
     ) -> Result<()> {
         let trace = self.engine.trace.clone();
         let _span = trace.span(Activity::Checkpoint).of(name, version);
-        self.begin(name, version, false)?;
+        self.begin(name, version)?;
         self.take_all(true)?;
         self.expect(name, version, place, reads);
         Ok(())
-    }
-
-    /// Takes part in what the processes agree on of a version that this one does not take, and the others
-    /// do.
-    pub fn pass_over(&mut self, name: &str, version: i32) {
-        if let Some(agreement) = &self.agreement {
-            let mut agreement = agreement.lock();
-            agreement.begin(&self.engine, name, version);
-            agreement.taken(&self.engine, None);
-        }
     }
 
     /// How many rounds of what the processes agree on this one has begun.
@@ -327,17 +290,6 @@ impl Client {
             versions.extend(self.engine.files.versions_of_anybody(name)?);
         }
         self.engine.remove_everywhere(name, &versions)
-    }
-
-    /// What the adjoint computation of this number has left is of no use to this job: it has ended, and could
-    /// not be removed.
-    pub fn give_up(&mut self, run: u64) {
-        self.given_up.insert(run);
-    }
-
-    /// Whether that was said of one.
-    pub fn has_given_up(&self, run: u64) -> bool {
-        self.given_up.contains(&run)
     }
 
     /// A digest of the memory that is protected for a name, the manager's region apart. `None`: some of

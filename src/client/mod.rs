@@ -5,7 +5,6 @@
 //! application does for it.
 
 pub mod alike;
-pub mod aside;
 pub mod callbacks;
 pub mod compare;
 pub mod managed;
@@ -30,7 +29,7 @@ mod search;
 mod tests;
 mod under_way;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::Arc;
 use std::time::Instant;
@@ -104,8 +103,6 @@ pub struct Client {
     messages: Option<MessageLog>,
     /// The log's files go to scratch.
     offered: Option<Offered>,
-    /// Adjoint computations that have ended and could not be removed, by their numbers.
-    given_up: BTreeSet<u64>,
 }
 
 impl Client {
@@ -147,7 +144,6 @@ impl Client {
             comm: None,
             agreement: None,
             messages,
-            given_up: BTreeSet::new(),
         })
     }
 

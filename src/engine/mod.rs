@@ -5,7 +5,7 @@
 //! | [`capture`] | the application's | finds room, then copies to the first tier |
 //! | `direct` | the application's | scratch to persistent, in `mode = sync` |
 //! | [`copy`] | the application's | between application memory and the memory tiers |
-//! | `aside` | the application's | between application memory and memory that is in no tier |
+//! | `application` | the application's | from application memory to memory that is in no tier |
 //! | [`spool`] | the application's | application memory straight to a file |
 //! | [`restore`] | the application's | the nearest copy to application memory |
 //! | `piece` | the application's | the nearest copy to memory that is in no tier, piece by piece |
@@ -43,7 +43,7 @@ pub mod spool;
 pub mod storage;
 pub mod transfer;
 
-mod aside;
+mod application;
 mod attach;
 mod buffer;
 mod direct;

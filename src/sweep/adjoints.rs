@@ -107,21 +107,6 @@ impl Adjoints {
         client.take_managed(&self.name, version, None, true).inspect_err(|_| self.stored = before)
     }
 
-    /// Leaves out one that the other processes store.
-    pub fn pass_over(&mut self, client: &mut Client) -> Result<()> {
-        let before = self.stored;
-        let version = self.begin(0)?;
-        self.stored = before;
-        client.pass_over(&self.name, version);
-        Ok(())
-    }
-
-    /// Gives up those that could not be written: nobody goes on from them.
-    pub fn withdraw_unwritten(&mut self, client: &Client) {
-        client.withdraw_unwritten(&self.name, |_| true);
-        self.stored = None;
-    }
-
     /// The version of the next one, which comes to state `fine`.
     fn begin(&mut self, fine: u64) -> Result<i32> {
         let version = self.next;

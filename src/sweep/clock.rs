@@ -73,10 +73,9 @@ impl<'a> Clock<'a> {
         self.asked.store(false, Ordering::Relaxed);
     }
 
-    /// Looks again after so many steps; `None`: after as many as before.
-    pub fn set(&mut self, interval: Option<u64>) {
-        self.interval = interval.unwrap_or(self.interval);
-        self.left = self.interval;
+    /// Looks again after so many steps.
+    pub fn set(&mut self, interval: u64) {
+        (self.interval, self.left) = (interval, interval);
     }
 }
 
@@ -85,7 +84,7 @@ fn too_short(limit: Duration, before: Duration, step: Duration) -> String {
     let [limit, before, step] = [limit, before, step].map(|time| time.as_secs_f64());
     format!(
         "time_limit = {limit} s is over with the first step, which took {step:.3} s, {before:.3} s after the \
-         call: a job with this limit computes one step (of several processes, two)"
+         call: a job with this limit computes one step"
     )
 }
 
@@ -124,7 +123,7 @@ mod tests {
         let mut clock = Clock::new(Instant::now(), None, &asked);
         let look = clock.passed(1, true).unwrap();
         assert!(!look.stop && look.interval > 1);
-        clock.set(Some(look.interval));
+        clock.set(look.interval);
         assert!(clock.left() > 1 && clock.passed(1, true).is_none());
         asked.store(true, Ordering::Relaxed);
         // Several processes stop at a look that is one for all.
@@ -133,7 +132,7 @@ mod tests {
         asked.store(false, Ordering::Relaxed);
         let mut clock = Clock::new(Instant::now(), Some(Duration::ZERO), &asked);
         assert!(clock.passed(1, true).unwrap().stop);
-        clock.set(None);
+        clock.set(1);
         assert_eq!(clock.left(), 1);
         let text =
             too_short(Duration::from_millis(20), Duration::ZERO, Duration::from_millis(1500));

@@ -2,11 +2,10 @@
 //! If it is another one, as of a model that was changed, the steps that are left would be computed from the
 //! states of one model and by the program of another.
 //!
-//! A hash of the application's decides. Without one bytes are compared, which may differ without a meaning:
-//! so that is no reason to fail.
+//! A hash of the application's decides, if state 0 was stored with one. Otherwise bytes are compared, which may
+//! differ without a meaning: so that is no reason to fail.
 
 use super::settings::Settings;
-use super::start::hash_of;
 use super::survey::{Common, Found, Kept, WAY_OUT};
 use super::{Problem, Reach};
 use crate::client::compare::text_of;
@@ -73,23 +72,15 @@ fn compare_with(
     if now.is_some() && now == kept.hash {
         return Ok(None);
     }
-    // What the application's hash is different from, if it was that which was stored.
-    let stored = now.and(kept.hash);
+    let hashes = now.zip(kept.hash);
     let differences = match reach.with(|client| client.differences(name, version)) {
         Ok(differences) if differences.is_empty() => return Ok(None),
         Ok(differences) => text_of(&differences),
-        Err(error) => return unread(settings, now.zip(stored), &error).map(|()| None),
+        Err(error) => return unread(settings, hashes, &error).map(|()| None),
     };
-    let Some(now) = now else { return Ok(Some(differences)) };
-    // It may be a hash of the library's that was stored, or of another function.
-    match hash_in_place(settings, problem, reach, version)? {
-        Ok(stored) if stored == now => Ok(None),
-        Ok(stored) => Err(refusal(settings, now, stored, " (or its state 0 was damaged)")
-            .followed_by(differences)),
-        Err(error) => match stored {
-            Some(stored) => Err(refusal(settings, now, stored, "").followed_by(differences)),
-            None => Ok(Some(format!("{differences} (the hash of it cannot be had: {error})"))),
-        },
+    match hashes {
+        Some((now, stored)) => Err(refusal(settings, now, stored).followed_by(differences)),
+        None => Ok(Some(differences)),
     }
 }
 
@@ -97,7 +88,7 @@ fn compare_with(
 /// differ.
 fn unread(settings: &Settings, hashes: Option<(u64, u64)>, error: &Error) -> Result<()> {
     match hashes {
-        Some((now, stored)) => Err(refusal(settings, now, stored, "")),
+        Some((now, stored)) => Err(refusal(settings, now, stored)),
         None => {
             log::warn!(
                 "\"{}\": state 0 of the store cannot be compared with the state at the call: {error}",
@@ -108,39 +99,13 @@ fn unread(settings: &Settings, hashes: Option<(u64, u64)>, error: &Error) -> Res
     }
 }
 
-/// The application's hash of state 0 of the store, for which that is in the application's memory meanwhile.
-/// Inside, why there is none.
-///
-/// # Errors
-/// The callback's, or the application's state cannot be put back.
-fn hash_in_place(
-    settings: &Settings,
-    problem: &mut dyn Problem,
-    reach: &impl Reach,
-    version: i32,
-) -> Result<Result<u64>> {
-    let name = &settings.name;
-    let mut aside = match reach.with(|client| client.set_aside(name)) {
-        Ok(aside) => aside,
-        Err(error) => return Ok(Err(error)),
-    };
-    let restored = reach.with(|client| client.restore_for_a_look(name, version));
-    let hash = restored.map(|()| hash_of(settings, problem, reach, 0));
-    // Who is refused may remove the run and begin anew, with this state.
-    reach.with(|client| client.put_back(name, &mut aside))?;
-    match hash {
-        Ok(hash) => hash.map(Ok),
-        Err(error) => Ok(Err(error)),
-    }
-}
-
 /// That the store is of another computation, by the hashes of the state at the call and of state 0 there.
-/// `or`: what else it may be.
-pub(super) fn refusal(settings: &Settings, now: u64, stored: u64, or: &str) -> Error {
+pub(super) fn refusal(settings: &Settings, now: u64, stored: u64) -> Error {
     let Settings { name, tag, .. } = settings;
     Error::invalid(format!(
         "\"{name}\" (tag {tag}): the state at the call has the hash {now:#018x}, and state 0 in the store \
-         {stored:#018x}: the store is of another computation{or}, and was left as it is; make the call \
+         {stored:#018x}: the store is of another computation, or it was hashed by another function, and was \
+         left as it is; make the call \
          with its state 0, or under another name; {WAY_OUT}"
     ))
 }

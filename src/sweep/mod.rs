@@ -16,16 +16,11 @@
 //! | [`replay`] | whether states that are computed again are what they were |
 //! | `verify` | that comparison in a run |
 //! | [`trail`] | the hashes of states, as they stand in the store |
-//! | `aside` | states of a process that it cannot store, until all know |
-//! | `passed` | states that are not needed any more, where there is no room for others beside them |
-//! | `stop` | where the state goes that the application has at a stop |
-//! | `room` | storing a state, and the room for it |
-//! | `setback` | what a run does that can store no more, or has lost states |
-//! | `shortage` | what the processes of a run do of which one has no room for a state |
+//! | `stop` | a stop: what the next run needs goes to files |
 //! | [`clock`] | when to look at the time, and whether to stop |
-//! | `looks` | a run's looks at the time, among the others, and what it bears until all know |
-//! | [`meetings`] | where the processes meet: to stop at the same step, to fail together |
-//! | [`word`] | what they tell each other there |
+//! | `together` | a run among the other processes, until all know that one has failed |
+//! | [`meetings`] | where the processes meet: to stop at the same step, to end together |
+//! | [`message`] | what they tell each other there |
 //!
 //! A slot is a version of the checkpoints of the run's name, so that overwriting it is taking that
 //! version again: at any moment the store has the old state or the new one, whole. Stored adjoints
@@ -36,25 +31,20 @@
 pub mod adjoints;
 pub mod clock;
 pub mod meetings;
+pub mod message;
 pub mod position;
 pub mod replay;
 pub mod run;
 pub mod settings;
 pub mod survey;
 pub mod trail;
-pub mod word;
 
-mod aside;
 mod consent;
 mod first;
 mod keep;
-mod looks;
-mod passed;
-mod room;
-mod setback;
-mod shortage;
 mod start;
 mod stop;
+mod together;
 mod verify;
 
 use crate::client::Client;

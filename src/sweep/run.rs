@@ -1,20 +1,19 @@
 //! A run: action by action, from what the store has to the end or to a stop.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use super::adjoints::Adjoints;
-use super::aside::Asides;
 use super::clock::Clock;
 use super::consent;
 use super::meetings::Meetings;
+use super::message::Message;
 use super::position::Marker;
 use super::replay::Replay;
-use super::setback::{Setbacks, Slots};
 use super::settings::Settings;
-use super::shortage::Shortages;
-use super::start::{begin, together, Begun};
+use super::start::{begin, Begun};
 use super::trail::Trail;
 use super::{Outcome, Problem, Reach};
 use crate::adjoint::course::Course;
@@ -37,17 +36,12 @@ pub fn run(
     let since = Instant::now();
     let (adjoints, hashes) = (settings.name_of_adjoints(), settings.name_of_hashes());
     let ended = begin(settings, problem, reach).and_then(|begun| {
-        reach.with(|client| {
-            client.hears_setbacks(true);
-            Ok(())
-        })?;
         let meetings = reach.with(|client| client.channel()?.map(Meetings::over).transpose())?;
         Sweep::new(settings, problem, reach, begun, since, asked, meetings)?.drive()
     });
     // The application's memory may go away when this returns.
     let cleared = reach.with(|client| {
         client.release_names();
-        client.hears_setbacks(false);
         for name in [&settings.name, &hashes] {
             client.choose_parities_from(name, true);
         }
@@ -65,17 +59,6 @@ pub fn run(
 /// are told. Collective, as the beginning of a run. The error.
 pub fn decline(error: Error, reach: &impl Reach) -> Error {
     consent::agree(Err(error.clone()), reach).err().unwrap_or(error)
-}
-
-/// How to go on after some steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
-    /// As the schedule says.
-    On,
-    /// There is another schedule.
-    Anew,
-    /// Not at all, for now.
-    Stop,
 }
 
 /// A run under way.
@@ -99,26 +82,16 @@ pub(super) struct Sweep<'a, R> {
     pub(super) clock: Clock<'a>,
     /// With the other processes, if there are any.
     pub(super) meetings: Option<Meetings>,
-    /// What failed here, while the others do not know yet: nothing is stored from there on.
-    pub(super) failure: Option<Error>,
-    /// At which moment that was.
-    pub(super) failed_at: u64,
-    /// Counts what all processes do alike since they have met.
-    pub(super) moment: u64,
-    /// States that were to be stored and are not, of which the others do not know yet.
-    pub(super) asides: Asides,
+    /// What has failed here, and after how many steps, while the others do not know yet.
+    pub(super) failure: Option<(Error, u64)>,
+    /// What all have told at the meeting at which they have come to know of a failure.
+    pub(super) parting: Option<Message>,
+    /// Steps of this call.
+    pub(super) computed: u64,
     /// The place at which state `steps` would be read: the higher a state, the sooner it is read.
     pub(super) first_place: u64,
-    /// What is in each version.
+    /// The state in each slot, which is the version of that number.
     pub(super) slots: BTreeMap<u64, u64>,
-    /// The versions of the schedule's slots.
-    pub(super) numbers: Slots,
-    /// Versions that were found to be damaged, and go when the run has ended.
-    pub(super) damaged: BTreeSet<i32>,
-    /// What has kept it from storing.
-    pub(super) setbacks: Setbacks,
-    /// What it had no room for, with others.
-    pub(super) shortages: Shortages,
     /// The version of the adjoint that it goes on from.
     pub(super) goes_on_from: Option<i32>,
     /// The state that the application has.
@@ -159,15 +132,10 @@ impl<'a, R: Reach> Sweep<'a, R> {
             clock: Clock::new(since, settings.limit, asked),
             meetings,
             failure: None,
-            failed_at: 0,
-            moment: 0,
-            asides: Asides::default(),
+            parting: None,
+            computed: 0,
             fine: stored.unwrap_or(steps),
             slots: survivors.iter().map(|stored| (stored.slot, stored.state)).collect(),
-            numbers: Slots::Own(of.slots),
-            damaged: BTreeSet::new(),
-            setbacks: Setbacks::default(),
-            shortages: Shortages::default(),
             run: common.run,
             goes_on_from: common.adjoint.filter(|_| common.resumes).map(|(version, _)| version),
             at: None,
@@ -188,26 +156,30 @@ impl<'a, R: Reach> Sweep<'a, R> {
 
     /// From where it is to the end, all processes alike.
     fn drive(mut self) -> Result<Outcome> {
-        let ended = self.resume().and_then(|()| self.go()).and_then(|outcome| {
-            self.meet_at_the_end()?;
-            if outcome == Outcome::Finished {
-                // Not before all have come to it.
-                self.remove_all()?;
-                self.meet_at_the_end()?;
-            }
-            Ok(outcome)
-        });
-        self.remove_damaged();
+        let ended = self.drive_to_the_end();
         self.part(ended)
+    }
+
+    fn drive_to_the_end(&mut self) -> Result<Outcome> {
+        self.resume()?;
+        let outcome = self.go()?;
+        self.meet_plainly()?;
+        if outcome == Outcome::Finished {
+            // Not before all have come to it.
+            let removed = self.remove_all();
+            self.endure(removed)?;
+            self.meet_plainly()?;
+        }
+        Ok(outcome)
     }
 
     /// Has the adjoint that the run goes on from, if there is one.
     fn resume(&mut self) -> Result<()> {
-        let restored = match self.goes_on_from {
-            Some(version) => self.restore_adjoint(version),
-            None => Ok(()),
-        };
-        together(self.reach, restored, "restore its adjoint")?;
+        if let Some(version) = self.goes_on_from {
+            let restored = self.restore_adjoint(version);
+            self.endure(restored)?;
+        }
+        self.meet_plainly()?;
         self.expect_survivors()?;
         self.choose_parities(self.fine < self.steps)?;
         if !self.slots.is_empty() || self.goes_on_from.is_some() {
@@ -250,63 +222,65 @@ impl<'a, R: Reach> Sweep<'a, R> {
 
     fn go(&mut self) -> Result<Outcome> {
         loop {
-            self.moment += 1;
-            let next = match self.course.next_action()? {
+            let stops = match self.course.next_action()? {
                 Action::Advance { from, to } => self.advance(from, to)?,
-                Action::Takeshot { state, slot } => self.store(state, slot).map(|()| Next::On)?,
-                Action::Restore { state, slot } => self.restore(state, slot).map(|()| Next::On)?,
+                Action::Takeshot { state, slot } => {
+                    let stored = self.store(state, slot);
+                    self.endure(stored)?;
+                    false
+                }
+                Action::Restore { state, slot } => {
+                    let restored = self.restore(state, slot);
+                    self.endure(restored)?;
+                    // Who has no such state can compute no step from it, which others may need.
+                    self.meet_plainly()?;
+                    false
+                }
                 Action::Firsturn { step, check } | Action::Youturn { step, check } => {
                     self.turn(step, check)?
                 }
                 Action::Terminate => return Ok(Outcome::Finished),
             };
-            if next == Next::Stop && self.fine > 0 {
-                if self.failure.is_none() {
-                    self.stop()?;
-                }
+            if stops && self.fine > 0 {
+                let stopped = self.stop();
+                self.endure(stopped)?;
                 return Ok(Outcome::Stopped);
             }
         }
     }
 
-    /// Computes states, in pieces between which there is something to look at.
-    fn advance(&mut self, from: u64, to: u64) -> Result<Next> {
+    /// Computes states, in pieces between which there is something to look at. Whether the run stops.
+    fn advance(&mut self, from: u64, to: u64) -> Result<bool> {
         let mut at = from;
         while at < to {
             let look = self.replay.as_ref().map_or(u64::MAX, |replay| replay.next_after(at));
             let next = to.min(look).min(at.saturating_add(self.clock.left()));
             self.at = None;
-            self.moment += 1;
             self.problem.forward(at, next)?;
             self.at = Some(next);
-            self.meet(next)?;
-            let steps = next - at;
-            at = next;
-            match self.passed(steps)? {
-                Next::On => {}
-                next => return Ok(next),
+            let verified = self.verify(next);
+            self.endure(verified.map(drop))?;
+            let stops = self.passed(next - at)?;
+            if stops {
+                return Ok(true);
             }
+            at = next;
         }
-        Ok(Next::On)
+        Ok(false)
     }
 
-    fn turn(&mut self, step: u64, check: bool) -> Result<Next> {
+    fn turn(&mut self, step: u64, check: bool) -> Result<bool> {
         if step == self.steps {
             let stored = self.store_hashes(step - 1);
-            self.do_without(stored)?;
+            self.endure(stored)?;
             self.choose_parities(true)?;
         }
         self.at = None;
         self.problem.adjoint(step)?;
         self.fine = step - 1;
-        self.asides.pass(self.fine);
-        if check && self.failure.is_some() {
-            let adjoints = &mut self.adjoints;
-            self.reach.with(|client| adjoints.pass_over(client))?;
-        } else if check {
-            self.hear_setbacks()?;
+        if check {
             let stored = self.store_adjoint();
-            self.do_without(stored)?;
+            self.endure(stored)?;
         }
         self.passed(1)
     }

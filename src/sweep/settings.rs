@@ -180,23 +180,6 @@ impl Settings {
         }
         Ok(if lasting { storing } else { course })
     }
-
-    /// The schedule with so many slots, which may be fewer than were asked for. Then there is no
-    /// resilience distance any more.
-    ///
-    /// # Errors
-    /// As [`Settings::course`].
-    pub fn course_in(&self, slots: u64, lasting: bool) -> Result<Course> {
-        let slots = i64::try_from(slots).unwrap_or(i64::MAX);
-        if slots >= self.slots {
-            return self.course(lasting);
-        }
-        let adjoint = match (self.adjoint, self.failures) {
-            (0, None) => self.resilience,
-            (adjoint, _) => adjoint,
-        };
-        Settings { slots, adjoint, resilience: 0, ..self.clone() }.course(lasting)
-    }
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use super::trail::Trail;
 use super::verify;
 use super::{Problem, Reach};
 use crate::adjoint::course::Course;
+use crate::client::Client;
 use crate::error::{Error, Kind, Result};
 
 /// What a run begins with.
@@ -64,7 +65,7 @@ pub(super) fn begin(
                 }
             }
             client.fix_regions();
-            Ok(())
+            check_room(settings, client)
         })?;
         Ok(course)
     };
@@ -89,8 +90,7 @@ pub(super) fn begin(
         let stored = found.states.iter().find(|kept| kept.state == 0).and_then(|kept| kept.hash);
         if let (Some(now), Some(stored)) = (hash, stored.filter(|stored| Some(*stored) != hash)) {
             let unsteady = verify::unsteady(settings, problem, reach, 0, now)?;
-            let or = ", or it was hashed by another function";
-            return Err(unsteady.unwrap_or_else(|| first::refusal(settings, now, stored, or)));
+            return Err(unsteady.unwrap_or_else(|| first::refusal(settings, now, stored)));
         }
         let mut replay = settings.verify.then(|| Replay::new(of.steps));
         if let Some(replay) = &mut replay {
@@ -110,6 +110,10 @@ pub(super) fn begin(
     if common.resumes {
         first::compare(settings, problem, reach, &found, &common)?;
         course.resume_stopped(&common.survivors)?;
+        reach.with(|client| {
+            client.try_again();
+            Ok(())
+        })?;
         if let Some(replay) = &mut replay {
             found.hashes.iter().for_each(|(first, hashes)| replay.learn(*first, hashes));
             // Those up to the state to go on from stand in the store; once the adjoint was stored, all.
@@ -134,8 +138,29 @@ pub(super) fn begin(
     Ok(Begun { course, of, states, adjoints, hashes, found, common, replay })
 }
 
+/// Whether there is room for the states, where memory is all that has any.
+fn check_room(settings: &Settings, client: &Client) -> Result<()> {
+    let Some(room) = client.room_without_files() else { return Ok(()) };
+    // The last state is never stored.
+    let states = settings.slots.min(settings.steps - 1).max(1) as u64;
+    let bytes = client.bytes_of(&settings.name);
+    if bytes.saturating_mul(states) <= room {
+        return Ok(());
+    }
+    Err(Error::new(
+        Kind::NoRoom,
+        format!(
+            "slots = {}: {states} states of {bytes} bytes are to be stored, and memory has room for {}, with \
+             no files beside it (ephemeral = true, and no scratch): ask for fewer slots, or give more memory \
+             (host_cache_size, gpu_cache_size; {room} bytes)",
+            settings.slots,
+            room / bytes.max(1),
+        ),
+    ))
+}
+
 /// Whether something has succeeded everywhere. Collective.
-pub(super) fn together(reach: &impl Reach, own: Result<()>, what: &str) -> Result<()> {
+fn together(reach: &impl Reach, own: Result<()>, what: &str) -> Result<()> {
     let all = reach.with(|client| client.exchange(&own.is_ok()))?;
     own?;
     match all.iter().position(|ok| !ok) {

@@ -74,8 +74,7 @@ pub struct Common {
 /// A name, and what its positions are read by.
 pub type Of<'a, T> = (&'a str, &'a T);
 
-/// Looks at what this process has of a run: states, adjoints and hashes. Nothing is changed. What is of a
-/// run that has ended is passed over.
+/// Looks at what this process has of a run: states, adjoints and hashes. Nothing is changed.
 ///
 /// # Errors
 /// Something is of another computation.
@@ -116,9 +115,6 @@ pub fn look(
                 Role::Adjoint => (adjoints.1.get(), Vec::new()),
                 Role::Hashes => hashes.1.take(),
             };
-            if client.has_given_up(position.run) {
-                continue;
-            }
             let about = |error: Error| {
                 error.within(format!("\"{name}\" version {version}")).followed_by(WAY_OUT)
             };

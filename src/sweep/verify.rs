@@ -9,7 +9,7 @@ use crate::error::{Error, Kind, Result};
 
 impl<R: Reach> Sweep<'_, R> {
     /// Compares the state that the application has with what it was the first time. Its hash.
-    pub(super) fn meet(&mut self, state: u64) -> Result<Option<u64>> {
+    pub(super) fn verify(&mut self, state: u64) -> Result<Option<u64>> {
         let hash = self.hash(state)?;
         self.compare(state, hash)?;
         Ok(hash)
@@ -23,7 +23,7 @@ impl<R: Reach> Sweep<'_, R> {
         }
     }
 
-    /// What is wrong with a state that was restored from a version, if its hash says so: it is another than
+    /// What is wrong with a state that was restored from a slot, if its hash says so: it is another than
     /// when it was stored or, if it was stored without one, than when it was computed.
     ///
     /// # Errors
@@ -31,7 +31,7 @@ impl<R: Reach> Sweep<'_, R> {
     pub(super) fn damage(
         &mut self,
         state: u64,
-        version: u64,
+        slot: u64,
         hash: Option<u64>,
         stored: Option<u64>,
     ) -> Result<Option<Error>> {
@@ -45,47 +45,29 @@ impl<R: Reach> Sweep<'_, R> {
         }
         if let Some(unsteady) = self.unsteady(state, hash)? {
             // What was restored may be as it was.
-            return self.bear(Err(unsteady)).map(|()| None);
+            return Err(unsteady);
         }
         Ok(Some(Error::new(
             Kind::Corrupt,
             format!(
                 "state {state} has the hash {hash:#018x} after it was restored from slot \
-                 {version}, and had {before:#018x} when it was {when}: it was damaged there"
+                 {slot}, and had {before:#018x} when it was {when}: it was damaged there"
             ),
         )))
-    }
-
-    /// Removes what was found to be damaged: a later run would come to it again.
-    pub(super) fn remove_damaged(&mut self) {
-        let (name, damaged) = (&self.settings.name, std::mem::take(&mut self.damaged));
-        for version in damaged {
-            if let Err(error) = self.reach.with(|client| client.remove(name, version)) {
-                log::warn!(
-                    "\"{name}\" version {version} is damaged and remains, for a later run to come to: {error}"
-                );
-            }
-        }
     }
 
     /// Compares a hash of the state that the application has with that of the first time. Where they differ it is
     /// hashed again, with nothing between: of what is at fault, the steps or the hash, that tells.
     pub(super) fn compare(&mut self, state: u64, hash: Option<u64>) -> Result<()> {
         let (Some(replay), Some(hash)) = (&mut self.replay, hash) else { return Ok(()) };
-        if self.failure.is_some() {
-            // It may be that of this hash.
-            return Ok(());
-        }
         let Err(differs) = replay.meet(state, hash) else { return Ok(()) };
-        let error = self.unsteady(state, hash)?.unwrap_or(differs);
-        self.bear(Err(error))
+        Err(self.unsteady(state, hash)?.unwrap_or(differs))
     }
 
     fn unsteady(&mut self, state: u64, hash: u64) -> Result<Option<Error>> {
         unsteady(self.settings, self.problem, self.reach, state, hash)
     }
 }
-
 /// What is wrong if the state that the application has, which has just been hashed, has another hash now.
 pub(super) fn unsteady(
     settings: &Settings,

@@ -67,8 +67,8 @@ fn the_first_state_that_differs_is_named_by_all() {
 }
 
 /// Failures of processes that exchange something in each step, at any step, forward and reverse: one that
-/// cannot store goes on with its steps until all know, also with those that begin with what it could not
-/// store. Catches one that has no such state, and leaves the others waiting for it in a step.
+/// cannot store goes on with its steps until all know, and needs no state that it could not store. Catches one
+/// that ends at once, or that comes to a state it has not, and leaves the others waiting for it in a step.
 #[test]
 fn who_cannot_store_keeps_nobody_waiting() {
     for (mpi, device) in [(&OPEN_MPI, false), (&MPICH, false), (&MPICH, true)] {

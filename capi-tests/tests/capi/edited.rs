@@ -75,27 +75,26 @@ fn bytes_are_counted_from_the_beginning_of_their_region() {
     warned(&ended, &["1 of the 40000001 bytes of region 1 differ, the first is byte 40000000;"]);
 }
 
-/// With a hash of the application's: another state is refused, and neither the store nor the state is changed
-/// by that; bytes that it leaves out are no matter. Whether the first job has stored the hash, another one,
-/// or none. Catches a state that is left in the application's memory for the comparison, a hash of the
-/// library's that is taken for one of the application's, and a run that begins anew with the state of the
-/// store.
+/// State 0 was stored with a hash of the application's: another state is refused, and neither the store nor the
+/// state is changed by that; bytes that the hash leaves out are no matter. One that was stored with a hash of the
+/// library's is refused by any other hash. Catches a hash of the library's that is taken for one of the
+/// application's, a first job that stores its hash only where replays are verified, and a run that begins anew
+/// with the state of the store.
 #[test]
 fn another_state_0_is_refused_by_its_hash() {
-    for first in ["", "hash=1", "verify=1", "verify=1 hash=1"] {
+    for first in ["hash=1", "verify=1", "verify=1 hash=1"] {
         for second in ["hash=1", "verify=1 hash=1"] {
-            // What was hashed by other means is refused where replays are verified, as it always was.
-            let strange = first == "verify=1" && second != "hash=1";
+            let is_strange = first == "verify=1";
             let job = killed(SYNC, &format!("die=80 {first}"));
             let before = files(&job.scratch());
-            let words = match strange {
-                true => "tag_7|0x000000000000002c|left_as_it_is",
+            let words = match is_strange {
+                true => "tag_7|0x000000000000002c|by_another_function|left_as_it_is",
                 false => "tag_7|0x000000000000002c|0x000000000000002a|left_as_it_is|another_name",
             };
             let refused = format!("{second} edit=2 noise=1 expect={words}|VELOC");
             assert!(said(&job.run("edited", &refused).succeed()).is_empty());
             assert!(before == files(&job.scratch()), "{first}, {second}");
-            if !strange {
+            if !is_strange {
                 silent(&job.run("edited", &format!("{second} noise=1")).succeed());
             }
             let job = killed(SYNC, &format!("die=80 {first}"));
@@ -103,6 +102,15 @@ fn another_state_0_is_refused_by_its_hash() {
             assert_eq!(names(&job.scratch()), [""; 0]);
         }
     }
+}
+
+/// State 0 was stored without a hash, and the job that goes on has one: its bytes are compared. Catches a hash that
+/// is compared with none.
+#[test]
+fn a_state_0_without_a_hash_is_compared_by_its_bytes() {
+    silent(&killed(SYNC, "die=80").run("edited", "hash=1").succeed());
+    let ended = killed(SYNC, "die=80").run("edited", "hash=1 edit=2").succeed();
+    warned(&ended, &["1 of the 16 bytes of region 0 differ, the first is byte 8;"]);
 }
 
 /// In one job, where memory alone has the states, or files; states in device memory as well. Catches device
@@ -136,12 +144,12 @@ fn wherever_states_are() {
     }
 }
 
-/// A file that is lost when it is to be compared: the run goes on as far as it can do without, and the next call
-/// has state 0. Catches a restart that fails for the comparison.
+/// A file that is lost when it is to be compared: the run goes on as far as it can do without, ends with the state
+/// that it cannot read, and the next call has state 0. Catches a restart that fails for the comparison.
 #[test]
 fn a_state_0_that_cannot_be_read() {
     let job = killed(SYNC, "die=80");
-    let words = "state_0|cannot_be_computed_again";
+    let words = "state_0_cannot_be_read_back_from_slot_0|\"edited\"_version_0";
     let plan = format!("hash=1 lose=DIR/scratch/edited-0-0.dat expect={words}");
     let ended = job.run("edited", &plan).succeed();
     let text = "state 0 of the store cannot be compared with the state at the call: ";
@@ -163,7 +171,8 @@ fn of_several_processes() {
     for mpi in [&OPEN_MPI, &MPICH] {
         let run = |plan: &str| {
             let job = Job::new(SYNC);
-            let killed = of_two(mpi, &job, "die=80")?.end();
+            let hash = if plan.contains("hash=1") { " hash=1" } else { "" };
+            let killed = of_two(mpi, &job, &format!("die=80{hash}"))?.end();
             assert!(!killed.status.success());
             // What was killed last may still be ending.
             wait_for_backends(&job);

@@ -81,7 +81,7 @@ impl State {
             if let MoveEnd::Failed(error) | MoveEnd::Stranded(error) = end {
                 lost = true;
                 if live {
-                    self.has_failed(id, None, error);
+                    self.has_failed(id, error);
                 }
             }
         }

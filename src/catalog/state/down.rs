@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::lists::readable_from;
 use super::Starved;
 use super::{After, FileJob, MoveEnd, MoveJob, PersistJob, Source, State};
-use crate::catalog::entry::{Entry, FileCopy, FileTier, Id, Life, MemoryCopy, Part, Stage, PARTS};
+use crate::catalog::entry::{Entry, FileCopy, Id, Life, MemoryCopy, Part, Stage, PARTS};
 use crate::error::Result;
 use crate::tier::space::Extent;
 
@@ -46,13 +46,13 @@ impl State {
                     let extents = std::mem::take(&mut part.host).extents;
                     entry.flush_failed = true;
                     self.host.release(&extents);
-                    self.has_failed(id, None, error);
+                    self.has_failed(id, error);
                 }
                 MoveEnd::Stranded(error) => {
                     part.host = MemoryCopy::default();
                     entry.flush_failed = true;
                     entry.stranded = true;
-                    self.has_failed(id, None, error);
+                    self.has_failed(id, error);
                 }
             }
         }
@@ -160,6 +160,25 @@ impl State {
         }
     }
 
+    /// A checkpoint was to be copied to persistent, and its file in scratch is not there any more. If memory
+    /// has it, it is written again, and then copied: true, which ends that copying. Not unasked a second
+    /// time, nor where only files have it: their directory may come back. Then false.
+    pub fn is_written_again(&mut self, job: &PersistJob) -> bool {
+        let entry = self.entries.get_mut(&job.id).filter(|entry| {
+            let owns_file = entry.scratch == FileCopy::Present && entry.routed.is_none();
+            entry.life == Life::Live && owns_file && entry.is_in_memory()
+        });
+        let Some(entry) = entry else { return false };
+        // Until it is there, nobody may take memory for a copy of it.
+        entry.scratch = FileCopy::Wanted;
+        if std::mem::replace(&mut entry.written_again, true) {
+            return false;
+        }
+        entry.persistent = FileCopy::Wanted;
+        self.ended(job.id, true);
+        true
+    }
+
     /// Ends the making of a persistent copy. [`State::persist_settled_down`] follows.
     pub fn persist_done(&mut self, job: &PersistJob, result: Result<()>) -> After {
         let written = result.is_ok();
@@ -187,7 +206,7 @@ impl State {
                     entry.doomed = false;
                     if entry.life == Life::Live {
                         self.take_hints(id);
-                        self.has_failed(id, Some(FileTier::Persistent), error);
+                        self.has_failed(id, error);
                     }
                 }
             }

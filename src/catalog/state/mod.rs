@@ -20,7 +20,6 @@ mod replaced;
 mod requests;
 mod restore;
 mod room;
-mod setback;
 mod up;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -37,7 +36,6 @@ pub use capture::Content;
 pub use clearing::{Cleared, Short, Writer};
 pub use refuge::is_of_the_file_system;
 pub use requests::*;
-pub use setback::Setback;
 
 /// Who may wait for room in the host buffer.
 #[derive(Clone, Copy, Debug)]
@@ -114,10 +112,6 @@ pub struct State {
     failures: VecDeque<(Option<Id>, Error)>,
     /// The last failure on the way of a checkpoint to its files.
     last_failure: Option<Error>,
-    /// Somebody hears of the failures of checkpoints that are managed.
-    manages: bool,
-    /// The oldest of these that was not heard of.
-    setback: Option<Setback>,
     counts: Counts,
     trace: Recorder,
     /// What is not in files yet, for whoever goes on should this process be killed.
@@ -170,8 +164,6 @@ impl State {
             waited_for_others: false,
             failures: VecDeque::new(),
             last_failure: None,
-            manages: false,
-            setback: None,
             counts: Counts::default(),
             trace: Recorder::off(),
             ledger: None,
@@ -259,6 +251,12 @@ impl State {
         }
     }
 
+    /// Something has failed on the way of a checkpoint to its files.
+    fn has_failed(&mut self, id: Id, cause: Error) {
+        self.last_failure = Some(cause.clone());
+        self.failures.push_back((self.is_managed(id).then_some(id), cause));
+    }
+
     /// Has a failure reported as a background one.
     pub fn report(&mut self, failure: Error) {
         self.failures.push_back((None, failure));
@@ -281,12 +279,9 @@ impl State {
     }
 
     /// What could not be brought to the files that it is to be in, as an error that names the oldest
-    /// such checkpoint. It stays so until it is tried again, replaced or removed. Without what somebody
-    /// who manages it hears of.
+    /// such checkpoint. It stays so until it is tried again, replaced or removed.
     pub fn unwritten(&self) -> Option<Error> {
-        let failed = self.failed.iter().filter_map(|id| self.entries.get(id));
-        let heard_of = |entry: &Entry| self.manages && entry.is_managed();
-        let mut failed = failed.filter(|entry| !heard_of(entry));
+        let mut failed = self.failed.iter().filter_map(|id| self.entries.get(id));
         let oldest = failed.next()?;
         let tier = if oldest.scratch.is_due() { "scratch" } else { "persistent" };
         let more = match failed.count() {
@@ -303,8 +298,10 @@ impl State {
         ))
     }
 
-    /// Puts what failed on the lists again. True if there was anything.
+    /// Puts what failed on the lists again. True if there was anything. Of what somebody manages, an earlier
+    /// failure that was not heard of is of no interest any more.
     pub fn retry(&mut self) -> bool {
+        self.failures.retain(|(id, _)| id.is_none());
         let failed: Vec<Id> = self.failed.iter().copied().collect();
         for &id in &failed {
             if let Some(entry) = self.entries.get_mut(&id) {
@@ -325,6 +322,11 @@ impl State {
     pub fn anything_failed(&self) -> bool {
         let mut failed = self.failed.iter().filter_map(|id| self.entries.get(id));
         failed.any(|entry| entry.flush_failed || entry.scratch == FileCopy::Failed)
+    }
+
+    /// How many bytes of checkpoints memory can hold.
+    pub fn memory(&self) -> u64 {
+        self.shape.device + self.shape.host
     }
 
     /// Which workers have something to do.

@@ -1,7 +1,7 @@
 //! Steps of a checkpoint that scratch cannot take, and that may go to persistent without it.
 
 use super::State;
-use crate::catalog::entry::{Entry, FileCopy, FileTier, Id, Life};
+use crate::catalog::entry::{Entry, FileCopy, Id, Life};
 use crate::error::{Error, Kind, Result};
 
 impl State {
@@ -55,7 +55,7 @@ impl State {
         }
         entry.scratch = FileCopy::Failed;
         if live {
-            self.has_failed(id, Some(FileTier::Scratch), error);
+            self.has_failed(id, error);
         }
         false
     }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::setback::is_in_memory;
 use super::{Acquire, Source, State};
 use crate::catalog::entry::{Id, Part, Region, Stage, Tier};
 
@@ -27,7 +26,7 @@ impl State {
     /// to get from that file counts for nothing.
     pub fn is_read_from_file(&self, id: Id) -> bool {
         let entry = self.entries.get(&id).filter(|entry| entry.in_file());
-        entry.is_some_and(|entry| entry.regions.is_empty() || !is_in_memory(entry))
+        entry.is_some_and(|entry| entry.regions.is_empty() || !entry.is_in_memory())
     }
 
     /// Its regions, ascending by id.

@@ -175,7 +175,7 @@ fn what_is_gone_before_it_is_copied_is_written_again() {
     assert!(world.capture(1, [0, 20]));
     write(&mut world);
     assert!(lose(&mut world) && world.state.take_failure().is_none());
-    assert!(world.state.in_scratch_alone(NAME).is_empty(), "memory has the only copy");
+    assert!(!world.state.has_file(NAME, 1, FileTier::Scratch), "memory has the only copy");
     write(&mut world);
     assert!(!lose(&mut world), "once is enough");
     assert_eq!(world.state.take_failure(), Some(failure()));
@@ -185,7 +185,7 @@ fn what_is_gone_before_it_is_copied_is_written_again() {
     assert!(lose(&mut world), "it was asked for");
     write(&mut world);
     // What memory does not have any more may come back with its directory.
-    assert!(world.capture(2, [0, 36]) && !world.state.is_in_memory(NAME, 1));
+    assert!(world.capture(2, [0, 36]));
     assert!(!lose(&mut world));
     assert!(world.state.retry());
     assert_eq!(world.state.next_persist().unwrap().version, 1);

@@ -19,7 +19,6 @@ enum Step {
     Retry,
     Cleanup,
     Prune(i32, FileTier),
-    Lose(i32),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -36,7 +35,6 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..5i32, any::<bool>()).prop_map(|(v, scratch)| {
             Step::Prune(v, if scratch { FileTier::Scratch } else { FileTier::Persistent })
         }),
-        1 => (0..5i32).prop_map(Step::Lose),
     ]
 }
 
@@ -80,7 +78,6 @@ proptest! {
                 Step::Retry => drop(world.state.retry()),
                 Step::Cleanup => world.cleanup(),
                 Step::Prune(version, tier) => world.prune(version, tier),
-                Step::Lose(version) => world.lose(version),
             }
             if let Err(broken) = world.state.check() {
                 return Err(TestCaseError::fail(broken));

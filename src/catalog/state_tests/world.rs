@@ -304,27 +304,6 @@ impl World {
         }
     }
 
-    pub(super) fn live(&self) -> Vec<i32> {
-        self.state.versions(NAME).into_iter().collect()
-    }
-
-    /// The file of a version in scratch is gone, by nobody's doing here.
-    pub(super) fn lose(&mut self, version: i32) {
-        let is_read = |job: &Job| matches!(job, Job::Persist(job) if job.version == version);
-        // A copy that is being made of it would have to fail.
-        if self.jobs.iter().any(is_read) || !self.state.in_scratch_alone(NAME).contains(&version) {
-            return;
-        }
-        self.scratch.remove(&(NAME.to_string(), version));
-        let in_memory = self.state.is_in_memory(NAME, version);
-        self.state.has_lost_file(NAME, version);
-        if self.state.find(NAME, version).is_none() {
-            self.expected.remove(&version);
-        } else {
-            assert!(in_memory);
-        }
-    }
-
     pub(super) fn cleanup(&mut self) {
         for version in self.state.cleanup(NAME) {
             self.scratch.remove(&(NAME.to_string(), version));
