@@ -8,7 +8,7 @@ use super::{clean, outputs, quietly, Installed};
 use crate::error::{Error, Result, While};
 use crate::files::{copy, copy_folder, write};
 use crate::project::{line, root, run};
-use crate::python::{has_module, interpreter};
+use crate::python::{has_module, installed_whole, interpreter};
 use crate::stage::Stage;
 
 /// Installs it into the prefix and runs its tests on what is installed.
@@ -30,9 +30,15 @@ pub(super) fn check(package: &Installed, work: &Path, stage: &Stage) -> Result<(
     fs::metadata(&about).when(|| format!("looking for {}", about.display()))?;
 
     let tests = source.join("tests");
+    let mut path = vec![site.clone()];
+    match installed_whole("matplotlib") {
+        Ok(matplotlib) => path.push(matplotlib),
+        Err(error) => println!("skipped: pictures, as matplotlib is not installed: {error}"),
+    }
+    let path = std::env::join_paths(path).when(|| "a path for Python".to_string())?;
     let mut command = clean(interpreter());
     command.args(["-m", "unittest", "discover", "--start-directory"]).arg(&tests);
-    command.env("PYTHONPATH", &site).env("LD_LIBRARY_PATH", stage.softcuda());
+    command.env("PYTHONPATH", path).env("LD_LIBRARY_PATH", stage.softcuda());
     command.env("PYTHONWARNINGS", "error");
     println!("$ {}", line(&command));
     run(&mut command)?;
