@@ -75,7 +75,7 @@ def main(given=None):
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        print("error: pictures need matplotlib: pip install veloc[plot]", file=sys.stderr)
+        print("error: pictures need matplotlib: pip install matplotlib (or veloc[plot])", file=sys.stderr)
         return 1
     try:
         if asked.kind == "results":

@@ -58,7 +58,7 @@ def digits(number):
     return f"{number:.{max(0, 2 - math.floor(math.log10(number)))}f}" if number > 0 else "0"
 
 
-def page(title, facts, warnings, foot, panels=1):
+def page(title, facts, warnings, foot, panels=1, height=4.6):
     """A figure with a heading and a foot, and the axes of its panels."""
     width, line = 9 if panels == 1 else 13, 0.18
 
@@ -68,7 +68,7 @@ def page(title, facts, warnings, foot, panels=1):
         return textwrap.wrap(" · ".join(kept), int(width * 14.5), break_on_hyphens=False)
 
     facts, foot, red = wrap(facts), wrap(foot), [line for text in warnings for line in wrap([text])]
-    heights = [0.45 + line * (len(facts) + 1.3 * len(red)), 4.6, 0.1 + line * len(foot)]
+    heights = [0.45 + line * (len(facts) + 1.3 * len(red)), height, 0.1 + line * len(foot)]
     figure = Figure(figsize=(width, sum(heights)), layout="constrained")
     head, body, below = figure.subfigures(3, 1, height_ratios=heights)
     head.text(0.01, 1 - 0.1 / heights[0], title, fontsize=13, va="top")

@@ -143,12 +143,12 @@ def file_name(base, group, others, fields):
     return re.sub("[^a-z0-9.]+", "-", base.lower()).strip("-")[:100]
 
 
-def begin(pool, title, points, facts, panels=1):
+def begin(pool, title, points, facts, panels=1, **room):
     """A page that says what was measured, how much of it, where, and what must not be overlooked."""
     facts = [pool.device, *facts, *(extent(points)[:4] if points else [])]
     wrong = sum(one["wrong_versions"] for point in points for one in processes(point))
-    warnings = [*pool.warnings, f"{wrong} restored versions had wrong bytes"][: None if wrong else -1]
-    return chart.page(title, facts, warnings, pool.foot(), panels)
+    warnings = [f"{wrong} restored versions had wrong bytes"] if wrong else []
+    return chart.page(title, facts, [*pool.warnings, *warnings], pool.foot(), panels, **room)
 
 
 def setup(series, fields):
@@ -290,11 +290,12 @@ def causes(pool, series, facts, points):
     names = [*(name for name in CAUSES if name in told), *sorted(told - set(CAUSES))]
     parts = [(name, style(CAUSES.index(name) if name in CAUSES else 15)) for name in names]
     places = places_of(series, "interval_ms")
+    title = "Blocked by checkpoints and restores, by cause"
     facts = [*facts, "shares of the time above each bar; means over processes and repeats"]
-    figure, panels = begin(pool, "Blocked by checkpoints and restores, by cause", points, facts, 2)
+    figure, panels = begin(pool, title, points, facts, 2, height=6)
     for axes, heading, calls, time in (
         (panels[0], "initialisation and checkpoints", ("init", "checkpoint"), checkpoint_time),
-        (panels[1], "and restores", ("init", "checkpoint", "restore"), all_time),
+        (panels[1], "the same and restores", ("init", "checkpoint", "restore"), all_time),
     ):
         stacks = [[shares(approach, at(of, "interval_ms", place), names, calls, time)
                    for approach, of in series.items()] for place in places]

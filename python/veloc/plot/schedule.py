@@ -29,11 +29,12 @@ def draw(asked):
         axes.add_collection(LineCollection(lines, colors=colour, linewidths=width, label=name))
     axes.autoscale_view()
     distance = f", at most {plan['resilience']} apart" if plan["resilience"] else ""
-    figure.suptitle(f"{plan['steps']} steps, {plan['slots']} states stored{distance}")
     axes.set_title(
+        f"{plan['steps']} steps, {plan['slots']} states stored{distance}\n"
         f"{found['forward_evals']} forward steps, {found['forward_evals'] / plan['steps']:.2f} for "
-        f"each; a step is repeated {found['repetition']} times at the most"
+        f"each; a step is repeated {found['repetition']} times at the most", loc="left"
     )
-    axes.set(xlabel="steps, forward and adjoint", ylabel="state", ylim=(0, plan["steps"]))
+    axes.set(xlabel="steps, forward and adjoint", ylabel="state")
+    axes.margins(0.01)
     legend(figure, 10, "lower")
     return figure, []

@@ -91,6 +91,7 @@ class Process:
     spans: list = dataclasses.field(default_factory=list)
     evictions: list = dataclasses.field(default_factory=list)
     modes: list = dataclasses.field(default_factory=list)
+    computing: list = dataclasses.field(default_factory=list)
     counters: dict = dataclasses.field(default_factory=lambda: collections.defaultdict(list))
     title: str = ""
 
@@ -119,8 +120,16 @@ class Process:
         for (start, mode), (end, _) in zip(self.modes, [*self.modes[1:], (over, "")]):
             self.spans.append(Span(mode, False, start, max(start, min(end, over)), None))
         self.spans.sort(key=lambda span: (span.start, -span.end))
+        calls = [span for span in self.spans if span.name in CALLS and not span.blocked]
+        self.computing = [(a.end, b.start) for a, b in zip(calls, calls[1:]) if a.end < b.start]
         rank = f"rank {self.rank()} (process {self.id})" if self.rank() >= 0 else f"process {self.id}"
         self.title = f"({letter}) {self.strategy()}" if letter else rank
+
+    def crop(self, begin, end):
+        """Leaves what is in a window."""
+        self.spans = [span for span in self.spans if span.end >= begin and span.start <= end]
+        self.evictions = [(at, tier) for at, tier in self.evictions if begin <= at <= end]
+        self.computing = [(a, b) for a, b in self.computing if b >= begin and a <= end]
 
     def rank(self):
         """Its rank; -1 if it has said none."""
@@ -181,13 +190,12 @@ def look(span):
     return ACTIVITIES.get(span.name, OTHER)
 
 
-def draw_lanes(axes, lanes):
+def draw_lanes(axes, process):
     """The application's calls and waits, and below them what went on beside it."""
-    calls = [span for span in lanes[0][2][0] if not span.blocked]
-    gaps = [(a.end, b.start - a.end) for a, b in zip(calls, calls[1:]) if b.start > a.end]
+    gaps = [(begin, end - begin) for begin, end in process.computing]
     axes.broken_barh(gaps, (-0.7, 1.4), color=COMPUTE[0], label=COMPUTE[1])
     ticks, y = {}, 0
-    for label, marks, rows in lanes:
+    for label, marks, rows in process.lanes():
         # Many threads share the room of a few.
         height = min(1, 4 / max(1, len(rows)))
         ticks[label] = y + height * max(len(rows) - 1, 0) / 2
@@ -225,13 +233,14 @@ def draw_spans(axes, row, y, height):
                           color="white" if dark else "black")
 
 
-def draw_counters(axes, counters):
+def draw_counters(axes, process):
     """How much of the caches is mapped, touched, registered and taken."""
+    counters = process.counters
     left, right = axes.get_xlim()
     for name in (name for name in COUNTERS if any(most for _, most in counters[name])):
         # Each value holds until the next; before the first it is 0.
         values = sorted(counters[name])
-        at, heights = zip((min(left, values[0][0]), 0), *values, (right, values[-1][1]))
+        at, heights = zip((min(left, values[0][0]), 0), *values, (max(right, values[-1][0]), values[-1][1]))
         axes.step(at, heights, where="post", color=COUNTERS[name][0], label=COUNTERS[name][1])
     axes.set_ylim(bottom=0)
     binary_ticks(axes.yaxis, axes.get_ylim()[1])
@@ -269,25 +278,25 @@ def page(found, window, asked):
     """Lanes, and counters where there are any, of all processes below each other."""
     panels = []
     for process in found:
-        lanes = process.lanes()
-        rows = sum(min(4, max(1, len(rows))) + 0.6 for _, _, rows in lanes)
-        panels.append((draw_lanes, lanes, 0.4 + 0.17 * rows))
+        process.crop(*window)
+        rows = sum(min(4, max(1, len(rows))) + 0.6 for _, _, rows in process.lanes())
+        panels.append((draw_lanes, process, 0.4 + 0.17 * rows))
         if any(value for values in process.counters.values() for _, value in values):
-            panels.append((draw_counters, process.counters, 1.4))
+            panels.append((draw_counters, process, 1.4))
     heights = [height for _, _, height in panels]
     figure = Figure(figsize=(WIDTH, sum(heights) + 1.6), layout="constrained")
     facts = [found[0].facts.get("device", "no device")]
     facts += [found[0].strategy()] * bool(found[0].strategy() and not asked.compare)
     figure.suptitle(asked.title or ", ".join(facts), x=0.01, ha="left", fontsize=13)
-    titles = iter(process.title for process in found)
     grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
-    for axes, (draw_panel, content, _) in zip(grid, panels):
+    for axes, (draw_panel, process, _) in zip(grid, panels):
         axes.set_xlim(window)
-        draw_panel(axes, content)
+        draw_panel(axes, process)
         if draw_panel is draw_lanes and len(found) > 1:
-            axes.set_title(next(titles), loc="left")
-    for warning in {p.facts["warning"]: 0 for p in found if "warning" in p.facts}:
-        grid[0].set_title(warning + "\n" * (len(found) > 1), loc="right", color=ALARM)
+            axes.set_title(process.title, loc="left")
+    warnings = dict.fromkeys(p.facts["warning"] for p in found if "warning" in p.facts)
+    below = "\n" if len(found) > 1 else ""
+    grid[0].set_title("\n".join(warnings) + below, loc="right", color=ALARM)
     grid[-1].set_xlabel("time (ms)")
     legend(figure, WIDTH, "lower")
     return figure
