@@ -12,12 +12,12 @@
 #     device.json                          machine, driver, device, memory
 #     tests:    rtm.json, rtm.png          the demonstration
 #     figures:  launches.json              launches of kernels beside the library's work
-#               figures, pictures          the paper's figures and more; see docs/bench.md
+#               figures                    the paper's figures and more; see docs/bench.md
 #               init.json                  caches made usable alone
 #               registration.json          how long a registration stops copies, by its size
 #     rest:     engine*.json, pages.json   the library's own cost, touching
 #               leads.json                 staging, copies, mapping
-#               timeline.json, .png        one job with all its workers
+#               timeline.json              one job with all its workers
 #     run.log, summary.txt                 everything that was printed; the table of steps
 # What is there of an earlier part stays; the log and the table go on.
 # Ends with 1 if a step failed, and after Ctrl-C with 130; the table then has what was done before.
@@ -282,7 +282,6 @@ run_figures() {
     step "the paper's figures and more" $((budget + 40)) \
         "$veloc" bench figures --budget "$budget" --repeats "$repeats" "${amounts[@]}" \
         --out "$out/figures"
-    step "their pictures" 20 "$veloc" bench plot "$out"/figures/*.json --out "$out/pictures"
     step "initialisation of caches" 60 \
         "$veloc" bench init "${init[@]}" --repeats "$rounds" --out "$out/init.json"
     step "registration: how long it stops copies" 60 \
@@ -300,7 +299,6 @@ run_rest() {
         --repeats "$rounds" --out "$out/engine.json"
     VELOC_TRACE=$out/timeline.json step "a job with its timeline" 40 \
         "$veloc" bench run --approach ours --repeats 1 "${timeline[@]}" --out "$work/job.json"
-    step "its picture" 10 "$veloc" timeline "$out/timeline.json" --out "$out/timeline"
     step "leads: staging, copies, mapping" 60 \
         "$veloc" bench leads --only staging,copies,mapping --total "$total" --repeats "$rounds" \
         --out "$out/leads.json"

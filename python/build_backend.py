@@ -26,6 +26,8 @@ License: MIT OR Apache-2.0
 Requires-Python: >=3.8
 Provides-Extra: mpi
 Requires-Dist: mpi4py; extra == "mpi"
+Provides-Extra: plot
+Requires-Dist: matplotlib>=3.7; extra == "plot"
 Description-Content-Type: text/markdown
 
 """
@@ -39,7 +41,8 @@ Tag: py3-none-any
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     """Writes the wheel, and gives the name of its file."""
-    return _wheel(wheel_directory, {f"veloc/{path.name}": path.read_bytes() for path in _modules()})
+    modules = {path.relative_to(HERE).as_posix(): path.read_bytes() for path in _modules()}
+    return _wheel(wheel_directory, modules)
 
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
@@ -61,7 +64,7 @@ def build_sdist(sdist_directory, config_settings=None):
 
 
 def _modules():
-    return sorted((HERE / "veloc").glob("*.py"))
+    return sorted((HERE / "veloc").rglob("*.py"))
 
 
 def _metadata():

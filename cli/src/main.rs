@@ -1,5 +1,5 @@
-//! The program `veloc`: benches the library beside other ways to keep checkpoints, draws what was
-//! measured, predicts nodes that are not at hand, and looks at stored checkpoints and at nodes.
+//! The program `veloc`: benches the library beside other ways to keep checkpoints, predicts nodes that
+//! are not at hand, plans adjoint computations, and looks at stored checkpoints and at nodes.
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -13,7 +13,6 @@ use veloc_client::VERSION;
 mod backend;
 mod bench;
 mod doctor;
-mod draw;
 mod inspect;
 mod list;
 mod model;
@@ -24,13 +23,12 @@ mod size;
 #[cfg(test)]
 mod software_device;
 mod stored;
-mod timeline;
 mod verify;
 
 /// Look at stored checkpoints and at nodes; measure the VELOC checkpoint library
 ///
 /// For those who run jobs: ls, verify, inspect, doctor and backend. For those who want to know what
-/// checkpoints cost: timeline and bench.
+/// checkpoints cost: bench and schedule. `python -m veloc.plot` draws what these and VELOC_TRACE write.
 ///
 /// Ends with exit code 0; 1 for a failure, or where a command says so; 2 for options that cannot be
 /// read.
@@ -50,11 +48,10 @@ enum Command {
     Doctor(doctor::Doctor),
     Backend(backend::Backend),
     Schedule(schedule::Schedule),
-    Timeline(timeline::Timeline),
     /// Measure the library beside other ways to keep checkpoints
     ///
-    /// Each command ends with exit code 1 if something could not be measured or drawn, or if a
-    /// checkpoint came back wrong; what was measured is in its file all the same.
+    /// Each command ends with exit code 1 if something could not be measured, or if a checkpoint came
+    /// back wrong; what was measured is in its file all the same.
     #[command(subcommand)]
     Bench(Box<bench::Bench>),
     Completions(share::Completions),
@@ -71,7 +68,6 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Backend(backend) => backend::run(&backend),
         Command::Bench(bench) => bench::run(*bench),
         Command::Schedule(schedule) => schedule::run(&schedule),
-        Command::Timeline(timeline) => timeline::run(&timeline),
         Command::Completions(asked) => share::completions(Arguments::command(), &asked),
         Command::Share(asked) => share::share(Arguments::command(), &asked),
     };

@@ -277,7 +277,7 @@ fn what_cannot_be_is_refused_before_anything_is_measured() {
 }
 
 #[test]
-fn results_say_that_they_are_of_the_software_device_and_can_be_drawn() {
+fn results_say_that_they_are_of_the_software_device() {
     let folder = tempfile::tempdir().unwrap();
     let run = "bench run --repeats 2 --count 24 --size 60K --device-cache 512K --host-cache 2M \
                --interval 0.2,0.4 --out r.json";
@@ -288,13 +288,6 @@ fn results_say_that_they_are_of_the_software_device_and_can_be_drawn() {
     // What the library says of the same at the start of each job.
     let said = text + &String::from_utf8_lossy(&output.stderr);
     assert!(!said.contains("says anything about a GPU"), "{said}");
-    let drawn = veloc(folder.path(), "bench plot r.json --out pictures", &[]);
-    assert!(drawn.status.success(), "{}", String::from_utf8_lossy(&drawn.stderr));
-    let count = |extension: &str| {
-        let entries = std::fs::read_dir(folder.path().join("pictures")).unwrap();
-        entries.filter(|e| e.as_ref().unwrap().path().extension().unwrap() == extension).count()
-    };
-    assert!(count("svg") > 1 && count("svg") == count("png"), "{} {}", count("svg"), count("png"));
 }
 
 #[test]

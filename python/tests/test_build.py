@@ -39,9 +39,12 @@ class Build(unittest.TestCase):
                     expected = hashlib.sha256(files[name]).digest()
                     found = base64.urlsafe_b64decode(digest.split("=", 1)[1] + "==")
                     self.assertEqual((found, int(length)), (expected, len(files[name])), name)
-        modules = {path.name for path in (SOURCES / "veloc").glob("*.py")}
+        modules = {
+            path.relative_to(SOURCES).as_posix() for path in (SOURCES / "veloc").rglob("*.py")
+        }
+        self.assertIn("veloc/plot/__main__.py", modules)
         files = self.contents(self.backend.build_wheel)
-        self.assertEqual({name[6:] for name in files if name.startswith("veloc/")}, modules)
+        self.assertEqual({name for name in files if name.startswith("veloc/")}, modules)
         (metadata,) = (text for name, text in files.items() if name.endswith("/METADATA"))
         message = email.message_from_bytes(metadata)
         self.assertEqual((message["Name"], message["Requires-Python"]), ("veloc", ">=3.8"))

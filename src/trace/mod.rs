@@ -1,5 +1,5 @@
 //! The timeline of a job: what each worker does and why the application waits, as a file in the
-//! Chrome trace-event format (Perfetto and chrome://tracing open it, `veloc timeline` draws it),
+//! Chrome trace-event format (Perfetto and chrome://tracing open it, `python -m veloc.plot` draws it),
 //! and as NVTX ranges where a profiler listens.
 //!
 //! | file | owns |

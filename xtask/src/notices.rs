@@ -46,27 +46,8 @@ enum Text {
     Mit(&'static str),
 }
 
-const EXCEPTIONS: [Exception; 3] = [
-    // A text for each of its fonts, none for the code around them.
-    Exception {
-        names: &["epaint_default_fonts"],
-        instead: Text::Apache,
-        files: &[
-            "fonts/OFL.txt",
-            "fonts/UFL.txt",
-            "fonts/Hack-Regular.txt",
-            "fonts/emoji-icon-font-mit-license.txt",
-        ],
-    },
-    Exception { names: &["embedded-graphics-core"], instead: Text::Apache, files: &[] },
-    // Where the text should be there is the name of a file that was left out. The line is that of
-    // the file in their repository, github.com/plotters-rs/plotters.
-    Exception {
-        names: &["plotters", "plotters-backend", "plotters-svg"],
-        instead: Text::Mit("Copyright (c) 2019 Hao Hou <haohou302@gmail.com>"),
-        files: &[],
-    },
-];
+const EXCEPTIONS: [Exception; 1] =
+    [Exception { names: &["embedded-graphics-core"], instead: Text::Apache, files: &[] }];
 
 /// The line of Rust's standard library.
 const RUST: &str = "Copyright (c) The Rust Project Contributors";

@@ -29,17 +29,27 @@ pub fn installed(package: &str, version: &str) -> Result<PathBuf> {
 /// The same with several packages in one folder, which is named for the first.
 pub fn installed_together(packages: &[(&str, &str)]) -> Result<PathBuf> {
     let (first, version) = packages.first().copied().unwrap_or_default();
-    let folder = target_directory()?.join("python").join(format!("{first}-{version}"));
+    let wanted = packages.iter().map(|(package, version)| format!("{package}=={version}"));
+    install(&format!("{first}-{version}"), wanted.chain(["--no-deps".to_owned()]))
+}
+
+/// A folder with the newest of a package that there is for this Python, and what it depends on.
+pub fn installed_whole(package: &str) -> Result<PathBuf> {
+    install(package, [package.to_owned()])
+}
+
+/// A folder of this name with what pip makes of these arguments.
+fn install(name: &str, arguments: impl IntoIterator<Item = String>) -> Result<PathBuf> {
+    let folder = target_directory()?.join("python").join(name);
     if folder.is_dir() {
         return Ok(folder);
     }
     // Under another name, so that a folder of that name is whole.
-    let unfinished = folder.with_file_name(format!("{first}-{}", std::process::id()));
+    let unfinished = folder.with_file_name(format!("{name}-{}", std::process::id()));
     let mut command = Command::new(interpreter());
-    command.args(["-m", "pip", "install", "--quiet", "--no-deps", "--no-input", "--retries", "1"]);
+    command.args(["-m", "pip", "install", "--quiet", "--no-input", "--retries", "1"]);
     command.args(["--root-user-action", "ignore", "--target"]).arg(&unfinished);
-    command.args(packages.iter().map(|(package, version)| format!("{package}=={version}")));
-    let _ = output(&mut command)?;
+    let _ = output(command.args(arguments))?;
     match std::fs::rename(&unfinished, &folder) {
         // Somebody else was faster.
         Err(_) if folder.is_dir() => {}

@@ -18,7 +18,7 @@
 //! | [`host`] | what can be measured without a GPU |
 //! | [`timelines`] | where runs record their timelines |
 //! | [`results`], [`machine`] | what was measured, and where, as it stands in files |
-//! | [`table`], [`plot`] | results on the terminal, and as pictures |
+//! | [`table`] | results on the terminal; `python -m veloc.plot` draws them |
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -46,9 +46,10 @@ mod machine;
 mod message;
 mod options;
 pub mod plan;
-mod plot;
 mod processes;
 pub mod results;
+#[cfg(test)]
+mod synthetic;
 mod table;
 mod temporary;
 mod timelines;
@@ -63,8 +64,6 @@ pub enum Bench {
     Run(RunArguments),
     /// Measure the paper's figures, and the questions beyond them
     Figures(figures::Choice),
-    /// Draw results in the manner of the paper's figures, as SVG and PNG
-    Plot(plot::Plot),
     /// Measure how fast caches become usable, and nothing else (figure 4a)
     Init(init::Options),
     /// Measure what decides the library's defaults: registration, staging, copies, mapping
@@ -104,7 +103,6 @@ pub fn run(bench: Bench) -> Result<()> {
     match bench {
         Bench::Run(arguments) => run_series(arguments),
         Bench::Figures(choice) => figures::run(&choice),
-        Bench::Plot(arguments) => plot::run(&arguments),
         Bench::Init(options) => init::run(&options),
         Bench::Leads(options) => leads::run(&options),
         Bench::Pages(options) => host::pages::run(&options),

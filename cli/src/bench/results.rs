@@ -12,8 +12,7 @@ pub use self::figures::{Call, Cause, Decisions, Figures, Hop, Managed};
 pub use self::file::{prepare, write_json};
 pub use self::floor::Floor;
 
-/// The version of the layout of the files. Those of version 1 are read as well
-/// ([`Results::read`]).
+/// The version of the layout of the files.
 pub const SCHEMA: u32 = 2;
 
 /// What a run on the software device says wherever it shows times.
@@ -24,7 +23,7 @@ pub const SOFTWARE_WARNING: &str =
 pub const SOFTWARE_NOTE: &str = "no figure of this run says anything about a GPU";
 
 /// One file of results.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Results {
     /// [`SCHEMA`].
     pub schema: u32,
@@ -52,7 +51,7 @@ pub struct Results {
 }
 
 /// The program that measured.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Program {
     /// Its version.
     pub version: String,
@@ -65,7 +64,7 @@ pub struct Program {
 }
 
 /// The machine.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Machine {
     /// The processor's name.
     pub processor: String,
@@ -97,7 +96,7 @@ pub struct Device {
 }
 
 /// One point with all its repeats.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Measurement {
     /// What was set.
     pub plan: Plan,
@@ -106,7 +105,7 @@ pub struct Measurement {
     /// Why a repeat did not, if one did not.
     #[serde(default)]
     pub failures: Vec<String>,
-    /// Why none was begun, if none was. Files of version 1 do not say.
+    /// Why none was begun, if none was.
     #[serde(default)]
     pub not_begun: Option<NotBegun>,
     /// What the processes said on their standard error: fallbacks, above all.
@@ -115,7 +114,7 @@ pub struct Measurement {
 }
 
 /// Why a point was not begun.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NotBegun {
     /// In a word.
     pub why: Why,
@@ -124,7 +123,7 @@ pub struct NotBegun {
 }
 
 /// What stood in the way of a point.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Why {
     /// The time that was given was up.
@@ -145,7 +144,7 @@ pub struct Run {
 }
 
 /// Making a cache usable, and nothing else (figure 4a): several processes at once.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Initialisation {
     /// What was done: `device: cuMemAlloc`, `device: mapped in chunks`, `host: touched`,
     /// `host: pinned after touching`, `host: allocated and pinned at once`.

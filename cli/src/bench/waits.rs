@@ -128,7 +128,7 @@ impl Account {
             waits.sort_by_key(|wait| order(wait.cause));
             causes.extend(waits.into_iter().map(|wait| Cause {
                 name: wait.cause.to_owned(),
-                call: Some(*call),
+                call: *call,
                 seconds: wait.time.as_secs_f64(),
                 count: wait.count,
             }));

@@ -6,21 +6,21 @@
 //! | `options` | what is asked |
 //! | `plan` | what is found: the figures |
 //! | `more` | other ways to compare with, and the run time |
-//! | `walk` | goes through a schedule, for crashes and pictures |
+//! | `walk` | goes through a schedule, for crashes and lines |
 //! | `text` | the figures and the picture on a terminal |
-//! | `picture` | the picture in a file |
+//! | `drawing` | the lines of a picture, for `python -m veloc.plot` |
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::Args;
 use serde::Serialize;
 
-use crate::{draw, output};
+use crate::output;
 
+mod drawing;
 mod more;
 mod options;
-mod picture;
 mod plan;
 mod text;
 mod walk;
@@ -43,9 +43,9 @@ pub struct Schedule {
     /// Compare with other ways to be safe from failures
     #[arg(long, conflicts_with_all = ["online", "disk_slots"])]
     compare: bool,
-    /// Draw the plan, to STEM.svg and STEM.png; with --online and --disk-slots at
-    /// most 2e8 forward steps in all
-    #[arg(long, value_name = "STEM")]
+    /// Write all that is found to a file, as JSON, which `python -m veloc.plot schedule FILE` draws;
+    /// with --online and --disk-slots at most 2e8 forward steps in all
+    #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
@@ -63,6 +63,14 @@ struct Report {
     estimate: Option<more::Estimated>,
 }
 
+/// The same with the lines of a picture.
+#[derive(Serialize)]
+struct Drawn<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    drawing: drawing::Lines,
+}
+
 /// Plans.
 pub fn run(options: &Schedule) -> Result<()> {
     let problem = options.plan.problem()?;
@@ -73,16 +81,13 @@ pub fn run(options: &Schedule) -> Result<()> {
     let state_size = options.taking.state_size();
     let estimate = times.map(|times| more::estimate(&problem, &times, state_size)).transpose()?;
     let report = Report { figures, compare, estimate };
-    let drawn = match &options.out {
-        Some(stem) => draw::save(&picture::draw(&problem, &report.figures)?, stem)?.to_vec(),
-        None => Vec::new(),
-    };
+    if let Some(file) = &options.out {
+        let drawing = drawing::lines(&problem, &report.figures)?;
+        let text = serde_json::to_vec(&Drawn { report: &report, drawing })?;
+        std::fs::write(file, text).with_context(|| format!("--out {}", file.display()))?;
+    }
     if options.json {
         return output::print_json(&report);
     }
-    let mut text = text::show(&problem, &report);
-    for path in drawn {
-        text += &format!("{}\n", path.display());
-    }
-    output::print(&text)
+    output::print(&text::show(&problem, &report))
 }

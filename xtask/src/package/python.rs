@@ -1,14 +1,15 @@
 //! The Python package, installed by pip beside the library, and its tests.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
 use super::mpi::{self, Mpi};
 use super::{clean, outputs, quietly, Installed};
 use crate::error::{Error, Result, While};
-use crate::files::{copy, copy_folder, write};
+use crate::files::{copy, copy_folder, folder as create, write};
 use crate::project::{line, root, run};
-use crate::python::{has_module, interpreter};
+use crate::python::{has_module, installed_whole, interpreter};
 use crate::stage::Stage;
 
 /// Installs it into the prefix and runs its tests on what is installed.
@@ -30,12 +31,22 @@ pub(super) fn check(package: &Installed, work: &Path, stage: &Stage) -> Result<(
     fs::metadata(&about).when(|| format!("looking for {}", about.display()))?;
 
     let tests = source.join("tests");
+    let mut path = vec![site.clone()];
+    match installed_whole("matplotlib") {
+        Ok(matplotlib) => path.push(matplotlib),
+        Err(error) => println!("skipped: pictures, as matplotlib is not installed: {error}"),
+    }
+    let has_matplotlib = path.len() > 1;
+    let path = std::env::join_paths(path).when(|| "a path for Python".to_string())?;
     let mut command = clean(interpreter());
     command.args(["-m", "unittest", "discover", "--start-directory"]).arg(&tests);
-    command.env("PYTHONPATH", &site).env("LD_LIBRARY_PATH", stage.softcuda());
+    command.env("PYTHONPATH", &path).env("LD_LIBRARY_PATH", stage.softcuda());
     command.env("PYTHONWARNINGS", "error");
     println!("$ {}", line(&command));
     run(&mut command)?;
+    if has_matplotlib {
+        pictures(package, work, &path, stage)?;
+    }
 
     // The module belongs to one MPI.
     let open_mpi = mpi::found().into_iter().find(|mpi| mpi.name == "openmpi");
@@ -46,6 +57,37 @@ pub(super) fn check(package: &Installed, work: &Path, stage: &Stage) -> Result<(
             Ok(())
         }
     }
+}
+
+/// What the program writes is what the pictures are made of. Catches a name that has changed on one side.
+fn pictures(package: &Installed, work: &Path, path: &OsStr, stage: &Stage) -> Result<()> {
+    let folder = work.join("pictures");
+    create(&folder)?;
+    let small =
+        "--count 6 --size 64K --device-cache 256K --host-cache 1M --repeats 2 --interval 1,2";
+    for (program, arguments) in [
+        ("veloc", format!("bench run --approach ours,direct-pin --out r.json {small}")),
+        ("veloc", "schedule --steps 100 --slots 5 --out plan.json".to_owned()),
+        ("plot", "results r.json --out results".to_owned()),
+        ("plot", "timeline t-01-ours-1.json --out timeline".to_owned()),
+        ("plot", "schedule plan.json".to_owned()),
+    ] {
+        let mut command = match program {
+            "plot" => clean(interpreter()),
+            _ => clean(package.prefix.join("bin/veloc")),
+        };
+        if program == "plot" {
+            command.args(["-m", "veloc.plot"]);
+        }
+        command.args(arguments.split(' ')).current_dir(&folder).env("VELOC_TRACE", "t.json");
+        command.env("PYTHONPATH", path).env("PYTHONWARNINGS", "error");
+        quietly(command.env("LD_LIBRARY_PATH", stage.softcuda()))?;
+    }
+    for picture in ["results/5a-checkpoints.svg", "results/hops.png", "timeline.png", "plan.png"] {
+        let picture = folder.join(picture);
+        fs::metadata(&picture).when(|| format!("looking for {}", picture.display()))?;
+    }
+    Ok(())
 }
 
 fn over_mpi(mpi: Mpi, site: &Path, work: &Path, tests: &Path) -> Result<()> {

@@ -1,5 +1,5 @@
 //! The timelines of the baselines, in the form of the library's own: the same variable of the
-//! environment asks for them, and `veloc timeline` draws all alike (HiPC'22, figure 1).
+//! environment asks for them, and `python -m veloc.plot timeline` draws all alike (HiPC'22, figure 1).
 
 use std::env;
 use std::path::PathBuf;

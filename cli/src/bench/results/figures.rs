@@ -13,10 +13,6 @@ pub struct Figures {
     pub restores: Vec<f64>,
     /// Giving everything back.
     pub finish: f64,
-    /// Bare copies on the device of the same bytes: in files of version 1, which had them here,
-    /// until [`super::Results::read`] has made floors of them.
-    #[serde(default, skip_serializing)]
-    pub bare_copies: Vec<f64>,
     /// The compute intervals between checkpoints.
     pub forward_intervals: Vec<f64>,
     /// The compute intervals between restores.
@@ -31,14 +27,14 @@ pub struct Figures {
     /// driver reports it for the whole device; `None` where several processes share one.
     pub device_used: Option<u64>,
     /// Bytes of the device cache that were there then; `None` where the driver decides what is on
-    /// the device, and in files of version 1.
+    /// the device.
     #[serde(default)]
     pub device_cache: Option<u64>,
     /// Managed memory, where that is used.
     #[serde(default)]
     pub managed: Option<Managed>,
     /// Time that the application waited, by call and cause: those of a kind of call add up to the
-    /// time of these calls. In files of version 1 only `ours` told causes, and not all of the time.
+    /// time of these calls.
     pub causes: Vec<Cause>,
     /// Bytes moved per hop, and what was made usable.
     pub hops: Vec<Hop>,
@@ -72,13 +68,12 @@ pub enum Call {
 }
 
 /// Waiting for one cause in the calls of one kind.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cause {
     /// Its name: see [`crate::bench::waits`].
     pub name: String,
-    /// The kind of call; `None` in files of version 1, which did not tell.
-    #[serde(default)]
-    pub call: Option<Call>,
+    /// The kind of call.
+    pub call: Call,
     /// Time.
     pub seconds: f64,
     /// How often.
@@ -145,17 +140,9 @@ impl Figures {
         }
     }
 
-    /// Time that was waited for a cause in calls of these kinds. What a file of version 1 has not
-    /// told apart is in all of them.
+    /// Time that was waited for a cause in calls of these kinds.
     pub fn waited(&self, calls: &[Call], name: &str) -> f64 {
-        let every = [Call::Init, Call::Checkpoint, Call::Restore];
-        let of = |cause: &&Cause| {
-            let within = match cause.call {
-                Some(call) => calls.contains(&call),
-                None => every.iter().all(|call| calls.contains(call)),
-            };
-            within && cause.name == name
-        };
+        let of = |cause: &&Cause| calls.contains(&cause.call) && cause.name == name;
         self.causes.iter().filter(of).map(|cause| cause.seconds).sum()
     }
 }

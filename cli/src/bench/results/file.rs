@@ -1,41 +1,16 @@
-//! Files of results: read, also those of the version before, and written.
+//! Files of results: how they are written.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{bail, ensure, Context, Result};
+use anyhow::{ensure, Context, Result};
 use serde::Serialize;
 
-use super::{Figures, Floor, Results, SCHEMA};
+use super::{Floor, Results};
 use crate::bench::interrupt;
 use crate::bench::plan::Plan;
 
 impl Results {
-    /// Reads a file of this version, or of version 1.
-    pub fn read(path: &Path) -> Result<Results> {
-        let text = fs::read(path).with_context(|| format!("reading {}", path.display()))?;
-        let mut results: Results = serde_json::from_slice(&text)
-            .with_context(|| format!("{} holds no results", path.display()))?;
-        match results.schema {
-            1 => results.update(),
-            SCHEMA => {}
-            found => bail!("{}: schema {found}, not 1 to {SCHEMA}", path.display()),
-        }
-        Ok(results)
-    }
-
-    /// From version 1: there each process had bare copies of its own beside each point.
-    fn update(&mut self) {
-        for measurement in &mut self.measurements {
-            for run in &mut measurement.runs {
-                let bare = |figures: &mut Figures| vec![std::mem::take(&mut figures.bare_copies)];
-                let copies: Vec<_> = run.processes.iter_mut().map(bare).collect();
-                Floor::add(&mut self.floors, &measurement.plan, &copies);
-            }
-        }
-        self.schema = SCHEMA;
-    }
-
     /// The bare copies of the bytes of a plan.
     pub fn floor(&self, plan: &Plan) -> Option<&Floor> {
         Floor::of(&self.floors, plan)
@@ -102,51 +77,5 @@ mod tests {
         let mut names: Vec<_> = names.collect();
         names.sort();
         assert_eq!(names, ["new", "taken"]);
-    }
-
-    /// As version 1 had it: bare copies beside each point, no causes but those of ours.
-    #[test]
-    fn a_file_of_version_1_is_read_and_its_bare_copies_are_one_floor() {
-        use crate::bench::plan::ApproachName::{DirectPin, Ours};
-        use crate::bench::plot::synthetic::{point, results};
-        let new = results(vec![point(Ours, 5.0, 1.0), point(DirectPin, 5.0, 2.0)]);
-        let mut old = serde_json::to_value(&new).unwrap();
-        old["schema"] = 1.into();
-        for key in ["floors", "left_out"] {
-            old.as_object_mut().unwrap().remove(key);
-        }
-        for (number, point) in old["measurements"].as_array_mut().unwrap().iter_mut().enumerate() {
-            point.as_object_mut().unwrap().remove("not_begun");
-            for run in point["runs"].as_array_mut().unwrap() {
-                let figures = run["processes"][0].as_object_mut().unwrap();
-                for key in ["device_cache", "managed"] {
-                    figures.remove(key);
-                }
-                figures.insert("device_used".into(), 7.into());
-                figures.insert("bare_copies".into(), vec![1.0 + number as f64; 4].into());
-                let causes = match number {
-                    0 => serde_json::json!([{"name": "copy", "seconds": 0.5, "count": 8}]),
-                    _ => serde_json::json!([]),
-                };
-                figures.insert("causes".into(), causes);
-            }
-        }
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("old.json");
-        write_json(&path, &old).unwrap();
-        let read = Results::read(&path).unwrap();
-        assert_eq!((read.schema, read.floors.len()), (SCHEMA, 1));
-        let floor = read.floor(&read.measurements[1].plan).unwrap();
-        assert_eq!(floor.passes, [4.0, 4.0, 4.0, 8.0, 8.0, 8.0]);
-        assert_eq!((floor.median, &floor.copies[..]), (6.0, &[1.5; 4][..]));
-        let figures = &read.measurements[0].runs[0].processes[0];
-        assert_eq!((figures.causes[0].call, figures.device_used), (None, Some(7)));
-        // What is written is of this version, and is the same when it is read again.
-        read.write(&path).unwrap();
-        assert_eq!(Results::read(&path).unwrap().floors[0].passes, floor.passes);
-        old["schema"] = 3.into();
-        write_json(&path, &old).unwrap();
-        let error = Results::read(&path).unwrap_err().to_string();
-        assert!(error.contains("schema 3, not 1 to 2"), "{error}");
     }
 }

@@ -2,14 +2,14 @@
 //! that keep the same bytes in as many processes, and is measured before each repeat of each of
 //! them, so that noise that comes and goes meets the floor as it meets the approaches.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{quantile, Spread};
 use crate::bench::plan::Plan;
 
 /// Bare copies of the bytes of some points: each checkpoint copied within the device and waited for,
 /// by all processes at once.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Floor {
     /// Processes that copied at once.
     pub processes: u32,
@@ -53,37 +53,20 @@ impl Floor {
         if totals.is_empty() {
             return;
         }
-        let new = Floor {
-            processes: plan.processes,
-            sizes: plan.sizes.clone(),
-            passes: totals,
-            samples,
-            ..Floor::default()
-        };
-        Floor::merge(floors, new);
-    }
-
-    /// Adds a floor to others, or to that of the same bytes.
-    pub fn merge(floors: &mut Vec<Floor>, new: Floor) {
-        let same = floors.iter().position(|known| known.is_of(new.processes, &new.sizes));
+        let (processes, sizes) = (plan.processes, &plan.sizes);
+        let same = floors.iter().position(|known| known.is_of(processes, sizes));
         let at = same.unwrap_or_else(|| {
-            floors.push(Floor { passes: Vec::new(), samples: Vec::new(), ..new.clone() });
+            floors.push(Floor { processes, sizes: sizes.clone(), ..Floor::default() });
             floors.len() - 1
         });
         let floor = &mut floors[at];
-        // Of files whose single passes are gone, the one that had more of them knows the copies.
-        if new.passes.len() > floor.passes.len() {
-            floor.copies = new.copies;
-        }
-        floor.passes.extend(new.passes);
-        floor.samples.extend(new.samples);
+        floor.passes.extend(totals);
+        floor.samples.extend(samples);
         if let Some(spread) = Spread::of(floor.passes.clone()) {
             (floor.median, floor.least, floor.greatest) =
                 (spread.median, spread.least, spread.greatest);
         }
-        if floor.samples.len() == floor.passes.len() {
-            floor.copies = medians(&floor.samples);
-        }
+        floor.copies = medians(&floor.samples);
     }
 }
 
@@ -116,7 +99,7 @@ fn medians(passes: &[Vec<f64>]) -> Vec<f64> {
 mod tests {
     use super::*;
     use crate::bench::plan::ApproachName::{DirectPin, Ours};
-    use crate::bench::plot::synthetic::point;
+    use crate::bench::synthetic::point;
 
     /// Catches a floor for each approach, and one that mixes different bytes.
     #[test]
@@ -136,23 +119,6 @@ mod tests {
         assert_eq!((floors[1].median, &floors[1].copies[..]), (6.0, &[2.0, 8.0][..]));
         other.sizes[0][0] += 4;
         assert_eq!(Floor::of(&floors, &other), None);
-    }
-
-    /// As files have it, which have no single copies of each pass.
-    #[test]
-    fn floors_of_several_files_are_pooled() {
-        let plan = point(Ours, 5.0, 1.0).plan;
-        let mut files = [1.0, 2.0, 5.0].map(|time| {
-            let mut floors = Vec::new();
-            Floor::add(&mut floors, &plan, &[vec![vec![time]; time as usize]]);
-            floors[0].samples.clear();
-            floors.remove(0)
-        });
-        files.reverse();
-        let mut floors = Vec::new();
-        files.into_iter().for_each(|file| Floor::merge(&mut floors, file));
-        assert_eq!((floors.len(), floors[0].passes.len(), floors[0].median), (1, 8, 5.0));
-        assert_eq!(floors[0].copies, [5.0], "of the file with most passes");
     }
 
     #[test]

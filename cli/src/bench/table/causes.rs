@@ -37,9 +37,7 @@ pub fn table(group: &[Measurement]) -> String {
         table.remove_style(line);
     }
     for (measurement, all) in &told {
-        // Of an older version, which did not tell the calls apart.
-        let whole = all.iter().flat_map(|f| &f.causes).all(|cause| cause.call.is_none());
-        for (row, calls) in ROWS.into_iter().skip(usize::from(whole)) {
+        for (row, calls) in ROWS {
             let mean = |name: &str| {
                 let sum: f64 = all.iter().map(|figures| figures.waited(calls, name)).sum();
                 1e3 * sum / all.len() as f64
@@ -50,7 +48,7 @@ pub fn table(group: &[Measurement]) -> String {
                 time => format!("{time:.1}"),
             };
             // Once for the rows of a point.
-            let name = match calls.contains(&Call::Restore) && !whole {
+            let name = match calls.contains(&Call::Restore) {
                 true => String::new(),
                 false => name(&measurement.plan),
             };
@@ -66,7 +64,7 @@ pub fn table(group: &[Measurement]) -> String {
 mod tests {
     use super::*;
     use crate::bench::plan::ApproachName::{DirectPin, Ours};
-    use crate::bench::plot::synthetic::point;
+    use crate::bench::synthetic::point;
 
     /// Catches rows of ours alone, and rows that do not add up.
     #[test]
@@ -94,21 +92,5 @@ mod tests {
             let mean = 1e3 * runs.sum::<f64>() / point.runs.len() as f64;
             assert!((mean - all).abs() < 0.2, "{mean}: {text}");
         }
-    }
-
-    #[test]
-    fn files_of_version_1_tell_the_whole_of_ours_alone() {
-        let mut points = [point(Ours, 5.0, 1.0), point(DirectPin, 5.0, 2.0)];
-        for figures in points[1].runs.iter_mut().flat_map(|run| &mut run.processes) {
-            figures.causes.clear();
-        }
-        for figures in points[0].runs.iter_mut().flat_map(|run| &mut run.processes) {
-            figures.causes.iter_mut().for_each(|cause| cause.call = None);
-        }
-        let text = table(&points);
-        assert!(text.contains(" ours ") && !text.contains("direct-pin"), "{text}");
-        assert!(text.contains("+ restores") && !text.contains(" checkpoints "), "{text}");
-        points[0].runs.clear();
-        assert_eq!(table(&points), "");
     }
 }

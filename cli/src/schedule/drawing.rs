@@ -1,120 +1,102 @@
-//! The plan as a picture: which state is computed when, and how long states stay stored.
+//! The lines of a picture of the plan: which state is computed when, and how long states stay stored.
+//! `python -m veloc.plot schedule` draws them.
 
 use std::collections::HashMap;
 
 use anyhow::{ensure, Result};
+use serde::Serialize;
 use veloc_client::adjoint::estimate::MOST_STRETCHES;
-use veloc_client::adjoint::schedule::{Action, Plan};
+use veloc_client::adjoint::schedule::Action;
 use veloc_client::adjoint::stretches::{go_through, Stretch, Visitor};
 
 use super::plan::{Figures, Problem};
 use super::walk::{self, Walker, Way};
-use crate::draw::svg::{Anchor, Svg};
 
-const WIDTH: f64 = 960.0;
-const HEIGHT: f64 = 600.0;
-const LEFT: f64 = 110.0;
-const RIGHT: f64 = 20.0;
-const TOP: f64 = 60.0;
-const BOTTOM: f64 = 70.0;
+/// Lines shorter than this share of the picture are left out, and so are parts of a plan: there may be
+/// millions.
+const SHORTEST: f64 = 1.0 / 2000.0;
 
-const INK: &str = "#1f2933";
-const GRID: &str = "#d5dadf";
-const STORED: &str = "#2f9e57";
-const FORWARD: &str = "#2b6cb0";
-const ADJOINT: &str = "#b42318";
+/// A line: the work that was done and the state where it begins, and the same where it ends.
+type Line = [f64; 4];
 
-/// How wide a digit is at the most, for its height.
-const DIGIT: f64 = 0.6;
+/// All lines. The names are those of the JSON.
+#[derive(Debug, Default, Serialize)]
+pub struct Lines {
+    /// Steps are computed.
+    forward: Vec<Line>,
+    /// The adjoint goes back.
+    adjoint: Vec<Line>,
+    /// States stay stored.
+    stored: Vec<Line>,
+}
 
-/// Lines shorter than this, in dots, are left out, and so are parts of a plan: there may be millions.
-const SHORTEST: f64 = 0.4;
-
-/// The page, and how far it is drawn.
+/// The lines so far.
+#[derive(Default)]
 struct Page {
-    svg: Svg,
+    lines: Lines,
     steps: f64,
     work: f64,
     /// The work that is done.
     now: f64,
     /// Up to where the adjoint is drawn, when it had come there.
     turned: Option<(f64, u64)>,
-    /// By half a dot of height, from where to where a state was drawn last as stored.
+    /// By height, from where to where a state was drawn last as stored.
     rows: HashMap<i64, (f64, f64)>,
 }
 
 impl Page {
-    fn across(&self, work: f64) -> f64 {
-        LEFT + work / self.work * (WIDTH - LEFT - RIGHT)
-    }
-
-    fn down(&self, state: u64) -> f64 {
-        HEIGHT - BOTTOM - state as f64 / self.steps * (HEIGHT - TOP - BOTTOM)
-    }
-
-    /// Draws a line, unless it is too short to be seen.
-    fn line(&mut self, from: (f64, u64), to: (f64, u64), colour: &str, width: f64) -> bool {
-        let [x1, x2] = [from, to].map(|(work, _)| self.across(work));
-        let [y1, y2] = [from, to].map(|(_, state)| self.down(state));
-        let is_seen = (x2 - x1).abs() + (y2 - y1).abs() >= SHORTEST;
-        if is_seen {
-            self.svg.line([x1, y1, x2, y2], colour, width, false);
-        }
-        is_seen
+    /// The line between two places, unless it is too short to be seen.
+    fn line(&self, from: (f64, u64), to: (f64, u64)) -> Option<Line> {
+        let [x1, y1, x2, y2] = [from.0, from.1 as f64, to.0, to.1 as f64];
+        let length = (x2 - x1).abs() / self.work + (y2 - y1).abs() / self.steps;
+        (length >= SHORTEST).then_some([x1, y1, x2, y2])
     }
 
     /// Steps are computed, in so much work.
     fn forward(&mut self, from: u64, to: u64, work: f64) {
         let begun = self.now;
         self.now += work;
-        self.line((begun, from), (self.now, to), FORWARD, 1.0);
+        self.lines.forward.extend(self.line((begun, from), (self.now, to)));
     }
 
     /// The adjoint has come to a state. What is too short to be seen is drawn with what follows.
     fn adjoint(&mut self, fine: u64) {
         let here = (self.now, fine);
         let begun = *self.turned.get_or_insert(here);
-        if self.line(begun, here, ADJOINT, 1.5) {
+        if let Some(line) = self.line(begun, here) {
+            self.lines.adjoint.push(line);
             self.turned = Some(here);
         }
     }
 
     /// A state was stored until now. Millions of them in one row are one.
     fn stored(&mut self, state: u64, since: f64) {
-        let (from, to) = (self.across(since), self.across(self.now));
-        let row = (self.down(state) * 2.0).round() as i64;
+        let (from, to) = (since / self.work, self.now / self.work);
+        let row = (state as f64 / self.steps / SHORTEST).round() as i64;
         let is_drawn =
             self.rows.get(&row).is_some_and(|(x1, x2)| x1 - from < SHORTEST && to - x2 < SHORTEST);
-        if !is_drawn && self.line((since, state), (self.now, state), STORED, 1.5) {
+        if let Some(line) = self.line((since, state), (self.now, state)).filter(|_| !is_drawn) {
+            self.lines.stored.push(line);
             self.rows.insert(row, (from, to));
         }
     }
 }
 
-/// Draws.
-pub fn draw(problem: &Problem, figures: &Figures) -> Result<String> {
+/// The lines of a plan.
+pub fn lines(problem: &Problem, figures: &Figures) -> Result<Lines> {
     let plan = &problem.plan;
     // A turn is a forward step and one of the adjoint.
     let work = (figures.forward_evals + u128::from(plan.steps)) as f64;
-    let mut page = Page {
-        svg: Svg::default(),
-        steps: plan.steps as f64,
-        work,
-        now: 0.0,
-        turned: None,
-        rows: HashMap::new(),
-    };
-    frame(&mut page, plan, figures);
+    let mut page = Page { steps: plan.steps as f64, work, ..Page::default() };
     if problem.is_plain() {
-        let grain = SHORTEST / (WIDTH - LEFT - RIGHT) * work;
-        let mut drawing = Drawing { page, grain, stored: Vec::new() };
+        let mut drawing = Drawing { page, grain: SHORTEST * work, stored: Vec::new() };
         ensure!(
             go_through(plan, &mut drawing, MOST_STRETCHES),
             "--out: with {} slots more than {MOST_STRETCHES} stretches would be looked at; without --out the \
              plan is drawn on the terminal",
             plan.slots
         );
-        return Ok(drawing.page.svg.finish(WIDTH, HEIGHT));
+        return Ok(drawing.page.lines);
     }
     ensure!(
         figures.forward_evals <= walk::LONGEST,
@@ -124,7 +106,7 @@ pub fn draw(problem: &Problem, figures: &Figures) -> Result<String> {
         walk::LONGEST
     );
     walked(problem, &mut page);
-    Ok(page.svg.finish(WIDTH, HEIGHT))
+    Ok(page.lines)
 }
 
 /// Goes through the parts of a plan that can be seen.
@@ -203,45 +185,5 @@ fn walked(problem: &Problem, page: &mut Page) {
             }
             Action::Terminate => return,
         }
-    }
-}
-
-/// Axes, heading and legend.
-fn frame(page: &mut Page, plan: &Plan, figures: &Figures) {
-    let distance = match plan.resilience {
-        u64::MAX => String::new(),
-        distance => format!(", at most {distance} apart"),
-    };
-    let title = format!("{} steps, {} states stored{distance}", plan.steps, plan.slots);
-    page.svg.text(LEFT, 24.0, 16.0, INK, Anchor::Start, &title);
-    let sums = format!(
-        "{} forward steps, {:.2} for each; a step is repeated {} times at the most",
-        figures.forward_evals,
-        figures.forward_evals as f64 / page.steps,
-        figures.repetition
-    );
-    page.svg.text(LEFT, 44.0, 12.0, INK, Anchor::Start, &sums);
-    for quarter in 0..=4 {
-        let state = plan.steps / 4 * quarter + plan.steps % 4 * quarter / 4;
-        let (y, work) = (page.down(state), page.work * quarter as f64 / 4.0);
-        let x = page.across(work);
-        page.svg.line([LEFT, y, WIDTH - RIGHT, y], GRID, 0.5, false);
-        page.svg.line([x, TOP, x, HEIGHT - BOTTOM], GRID, 0.5, false);
-        page.svg.text(LEFT - 6.0, y + 4.0, 11.0, INK, Anchor::End, &state.to_string());
-        // Up to there a number has all its digits.
-        let work = if work < 1e15 { format!("{work:.0}") } else { format!("{work:.4e}") };
-        // The last one stands at the edge of the page.
-        let x = x.min(WIDTH - 4.0 - DIGIT * 11.0 * work.len() as f64 / 2.0);
-        page.svg.text(x, HEIGHT - BOTTOM + 16.0, 11.0, INK, Anchor::Middle, &work);
-    }
-    let middle = (LEFT + WIDTH - RIGHT) / 2.0;
-    let below = HEIGHT - BOTTOM + 34.0;
-    page.svg.text(middle, below, 12.0, INK, Anchor::Middle, "steps, forward and adjoint");
-    page.svg.text(8.0, TOP - 6.0, 12.0, INK, Anchor::Start, "state");
-    let names = [(FORWARD, "forward"), (ADJOINT, "adjoint"), (STORED, "stored")];
-    for (place, (colour, name)) in names.into_iter().enumerate() {
-        let x = LEFT + 110.0 * place as f64;
-        page.svg.line([x, HEIGHT - 14.0, x + 24.0, HEIGHT - 14.0], colour, 2.0, false);
-        page.svg.text(x + 30.0, HEIGHT - 10.0, 12.0, INK, Anchor::Start, name);
     }
 }

@@ -40,12 +40,8 @@ fn run(plan: &Plan, time: f64) -> Run {
     let count = plan.sizes[0].len();
     let each = time / count as f64;
     let hop = |name: &str, seconds| Hop { name: name.to_owned(), bytes: 1 << 29, seconds };
-    let cause = |call, name: &str, seconds| Cause {
-        name: name.to_owned(),
-        call: Some(call),
-        seconds,
-        count: 4,
-    };
+    let cause =
+        |call, name: &str, seconds| Cause { name: name.to_owned(), call, seconds, count: 4 };
     let figures = Figures {
         init: time * 0.1,
         checkpoints: (0..count).map(|at| each * 0.9 * (0.5 + at as f64 / count as f64)).collect(),
