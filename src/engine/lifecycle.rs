@@ -239,17 +239,6 @@ impl Engine {
         &self.shared
     }
 
-    /// What the application's thread does while it waits for room that comes when other processes tell
-    /// what they have.
-    pub fn do_meanwhile(&self, what: impl Fn(&Shared) + Send + Sync + 'static) {
-        let shared = Arc::downgrade(&self.shared);
-        self.catalog.do_meanwhile(move || {
-            if let Some(shared) = shared.upgrade() {
-                what(&shared);
-            }
-        });
-    }
-
     /// Has the scratch files of this job protected by other processes from here on.
     pub fn join(&self, node: Node) -> Result<()> {
         if self.erasure.set(node).is_err() {

@@ -35,7 +35,7 @@ impl Shared {
         let since = Instant::now();
         let _outlived = SizeLimitOutlived::begin();
         let name = open.name.clone();
-        let coming = Coming { tier: FileTier::Scratch, name: &name, bytes };
+        let coming = Coming { tier: FileTier::Scratch, name: &name };
         let guessed = Cell::new(false);
         let in_scratch = self.with_room(coming, self.waits_for(FileTier::Scratch), || {
             let enough = self.files.expect_room(bytes);

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use super::file_room::Others;
 use super::gate::Gate;
 use super::guard::Guard;
 use super::lane::Lane;
@@ -76,8 +75,6 @@ pub struct Shared {
     /// persistent: no others are counted among those to keep; and those of which all have made
     /// parities. Taken after `retention`, and before the locks of `erasure`.
     pub common: [Mutex<Common>; TIERS],
-    /// The other processes of the job.
-    pub others: Others,
     /// What earlier jobs owe to persistent.
     pub owed: Owed,
     /// The stream that the application handed over.
@@ -144,7 +141,6 @@ impl Shared {
             guard: Guard::default(),
             loans: Loans::default(),
             naming: Mutex::new(()),
-            others: Others::default(),
             owed: Owed::default(),
             stream: Mutex::new(None),
             interval,

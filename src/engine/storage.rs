@@ -30,8 +30,7 @@ pub fn write(shared: &Shared) -> Result<()> {
                 |state: &mut State| state.await_room_in(FileTier::Scratch, Writer::Worker, short);
             shared.catalog.next(Worker::Write, room).unwrap_or(false)
         };
-        let bytes = job.regions.iter().map(|region| region.size).sum();
-        let coming = Coming { tier: FileTier::Scratch, name: &job.name, bytes };
+        let coming = Coming { tier: FileTier::Scratch, name: &job.name };
         let written = shared.with_room(coming, wait, || write_temporary(shared, &job));
         let naming = shared.naming.lock();
         let result = written
@@ -86,11 +85,7 @@ pub(super) fn persist_one(
     let brought = match &job.routed {
         Some(_) => bring(shared, job, None),
         None => {
-            let bytes = match &job.straight {
-                Some(source) => source.regions.iter().map(|region| region.size).sum(),
-                None => shared.files.scratch_len(&job.name, job.version),
-            };
-            let coming = Coming { tier: FileTier::Persistent, name: &job.name, bytes };
+            let coming = Coming { tier: FileTier::Persistent, name: &job.name };
             shared.with_room(coming, wait, || bring(shared, job, memory))
         }
     };

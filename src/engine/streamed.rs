@@ -27,9 +27,8 @@ impl Shared {
 
     /// Writes regions to the file of a checkpoint under way, after those that it has in memory.
     fn spool(&self, open: &mut Open, places: &[Place]) -> Result<()> {
-        let bytes = places.iter().map(|place| place.len).sum();
         let name = open.name.clone();
-        let coming = Coming { tier: FileTier::Scratch, name: &name, bytes };
+        let coming = Coming { tier: FileTier::Scratch, name: &name };
         let mut spool = match open.spool.take() {
             Some(spool) => spool,
             None => {

@@ -25,8 +25,6 @@ pub struct Short {
     pub since: Cleared,
     /// Files leave scratch by themselves: their versions are limited.
     pub limited: bool,
-    /// There are files that go as soon as all processes are known to have newer ones.
-    pub agreed: bool,
 }
 
 impl State {
@@ -35,15 +33,9 @@ impl State {
         Cleared(self.cleared[tier as usize])
     }
 
-    /// How many files have left scratch and persistent until now.
-    pub fn files_cleared(&self) -> u64 {
-        self.cleared.iter().sum()
-    }
-
     /// A file has left a tier.
     pub fn file_cleared(&mut self, tier: FileTier) {
         self.cleared[tier as usize] += 1;
-        self.patient = true;
         self.changes += 1;
     }
 
@@ -62,8 +54,7 @@ impl State {
         let copies = tier == FileTier::Scratch
             && (self.clearing > 0 || !self.persist.is_empty())
             && (short.limited || self.entries.values().any(|entry| entry.doomed));
-        let agreement = short.agreed && self.patient;
-        if copies || agreement {
+        if copies {
             None
         } else {
             Some(false)
@@ -77,7 +68,6 @@ impl State {
         let before = &mut self.short_of[who as usize][tier as usize];
         if waits != *before {
             *before = waits;
-            self.waited_for_others |= waits.is_some_and(|short| short.agreed);
             self.changes += 1;
         }
         answer
@@ -87,21 +77,5 @@ impl State {
     pub(super) fn has_answer(&self, tier: FileTier) -> Option<bool> {
         let short = self.short_of[Writer::Worker as usize][tier as usize];
         short.map(|short| self.room_in(tier, short).is_some())
-    }
-
-    /// Whether somebody waits for room that comes when other processes tell what they have.
-    pub fn awaits_agreement(&self) -> bool {
-        self.patient && self.short_of.iter().flatten().flatten().any(|short| short.agreed)
-    }
-
-    /// Whether somebody has ever waited so.
-    pub fn has_awaited_agreement(&self) -> bool {
-        self.waited_for_others
-    }
-
-    /// Nobody waits for the other processes any more, until a file goes.
-    pub fn lose_patience(&mut self) {
-        self.patient = false;
-        self.changes += 1;
     }
 }

@@ -109,10 +109,6 @@ pub struct State {
     kept_to_scratch: Option<&'static str>,
     /// What those who have found no room wait with, by [`Writer`] and tier.
     short_of: [[Option<Short>; 2]; 2],
-    /// Room is waited for that other processes have to tell of.
-    patient: bool,
-    /// That was so before.
-    waited_for_others: bool,
     /// Failures that nobody has heard of, oldest first; those of something managed with its number.
     failures: VecDeque<(Option<Id>, Error)>,
     /// The last failure on the way of a checkpoint to its files.
@@ -170,8 +166,6 @@ impl State {
             clearing: 0,
             kept_to_scratch: None,
             short_of: [[None; 2]; 2],
-            patient: true,
-            waited_for_others: false,
             failures: VecDeque::new(),
             last_failure: None,
             manages: false,

@@ -29,37 +29,6 @@ fn what_is_about_to_leave_scratch_is_waited_for() {
     }
 }
 
-/// The same for the processes of a job, which have room for what is to be kept and one more of each.
-/// One is slower than the others, which take the next checkpoints meanwhile. Catches a process that
-/// takes the room that slower ones need, or writes before it may remove an old version: from then on
-/// all checkpoints failed; and one that hears nothing of the others while it waits for them.
-#[test]
-fn who_is_ahead_leaves_room() {
-    let limits = "persistent = DIR/persistent\nscratch_versions = 1\nmax_versions = 1\n";
-    let buffer =
-        |bytes: &str| format!("mode = async\nscratch = DIR/scratch\nhost_cache_size = {bytes}\n");
-    for mpi in [&OPEN_MPI, &MPICH] {
-        for configuration in [buffer("64M"), buffer("2M"), SYNC.to_owned()] {
-            for full in ["scratch", "persistent"] {
-                on_each(&format!("{configuration}{limits}"), full, |job, ground| {
-                    let Some(run) = mpi.script(job, "") else { return };
-                    let takes = (1..=9).map(|v| format!("@1:sleep=30 take=x:{v}"));
-                    let with_waits = (10..=15).map(|v| format!("take=x:{v} wait finished=1"));
-                    let takes: Vec<String> = takes.chain(with_waits).collect();
-                    let commands = [
-                        // Two files of each of three processes, and no third one of any.
-                        "size=680000".into(),
-                        takes.join(" "),
-                        "drain newest=x:15 restore=x:15 take=x:16 drain restore=x:16".into(),
-                    ];
-                    let ended = script(ground, run, &commands);
-                    assert!(!ended.stderr.contains("alone"), "{}", ended.stderr);
-                });
-            }
-        }
-    }
-}
-
 /// The file system of an aggregated file fills up, for all processes.
 #[test]
 fn aggregated_files_fill_up() {
