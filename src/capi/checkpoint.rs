@@ -150,8 +150,7 @@ pub extern "C" fn VELOC_Checkpoint_finished() -> c_int {
 ///
 /// The file goes to `original` in the background, and `persistent` gets a link to it. A checkpoint is
 /// one file; asked for the same `original` again, the path is the same. It is in scratch, or, where that
-/// is full, read-only or broken and each checkpoint is copied to persistent, beside `original`. Where
-/// older files are about to leave scratch, their room is waited for.
+/// is full, read-only or broken and each checkpoint is copied to persistent, beside `original`.
 ///
 /// @param original  the path the application would have written to
 /// @param routed    gets the path to use: VELOC_MAX_NAME bytes

@@ -113,7 +113,7 @@ impl Agreement {
             let always = engine.config.persistent_interval.is_some();
             let place = if self.aggregation.is_some() { None } else { Some(None) };
             let persist = (!by_time).then_some(always);
-            if persist == Some(true) {
+            if self.aggregation.is_some() && persist != Some(false) {
                 engine.catalog.step(|state| state.await_place(id));
             }
             self.deferred.insert(id, Deferred { persist, place });
@@ -216,8 +216,14 @@ impl Agreement {
         if let Deferred { persist: Some(persist), place: Some(place) } = *deferred {
             self.deferred.remove(&id);
             self.rounds.decided(id);
-            if persist {
-                engine.catalog.step(|state| state.want_persistent(id, place));
+            if !persist {
+                return engine.catalog.step(|state| state.want_no_persistent(id));
+            }
+            let extra = engine.catalog.look(|state| state.is_extra(id));
+            let _naming = extra.then(|| engine.naming.lock());
+            let there = engine.catalog.step(|state| state.want_persistent(id, place));
+            if let Some((name, version)) = there {
+                engine.is_extra_no_more(&name, version, id);
             }
         }
     }

@@ -52,15 +52,12 @@ impl Engine {
     pub fn start(config: Config, process: Process, device: Option<Device>) -> Result<Engine> {
         let rank = process.rank;
         warn_of_unused(&config);
-        let (files, refused) = refuge::open_files(&config, process)?;
+        let (files, refused) = refuge::open_files(&config, rank)?;
         let files = files.of_job(process.ranks);
         let (host, estate) = host_buffer(&config)?;
         // Not before: a job that cannot start must not take the name of the one that does.
         let trace = recorder(&config, rank);
         let mut state = State::new(shape(&config, &files, host.as_ref()));
-        if let Some(why) = refuge::kept_to_scratch(&config, process) {
-            state.keep_to_scratch(why);
-        }
         state.record_to(trace.clone());
         let link = estate.and_then(|estate| {
             let ledger = Ledger::new(&estate.ledger);
@@ -103,7 +100,7 @@ impl Engine {
     /// it or in scratch that have still to reach a file. Only writes them.
     ///
     /// If the process had others, it removes no old versions: it cannot know which of them those
-    /// have. What those would not have in persistent stays out of it, as in the process's own life.
+    /// have.
     pub fn inherit(
         config: Config,
         process: Process,
@@ -113,9 +110,6 @@ impl Engine {
     ) -> Result<Engine> {
         let files = Files::open_for_heir(&config, process.rank, directories)?.of_job(process.ranks);
         let mut state = State::new(shape(&config, &files, host.as_ref()));
-        if let Some(why) = refuge::kept_to_scratch(&config, process) {
-            state.keep_to_scratch(why);
-        }
         for (record, standing) in left {
             if let Err(error) = state.inherit(record, *standing) {
                 log::error!("{error}");

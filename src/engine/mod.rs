@@ -17,7 +17,6 @@
 //! | [`owed`] | a worker | what earlier jobs have left in scratch, to persistent |
 //! | `refuge` | who writes files | what scratch cannot take, to persistent alone |
 //! | `routed` | the application's | gives files of its own their place and their name |
-//! | [`file_room`] | who writes files | waits where a tier is full and files in it are about to go |
 //! | [`passing`] | one that is not the application's | the log of messages, here and back |
 //! | [`encode`] | workers | scratch files of other processes to parities of them |
 //!
@@ -29,7 +28,6 @@
 pub mod capture;
 pub mod copy;
 pub mod encode;
-pub mod file_room;
 pub mod gate;
 pub mod guard;
 pub mod lane;

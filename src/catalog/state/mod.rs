@@ -7,7 +7,6 @@
 
 mod arrive;
 mod capture;
-mod clearing;
 mod down;
 mod heir;
 mod hints;
@@ -27,7 +26,7 @@ mod up;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::entry::{Entry, FileCopy, FileTier, Id, Life, Readable, Region, Tier};
+use super::entry::{Entry, FileCopy, Id, Life, Readable, Region, Tier};
 use crate::error::{Error, Kind};
 use crate::policy::evict::Rank;
 use crate::tier::ledger::Ledger;
@@ -35,7 +34,6 @@ use crate::tier::space::Space;
 use crate::trace::Recorder;
 
 pub use capture::Content;
-pub use clearing::{Cleared, Short, Writer};
 pub use refuge::is_of_the_file_system;
 pub use requests::*;
 pub use setback::Setback;
@@ -100,15 +98,6 @@ pub struct State {
     draining: u32,
     /// And of what is passing.
     passing: u32,
-    /// How often files have left scratch and persistent.
-    cleared: [u64; 2],
-    /// Persistent copies being made, each until what was in scratch for its sake has gone, too.
-    clearing: u32,
-    /// Why what scratch cannot take does not go to persistent, if it was not to have a copy there.
-    /// `None`: it does.
-    kept_to_scratch: Option<&'static str>,
-    /// What those who have found no room wait with, by [`Writer`] and tier.
-    short_of: [[Option<Short>; 2]; 2],
     /// Failures that nobody has heard of, oldest first; those of something managed with its number.
     failures: VecDeque<(Option<Id>, Error)>,
     /// The last failure on the way of a checkpoint to its files.
@@ -162,10 +151,6 @@ impl State {
             in_flight: 0,
             draining: 0,
             passing: 0,
-            cleared: [0; 2],
-            clearing: 0,
-            kept_to_scratch: None,
-            short_of: [[None; 2]; 2],
             failures: VecDeque::new(),
             last_failure: None,
             manages: false,
@@ -330,10 +315,9 @@ impl State {
     pub fn work(&self) -> Work {
         Work {
             flush: !self.flush.is_empty() && self.flush_can_come(),
-            write: self.has_answer(FileTier::Scratch).unwrap_or_else(|| {
-                self.writable(&self.write).is_some() || (self.pressed() && !self.spill.is_empty())
-            }),
-            persist: self.has_answer(FileTier::Persistent).unwrap_or(!self.persist.is_empty()),
+            write: self.writable(&self.write).is_some()
+                || (self.pressed() && !self.spill.is_empty()),
+            persist: !self.persist.is_empty(),
             fetch: self.candidate(Tier::Device).is_some(),
             read: self.candidate(Tier::Host).is_some(),
             arrive: !self.arrivals.is_empty(),
