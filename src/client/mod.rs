@@ -175,7 +175,6 @@ impl Client {
         let drained = if drain { engine.drain() } else { engine.hand_over() };
         if drain {
             engine.await_parities();
-            engine.await_owed();
         }
         let comm = self.comm.take();
         let mpi_works = all_agree.is_ok();
@@ -284,16 +283,18 @@ impl Client {
             }
         }
         self.engine.settle();
+        self.engine.say_what_is_owed(name);
         let _naming = self.engine.naming.lock();
+        let owed = self.engine.owed(name);
         self.engine.retention[FileTier::Scratch as usize].lock().forget(name);
         for version in self.engine.catalog.step(|state| state.cleanup(name)) {
-            if self.engine.files.has_scratch() {
+            if self.engine.files.has_scratch() && !owed.contains(&version) {
                 self.engine.files.remove_scratch(name, version, None)?;
             }
         }
         self.engine.files.clean_scratch(name, |version| {
             self.engine.catalog.look(|state| state.find(name, version).is_some())
-                || self.engine.leaves_later(name, version)
+                || owed.contains(&version)
         })
     }
 

@@ -7,7 +7,7 @@ use std::thread::{Builder, JoinHandle};
 
 use super::buffer::host_buffer;
 use super::shared::Shared;
-use super::{encode, loan, owed, prepare, refuge, storage};
+use super::{encode, loan, prepare, refuge, storage};
 use crate::backend::link::Link;
 use crate::backend::Process;
 use crate::catalog::monitor::Catalog;
@@ -27,7 +27,7 @@ use crate::tier::ledger::{Ledger, Record, Standing};
 use crate::trace::{Recorder, Setup};
 
 /// Workers that the others can do without, as long as they end between two transfers.
-const OPTIONAL: [&str; 6] = ["fetch", "read", "touch", "pin", "encode", "owed"];
+const OPTIONAL: [&str; 5] = ["fetch", "read", "touch", "pin", "encode"];
 
 /// One job, from `VELOC_Init` to `VELOC_Finalize`.
 #[derive(Debug)]
@@ -164,17 +164,6 @@ impl Engine {
         started
     }
 
-    /// The application has been told that this is the newest version of a name, or `restores` it: what
-    /// earlier jobs have not copied to persistent of those up to it is copied in the background.
-    pub fn asks_for(&self, name: &str, newest: i32, restores: bool) {
-        if self.shared.asks_for(name, newest, restores) {
-            if let Err(error) = self.spawn("owed", owed::copy) {
-                log::warn!("what earlier jobs have left is not copied to persistent: {error}");
-                self.shared.owes_on();
-            }
-        }
-    }
-
     pub(super) fn spawn(&self, name: &str, work: fn(&Shared) -> Result<()>) -> Result<()> {
         self.spawn_as(name, name.to_owned(), work)
     }
@@ -220,12 +209,6 @@ impl Engine {
         workers.retain(|worker| !worker.is_finished());
         workers.push(worker);
         Ok(())
-    }
-
-    /// Workers that have not ended, or of which that is not known yet.
-    #[cfg(test)]
-    pub(super) fn workers(&self) -> usize {
-        self.workers.lock().len()
     }
 
     /// What the workers have, for who works beside them.

@@ -14,7 +14,7 @@
 //! | [`transfer`] | workers | device cache to host buffer and back |
 //! | [`storage`] | workers | host buffer to scratch to persistent, and back up |
 //! | `prune` | workers | removes the files of versions that a tier is not to keep |
-//! | [`owed`] | a worker | what earlier jobs have left in scratch, to persistent |
+//! | [`owed`] | the application's, and `veloc sync` | what earlier jobs have left in scratch alone, said and copied |
 //! | `refuge` | who writes files | what scratch cannot take, to persistent alone |
 //! | `routed` | the application's | gives files of its own their place and their name |
 //! | [`passing`] | one that is not the application's | the log of messages, here and back |

@@ -22,7 +22,6 @@ impl Shared {
         }
         if tier == FileTier::Scratch {
             self.protect(name, version);
-            self.owed.is_taken_again(name, version);
         }
         let (managed, extra) =
             self.catalog.look(|state| (state.is_managed(id), state.is_extra(id)));
@@ -40,7 +39,14 @@ impl Shared {
             }
             if !kept.knows(name) {
                 match self.files.oldest_first(tier, name) {
-                    Ok(found) => kept.found(name, found),
+                    // What persistent lacks of earlier jobs is not this one's to remove.
+                    Ok(mut found) => {
+                        if tier == FileTier::Scratch {
+                            let owed = self.owed(name);
+                            found.retain(|version| !owed.contains(version));
+                        }
+                        kept.found(name, found);
+                    }
                     Err(error) => {
                         // Nothing is removed that may have to stay.
                         self.degrade("prune", format!("versions are not limited: {error}"));
@@ -99,9 +105,6 @@ impl Shared {
             let excess = self.excess(tier, name);
             let mut removed = 0;
             for &version in excess.iter().filter(|version| Some(**version) != arrived) {
-                if tier == FileTier::Scratch && self.owed.holds(name, version) {
-                    continue;
-                }
                 match self.remove_from(tier, name, version) {
                     Ok(true) => {}
                     // What is being restored or persisted goes with the next one.
@@ -204,18 +207,6 @@ impl Shared {
             for name in names {
                 self.prune(tier, &name);
             }
-        }
-    }
-
-    /// A version of an earlier job has come to a tier.
-    pub(super) fn found_again(&self, tier: FileTier, name: &str) {
-        let mut kept = self.retention[tier as usize].lock();
-        if !kept.is_limited() || !kept.knows(name) {
-            return;
-        }
-        match self.files.oldest_first(tier, name) {
-            Ok(found) => kept.found(name, found),
-            Err(error) => self.degrade("prune", format!("an old version may stay: {error}")),
         }
     }
 

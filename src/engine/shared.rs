@@ -9,7 +9,6 @@ use super::gate::Gate;
 use super::guard::Guard;
 use super::lane::Lane;
 use super::loan::Loans;
-use super::owed::Owed;
 use super::pace::{Flushing, Pace};
 use crate::backend::link::Link;
 use crate::catalog::entry::{FileTier, Id};
@@ -75,8 +74,8 @@ pub struct Shared {
     /// persistent: no others are counted among those to keep; and those of which all have made
     /// parities. Taken after `retention`, and before the locks of `erasure`.
     pub common: [Mutex<Common>; TIERS],
-    /// What earlier jobs owe to persistent.
-    pub owed: Owed,
+    /// Names of which it was looked at what earlier jobs have left in scratch alone.
+    pub(super) asked: Mutex<HashSet<String>>,
     /// The stream that the application handed over.
     pub stream: Mutex<Option<ApplicationStream>>,
     /// Which checkpoints are copied to persistent.
@@ -141,7 +140,7 @@ impl Shared {
             guard: Guard::default(),
             loans: Loans::default(),
             naming: Mutex::new(()),
-            owed: Owed::default(),
+            asked: Mutex::new(HashSet::new()),
             stream: Mutex::new(None),
             interval,
             rescued: OnceLock::new(),
