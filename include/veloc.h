@@ -705,7 +705,8 @@ int VELOC_Route_file(const char *original,
 
 /**
  * Removes the checkpoints of a name from memory and scratch. Persistent copies stay; one that is
- * still to be made is made first.
+ * still to be made is made first. What earlier jobs have left in scratch and should be in persistent
+ * stays, until `veloc sync` has copied it.
  *
  * @param name  as VELOC_Checkpoint
  * @return VELOC_SUCCESS, also if there were none; VELOC_FAILURE if a file could not be removed
