@@ -23,11 +23,12 @@ mod size;
 #[cfg(test)]
 mod software_device;
 mod stored;
+mod sync;
 mod verify;
 
 /// Look at stored checkpoints and at nodes; measure the VELOC checkpoint library
 ///
-/// For those who run jobs: ls, verify, inspect, doctor and backend. For those who want to know what
+/// For those who run jobs: ls, verify, sync, inspect, doctor and backend. For those who want to know what
 /// checkpoints cost: bench and schedule. `python -m veloc.plot` draws what these and VELOC_TRACE write.
 ///
 /// Ends with exit code 0; 1 for a failure, or where a command says so; 2 for options that cannot be
@@ -44,6 +45,7 @@ enum Command {
     #[command(name = "ls")]
     List(list::List),
     Verify(verify::Verify),
+    Sync(sync::Sync),
     Inspect(inspect::Inspect),
     Doctor(doctor::Doctor),
     Backend(backend::Backend),
@@ -64,6 +66,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Inspect(inspect) => inspect::run(&inspect),
         Command::List(list) => list::run(&list),
         Command::Verify(verify) => return verify::run(&verify),
+        Command::Sync(sync) => return sync::run(&sync),
         Command::Doctor(doctor) => return doctor::run(&doctor),
         Command::Backend(backend) => backend::run(&backend),
         Command::Bench(bench) => bench::run(*bench),

@@ -150,8 +150,7 @@ pub extern "C" fn VELOC_Checkpoint_finished() -> c_int {
 ///
 /// The file goes to `original` in the background, and `persistent` gets a link to it. A checkpoint is
 /// one file; asked for the same `original` again, the path is the same. It is in scratch, or, where that
-/// is full, read-only or broken and each checkpoint is copied to persistent, beside `original`. Where
-/// older files are about to leave scratch, their room is waited for.
+/// is full, read-only or broken and each checkpoint is copied to persistent, beside `original`.
 ///
 /// @param original  the path the application would have written to
 /// @param routed    gets the path to use: VELOC_MAX_NAME bytes
@@ -188,7 +187,8 @@ pub unsafe extern "C" fn VELOC_Route_file(original: *const c_char, routed: *mut 
 }
 
 /// Removes the checkpoints of a name from memory and scratch. Persistent copies stay; one that is
-/// still to be made is made first.
+/// still to be made is made first. What earlier jobs have left in scratch and should be in persistent
+/// stays, until `veloc sync` has copied it.
 ///
 /// @param name  as VELOC_Checkpoint
 /// @return VELOC_SUCCESS, also if there were none; VELOC_FAILURE if a file could not be removed

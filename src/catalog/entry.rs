@@ -152,9 +152,11 @@ pub struct Entry {
     pub found: bool,
     /// Where it goes in an aggregated file, if it goes there.
     pub place: Option<Place>,
-    /// It goes to persistent once it is known where: whoever goes on for this process before that
-    /// copies it to a file of its own.
+    /// It goes to persistent once it is known where, if that is decided: whoever goes on for this process
+    /// before that copies it to a file of its own.
     pub awaits_place: bool,
+    /// It goes to persistent only because scratch could not take it: other processes have none there.
+    pub extra: bool,
     /// The application, which waits for its persistent copy, makes it: no worker does.
     pub claimed: bool,
     /// Where it stands in its life.
@@ -208,6 +210,7 @@ impl Entry {
             found: false,
             place: None,
             awaits_place: false,
+            extra: false,
             claimed: false,
             life: Life::Building,
             arriving: [false; 2],

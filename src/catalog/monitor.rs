@@ -4,19 +4,9 @@
 //! something to do is woken. A waiter therefore needs no owner to remember it, and a worker that
 //! ends for good says so by [`Catalog::fail`], which ends every wait with an error.
 
-use std::fmt;
-use std::sync::OnceLock;
-use std::time::{Duration, Instant};
-
 use super::state::State;
 use crate::error::{Error, Kind, Result};
-use crate::sync::{Condvar, Mutex, MutexGuard};
-
-/// How long the application waits at the most for what other processes have to tell. They may wait
-/// for this one.
-pub const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two times that it is heard.
-pub const PAUSE: Duration = Duration::from_millis(1);
+use crate::sync::{Condvar, Mutex};
 
 /// The workers that take work from the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,16 +59,6 @@ pub struct Catalog {
     work: [Condvar; WORKERS.len()],
     app: Condvar,
     drained: Condvar,
-    meanwhile: OnceLock<Meanwhile>,
-}
-
-/// What is done on the application's thread while that waits.
-struct Meanwhile(Box<dyn Fn() + Send + Sync>);
-
-impl fmt::Debug for Meanwhile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Meanwhile")
-    }
 }
 
 impl Catalog {
@@ -97,7 +77,6 @@ impl Catalog {
             work: Default::default(),
             app: Condvar::new(),
             drained: Condvar::new(),
-            meanwhile: OnceLock::new(),
         }
     }
 
@@ -118,7 +97,6 @@ impl Catalog {
     /// ended for good, because then what is waited for may never come.
     pub fn wait<R>(&self, mut step: impl FnMut(&mut State) -> Option<R>) -> Result<R> {
         let mut guarded = self.guarded.lock();
-        let mut since = None;
         loop {
             if let Some(result) = step(&mut guarded.state) {
                 self.wake(&mut guarded);
@@ -127,48 +105,9 @@ impl Catalog {
             guarded.check_running()?;
             self.wake(&mut guarded);
             guarded.app_waits += 1;
-            guarded = self.rest(guarded, &self.app, &mut since);
+            guarded = self.app.wait(guarded);
             guarded.app_waits -= 1;
         }
-    }
-
-    /// Sleeps on the application's behalf until something has changed. While workers wait for what
-    /// other processes have to tell, it is heard meanwhile: that is for this thread to do. `since`
-    /// is when that began, and how many files had gone by then.
-    fn rest<'a>(
-        &'a self,
-        mut guarded: MutexGuard<'a, Guarded>,
-        condition: &Condvar,
-        since: &mut Option<(Instant, u64)>,
-    ) -> MutexGuard<'a, Guarded> {
-        let meanwhile = self.meanwhile.get().filter(|_| guarded.state.awaits_agreement());
-        let Some(meanwhile) = meanwhile else {
-            *since = None;
-            return condition.wait(guarded);
-        };
-        let gone = guarded.state.files_cleared();
-        let (begun, _) = *since
-            .insert(since.filter(|(_, before)| *before == gone).unwrap_or((Instant::now(), gone)));
-        if begun.elapsed() >= PATIENCE {
-            *since = None;
-            guarded.state.lose_patience();
-            self.wake(&mut guarded);
-            return guarded;
-        }
-        let before = guarded.state.changes();
-        drop(guarded);
-        (meanwhile.0)();
-        let mut guarded = self.guarded.lock();
-        if guarded.state.changes() == before {
-            guarded = condition.wait_for(guarded, PAUSE);
-        }
-        guarded
-    }
-
-    /// What the application's thread does while it waits for what other processes have to tell.
-    pub fn do_meanwhile(&self, what: impl Fn() + Send + Sync + 'static) {
-        // There is one agreement for each job.
-        let _ = self.meanwhile.set(Meanwhile(Box::new(what)));
     }
 
     /// Waits on the application's behalf until nothing is being flushed, written or persisted. It
@@ -176,12 +115,11 @@ impl Catalog {
     /// [`Catalog::wait`].
     pub fn wait_drained(&self) -> Result<()> {
         let mut guarded = self.guarded.lock();
-        let mut since = None;
         while !guarded.state.drained() {
             guarded.check_running()?;
             self.wake(&mut guarded);
             guarded.drain_waits += 1;
-            guarded = self.rest(guarded, &self.drained, &mut since);
+            guarded = self.drained.wait(guarded);
             guarded.drain_waits -= 1;
         }
         Ok(())
@@ -253,8 +191,7 @@ impl Catalog {
         if guarded.app_waits > 0 {
             self.app.notify_all();
         }
-        let state = &guarded.state;
-        if guarded.drain_waits > 0 && (state.drained() || state.awaits_agreement()) {
+        if guarded.drain_waits > 0 && guarded.state.drained() {
             self.drained.notify_all();
         }
     }

@@ -3,29 +3,30 @@
 //!
 //! Each checkpoint begins a round (`policy/rounds.rs`), and where files are aggregated a gathering
 //! of their lengths. All calls of MPI are made from the application's own calls, and none waits
-//! before the end of the job, unless the application waits for an aggregated file. A failure ends
-//! the agreement, and nothing else: then no version is removed any more, and every checkpoint is
-//! copied to a file of its own. A process on which MPI has failed goes on to begin as many calls as the
-//! others (`mpi/series.rs`), which learn by them that it has given up.
+//! before the end of the job, unless the application waits for an aggregated file.
+//!
+//! An error of MPI ends the agreement for good: this process begins one last call, which tells the
+//! others so, and none after it. From there on no version is removed, and every checkpoint is copied
+//! to a file of its own.
 
 mod aggregation;
 mod ending;
-mod tidings;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-use aggregation::Aggregation;
+use aggregation::{Aggregation, LAST_LENGTH};
 pub use ending::Standing;
-use tidings::{on_this_node, News, NO_TIDINGS};
 
 use crate::catalog::entry::{FileTier, Id};
 use crate::catalog::state::State;
 use crate::engine::shared::Shared;
 use crate::error::Result;
-use crate::mpi::{Comm, Series};
+use crate::mpi::{Comm, Queue};
 use crate::policy::rounds::{Breach, Common, Fate, Rounds, Values, GIVEN_UP, PARITIES};
 use crate::tier::files::Place;
+
+const OTHER_HAS_FAILED: &str = "MPI has failed on another process";
 
 /// How often a result is asked for before the application's wait goes on without it.
 const POLLS: usize = 100;
@@ -37,19 +38,18 @@ pub struct Agreement {
     ranks: u32,
     rounds: Rounds,
     /// The reductions of the rounds.
-    calls: Series,
+    calls: Queue,
     aggregation: Option<Aggregation>,
-    /// What is told between rounds, where room may depend on it.
-    tidings: Option<News>,
     /// Checkpoints of which it is not known whether or where they are copied to persistent.
     deferred: BTreeMap<Id, Deferred>,
     /// The checkpoint that was begun and neither taken nor given up.
     open: Option<Id>,
+    /// This process has given up: it makes no call of MPI and takes no result any more.
     failed: bool,
 }
 
-/// Takes the next result of a series.
-type Next = fn(&mut Series) -> Result<Option<Box<[i64]>>>;
+/// Takes the next result of a queue.
+type Next = fn(&mut Queue) -> Result<Option<Box<[i64]>>>;
 
 /// What is known of a checkpoint's copy.
 #[derive(Clone, Copy, Debug, Default)]
@@ -75,17 +75,12 @@ impl Agreement {
             *common.lock() = Common::default();
         }
         let aggregation = aggregated.then(|| Aggregation::start(comm, rank)).transpose()?;
-        let tidings = (limits && ranks > 1).then(|| News::start(comm)).transpose()?;
-        if tidings.is_some() {
-            engine.others.begin([on_this_node(comm, engine)?, u64::from(ranks)]);
-        }
         Ok(Some(Agreement {
             rank,
             ranks,
             rounds: Rounds::default(),
-            calls: Series::of_least(comm.dup()?, &GIVEN_UP),
+            calls: Queue::over(comm.dup()?),
             aggregation,
-            tidings,
             deferred: BTreeMap::new(),
             open: None,
             failed: false,
@@ -95,6 +90,9 @@ impl Agreement {
     /// A checkpoint is about to begin on this process, and sooner or later on the others.
     pub fn begin(&mut self, engine: &Shared, name: &str, version: i32) {
         self.hear(engine);
+        if self.failed {
+            return;
+        }
         let key = key(name, version);
         // The first process's clock decides for all.
         let persist = (self.rank == 0).then(|| engine.is_to_persist());
@@ -115,7 +113,7 @@ impl Agreement {
             let always = engine.config.persistent_interval.is_some();
             let place = if self.aggregation.is_some() { None } else { Some(None) };
             let persist = (!by_time).then_some(always);
-            if persist == Some(true) {
+            if self.aggregation.is_some() && persist != Some(false) {
                 engine.catalog.step(|state| state.await_place(id));
             }
             self.deferred.insert(id, Deferred { persist, place });
@@ -131,15 +129,15 @@ impl Agreement {
 
     /// How many rounds and gatherings of lengths this process has begun.
     pub fn begun(&self) -> [u64; 2] {
-        let Standing { rounds, gathered, .. } = self.standing();
-        [rounds, gathered]
+        let gathered = self.aggregation.as_ref().map_or(0, |aggregation| aggregation.calls.begun());
+        [self.calls.begun(), gathered]
     }
 
     /// Begins rounds and gatherings without a checkpoint until there are so many. To be called when another
     /// process has begun so many, of checkpoints that this one never takes: what comes next is the same
     /// for both again.
     pub fn even(&mut self, engine: &Shared, [rounds, gathered]: [u64; 2]) {
-        while self.calls.count() < rounds {
+        while !self.failed && self.calls.begun() < rounds {
             let values = self.rounds.begin_void(fate(engine));
             self.post(engine, &values);
         }
@@ -147,29 +145,34 @@ impl Agreement {
     }
 
     fn post(&mut self, engine: &Shared, values: &Values) {
-        if let Err(error) = self.calls.begin(values) {
+        if let Err(error) = self.calls.begin(|comm| comm.begin_least(values)) {
             self.fail(engine, &error);
         }
     }
 
-    /// Waits for all results.
-    fn hear_all(&mut self, engine: &Shared) {
-        self.take(engine, Series::wait);
+    /// Takes the results that have come.
+    pub fn hear(&mut self, engine: &Shared) {
+        self.take(engine, Queue::poll);
+    }
+
+    /// Whether results are still to come.
+    fn is_waiting(&self) -> bool {
+        let gathers =
+            self.aggregation.as_ref().is_some_and(|aggregation| aggregation.calls.is_waiting());
+        !self.failed && (self.calls.is_waiting() || gathers)
     }
 
     /// Takes results as `next` gives them, until it gives none.
     fn take(&mut self, engine: &Shared, next: Next) {
-        loop {
+        while !self.failed {
             match next(&mut self.calls) {
                 Ok(None) => break,
                 Ok(Some(least)) => self.apply(engine, &least),
                 Err(error) => self.fail(engine, &error),
             }
         }
-        while let Some(found) =
-            self.aggregation.as_mut().map(|aggregation| next(&mut aggregation.calls))
-        {
-            match found {
+        while let Some(aggregation) = self.aggregation.as_mut().filter(|_| !self.failed) {
+            match next(&mut aggregation.calls) {
                 Ok(None) => break,
                 Ok(Some(all)) => self.apply_gathered(engine, &all),
                 Err(error) => self.fail(engine, &error),
@@ -191,11 +194,8 @@ impl Agreement {
                      more (max_versions, scratch_versions), because they may be the last that all \
                      have",
                 );
-                // Nothing goes that would be waited for.
-                engine.others.end();
-                engine.catalog.step(State::lose_patience);
             }
-            Some(Breach::GivenUp) => self.fail(engine, "MPI has failed on another process"),
+            Some(Breach::GivenUp) => self.fail(engine, OTHER_HAS_FAILED),
         }
         for (common, learned) in engine.common.iter().zip(outcome.common) {
             common.lock().learn(learned);
@@ -216,25 +216,35 @@ impl Agreement {
         if let Deferred { persist: Some(persist), place: Some(place) } = *deferred {
             self.deferred.remove(&id);
             self.rounds.decided(id);
-            if persist {
-                engine.catalog.step(|state| state.want_persistent(id, place));
+            if !persist {
+                return engine.catalog.step(|state| state.want_no_persistent(id));
+            }
+            let extra = engine.catalog.look(|state| state.is_extra(id));
+            let _naming = extra.then(|| engine.naming.lock());
+            let there = engine.catalog.step(|state| state.want_persistent(id, place));
+            if let Some((name, version)) = there {
+                engine.is_extra_no_more(&name, version, id);
             }
         }
     }
 
+    /// Gives the agreement up, once. The others may wait for this process's next calls: one last call
+    /// of each kind tells them, if MPI can still make it.
     fn fail(&mut self, engine: &Shared, why: impl Display) {
-        engine.degrade("agreement", format!("the processes agree on nothing any more: {why}"));
-        engine.others.end();
-        engine.catalog.step(State::lose_patience);
-        if let Some(news) = self.tidings.as_mut().filter(|_| !self.failed) {
-            news.calls.give_up();
-            // So that those who wait for what is told hear of it.
-            let _ = news.calls.begin(&NO_TIDINGS);
+        if std::mem::replace(&mut self.failed, true) {
+            return;
         }
-        self.failed = true;
-        self.calls.give_up();
+        engine.degrade(
+            "agreement given up",
+            format!(
+                "the processes agree on nothing any more: {why}; old versions are not removed any \
+                 more (max_versions, scratch_versions), and each checkpoint is copied to a \
+                 persistent file of its own"
+            ),
+        );
+        let _ = self.calls.begin(|comm| comm.begin_least(&GIVEN_UP));
         if let Some(aggregation) = &mut self.aggregation {
-            aggregation.calls.give_up();
+            let _ = aggregation.calls.begin(|comm| comm.begin_gather(&LAST_LENGTH));
             aggregation.awaited.clear();
         }
         self.decide_alone(engine);
@@ -257,11 +267,11 @@ impl Agreement {
     /// aggregated files have no other way: they are waited for.
     pub fn settle(&mut self, engine: &Shared) {
         if self.aggregation.is_some() {
-            return self.hear_all(engine);
+            return self.take(engine, Queue::wait);
         }
         for _ in 0..POLLS {
             self.hear(engine);
-            if !self.calls.is_waiting() {
+            if !self.is_waiting() {
                 break;
             }
             std::thread::yield_now();

@@ -56,13 +56,9 @@ impl Client {
         check_name(name, version)?;
         self.end_open_restart();
         self.must_be_idle()?;
-        if let Some(agreement) = &self.agreement {
+        if let Some(agreement) = &mut self.agreement {
             // Also if it does not begin here: it does on the other processes.
-            agreement.lock().begin(&self.engine, name, version);
-            if self.engine.catalog.look(State::awaits_agreement) {
-                // By what was heard, room may have come.
-                self.engine.prune_all();
-            }
+            agreement.begin(&self.engine, name, version);
         }
         let failure = self.check_background().err().or_else(|| self.engine.catalog.broken());
         if let Some(failure) = failure {
@@ -70,8 +66,8 @@ impl Client {
             return Err(failure);
         }
         let mut open = self.engine.begin(name, version);
-        if let Some(agreement) = &self.agreement {
-            open.persist = agreement.lock().opened(&self.engine, open.id);
+        if let Some(agreement) = &mut self.agreement {
+            open.persist = agreement.opened(&self.engine, open.id);
         }
         self.phase = Phase::Checkpoint { open, routed: None };
         Ok(())
@@ -188,8 +184,7 @@ impl Client {
                 let id = open.id;
                 let committed = self.engine.commit(open);
                 let taken = committed.is_ok().then_some((id, len));
-                if let Some(agreement) = &self.agreement {
-                    let mut agreement = agreement.lock();
+                if let Some(agreement) = &mut self.agreement {
                     if self.engine.catalog.look(|state| state.is_past_scratch(id)) {
                         // It has a file of its own, and is no part of an aggregated one.
                         agreement.taken_alone(&self.engine, id);
@@ -200,7 +195,6 @@ impl Client {
                         // Before it is known where it goes, so that no worker is quicker.
                         let claim = self.engine.claim(id);
                         agreement.settle(&self.engine);
-                        drop(agreement);
                         let places = captured.as_ref().map(|captured| &*captured.places);
                         return committed.and(claim.copy(places));
                     }
@@ -211,8 +205,8 @@ impl Client {
                 let id = open.id;
                 let Routed { tier, temporary, original, .. } = routed;
                 let committed = self.engine.commit_routed(open, tier, &temporary, original);
-                if let Some(agreement) = &self.agreement {
-                    agreement.lock().taken_alone(&self.engine, id);
+                if let Some(agreement) = &mut self.agreement {
+                    agreement.taken_alone(&self.engine, id);
                     if self.engine.writes_directly() {
                         return committed.and_then(|()| self.engine.wait_persistent(id, None));
                     }
@@ -231,19 +225,16 @@ impl Client {
         if matches!(self.phase, Phase::Checkpoint { .. }) {
             return Err(Error::invalid("a checkpoint is open (VELOC_Checkpoint_end)"));
         }
-        if let Some(agreement) = &self.agreement {
-            agreement.lock().settle(&self.engine);
+        if let Some(agreement) = &mut self.agreement {
+            agreement.settle(&self.engine);
         }
         self.engine.drain()
     }
 
     /// Whether nothing is being flushed, written or persisted.
     pub fn checkpoint_finished(&mut self) -> Result<bool> {
-        if let Some(agreement) = &self.agreement {
-            agreement.lock().hear(&self.engine);
-            if self.engine.catalog.look(State::awaits_agreement) {
-                self.engine.prune_all();
-            }
+        if let Some(agreement) = &mut self.agreement {
+            agreement.hear(&self.engine);
         }
         if let Some(failure) = self.engine.catalog.step(State::take_failure) {
             return Err(failure);

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
+use super::agreement::Agreement;
 use super::callbacks::Object;
 use super::regions::{Memory, Protected};
 use super::{check_name, protect, Client, Phase, Selection};
@@ -156,14 +157,14 @@ impl Client {
 
     /// How many rounds of what the processes agree on this one has begun.
     pub fn rounds(&self) -> [u64; 2] {
-        self.agreement.as_ref().map_or([0; 2], |agreement| agreement.lock().begun())
+        self.agreement.as_ref().map_or([0; 2], Agreement::begun)
     }
 
     /// Begins as many rounds as the process that has begun `most`, of whose last ones this one takes no
     /// checkpoint.
-    pub fn even(&self, most: [u64; 2]) {
-        if let Some(agreement) = &self.agreement {
-            agreement.lock().even(&self.engine, most);
+    pub fn even(&mut self, most: [u64; 2]) {
+        if let Some(agreement) = &mut self.agreement {
+            agreement.even(&self.engine, most);
         }
     }
 

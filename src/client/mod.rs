@@ -16,7 +16,6 @@ mod agreement;
 mod checkpoint;
 mod discard;
 mod encoded;
-mod farewell;
 mod hints;
 mod memory;
 mod protect;
@@ -31,12 +30,9 @@ mod under_way;
 
 use std::collections::HashMap;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
-use std::sync::Arc;
 use std::time::Instant;
 
 use crate::catalog::entry::FileTier;
-use crate::catalog::monitor::{PATIENCE, PAUSE};
-use crate::catalog::state::State;
 use crate::config::Config;
 use crate::device::{Device, Driver};
 use crate::engine::capture::Open;
@@ -44,13 +40,10 @@ use crate::engine::restore::Restoring;
 use crate::engine::Engine;
 use crate::error::{Error, Kind, Result};
 use crate::format::names;
-use crate::metrics::Cause;
 use crate::mpi::Comm;
 use crate::recovery::Process;
-use crate::sync::Mutex;
 use crate::trace::{Activity, Recorder, Span};
 use agreement::{Agreement, Standing};
-use farewell::Farewell;
 use message_files::Offered;
 use messages::MessageLog;
 use regions::Regions;
@@ -98,8 +91,7 @@ pub struct Client {
     /// An adjoint computation that is under way.
     under_way: Option<UnderWay>,
     comm: Option<Comm>,
-    /// Locked only for as long as its calls last: while the engine waits, it is heard.
-    agreement: Option<Arc<Mutex<Agreement>>>,
+    agreement: Option<Agreement>,
     messages: Option<MessageLog>,
     /// The log's files go to scratch.
     offered: Option<Offered>,
@@ -160,16 +152,7 @@ impl Client {
         given_up(all_or_none(&comm, joined)?, &comm)?;
         let agreement = all_or_none(&comm, Agreement::start(&comm, &client.engine))?;
         let agreement = given_up(agreement, &comm)?;
-        client.agreement = agreement.map(|agreement| Arc::new(Mutex::new(agreement)));
-        if let Some(agreement) = &client.agreement {
-            let agreement = Arc::downgrade(agreement);
-            client.engine.do_meanwhile(move |shared| {
-                if let Some(agreement) = agreement.upgrade() {
-                    agreement.lock().hear(shared);
-                    shared.prune_all();
-                }
-            });
-        }
+        client.agreement = agreement;
         client.comm = Some(comm);
         Ok(client)
     }
@@ -179,72 +162,38 @@ impl Client {
         self.leave_phase();
         self.tell_of_vain_hints();
         drop(self.offered.take());
-        let comm = self.comm.take();
-        self.rest_together(drain);
-        let erasure = self.engine.erasure.get().is_some();
-        let meets = self.agreement.is_some() || erasure;
-        let mut farewell = comm.as_ref().filter(|_| meets).map(Farewell::over);
-        let drain = farewell.as_mut().map_or(drain, |farewell| self.conclude(farewell, drain));
+        let (drain, all_agree) = self.conclude(drain);
         let engine = &self.engine;
         let drained = if drain { engine.drain() } else { engine.hand_over() };
         if drain {
             engine.await_parities();
-            engine.await_owed();
         }
-        let agreement = self.agreement.take().and_then(Arc::into_inner).map(Mutex::into_inner);
-        if let (Some(agreement), Some(farewell)) = (agreement, &mut farewell) {
-            let finished = agreement.finish(engine, farewell, drain && drained.is_ok());
+        let comm = self.comm.take();
+        let mpi_works = all_agree.is_ok();
+        if let Some(agreement) = self.agreement.take() {
+            let asked = comm.as_ref().filter(|_| matches!(all_agree, Ok(true)));
+            let finished = agreement.finish(engine, asked, drain && drained.is_ok());
             // Nothing is lost by a failure of this; old versions may stay.
             finished.unwrap_or_else(|error| log::warn!("{error}"));
             engine.prune_all();
         }
         let finished = self.engine.finish();
-        let certain = farewell.is_none_or(|farewell| farewell.is_certain());
-        let freed = comm.filter(|_| certain).map_or(Ok(()), Comm::free);
+        let freed = comm.filter(|_| mpi_works).map_or(Ok(()), Comm::free);
         drained.and(finished).and(freed)
-    }
-
-    /// Tells the other processes what this one has, and hears them, until nobody waits for room any
-    /// more that comes by that. Collective: at the end of the job.
-    fn rest_together(&self, drain: bool) {
-        let Some(agreement) = &self.agreement else { return };
-        let _span = self.engine.trace.span(Activity::Drain);
-        let begun = Instant::now();
-        let (mut since, mut before) = (Instant::now(), 0);
-        loop {
-            let (waits, idle, gone) = self.engine.catalog.look(|state| {
-                let rests = state.drained() || !(drain || state.has_awaited_agreement());
-                (state.awaits_agreement(), rests, state.files_cleared())
-            });
-            // What is waited for may never come, and then the others do not wait for it either.
-            let idle = idle || self.engine.catalog.broken().is_some();
-            if agreement.lock().rest(&self.engine, idle) {
-                break;
-            }
-            if waits {
-                self.engine.prune_all();
-            }
-            if !waits || gone != before {
-                (since, before) = (Instant::now(), gone);
-            }
-            if since.elapsed() >= PATIENCE {
-                self.engine.catalog.step(State::lose_patience);
-            }
-            std::thread::sleep(PAUSE);
-        }
-        self.engine.others.end();
-        self.engine.catalog.step(State::lose_patience);
-        self.engine.metrics.waited(Cause::Drain, begun);
     }
 
     /// Has everything decided that the processes agree on. Whether the job ends with a drain: parities
     /// are made by all members of a group or by none, so with erasure coding it is enough that one
-    /// process asks for it. Collective.
-    fn conclude(&mut self, farewell: &mut Farewell<'_>, drain: bool) -> bool {
-        let standing = self.agreement.as_ref().map(|agreement| agreement.lock().standing());
+    /// process asks for it. Then, whether all processes still agree. Collective.
+    fn conclude(&mut self, drain: bool) -> (bool, Result<bool>) {
+        let erasure = self.engine.erasure.get().is_some();
+        let Some(comm) = self.comm.as_ref().filter(|_| erasure || self.agreement.is_some()) else {
+            return (drain, Ok(true));
+        };
+        let standing = self.agreement.as_ref().map(Agreement::standing);
         let own = standing.unwrap_or(Standing { rounds: 0, gathered: 0, agrees: true });
         let told = [own.rounds, own.gathered, u64::from(drain)].map(|most| -(most as i64));
-        let least = farewell.least([told[0], told[1], told[2], i64::from(own.agrees)]);
+        let least = comm.least([told[0], told[1], told[2], i64::from(own.agrees)]);
         // Where nobody can be asked, a process that does not drain hangs up, and whoever waits for its
         // parities ends.
         let anybody = least.as_ref().map_or(drain, |least| least[2] < 0);
@@ -253,14 +202,11 @@ impl Client {
             gathered: gathered.unsigned_abs(),
             agrees: agrees == 1,
         });
-        if let Some(agreement) = &self.agreement {
-            agreement.lock().conclude(&self.engine, farewell, most);
+        let all_agree = most.clone().map(|most| most.agrees);
+        if let Some(agreement) = &mut self.agreement {
+            agreement.conclude(&self.engine, most);
         }
-        if self.engine.erasure.get().is_some() {
-            anybody
-        } else {
-            drain
-        }
+        (if erasure { anybody } else { drain }, all_agree)
     }
 
     /// The process ends without [`Client::finish`]: the workers stop where they are. What has not
@@ -296,8 +242,8 @@ impl Client {
 
     /// A checkpoint that was begun is not taken on this process.
     fn not_taken(&mut self) {
-        if let Some(agreement) = &self.agreement {
-            agreement.lock().taken(&self.engine, None);
+        if let Some(agreement) = &mut self.agreement {
+            agreement.taken(&self.engine, None);
         }
     }
 
@@ -329,16 +275,18 @@ impl Client {
             }
         }
         self.engine.settle();
+        self.engine.say_what_is_owed(name);
         let _naming = self.engine.naming.lock();
+        let owed = self.engine.owed(name);
         self.engine.retention[FileTier::Scratch as usize].lock().forget(name);
         for version in self.engine.catalog.step(|state| state.cleanup(name)) {
-            if self.engine.files.has_scratch() {
+            if self.engine.files.has_scratch() && !owed.contains(&version) {
                 self.engine.files.remove_scratch(name, version, None)?;
             }
         }
         self.engine.files.clean_scratch(name, |version| {
             self.engine.catalog.look(|state| state.find(name, version).is_some())
-                || self.engine.leaves_later(name, version)
+                || owed.contains(&version)
         })
     }
 

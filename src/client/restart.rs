@@ -114,7 +114,7 @@ impl Client {
         let Begun { restoring, prepared, unread } = begun?;
         self.phase = Phase::Restart { restoring };
         if other.is_none() {
-            self.engine.asks_for(name, version, true);
+            self.engine.say_what_is_owed(name);
         }
         Ok((prepared?, unread))
     }

@@ -24,8 +24,8 @@ impl Client {
             return newest_file(&self.engine.files.of_rank(rank), name, bound, None);
         }
         let found = self.newest_of_all(name, bound, checked, of.is_some());
-        if let Ok(Some(newest)) = found {
-            self.engine.asks_for(name, newest, false);
+        if let Ok(Some(_)) = found {
+            self.engine.say_what_is_owed(name);
         }
         found
     }

@@ -6,7 +6,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use super::place::Place;
 use super::shared::Shared;
 use super::storage;
-use crate::catalog::entry::{FileTier, Id};
+use crate::catalog::entry::Id;
 use crate::catalog::state::{PersistJob, State};
 use crate::device::PLAIN;
 use crate::error::{Error, Kind, Result};
@@ -40,8 +40,7 @@ impl Shared {
     ) -> Result<()> {
         if let Some(job) = own {
             let copied = catch_unwind(AssertUnwindSafe(|| {
-                let wait = self.waits_for(FileTier::Persistent);
-                storage::persist_one(self, &job, memory, wait);
+                storage::persist_one(self, &job, memory);
             }));
             if copied.is_err() {
                 // As if its worker had ended: nobody else would wake those who wait for it.

@@ -7,7 +7,7 @@ use std::thread::{Builder, JoinHandle};
 
 use super::buffer::host_buffer;
 use super::shared::Shared;
-use super::{encode, loan, owed, prepare, refuge, storage};
+use super::{encode, loan, prepare, refuge, storage};
 use crate::catalog::monitor::Catalog;
 use crate::catalog::state::{Shape, State};
 use crate::config::{Config, Mode};
@@ -27,7 +27,7 @@ use crate::tier::ledger::{Ledger, Record, Standing};
 use crate::trace::{Recorder, Setup};
 
 /// Workers that the others can do without, as long as they end between two transfers.
-const OPTIONAL: [&str; 6] = ["fetch", "read", "touch", "pin", "encode", "owed"];
+const OPTIONAL: [&str; 5] = ["fetch", "read", "touch", "pin", "encode"];
 
 /// One job, from `VELOC_Init` to `VELOC_Finalize`.
 #[derive(Debug)]
@@ -52,15 +52,12 @@ impl Engine {
     pub fn start(config: Config, process: Process, device: Option<Device>) -> Result<Engine> {
         let rank = process.rank;
         warn_of_unused(&config);
-        let (files, refused) = refuge::open_files(&config, process)?;
+        let (files, refused) = refuge::open_files(&config, rank)?;
         let files = files.of_job(process.ranks);
         let (host, estate) = host_buffer(&config)?;
         // Not before: a job that cannot start must not take the name of the one that does.
         let trace = recorder(&config, rank);
         let mut state = State::new(shape(&config, &files, host.as_ref()));
-        if let Some(why) = refuge::kept_to_scratch(&config, process) {
-            state.keep_to_scratch(why);
-        }
         state.record_to(trace.clone());
         let link = estate.and_then(|estate| {
             let ledger = Ledger::new(&estate.ledger);
@@ -103,7 +100,7 @@ impl Engine {
     /// it or in scratch that have still to reach a file. Only writes them.
     ///
     /// If the process had others, it removes no old versions: it cannot know which of them those
-    /// have. What those would not have in persistent stays out of it, as in the process's own life.
+    /// have.
     pub fn inherit(
         config: Config,
         process: Process,
@@ -113,9 +110,6 @@ impl Engine {
     ) -> Result<Engine> {
         let files = Files::open_for_heir(&config, process.rank, directories)?.of_job(process.ranks);
         let mut state = State::new(shape(&config, &files, host.as_ref()));
-        if let Some(why) = refuge::kept_to_scratch(&config, process) {
-            state.keep_to_scratch(why);
-        }
         for (record, standing) in left {
             if let Err(error) = state.inherit(record, *standing) {
                 log::error!("{error}");
@@ -170,17 +164,6 @@ impl Engine {
         started
     }
 
-    /// The application has been told that this is the newest version of a name, or `restores` it: what
-    /// earlier jobs have not copied to persistent of those up to it is copied in the background.
-    pub fn asks_for(&self, name: &str, newest: i32, restores: bool) {
-        if self.shared.asks_for(name, newest, restores) {
-            if let Err(error) = self.spawn("owed", owed::copy) {
-                log::warn!("what earlier jobs have left is not copied to persistent: {error}");
-                self.shared.owes_on();
-            }
-        }
-    }
-
     pub(super) fn spawn(&self, name: &str, work: fn(&Shared) -> Result<()>) -> Result<()> {
         self.spawn_as(name, name.to_owned(), work)
     }
@@ -228,26 +211,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Workers that have not ended, or of which that is not known yet.
-    #[cfg(test)]
-    pub(super) fn workers(&self) -> usize {
-        self.workers.lock().len()
-    }
-
     /// What the workers have, for who works beside them.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
-    }
-
-    /// What the application's thread does while it waits for room that comes when other processes tell
-    /// what they have.
-    pub fn do_meanwhile(&self, what: impl Fn(&Shared) + Send + Sync + 'static) {
-        let shared = Arc::downgrade(&self.shared);
-        self.catalog.do_meanwhile(move || {
-            if let Some(shared) = shared.upgrade() {
-                what(&shared);
-            }
-        });
     }
 
     /// Has the scratch files of this job protected by other processes from here on.

@@ -14,10 +14,9 @@
 //! | [`transfer`] | workers | device cache to host buffer and back |
 //! | [`storage`] | workers | host buffer to scratch to persistent, and back up |
 //! | `prune` | workers | removes the files of versions that a tier is not to keep |
-//! | [`owed`] | a worker | what earlier jobs have left in scratch, to persistent |
+//! | [`owed`] | the application's, and `veloc sync` | what earlier jobs have left in scratch alone, said and copied |
 //! | `refuge` | who writes files | what scratch cannot take, to persistent alone |
 //! | `routed` | the application's | gives files of its own their place and their name |
-//! | [`file_room`] | who writes files | waits where a tier is full and files in it are about to go |
 //! | [`encode`] | workers | scratch files of other processes to parities of them |
 //!
 //! [`pace`] tells touching from flushing, [`guard`] watches the machine's memory, [`gate`] keeps
@@ -28,7 +27,6 @@
 pub mod capture;
 pub mod copy;
 pub mod encode;
-pub mod file_room;
 pub mod gate;
 pub mod guard;
 pub mod lane;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::shared::Shared;
 use crate::catalog::entry::{FileTier, Id};
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 use crate::policy::rounds::{Fate, PARITIES};
 
 /// How many of the oldest versions are looked at to find one that can go. Where none of them can,
@@ -21,11 +21,16 @@ impl Shared {
         }
         if tier == FileTier::Scratch {
             self.protect(name, version);
-            self.owed.is_taken_again(name, version);
         }
-        if self.catalog.look(|state| state.is_managed(id)) {
+        let (managed, extra) =
+            self.catalog.look(|state| (state.is_managed(id), state.is_extra(id)));
+        if managed {
             return;
         }
+        // One that others lack in persistent must not count there: older ones would go that all have. It
+        // counts as the one in scratch, which it stands for.
+        let has_others = !self.common[FileTier::Persistent as usize].lock().is_alone();
+        let tier = if extra && has_others { FileTier::Scratch } else { tier };
         {
             let mut kept = self.retention[tier as usize].lock();
             if !kept.is_limited() {
@@ -33,7 +38,14 @@ impl Shared {
             }
             if !kept.knows(name) {
                 match self.files.oldest_first(tier, name) {
-                    Ok(found) => kept.found(name, found),
+                    // What persistent lacks of earlier jobs is not this one's to remove.
+                    Ok(mut found) => {
+                        if tier == FileTier::Scratch {
+                            let owed = self.owed(name);
+                            found.retain(|version| !owed.contains(version));
+                        }
+                        kept.found(name, found);
+                    }
                     Err(error) => {
                         // Nothing is removed that may have to stay.
                         self.degrade("prune", format!("versions are not limited: {error}"));
@@ -44,6 +56,39 @@ impl Shared {
             kept.put(name, version, id);
         }
         self.prune_others(tier, name, Some(version));
+    }
+
+    /// A checkpoint that is in persistent because scratch could not take it is one that all processes are
+    /// to have there. The caller holds the lock of names.
+    pub fn is_extra_no_more(&self, name: &str, version: i32, id: Id) {
+        self.left_scratch(name, version);
+        self.arrived(FileTier::Persistent, name, version, id);
+    }
+
+    /// Before a file of a name comes to a tier: removes what is known by now to be more than the tier is
+    /// to keep. A process that has no others has removed it before.
+    pub(super) fn make_room(&self, tier: FileTier, name: &str) {
+        let limited = self.retention[tier as usize].lock().is_limited();
+        if limited && !self.common[tier as usize].lock().is_alone() {
+            let _naming = self.naming.lock();
+            self.prune(tier, name);
+        }
+    }
+
+    /// An error of writing to a tier. That it has no room may be due to the limit of versions, which wants
+    /// room for one more: then the error names that.
+    pub(super) fn with_limit(&self, tier: FileTier, error: Error) -> Error {
+        let (key, limit) = match tier {
+            FileTier::Scratch => ("scratch_versions", self.config.scratch_versions),
+            FileTier::Persistent => ("max_versions", self.config.max_versions),
+        };
+        if error.kind() != Kind::NoRoom || limit == 0 {
+            return error;
+        }
+        error.followed_by(format!(
+            "{key} = {limit} needs room for {} versions of each name and process at a time",
+            limit + 1
+        ))
     }
 
     /// Removes what is more than a tier is to keep of a name. The caller holds the lock of names.
@@ -59,9 +104,6 @@ impl Shared {
             let excess = self.excess(tier, name);
             let mut removed = 0;
             for &version in excess.iter().filter(|version| Some(**version) != arrived) {
-                if tier == FileTier::Scratch && self.owed.holds(name, version) {
-                    continue;
-                }
                 match self.remove_from(tier, name, version) {
                     Ok(true) => {}
                     // What is being restored or persisted goes with the next one.
@@ -82,10 +124,14 @@ impl Shared {
     /// Removes a version's file from a tier, unless it is in use: then false. The caller holds the
     /// lock of names.
     fn remove_from(&self, tier: FileTier, name: &str, version: i32) -> Result<bool> {
+        let extra = self
+            .catalog
+            .look(|state| state.find(name, version).is_some_and(|id| state.is_extra(id)));
         if !self.catalog.step(|state| state.forget_file(name, version, tier)) {
             return Ok(false);
         }
         match tier {
+            FileTier::Scratch if extra => self.files.remove_persistent(name, version)?,
             FileTier::Scratch => {
                 // An aggregated file is removed for all by one process, perhaps later.
                 let persistent = FileTier::Persistent as usize;
@@ -94,7 +140,6 @@ impl Shared {
             }
             FileTier::Persistent => self.files.remove_persistent(name, version)?,
         }
-        self.catalog.step(|state| state.file_cleared(tier));
         Ok(true)
     }
 
@@ -161,18 +206,6 @@ impl Shared {
             for name in names {
                 self.prune(tier, &name);
             }
-        }
-    }
-
-    /// A version of an earlier job has come to a tier.
-    pub(super) fn found_again(&self, tier: FileTier, name: &str) {
-        let mut kept = self.retention[tier as usize].lock();
-        if !kept.is_limited() || !kept.knows(name) {
-            return;
-        }
-        match self.files.oldest_first(tier, name) {
-            Ok(found) => kept.found(name, found),
-            Err(error) => self.degrade("prune", format!("an old version may stay: {error}")),
         }
     }
 

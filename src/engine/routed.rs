@@ -1,15 +1,13 @@
 //! Checkpoints that are files of the application's own: where it writes them, and their end.
 
-use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::capture::Open;
-use super::file_room::Coming;
 use super::shared::Shared;
 use crate::catalog::entry::{FileTier, Id};
-use crate::catalog::state::is_of_the_file_system;
+use crate::catalog::state::{is_of_the_file_system, State};
 use crate::error::{Error, Result};
 use crate::metrics::Cause;
 use crate::platform::files::SizeLimitOutlived;
@@ -21,8 +19,7 @@ const ROUTED_ADVICE: &str = "it is written beside the file that it replaces only
 
 impl Shared {
     /// What `create` makes of a file of the application's own, of about so many `bytes`, in scratch, or
-    /// beside the file that it replaces if scratch cannot take it. Where older files are about to leave
-    /// scratch, their room is waited for.
+    /// beside the file that it replaces if scratch cannot take it.
     ///
     /// # Errors
     /// Neither can take it, or only the one that must not: why, and what can be done.
@@ -34,21 +31,17 @@ impl Shared {
     ) -> Result<T> {
         let since = Instant::now();
         let _outlived = SizeLimitOutlived::begin();
-        let name = open.name.clone();
-        let coming = Coming { tier: FileTier::Scratch, name: &name, bytes };
-        let guessed = Cell::new(false);
-        let in_scratch = self.with_room(coming, self.waits_for(FileTier::Scratch), || {
-            let enough = self.files.expect_room(bytes);
-            guessed.set(enough.is_err());
-            enough.and_then(|()| create(FileTier::Scratch))
-        });
+        self.make_room(FileTier::Scratch, &open.name);
+        let enough = self.files.expect_room(bytes);
+        let guessed = enough.is_err();
+        let in_scratch = enough.and_then(|()| create(FileTier::Scratch));
         let mut beside = |refused: Error| {
             self.may_route_past_scratch(open.id, &mut open.persist, &refused)?;
             self.past_scratch(refused, || create(FileTier::Persistent))
         };
         let placed = in_scratch.or_else(|refused| match beside(refused) {
             // It may be smaller than it was taken for, and nothing else can be done.
-            Err(_) if guessed.get() => create(FileTier::Scratch).or_else(beside),
+            Err(_) if guessed => create(FileTier::Scratch).or_else(beside),
             placed => placed,
         });
         self.metrics.waited(Cause::File, since);
@@ -70,7 +63,8 @@ impl Shared {
             return Err(refused.clone());
         }
         let persists = *persist.get_or_insert_with(|| self.is_to_persist());
-        let wanted = persists || self.catalog.look(|state| state.awaits_place(id));
+        let awaits = self.catalog.look(|state| state.awaits_place(id));
+        let wanted = persists || awaits && !self.persistence_depends_on_time();
         if self.files.has_persistent() && wanted {
             return Ok(());
         }
@@ -109,9 +103,13 @@ impl Shared {
         let own = match tier {
             FileTier::Scratch => self.commit_file(id, Vec::new(), Some(original), persist),
             FileTier::Persistent => {
-                self.has_left_scratch(&name, version);
+                // Persistent has a newer one.
+                self.left_scratch(&name, version);
                 let routed = Some(original);
-                self.catalog.step(|state| state.commit_persistent(id, Vec::new(), routed));
+                let commit = |state: &mut State| {
+                    state.commit_persistent(id, Vec::new(), routed, persist);
+                };
+                self.catalog.step(commit);
                 None
             }
         };

@@ -5,12 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use super::file_room::Others;
 use super::gate::Gate;
 use super::guard::Guard;
 use super::lane::Lane;
 use super::loan::Loans;
-use super::owed::Owed;
 use super::pace::{Flushing, Pace};
 use crate::catalog::entry::{FileTier, Id};
 use crate::catalog::monitor::Catalog;
@@ -76,10 +74,8 @@ pub struct Shared {
     /// persistent: no others are counted among those to keep; and those of which all have made
     /// parities. Taken after `retention`, and before the locks of `erasure`.
     pub common: [Mutex<Common>; TIERS],
-    /// The other processes of the job.
-    pub others: Others,
-    /// What earlier jobs owe to persistent.
-    pub owed: Owed,
+    /// Names of which it was looked at what earlier jobs have left in scratch alone.
+    pub(super) asked: Mutex<HashSet<String>>,
     /// The stream that the application handed over.
     pub stream: Mutex<Option<ApplicationStream>>,
     /// Which checkpoints are copied to persistent.
@@ -144,8 +140,7 @@ impl Shared {
             guard: Guard::default(),
             loans: Loans::default(),
             naming: Mutex::new(()),
-            others: Others::default(),
-            owed: Owed::default(),
+            asked: Mutex::new(HashSet::new()),
             stream: Mutex::new(None),
             interval,
             rescued: OnceLock::new(),

@@ -2,13 +2,12 @@
 
 use std::time::Instant;
 
-use super::file_room::Coming;
 use super::place::Place as Region;
 use super::shared::Shared;
 use super::spool::{about, put_regions};
 use crate::catalog::entry::{FileTier, Tier};
 use crate::catalog::monitor::Worker;
-use crate::catalog::state::{After, FileJob, PersistJob, Short, State, Writer};
+use crate::catalog::state::{After, FileJob, PersistJob, State};
 use crate::error::{Kind, Result};
 use crate::format::header::Header;
 use crate::metrics::Hop;
@@ -24,17 +23,12 @@ pub fn write(shared: &Shared) -> Result<()> {
         return shared.may_write();
     }
     while let Some(job) = shared.catalog.next(Worker::Write, State::next_write) {
-        let wait = |short| {
-            let room =
-                |state: &mut State| state.await_room_in(FileTier::Scratch, Writer::Worker, short);
-            shared.catalog.next(Worker::Write, room).unwrap_or(false)
-        };
-        let bytes = job.regions.iter().map(|region| region.size).sum();
-        let coming = Coming { tier: FileTier::Scratch, name: &job.name, bytes };
-        let written = shared.with_room(coming, wait, || write_temporary(shared, &job));
+        shared.make_room(FileTier::Scratch, &job.name);
+        let written = write_temporary(shared, &job);
         let naming = shared.naming.lock();
         let result = written
             .and_then(|written| give_name(shared, &job, written))
+            .map_err(|error| shared.with_limit(FileTier::Scratch, error))
             .map_err(about(&job.name, job.version));
         if matches!(result, Ok(true)) {
             // Before it counts as done: whoever waits for that finds the old versions gone.
@@ -58,40 +52,26 @@ pub fn persist(shared: &Shared) -> Result<()> {
     if !shared.settle() {
         return shared.may_write();
     }
-    let wait = |short| {
-        let room =
-            |state: &mut State| state.await_room_in(FileTier::Persistent, Writer::Worker, short);
-        shared.catalog.next(Worker::Persist, room).unwrap_or(false)
-    };
     while let Some(job) = shared.catalog.next(Worker::Persist, State::next_persist) {
-        persist_one(shared, &job, None, wait);
+        persist_one(shared, &job, None);
     }
     Ok(())
 }
 
 /// Makes one persistent copy: on its worker, or on the thread of an application that would wait for
-/// it (`mode = sync`), which waits for room by `wait`; `memory` is where that has still what it was
-/// taken of.
-pub(super) fn persist_one(
-    shared: &Shared,
-    job: &PersistJob,
-    memory: Option<&[Region]>,
-    wait: impl Fn(Short) -> bool,
-) {
+/// it (`mode = sync`); `memory` is where that has still what it was taken of.
+pub(super) fn persist_one(shared: &Shared, job: &PersistJob, memory: Option<&[Region]>) {
     let brought = match &job.routed {
         Some(_) => bring(shared, job, None),
         None => {
-            let bytes = match &job.straight {
-                Some(source) => source.regions.iter().map(|region| region.size).sum(),
-                None => shared.files.scratch_len(&job.name, job.version),
-            };
-            let coming = Coming { tier: FileTier::Persistent, name: &job.name, bytes };
-            shared.with_room(coming, wait, || bring(shared, job, memory))
+            shared.make_room(FileTier::Persistent, &job.name);
+            bring(shared, job, memory)
         }
     };
     let _naming = shared.naming.lock();
     let result = brought
         .and_then(|written| written.map_or(Ok(true), |w| give_name_straight(shared, job, w)))
+        .map_err(|error| shared.with_limit(FileTier::Persistent, error))
         .map_err(about(&job.name, job.version));
     if matches!(result, Ok(true)) {
         shared.arrived(FileTier::Persistent, &job.name, job.version, job.id);
@@ -117,7 +97,6 @@ pub(super) fn persist_one(
     if after == After::Unlink {
         unlink(shared, &job.name, job.version);
     }
-    shared.catalog.step(State::persist_settled_down);
 }
 
 /// Copies a scratch file to its place in persistent; or writes there what has none, under a
@@ -295,8 +274,7 @@ fn read_one(shared: &Shared, job: &FileJob) -> Result<()> {
 
 fn unlink(shared: &Shared, name: &str, version: i32) {
     shared.left_scratch(name, version);
-    match shared.files.remove_scratch(name, version, None) {
-        Ok(()) => shared.catalog.step(|state| state.file_cleared(FileTier::Scratch)),
-        Err(error) => log::warn!("{error}"),
+    if let Err(error) = shared.files.remove_scratch(name, version, None) {
+        log::warn!("{error}");
     }
 }

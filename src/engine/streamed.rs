@@ -4,12 +4,10 @@
 use std::time::Instant;
 
 use super::capture::Open;
-use super::file_room::Coming;
 use super::place::Place;
 use super::shared::Shared;
 use super::spool::Spool;
 use crate::catalog::entry::{FileTier, Region};
-use crate::catalog::state::{Short, State, Writer};
 use crate::error::Result;
 use crate::metrics::Cause;
 use crate::platform::files::SizeLimitOutlived;
@@ -26,9 +24,6 @@ impl Shared {
 
     /// Writes regions to the file of a checkpoint under way, after those that it has in memory.
     fn spool(&self, open: &mut Open, places: &[Place]) -> Result<()> {
-        let bytes = places.iter().map(|place| place.len).sum();
-        let name = open.name.clone();
-        let coming = Coming { tier: FileTier::Scratch, name: &name, bytes };
         let mut spool = match open.spool.take() {
             Some(spool) => spool,
             None => {
@@ -48,11 +43,11 @@ impl Shared {
                         }
                     }
                 };
-                let waits = self.waits_for(FileTier::Scratch);
-                let started = self.with_room(coming, waits, || start(FileTier::Scratch));
-                match started {
+                self.make_room(FileTier::Scratch, &open.name);
+                match start(FileTier::Scratch) {
                     Err(error) => {
-                        self.may_go_past_scratch(open.id, &mut open.persist, &error)?;
+                        let error = self.with_limit(FileTier::Scratch, error);
+                        self.may_go_past_scratch(&error)?;
                         self.make_room(FileTier::Persistent, &open.name);
                         self.past_scratch(error, || start(FileTier::Persistent))?
                     }
@@ -62,16 +57,12 @@ impl Shared {
         };
         let mut places = places.to_vec();
         places.sort_by_key(|place| place.id);
-        let mut result = match spool.tier() {
-            FileTier::Scratch => {
-                let waits = self.waits_for(FileTier::Scratch);
-                self.with_room(coming, waits, || self.spool_places(&mut spool, &places))
-            }
-            FileTier::Persistent => self.spool_places(&mut spool, &places),
-        };
-        if let (Err(error), FileTier::Scratch) = (&result, spool.tier()) {
+        let tier = spool.tier();
+        let mut result =
+            self.spool_places(&mut spool, &places).map_err(|error| self.with_limit(tier, error));
+        if let (Err(error), FileTier::Scratch) = (&result, tier) {
             let error = error.clone();
-            let may = self.may_go_past_scratch(open.id, &mut open.persist, &error);
+            let may = self.may_go_past_scratch(&error);
             result = may.and_then(|()| {
                 self.make_room(FileTier::Persistent, &open.name);
                 self.past_scratch(error, || {
@@ -92,16 +83,11 @@ impl Shared {
     }
 
     /// Completes the file of a checkpoint, in scratch or past it.
-    fn complete_spool(
-        &self,
-        mut spool: Box<Spool>,
-        open: &Open,
-        persist: bool,
-    ) -> Result<(FileTier, Written)> {
+    fn complete_spool(&self, mut spool: Box<Spool>, open: &Open) -> Result<(FileTier, Written)> {
         let mut completed = spool.complete(self, &open.name, open.version);
         if let (Err(error), FileTier::Scratch) = (&completed, spool.tier()) {
             let error = error.clone();
-            let may = self.may_go_past_scratch(open.id, &mut Some(persist), &error);
+            let may = self.may_go_past_scratch(&error);
             completed = may.and_then(|()| {
                 self.make_room(FileTier::Persistent, &open.name);
                 self.past_scratch(error, || {
@@ -119,14 +105,6 @@ impl Shared {
         }
     }
 
-    /// How the application waits for room in a tier of files. Nobody else does on its behalf.
-    pub(super) fn waits_for(&self, tier: FileTier) -> impl Fn(Short) -> bool + '_ {
-        move |short| {
-            let room = |state: &mut State| state.await_room_in(tier, Writer::Application, short);
-            self.catalog.wait(room).unwrap_or(false)
-        }
-    }
-
     /// Ends a checkpoint that has a file: that gets its name, and is copied to persistent if it is to
     /// `persist`.
     pub(super) fn commit_spool(
@@ -137,7 +115,7 @@ impl Shared {
     ) -> Result<()> {
         let since = Instant::now();
         let _outlived = SizeLimitOutlived::begin();
-        let complete = self.complete_spool(spool, &open, persist);
+        let complete = self.complete_spool(spool, &open);
         let naming = self.naming.lock();
         let published = complete.and_then(|(tier, file)| {
             let (name, version) = (&open.name, open.version);
@@ -156,7 +134,7 @@ impl Shared {
         let tier = published?;
         let regions = std::mem::take(&mut open.regions);
         if tier == FileTier::Persistent {
-            self.catalog.step(|state| state.commit_persistent(open.id, regions, None));
+            self.catalog.step(|state| state.commit_persistent(open.id, regions, None, persist));
             open.under_way = false;
             self.arrived(tier, &open.name, open.version, open.id);
             self.metrics.waited(Cause::File, since);

@@ -1,5 +1,7 @@
 //! Collective calls that are begun, and end when all processes have begun them: nobody waits.
 
+use std::collections::VecDeque;
+
 use super::comm::Comm;
 use crate::error::Result;
 
@@ -73,5 +75,76 @@ impl Drop for Pending {
     fn drop(&mut self) {
         // MPI may still write to them.
         std::mem::forget(self.buffers.take());
+    }
+}
+
+/// Calls under way on a communicator that nothing else uses, the oldest first.
+#[derive(Debug)]
+pub struct Queue {
+    comm: Comm,
+    pending: VecDeque<Pending>,
+    begun: u64,
+}
+
+impl Queue {
+    /// An empty queue over this communicator.
+    pub fn over(comm: Comm) -> Queue {
+        Queue { comm, pending: VecDeque::new(), begun: 0 }
+    }
+
+    /// Begins a call: [`Comm::begin_least`] or [`Comm::begin_gather`].
+    ///
+    /// # Errors
+    /// That call's.
+    pub fn begin(&mut self, begin: impl FnOnce(&Comm) -> Result<Pending>) -> Result<()> {
+        self.pending.push_back(begin(&self.comm)?);
+        self.begun += 1;
+        Ok(())
+    }
+
+    /// The oldest result that was not taken, once it is there.
+    ///
+    /// # Errors
+    /// As [`Pending::poll`].
+    pub fn poll(&mut self) -> Result<Option<Box<[i64]>>> {
+        self.take(Pending::poll)
+    }
+
+    /// The same, which waits for it. `None`: no call is under way.
+    ///
+    /// # Errors
+    /// As [`Pending::wait`].
+    pub fn wait(&mut self) -> Result<Option<Box<[i64]>>> {
+        self.take(Pending::wait)
+    }
+
+    fn take(
+        &mut self,
+        result: impl FnOnce(&mut Pending) -> Result<Option<Box<[i64]>>>,
+    ) -> Result<Option<Box<[i64]>>> {
+        let Some(oldest) = self.pending.front_mut() else { return Ok(None) };
+        let found = result(oldest)?;
+        if found.is_some() {
+            self.pending.pop_front();
+        }
+        Ok(found)
+    }
+
+    /// How many calls were begun.
+    pub fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    /// Whether a call is under way.
+    pub fn is_waiting(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Frees the communicator. Collective.
+    ///
+    /// # Errors
+    /// As [`Comm::free`].
+    pub fn free(self) -> Result<()> {
+        self.comm.free()
     }
 }

@@ -31,10 +31,6 @@ pub const VALUES: usize = 3 + 2 * TIERS;
 /// What a process passes to a round, of which the least of all is found.
 pub type Values = [i64; VALUES];
 
-/// What a process passes between rounds, of which the least of all is found: up to which round all is
-/// known, and the last one of which it has nothing, negated.
-pub type Tidings = [i64; 2 * TIERS];
-
 /// Less than any key that is passed, and than any that is passed negated.
 const NO_KEY: i64 = (i64::MIN >> 1) - 1;
 
@@ -191,33 +187,6 @@ impl Rounds {
         self.taken.push_back((self.begun, id));
     }
 
-    /// What this process knows of the files of all rounds until now, between rounds.
-    pub fn tidings(&mut self, fate: impl Fn(Id, usize) -> Fate) -> Tidings {
-        let settled = self.settle(fate);
-        // The checkpoint of the last round may still begin.
-        let last = self.begun - u64::from(self.owed);
-        let mut values = [0; 2 * TIERS];
-        for tier in 0..TIERS {
-            values[tier] = settled[tier].min(last) as i64;
-            values[TIERS + tier] = -(self.missing[tier] as i64);
-        }
-        values
-    }
-
-    /// Takes the least of what all processes know between rounds. Nothing counts before its round has
-    /// ended: only then is it known that all have taken the same checkpoint.
-    pub fn hear_tidings(&mut self, least: &Tidings) -> [Learned; TIERS] {
-        std::array::from_fn(|tier| {
-            let round = |value: i64| u64::try_from(value).unwrap_or(0);
-            let settled = round(least[tier]).min(self.ended);
-            let missing = round(least[TIERS + tier].saturating_neg());
-            if self.broken || missing > self.ended {
-                return Learned::default();
-            }
-            self.learn(tier, settled, missing)
-        })
-    }
-
     /// Takes the result of the next round.
     pub fn end(&mut self, least: &Values) -> Outcome {
         self.ended += 1;
@@ -260,13 +229,12 @@ impl Rounds {
         let between =
             |from: usize, to: usize| Some((id(from)?, last_of(to)?)).filter(|_| from < to);
         let known = last_of(up_to(known)).unwrap_or(0);
-        let doubtful = between(up_to(before), up_to(missing.saturating_sub(1)));
         let Some((first, last)) = between(up_to(behind), up_to(settled)) else {
-            return Learned { more: None, settled: known, doubtful };
+            return Learned { more: None, settled: known };
         };
         let goes_on = self.reached[tier] == behind;
         self.reached[tier] = settled;
-        Learned { more: Some(Range { first, last, goes_on }), settled: known, doubtful }
+        Learned { more: Some(Range { first, last, goes_on }), settled: known }
     }
 
     /// It is decided whether and where a checkpoint is copied to persistent.
@@ -292,11 +260,6 @@ impl Rounds {
         if let Some(unsettled) = persistent.iter_mut().find(|(round, _)| *round == self.ended) {
             unsettled.1 = unsettled.1.filter(|_| persist);
         }
-    }
-
-    /// Rounds begun.
-    pub fn begun(&self) -> u64 {
-        self.begun
     }
 
     /// Up to which round the fate of all of this process's files is known, by tier.

@@ -70,19 +70,9 @@ impl Retention {
         Some(kept.ages.contains_key(&version))
     }
 
-    /// Whether the tier has more versions of a name than it is to keep.
-    pub fn has_surplus(&self, name: &str) -> bool {
-        self.is_limited() && self.names.get(name).is_some_and(|kept| kept.ages.len() > self.limit)
-    }
-
     /// Forgets what the tier has of a name.
     pub fn forget(&mut self, name: &str) {
         self.names.remove(name);
-    }
-
-    /// How many names there are of which the tier has something.
-    pub fn count_names(&self) -> usize {
-        self.names.len()
     }
 
     /// The names of which the tier has something.

@@ -316,44 +316,35 @@ fn different_checkpoints_are_kept() {
     }
 }
 
-/// A call of MPI that fails on one process alone, at each moment at which one can: no call waits for
-/// ever, each process says what has come of it, and nothing is removed or lost. Catches a process that
-/// is not there for the reductions that the others wait for any more.
+/// A call of MPI that fails on one process ends the agreement: the processes say so and what it means,
+/// no call waits for ever, and nothing is removed or lost. Catches a process that goes on to wait for
+/// results that cannot come, also in `mode = sync`, where it waits for each aggregated file; one that
+/// removes versions by what it knew before; and parts of aggregated files that stay where nobody looks.
 #[test]
-fn an_error_of_one_process_keeps_nobody() {
+fn an_error_of_mpi_ends_the_agreement() {
     let limits = "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\n\
                   max_versions = 2\nscratch_versions = 2\n";
-    let aggregated = AGGREGATED.replace("MODE", "async");
-    // The call that fails, and whether the agreement ends by it: the last reductions are held again.
+    let [aggregated, direct] = ["async", "sync"].map(|mode| AGGREGATED.replace("MODE", mode));
     let faults = [
-        (limits, "MPI_Test:0:2:1", true),
-        (limits, "MPI_Iallreduce:1:3:1", true),
-        // Also what is to make up for it fails.
-        (limits, "MPI_Iallreduce:1:3:3", true),
-        // In the round of the last checkpoint, and in each reduction of VELOC_Finalize.
-        (limits, "MPI_Iallreduce:2:6:1", true),
-        (limits, "MPI_Iallreduce:2:7:1", false),
-        (limits, "MPI_Iallreduce:2:8:1", false),
-        (limits, "MPI_Wait:1:1:1", true),
-        (limits, "MPI_Iallreduce:2:9:1", false),
-        (limits, "Tidings:1:2:1", true),
-        (limits, "Tidings:0:1:3", true),
-        (&aggregated, "MPI_Iallgather:1:2:1", true),
-        (&aggregated, "MPI_Iallgather:1:6:1", true),
-        (&aggregated, "MPI_Iallreduce:0:1:2", true),
-        (&aggregated, "MPI_Wait:2:1:1", true),
+        (limits, "MPI_Iallreduce:1:3:1"),
+        (limits, "MPI_Test:0:2:1"),
+        (&direct, "MPI_Iallgather:1:2:1"),
+        (&aggregated, "MPI_Wait:2:1:1"),
     ];
-    // Open MPI takes a second to start: each kind of call once there.
-    for (mpi, every) in [(MPICH, 1), (OPEN_MPI, 3)] {
-        for (configuration, fault, ends) in faults.into_iter().step_by(every) {
+    // Open MPI takes a second to start.
+    for (mpi, every) in [(MPICH, 1), (OPEN_MPI, 2)] {
+        for (configuration, fault) in faults.into_iter().step_by(every) {
             println!("{} {fault}", mpi.compiler);
             let job = Job::new(configuration);
             let commands = "take=x:1 take=x:2 take=x:3 wait take=x:4 take=x:5 take=x:6";
             let Some(run) = mpi.script(&job, commands) else { return };
             let run = run.env("LD_PRELOAD", mpi_faults(mpi.compiler, &job.path("")));
             let ended = run.env("MPI_FAULT", fault).succeed();
-            let said = ended.stderr.contains("agree on nothing any more");
-            assert!(said == ends, "{fault}: {}", ended.stderr);
+            for words in
+                ["agree on nothing any more", "max_versions", "a persistent file of its own"]
+            {
+                assert!(ended.stderr.contains(words), "{fault}: {}", ended.stderr);
+            }
             std::fs::remove_dir_all(job.scratch()).unwrap();
             mpi.script(&job, "newest=x:6 restore=x:6 restore=x:5").unwrap().succeed();
         }

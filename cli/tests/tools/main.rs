@@ -11,4 +11,5 @@ mod library;
 mod list;
 mod programs;
 mod schedule;
+mod sync;
 mod verify;

@@ -174,8 +174,15 @@ impl State {
     }
 
     /// Ends a checkpoint whose bytes went straight to its persistent file, which is in its place,
-    /// because scratch could not take it. `routed` as for [`State::commit_file`].
-    pub fn commit_persistent(&mut self, id: Id, regions: Vec<Region>, routed: Option<Arc<str>>) {
+    /// because scratch could not take it. `routed` as for [`State::commit_file`]; `persist`: it is to be
+    /// there in any case.
+    pub fn commit_persistent(
+        &mut self,
+        id: Id,
+        regions: Vec<Region>,
+        routed: Option<Arc<str>>,
+        persist: bool,
+    ) {
         self.release_memory(id);
         let Some(entry) = self.entries.get_mut(&id) else {
             return;
@@ -184,12 +191,13 @@ impl State {
         entry.scratch = FileCopy::Bypassed;
         entry.persistent = FileCopy::Present;
         entry.awaits_place = false;
+        entry.extra = !persist;
         entry.routed = routed;
         self.counts.checkpoints += 1;
         self.enliven(id);
     }
 
-    /// A checkpoint that was begun is to be copied to persistent once it is known where to.
+    /// A checkpoint that was begun may have to be copied to persistent, once it is known where to.
     pub fn await_place(&mut self, id: Id) {
         let lasting = self.shape.persistent;
         if let Some(entry) = self.entries.get_mut(&id) {
@@ -199,12 +207,16 @@ impl State {
     }
 
     /// A checkpoint is to be copied to persistent after all, to a file of its own or to its place in
-    /// an aggregated one.
-    pub fn want_persistent(&mut self, id: Id, place: Option<Place>) {
+    /// an aggregated one. Its name and version if it is there already because scratch could not take it.
+    pub fn want_persistent(&mut self, id: Id, place: Option<Place>) -> Option<(Arc<str>, i32)> {
         let lasting = self.shape.persistent;
+        let mut there = None;
         if let Some(entry) = self.entries.get_mut(&id) {
             let has_file = !matches!(entry.scratch, FileCopy::Absent);
             entry.awaits_place = false;
+            if std::mem::take(&mut entry.extra) && entry.persistent == FileCopy::Present {
+                there = Some((entry.name.clone(), entry.version));
+            }
             if entry.persistent == FileCopy::Absent
                 && entry.life == Life::Live
                 && (lasting || entry.routed.is_some())
@@ -219,6 +231,7 @@ impl State {
                 self.reindex(id);
             }
         }
+        there
     }
 
     /// What becomes of a checkpoint's file in a tier.

@@ -130,7 +130,6 @@ impl State {
             place: entry.place,
             straight,
         };
-        self.clearing += 1;
         self.started(id, true);
         Some(job)
     }
@@ -179,7 +178,7 @@ impl State {
         true
     }
 
-    /// Ends the making of a persistent copy. [`State::persist_settled_down`] follows.
+    /// Ends the making of a persistent copy.
     pub fn persist_done(&mut self, job: &PersistJob, result: Result<()>) -> After {
         let written = result.is_ok();
         let mut after = After::Keep;
@@ -201,6 +200,9 @@ impl State {
                     if entry.scratch == FileCopy::Bypassed {
                         // Both are tried again.
                         entry.scratch = FileCopy::Failed;
+                        if std::mem::take(&mut entry.extra) {
+                            entry.persistent = FileCopy::Absent;
+                        }
                     }
                     // The copy in scratch is the only one: it is not cleaned up after all.
                     entry.doomed = false;

@@ -7,7 +7,6 @@
 
 mod arrive;
 mod capture;
-mod clearing;
 mod down;
 mod heir;
 mod hints;
@@ -25,7 +24,7 @@ mod up;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::entry::{Entry, FileCopy, FileTier, Id, Life, Readable, Region, Tier};
+use super::entry::{Entry, FileCopy, Id, Life, Readable, Region, Tier};
 use crate::error::{Error, Kind};
 use crate::policy::evict::Rank;
 use crate::tier::ledger::Ledger;
@@ -33,7 +32,6 @@ use crate::tier::space::Space;
 use crate::trace::Recorder;
 
 pub use capture::Content;
-pub use clearing::{Cleared, Short, Writer};
 pub use refuge::is_of_the_file_system;
 pub use requests::*;
 
@@ -95,19 +93,6 @@ pub struct State {
     in_flight: u32,
     /// Of those, flushes, writes, persists and arrivals of checkpoints.
     draining: u32,
-    /// How often files have left scratch and persistent.
-    cleared: [u64; 2],
-    /// Persistent copies being made, each until what was in scratch for its sake has gone, too.
-    clearing: u32,
-    /// Why what scratch cannot take does not go to persistent, if it was not to have a copy there.
-    /// `None`: it does.
-    kept_to_scratch: Option<&'static str>,
-    /// What those who have found no room wait with, by [`Writer`] and tier.
-    short_of: [[Option<Short>; 2]; 2],
-    /// Room is waited for that other processes have to tell of.
-    patient: bool,
-    /// That was so before.
-    waited_for_others: bool,
     /// Failures that nobody has heard of, oldest first; those of something managed with its number.
     failures: VecDeque<(Option<Id>, Error)>,
     /// The last failure on the way of a checkpoint to its files.
@@ -156,12 +141,6 @@ impl State {
             next_consumed: 1,
             in_flight: 0,
             draining: 0,
-            cleared: [0; 2],
-            clearing: 0,
-            kept_to_scratch: None,
-            short_of: [[None; 2]; 2],
-            patient: true,
-            waited_for_others: false,
             failures: VecDeque::new(),
             last_failure: None,
             counts: Counts::default(),
@@ -333,10 +312,9 @@ impl State {
     pub fn work(&self) -> Work {
         Work {
             flush: !self.flush.is_empty() && self.flush_can_come(),
-            write: self.has_answer(FileTier::Scratch).unwrap_or_else(|| {
-                self.writable(&self.write).is_some() || (self.pressed() && !self.spill.is_empty())
-            }),
-            persist: self.has_answer(FileTier::Persistent).unwrap_or(!self.persist.is_empty()),
+            write: self.writable(&self.write).is_some()
+                || (self.pressed() && !self.spill.is_empty()),
+            persist: !self.persist.is_empty(),
             fetch: self.candidate(Tier::Device).is_some(),
             read: self.candidate(Tier::Host).is_some(),
             arrive: !self.arrivals.is_empty(),

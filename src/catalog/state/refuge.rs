@@ -1,28 +1,10 @@
-//! Steps of a checkpoint that scratch cannot take, and that may go to persistent without it.
+//! Steps of a checkpoint that scratch cannot take, and that goes to persistent without it.
 
 use super::State;
-use crate::catalog::entry::{Entry, FileCopy, Id, Life};
-use crate::error::{Error, Kind, Result};
+use crate::catalog::entry::{FileCopy, Id, Life};
+use crate::error::{Error, Kind};
 
 impl State {
-    /// From here on, what scratch cannot take does not go to persistent if it is not to have a copy
-    /// there. Why not, and what can be done about it.
-    pub fn keep_to_scratch(&mut self, why: &'static str) {
-        self.kept_to_scratch = Some(why);
-    }
-
-    /// Whether a checkpoint under way that scratch has `refused`, and that is not known to be copied to
-    /// persistent, may go there all the same.
-    ///
-    /// # Errors
-    /// It may not: why scratch has refused it, and what can be done.
-    pub fn may_go_past_scratch(&self, id: Id, refused: &Error) -> Result<()> {
-        match self.kept_to_scratch {
-            Some(why) if !self.awaits_place(id) => Err(refused.clone().followed_by(why)),
-            _ => Ok(()),
-        }
-    }
-
     /// Whether a checkpoint is to be copied to persistent once it is known where to.
     pub fn awaits_place(&self, id: Id) -> bool {
         self.entries.get(&id).is_some_and(|entry| entry.awaits_place)
@@ -36,22 +18,39 @@ impl State {
         })
     }
 
-    /// Writing a checkpoint to scratch has failed. Whether it goes to persistent instead.
-    pub(super) fn scratch_has_refused(&mut self, id: Id, mut error: Error) -> bool {
-        let (lasting, kept) = (self.shape.persistent, self.kept_to_scratch);
+    /// Whether a checkpoint goes to persistent, or has gone there, only because scratch could not take it.
+    /// Other processes have none there.
+    pub fn is_extra(&self, id: Id) -> bool {
+        self.entries.get(&id).is_some_and(|entry| entry.extra)
+    }
+
+    /// It is decided that a checkpoint is not copied to persistent. What waited for that because scratch
+    /// could not take it goes there all the same.
+    pub fn want_no_persistent(&mut self, id: Id) {
+        let lasting = self.shape.persistent;
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        entry.awaits_place = false;
+        let waits = (entry.scratch, entry.persistent) == (FileCopy::Bypassed, FileCopy::Absent);
+        if waits && entry.life == Life::Live && lasting {
+            entry.persistent = FileCopy::Wanted;
+            entry.extra = true;
+        }
+        self.reindex(id);
+    }
+
+    /// Writing a checkpoint to scratch has failed. Whether it goes to persistent instead: at once, or once it
+    /// is known where to.
+    pub(super) fn scratch_has_refused(&mut self, id: Id, error: Error) -> bool {
+        let lasting = self.shape.persistent;
         let Some(entry) = self.entries.get_mut(&id) else { return false };
         let live = entry.life == Life::Live;
         if live && lasting && is_of_the_file_system(&error) {
-            match kept {
-                Some(why) if !is_wanted(entry) => error = error.followed_by(why),
-                _ => {
-                    entry.scratch = FileCopy::Bypassed;
-                    if !is_wanted(entry) {
-                        entry.persistent = FileCopy::Wanted;
-                    }
-                    return true;
-                }
+            entry.scratch = FileCopy::Bypassed;
+            if entry.persistent != FileCopy::Wanted && !entry.awaits_place {
+                entry.persistent = FileCopy::Wanted;
+                entry.extra = true;
             }
+            return true;
         }
         entry.scratch = FileCopy::Failed;
         if live {
@@ -59,11 +58,6 @@ impl State {
         }
         false
     }
-}
-
-/// Whether it goes to persistent anyway, now or once it is known where.
-fn is_wanted(entry: &Entry) -> bool {
-    entry.persistent == FileCopy::Wanted || entry.awaits_place
 }
 
 /// Whether a failure says something about where a file was to be, so that another place may do.

@@ -55,6 +55,8 @@ impl State {
         let to_be_persisted =
             matches!(entry.persistent, FileCopy::Wanted | FileCopy::Writing | FileCopy::Failed);
         let file = match tier {
+            // It stands for the one in scratch.
+            FileTier::Scratch if entry.extra => &mut entry.persistent,
             FileTier::Scratch => &mut entry.scratch,
             FileTier::Persistent => &mut entry.persistent,
         };

@@ -1,7 +1,8 @@
 //! Files: written, replaced, cleaned up, limited, and what failed on its way to them.
 
 use super::world::{failure, world, Job0, World, NAME};
-use crate::catalog::entry::FileTier;
+use crate::catalog::entry::{FileTier, Id, Part, Region, Tier};
+use crate::catalog::state::*;
 use crate::policy::order::RestoreOrder;
 use crate::policy::rounds::Fate;
 
@@ -168,7 +169,6 @@ fn what_is_gone_before_it_is_copied_is_written_again() {
         if !again {
             world.state.persist_done(&job, Err(failure()));
         }
-        world.state.persist_settled_down();
         world.state.check().unwrap();
         again
     };
@@ -189,6 +189,63 @@ fn what_is_gone_before_it_is_copied_is_written_again() {
     assert!(!lose(&mut world));
     assert!(world.state.retry());
     assert_eq!(world.state.next_persist().unwrap().version, 1);
+}
+
+/// What scratch cannot take goes to persistent whatever the interval says, and stands for the file in scratch
+/// there. Catches one that is kept when scratch is to keep fewer, one that goes to a file of its own before
+/// it is known that it has a part, and one that stays with others for good once all are to have it.
+#[test]
+fn what_scratch_cannot_take_goes_to_persistent() {
+    let mut world = World::new(Job0 {
+        device: 0,
+        host: 100,
+        scratch: true,
+        persistent: true,
+        ephemeral: false,
+        order: RestoreOrder::Reverse,
+    });
+    let mut taken = |version: i32, awaits: bool| {
+        let state = &mut world.state;
+        let id = state.open(NAME, version);
+        if awaits {
+            state.await_place(id);
+        }
+        assert!(matches!(state.reserve(id, Part::Host, 4, Tier::Host), Reserve::Got { .. }));
+        state.commit(id, vec![Region { id: 0, size: 4, part: Part::Host, offset: 0 }], false);
+        let job = state.next_write().unwrap();
+        assert_eq!(state.write_done(&job, Err(failure())), After::Say);
+        id
+    };
+    let [alone, undecided, decided] = [(1, false), (2, true), (3, true)].map(|(v, a)| taken(v, a));
+    let state = &mut world.state;
+    let persist = |state: &mut State, wanted: Id, result| {
+        let job = state.next_persist().unwrap();
+        assert!(job.id == wanted && job.straight.is_some());
+        state.persist_done(&job, result);
+        state.check().unwrap();
+    };
+    assert!(state.is_extra(alone) && !state.is_extra(undecided));
+    assert_eq!(state.fate(alone, FileTier::Scratch), Fate::Open);
+    persist(state, alone, Ok(()));
+    assert_eq!(state.fate(alone, FileTier::Scratch), Fate::There);
+    assert!(state.next_persist().is_none(), "it is not known yet where the others go");
+    state.want_no_persistent(undecided);
+    assert!(state.is_extra(undecided));
+    // Neither takes it: both are tried again, and persistent only if scratch refuses it again.
+    persist(state, undecided, Err(failure()));
+    assert!(state.take_failure().is_some() && !state.is_extra(undecided));
+    assert!(state.retry() && state.next_persist().is_none());
+    assert_eq!(state.want_persistent(decided, None), None);
+    assert!(!state.is_extra(decided));
+    persist(state, decided, Ok(()));
+    // All are to have this one after all; and the room of the other one is needed in scratch.
+    assert_eq!(state.want_persistent(alone, None), Some((NAME.into(), 1)));
+    assert!(!state.is_extra(alone));
+    let job = state.next_write().unwrap();
+    assert_eq!(state.write_done(&job, Err(failure())), After::Say);
+    persist(state, undecided, Ok(()));
+    assert!(state.forget_file(NAME, 2, FileTier::Scratch));
+    assert_eq!(state.find(NAME, 2), None);
 }
 
 #[test]

@@ -36,12 +36,12 @@ fn killed_after(stores: u64) -> (SharedMemory, Vec<(u64, Owed)>) {
     for step in 0..9 {
         match step {
             0 => ids.push(take(&mut state, 1, 4, false)),
-            1 => state.want_persistent(ids[0], place(1)),
+            1 => drop(state.want_persistent(ids[0], place(1))),
             // Another one of that version, and one whose place comes later.
             2 => ids.push(take(&mut state, 1, 8, false)),
             3 => ids.push(take(&mut state, 2, 12, true)),
-            4 => state.want_persistent(ids[2], place(2)),
-            5 => state.want_persistent(ids[1], None),
+            4 => drop(state.want_persistent(ids[2], place(2))),
+            5 => drop(state.want_persistent(ids[1], None)),
             6 => {
                 let job = state.next_write().unwrap();
                 state.write_done(&job, Ok(()));

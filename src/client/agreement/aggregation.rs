@@ -4,21 +4,24 @@
 use std::collections::VecDeque;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
-use super::{Agreement, Deferred};
+use super::{Agreement, Deferred, OTHER_HAS_FAILED};
 use crate::catalog::entry::Id;
 use crate::engine::shared::Shared;
 use crate::error::Result;
-use crate::mpi::{Comm, Series};
+use crate::mpi::{Comm, Queue};
 use crate::policy::rounds::GIVEN_UP;
 use crate::tier::files::Place;
 
 /// What is passed for the length of a checkpoint that a process could not take.
 const NOT_TAKEN: i64 = -1;
 
+/// What a process passes last that has given up.
+pub(super) const LAST_LENGTH: [i64; 2] = [GIVEN_UP[0], NOT_TAKEN];
+
 /// The lengths that the processes tell each other.
 #[derive(Debug)]
 pub(super) struct Aggregation {
-    pub(super) calls: Series,
+    pub(super) calls: Queue,
     /// Tells this job's files from others'.
     pub(super) job: u32,
     /// The checkpoints whose gatherings are under way, and the numbers of these.
@@ -32,7 +35,7 @@ impl Aggregation {
         let random = RandomState::new().build_hasher().finish();
         let mine = if rank == 0 { i64::from(random as u32) } else { i64::MAX };
         let job = comm.allreduce_min_i64(mine)? as u32;
-        let calls = Series::of_all(comm.dup()?, &[GIVEN_UP[0], NOT_TAKEN]);
+        let calls = Queue::over(comm.dup()?);
         Ok(Aggregation { calls, job, awaited: VecDeque::new(), owed: None })
     }
 }
@@ -46,17 +49,16 @@ impl Agreement {
                 *deferred = Deferred { persist: Some(false), place: Some(None) };
             });
         }
-        let Some(aggregation) = &mut self.aggregation else {
+        let Some(aggregation) = self.aggregation.as_mut().filter(|_| !self.failed) else {
             return;
         };
         let Some(key) = aggregation.owed.take() else {
             return;
         };
         let len = taken.map_or(NOT_TAKEN, |(_, len)| i64::try_from(len).unwrap_or(NOT_TAKEN));
-        let begun = aggregation.calls.begin(&[key, len]);
-        let awaited = (aggregation.calls.count(), taken.map(|(id, _)| id));
+        let begun = aggregation.calls.begin(|comm| comm.begin_gather(&[key, len]));
+        let awaited = (aggregation.calls.begun(), taken.map(|(id, _)| id));
         match begun {
-            Ok(()) if self.failed => {}
             Ok(()) => aggregation.awaited.push_back(awaited),
             Err(error) => self.fail(engine, &error),
         }
@@ -64,9 +66,10 @@ impl Agreement {
 
     /// Begins gatherings of what it does not take until there are so many.
     pub(super) fn gather_up_to(&mut self, engine: &Shared, most: u64) {
-        while let Some(aggregation) =
-            self.aggregation.as_mut().filter(|aggregation| aggregation.calls.count() < most)
-        {
+        while let Some(aggregation) = self.aggregation.as_mut().filter(|_| !self.failed) {
+            if aggregation.calls.begun() >= most {
+                break;
+            }
             aggregation.owed = Some(0);
             self.taken(engine, None);
         }
@@ -81,6 +84,9 @@ impl Agreement {
 
     /// Takes the lengths of the first gathering: each process's key and length.
     pub(super) fn apply_gathered(&mut self, engine: &Shared, all: &[i64]) {
+        if all.chunks_exact(2).any(|line| *line == LAST_LENGTH) {
+            return self.fail(engine, OTHER_HAS_FAILED);
+        }
         let first = self.aggregation.as_mut().and_then(|aggregation| {
             let (attempt, id) = aggregation.awaited.pop_front()?;
             Some((aggregation.job, attempt, id?))

@@ -2,6 +2,7 @@
 //! of both kinds of library.
 
 use super::super::calls::MPI_SUCCESS;
+use super::super::pending::Queue;
 use super::*;
 use std::cell::Cell;
 
@@ -252,6 +253,32 @@ fn calls_that_nobody_waits_for() {
         // Not waited for: its buffers stay MPI's.
         drop(copy.begin_least(&[1]).unwrap());
         copy.free().unwrap();
+    }
+}
+
+/// Catches results that come in another order than their calls were begun in, a result that is given twice,
+/// and a call that counts although it could not be begun.
+#[test]
+fn a_queue_gives_results_in_order() {
+    for mpi in stand_ins() {
+        let mut queue = Queue::over(world(&mpi).dup().unwrap());
+        for value in 1..=3 {
+            queue.begin(|comm| comm.begin_least(&[value])).unwrap();
+        }
+        CODE.set(13);
+        assert!(queue.begin(|comm| comm.begin_least(&[4])).is_err());
+        assert!(queue.poll().is_err());
+        CODE.set(MPI_SUCCESS);
+        assert_eq!(queue.begun(), 3);
+        PATIENCE.set(1);
+        assert_eq!(queue.poll().unwrap(), None);
+        for value in 1..=3 {
+            assert!(queue.is_waiting());
+            let next = if value == 2 { queue.wait() } else { queue.poll() };
+            assert_eq!(next.unwrap().as_deref(), Some(&[value][..]));
+        }
+        assert!(!queue.is_waiting());
+        assert_eq!((queue.poll().unwrap(), queue.wait().unwrap()), (None, None));
     }
 }
 

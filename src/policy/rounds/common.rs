@@ -9,15 +9,12 @@ pub struct Common {
     pub(super) ranges: Vec<(Id, Id)>,
     /// Up to this one nothing more will be among them.
     settled: Id,
-    /// From one to another of those that are settled and not among them here, and may be among them
-    /// for another process; ascending.
-    doubtful: Vec<(Id, Id)>,
 }
 
 impl Common {
     /// All: of a process that has no others.
     pub fn all() -> Common {
-        Common { ranges: vec![(0, Id::MAX)], settled: Id::MAX, doubtful: Vec::new() }
+        Common { ranges: vec![(0, Id::MAX)], settled: Id::MAX }
     }
 
     /// Whether these are the checkpoints of a process that has no others.
@@ -27,7 +24,8 @@ impl Common {
 
     /// Whether a checkpoint is among them.
     pub fn has(&self, id: Id) -> bool {
-        is_within(&self.ranges, id)
+        let behind = self.ranges.partition_point(|&(first, _)| first <= id);
+        behind.checked_sub(1).is_some_and(|at| id <= self.ranges[at].1)
     }
 
     /// The last of them; 0: there is none.
@@ -38,7 +36,7 @@ impl Common {
     /// Whether it is known of a checkpoint that it is among them, or that no process will ever have
     /// it among them.
     pub(super) fn is_settled(&self, id: Id) -> bool {
-        id <= self.settled && !is_within(&self.doubtful, id)
+        id <= self.settled
     }
 
     /// Whether a checkpoint is kept for its parities, of which these are those that all have: the
@@ -56,7 +54,6 @@ impl Common {
     /// Adds what was learned.
     pub fn learn(&mut self, learned: Learned) {
         self.settled = self.settled.max(learned.settled);
-        self.doubtful.extend(learned.doubtful);
         let Some(more) = learned.more else { return };
         match self.ranges.last_mut() {
             // There is nothing between.
@@ -66,12 +63,6 @@ impl Common {
     }
 }
 
-/// Whether one of the ranges, which ascend, has a checkpoint.
-fn is_within(ranges: &[(Id, Id)], id: Id) -> bool {
-    let behind = ranges.partition_point(|&(first, _)| first <= id);
-    behind.checked_sub(1).is_some_and(|at| id <= ranges[at].1)
-}
-
 /// What a result says of one tier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Learned {
@@ -79,10 +70,6 @@ pub struct Learned {
     pub more: Option<Range>,
     /// Up to this checkpoint, no others will be.
     pub settled: Id,
-    /// From this to that checkpoint it cannot be said whether all have them, for one of them has
-    /// already said that it lacks a later one, and says of no others. A process that takes results
-    /// in another order may have heard that all have them.
-    pub doubtful: Option<(Id, Id)>,
 }
 
 /// Checkpoints that follow each other in the order in which they were taken.

@@ -14,9 +14,6 @@ struct Process {
     passed: Vec<Values>,
     /// Results that were taken.
     taken: usize,
-    /// What was told between rounds, oldest first, and how many results of that were taken.
-    told: Vec<Tidings>,
-    heard: usize,
     /// The checkpoints of its rounds, and what became of their files.
     ids: Vec<(Id, Fate)>,
     files: BTreeSet<i32>,
@@ -40,19 +37,16 @@ enum Step {
     /// cannot be.
     Protect(usize, bool),
     Hear(usize),
-    /// It takes what was told between rounds, and tells what it knows.
-    Tell(usize),
 }
 
 const PROCESSES: usize = 3;
 
 fn step() -> impl Strategy<Value = Step> {
-    (0..PROCESSES, 0..35u8).prop_map(|(process, what)| match what {
+    (0..PROCESSES, 0..29u8).prop_map(|(process, what)| match what {
         0 => Step::Refuse(process),
         1 => Step::GiveUp(process),
-        34 => Step::Even(process),
+        28 => Step::Even(process),
         20..28 => Step::Protect(process, what > 20),
-        28..34 => Step::Tell(process),
         2..8 => Step::Take(process),
         8..14 => Step::Write(process),
         _ => Step::Hear(process),
@@ -146,25 +140,6 @@ proptest! {
                         parities.insert(*version, succeeds && files.contains(version));
                     }
                 }
-                Step::Tell(p) => {
-                    let number = processes[p].heard;
-                    if processes.iter().all(|other| other.told.len() > number) {
-                        let least: Tidings = std::array::from_fn(|value| {
-                            let told = processes.iter().map(|other| other.told[number][value]);
-                            told.min().unwrap()
-                        });
-                        let process = &mut processes[p];
-                        process.heard += 1;
-                        let learned = process.rounds.hear_tidings(&least);
-                        process.common.learn(learned[0]);
-                        process.protected.learn(learned[PARITIES]);
-                    }
-                    let Process { rounds, ids, files, parities, told, heard, .. } =
-                        &mut processes[p];
-                    if told.len() == *heard {
-                        told.push(rounds.tidings(fate_by(ids, files, parities)));
-                    }
-                }
                 Step::Hear(p) => {
                     let round = processes[p].taken;
                     if processes.iter().any(|other| other.passed.len() <= round) {
@@ -211,32 +186,10 @@ proptest! {
     }
 }
 
-const NOTHING: [Learned; TIERS] = [Learned { more: None, settled: 0, doubtful: None }; TIERS];
+const NOTHING: [Learned; TIERS] = [Learned { more: None, settled: 0 }; TIERS];
 
 pub(super) fn least(all: &[Values]) -> Values {
     std::array::from_fn(|value| all.iter().map(|values| values[value]).min().unwrap())
-}
-
-/// Catches versions that count before it is known that all have taken the same, and one whose
-/// checkpoint has not begun; and processes that learn nothing between two checkpoints.
-#[test]
-fn what_all_have_is_told_between_rounds() {
-    let there = |_, _| Fate::There;
-    let mut rounds = [Rounds::default(), Rounds::default()];
-    let passed = rounds.each_mut().map(|rounds| rounds.begin(7, None, there));
-    let tell = |rounds: &mut [Rounds; 2]| {
-        let told = rounds.each_mut().map(|rounds| rounds.tidings(there));
-        let least: Tidings = std::array::from_fn(|value| told[0][value].min(told[1][value]));
-        rounds.each_mut().map(|rounds| rounds.hear_tidings(&least)[0].more)
-    };
-    assert_eq!(tell(&mut rounds), [None; 2], "it has not begun");
-    rounds.iter_mut().for_each(|rounds| rounds.opened(5, false));
-    assert_eq!(tell(&mut rounds), [None; 2], "the round has not ended");
-    for rounds in &mut rounds {
-        assert_eq!(rounds.end(&least(&passed)).broke, None);
-    }
-    assert_eq!(tell(&mut rounds), [Some(Range { first: 5, last: 5, goes_on: true }); 2]);
-    assert_eq!(tell(&mut rounds), [None; 2]);
 }
 
 /// The process that decides does so for all; nothing counts as settled before.

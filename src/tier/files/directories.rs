@@ -139,7 +139,7 @@ mod tests {
             names(files.persist("x", 1, None, None), "p");
             names(files.remove_persistent("x", 1), "p");
             names(files.create_straight("x", 1, None), "p");
-            names(files.copy_owed("x", 1, || Ok(()), || ()), "p");
+            names(files.copy_owed("x", 1), "p");
             files.remove_scratch("x", 1, Some(true)).unwrap();
         });
         with_links(|files, swap| {

@@ -51,17 +51,20 @@ impl Files {
     }
 
     /// Copies such a version to a file of its own in persistent: the bytes, or `None` if there is
-    /// nothing to copy any more. `go_on` may end it with an error. `lock` takes the lock of names.
+    /// nothing to copy any more. A job may take the version meanwhile.
     ///
     /// # Errors
-    /// Its file is damaged; those of `go_on`; the system's.
-    pub fn copy_owed<G>(
+    /// Its file is damaged; the system's.
+    pub fn copy_owed(&self, name: &str, version: i32) -> Result<Option<u64>> {
+        self.copy_owed_while(name, version, || ())
+    }
+
+    fn copy_owed_while(
         &self,
         name: &str,
         version: i32,
-        mut go_on: impl FnMut() -> Result<()>,
-        lock: impl FnOnce() -> G,
-    ) -> Result<Option<(u64, G)>> {
+        meanwhile: impl FnOnce(),
+    ) -> Result<Option<u64>> {
         let Some(target) = self.persistent_path(name, version) else {
             return Ok(None);
         };
@@ -74,16 +77,17 @@ impl Files {
             // What cannot be compared with anything replaces nothing that may be.
             return Ok(None);
         }
-        let opened = self.checked(opened, name, version, &mut go_on)?;
+        let opened = self.checked(opened, name, version, || Ok(()))?;
         let taken = times::modified(&source)?;
         let temporary = self.temporary(&target);
         self.may_change_in(self.persistent.as_deref())?;
         let durability = self.persistent_durability();
         let named = files::create(&temporary).and_then(|to| {
-            let bytes = files::copy_between(&opened.file, &to, 0, (&source, &temporary), go_on)?;
+            let bytes =
+                files::copy_between(&opened.file, &to, 0, (&source, &temporary), || Ok(()))?;
             attributes::copy((&opened.file, &source), (&to, &temporary), proof::NAME)?;
             files::settle(&to, &temporary, durability)?;
-            let naming = lock();
+            meanwhile();
             self.may_change_in(self.persistent.as_deref())?;
             // Taken again, removed or copied by now.
             if !is_same(&opened.file, &source) || self.is_copied(name, version, taken) {
@@ -94,7 +98,7 @@ impl Files {
             times::set_modified(&temporary, taken)?;
             files::atomic_replace(&temporary, &target, durability)?;
             self.persist_checksum(name, version, None, durability)?;
-            Ok(Some((bytes, naming)))
+            Ok(Some(bytes))
         });
         if named.is_err() {
             // The first failure is the one to report.
@@ -115,7 +119,6 @@ fn is_same(file: &File, path: &Path) -> bool {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::error::Error;
     use crate::format::header::Header;
     use std::fs;
 
@@ -131,7 +134,6 @@ mod tests {
         let text =
             format!("mode = sync\nscratch = {0}/s\npersistent = {0}/p\n", folder.path().display());
         let (config, _) = Config::from_text(&text, |_| None).unwrap();
-        let with_checksums = format!("{text}meta = {}/m\nchksum = true\n", folder.path().display());
         let files = Files::open(&config, 0).unwrap();
         let at = |path: &str| folder.path().join(path);
         let earlier = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(9);
@@ -149,10 +151,7 @@ mod tests {
         let owed = || files.owed("x", Some(0), 0).unwrap();
         assert_eq!(owed(), [5, 3, 1]);
         assert_eq!(files.owed("x", None, 0).unwrap(), [0; 0]);
-        let copy = |version, between: &dyn Fn()| {
-            let copied = files.copy_owed("x", version, || Ok(()), between);
-            copied.map(|copied| copied.map(|(bytes, ())| bytes))
-        };
+        let copy = |version, between: &dyn Fn()| files.copy_owed_while("x", version, between);
         let len = content(0).len() as u64;
         assert_eq!(copy(3, &|| ()), Ok(Some(len)));
         assert_eq!(fs::read(at("p/x-0-3.dat")).unwrap(), content(3));
@@ -167,14 +166,6 @@ mod tests {
             fs::rename(at("new"), at("s/x-0-1.dat")).unwrap();
         };
         assert_eq!(copy(1, &again), Ok(None));
-        let end = || Err(Error::invalid("the end"));
-        assert!(files.copy_owed("x", 1, end, || ()).is_err());
-        // A file may take minutes to be read, and the job ends meanwhile.
-        let kept =
-            Files::open(&Config::from_text(&with_checksums, |_| None).unwrap().0, 0).unwrap();
-        fs::write(at("m/x-0-1.dat.chksum"), [0; 32]).unwrap();
-        let ended = kept.copy_owed("x", 1, end, || ()).unwrap_err().to_string();
-        assert!(ended.contains("the end"), "it is read all the same: {ended}");
         fs::write(at("s/x-0-1.dat"), [1; 30]).unwrap();
         assert!(copy(1, &|| ()).is_err(), "it is damaged");
         assert_eq!(fs::read_dir(at("p")).unwrap().count(), 3);

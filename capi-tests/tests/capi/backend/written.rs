@@ -51,56 +51,41 @@ fn without_persistent_the_backend_writes_scratch() {
     let _ = job.run("script", "size=8000000 newest=x:2 restore=x:2").succeed();
 }
 
-/// What was written while persistent was away is copied there by the next job that asks for it, and by
-/// no job that does not; no more than persistent keeps, and not again what was cleaned up since. Catches
-/// checkpoints that are in scratch for ever.
+/// What was written while persistent was away is said by the next job that asks for it, once of each name,
+/// and stays in scratch: no limit of versions removes it, and no clean-up. Catches a checkpoint that is lost
+/// before `veloc sync` has copied it, and one that is kept for good although persistent has it.
 #[test]
-fn what_persistent_lacks_is_copied_by_the_next_job() {
-    for (more, copied) in [("", &[1, 2, 3, 4][..]), ("max_versions = 2\n", &[3, 4])] {
-        let text = format!("persistent = DIR/persistent\nwatchdog_interval = 1\n{more}");
-        let job = job(&text);
-        let persistent = job.persistent().display().to_string();
-        let run = job.run("script", "size=1000000 take=x:1 wait");
-        let run = run.arg(format!("run=rm -r {persistent}; touch {persistent}"));
-        let commands = "take=x:2 late=persistent take=x:3 late=persistent take=y:1 \
-                        late=persistent take=x:4 kill";
-        dies(&run.args(commands).end());
-        wait_for_backends(&job);
-        fs::remove_file(job.persistent()).unwrap();
-        let _ = job.run("script", "size=1000000 take=z:1 wait").succeed();
-        assert_eq!(names(&job.persistent()), ["z-0-1.dat"]);
-        // What is not there yet when it is cleaned up stays in scratch until it is.
-        let commands = "size=1000000 newest=x:4 cleanup=x refuse=x:9 finalize=1";
-        let ended = job.run("script", commands).succeed();
-        let mut expected: Vec<_> =
-            copied.iter().map(|version| format!("x-0-{version}.dat")).collect();
-        expected.push("z-0-1.dat".to_owned());
-        let left = names(&job.scratch());
-        assert_eq!(names(&job.persistent()), expected, "{left:?}\n{}", ended.stderr);
-        assert_eq!(left, ["y-0-1.dat", "z-0-1.dat"]);
-        for version in copied {
-            let restore = format!("size=1000000 restore=x:{version}");
-            let _ = job.run("script", &restore).succeed();
-        }
-    }
-}
-
-/// A version that an earlier job has copied is taken again while persistent is away. Catches a copy of the
-/// older run that counts as one of the newer.
-#[test]
-fn what_was_taken_again_is_owed_as_well() {
-    let job = job("persistent = DIR/persistent\nwatchdog_interval = 1\n");
-    let _ = job.run("script", "size=1000000 take=x:9 take=x:10").succeed();
-    let [persistent, away] = ["persistent", "away"].map(|name| job.path(name));
-    let run = job.run("script", "size=1000000 newest=x:9:9 restore=x:9");
-    let run = run.arg(format!("run=mv {0} {1}; touch {0}", persistent.display(), away.display()));
-    dies(&run.args("take=x:10:11 late=persistent kill").end());
+fn what_persistent_lacks_is_said_and_stays() {
+    let limits = "persistent = DIR/persistent\nwatchdog_interval = 1\nscratch_versions = 1\n\
+                  max_versions = 9\n";
+    let job = job(limits);
+    let persistent = job.persistent().display().to_string();
+    let run = job.run("script", "size=1000000 take=x:1 wait");
+    let run = run.arg(format!("run=rm -r {persistent}; touch {persistent}"));
+    dies(&run.args("take=x:2 late=persistent take=x:3 late=persistent take=y:1 kill").end());
     wait_for_backends(&job);
-    fs::remove_file(&persistent).unwrap();
-    fs::rename(&away, &persistent).unwrap();
-    let _ = job.run("script", "size=1000000 newest=x:10 finalize=1").succeed();
-    fs::remove_dir_all(job.scratch()).unwrap();
-    let _ = job.run("script", "size=1000000 newest=x:10 restore=x:10:11 restore=x:9").succeed();
+    fs::remove_file(job.persistent()).unwrap();
+    let commands =
+        "size=1000000 newest=x:3 newest=x:3 restore=x:3 take=x:4 take=x:5 wait cleanup=x";
+    let ended = job.run("script", commands).succeed();
+    let [scratch, config] =
+        ["scratch", "veloc.cfg"].map(|name| job.path(name).display().to_string());
+    let said = format!("2 checkpoints of \"x\" are in {scratch} only; `veloc sync {config}`");
+    assert_eq!(ended.stderr.matches(&said).count(), 1, "{}", ended.stderr);
+    assert!(!ended.stderr.contains("\"y\""), "{}", ended.stderr);
+    let there = names(&job.scratch());
+    for left in ["x-0-2.dat", "x-0-3.dat", "y-0-1.dat"] {
+        assert!(there.contains(&left.to_owned()), "{there:?}");
+    }
+    assert!(!there.contains(&"x-0-5.dat".to_owned()), "{there:?}");
+    assert_eq!(names(&job.persistent()), ["x-0-4.dat", "x-0-5.dat"]);
+    // By hand, as `veloc sync` does.
+    for left in there.iter().filter(|name| name.starts_with('x')) {
+        fs::copy(job.scratch().join(left), job.persistent().join(left)).unwrap();
+    }
+    let ended = job.run("script", "size=1000000 restore=x:3 take=x:6 wait cleanup=x").succeed();
+    assert!(!ended.stderr.contains("veloc sync"), "{}", ended.stderr);
+    assert_eq!(names(&job.scratch()), ["y-0-1.dat"]);
 }
 
 /// Catches a copy of what this job itself has taken, and has not wished to be copied.
@@ -119,26 +104,6 @@ fn what_this_job_has_taken_is_owed_by_nobody() {
     let run = run.arg(format!("run=test -z \"$(ls {persistent})\""));
     let _ = run.succeed();
     assert_eq!(names(&job.persistent()), ["x-0-1.dat"]);
-}
-
-/// Without a wish for persistent copies, or where some are due only, none is made that was not.
-#[test]
-fn what_persistent_need_not_have_stays_in_scratch() {
-    let of =
-        |interval: i32| format!("persistent = DIR/persistent\npersistent_interval = {interval}\n");
-    let job = job(&of(-1));
-    let _ = job.run("script", "take=x:1 take=x:2 take=x:3").succeed();
-    let _ = job.run("script", "newest=x:3 restore=x:2").succeed();
-    assert!(names(&job.persistent()).is_empty());
-    job.configure(&format!("{SCRATCH}log_prefix = DIR\n{}", of(3600)));
-    let _ = job.run("script", "newest=x:3").succeed();
-    assert!(names(&job.persistent()).is_empty());
-    job.configure(&format!("{SCRATCH}log_prefix = DIR\n{}", of(0)));
-    // What comes after the version that a job goes back to is taken again.
-    let _ = job.run("script", "newest=x:2:2").succeed();
-    assert_eq!(names(&job.persistent()), ["x-0-1.dat", "x-0-2.dat"]);
-    let _ = job.run("script", "newest=x:3").succeed();
-    assert_eq!(names(&job.persistent()), names(&job.scratch()));
 }
 
 /// Catches a backend that writes what is there, however many versions that makes, also if it has a region
