@@ -55,7 +55,7 @@ set(VELOC_PROGRAMS "${VELOC_CARGO_OUTPUT}/veloc-backend" "${VELOC_CARGO_OUTPUT}/
 add_custom_target(veloc-cargo ALL
     COMMAND "${CMAKE_COMMAND}" -E env ${environment}
         "${VELOC_CARGO}" build ${arguments}
-        --package veloc --package veloc-cli --package veloc-mpi
+        --package veloc --package daemon --package veloc-cli --package veloc-mpi
     BYPRODUCTS "${VELOC_RUST_LIBRARY}" "${VELOC_MESSAGE_LOG}" ${VELOC_PROGRAMS}
     WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
     COMMENT "Building the Rust part (profile ${VELOC_CARGO_PROFILE})"

@@ -4,14 +4,14 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use veloc_client::adjoint::course::Course;
-use veloc_client::adjoint::pack::sealed;
-use veloc_client::adjoint::schedule::Action;
-use veloc_client::config::{Config, KEYS};
-use veloc_client::format::aggregate::{self, Offsets};
-use veloc_client::format::checksum::{self, Checksum};
-use veloc_client::format::header::Header;
-use veloc_client::format::names;
+use config::{Config, KEYS};
+use format::aggregate::{self, Offsets};
+use format::checksum::{self, Checksum};
+use format::header::Header;
+use format::names;
+use schedule::course::Course;
+use schedule::pack::sealed;
+use schedule::schedule::Action;
 
 /// A target: its name, and the function.
 pub type Target = (&'static str, fn(&[u8]));

@@ -9,9 +9,9 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use veloc_client::config::{Config, Directories};
-use veloc_client::platform::files::check_writable;
-use veloc_client::recovery::program;
+use config::{Config, Directories};
+use os::files::check_writable;
+use recovery::program;
 
 /// Whose the program is.
 const OWNER: u32 = 65533;

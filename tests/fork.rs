@@ -9,9 +9,9 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd as _};
 use std::time::Duration;
 
-use veloc_client::platform::lock::Lock;
-use veloc_client::platform::network::{accept, await_connection, begin_connection, listen};
-use veloc_client::platform::socket::{connect_to, listen_at, wait_for};
+use os::lock::Lock;
+use os::network::{accept, await_connection, begin_connection, listen};
+use os::socket::{connect_to, listen_at, wait_for};
 
 /// No test waits so long for what comes at once.
 const LONGEST: Duration = Duration::from_secs(60);

@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 use std::panic::catch_unwind;
 use std::path::Path;
 
-use veloc_client::adjoint::course::Course;
-use veloc_client::adjoint::resume::Survivors;
-use veloc_client::adjoint::schedule::Stored;
-use veloc_client::config::KEYS;
-use veloc_client::format::aggregate::Offsets;
-use veloc_client::format::header::Header;
+use config::KEYS;
+use format::aggregate::Offsets;
+use format::header::Header;
+use schedule::course::Course;
+use schedule::resume::Survivors;
+use schedule::schedule::Stored;
 
 #[path = "../fuzz/targets.rs"]
 mod targets;

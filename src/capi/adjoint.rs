@@ -11,13 +11,13 @@ use super::{
     VELOC_ADJOINT_GRADIENT, VELOC_ADJOINT_STATE, VELOC_FAILURE, VELOC_STOPPED, VELOC_SUCCESS,
     VELOC_VERIFY_REPLAY,
 };
-use crate::adjoint::rule::Rule;
-use crate::client::regions::Memory;
-use crate::client::Client;
-use crate::error::{Error, Kind, Result};
-use crate::sweep::settings::{names_of, Settings};
-use crate::sweep::{run, Outcome, Problem, Reach};
-use crate::sync::Mutex;
+use adjoint::settings::{names_of, Settings};
+use adjoint::{run, Outcome, Problem, Reach};
+use client::regions::Memory;
+use client::Client;
+use os::error::{Error, Kind, Result};
+use os::sync::Mutex;
+use schedule::rule::Rule;
 
 /// An adjoint computation. Set everything to zero first, then `size`, and what is needed; what is
 /// zero has the meaning that is said. Later versions of the library have more members at the end; by

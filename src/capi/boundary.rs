@@ -6,10 +6,10 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Once, OnceLock};
 
 use super::{VELOC_FAILURE, VELOC_MAX_NAME, VELOC_SUCCESS};
-use crate::client::{Client, Selection};
-use crate::error::{Error, Kind, Result};
-use crate::platform::origin::Origin;
-use crate::sync::Mutex;
+use client::{Client, Selection};
+use os::error::{Error, Kind, Result};
+use os::origin::Origin;
+use os::sync::Mutex;
 
 /// The process's client. Every call takes the lock for its duration.
 static CLIENT: std::sync::LazyLock<Mutex<Option<Client>>> =

@@ -5,8 +5,8 @@ use std::ffi::{c_char, c_int, CStr, CString};
 use super::boundary::{guarded, selection, status, string, with_client};
 use super::cxx::checkpoint_ended;
 use super::{VELOC_FAILURE, VELOC_MAX_NAME, VELOC_SUCCESS};
-use crate::client::Selection;
-use crate::error::Error;
+use client::Selection;
+use os::error::Error;
 
 /// Takes a checkpoint of all protected regions.
 ///

@@ -9,9 +9,9 @@ use std::sync::{Arc, OnceLock};
 use super::boundary::{call_back, guarded, has_client, status, string, with_client, with_name};
 use super::job::start_logging;
 use super::{VELOC_FAILURE, VELOC_SUCCESS};
-use crate::client::callbacks::{Object, Written};
-use crate::config::Config;
-use crate::error::{Error, Result};
+use client::callbacks::{Object, Written};
+use config::Config;
+use os::error::{Error, Result};
 
 /// Bytes that a function of the layer's has for the reason of its failure, the final NUL included.
 const REASON_BYTES: usize = 256;

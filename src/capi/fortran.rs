@@ -8,9 +8,9 @@ use std::time::Instant;
 use super::adjoint::protect_part;
 use super::boundary::{start_client, status, string, with_client};
 use super::job::{start_logging, start_over};
-use crate::client::regions::Memory;
-use crate::error::{Error, Result};
-use crate::mpi::Mpi;
+use client::regions::Memory;
+use mpi::Mpi;
+use os::error::{Error, Result};
 
 /// `VELOC_Init` with a communicator as `use mpi` has it, an integer.
 ///

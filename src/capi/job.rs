@@ -7,11 +7,11 @@ use std::time::Instant;
 use log::LevelFilter;
 
 use super::boundary::{end_client, last_error, start_client, status, string, with_client};
-use crate::client::Client;
-use crate::config::Config;
-use crate::error::Result;
-use crate::logging;
-use crate::mpi::{Comm, Mpi};
+use client::Client;
+use config::Config;
+use mpi::{Comm, Mpi};
+use os::error::Result;
+use os::logging;
 
 /// Messages go to stderr unless the application has a logger of its own: warnings and errors, or
 /// what `VELOC_LOG` says.

@@ -8,7 +8,7 @@ use message_abi::reason;
 use message_abi::scratch::{Scratch, INTERFACE};
 
 use super::boundary::guarded;
-use crate::client::message_files;
+use client::message_files;
 
 static SCRATCH: Scratch = Scratch { file };
 

@@ -4,11 +4,11 @@ use std::ffi::{c_char, c_int};
 use std::sync::atomic::Ordering;
 
 use super::boundary::{guarded, status, with_client};
-use crate::client::Client;
-use crate::erasure::node::Node;
-use crate::error::{Error, Result};
-use crate::metrics::{Sum, CAUSES, HOPS};
-use crate::policy::touch::{Mode, Rate};
+use client::Client;
+use erasure::node::Node;
+use os::error::{Error, Result};
+use policy::touch::{Mode, Rate};
+use trace::metrics::{Sum, CAUSES, HOPS};
 
 /// Bytes that VELOC_Get_trf_metrics writes at the most, the final NUL included.
 const TEXT_BYTES: usize = 1024;

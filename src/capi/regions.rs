@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::boundary::{call_back, status, string, with_client};
 use super::{VELOC_READ_ONLY, VELOC_SUCCESS};
-use crate::client::regions::{Memory, Terms};
-use crate::engine::loan::Release;
-use crate::error::{Error, Result};
+use client::regions::{Memory, Terms};
+use engine::loan::Release;
+use os::error::{Error, Result};
 
 /// Bytes that a guard has for the reason of a failure, the final NUL included.
 const REASON_BYTES: usize = 256;

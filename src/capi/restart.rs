@@ -4,8 +4,8 @@ use std::ffi::{c_char, c_int};
 
 use super::boundary::{guarded, keep, selection, status, string, with_client, with_name};
 use super::VELOC_FAILURE;
-use crate::client::Selection;
-use crate::error::Error;
+use client::Selection;
+use os::error::Error;
 
 /// The newest version that can be restored. Collective under MPI: the newest that every process
 /// can restore. With erasure coding (`ec_interval`) a process that lacks it first rebuilds it, if

@@ -9,9 +9,9 @@ use super::{
     VELOC_ACTION_ADVANCE, VELOC_ACTION_ERROR, VELOC_ACTION_FIRSTURN, VELOC_ACTION_RESTORE,
     VELOC_ACTION_TAKESHOT, VELOC_ACTION_TERMINATE, VELOC_ACTION_YOUTURN,
 };
-use crate::adjoint::binomial::MAX_STEPS;
-use crate::adjoint::revolve::{self, Place, Revolve, Step, Wrong};
-use crate::error::{Error, Result};
+use os::error::{Error, Result};
+use schedule::binomial::MAX_STEPS;
+use schedule::revolve::{self, Place, Revolve, Step, Wrong};
 
 thread_local! {
     /// What there is to be known of computations under way, by where their `check` is.

@@ -8,11 +8,11 @@ use super::{
     VELOC_ACTION_TAKESHOT, VELOC_ACTION_TERMINATE, VELOC_ACTION_YOUTURN,
     VELOC_ACTION_YOUTURN_WITH_CHECK,
 };
-use crate::adjoint::binomial::MAX_STEPS;
-use crate::adjoint::course::Course;
-use crate::adjoint::resume::Survivors;
-use crate::adjoint::schedule::{Action, Stored};
-use crate::error::{Error, Result};
+use os::error::{Error, Result};
+use schedule::binomial::MAX_STEPS;
+use schedule::course::Course;
+use schedule::resume::Survivors;
+use schedule::schedule::{Action, Stored};
 
 /// A schedule of an adjoint computation: which states of a forward pass are stored, and which are
 /// computed again, and when. Opaque. Each may be used by one thread at a time.

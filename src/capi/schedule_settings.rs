@@ -4,8 +4,8 @@ use std::ffi::c_int;
 
 use super::boundary::status;
 use super::schedule::{course, no_schedule, VELOC_Schedule};
-use crate::adjoint::rule::Rule;
-use crate::error::Error;
+use os::error::Error;
+use schedule::rule::Rule;
 
 /// Adds slots on disk. Those of the schedule are then slots in memory, whose use costs nothing, and
 /// what is stored in which is chosen so that advances, writes and reads take the least time together

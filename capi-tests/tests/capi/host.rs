@@ -150,7 +150,7 @@ fn how_much_is_logged() {
         assert!(said.contains("scrach"), "{value}: {said}");
     }
     assert_eq!(said("error"), "");
-    assert!(said("veloc_client::config=warn").contains("scrach"));
+    assert!(said("config=warn").contains("scrach"));
 }
 
 /// Catches a checkpoint that ends the process where memory was given back that is still protected: the

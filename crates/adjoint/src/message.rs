@@ -1,0 +1,158 @@
+//! What the processes of a run tell each other when they meet ([`meetings`](super::meetings)), as numbers of
+//! which a reduction finds the least.
+
+use super::adjoints::{Versions, KINDS};
+use os::error::{Error, Kind, Result};
+
+/// Stands for no version.
+const NO_VERSION: i64 = -1;
+/// Stands for no failure.
+const NO_FAILURE: i64 = i64::MAX;
+/// A stop, the interval, the versions of adjoints, the rounds, and the failure.
+const NUMBERS: usize = 2 + 2 * KINDS + 2 + 1;
+/// Bits of a rank; larger ranks, and more steps than there are bits for, are told as the largest.
+const RANK_BITS: u32 = 24;
+const MOST_RANK: u32 = (1 << RANK_BITS) - 1;
+const MOST_STEPS: u64 = (1 << (62 - RANK_BITS)) - 1;
+
+/// What one process tells; or, the least of it, what all tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Somebody has to stop.
+    pub stop: bool,
+    /// After how many steps to meet again.
+    pub interval: u64,
+    /// The newest adjoints.
+    pub newest: Versions,
+    /// Those of the candidates that are there.
+    pub has: Versions,
+    /// How many rounds and gatherings the processes have begun of what they agree on beside the run; the
+    /// most of all.
+    pub rounds: [u64; 2],
+    /// Who has failed; of all, the first.
+    pub failure: Option<Failure>,
+}
+
+/// That a process has failed. Its reason is told by its own error alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Failure {
+    /// After how many steps of the run, which all processes count alike.
+    pub steps: u64,
+    /// The process.
+    pub rank: u32,
+}
+
+impl Failure {
+    /// The error of the other processes.
+    pub fn error(self) -> Error {
+        let Failure { steps, rank } = self;
+        let text = format!(
+            "process {rank} failed after {steps} steps of this call; its own message says why"
+        );
+        Error::new(Kind::Internal, text)
+    }
+}
+
+impl Message {
+    /// One with nothing but how many rounds were begun.
+    pub fn plain(rounds: [u64; 2]) -> Message {
+        let none = [None; KINDS];
+        Message {
+            stop: false,
+            interval: i64::MAX as u64,
+            newest: none,
+            has: none,
+            rounds,
+            failure: None,
+        }
+    }
+
+    pub(super) fn encode(&self) -> [i64; NUMBERS] {
+        let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        let version = |version: Option<i32>| version.map_or(NO_VERSION, i64::from);
+        let failure = self.failure.map_or(NO_FAILURE, |Failure { steps, rank }| {
+            (steps.min(MOST_STEPS) << RANK_BITS | u64::from(rank.min(MOST_RANK))) as i64
+        });
+        let mut numbers = [0; NUMBERS];
+        let values = [i64::from(!self.stop), number(self.interval.max(1))]
+            .into_iter()
+            .chain(self.newest.map(version))
+            .chain(self.has.map(version))
+            // The most is the least of what is negated.
+            .chain(self.rounds.map(|rounds| -number(rounds)))
+            .chain([failure]);
+        numbers.iter_mut().zip(values).for_each(|(place, value)| *place = value);
+        numbers
+    }
+
+    /// # Errors
+    /// These are no numbers of a message.
+    pub(super) fn decode(numbers: &[i64]) -> Result<Message> {
+        let lost = || Error::new(Kind::System, "a reduction of MPI has no result");
+        let numbers: [i64; NUMBERS] = numbers.try_into().map_err(|_| lost())?;
+        let interval = u64::try_from(numbers[1]).ok().filter(|interval| *interval > 0);
+        let version = |at: usize| i32::try_from(numbers[2 + at]).ok().filter(|v| *v >= 0);
+        let failure = numbers[NUMBERS - 1];
+        Ok(Message {
+            stop: numbers[0] == 0,
+            interval: interval.ok_or_else(lost)?,
+            newest: std::array::from_fn(version),
+            has: std::array::from_fn(|kind| version(KINDS + kind)),
+            rounds: std::array::from_fn(|at| numbers[2 + 2 * KINDS + at].unsigned_abs()),
+            failure: (failure != NO_FAILURE).then_some(Failure {
+                steps: failure as u64 >> RANK_BITS,
+                rank: failure as u32 & MOST_RANK,
+            }),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What a reduction to the least makes of messages.
+    fn least(messages: &[Message]) -> Message {
+        let all: Vec<_> = messages.iter().map(Message::encode).collect();
+        let least: Vec<i64> =
+            (0..NUMBERS).map(|at| all.iter().map(|one| one[at]).min().unwrap()).collect();
+        Message::decode(&least).unwrap()
+    }
+
+    fn message(stop: bool, interval: u64, newest: Versions, has: Versions) -> Message {
+        Message { stop, interval, newest, has, ..Message::plain([0; 2]) }
+    }
+
+    /// Catches a number that is read from another place than it was written to, a stop that all have to ask
+    /// for, and the fewest rounds instead of the most.
+    #[test]
+    fn one_is_enough_to_stop_and_the_least_counts() {
+        let all = [
+            message(false, 7, [Some(3), None, Some(4)], [Some(1), Some(0), None]),
+            message(true, 9, [Some(2), Some(5), Some(4)], [Some(1), None, Some(2)]),
+        ];
+        assert_eq!(least(&all), message(true, 7, [Some(2), None, Some(4)], [Some(1), None, None]));
+        assert_eq!(least(&all[..1]), all[0]);
+        assert_eq!(least(&[[7, 0], [5, 9]].map(Message::plain)).rounds, [7, 9]);
+        // What MPI has not written.
+        assert!(Message::decode(&[0; NUMBERS]).is_err());
+    }
+
+    proptest! {
+        /// Catches a failure that is heard because its process is lower although another has failed before,
+        /// and one that is heard where there is none.
+        #[test]
+        fn of_several_failures_the_first_is_heard(
+            failures in prop::collection::vec((0..=MOST_STEPS, 0..=MOST_RANK), 0..5),
+        ) {
+            let failures: Vec<Failure> =
+                failures.into_iter().map(|(steps, rank)| Failure { steps, rank }).collect();
+            let failing =
+                |failure: &Failure| Message { failure: Some(*failure), ..Message::plain([0; 2]) };
+            let mut all: Vec<Message> = failures.iter().map(failing).collect();
+            all.push(message(true, 4, [None; KINDS], [None; KINDS]));
+            prop_assert_eq!(least(&all).failure, failures.iter().min().copied());
+        }
+    }
+}

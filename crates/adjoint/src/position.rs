@@ -1,0 +1,209 @@
+//! What stands with each state in the store: which run it is of, and where it belongs there. By these
+//! bytes the store knows its checkpoint as a run's ([`format::mark`]).
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use client::callbacks::{Object, Written};
+pub(super) use format::mark::{checksum_of, LEN as BYTES};
+use format::mark::{MAGIC, OLD_MAGIC};
+use os::error::{Error, Kind, Result};
+use os::sync::Mutex;
+
+/// Words of a position. The last is its checksum.
+const WORDS: usize = BYTES / 8;
+
+/// What a stored state is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Role {
+    /// A state of the forward sweep.
+    State = 1,
+    /// The state of the adjoint.
+    Adjoint = 2,
+    /// Hashes of states of the forward sweep.
+    Hashes = 3,
+}
+
+impl Role {
+    const ALL: [Role; 3] = [Role::State, Role::Adjoint, Role::Hashes];
+}
+
+/// What tells a computation from others. States of one with other values are of no use to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// The application's number for it.
+    pub tag: u64,
+    /// Steps.
+    pub steps: u64,
+    /// Slots.
+    pub slots: u64,
+    /// Processes.
+    pub ranks: u64,
+}
+
+/// Where a stored state belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Position {
+    /// What it is.
+    pub role: Role,
+    /// The number that its run was given when it began.
+    pub run: u64,
+    /// The computation.
+    pub of: Identity,
+    /// The number of the state, that of the first one of several, or the state that the adjoint has come
+    /// to.
+    pub number: u64,
+    /// The state's hash, if it is known; never 0.
+    pub hash: Option<u64>,
+}
+
+impl Position {
+    pub(super) fn encode(&self) -> [u8; BYTES] {
+        let Identity { tag, steps, slots, ranks } = self.of;
+        let role = self.role as u64;
+        let hash = self.hash.unwrap_or(0);
+        let words = [MAGIC, role, self.run, tag, steps, slots, ranks, self.number, hash];
+        let mut bytes = [0; BYTES];
+        for (place, word) in bytes.chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        let (content, checksum) = bytes.split_at_mut((WORDS - 1) * 8);
+        checksum.copy_from_slice(&checksum_of(content));
+        bytes
+    }
+
+    /// A position, and what stands behind it.
+    ///
+    /// # Errors
+    /// [`Kind::Invalid`] for a position of another version; [`Kind::Corrupt`] for what is none, or
+    /// was changed.
+    pub(super) fn decode(bytes: &[u8]) -> Result<(Position, &[u8])> {
+        let word = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).map_err(|_| wrong());
+        if bytes.get(..8).map(word).transpose()? == Some(OLD_MAGIC) {
+            return Err(Error::invalid(
+                "its position in an adjoint computation is of format version 1, and this library \
+                 reads version 2",
+            ));
+        }
+        let (position, behind) = bytes.split_at_checked(BYTES).ok_or_else(wrong)?;
+        let (content, checksum) = position.split_at((WORDS - 1) * 8);
+        if checksum != checksum_of(content) {
+            return Err(wrong());
+        }
+        let mut words = [0; WORDS - 1];
+        for (place, bytes) in words.iter_mut().zip(content.chunks_exact(8)) {
+            *place = word(bytes)?;
+        }
+        let [MAGIC, role, run, tag, steps, slots, ranks, number, hash] = words else {
+            return Err(wrong());
+        };
+        let role = Role::ALL.into_iter().find(|known| *known as u64 == role);
+        let of = Identity { tag, steps, slots, ranks };
+        let hash = (hash != 0).then_some(hash);
+        Ok((Position { role: role.ok_or_else(wrong)?, run, of, number, hash }, behind))
+    }
+}
+
+fn wrong() -> Error {
+    Error::new(Kind::Corrupt, "its position in an adjoint computation cannot be read")
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Identity { tag, steps, slots, ranks } = self;
+        write!(f, "{steps} steps, {slots} slots, tag {tag}, {ranks} processes")
+    }
+}
+
+/// The region of a name's checkpoints that has their position: written with what it was set to, and
+/// having what was read last.
+#[derive(Clone, Debug)]
+pub struct Marker(Arc<Cell>);
+
+#[derive(Debug)]
+struct Cell(Mutex<Position>);
+
+impl Marker {
+    /// With the position of state 0.
+    pub fn new(role: Role, of: Identity) -> Marker {
+        let position = Position { role, run: 0, of, number: 0, hash: None };
+        Marker(Arc::new(Cell(Mutex::new(position))))
+    }
+
+    /// What the client protects.
+    pub fn object(&self) -> Arc<dyn Object> {
+        self.0.clone()
+    }
+
+    /// Sets what is written.
+    pub fn set(&self, run: u64, number: u64, hash: Option<u64>) {
+        let mut position = self.0 .0.lock();
+        (position.run, position.number, position.hash) = (run, number, hash);
+    }
+
+    /// What was read last.
+    pub fn get(&self) -> Position {
+        *self.0 .0.lock()
+    }
+}
+
+impl Object for Cell {
+    fn write(&self) -> Result<Written> {
+        Ok(Box::new(self.0.lock().encode()))
+    }
+
+    fn read(&self, bytes: &[u8]) -> Result<()> {
+        let (position, behind) = Position::decode(bytes)?;
+        if !behind.is_empty() && position.role != Role::Hashes {
+            return Err(wrong());
+        }
+        *self.0.lock() = position;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use format::mark::is_mark;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Catches also a bit that changes in a file: it would be the position of another state.
+        #[test]
+        fn what_is_written_is_read(
+            words in prop::array::uniform8(any::<u64>()),
+            role in prop::sample::select(Role::ALL.to_vec()),
+            bit in 0..WORDS * 64,
+        ) {
+            let [run, tag, steps, slots, ranks, number, hash, _] = words;
+            let of = Identity { tag, steps, slots, ranks };
+            let position = Position { role, run, of, number, hash: (hash != 0).then_some(hash) };
+            let mut bytes = position.encode();
+            prop_assert_eq!(Position::decode(&bytes).ok(), Some((position, &[][..])));
+            prop_assert!(is_mark(&bytes, BYTES as u64));
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            prop_assert_eq!(Position::decode(&bytes).unwrap_err().kind(), Kind::Corrupt);
+            prop_assert!(is_mark(&bytes, BYTES as u64));
+        }
+
+        /// Regions of an application's own that happen to have the id are no positions.
+        #[test]
+        fn other_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+            prop_assert_eq!(Position::decode(&bytes).unwrap_err().kind(), Kind::Corrupt);
+        }
+    }
+
+    /// It is not as good as lost: what is of an older library is neither passed over nor removed.
+    #[test]
+    fn positions_without_a_checksum_are_refused_by_name() {
+        let old = [&b"VELOCadj"[..], &[0; 64]].concat();
+        let error = Position::decode(&old).unwrap_err();
+        assert!(
+            error.kind() == Kind::Invalid && error.to_string().contains("version 1"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,252 @@
+//! What a run is to do.
+
+use std::time::Duration;
+
+use client::regions::COMMON;
+use format::names;
+use os::error::{Error, Result};
+use schedule::course::Course;
+use schedule::rule::Rule;
+
+/// What stands behind a run's name in that of its adjoints. No other ending is longer.
+const ADJOINTS: &str = ".adjoint";
+/// The same in that of the hashes of its states.
+const HASHES: &str = ".hashes";
+/// The most bytes that a run's name may have.
+const LONGEST_NAME: usize = names::LONGEST_NAME - ADJOINTS.len();
+
+/// What a run is to do.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The name of its states; that of its adjoints is made of it.
+    pub name: String,
+    /// Steps of the forward sweep.
+    pub steps: i64,
+    /// States that may be stored at a time.
+    pub slots: i64,
+    /// How many steps stored states may be apart; 0: any number.
+    pub resilience: i64,
+    /// After how many of its steps the adjoint is stored; 0: as the resilience distance.
+    pub adjoint: i64,
+    /// It is stored where a failure would cost more than the write instead: the time between failures,
+    /// of a write, and of a step that is recorded and reversed, in forward steps.
+    pub failures: Option<[f64; 3]>,
+    /// Where states are stored.
+    pub rule: Rule,
+    /// Tells this computation from others of its name.
+    pub tag: u64,
+    /// Whether states that are computed again are compared with what they were.
+    pub verify: bool,
+    /// When to stop, if the run has not come to its end.
+    pub limit: Option<Duration>,
+}
+
+/// The names that a run of this name stores under: of its states, its adjoints, and the hashes of states.
+pub fn names_of(name: &str) -> [String; 3] {
+    ["", ADJOINTS, HASHES].map(|ending| format!("{name}{ending}"))
+}
+
+impl Settings {
+    /// The name of the adjoints that are stored.
+    pub fn name_of_adjoints(&self) -> String {
+        format!("{}{ADJOINTS}", self.name)
+    }
+
+    /// The name of the hashes that are stored.
+    pub fn name_of_hashes(&self) -> String {
+        format!("{}{HASHES}", self.name)
+    }
+
+    /// What all processes must have been given alike, as the application calls it.
+    pub const LABELS: [&str; 12] = [
+        "name",
+        "steps",
+        "slots",
+        "resilience_distance",
+        "adjoint_distance",
+        "rule",
+        "VELOC_VERIFY_REPLAY",
+        "tag",
+        "time_limit",
+        "mtbf",
+        "write_cost",
+        "turn_cost",
+    ];
+
+    /// The values of these.
+    pub fn texts(&self) -> Vec<String> {
+        let rule = Rule::ALL.iter().position(|(rule, _)| *rule == self.rule).unwrap_or(0);
+        let [mtbf, write, turn] = self.failures.unwrap_or_default();
+        vec![
+            format!("{:?}", self.name),
+            self.steps.to_string(),
+            self.slots.to_string(),
+            self.resilience.to_string(),
+            self.adjoint.to_string(),
+            rule.to_string(),
+            u8::from(self.verify).to_string(),
+            self.tag.to_string(),
+            self.limit.map_or(0.0, |limit| limit.as_secs_f64()).to_string(),
+            mtbf.to_string(),
+            write.to_string(),
+            turn.to_string(),
+        ]
+    }
+
+    fn check_name(&self) -> Result<()> {
+        let name = &self.name;
+        if name.len() > LONGEST_NAME {
+            return Err(Error::invalid(format!(
+                "the name {name:?} has {} bytes; with \"{ADJOINTS}\" behind it, for stored adjoints, \
+                 {LONGEST_NAME} are possible",
+                name.len()
+            )));
+        }
+        if names::validate_name(name).is_err() {
+            return Err(Error::invalid(format!(
+                "the name {name:?} of an adjoint computation is not allowed; it takes 1 to \
+                 {LONGEST_NAME} of the letters a-z A-Z 0-9 _ ."
+            )));
+        }
+        if name == COMMON {
+            return Err(Error::invalid(format!(
+                "the name {name:?} of an adjoint computation is not allowed; it stands for what \
+                 VELOC_Mem_protect has"
+            )));
+        }
+        Ok(())
+    }
+
+    /// What zero stands for in the application's structure is no error, and negative numbers are.
+    fn check_distances(&self) -> Result<()> {
+        for (what, distance, zero) in [
+            ("resilience_distance", self.resilience, "0, for any number of steps, or more"),
+            ("adjoint_distance", self.adjoint, "0, for the resilience distance, or more"),
+        ] {
+            if distance < 0 {
+                return Err(Error::invalid(format!("{what} = {distance}: it is {zero}")));
+            }
+        }
+        let Some(failures) = self.failures else { return Ok(()) };
+        for (what, value) in Settings::LABELS[9..].iter().zip(failures) {
+            if !(value.is_finite() && value > 0.0) {
+                return Err(Error::invalid(format!(
+                    "{what} = {value}: mtbf, write_cost and turn_cost are finite numbers of steps \
+                     above 0, or all three are 0"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The schedule, if there is one. Where nothing outlives the job, no adjoint is stored:
+    /// `lasting` is false.
+    ///
+    /// # Errors
+    /// A setting that cannot be, with its value.
+    pub fn course(&self, lasting: bool) -> Result<Course> {
+        self.check_name()?;
+        self.check_distances()?;
+        let mut course = Course::new(self.steps, self.slots)?;
+        if self.slots > i64::from(i32::MAX) {
+            return Err(Error::invalid(format!(
+                "slots = {}: each is a version, and at most {} can be",
+                self.slots,
+                i32::MAX
+            )));
+        }
+        course.set_rule(self.rule)?;
+        if self.resilience != 0 {
+            course.set_resilience(self.resilience)?;
+        }
+        let mut storing = course.clone();
+        let adjoint = if self.adjoint == 0 { self.resilience } else { self.adjoint };
+        match self.failures {
+            Some([mtbf, ..]) if self.adjoint != 0 => {
+                return Err(Error::invalid(format!(
+                    "adjoint_distance = {} and mtbf = {mtbf}: the adjoint is stored by one or the other",
+                    self.adjoint
+                )));
+            }
+            Some([mtbf, write, turn]) => storing.set_failures(mtbf, write, turn)?,
+            None if adjoint != 0 => storing.set_adjoint(adjoint)?,
+            None => {}
+        }
+        if !lasting && self.limit.is_some() {
+            return Err(Error::invalid(
+                "a time limit, but nothing to go on from later: the job is ephemeral \
+                 (ephemeral = true)",
+            ));
+        }
+        Ok(if lasting { storing } else { course })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Settings {
+        /// Of a small run.
+        pub(crate) fn example() -> Settings {
+            Settings {
+                name: "shot".into(),
+                steps: 100,
+                slots: 5,
+                resilience: 30,
+                adjoint: 0,
+                failures: None,
+                rule: Rule::default(),
+                tag: 0,
+                verify: false,
+                limit: None,
+            }
+        }
+    }
+
+    fn settings() -> Settings {
+        Settings::example()
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_with_its_value() {
+        let refused = |settings: &Settings, lasting| settings.course(lasting).unwrap_err();
+        assert!(settings().course(true).is_ok());
+        for (change, text) in [
+            ((|s| s.steps = 0) as fn(&mut Settings), "steps = 0"),
+            (|s| s.slots = -2, "slots = -2"),
+            (|s| s.slots = 1 << 40, "slots = 1099511627776"),
+            (|s| s.resilience = 19, "95 of the 100 steps"),
+            (|s| s.steps = i64::MAX, "steps = 9223372036854775807: 1 to 281474976710656"),
+            (|s| s.slots = i64::MIN, "slots = -9223372036854775808"),
+            (|s| s.resilience = -1, "resilience_distance = -1: it is 0, for any number of steps,"),
+            (|s| s.adjoint = -7, "adjoint_distance = -7: it is 0, for the resilience distance,"),
+            (|s| s.adjoint = i64::MIN, "adjoint_distance = -9223372036854775808"),
+            (|s| s.failures = Some([-2.0, 1.0, 1.0]), "mtbf = -2"),
+            (|s| s.failures = Some([f64::INFINITY, 1.0, 1.0]), "mtbf = inf: mtbf, write_cost and"),
+            (|s| s.failures = Some([100.0, 0.0, 1.0]), "write_cost = 0: mtbf, write_cost and"),
+            (|s| s.failures = Some([100.0, 1.0, f64::NAN]), "turn_cost = NaN"),
+            (
+                |s| (s.failures, s.adjoint) = (Some([100.0, 1.0, 1.0]), 9),
+                "adjoint_distance = 9 and mtbf = 100",
+            ),
+            (|s| s.name = "a b".into(), "the name \"a b\" of an adjoint"),
+            (|s| s.name = String::new(), "the name \"\" of an adjoint"),
+            (|s| s.name = "default".into(), "the name \"default\" of an adjoint"),
+            (|s| s.name = "x".repeat(120), "has 120 bytes; with \".adjoint\" behind it"),
+            (|s| s.name = "x".repeat(500), "has 500 bytes; with"),
+        ] {
+            let mut settings = settings();
+            change(&mut settings);
+            for lasting in [true, false] {
+                let error = refused(&settings, lasting).to_string();
+                assert!(error.contains(text), "{error}");
+            }
+        }
+        let longest = Settings { name: "x".repeat(119), ..settings() };
+        assert!(longest.course(true).is_ok());
+        let limited = Settings { limit: Some(Duration::from_secs(1)), ..settings() };
+        assert!(limited.course(true).is_ok());
+        assert!(refused(&limited, false).to_string().contains("ephemeral"));
+    }
+}

@@ -1,0 +1,53 @@
+//! A stop: what the next run needs to go on goes to files. The state that the application has may be between two
+//! that the schedule stores, and be the only thing that a job had the time for, while all slots have states that
+//! are needed: so there is a place beside them, and a run comes to its end however short its jobs are.
+
+use std::collections::BTreeSet;
+
+use super::run::Sweep;
+use super::Reach;
+use os::error::{Error, Result};
+
+impl<R: Reach> Sweep<'_, R> {
+    /// Stores what the next run needs to go on from here, and waits until it is in its files.
+    pub(super) fn stop(&mut self) -> Result<()> {
+        if self.failure.is_some() {
+            return Ok(());
+        }
+        if !self.lasting {
+            // Who makes the call again does not ask again by that.
+            self.clock.decline();
+            return Err(Error::invalid(
+                "the run was asked to stop, but nothing outlives the job (ephemeral = true)",
+            ));
+        }
+        if self.fine < self.steps && self.adjoints.stored() != Some(self.fine) {
+            self.store_adjoint()?;
+        }
+        let has = |at: &u64| self.slots.values().any(|state| state == at);
+        let at = self.at.filter(|at| !has(at));
+        if let Some((at, slot)) = at.zip(self.slot_to_spare()) {
+            self.store(at, slot)?;
+        }
+        self.reach.with(|client| client.checkpoint_wait())
+    }
+
+    /// A slot that no state is needed from: one that has none, one whose state the adjoint has passed, or the
+    /// one behind all of them; the same on all processes.
+    fn slot_to_spare(&self) -> Option<u64> {
+        let needed = self.course.stored().iter();
+        let needed = needed.filter(|stored| self.slots.get(&stored.slot) == Some(&stored.state));
+        let needed: BTreeSet<u64> = needed.map(|stored| stored.slot).collect();
+        let used = self.slots.keys().zip(0..).find(|(slot, number)| **slot != *number);
+        let unused = used.map_or(self.slots.len() as u64, |(_, number)| number);
+        let behind = self.settings.slots as u64;
+        let worth = |slot: &u64| match self.slots.get(slot) {
+            None if *slot < behind => 0,
+            Some(state) if *state >= self.fine => 1,
+            None => 2,
+            Some(_) => 3,
+        };
+        let all = self.slots.keys().copied().chain([unused, behind]);
+        all.filter(|slot| *slot <= behind && !needed.contains(slot)).min_by_key(worth)
+    }
+}

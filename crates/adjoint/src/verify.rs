@@ -1,0 +1,85 @@
+//! Whether a run's states are what they were, where replays are verified.
+
+use super::replay::unsteady_hash;
+use super::run::Sweep;
+use super::settings::Settings;
+use super::start::hash_of;
+use super::{Problem, Reach};
+use os::error::{Error, Kind, Result};
+
+impl<R: Reach> Sweep<'_, R> {
+    /// Compares the state that the application has with what it was the first time. Its hash.
+    pub(super) fn verify(&mut self, state: u64) -> Result<Option<u64>> {
+        let hash = self.hash(state)?;
+        self.compare(state, hash)?;
+        Ok(hash)
+    }
+
+    /// The hash of the state that the application has, which is this one, where replays are verified.
+    pub(super) fn hash(&mut self, state: u64) -> Result<Option<u64>> {
+        match self.replay.is_some() && self.failure.is_none() {
+            true => hash_of(self.settings, self.problem, self.reach, state).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// What is wrong with a state that was restored from a slot, if its hash says so: it is another than
+    /// when it was stored or, if it was stored without one, than when it was computed.
+    ///
+    /// # Errors
+    /// The hash is no hash of the state; the callback's.
+    pub(super) fn damage(
+        &mut self,
+        state: u64,
+        slot: u64,
+        hash: Option<u64>,
+        stored: Option<u64>,
+    ) -> Result<Option<Error>> {
+        let Some(hash) = hash else { return Ok(None) };
+        let known = || Some((self.replay.as_ref()?.known(state)?, "computed"));
+        let Some((before, when)) = stored.map(|stored| (stored, "stored")).or_else(known) else {
+            return Ok(None);
+        };
+        if before == hash {
+            return Ok(None);
+        }
+        if let Some(unsteady) = self.unsteady(state, hash)? {
+            // What was restored may be as it was.
+            return Err(unsteady);
+        }
+        Ok(Some(Error::new(
+            Kind::Corrupt,
+            format!(
+                "state {state} has the hash {hash:#018x} after it was restored from slot \
+                 {slot}, and had {before:#018x} when it was {when}: it was damaged there"
+            ),
+        )))
+    }
+
+    /// Compares a hash of the state that the application has with that of the first time. Where they differ it is
+    /// hashed again, with nothing between: of what is at fault, the steps or the hash, that tells.
+    pub(super) fn compare(&mut self, state: u64, hash: Option<u64>) -> Result<()> {
+        let (Some(replay), Some(hash)) = (&mut self.replay, hash) else { return Ok(()) };
+        let Err(differs) = replay.meet(state, hash) else { return Ok(()) };
+        Err(self.unsteady(state, hash)?.unwrap_or(differs))
+    }
+
+    fn unsteady(&mut self, state: u64, hash: u64) -> Result<Option<Error>> {
+        unsteady(self.settings, self.problem, self.reach, state, hash)
+    }
+}
+/// What is wrong if the state that the application has, which has just been hashed, has another hash now.
+pub(super) fn unsteady(
+    settings: &Settings,
+    problem: &mut dyn Problem,
+    reach: &impl Reach,
+    state: u64,
+    hash: u64,
+) -> Result<Option<Error>> {
+    let given = problem.hash(state)?.map(|hash| hash.max(1));
+    let again = match given {
+        Some(again) => again,
+        None => hash_of(settings, problem, reach, state)?,
+    };
+    Ok((again != hash).then(|| unsteady_hash(state, hash, again, given.is_some())))
+}

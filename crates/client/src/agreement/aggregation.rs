@@ -1,0 +1,115 @@
+//! Where each process's part of an aggregated file begins: the processes tell each other how long theirs
+//! are.
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+
+use super::{Agreement, Deferred, OTHER_HAS_FAILED};
+use engine::catalog::entry::Id;
+use engine::shared::Shared;
+use levels::files::Place;
+use mpi::{Comm, Queue};
+use os::error::Result;
+use policy::rounds::GIVEN_UP;
+
+/// What is passed for the length of a checkpoint that a process could not take.
+const NOT_TAKEN: i64 = -1;
+
+/// What a process passes last that has given up.
+pub(super) const LAST_LENGTH: [i64; 2] = [GIVEN_UP[0], NOT_TAKEN];
+
+/// The lengths that the processes tell each other.
+#[derive(Debug)]
+pub(super) struct Aggregation {
+    pub(super) calls: Queue,
+    /// Tells this job's files from others'.
+    pub(super) job: u32,
+    /// The checkpoints whose gatherings are under way, and the numbers of these.
+    pub(super) awaited: VecDeque<(u64, Option<Id>)>,
+    /// The checkpoint that was begun and whose length was not told yet.
+    pub(super) owed: Option<i64>,
+}
+
+impl Aggregation {
+    pub(super) fn start(comm: &Comm, rank: u32) -> Result<Aggregation> {
+        let random = RandomState::new().build_hasher().finish();
+        let mine = if rank == 0 { i64::from(random as u32) } else { i64::MAX };
+        let job = comm.allreduce_min_i64(mine)? as u32;
+        let calls = Queue::over(comm.dup()?);
+        Ok(Aggregation { calls, job, awaited: VecDeque::new(), owed: None })
+    }
+}
+
+impl Agreement {
+    /// It was taken, with a file of so many bytes; `None`: it was not, or is not to be aggregated.
+    pub fn taken(&mut self, engine: &Shared, taken: Option<(Id, u64)>) {
+        if let Some(id) = self.open.take().filter(|_| taken.is_none()) {
+            // Given up: there is nothing to copy, and nothing that others wait for.
+            self.learn(engine, id, |deferred| {
+                *deferred = Deferred { persist: Some(false), place: Some(None) };
+            });
+        }
+        let Some(aggregation) = self.aggregation.as_mut().filter(|_| !self.failed) else {
+            return;
+        };
+        let Some(key) = aggregation.owed.take() else {
+            return;
+        };
+        let len = taken.map_or(NOT_TAKEN, |(_, len)| i64::try_from(len).unwrap_or(NOT_TAKEN));
+        let begun = aggregation.calls.begin(|comm| comm.begin_gather(&[key, len]));
+        let awaited = (aggregation.calls.begun(), taken.map(|(id, _)| id));
+        match begun {
+            Ok(()) => aggregation.awaited.push_back(awaited),
+            Err(error) => self.fail(engine, &error),
+        }
+    }
+
+    /// Begins gatherings of what it does not take until there are so many.
+    pub(super) fn gather_up_to(&mut self, engine: &Shared, most: u64) {
+        while let Some(aggregation) = self.aggregation.as_mut().filter(|_| !self.failed) {
+            if aggregation.calls.begun() >= most {
+                break;
+            }
+            aggregation.owed = Some(0);
+            self.taken(engine, None);
+        }
+    }
+
+    /// A checkpoint that is a file of the application's own: it is copied to where that belongs.
+    pub fn taken_alone(&mut self, engine: &Shared, id: Id) {
+        self.open = None;
+        self.taken(engine, None);
+        self.learn(engine, id, |deferred| deferred.place = Some(None));
+    }
+
+    /// Takes the lengths of the first gathering: each process's key and length.
+    pub(super) fn apply_gathered(&mut self, engine: &Shared, all: &[i64]) {
+        if all.chunks_exact(2).any(|line| *line == LAST_LENGTH) {
+            return self.fail(engine, OTHER_HAS_FAILED);
+        }
+        let first = self.aggregation.as_mut().and_then(|aggregation| {
+            let (attempt, id) = aggregation.awaited.pop_front()?;
+            Some((aggregation.job, attempt, id?))
+        });
+        let Some((job, attempt, id)) = first else {
+            return;
+        };
+        let lines: Vec<(i64, u64)> = all
+            .chunks_exact(2)
+            .filter_map(|line| Some((line[0], u64::try_from(line[1]).ok()?)))
+            .collect();
+        let same = lines.iter().all(|line| line.0 == lines[0].0);
+        let place = (same && lines.len() == self.ranks as usize).then(|| {
+            let offset = lines[..self.rank as usize].iter().map(|line| line.1).sum();
+            Place { offset, ranks: self.ranks, job, attempt }
+        });
+        if place.is_none() {
+            engine.degrade(
+                "aggregation",
+                "a checkpoint that not all processes have taken is not aggregated: each of them \
+                 copies it to a file of its own",
+            );
+        }
+        self.learn(engine, id, |deferred| deferred.place = Some(place));
+    }
+}

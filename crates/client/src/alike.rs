@@ -1,0 +1,156 @@
+//! Whether all processes of a job have been given the same. What follows is a matter of what they were
+//! given: where that differs, some would make calls of MPI that others do not, and wait for ever.
+
+use std::collections::BTreeMap;
+
+use super::protect::{decode, encode};
+use config::{Config, Mode};
+use format::checksum::Checksum;
+use mpi::Comm;
+use os::error::{Error, Kind, Result};
+
+/// The most values of a setting that are named.
+const MOST_VALUES: usize = 6;
+/// The most processes, or ranges of them, that are named for each.
+const MOST_RANGES: usize = 6;
+
+/// What a process was given: a text for each label, or why it cannot take part.
+pub type Given = std::result::Result<Vec<String>, String>;
+
+/// Compares what of the configuration must be the same on all processes: what decides which calls of MPI
+/// they make together, and what files. The values are passed only where they differ. Collective.
+///
+/// # Errors
+/// MPI's. Inside, this process's own, that of another one, or what differs: on all processes.
+pub(super) fn configured(config: Result<Config>, comm: &Comm) -> Result<Result<Config>> {
+    let (labels, texts): (Vec<_>, Vec<_>) = config.iter().flat_map(of_all).unzip();
+    let given: Given = config.as_ref().map(|_| texts).map_err(ToString::to_string);
+    let bytes = encode(&given)?;
+    let digest = Checksum::of(&bytes).as_bytes().first_chunk().copied().unwrap_or_default();
+    // So that it can be negated.
+    let digest = i64::from_le_bytes(digest) >> 1;
+    if comm.least([digest, -digest])? == [digest, -digest] {
+        return Ok(config);
+    }
+    let all: Vec<Given> =
+        comm.allgather(&bytes)?.iter().map(|b| decode(b)).collect::<Result<_>>()?;
+    let what = "the processes are configured differently";
+    Ok(config.and_then(|config| judge(what, &labels, &all).map(|()| config)))
+}
+
+/// The keys with their values.
+fn of_all(config: &Config) -> Vec<(&'static str, String)> {
+    let interval = |seconds: Option<u64>| seconds.map_or("-1".to_owned(), |s| s.to_string());
+    let mode = if config.mode == Mode::Sync { "sync" } else { "async" };
+    // The directory itself may have another path elsewhere.
+    let persistent = if config.persistent.is_some() { "a directory" } else { "none" };
+    vec![
+        ("mode", mode.to_owned()),
+        ("ephemeral", config.ephemeral.to_string()),
+        ("persistent", persistent.to_owned()),
+        ("persistent_interval", interval(config.persistent_interval)),
+        ("max_versions", config.max_versions.to_string()),
+        ("scratch_versions", config.scratch_versions.to_string()),
+        ("aggregated", config.aggregated.to_string()),
+        ("proof", format!("{:?}", config.proof).to_lowercase()),
+        ("chksum", config.chksum.to_string()),
+        ("ec_interval", interval(config.ec_interval)),
+        ("ec_group", config.ec_group.to_string()),
+        ("ec_parity", config.ec_parity.to_string()),
+    ]
+}
+
+/// Whether all were given the same, by the order of their numbers.
+///
+/// # Errors
+/// The first process's that cannot take part; else `what` and, for each label, who was given which value.
+pub fn judge(what: &str, labels: &[&str], all: &[Given]) -> Result<()> {
+    let mut given = Vec::with_capacity(all.len());
+    for (rank, one) in all.iter().enumerate() {
+        match one {
+            Ok(texts) => given.push(texts),
+            Err(why) => return Err(Error::new(Kind::Internal, format!("process {rank}: {why}"))),
+        }
+    }
+    let differences: Vec<String> = labels
+        .iter()
+        .enumerate()
+        .filter_map(|(at, label)| {
+            let mut values = BTreeMap::<&str, Vec<usize>>::new();
+            for (rank, texts) in given.iter().enumerate() {
+                values.entry(texts.get(at).map_or("", String::as_str)).or_default().push(rank);
+            }
+            (values.len() > 1).then(|| difference(label, values))
+        })
+        .collect();
+    if differences.is_empty() {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("{what}: {}", differences.join("; "))))
+}
+
+/// Who was given which value, the lowest process first.
+fn difference(label: &str, values: BTreeMap<&str, Vec<usize>>) -> String {
+    let mut values: Vec<_> = values.into_iter().collect();
+    values.sort_unstable_by_key(|(_, ranks)| ranks[0]);
+    let more = values.len().saturating_sub(MOST_VALUES);
+    let words: Vec<String> = values
+        .iter()
+        .take(MOST_VALUES)
+        .map(|(value, ranks)| format!("{value} ({})", processes(ranks)))
+        .collect();
+    let end = if more > 0 { format!(" and {more} more values") } else { String::new() };
+    format!("{label} = {}{end}", words.join(", "))
+}
+
+/// Numbers of processes, ascending, as ranges.
+pub(super) fn processes(ranks: &[usize]) -> String {
+    let mut ranges = Vec::<(usize, usize)>::new();
+    for &rank in ranks {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == rank => *last = rank,
+            _ => ranges.push((rank, rank)),
+        }
+    }
+    let more: usize = ranges.iter().skip(MOST_RANGES).map(|(first, last)| last - first + 1).sum();
+    let words: Vec<String> = ranges
+        .iter()
+        .take(MOST_RANGES)
+        .map(|(first, last)| match last - first {
+            0 => first.to_string(),
+            _ => format!("{first}-{last}"),
+        })
+        .collect();
+    let word = if ranks.len() == 1 { "process" } else { "processes" };
+    let end = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{word} {}{end}", words.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(text: &str) -> Given {
+        let (config, _) = Config::from_text(text, |_| None).unwrap();
+        Ok(of_all(&config).into_iter().map(|(_, text)| text).collect())
+    }
+
+    /// Catches a key that is not compared, and paths that are.
+    #[test]
+    fn what_differs_is_named_with_the_processes() {
+        let text = "mode = sync\nscratch = /a\npersistent = /b\n";
+        let (config, _) = Config::from_text(text, |_| None).unwrap();
+        let labels: Vec<&str> = of_all(&config).into_iter().map(|(label, _)| label).collect();
+        let judged = |all: &[Given]| judge("different", &labels, all).map_err(|e| e.to_string());
+        let other = given("mode = sync\nscratch = /c\npersistent = /d\ntouch_threads = 3\n");
+        assert_eq!(judged(&[given(text), other]), Ok(()));
+        let other = given("mode = sync\nscratch = /a\nmax_versions = 2\n");
+        assert_eq!(
+            judged(&[given(text), other, given(text)]).unwrap_err(),
+            "different: persistent = a directory (processes 0, 2), none (process 1); \
+             max_versions = 0 (processes 0, 2), 2 (process 1)"
+        );
+        let all = [given(text), Err("no file".to_owned()), Err("another".to_owned())];
+        assert_eq!(judged(&all).unwrap_err(), "process 1: no file");
+    }
+}

@@ -1,0 +1,288 @@
+//! The checkpoint side of the protocol: begin, mem, end, wait.
+
+use std::sync::Arc;
+
+use super::callbacks::{Object, Written};
+use super::messages::Packed;
+use super::regions::Protected;
+use super::routed::Routed;
+use super::{check_name, Client, Phase, Selection};
+use engine::catalog::entry::MESSAGES;
+use engine::catalog::state::State;
+use engine::place::Place;
+use format::header::encoded_len;
+use os::error::{Error, Result};
+use trace::Activity;
+
+/// What a call has captured.
+struct Captured {
+    places: Vec<Place>,
+    /// What objects were written as, which places point to.
+    _written: Vec<Written>,
+    _log: Option<Packed>,
+}
+
+impl Client {
+    /// Takes a whole checkpoint (`VELOC_Checkpoint`).
+    pub fn checkpoint(&mut self, name: &str, version: i32) -> Result<()> {
+        let trace = self.engine.trace.clone();
+        let _span = trace.span(Activity::Checkpoint).of(name, version);
+        self.checkpoint_begin(name, version)?;
+        self.take_all(false)
+    }
+
+    /// Takes all regions into the checkpoint that was begun, and ends it. One that is `managed` gets its
+    /// mark.
+    pub(super) fn take_all(&mut self, managed: bool) -> Result<()> {
+        let captured = self.capture(&Selection::All, managed);
+        if captured.is_err() {
+            self.leave_phase();
+        }
+        captured.and_then(|captured| self.close(true, captured))
+    }
+
+    /// Opens a checkpoint; a restart that is open has ended. A background failure that was not reported
+    /// yet is reported here, and then nothing is opened.
+    ///
+    /// # Errors
+    /// The name is that of an adjoint computation under way, among others.
+    pub fn checkpoint_begin(&mut self, name: &str, version: i32) -> Result<()> {
+        self.check_not_held(name, &format!("version {version} of"))?;
+        self.begin(name, version)
+    }
+
+    /// The same, whoever has the name.
+    pub(super) fn begin(&mut self, name: &str, version: i32) -> Result<()> {
+        check_name(name, version)?;
+        self.end_open_restart();
+        self.must_be_idle()?;
+        if let Some(agreement) = &mut self.agreement {
+            // Also if it does not begin here: it does on the other processes.
+            agreement.begin(&self.engine, name, version);
+        }
+        let failure = self.check_background().err().or_else(|| self.engine.catalog.broken());
+        if let Some(failure) = failure {
+            self.not_taken();
+            return Err(failure);
+        }
+        let mut open = self.engine.begin(name, version);
+        if let Some(agreement) = &mut self.agreement {
+            open.persist = agreement.opened(&self.engine, open.id);
+        }
+        self.phase = Phase::Checkpoint { open, routed: None };
+        Ok(())
+    }
+
+    /// Captures protected regions into the open checkpoint.
+    pub fn checkpoint_mem(&mut self, selection: &Selection) -> Result<()> {
+        let trace = self.engine.trace.clone();
+        let _span = self.span(&trace, Activity::Checkpoint);
+        self.capture(selection, false).map(|_| ())
+    }
+
+    /// Captures regions. What was captured is given back if it stays as it is until the application's
+    /// call returns.
+    fn capture(&mut self, selection: &Selection, managed: bool) -> Result<Option<Captured>> {
+        let Phase::Checkpoint { open, routed } = &self.phase else {
+            return Err(Error::invalid("there is no open checkpoint (VELOC_Checkpoint_begin)"));
+        };
+        if let Some(routed) = routed {
+            return Err(Error::invalid(format!(
+                "checkpoint \"{}\" version {} is the file {}; memory cannot be added to it",
+                open.name, open.version, routed.original
+            )));
+        }
+        let regions = self.regions.of(&open.name);
+        let marker = regions.marker().filter(|_| managed);
+        let selected = match marker {
+            // A mark may be all that there is.
+            Some(_) if !regions.has_regions() => Vec::new(),
+            _ => regions.select(selection)?,
+        };
+        let mut places = Vec::with_capacity(selected.len() + 1);
+        // What objects were written as stays until it is captured.
+        let mut written: Vec<Written> = Vec::new();
+        let mut write = |id: i32, object: &Arc<dyn Object>| -> Result<Place> {
+            let made = object.write().map_err(|error| error.within(format!("region {id}")))?;
+            let bytes = (*made).as_ref();
+            let place = Place::plain(id, bytes.as_ptr(), bytes.len());
+            written.push(made);
+            Ok(place)
+        };
+        if let Some(marker) = marker {
+            let id = regions.mark_id();
+            places.push(write(id, marker)?);
+            self.engine.catalog.step(|state| state.mark(open.id, id));
+        }
+        for (id, region) in &selected {
+            places.push(match region {
+                // Asked again each time: memory may have been freed meanwhile.
+                Protected::Memory(memory) => self.place(*id, memory, memory.len)?,
+                Protected::Object(object) => write(*id, object)?,
+            });
+        }
+        let is_there = open.regions.iter().any(|region| region.id == MESSAGES);
+        let log = self.messages_of(&open.name, selection).filter(|_| !is_there);
+        let log = log.map_or(Ok(None), |log| log.write(self.regions.of(&open.name)))?;
+        if let Some(log) = &log {
+            let bytes = log.bytes();
+            places.push(Place::plain(MESSAGES, bytes.as_ptr(), bytes.len()));
+            for nth in 0..log.chunks() {
+                places.push(log.chunk(nth)?);
+            }
+        }
+        let Phase::Checkpoint { open, .. } = &mut self.phase else {
+            return Ok(None);
+        };
+        let release = |(id, region)| match region {
+            Protected::Memory(memory) => Some((id, memory.terms.release?)),
+            Protected::Object(_) => None,
+        };
+        let releases: Vec<_> = selected.into_iter().filter_map(release).collect();
+        // What is released may change from then on.
+        let stays = releases.is_empty();
+        self.engine.capture(open, &places, releases)?;
+        Ok(stays.then_some(Captured { places, _written: written, _log: log }))
+    }
+
+    /// Closes the open checkpoint: it exists from here on, or, without `success`, never has. The
+    /// name and version of one that exists.
+    pub fn checkpoint_end(&mut self, success: bool) -> Result<Option<(String, i32)>> {
+        let trace = self.engine.trace.clone();
+        let _span = self.span(&trace, Activity::Checkpoint);
+        let taken = match &self.phase {
+            Phase::Checkpoint { open, .. } if success => Some((open.name.clone(), open.version)),
+            _ => None,
+        };
+        self.close(success, None).map(|()| taken)
+    }
+
+    /// `captured`: all that was captured, if it is as it was then.
+    fn close(&mut self, success: bool, captured: Option<Captured>) -> Result<()> {
+        self.must_checkpoint()?;
+        let empty = matches!(
+            &self.phase,
+            Phase::Checkpoint { open, routed: None } if open.regions.is_empty()
+        );
+        if !success || empty {
+            self.leave_phase();
+            return if success { Err(Error::invalid("nothing was captured")) } else { Ok(()) };
+        }
+        if let Phase::Checkpoint { open, routed: Some(routed) } = &self.phase {
+            match routed.check_written() {
+                Ok(bytes) => drop(self.routed_bytes.insert(open.name.clone(), bytes)),
+                Err(unwritten) => {
+                    self.leave_phase();
+                    return Err(unwritten);
+                }
+            }
+        }
+        match std::mem::replace(&mut self.phase, Phase::Idle) {
+            Phase::Checkpoint { open, routed: None } => {
+                let sizes = open.regions.iter().map(|region| region.size);
+                let len = sizes.sum::<u64>() + encoded_len(open.regions.len()) as u64;
+                let id = open.id;
+                let committed = self.engine.commit(open);
+                let taken = committed.is_ok().then_some((id, len));
+                if let Some(agreement) = &mut self.agreement {
+                    if self.engine.catalog.look(|state| state.is_past_scratch(id)) {
+                        // It has a file of its own, and is no part of an aggregated one.
+                        agreement.taken_alone(&self.engine, id);
+                    } else {
+                        agreement.taken(&self.engine, taken);
+                    }
+                    if self.engine.writes_directly() && agreement.aggregates() {
+                        // Before it is known where it goes, so that no worker is quicker.
+                        let claim = self.engine.claim(id);
+                        agreement.settle(&self.engine);
+                        let places = captured.as_ref().map(|captured| &*captured.places);
+                        return committed.and(claim.copy(places));
+                    }
+                }
+                committed
+            }
+            Phase::Checkpoint { open, routed: Some(routed) } => {
+                let id = open.id;
+                let Routed { tier, temporary, original, .. } = routed;
+                let committed = self.engine.commit_routed(open, tier, &temporary, original);
+                if let Some(agreement) = &mut self.agreement {
+                    agreement.taken_alone(&self.engine, id);
+                    if self.engine.writes_directly() {
+                        return committed.and_then(|()| self.engine.wait_persistent(id, None));
+                    }
+                }
+                committed
+            }
+            other => {
+                self.phase = other;
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits for everything that is being flushed, written or persisted.
+    pub fn checkpoint_wait(&mut self) -> Result<()> {
+        if matches!(self.phase, Phase::Checkpoint { .. }) {
+            return Err(Error::invalid("a checkpoint is open (VELOC_Checkpoint_end)"));
+        }
+        if let Some(agreement) = &mut self.agreement {
+            agreement.settle(&self.engine);
+        }
+        self.engine.drain()
+    }
+
+    /// Whether nothing is being flushed, written or persisted.
+    pub fn checkpoint_finished(&mut self) -> Result<bool> {
+        if let Some(agreement) = &mut self.agreement {
+            agreement.hear(&self.engine);
+        }
+        if let Some(failure) = self.engine.catalog.step(State::take_failure) {
+            return Err(failure);
+        }
+        match self.engine.catalog.broken() {
+            Some(broken) => Err(broken),
+            None => {
+                let (unwritten, drained) =
+                    self.engine.catalog.look(|state| (state.unwritten(), state.drained()));
+                unwritten.map_or(Ok(drained), Err)
+            }
+        }
+    }
+
+    pub(super) fn must_be_idle(&self) -> Result<()> {
+        match &self.phase {
+            Phase::Idle => Ok(()),
+            Phase::Checkpoint { open, .. } => Err(Error::invalid(format!(
+                "checkpoint \"{}\" version {} is open",
+                open.name, open.version
+            ))),
+            Phase::Restart { restoring } => Err(Error::invalid(format!(
+                "the restart of \"{}\" version {} is open",
+                restoring.name, restoring.version
+            ))),
+        }
+    }
+
+    /// Ends a restart that is still open. Upstream's has no end: `VELOC_Restart_end` does nothing there,
+    /// and who leaves it out must not be left without checkpoints.
+    pub(super) fn end_open_restart(&mut self) {
+        if let Phase::Restart { restoring } = &self.phase {
+            let (name, version) = (&restoring.name, restoring.version);
+            self.engine.degrade(
+                "restart",
+                format!(
+                    "the restart of \"{name}\" version {version} was not ended \
+                     (VELOC_Restart_end): it ends with the next one, or with a checkpoint"
+                ),
+            );
+            self.leave_phase();
+        }
+    }
+
+    fn must_checkpoint(&self) -> Result<()> {
+        match &self.phase {
+            Phase::Checkpoint { .. } => Ok(()),
+            _ => Err(Error::invalid("there is no open checkpoint (VELOC_Checkpoint_begin)")),
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The removal of what an adjoint computation has left that nobody will go on with.
+
+use super::managed::is_lost;
+use super::{Client, Phase};
+use os::error::{Error, Result};
+
+impl Client {
+    /// Removes all versions of these names, which an adjoint computation stores under, from memory and
+    /// files, the persistent ones too.
+    ///
+    /// # Errors
+    /// That computation is under way, or one of the versions is the application's own: then nothing is
+    /// removed. What could not be removed.
+    pub fn discard(&mut self, names: &[String; 3]) -> Result<()> {
+        for name in names {
+            self.check_idle(name)?;
+            self.check_not_held(name, "what is stored as")?;
+        }
+        for name in names {
+            for version in self.versions(name)? {
+                if self.is_of_the_application(name, version)? {
+                    return Err(Error::invalid(format!(
+                        "checkpoint \"{name}\" version {version} is one of the application's own: nothing \
+                         was removed"
+                    )));
+                }
+            }
+        }
+        names.iter().try_for_each(|name| self.remove_all(name))
+    }
+
+    /// Whether a version can be read and is no manager's.
+    fn is_of_the_application(&mut self, name: &str, version: i32) -> Result<bool> {
+        match self.open_own(name, version) {
+            Ok(()) => {}
+            Err(error) if is_lost(&error) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        let is_managed = match &self.phase {
+            Phase::Restart { restoring } => restoring.mark.is_some(),
+            _ => false,
+        };
+        self.restart_end(false)?;
+        Ok(!is_managed)
+    }
+}

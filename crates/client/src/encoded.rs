@@ -1,0 +1,55 @@
+//! Whether the files of an earlier job are what their parities were made of: a byte that has changed
+//! is found where erasure coding can give it back.
+
+use std::path::Path;
+
+use super::Client;
+use erasure::encoding::Member;
+use levels::files::Files;
+use os::error::Kind;
+use os::files;
+
+impl Client {
+    /// Whether this process's scratch file of a version is what its parity file says, if there are
+    /// both: its proof may be that of an older one, from before the version was taken again. It reads all of
+    /// the file once, unless that is what this job has written, or its SHA-256 was compared. A file that is bad goes if persistent has a good one, which is then nearest.
+    pub(super) fn is_as_encoded(&self, name: &str, version: i32) -> bool {
+        let store = &self.engine.files;
+        if self.is_known(name, version) {
+            return true;
+        }
+        let Some(node) = self.engine.erasure.get() else { return true };
+        let Some(header) = self.own_header(node, name, version) else { return true };
+        let encoding = &header.encoding;
+        let Some(place) = encoding.place(node.own()) else { return true };
+        let member = &encoding.members[place];
+        let Ok(scratch) = store.scratch_path(name, version) else { return true };
+        if is_member(store, &scratch, member).unwrap_or(true) {
+            return true;
+        }
+        let path = scratch.display();
+        store.warn_once(format!("{path}: this is not what its parities were made of"));
+        let persistent = store.persistent_path(name, version);
+        if persistent.is_none_or(|path| is_member(store, &path, member) != Some(true)) {
+            return false;
+        }
+        let _naming = self.engine.naming.lock();
+        let removed = files::remove(&scratch);
+        removed.map(|()| true).unwrap_or_else(|error| {
+            log::warn!("{error}");
+            false
+        })
+    }
+}
+
+/// Whether a file has the length and the digest of a member's. `None`: there is none.
+fn is_member(store: &Files, path: &Path, member: &Member) -> Option<bool> {
+    match store.has_content(path, member.len, member.digest, || Ok(())) {
+        Ok(is_one) => Some(is_one),
+        Err(error) if error.kind() == Kind::NotFound => None,
+        Err(error) => {
+            log::warn!("{error}");
+            Some(false)
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What the application says of its next reads.
+
+use super::{check_name, Client};
+use engine::catalog::state::State;
+use os::error::{Kind, Result};
+
+impl Client {
+    /// Says that this checkpoint will be read after those said before. One that is still to be taken
+    /// has the hint from its end on.
+    ///
+    /// # Errors
+    /// The name or the version is none.
+    pub fn prefetch_enqueue(&mut self, name: &str, version: i32) -> Result<()> {
+        check_name(name, version)?;
+        // What is in a file is fetched ahead only if it is known.
+        let found = self.engine.find(name, version, |id| self.regions.of(name).part(id));
+        if let Some(error) = found.err().filter(|error| error.kind() != Kind::NotFound) {
+            self.engine.files.warn_once(format!(
+                "what is hinted as \"{name}\" version {version} is of no use until it is taken: {error}"
+            ));
+        }
+        self.engine.catalog.step(|state| state.hint(name, version));
+        Ok(())
+    }
+
+    /// Lets fetching ahead begin.
+    pub fn prefetch_start(&mut self) {
+        self.engine.catalog.step(State::start_fetching);
+    }
+
+    /// Whether a region of a checkpoint is wholly in the device cache.
+    pub fn is_prefetched(&self, name: &str, version: i32, region: i32) -> Result<bool> {
+        check_name(name, version)?;
+        Ok(self
+            .engine
+            .catalog
+            .look(|state| state.find(name, version).is_some_and(|id| state.on_device(id, region))))
+    }
+
+    /// Tells of hints that were of no use, at the end of the job: a name may be misspelt.
+    pub(super) fn tell_of_vain_hints(&self) {
+        let vain = self.engine.catalog.look(|state| state.hinted_in_vain());
+        if let Some((name, version, count)) = vain {
+            log::info!(
+                "hinted and never there: {count} checkpoints, one of them \"{name}\" version {version}"
+            );
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! Protected regions and the protocol of checkpoints and restarts: what the application sees.
+//!
+//! [`Client`] checks that calls come in order and that everything they name exists, then calls the
+//! engine. [`regions`] knows what is protected (`memory` finds out what it is), [`callbacks`] what the
+//! application does for it.
+
+#![deny(clippy::disallowed_methods)]
+
+pub mod alike;
+pub mod callbacks;
+pub mod compare;
+pub mod managed;
+pub mod message_files;
+pub mod messages;
+pub mod regions;
+
+mod agreement;
+mod checkpoint;
+mod discard;
+mod encoded;
+mod hints;
+mod memory;
+mod protect;
+mod regain;
+mod relocate;
+mod restart;
+mod routed;
+mod search;
+#[cfg(test)]
+mod tests;
+mod under_way;
+
+use std::collections::HashMap;
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
+use std::time::Instant;
+
+use agreement::{Agreement, Standing};
+use config::Config;
+use device::{Device, Driver};
+use engine::capture::Open;
+use engine::catalog::entry::FileTier;
+use engine::restore::Restoring;
+use engine::Engine;
+use format::names;
+use message_files::Offered;
+use messages::MessageLog;
+use mpi::Comm;
+use os::error::{Error, Kind, Result};
+use recovery::Process;
+use regions::Regions;
+use routed::Routed;
+use trace::{Activity, Recorder, Span};
+use under_way::UnderWay;
+
+/// Which regions a call is about (`VELOC_CKPT_*`, `VELOC_RECOVER_*`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// All of them.
+    All,
+    /// Those with these ids.
+    Some(Vec<i32>),
+    /// Those with other ids.
+    Rest(Vec<i32>),
+}
+
+impl Selection {
+    /// Whether a region of this id is among them.
+    fn has(&self, id: i32) -> bool {
+        match self {
+            Selection::All => true,
+            Selection::Some(ids) => ids.contains(&id),
+            Selection::Rest(ids) => !ids.contains(&id),
+        }
+    }
+}
+
+/// What is between a begin and its end.
+#[derive(Debug)]
+enum Phase {
+    Idle,
+    Checkpoint { open: Open, routed: Option<Routed> },
+    Restart { restoring: Restoring },
+}
+
+/// One application, from `VELOC_Init` to `VELOC_Finalize`.
+#[derive(Debug)]
+pub struct Client {
+    engine: Engine,
+    regions: Regions,
+    phase: Phase,
+    /// Bytes of the last file of the application's own, by the name of its checkpoints.
+    routed_bytes: HashMap<String, u64>,
+    /// An adjoint computation that is under way.
+    under_way: Option<UnderWay>,
+    comm: Option<Comm>,
+    agreement: Option<Agreement>,
+    messages: Option<MessageLog>,
+    /// The log's files go to scratch.
+    offered: Option<Offered>,
+}
+
+impl Client {
+    /// Starts a job without MPI; `rank` is the number in its file names.
+    pub fn start_single(config: Config, rank: u32) -> Result<Client> {
+        if config.aggregated {
+            log::warn!(
+                "aggregated has no effect with VELOC_Init_single: the process has no others to \
+                 share its files with"
+            );
+        }
+        if config.protects_scratch() {
+            log::warn!("ec_interval has no effect without MPI (VELOC_Init)");
+        }
+        Client::start(config, Process::alone(rank))
+    }
+
+    fn start(config: Config, process: Process) -> Result<Client> {
+        let device = match Driver::get() {
+            // Without a wish for a device cache, there is one only if device memory turns up.
+            Ok(Some(driver)) if config.gpu_cache_size.is_some() => Device::current(&driver)?,
+            Ok(_) => None,
+            Err(error) => {
+                log::warn!("going on without a device: {error}");
+                None
+            }
+        };
+        let engine = Engine::start(config, process, device)?;
+        let messages = MessageLog::find();
+        let scratch = messages.and_then(|_| engine.files.directory(FileTier::Scratch));
+        let offered = scratch.map(Offered::begin).transpose()?;
+        Ok(Client {
+            offered,
+            engine,
+            regions: Regions::default(),
+            phase: Phase::Idle,
+            routed_bytes: HashMap::new(),
+            under_way: None,
+            comm: None,
+            agreement: None,
+            messages,
+        })
+    }
+
+    /// Starts a job over an MPI communicator. Collective.
+    pub fn start_mpi(config: impl FnOnce() -> Result<Config>, comm: Comm) -> Result<Client> {
+        let process = Process { rank: comm.rank()?, ranks: comm.size()? };
+        // Before anything that depends on it.
+        let config = given_up(alike::configured(config(), &comm)?, &comm)?;
+        // One that failed must not leave the others waiting for it in a later collective call.
+        let started = all_or_none(&comm, Client::start(config, process))?;
+        let mut client = given_up(started, &comm)?;
+        let joined = protect::join(&client.engine.config, &comm)
+            .and_then(|node| node.map_or(Ok(()), |node| client.engine.join(node)));
+        given_up(all_or_none(&comm, joined)?, &comm)?;
+        let agreement = all_or_none(&comm, Agreement::start(&comm, &client.engine))?;
+        let agreement = given_up(agreement, &comm)?;
+        client.agreement = agreement;
+        client.comm = Some(comm);
+        Ok(client)
+    }
+
+    /// Ends the job (`VELOC_Finalize`). A checkpoint under way is given up.
+    pub fn finish(mut self, drain: bool) -> Result<()> {
+        self.leave_phase();
+        self.tell_of_vain_hints();
+        drop(self.offered.take());
+        let (drain, all_agree) = self.conclude(drain);
+        let engine = &self.engine;
+        let drained = if drain { engine.drain() } else { engine.hand_over() };
+        if drain {
+            engine.await_parities();
+        }
+        let comm = self.comm.take();
+        let mpi_works = all_agree.is_ok();
+        if let Some(agreement) = self.agreement.take() {
+            let asked = comm.as_ref().filter(|_| matches!(all_agree, Ok(true)));
+            let finished = agreement.finish(engine, asked, drain && drained.is_ok());
+            // Nothing is lost by a failure of this; old versions may stay.
+            finished.unwrap_or_else(|error| log::warn!("{error}"));
+            engine.prune_all();
+        }
+        let finished = self.engine.finish();
+        let freed = comm.filter(|_| mpi_works).map_or(Ok(()), Comm::free);
+        drained.and(finished).and(freed)
+    }
+
+    /// Has everything decided that the processes agree on. Whether the job ends with a drain: parities
+    /// are made by all members of a group or by none, so with erasure coding it is enough that one
+    /// process asks for it. Then, whether all processes still agree. Collective.
+    fn conclude(&mut self, drain: bool) -> (bool, Result<bool>) {
+        let erasure = self.engine.erasure.get().is_some();
+        let Some(comm) = self.comm.as_ref().filter(|_| erasure || self.agreement.is_some()) else {
+            return (drain, Ok(true));
+        };
+        let standing = self.agreement.as_ref().map(Agreement::standing);
+        let own = standing.unwrap_or(Standing { rounds: 0, gathered: 0, agrees: true });
+        let told = [own.rounds, own.gathered, u64::from(drain)].map(|most| -(most as i64));
+        let least = comm.least([told[0], told[1], told[2], i64::from(own.agrees)]);
+        // Where nobody can be asked, a process that does not drain hangs up, and whoever waits for its
+        // parities ends.
+        let anybody = least.as_ref().map_or(drain, |least| least[2] < 0);
+        let most = least.map(|[rounds, gathered, _, agrees]| Standing {
+            rounds: rounds.unsigned_abs(),
+            gathered: gathered.unsigned_abs(),
+            agrees: agrees == 1,
+        });
+        let all_agree = most.clone().map(|most| most.agrees);
+        if let Some(agreement) = &mut self.agreement {
+            agreement.conclude(&self.engine, most);
+        }
+        (if erasure { anybody } else { drain }, all_agree)
+    }
+
+    /// The process ends without [`Client::finish`]: the workers stop where they are. What has not
+    /// reached its file is said to be lost.
+    pub fn leave(&mut self) {
+        let (drained, handed_over) =
+            self.engine.catalog.look(|state| (state.drained(), state.is_handed_over()));
+        let inherited = self.engine.has_heir() && handed_over;
+        if !drained && !self.engine.config.ephemeral && !inherited {
+            log::warn!(
+                "the process ends without VELOC_Finalize: checkpoints that have not reached their \
+                 files are lost"
+            );
+        }
+        self.engine.leave();
+    }
+
+    /// Runs the body of a call. Should it panic, what it has opened is closed again, and the other
+    /// processes hear that a checkpoint which it was to complete is not taken here.
+    pub fn call<T>(&mut self, body: impl FnOnce(&mut Client) -> Result<T>) -> Result<T> {
+        let was_idle = matches!(self.phase, Phase::Idle);
+        let done = catch_unwind(AssertUnwindSafe(|| body(self)));
+        done.unwrap_or_else(|panic| {
+            if was_idle {
+                self.leave_phase();
+            }
+            if matches!(self.phase, Phase::Idle) {
+                self.not_taken();
+            }
+            resume_unwind(panic)
+        })
+    }
+
+    /// A checkpoint that was begun is not taken on this process.
+    fn not_taken(&mut self) {
+        if let Some(agreement) = &mut self.agreement {
+            agreement.taken(&self.engine, None);
+        }
+    }
+
+    fn leave_phase(&mut self) {
+        match std::mem::replace(&mut self.phase, Phase::Idle) {
+            Phase::Idle => {}
+            Phase::Checkpoint { open, routed } => {
+                if let Some(routed) = routed {
+                    drop(os::files::remove(&routed.temporary));
+                }
+                self.engine.abort(open);
+                self.not_taken();
+            }
+            Phase::Restart { restoring } => self.engine.end_restore(restoring, false),
+        }
+    }
+
+    // ---- removal and figures -------------------------------------------------------------
+
+    /// Removes a name's checkpoints from memory and scratch.
+    pub fn cleanup(&mut self, name: &str) -> Result<()> {
+        names::validate_name(name)?;
+        self.check_not_held(name, "what is stored as")?;
+        if let Phase::Restart { restoring } = &self.phase {
+            if restoring.name == name {
+                return Err(Error::invalid(format!(
+                    "cleaning up \"{name}\" during its own restart"
+                )));
+            }
+        }
+        self.engine.settle();
+        self.engine.say_what_is_owed(name);
+        let _naming = self.engine.naming.lock();
+        let owed = self.engine.owed(name);
+        self.engine.retention[FileTier::Scratch as usize].lock().forget(name);
+        for version in self.engine.catalog.step(|state| state.cleanup(name)) {
+            if self.engine.files.has_scratch() && !owed.contains(&version) {
+                self.engine.files.remove_scratch(name, version, None)?;
+            }
+        }
+        self.engine.files.clean_scratch(name, |version| {
+            self.engine.catalog.look(|state| state.find(name, version).is_some())
+                || owed.contains(&version)
+        })
+    }
+
+    /// The engine, for its figures.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Counts the time since `since` as that of the initialisation.
+    pub fn count_init(&self, since: Instant) {
+        let time = since.elapsed();
+        self.engine.metrics.init.add(0, time);
+        self.engine.trace.spent(Activity::Init, since, time, 0);
+    }
+
+    /// A span about what is open.
+    fn span<'a>(&self, trace: &'a Recorder, activity: Activity) -> Span<'a> {
+        let span = trace.span(activity);
+        match &self.phase {
+            Phase::Idle => span,
+            Phase::Checkpoint { open, .. } => span.of(&open.name, open.version),
+            Phase::Restart { restoring } => span.of(&restoring.name, restoring.version),
+        }
+    }
+
+    /// Collective agreement: whether `mine` is true on every process.
+    fn all_agree(&self, mine: bool) -> Result<bool> {
+        self.comm.as_ref().map_or(Ok(mine), |comm| agree(comm, mine))
+    }
+
+    /// What this process has come to, if all have come to theirs. Collective.
+    fn all_or_none<T>(&self, own: Result<T>) -> Result<T> {
+        match &self.comm {
+            Some(comm) => all_or_none(comm, own)?,
+            None => own,
+        }
+    }
+
+    /// Whether the job has other processes.
+    fn has_others(&self) -> bool {
+        self.comm.as_ref().is_some_and(|comm| comm.size().is_ok_and(|size| size > 1))
+    }
+}
+
+/// Whether `mine` is true on every process of the communicator. Collective.
+fn agree(comm: &Comm, mine: bool) -> Result<bool> {
+    Ok(comm.allreduce_min_i64(i64::from(mine))? == 1)
+}
+
+/// What this process has come to, if all have come to theirs. Collective.
+///
+/// # Errors
+/// MPI's. Inside, why one has not: this process's own reason, or that of the first that has one.
+fn all_or_none<T>(comm: &Comm, own: Result<T>) -> Result<Result<T>> {
+    if agree(comm, own.is_ok())? {
+        return Ok(own);
+    }
+    let why = own.as_ref().err().map(ToString::to_string);
+    let whys: Vec<Option<String>> = protect::gather(comm, &why)?;
+    let failed: Vec<usize> = (0..whys.len()).filter(|rank| whys[*rank].is_some()).collect();
+    Ok(own.and_then(|_| {
+        let (first, others) = failed.split_first().unwrap_or((&0, &[]));
+        let why = whys.get(*first).and_then(Option::as_deref).unwrap_or("it has failed");
+        let more = match others {
+            [] => String::new(),
+            [_] => format!("; {} has failed as well", alike::processes(others)),
+            _ => format!("; {} have failed as well", alike::processes(others)),
+        };
+        Err(Error::new(Kind::Internal, format!("process {first}: {why}{more}")))
+    }))
+}
+
+/// What was started of a job, if it was: otherwise nobody needs its communicator.
+fn given_up<T>(started: Result<T>, comm: &Comm) -> Result<T> {
+    if started.is_err() {
+        comm.clone().free()?;
+    }
+    started
+}
+
+/// A name and a version that a checkpoint can have.
+fn check_name(name: &str, version: i32) -> Result<()> {
+    names::validate_name(name)?;
+    if version < 0 {
+        return Err(Error::invalid(format!("version {version} of \"{name}\" is below 0")));
+    }
+    Ok(())
+}

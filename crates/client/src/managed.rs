@@ -1,0 +1,349 @@
+//! Checkpoints whose versions somebody above manages one by one: the states of an adjoint
+//! computation, of which each is a version. They carry a region of their manager's
+//! ([`format::mark`]), no limit of versions applies to them, and each is
+//! restored and removed by this process alone: no call here but [`Client::exchange`] and
+//! [`Client::channel`] is collective. What is lost is rebuilt in `regain.rs`.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+use super::agreement::Agreement;
+use super::callbacks::Object;
+use super::regions::{Memory, Protected};
+use super::{check_name, protect, Client, Phase, Selection};
+use engine::catalog::entry::{FileTier, Part, Region};
+use engine::catalog::state::State;
+use format::names;
+use mpi::Comm;
+use os::error::{Error, Kind, Result};
+use policy::rounds::Fate;
+use trace::Activity;
+
+impl Client {
+    /// Whether what is taken is still there for a next job.
+    pub fn keeps_files(&self) -> bool {
+        !self.engine.config.ephemeral
+    }
+
+    /// Whether there is a tier of files, of those that outlive the job.
+    pub fn has_tier(&self, tier: FileTier) -> bool {
+        let files = &self.engine.files;
+        self.keeps_files()
+            && match tier {
+                FileTier::Scratch => files.has_scratch(),
+                FileTier::Persistent => files.has_persistent(),
+            }
+    }
+
+    /// Whether nothing is open, and a name is one.
+    pub fn check_idle(&self, name: &str) -> Result<()> {
+        names::validate_name(name).and_then(|()| self.must_be_idle())
+    }
+
+    /// How many processes the job has.
+    pub fn ranks(&self) -> Result<u64> {
+        self.comm.as_ref().map_or(Ok(1), |comm| comm.size().map(u64::from))
+    }
+
+    /// This process's number among them.
+    pub fn rank(&self) -> Result<u64> {
+        self.comm.as_ref().map_or(Ok(0), |comm| comm.rank().map(u64::from))
+    }
+
+    /// Has the checkpoints of a name consist of this object and of what is protected for it from
+    /// here on.
+    pub fn manage(&mut self, name: &str, marker: Arc<dyn Object>) -> Result<()> {
+        names::validate_name(name)?;
+        let regions = self.regions.group_mut(Some(name));
+        regions.clear();
+        regions.manage(marker);
+        Ok(())
+    }
+
+    /// Whether a managed name has regions beside its manager's.
+    pub fn has_regions(&self, name: &str) -> bool {
+        self.regions.of(name).has_regions()
+    }
+
+    /// The versions of a name that this process has, in memory or in files, good or not.
+    pub fn versions(&self, name: &str) -> Result<BTreeSet<i32>> {
+        self.engine.settle();
+        let mut versions = self.engine.catalog.look(|state| state.versions(name));
+        if self.keeps_files() {
+            versions.extend(self.engine.files.versions(name)?);
+        }
+        Ok(versions)
+    }
+
+    /// So many places in the order in which checkpoints will be read.
+    pub fn reserve_hints(&self, places: u64) -> u64 {
+        self.engine.catalog.step(|state| state.reserve_hints(places))
+    }
+
+    /// Says at which of these places a version will be read. With `reads`, what has a place is
+    /// fetched ahead from now on.
+    pub fn expect(&self, name: &str, version: i32, place: Option<u64>, reads: bool) {
+        self.engine.catalog.step(|state| {
+            if let Some(id) = state.find(name, version) {
+                state.expect(id, place, reads);
+            }
+        });
+    }
+
+    /// Says of several versions of a name at once at which place each will be read, so that none is fetched
+    /// ahead before it is known which is the first.
+    pub fn expect_all(&self, name: &str, places: &[(i32, u64)]) {
+        self.engine.catalog.step(|state| {
+            for (version, place) in places {
+                if let Some(id) = state.find(name, *version) {
+                    state.expect(id, Some(*place), true);
+                }
+            }
+        });
+    }
+
+    /// An error if something has failed in the background that was not reported yet.
+    pub fn check_background(&self) -> Result<()> {
+        match self.engine.catalog.step(State::take_failure) {
+            Some(failure) => Err(failure.within("failed in the background")),
+            None => Ok(()),
+        }
+    }
+
+    /// Has everything tried again that could not be brought to its files.
+    pub fn try_again(&self) {
+        self.engine.catalog.step(State::retry);
+    }
+
+    /// How many bytes of checkpoints memory can hold, if no files can.
+    pub fn room_without_files(&self) -> Option<u64> {
+        let without = self.engine.config.ephemeral && !self.engine.files.has_scratch();
+        without.then(|| self.engine.catalog.look(State::memory))
+    }
+
+    /// How many bytes of memory are protected for a name.
+    pub fn bytes_of(&self, name: &str) -> u64 {
+        let len = |region: &Protected| match region {
+            Protected::Memory(memory) => memory.len,
+            Protected::Object(_) => 0,
+        };
+        self.regions.of(name).iter().map(|(_, region)| len(region)).sum()
+    }
+
+    /// A version is of no use any more: what memory has of it goes, where nothing but memory has any.
+    pub fn let_go_of(&self, name: &str, version: i32) {
+        self.engine.catalog.step(|state| state.let_go_of_version(name, version));
+    }
+
+    /// Takes a managed checkpoint that will be read at `place`, if it will.
+    pub fn take_managed(
+        &mut self,
+        name: &str,
+        version: i32,
+        place: Option<u64>,
+        reads: bool,
+    ) -> Result<()> {
+        let trace = self.engine.trace.clone();
+        let _span = trace.span(Activity::Checkpoint).of(name, version);
+        self.begin(name, version)?;
+        self.take_all(true)?;
+        self.expect(name, version, place, reads);
+        Ok(())
+    }
+
+    /// How many rounds of what the processes agree on this one has begun.
+    pub fn rounds(&self) -> [u64; 2] {
+        self.agreement.as_ref().map_or([0; 2], Agreement::begun)
+    }
+
+    /// Begins as many rounds as the process that has begun `most`, of whose last ones this one takes no
+    /// checkpoint.
+    pub fn even(&mut self, most: [u64; 2]) {
+        if let Some(agreement) = &mut self.agreement {
+            agreement.even(&self.engine, most);
+        }
+    }
+
+    /// Reads the manager's region of a version, and nothing else. Whether it has one: one that has none is
+    /// the application's own.
+    ///
+    /// # Errors
+    /// [`Kind::Invalid`] if its other regions are not those that are protected for the name, with the same
+    /// sizes. Others if there is no good copy.
+    pub fn read_managed(&mut self, name: &str, version: i32) -> Result<bool> {
+        self.open_own(name, version)?;
+        let (is_managed, read) = match &self.phase {
+            Phase::Restart { restoring } => match restoring.mark {
+                None => (false, Ok(())),
+                Some(mark) => {
+                    let checked = self.check_regions(name, &restoring.regions, mark);
+                    let about = |error: Error| {
+                        error.within(format!("checkpoint \"{name}\" version {version}"))
+                    };
+                    let read = checked
+                        .map_err(about)
+                        .and_then(|()| self.recover(&Selection::Some(vec![mark])));
+                    (true, read)
+                }
+            },
+            _ => (true, Ok(())),
+        };
+        let ended = self.restart_end(false);
+        read.and(ended).map(|()| is_managed)
+    }
+
+    /// Whether a checkpoint has the memory that is protected for a name, no less and no more, beside its
+    /// `mark`.
+    fn check_regions(&self, name: &str, stored: &[Region], mark: i32) -> Result<()> {
+        let protected = self.regions.of(name);
+        let of_memory = || stored.iter().filter(|region| region.id != mark);
+        let size = |id| of_memory().find(|region| region.id == id).map(|region| region.size);
+        for (id, region) in protected.iter() {
+            let Protected::Memory(memory) = region else { continue };
+            let has = match size(id) {
+                Some(size) if size == memory.len => continue,
+                Some(size) => format!("{size} bytes of region {id}"),
+                None => format!("no region {id}"),
+            };
+            return Err(Error::invalid(format!(
+                "it has {has}, for which {} bytes are protected",
+                memory.len
+            )));
+        }
+        match of_memory().find(|region| protected.get(region.id).is_none()) {
+            None => Ok(()),
+            Some(Region { id, size, .. }) => Err(Error::invalid(format!(
+                "it has {size} bytes of region {id}, for which no memory is protected"
+            ))),
+        }
+    }
+
+    /// Restores a version. `next` is the place at which it will be read again.
+    pub fn restore_managed(&mut self, name: &str, version: i32, next: Option<u64>) -> Result<()> {
+        let trace = self.engine.trace.clone();
+        let _span = trace.span(Activity::Restore).of(name, version);
+        self.open_own(name, version)?;
+        // Whoever restores the same memory again and again has it looked at once.
+        let recovered = self.recover_checked(&Selection::All, Memory::was_writable);
+        let Phase::Restart { restoring } = std::mem::replace(&mut self.phase, Phase::Idle) else {
+            return recovered;
+        };
+        self.engine.end_restore_expecting(restoring, recovered.is_ok(), next);
+        recovered
+    }
+
+    pub(super) fn open_own(&mut self, name: &str, version: i32) -> Result<()> {
+        check_name(name, version).and_then(|()| self.must_be_idle())?;
+        let part_of = |id| self.regions.of(name).part(id);
+        let restoring = self.engine.begin_restore(name, version, part_of)?;
+        self.phase = Phase::Restart { restoring };
+        Ok(())
+    }
+
+    /// Whether a version has a file in its place in a tier.
+    pub fn has_file(&self, name: &str, version: i32, tier: FileTier) -> bool {
+        self.engine.catalog.look(|state| state.has_file(name, version, tier))
+    }
+
+    /// Whether this process has its parities of a version.
+    pub fn has_parities(&self, name: &str, version: i32) -> bool {
+        let Some(node) = self.engine.erasure.get() else { return false };
+        match self.engine.catalog.look(|state| state.has_taken(name, version)) {
+            true => node.fate(&(name.into(), version)) == Fate::There,
+            // Those of an earlier job are known by their file alone.
+            false => self.engine.files.has_parities(name, version),
+        }
+    }
+
+    /// The same, or it will have, as far as it knows.
+    pub fn may_have_parities(&self, name: &str, version: i32) -> bool {
+        let node = self.engine.erasure.get();
+        self.has_parities(name, version)
+            || node.is_some_and(|node| node.may_protect(&(name.into(), version)))
+    }
+
+    /// Whether, where parities are made at intervals, versions of a name are to be chosen for that.
+    pub fn choose_parities_from(&self, name: &str, may: bool) {
+        if let Some(node) = self.engine.erasure.get() {
+            node.choose_from(name, may);
+        }
+    }
+
+    /// Removes a version's file from a tier, unless it is in use. Whether it is gone.
+    pub fn retire(&self, name: &str, version: i32, tier: FileTier) -> Result<bool> {
+        self.engine.retire(tier, name, version)
+    }
+
+    /// Removes a version from memory and files.
+    pub fn remove(&self, name: &str, version: i32) -> Result<()> {
+        self.engine.remove_everywhere(name, &BTreeSet::from([version]))
+    }
+
+    /// Removes all versions of a name from memory and files. What is being written is waited for.
+    pub fn remove_all(&self, name: &str) -> Result<()> {
+        let mut versions = self.versions(name)?;
+        if self.engine.erasure.get().is_some() {
+            // Parities can be there without the checkpoint that they belong to.
+            versions.extend(self.engine.files.versions_of_anybody(name)?);
+        }
+        self.engine.remove_everywhere(name, &versions)
+    }
+
+    /// A digest of the memory that is protected for a name, the manager's region apart. `None`: some of
+    /// it is not the host's memory, which is not read for that.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn digest_of(&self, name: &str) -> Result<Option<u64>> {
+        let mut digest = Sha256::new();
+        for (id, region) in self.regions.of(name).iter() {
+            let memory = match region {
+                Protected::Memory(memory) => memory,
+                Protected::Object(_) => continue,
+            };
+            let place = self.place(id, memory, memory.len)?;
+            if place.part() != Part::Host {
+                return Ok(None);
+            }
+            digest.update(id.to_le_bytes());
+            digest.update(memory.len.to_le_bytes());
+            if memory.len > 0 {
+                // SAFETY: the application has protected these bytes of host memory and does not
+                // change them during its own call.
+                let bytes = unsafe {
+                    std::slice::from_raw_parts(memory.address as *const u8, memory.len as usize)
+                };
+                digest.update(bytes);
+            }
+        }
+        let digest = digest.finalize();
+        Ok(Some(digest.iter().take(8).fold(0, |word, byte| word << 8 | u64::from(*byte))))
+    }
+
+    /// What every process passes, in the order of their numbers. Collective.
+    pub fn exchange<T: Serialize + DeserializeOwned>(&self, own: &T) -> Result<Vec<T>> {
+        let own = protect::encode(own)?;
+        let all = match &self.comm {
+            Some(comm) => comm.allgather(&own)?,
+            None => vec![own],
+        };
+        all.iter().map(|bytes| protect::decode(bytes)).collect()
+    }
+
+    /// A communicator with all processes of the job, if there are others. Collective.
+    pub fn channel(&self) -> Result<Option<Comm>> {
+        match &self.comm {
+            Some(comm) if comm.size()? > 1 => Ok(Some(comm.dup()?)),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Nothing is there, or it cannot be read: it is as good as not there.
+pub fn is_lost(error: &Error) -> bool {
+    matches!(error.kind(), Kind::NotFound | Kind::Corrupt | Kind::System)
+}

@@ -1,0 +1,158 @@
+//! What the application protects: the kind of each region's memory, and the stream that it computes in.
+
+use std::sync::Arc;
+
+use super::callbacks::Object;
+use super::regions::{Memory, Protected};
+use super::Client;
+use device::driver::DEINITIALIZED;
+use device::stream::ApplicationStream;
+use device::{Device, Driver, Pointer, PLAIN};
+use engine::catalog::entry::Part;
+use engine::place::Place;
+use format::names;
+use os::access;
+use os::error::{Error, Kind, Result};
+
+impl Client {
+    /// Protects memory, or changes an id's region: for the checkpoints of a name alone, or for any.
+    pub fn protect(&mut self, group: Option<&str>, id: i32, mut region: Memory) -> Result<()> {
+        group.map_or(Ok(()), names::validate_name)?;
+        self.check_id(id)?;
+        self.check_protects(group, id, &Protected::Memory(region.clone()))?;
+        if region.terms.read_only {
+            self.engine.serve_loans()?;
+        }
+        let address = region.address;
+        let kind = self.kind(address, region.len);
+        let kind = kind.map_err(|error| error.within(format!("region {id}")))?;
+        if matches!(kind, Pointer::Device { .. }) {
+            region.part = Part::Device;
+        } else if !access::is_readable(address, region.len) {
+            // Device memory that was freed looks like this, too.
+            return Err(Error::invalid(format!(
+                "region {id}: {} bytes at {address:#x} are neither host memory nor memory that a \
+                 CUDA driver knows",
+                region.len
+            )));
+        }
+        let group = self.regions.group_mut(group);
+        group.protect(id, Protected::Memory(region));
+        self.engine.expect(group.bytes());
+        Ok(())
+    }
+
+    /// Protects an object, which the application writes and reads by itself.
+    pub fn protect_object(
+        &mut self,
+        group: Option<&str>,
+        id: i32,
+        object: Arc<dyn Object>,
+    ) -> Result<()> {
+        group.map_or(Ok(()), names::validate_name)?;
+        self.check_id(id)?;
+        let object = Protected::Object(object);
+        self.check_protects(group, id, &object)?;
+        self.regions.group_mut(group).protect(id, object);
+        Ok(())
+    }
+
+    /// Ends the protection of an id.
+    pub fn unprotect(&mut self, group: Option<&str>, id: i32) -> Result<()> {
+        group.map_or(Ok(()), names::validate_name)?;
+        self.check_unprotects(group, Some(id))?;
+        let found = self.regions.group_mut(group).unprotect(id);
+        found.map_err(|error| match group {
+            None => error,
+            Some(name) => error.within(format!("the regions of \"{name}\"")),
+        })
+    }
+
+    /// Ends the protection of every id of a group.
+    pub fn unprotect_all(&mut self, group: Option<&str>) -> Result<()> {
+        group.map_or(Ok(()), names::validate_name)?;
+        self.check_unprotects(group, None)?;
+        self.regions.group_mut(group).clear();
+        Ok(())
+    }
+
+    /// What kind of memory is at an address. The first device memory that is met makes its device
+    /// this job's.
+    fn kind(&self, address: u64, len: u64) -> Result<Pointer> {
+        let driver = match Driver::get() {
+            Ok(Some(driver)) => driver,
+            Ok(None) => return Ok(PLAIN),
+            Err(error) => {
+                self.engine.degrade("driver", format!("going on without a device: {error}"));
+                // The application may use the device all the same; its memory is not the host's.
+                return if access::is_readable(address, len) { Ok(PLAIN) } else { Err(error) };
+            }
+        };
+        if address == 0 {
+            return Ok(PLAIN);
+        }
+        match self.known(&driver, address, len) {
+            // With the driver all memory of devices has ended; the host's is there still.
+            Err(error)
+                if error.kind() == Kind::Driver(DEINITIALIZED)
+                    && access::is_readable(address, len) =>
+            {
+                Ok(PLAIN)
+            }
+            known => known,
+        }
+    }
+
+    /// What kind of memory the driver says it is.
+    fn known(&self, driver: &Arc<Driver>, address: u64, len: u64) -> Result<Pointer> {
+        if self.engine.device.get().is_none() {
+            match Pointer::device_of(driver, address)? {
+                Some(device) => self.engine.attach(device)?,
+                None => return Ok(PLAIN),
+            }
+        }
+        Pointer::classify(&self.engine.device_side()?.device, address, len)
+    }
+
+    /// Where a protected region's first `len` bytes are now. Memory that was the device's and is
+    /// not known to the driver any more was freed: it must not be taken for the host's.
+    pub(super) fn place(&self, id: i32, region: &Memory, len: u64) -> Result<Place> {
+        let kind = self.kind(region.address, len);
+        let kind = kind.map_err(|error| error.within(format!("region {id}")))?;
+        let place = Place { id, address: region.address, len, kind, lent: region.terms.read_only };
+        if region.part == Part::Device && place.part() == Part::Host && len > 0 {
+            return Err(Error::invalid(format!(
+                "region {id}: the device memory at {:#x} that was protected is not known to the \
+                 driver any more; was it freed?",
+                region.address
+            )));
+        }
+        Ok(place)
+    }
+
+    /// Takes captures in order with this stream's work from here on; NULL: with everything queued
+    /// in the context.
+    ///
+    /// # Safety
+    /// `stream` is NULL or a stream that stays alive until another one is set.
+    pub unsafe fn set_stream(&mut self, stream: *mut std::ffi::c_void) -> Result<()> {
+        let new = if stream.is_null() {
+            None
+        } else {
+            let Some(driver) = Driver::get()? else {
+                return Err(Error::invalid("a stream was given, but no CUDA driver is loaded"));
+            };
+            if self.engine.device.get().is_none() {
+                let device = Device::current(&driver)?.ok_or_else(|| {
+                    Error::invalid("a stream was given, but no context is current")
+                })?;
+                self.engine.attach(device)?;
+            }
+            let device = &self.engine.device_side()?.device;
+            // SAFETY: the caller's promise.
+            Some(unsafe { ApplicationStream::new(device, stream) }?)
+        };
+        *self.engine.stream.lock() = new;
+        Ok(())
+    }
+}

@@ -1,0 +1,167 @@
+//! The log of messages of `libveloc-mpi.so`, if the process has that: it goes with every checkpoint of
+//! what is protected for any name, as regions of its own, and comes back with a restart. The two
+//! libraries are not linked with each other; this one finds the other by a name.
+
+use std::ffi::c_int;
+
+use message_abi::log::{self, Bytes, Log, Range, Written, CHUNKS};
+use message_abi::{reason, Found};
+
+use super::regions::{Group, Protected};
+use super::{Client, Selection};
+use engine::catalog::entry::{Part, MESSAGES};
+use engine::place::Place;
+use os::error::{Error, Result};
+
+/// The log of this process.
+#[derive(Clone, Copy, Debug)]
+pub struct MessageLog(&'static Log);
+
+/// What it was written as, until that is forgotten.
+#[derive(Debug)]
+pub struct Packed(Written, MessageLog);
+
+impl Packed {
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: the other library has said that so many bytes are there until it is told to forget
+        // them, and they are not null (see `write`).
+        unsafe { std::slice::from_raw_parts(self.0.bytes.cast(), self.0.len) }
+    }
+
+    /// How many chunks go beside them, each as a region of its own.
+    pub fn chunks(&self) -> usize {
+        self.0.chunks
+    }
+
+    /// Where a chunk is.
+    pub fn chunk(&self, nth: usize) -> Result<Place> {
+        let mut found = Bytes::nowhere();
+        told(|reason, room| {
+            // SAFETY: what `write` gave; the other places are the function's meanwhile.
+            unsafe { (self.1 .0.chunk)(self.0.buffer, nth, &mut found, reason, room) }
+        })?;
+        Ok(Place::plain(chunk_id(nth), found.bytes.cast(), found.len))
+    }
+}
+
+impl Drop for Packed {
+    fn drop(&mut self) {
+        // SAFETY: what `write` gave, once.
+        unsafe { (self.1 .0.forget)(self.0.buffer) };
+    }
+}
+
+/// The id of the region that has a chunk of the log.
+fn chunk_id(nth: usize) -> i32 {
+    // The other library has no more of them.
+    MESSAGES + 1 + nth.min(CHUNKS) as i32
+}
+
+/// Whether this is the id of a chunk of the log.
+pub fn is_chunk(id: i32) -> bool {
+    id > MESSAGES && id <= MESSAGES + CHUNKS as i32
+}
+
+/// Calls a function of the other library, which gives a reason if it fails.
+fn told(call: impl FnOnce(*mut std::ffi::c_char, usize) -> c_int) -> Result<()> {
+    reason::told(call).map_err(Error::invalid)
+}
+
+impl MessageLog {
+    /// That of this process, if it has one.
+    pub fn find() -> Option<MessageLog> {
+        match log::find() {
+            Found::Nothing => None,
+            Found::Other => {
+                ::log::warn!(
+                    "libveloc-mpi.so is of another version than this library: the log of messages is \
+                     not in checkpoints"
+                );
+                None
+            }
+            Found::Table(table) => Some(MessageLog(table)),
+        }
+    }
+
+    /// The log, for a checkpoint of these regions; nothing if no message was ever logged.
+    pub fn write(self, regions: &Group) -> Result<Option<Packed>> {
+        let ranges = ranges(regions);
+        let mut written = Written::nothing();
+        told(|reason, room| {
+            let (ranges, count) = (ranges.as_ptr(), ranges.len());
+            // SAFETY: as many ranges as said; the other places are the function's meanwhile.
+            unsafe { (self.0.write)(ranges, count, &mut written, reason, room) }
+        })?;
+        let is_there = !written.bytes.is_null();
+        let packed = Packed(written, self);
+        Ok(is_there.then_some(packed))
+    }
+
+    /// Begins to read these bytes. How many of the chunks beside them are wanted: all or none.
+    pub fn begin(self, bytes: &[u8]) -> Result<usize> {
+        let mut chunks = 0;
+        told(|reason, room| {
+            let at = bytes.as_ptr().cast();
+            // SAFETY: as many bytes as said; the other places are the function's meanwhile.
+            unsafe { (self.0.begin)(at, bytes.len(), &mut chunks, reason, room) }
+        })?;
+        Ok(chunks)
+    }
+
+    /// Where the next chunk goes, which is the region of this id and has so many bytes.
+    pub fn place(self, id: i32, len: u64) -> Result<Place> {
+        let mut into = std::ptr::null_mut();
+        told(|reason, room| {
+            // SAFETY: the places are the function's meanwhile.
+            unsafe { (self.0.place)(len as usize, &mut into, reason, room) }
+        })?;
+        Ok(Place::plain(id, into.cast(), len as usize))
+    }
+
+    /// Has the log go on from these bytes and the chunks that were placed, if there is none yet, for
+    /// memory as it is protected now.
+    pub fn read(self, bytes: &[u8], regions: &Group) -> Result<()> {
+        let ranges = ranges(regions);
+        told(|reason, room| {
+            let at = bytes.as_ptr().cast();
+            // SAFETY: as many bytes and ranges as said; the reason is the function's meanwhile.
+            unsafe {
+                let (ranges, count) = (ranges.as_ptr(), ranges.len());
+                (self.0.read)(at, bytes.len(), ranges, count, reason, room)
+            }
+        })
+    }
+}
+
+impl Client {
+    /// Refuses an id of the log's regions. They are the application's where there is no log.
+    pub(super) fn check_id(&self, id: i32) -> Result<()> {
+        if self.messages.is_some() && (id == MESSAGES || is_chunk(id)) {
+            return Err(Error::invalid(format!(
+                "the id {id} is the library's: {MESSAGES} to {} go with the log of messages \
+                 (libveloc-mpi.so)",
+                MESSAGES + CHUNKS as i32
+            )));
+        }
+        Ok(())
+    }
+
+    /// The log, if it belongs to the regions that a call selects in checkpoints of this name: it goes
+    /// with what is protected for any name.
+    pub(super) fn messages_of(&self, name: &str, selection: &Selection) -> Option<MessageLog> {
+        // Most jobs have none.
+        self.messages.filter(|_| selection.has(MESSAGES) && !self.regions.has_own(name))
+    }
+}
+
+/// The ranges of host memory among regions.
+fn ranges(regions: &Group) -> Vec<Range> {
+    let range = |(id, region): (i32, &Protected)| match region {
+        Protected::Memory(memory) if memory.part == Part::Host => {
+            Some(Range { id, address: memory.address, len: memory.len })
+        }
+        _ => None,
+    };
+    regions.iter().filter_map(range).collect()
+}

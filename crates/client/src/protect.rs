@@ -1,0 +1,276 @@
+//! Erasure coding between the processes of a job: how they find each other, and what they rebuild
+//! together. All of it collective, and on the application's thread.
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+use serde::Serialize;
+
+use super::{agree, Client};
+use config::Config;
+use erasure::encoding::Encoding;
+use erasure::layout::Whole;
+use erasure::node::{Node, Prepared};
+use erasure::offers::{Offer, Source};
+use erasure::parity::{self, Header, ParityFile};
+use erasure::remote::Remote;
+use erasure::roster::{self, Card, Settings};
+use erasure::stream;
+use erasure::survey::{Rebuild, Standing, Survey};
+use erasure::wire::FileId;
+use mpi::Comm;
+use os::error::{Error, Kind, Result};
+use os::files::{self, Durability};
+
+/// Finds this process's place among the others, if the configuration asks for erasure coding on
+/// any of them, and answers them from here on. Collective.
+pub(super) fn join(config: &Config, comm: &Comm) -> Result<Option<Node>> {
+    let prepared = prepare(config);
+    // One that could not prepare has something else to say than one that need not.
+    let card = match &prepared {
+        Ok(prepared) => Ok(prepared.as_ref().map(|prepared| &prepared.card)),
+        Err(error) => Err(error.to_string()),
+    };
+    let nothing = matches!(card, Ok(None));
+    let cards = comm.allgather(&if nothing { Vec::new() } else { encode(&card)? })?;
+    if cards.iter().all(Vec::is_empty) {
+        return Ok(None);
+    }
+    let prepared = prepared?;
+    let mut all = Vec::new();
+    for (rank, bytes) in cards.iter().enumerate() {
+        let card: std::result::Result<Option<Card>, String> =
+            if bytes.is_empty() { Ok(None) } else { decode(bytes)? };
+        let failed = |error| Error::new(Kind::System, format!("number {rank}: {error}"));
+        all.push(card.map_err(failed)?);
+    }
+    let own = comm.rank()?;
+    let (place, warning) = roster::place(&all, own)?;
+    if let Some(warning) = warning.filter(|_| own == 0) {
+        log::warn!("{warning}");
+    }
+    match (prepared, place) {
+        (Some(prepared), Some(place)) => {
+            Node::start(prepared, own, all.into_iter().flatten().collect(), place).map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+fn prepare(config: &Config) -> Result<Option<Prepared>> {
+    let Some(interval) = config.ec_interval.filter(|_| config.protects_scratch()) else {
+        return Ok(None);
+    };
+    let settings =
+        Settings { interval, group: config.ec_group as u32, parities: config.ec_parity as u32 };
+    Prepared::new(settings, config.failure_domain.as_deref()).map(Some)
+}
+
+impl Client {
+    /// Whether lost files can be rebuilt: the same on all processes.
+    pub(super) fn can_rebuild(&self) -> bool {
+        self.comm.is_some() && self.engine.erasure.get().is_some()
+    }
+
+    /// Whether this process has a copy of a version that it can restore.
+    pub(super) fn has(&self, name: &str, version: i32) -> bool {
+        self.engine.can_restore(name, version).is_ok()
+    }
+
+    /// Whether this job has taken or restored a version here.
+    pub(super) fn is_known(&self, name: &str, version: i32) -> bool {
+        self.engine.catalog.look(|state| state.find(name, version).is_some())
+    }
+
+    /// Has every process without a file of a version, which says so by `restorable`, rebuild it in
+    /// its scratch directory. Collective. Why it is not possible, if it is not.
+    ///
+    /// # Errors
+    /// MPI's.
+    pub(super) fn rebuild(
+        &self,
+        name: &str,
+        version: i32,
+        restorable: bool,
+    ) -> Result<Option<Error>> {
+        let (Some(comm), Some(node)) = (&self.comm, self.engine.erasure.get()) else {
+            return Ok(Some(Error::new(Kind::NotFound, "there is no erasure coding")));
+        };
+        let relocated = self.relocate(comm, node, name, version, restorable)?;
+        let restorable = relocated.restorable;
+        let standing = Standing {
+            restorable,
+            // What was only found is what is judged, also if it is open by now.
+            known: self.engine.catalog.look(|state| state.has_taken(name, version)),
+            parity: self.own_header(node, name, version),
+        };
+        let standings = gather(comm, &standing)?;
+        let because = |error: Error| match &relocated.disputed {
+            Some(disputed) => error.followed_by(disputed),
+            None => error,
+        };
+        let survey = match Survey::new(standings) {
+            Ok(survey) => survey,
+            Err(error) => return Ok(Some(because(error))),
+        };
+        let mut offers = Vec::new();
+        let own = self.verify(node, &survey, restorable, &mut offers);
+        let verified: Vec<Vec<Whole>> = gather(comm, &own)?;
+        let plan = match survey.plan(&verified) {
+            Ok(plan) => plan,
+            Err(error) => return Ok(Some(because(error))),
+        };
+        let rebuilt = match plan.get(&node.own()) {
+            Some(rebuild) => self.rebuild_own(node, rebuild),
+            None => Ok(()),
+        };
+        let all = agree(comm, rebuilt.is_ok())?;
+        drop(offers);
+        if let Err(error) = rebuilt {
+            return Ok(Some(error));
+        }
+        if !all {
+            let what = "another process could not rebuild its file";
+            return Ok(Some(Error::new(Kind::NotFound, what)));
+        }
+        // A second loss must find what the first one has found.
+        let without = survey.without_parities();
+        if node.members().iter().any(|rank| plan.contains_key(rank) || without.contains(rank)) {
+            node.protect_again(name, version);
+        }
+        Ok(None)
+    }
+
+    /// What this process's parity file of a version says, if it has one.
+    pub(super) fn own_header(&self, node: &Node, name: &str, version: i32) -> Option<Header> {
+        let path = self.engine.files.parity_path(name, version).ok()?;
+        let found = match ParityFile::read(&path) {
+            Ok(found) => found.header,
+            Err(error) => {
+                if error.kind() != Kind::NotFound {
+                    log::warn!("{error}");
+                }
+                return None;
+            }
+        };
+        let encoding = &found.encoding;
+        let ours = encoding.name == name
+            && encoding.version == version
+            && encoding.place(node.own()) == Some(found.own as usize);
+        ours.then_some(found)
+    }
+
+    /// Which of this process's files are whole, for each chosen encoding. They are offered to those
+    /// that need them.
+    fn verify(
+        &self,
+        node: &Node,
+        survey: &Survey,
+        restorable: bool,
+        offers: &mut Vec<Offer>,
+    ) -> Vec<Whole> {
+        let one = |encoding: &Encoding| {
+            let Some(place) = encoding.place(node.own()) else {
+                return Whole::default();
+            };
+            let member = &encoding.members[place];
+            let id =
+                |digest| FileId { name: encoding.name.clone(), version: encoding.version, digest };
+            let files = &self.engine.files;
+            let mut whole = Whole::default();
+            let scratch = files.scratch_path(&encoding.name, encoding.version).ok();
+            let persistent = files.persistent_path(&encoding.name, encoding.version);
+            for path in scratch.into_iter().chain(persistent).filter(|_| restorable) {
+                let Ok(file) = files::open(&path) else { continue };
+                match parity::digest(&file, &path) {
+                    Ok(found) if found == (member.len, member.digest) => {
+                        whole.data = true;
+                        let source = Source { file: file.into(), path, start: 0 };
+                        offers.push(node.offers().offer(id(member.digest), source));
+                        break;
+                    }
+                    Ok(_) => log::warn!("{}: this is not what was encoded", path.display()),
+                    Err(error) => log::warn!("{error}"),
+                }
+            }
+            if survey.keeps(node.own(), encoding) {
+                let path = files.parity_path(&encoding.name, encoding.version);
+                let found = path.and_then(|path| ParityFile::read(&path));
+                match found.and_then(|found| found.verify().map(|()| found)) {
+                    Ok(found) => {
+                        whole.parity = true;
+                        let (file, path, start) = (found.file, found.path, found.start);
+                        let source = Source { file: file.into(), path, start };
+                        offers.push(node.offers().offer(id(found.header.payload), source));
+                    }
+                    Err(error) => log::warn!("{error}"),
+                }
+            }
+            whole
+        };
+        survey.chosen().iter().map(one).collect()
+    }
+
+    /// Makes this process's file again, in scratch.
+    fn rebuild_own(&self, node: &Node, rebuild: &Rebuild) -> Result<()> {
+        let encoding = &rebuild.encoding;
+        let (name, version) = (encoding.name.as_str(), encoding.version);
+        let mut peers = BTreeMap::new();
+        for (member, whole) in encoding.members.iter().zip(&rebuild.whole) {
+            if member.rank != node.own() && (whole.data || whole.parity) {
+                peers.insert(member.rank, node.call(member.rank)?);
+            }
+        }
+        let parities = rebuild.parities.clone();
+        let mut pieces = Remote::new(encoding, parities, &mut peers, node.own(), node.offers());
+        let store = &self.engine.files;
+        let temporary = store.temporary(&store.scratch_path(name, version)?);
+        let written = files::create(&temporary).and_then(|file| {
+            let mut at = 0;
+            stream::rebuild(encoding, rebuild.own, &rebuild.whole, &mut pieces, |bytes| {
+                files::write_all_at(&file, bytes, at, &temporary)?;
+                at += bytes.len() as u64;
+                Ok(())
+            })?;
+            // Once it has its name, its bytes may be synced, too.
+            files::settle(&file, &temporary, Durability::Unsynced)
+        });
+        let named = written.and_then(|()| {
+            let _naming = self.engine.naming.lock();
+            let routed = encoding.members[rebuild.own].routed.as_deref();
+            store.publish_rebuilt(&temporary, name, version, routed)?;
+            // Of an old file there may be bytes in memory, too.
+            self.engine.catalog.step(|state| state.forget_found(name, version));
+            Ok(())
+        });
+        match &named {
+            Ok(()) => log::warn!(
+                "the scratch file of checkpoint \"{name}\" version {version} was lost or damaged; \
+                 it was rebuilt from those of numbers {:?}",
+                peers.keys().collect::<Vec<_>>()
+            ),
+            // The failure of the rebuilding is the one to report.
+            Err(_) => drop(files::remove(&temporary)),
+        }
+        named
+    }
+}
+
+/// What all processes pass, by number. Collective. What cannot be read counts as nothing.
+pub(super) fn gather<T: Serialize + DeserializeOwned + Default>(
+    comm: &Comm,
+    own: &T,
+) -> Result<Vec<T>> {
+    let all = comm.allgather(&encode(own)?)?;
+    Ok(all.iter().map(|bytes| decode(bytes).unwrap_or_default()).collect())
+}
+
+pub(super) fn encode(message: &impl Serialize) -> Result<Vec<u8>> {
+    postcard::to_stdvec(message).map_err(|error| Error::new(Kind::Internal, error.to_string()))
+}
+
+pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    postcard::from_bytes(bytes).map_err(|error| {
+        Error::new(Kind::Corrupt, format!("what another process passed over MPI: {error}"))
+    })
+}

@@ -1,0 +1,378 @@
+//! What the application has protected: ranges of memory, and objects that it writes itself.
+
+use std::cell::{Cell, LazyCell};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::callbacks::Object;
+use super::Selection;
+use engine::catalog::entry::Part;
+use engine::loan::Release;
+use format::mark;
+use os::access::{self, Mappings};
+use os::error::{Error, Kind, Result};
+
+/// The name that stands for the regions of any checkpoint.
+pub const COMMON: &str = "default";
+
+/// The terms on which a range of memory is protected.
+#[derive(Clone, Debug, Default)]
+pub struct Terms {
+    /// The application leaves it as it is until it is released.
+    pub read_only: bool,
+    /// Called once for each checkpoint that it is captured into.
+    pub release: Option<Arc<dyn Release>>,
+}
+
+/// One protected region.
+#[derive(Clone, Debug)]
+pub enum Protected {
+    /// A range of memory.
+    Memory(Memory),
+    /// An object that the application writes and reads.
+    Object(Arc<dyn Object>),
+}
+
+impl Protected {
+    /// The part that its bytes are in when they are at the application.
+    fn part(&self) -> Part {
+        match self {
+            Protected::Memory(memory) => memory.part,
+            Protected::Object(_) => Part::Host,
+        }
+    }
+
+    /// Bytes, as far as they are known.
+    fn len(&self) -> u128 {
+        match self {
+            Protected::Memory(memory) => u128::from(memory.len),
+            Protected::Object(_) => 0,
+        }
+    }
+}
+
+/// A protected range of memory.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    /// Where it is, on the host or the device.
+    pub address: u64,
+    /// Its bytes.
+    pub len: u64,
+    /// The part of a checkpoint that its memory belongs to, as the driver said when it was
+    /// protected.
+    pub part: Part,
+    /// What was agreed on.
+    pub terms: Terms,
+    /// So many bytes from its start on, of the host's memory, were found writable.
+    writable: Cell<u64>,
+}
+
+impl Memory {
+    /// Checks the arguments of `VELOC_Mem_protect`.
+    pub fn new(id: i32, address: u64, count: usize, size: usize) -> Result<Memory> {
+        let len = count.checked_mul(size).map(|len| len as u64).filter(|&len| {
+            // A range of addresses that wraps is none.
+            len <= i64::MAX as u64 && address.checked_add(len).is_some()
+        });
+        let Some(len) = len else {
+            return Err(Error::invalid(format!(
+                "region {id}: {count} elements of {size} bytes at {address:#x} are no range of \
+                 memory"
+            )));
+        };
+        if address == 0 && len > 0 {
+            return Err(Error::invalid(format!("region {id}: {len} bytes at a NULL pointer")));
+        }
+        Ok(Memory {
+            address,
+            len,
+            part: Part::Host,
+            terms: Terms::default(),
+            writable: Cell::new(0),
+        })
+    }
+
+    /// Whether its first `len` bytes, of the host's memory, were found to be writable before.
+    pub fn was_writable(&self, len: u64) -> bool {
+        self.writable.get() >= len
+    }
+
+    /// Whether the first `len` bytes, of the host's memory, are mapped to be written to.
+    fn is_writable(&self, len: u64, mappings: &Mappings) -> bool {
+        let writable = mappings.have_writable(self.address, len);
+        if writable {
+            self.writable.set(len);
+        }
+        writable
+    }
+}
+
+/// Refuses a restore to the first bytes of memory of the host that may be read alone, as a constant
+/// table: it would end the process. Each is a region's id, its memory, and how many bytes. All of
+/// these are looked at once, their ends every time.
+pub fn check_writable(regions: &[(i32, &Memory, u64)]) -> Result<()> {
+    let ranges: Vec<_> = regions.iter().map(|(_, memory, len)| (memory.address, *len)).collect();
+    let bad = access::first_unwritable(&ranges).or_else(|| {
+        // Read at most once, and not at all for memory that was looked at before.
+        let mappings = LazyCell::new(Mappings::now);
+        regions.iter().position(|(_, memory, len)| {
+            !memory.was_writable(*len) && !memory.is_writable(*len, &mappings)
+        })
+    });
+    match bad {
+        None => Ok(()),
+        Some(place) => {
+            let (id, memory, len) = regions[place];
+            Err(Error::invalid(format!(
+                "region {id}: the {len} bytes at {:#x} cannot be written to: they are \
+                 constants, in a mapping without PROT_WRITE, or not there any more",
+                memory.address
+            )))
+        }
+    }
+}
+
+/// All protected regions: those of any checkpoint, and those that are private to the checkpoints of
+/// a name. A name that has regions of its own does without the others. As upstream has it, the name
+/// `default` means the former.
+#[derive(Debug, Default)]
+pub struct Regions {
+    common: Group,
+    /// Few names have any.
+    private: BTreeMap<String, Group>,
+}
+
+impl Regions {
+    /// The regions of a name's own, or those of any checkpoint, to be changed.
+    pub fn group_mut(&mut self, name: Option<&str>) -> &mut Group {
+        match name {
+            None | Some(COMMON) => &mut self.common,
+            Some(name) => self.private.entry(name.to_owned()).or_default(),
+        }
+    }
+
+    /// Whether a name has regions of its own.
+    pub fn has_own(&self, name: &str) -> bool {
+        self.private.get(name).is_some_and(|group| !group.is_empty())
+    }
+
+    /// The regions that a checkpoint of this name has.
+    pub fn of(&self, name: &str) -> &Group {
+        self.private.get(name).filter(|group| !group.is_empty()).unwrap_or(&self.common)
+    }
+}
+
+/// Regions that make a checkpoint together.
+#[derive(Debug, Default)]
+pub struct Group {
+    by_id: BTreeMap<i32, Protected>,
+    /// Bytes of the ranges of memory among them.
+    bytes: u128,
+    /// What somebody above writes into each checkpoint that it takes of these regions.
+    marker: Option<Arc<dyn Object>>,
+}
+
+impl Group {
+    /// Adds or changes a region.
+    pub fn protect(&mut self, id: i32, region: Protected) {
+        if let (Protected::Memory(new), Some(Protected::Memory(old))) =
+            (&region, self.by_id.get(&id))
+        {
+            // Protected again with another length, as adjoint codes do for each version.
+            if old.address == new.address {
+                new.writable.set(old.writable.get());
+            }
+        }
+        self.bytes += region.len();
+        let old = self.by_id.insert(id, region);
+        self.bytes -= old.map_or(0, |old| old.len());
+    }
+
+    /// Removes a region.
+    pub fn unprotect(&mut self, id: i32) -> Result<()> {
+        let old = self.by_id.remove(&id).ok_or_else(|| unknown(id))?;
+        self.bytes -= old.len();
+        Ok(())
+    }
+
+    /// Bytes of the ranges of memory: a checkpoint of them all has so many and a few more.
+    pub fn bytes(&self) -> u64 {
+        u64::try_from(self.bytes).unwrap_or(u64::MAX)
+    }
+
+    /// Removes all regions, and the marker.
+    pub fn clear(&mut self) {
+        *self = Group::default();
+    }
+
+    /// Has the checkpoints of these regions that are managed have this object, too, as their mark.
+    pub fn manage(&mut self, marker: Arc<dyn Object>) {
+        self.marker = Some(marker);
+    }
+
+    /// The object that the mark of a managed checkpoint is written and read by, if they are managed.
+    pub fn marker(&self) -> Option<&Arc<dyn Object>> {
+        self.marker.as_ref()
+    }
+
+    /// The id that the mark has beside these regions.
+    pub fn mark_id(&self) -> i32 {
+        mark::free_id(|id| self.by_id.contains_key(&id))
+    }
+
+    /// Whether there is a region.
+    pub fn has_regions(&self) -> bool {
+        !self.by_id.is_empty()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.by_id.is_empty() && self.marker.is_none()
+    }
+
+    /// The region of an id.
+    pub fn get(&self, id: i32) -> Option<&Protected> {
+        self.by_id.get(&id)
+    }
+
+    /// All regions, ascending by id.
+    pub fn iter(&self) -> impl Iterator<Item = (i32, &Protected)> {
+        self.by_id.iter().map(|(&id, region)| (id, region))
+    }
+
+    /// The part that an id's bytes are in when they are at the application.
+    pub fn part(&self, id: i32) -> Part {
+        self.by_id.get(&id).map_or(Part::Host, Protected::part)
+    }
+
+    /// The regions that a checkpoint call selects, ascending by id. An id that is asked for must
+    /// be protected, and something must be selected.
+    pub fn select(&self, selection: &Selection) -> Result<Vec<(i32, Protected)>> {
+        if let Selection::Some(ids) = selection {
+            if let Some(&id) = ids.iter().find(|id| !self.by_id.contains_key(id)) {
+                return Err(unknown(id));
+            }
+        }
+        let selected: Vec<(i32, Protected)> = self
+            .by_id
+            .iter()
+            .filter(|(id, _)| selection.has(**id))
+            .map(|(&id, region)| (id, region.clone()))
+            .collect();
+        if selected.is_empty() {
+            return Err(Error::invalid(match selection {
+                Selection::All => "no region is protected".to_owned(),
+                Selection::Some(ids) | Selection::Rest(ids) => {
+                    format!("the selection with ids {ids:?} leaves no region")
+                }
+            }));
+        }
+        Ok(selected)
+    }
+}
+
+fn unknown(id: i32) -> Error {
+    Error::new(Kind::NotFound, format!("region {id} is not protected"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn memory(id: i32, len: usize) -> Protected {
+        Protected::Memory(Memory::new(id, 0x1000, len, 1).unwrap())
+    }
+
+    fn regions() -> Group {
+        let mut regions = Group::default();
+        for id in [3, 1, 2] {
+            regions.protect(id, memory(id, 32));
+        }
+        regions
+    }
+
+    #[test]
+    fn selections_ascend_by_id() {
+        let ids = |selection| -> Vec<i32> {
+            regions().select(&selection).unwrap().iter().map(|(id, _)| *id).collect()
+        };
+        assert_eq!(ids(Selection::All), [1, 2, 3]);
+        assert_eq!(ids(Selection::Some(vec![3, 1, 3])), [1, 3]);
+        assert_eq!(ids(Selection::Rest(vec![2, 99])), [1, 3]);
+    }
+
+    /// Catches bytes that are counted again when a region is protected again, as adjoint codes do for
+    /// each version, and those of a region that is none any more.
+    #[test]
+    fn a_checkpoint_has_the_bytes_of_what_is_protected_now() {
+        let mut regions = Group::default();
+        for (id, len) in [(1, 100), (2, 50), (1, 100), (1, 30)] {
+            regions.protect(id, memory(id, len));
+        }
+        assert_eq!(regions.bytes(), 80);
+        assert!(regions.unprotect(3).is_err());
+        regions.unprotect(2).unwrap();
+        assert_eq!(regions.bytes(), 30);
+        (3..8).for_each(|id| regions.protect(id, memory(id, i64::MAX as usize)));
+        assert_eq!(regions.bytes(), u64::MAX, "more than there can be");
+        regions.clear();
+        assert_eq!(regions.bytes(), 0);
+    }
+
+    #[test]
+    fn what_is_not_there_is_named() {
+        let text = regions().select(&Selection::Some(vec![1, 7])).unwrap_err().to_string();
+        assert!(text.contains('7'), "{text}");
+        assert!(regions().select(&Selection::Rest(vec![1, 2, 3])).is_err());
+        assert!(Group::default().select(&Selection::All).is_err());
+    }
+
+    /// Catches a group that is frozen by its first use, or that a name keeps without regions.
+    #[test]
+    fn a_name_has_its_own_regions_or_those_of_all() {
+        let len = |regions: &Regions, name, id| match regions.of(name).get(id) {
+            Some(Protected::Memory(memory)) => Some(memory.len),
+            _ => None,
+        };
+        let mut regions = Regions::default();
+        regions.group_mut(None).protect(1, memory(1, 1));
+        assert_eq!(len(&regions, "a", 1), Some(1));
+        regions.group_mut(Some("default")).protect(1, memory(1, 2));
+        assert_eq!(len(&regions, "a", 1), Some(2));
+        regions.group_mut(Some("a")).protect(7, memory(7, 3));
+        assert_eq!((len(&regions, "a", 7), len(&regions, "a", 1)), (Some(3), None));
+        assert_eq!(len(&regions, "b", 7), None);
+        regions.group_mut(Some("a")).unprotect(7).unwrap();
+        assert_eq!(len(&regions, "a", 1), Some(2));
+    }
+
+    /// Catches a list of mappings that is read again for each version of a shot, and one that is not
+    /// read for other memory.
+    #[test]
+    fn what_was_found_writable_is_known_of_the_same_memory_alone() {
+        let mut bytes = vec![0_u8; 64];
+        let start = bytes.as_mut_ptr() as u64;
+        let of = |at: u64, len| Protected::Memory(Memory::new(1, start + at, len, 1).unwrap());
+        let known = |group: &Group| match group.get(1) {
+            Some(Protected::Memory(memory)) => memory.writable.get(),
+            _ => panic!("no memory"),
+        };
+        let mut group = Group::default();
+        group.protect(1, of(0, 64));
+        match group.get(1) {
+            Some(Protected::Memory(memory)) => check_writable(&[(1, memory, 48)]).unwrap(),
+            _ => panic!("no memory"),
+        }
+        group.protect(1, of(0, 32));
+        assert_eq!(known(&group), 48);
+        group.protect(1, of(16, 32));
+        assert_eq!(known(&group), 0);
+    }
+
+    #[test]
+    fn ranges_that_cannot_be_are_refused() {
+        assert!(Memory::new(0, 0, 1, 1).is_err());
+        assert!(Memory::new(0, 0, 0, 1).is_ok(), "an empty region needs no memory");
+        assert!(Memory::new(0, 0x1000, usize::MAX, 2).is_err());
+        assert!(Memory::new(0, u64::MAX - 4, 8, 1).is_err());
+    }
+}

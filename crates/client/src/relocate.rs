@@ -1,0 +1,346 @@
+//! Files of processes that were on other hosts when they wrote them: after the loss of a host, the
+//! others are often numbered anew. Whoever finds a file of another process in its scratch directory
+//! gives it to that process. Collective, and on the application's thread.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::protect::gather;
+use super::Client;
+use erasure::encoding::Encoding;
+use erasure::node::Node;
+use erasure::offers::{Offer, Source};
+use erasure::parity::{self, ParityFile};
+use erasure::stream::Piece;
+use erasure::testimony::{undisputed, Content, Testimony, Verdict};
+use erasure::wire::{FileId, LONGEST_READ};
+use format::checksum::{Checksum, Hasher};
+use mpi::Comm;
+use os::error::{Error, Kind, Result};
+use os::files::{self, Durability};
+use os::network;
+
+/// What a process has of a version in its own scratch directory, and knows of it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Own {
+    lacks_data: bool,
+    lacks_parity: bool,
+    /// What its parity file is of.
+    encoding: Option<Encoding>,
+    /// Its host, and its scratch directory there: for messages.
+    place: String,
+    /// The same for processes with one scratch directory. Names of hosts and paths are not enough:
+    /// containers may have the same.
+    directory: Option<Directory>,
+}
+
+/// What tells a directory from others: the running system, the file system and the number there.
+type Directory = (String, u64, u64);
+
+/// A file of another process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Found {
+    rank: u32,
+    piece: Piece,
+    /// For a file-based checkpoint, the path that the application asked to have routed.
+    routed: Option<String>,
+    content: Content,
+    /// Of a parity file: what it is of.
+    encoding: Option<Encoding>,
+}
+
+/// What a process has found of others in its scratch directory.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Seen {
+    found: Vec<Found>,
+    /// What parity files there are of.
+    said: Vec<Encoding>,
+}
+
+impl Own {
+    fn shares_with(&self, other: &Own) -> bool {
+        self.directory.is_some() && self.directory == other.directory
+    }
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(super) struct Relocated {
+    /// This process can restore the version.
+    pub restorable: bool,
+    /// Why nothing was chosen of what was found.
+    pub disputed: Option<Error>,
+}
+
+impl Client {
+    /// Brings the files of a version to the scratch directories of the processes whose they are. One
+    /// that is not what the checksum that was kept, or most parity files, say of it is passed over: it
+    /// is an old one. Of several that nobody can tell the right one of, none is taken. `restorable`:
+    /// this process could restore the version before. Collective.
+    ///
+    /// # Errors
+    /// MPI's.
+    pub(super) fn relocate(
+        &self,
+        comm: &Comm,
+        node: &Node,
+        name: &str,
+        version: i32,
+        restorable: bool,
+    ) -> Result<Relocated> {
+        let store = &self.engine.files;
+        let missing = |path: Result<PathBuf>| path.is_ok_and(|path| !path.exists());
+        let scratch = store.scratch_directory().unwrap_or(Path::new(""));
+        // What is there and damaged is not missing: another process may see it under the same name.
+        let own = Own {
+            lacks_data: !restorable && missing(store.scratch_path(name, version)),
+            lacks_parity: missing(store.parity_path(name, version)),
+            encoding: self.own_header(node, name, version).map(|header| header.encoding),
+            place: format!("{}:{}", network::host_name(), scratch.display()),
+            directory: directory(scratch),
+        };
+        let all: Vec<Own> = gather(comm, &own)?;
+        let mut seen = Seen::default();
+        let mut offers = Vec::new();
+        // Of processes with one directory, the first one looks.
+        let first = all.iter().position(|other| other.shares_with(&own));
+        if first.is_none_or(|first| first == node.own() as usize) {
+            self.look_around(node, (name, version), &all, &mut seen, &mut offers);
+        }
+        let everywhere: Vec<Seen> = gather(comm, &seen)?;
+        let mut said = Testimony::default();
+        all.iter().filter_map(|own| own.encoding.as_ref()).for_each(|of| said.hear(of, true));
+        everywhere.iter().flat_map(|seen| &seen.said).for_each(|of| said.hear(of, false));
+        let (mut fetched, mut disputed) = (Vec::new(), None);
+        for piece in [Piece::Data, Piece::Parity] {
+            match self.choose(node.own(), (name, version), piece, &all, &everywhere, &said) {
+                Ok(None) => {}
+                Ok(Some((from, file))) => {
+                    match self.fetch_foreign(node, name, version, from, file) {
+                        Ok(()) => fetched.push((piece, file.content)),
+                        Err(error) => log::warn!("{error}"),
+                    }
+                }
+                Err(error) => {
+                    log::warn!("{error}");
+                    // Parities can be made again.
+                    disputed = disputed.or(Some(error).filter(|_| piece == Piece::Data));
+                }
+            }
+        }
+        let fetched: Vec<Vec<(Piece, Content)>> = gather(comm, &fetched)?;
+        drop(offers);
+        // All copies of what is at home now go: they would be old ones some day.
+        let is_home = |found: &&Found| {
+            let of_rank = fetched.get(found.rank as usize);
+            of_rank.is_some_and(|of_rank| of_rank.contains(&(found.piece, found.content)))
+        };
+        for found in seen.found.iter().filter(is_home) {
+            if let Err(error) = store.remove_foreign(name, version, found.rank, found.piece) {
+                log::warn!("{error}");
+            }
+        }
+        let restorable =
+            restorable || (self.has(name, version) && self.is_as_encoded(name, version));
+        Ok(Relocated { restorable, disputed })
+    }
+
+    /// Looks for files of other processes, and offers those that these lack.
+    fn look_around(
+        &self,
+        node: &Node,
+        (name, version): (&str, i32),
+        all: &[Own],
+        seen: &mut Seen,
+        offers: &mut Vec<Offer>,
+    ) {
+        let parities = self.engine.files.foreign_parities(name, version).unwrap_or_else(|error| {
+            log::warn!("{error}");
+            Vec::new()
+        });
+        let own = &all[node.own() as usize];
+        for (rank, path) in parities {
+            // Where processes share a directory, it is at home.
+            if all.get(rank as usize).is_some_and(|keeper| keeper.shares_with(own)) {
+                continue;
+            }
+            let header = ParityFile::read(&path).map(|file| file.header);
+            let header = header.ok().filter(|header| {
+                let of = &header.encoding;
+                of.name == name
+                    && of.version == version
+                    && of.place(rank) == Some(header.own as usize)
+            });
+            seen.said.extend(header.map(|header| header.encoding));
+        }
+        for (rank, lacking) in (0..).zip(all).filter(|(rank, _)| *rank != node.own()) {
+            for (piece, wanted) in
+                [(Piece::Data, lacking.lacks_data), (Piece::Parity, lacking.lacks_parity)]
+            {
+                if wanted {
+                    let found = self.find_foreign(node, (name, version), (rank, piece), offers);
+                    seen.found.extend(found);
+                }
+            }
+        }
+    }
+
+    /// A file of another process, if it is here. It is offered.
+    fn find_foreign(
+        &self,
+        node: &Node,
+        (name, version): (&str, i32),
+        (rank, piece): (u32, Piece),
+        offers: &mut Vec<Offer>,
+    ) -> Option<Found> {
+        let (path, routed) = self.engine.files.foreign(name, version, rank, piece)?;
+        let encoding = match piece {
+            Piece::Data => None,
+            Piece::Parity => Some(ParityFile::read(&path).ok()?.header.encoding),
+        };
+        if piece == Piece::Data && routed.is_none() {
+            if let Err(error) = self.engine.files.check_foreign(&path, name, version, rank) {
+                self.engine.files.warn_once(format!("{error}; it is not taken"));
+                return None;
+            }
+        }
+        let file = files::open(&path).ok()?;
+        let (len, digest) = parity::digest(&file, &path).ok()?;
+        let source = Source { file: file.into(), path, start: 0 };
+        offers.push(node.offers().offer(id(name, version, rank, piece), source));
+        Some(Found { rank, piece, routed, content: Content { len, digest }, encoding })
+    }
+
+    /// Which of the files of this process that others have found it takes, and from whom.
+    ///
+    /// # Errors
+    /// [`Kind::Corrupt`] if there are several, and nobody can tell which is the right one.
+    fn choose<'a>(
+        &self,
+        own: u32,
+        (name, version): (&str, i32),
+        piece: Piece,
+        all: &[Own],
+        everywhere: &'a [Seen],
+        said: &Testimony,
+    ) -> Result<Option<(u32, &'a Found)>> {
+        let kept = match piece {
+            Piece::Data => self.engine.files.kept_checksum(name, version),
+            Piece::Parity => Ok(None),
+        };
+        let kept = kept.unwrap_or_else(|error| {
+            log::warn!("{error}");
+            None
+        });
+        let is_old = |found: &Found| match (&found.encoding, kept) {
+            (Some(encoding), _) => !said.admits(encoding),
+            (None, Some(kept)) => found.content.digest != kept,
+            (None, None) => said.judge(own, found.content) == Verdict::Wrong,
+        };
+        let place = |from: u32| &all[from as usize].place;
+        let mine = |found: &&Found| found.rank == own && found.piece == piece;
+        let found = (0..).zip(everywhere);
+        let (old, candidates): (Vec<_>, Vec<_>) = found
+            .flat_map(|(from, seen)| seen.found.iter().filter(mine).map(move |f| (from, f)))
+            .partition(|(_, found)| is_old(found));
+        let what = match piece {
+            Piece::Data => "file",
+            Piece::Parity => "parity file",
+        };
+        for (from, _) in old {
+            log::warn!(
+                "the {what} of checkpoint \"{name}\" version {version} of number {own} in {} is an \
+                 old one: it is not taken",
+                place(from)
+            );
+        }
+        match undisputed(&candidates, |(_, one), (_, other)| one.content == other.content) {
+            Ok(chosen) => Ok(chosen.copied()),
+            Err(((one, first), (other, second))) => Err(Error::new(
+                Kind::Corrupt,
+                format!(
+                    "there are two {what}s of checkpoint \"{name}\" version {version} of number \
+                     {own}, and which is the right one cannot be told: in {} (SHA-256 {}) and in {} \
+                     (SHA-256 {})",
+                    place(*one),
+                    first.content.digest,
+                    place(*other),
+                    second.content.digest
+                ),
+            )),
+        }
+    }
+
+    /// Copies this process's file from another process to scratch.
+    fn fetch_foreign(
+        &self,
+        node: &Node,
+        name: &str,
+        version: i32,
+        from: u32,
+        file: &Found,
+    ) -> Result<()> {
+        let store = &self.engine.files;
+        let temporary = store.temporary(&store.scratch_path(name, version)?);
+        let id = id(name, version, node.own(), file.piece);
+        let copied = fetch(node, from, id, file.content, &temporary);
+        let named = copied.and_then(|()| {
+            let _naming = self.engine.naming.lock();
+            match file.piece {
+                Piece::Data => {
+                    store.publish_rebuilt(&temporary, name, version, file.routed.as_deref())
+                }
+                Piece::Parity => files::atomic_replace(
+                    &temporary,
+                    &store.parity_path(name, version)?,
+                    Durability::Unsynced,
+                ),
+            }
+        });
+        if named.is_err() {
+            // The first failure is the one to report.
+            let _ = files::remove(&temporary);
+        }
+        named.map_err(|error| error.within(format!("\"{name}\" version {version}")))
+    }
+}
+
+fn directory(path: &Path) -> Option<Directory> {
+    let system = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let found = std::fs::metadata(path).ok()?;
+    Some((system, found.dev(), found.ino()))
+}
+
+/// Names a file by whose it is: nobody knows its content yet.
+fn id(name: &str, version: i32, rank: u32, piece: Piece) -> FileId {
+    let digest = Checksum::of(format!("{piece:?} of number {rank}").as_bytes());
+    FileId { name: name.to_owned(), version, digest }
+}
+
+fn fetch(
+    node: &Node,
+    from: u32,
+    id: FileId,
+    Content { len, digest }: Content,
+    temporary: &Path,
+) -> Result<()> {
+    let mut peer = node.call(from)?;
+    let file = files::create(temporary)?;
+    let mut buffer = vec![0; len.min(u64::from(LONGEST_READ)) as usize];
+    let (mut done, mut hasher) = (0, Hasher::default());
+    while done < len {
+        let bytes = &mut buffer[..(len - done).min(u64::from(LONGEST_READ)) as usize];
+        peer.ask(id.clone(), done, bytes.len())?;
+        peer.take(bytes)?;
+        hasher.update(bytes);
+        files::write_all_at(&file, bytes, done, temporary)?;
+        done += bytes.len() as u64;
+    }
+    if hasher.finish() == digest {
+        // Once it has its name, its bytes may be synced, too.
+        return files::settle(&file, temporary, Durability::Unsynced);
+    }
+    Err(Error::new(Kind::Corrupt, format!("number {from} has given other bytes than it has found")))
+}

@@ -1,0 +1,407 @@
+//! The restart side of the protocol: begin, recover, end.
+
+use std::sync::Arc;
+
+use super::callbacks::Object;
+use super::messages::{is_chunk, MessageLog};
+use super::regions::{check_writable, Memory, Protected};
+use super::{check_name, Client, Phase, Selection};
+use engine::catalog::entry::{Part, Region, MESSAGES};
+use engine::place::Place;
+use engine::restore::Restoring;
+use os::error::{Error, Kind, Result};
+use trace::Activity;
+
+/// A checkpoint that is about to be open for recovery.
+struct Begun {
+    restoring: Restoring,
+    /// What a restart copies back, or why it cannot; `None` if only the checkpoint is opened.
+    prepared: Result<Option<Prepared>>,
+    /// It was opened by its header alone: it is compared with its checksum when it is read.
+    unread: bool,
+}
+
+/// What is copied back, and to where.
+struct Prepared {
+    places: Vec<Place>,
+    /// The bytes of objects, which the application reads when all of them are there.
+    objects: Vec<(i32, Arc<dyn Object>, Vec<u8>)>,
+    /// The same of the log of messages.
+    messages: Option<(MessageLog, Vec<u8>)>,
+}
+
+impl Client {
+    /// The rank to look for, if it is another one than this process's.
+    pub(super) fn other(&self, rank: Option<u32>) -> Option<u32> {
+        rank.filter(|&rank| rank != self.engine.files.rank())
+    }
+
+    /// Restores a whole checkpoint (`VELOC_Restart`); of another rank, if `of` says so. Collective under MPI:
+    /// before the first byte changes, all processes have found that they can read theirs and have the
+    /// memory for it. A process without others compares a file of an earlier job with its checksum while
+    /// it is read, so that it is read once.
+    pub fn restart(&mut self, name: &str, version: i32, of: Option<u32>) -> Result<()> {
+        let trace = self.engine.trace.clone();
+        let _span = trace.span(Activity::Restore).of(name, version);
+        let (prepared, unread) = self.open_restart(name, version, of, true)?;
+        let recovered = prepared.map_or(Ok(()), |prepared| self.recover_prepared(&prepared));
+        let ended = self.restart_end(recovered.is_ok());
+        recovered.and(ended)?;
+        if unread {
+            // From here on it is known, and known to be good.
+            let part_of = |id| self.regions.of(name).part(id);
+            if let Ok(known) = self.engine.begin_restore(name, version, part_of) {
+                self.engine.end_restore(known, true);
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens a checkpoint for recovery; a restart that is open has ended. Collective under MPI: opened
+    /// on every process or on none, whichever rank's each of them wants.
+    pub fn restart_begin(&mut self, name: &str, version: i32, of: Option<u32>) -> Result<()> {
+        self.open_restart(name, version, of, false).map(drop)
+    }
+
+    /// The same; for a `whole` restart, with what it copies back, and whether it has still to be compared
+    /// with its checksum.
+    fn open_restart(
+        &mut self,
+        name: &str,
+        version: i32,
+        of: Option<u32>,
+        whole: bool,
+    ) -> Result<(Option<Prepared>, bool)> {
+        let other = self.other(of);
+        self.end_open_restart();
+        // It restores into the memory of a computation under way, which does so by itself.
+        let not_held = || self.check_not_held(name, &format!("version {version} of"));
+        let proper = check_name(name, version).and_then(|()| self.must_be_idle());
+        let proper = proper.and_then(|()| not_held());
+        let end = |begun: Result<Begun>| {
+            if let Ok(begun) = begun {
+                self.engine.end_restore(begun.restoring, false);
+            }
+        };
+        let mut begun = proper.clone().and_then(|()| self.begin_one(name, version, other, whole));
+        // Each process rebuilds its own file, and none that of another.
+        let own = proper.is_ok() && other.is_none();
+        let why = match self.make_good(name, version, own, begun.is_ok()) {
+            Ok(None) => None,
+            Ok(Some(Ok(()))) => {
+                // What was opened before may have been an old file.
+                end(begun);
+                begun = self.begin_one(name, version, other, whole);
+                None
+            }
+            Ok(Some(Err(why))) | Err(why) => Some(why),
+        };
+        let ready = match &begun {
+            Ok(Begun { prepared: Ok(_), .. }) => Ok(()),
+            Ok(Begun { prepared: Err(error), .. }) | Err(error) => Err(error.clone()),
+        };
+        let ready = match (ready, why) {
+            (ready, None) => ready,
+            (Ok(()), Some(why)) => Err(why.within(format!("\"{name}\" version {version}"))),
+            (Err(error), Some(why)) => {
+                Err(error.followed_by(format!("it cannot be rebuilt: {why}")))
+            }
+        };
+        if let Err(error) = self.all_or_none(ready) {
+            end(begun);
+            return Err(error);
+        }
+        let Begun { restoring, prepared, unread } = begun?;
+        self.phase = Phase::Restart { restoring };
+        if other.is_none() {
+            self.engine.say_what_is_owed(name);
+        }
+        Ok((prepared?, unread))
+    }
+
+    /// Finds a checkpoint, of the rank `other` or of this one, and looks whether it can be restored. Where
+    /// processes have to agree on that, it looks at the file that will be read, too.
+    fn begin_one(
+        &self,
+        name: &str,
+        version: i32,
+        other: Option<u32>,
+        whole: bool,
+    ) -> Result<Begun> {
+        let part_of = |id| self.regions.of(name).part(id);
+        let agrees = self.has_others();
+        let mut unread = None;
+        if whole && !agrees && other.is_none() {
+            unread = self.engine.begin_restore_unproven(name, version, part_of);
+        }
+        let is_unread = unread.is_some();
+        let restoring = match (unread, other) {
+            (Some(restoring), _) => restoring,
+            (None, Some(rank)) => self.engine.begin_restore_of(rank, name, version, part_of)?,
+            (None, None) => self.engine.begin_restore(name, version, part_of)?,
+        };
+        let looked = if agrees { self.engine.look_ahead(&restoring) } else { Ok(()) };
+        if let Err(error) = looked {
+            self.engine.end_restore(restoring, false);
+            return Err(error);
+        }
+        let prepare = || self.prepare(&restoring, &Selection::All, |_, _| false);
+        let prepared = whole.then(prepare).transpose();
+        Ok(Begun { restoring, prepared, unread: is_unread })
+    }
+
+    /// Has the files of a version rebuilt that are missing on a process, or that others know as other
+    /// ones, before it is restored: whether this one has a `restorable` one. `None`: there are none, or
+    /// the processes do not all want their `own`. Collective.
+    ///
+    /// # Errors
+    /// MPI's. Inside, why they cannot be rebuilt: on all processes.
+    fn make_good(
+        &self,
+        name: &str,
+        version: i32,
+        own: bool,
+        restorable: bool,
+    ) -> Result<Option<Result<()>>> {
+        let Some(comm) = self.comm.as_ref().filter(|_| self.can_rebuild()) else {
+            return Ok(None);
+        };
+        // Of what this job itself has taken, parities may still be on their way.
+        let taken = self.engine.catalog.look(|state| state.has_taken(name, version));
+        let told = [own, restorable, taken].map(i64::from);
+        let [own, good, taken] = comm.least(told)?.map(|least| least == 1);
+        if !own || good && (taken || self.parities_are_alike(comm, name, version)?) {
+            return Ok(None);
+        }
+        Ok(Some(self.rebuild(name, version, restorable)?.map_or(Ok(()), Err)))
+    }
+
+    /// Bytes of a region in the checkpoint that is open for recovery.
+    pub fn recover_size(&self, id: i32) -> Result<u64> {
+        let restoring = self.restoring()?;
+        restoring.regions.iter().find(|region| region.id == id).map(|r| r.size).ok_or_else(|| {
+            Error::new(
+                Kind::NotFound,
+                format!(
+                    "checkpoint \"{}\" version {} has no region {id}",
+                    restoring.name, restoring.version
+                ),
+            )
+        })
+    }
+
+    /// Bytes of a region in any checkpoint.
+    pub fn recover_ckpt_size(&mut self, name: &str, version: i32, region: i32) -> Result<u64> {
+        check_name(name, version)?;
+        let id = self.engine.find(name, version, |id| self.regions.of(name).part(id))?;
+        let regions = self.engine.catalog.look(|state| state.regions(id));
+        regions
+            .iter()
+            .flat_map(|regions| regions.iter())
+            .find(|found| found.id == region)
+            .map(|found| found.size)
+            .ok_or_else(|| {
+                Error::new(
+                    Kind::NotFound,
+                    format!("checkpoint \"{name}\" version {version} has no region {region}"),
+                )
+            })
+    }
+
+    /// Copies regions back to the protected memory. Everything is checked before the first byte is
+    /// overwritten: each selected region of the checkpoint has memory that is large enough.
+    pub fn recover(&mut self, selection: &Selection) -> Result<()> {
+        let trace = self.engine.trace.clone();
+        let _span = self.span(&trace, Activity::Restore);
+        self.recover_selected(selection)
+    }
+
+    fn recover_selected(&mut self, selection: &Selection) -> Result<()> {
+        self.recover_checked(selection, |_, _| false)
+    }
+
+    /// Copies regions back. Memory that is `known` to be writable for so many bytes is not looked at.
+    pub(super) fn recover_checked(
+        &mut self,
+        selection: &Selection,
+        known: impl Fn(&Memory, u64) -> bool,
+    ) -> Result<()> {
+        let prepared = self.prepare(self.restoring()?, selection, known)?;
+        self.recover_prepared(&prepared)
+    }
+
+    fn restoring(&self) -> Result<&Restoring> {
+        match &self.phase {
+            Phase::Restart { restoring } => Ok(restoring),
+            _ => Err(Error::invalid("there is no open restart (VELOC_Restart_begin)")),
+        }
+    }
+
+    /// Where regions are to be copied back to.
+    fn prepare(
+        &self,
+        restoring: &Restoring,
+        selection: &Selection,
+        known: impl Fn(&Memory, u64) -> bool,
+    ) -> Result<Prepared> {
+        let about = |text: String| {
+            format!("checkpoint \"{}\" version {}: {text}", restoring.name, restoring.version)
+        };
+        if let Selection::Some(ids) = selection {
+            if let Some(id) = ids.iter().find(|&&id| restoring.regions.iter().all(|r| r.id != id)) {
+                return Err(Error::new(Kind::NotFound, about(format!("it has no region {id}"))));
+            }
+        }
+        if restoring.regions.is_empty() {
+            return Err(Error::invalid(about(
+                "it is a file of its own (VELOC_Route_file) and has no memory regions".to_owned(),
+            )));
+        }
+        let (mut places, mut of_host) = (Vec::new(), Vec::new());
+        let mut objects: Vec<(i32, Arc<dyn Object>, Vec<u8>)> = Vec::new();
+        // That of another rank says nothing to this one.
+        let mut messages: Option<(MessageLog, Vec<u8>)> = None;
+        let is_own = restoring.files(&self.engine).rank() == self.engine.files.rank();
+        let bytes_of = |region: &Region| {
+            let reading =
+                |error: Error| error.within(about(format!("reading region {}", region.id)));
+            zeros(region.size).map_err(reading)
+        };
+        let log = self.messages_of(&restoring.name, selection);
+        for region in restoring.regions.iter().filter(|region| selection.has(region.id)) {
+            if log.is_some() && is_chunk(region.id) {
+                continue;
+            }
+            if let Some(log) = log.filter(|_| region.id == MESSAGES) {
+                if is_own {
+                    let (_, bytes) = messages.insert((log, bytes_of(region)?));
+                    places.push(Place::plain(region.id, bytes.as_mut_ptr(), bytes.len()));
+                }
+                continue;
+            }
+            let regions = self.regions.of(&restoring.name);
+            let mut read_by = |object: &Arc<dyn Object>| -> Result<()> {
+                let mut bytes = bytes_of(region)?;
+                places.push(Place::plain(region.id, bytes.as_mut_ptr(), bytes.len()));
+                objects.push((region.id, object.clone(), bytes));
+                Ok(())
+            };
+            if let Some(marker) = regions.marker().filter(|_| restoring.mark == Some(region.id)) {
+                read_by(marker)?;
+                continue;
+            }
+            let Some(protected) = regions.get(region.id) else {
+                let why = match region.id {
+                    MESSAGES => {
+                        "it has a log of messages: libveloc-mpi.so has to be in this process \
+                                 when VELOC_Init is called, and the name without regions of its own"
+                            .to_owned()
+                    }
+                    id => format!("no memory is protected for its region {id}"),
+                };
+                return Err(Error::new(Kind::NotFound, about(why)));
+            };
+            let memory = match protected {
+                Protected::Memory(memory) => memory,
+                Protected::Object(object) => {
+                    read_by(object)?;
+                    continue;
+                }
+            };
+            if memory.len < region.size {
+                return Err(Error::invalid(about(format!(
+                    "region {} has {} bytes, but only {} are protected",
+                    region.id, region.size, memory.len
+                ))));
+            }
+            let place = self.place(region.id, memory, region.size);
+            let place = place.map_err(|error| error.within(about("restoring".to_owned())))?;
+            if place.part() == Part::Host && !known(memory, region.size) {
+                of_host.push((region.id, memory, region.size));
+            }
+            places.push(place);
+        }
+        check_writable(&of_host).map_err(|error| error.within(about("restoring".to_owned())))?;
+        self.judge_lacking(restoring, selection)?;
+        Ok(Prepared { places, objects, messages })
+    }
+
+    /// Says which protected regions are to be restored that the checkpoint does not have.
+    ///
+    /// # Errors
+    /// It has none of them.
+    fn judge_lacking(&self, restoring: &Restoring, selection: &Selection) -> Result<()> {
+        let protected = || self.regions.of(&restoring.name).iter().map(|(id, _)| id);
+        let has = |id: i32| restoring.regions.binary_search_by_key(&id, |r| r.id).is_ok();
+        let lacking: Vec<String> = protected()
+            .filter(|id| selection.has(*id) && !has(*id))
+            .map(|id| id.to_string())
+            .collect();
+        if lacking.is_empty() {
+            return Ok(());
+        }
+        let text = format!(
+            "checkpoint \"{}\" version {} does not have the protected region{} {}",
+            restoring.name,
+            restoring.version,
+            if lacking.len() == 1 { "" } else { "s" },
+            lacking.join(", ")
+        );
+        if !protected().any(|id| selection.has(id) && has(id)) {
+            return Err(Error::new(Kind::NotFound, text));
+        }
+        self.engine.files.warn_once(format!("{text}: their memory stays as it is"));
+        Ok(())
+    }
+
+    fn recover_prepared(&self, prepared: &Prepared) -> Result<()> {
+        let restoring = self.restoring()?;
+        let about = |text: String| {
+            format!("checkpoint \"{}\" version {}: {text}", restoring.name, restoring.version)
+        };
+        self.engine.recover(restoring, &prepared.places)?;
+        for (id, object, bytes) in &prepared.objects {
+            object.read(bytes).map_err(|error| error.within(about(format!("region {id}"))))?;
+        }
+        if let Some((log, bytes)) = &prepared.messages {
+            self.recover_log(restoring, *log, bytes)
+                .map_err(|error| error.within(about("restoring".to_owned())))?;
+        }
+        Ok(())
+    }
+
+    /// Has the log of messages go on from a checkpoint.
+    fn recover_log(&self, restoring: &Restoring, log: MessageLog, bytes: &[u8]) -> Result<()> {
+        let chunks = restoring.regions.iter().filter(|region| is_chunk(region.id));
+        for region in chunks.take(log.begin(bytes)?) {
+            let place = log.place(region.id, region.size)?;
+            self.engine.recover(restoring, &[place])?;
+        }
+        log.read(bytes, self.regions.of(&restoring.name))
+    }
+
+    /// Closes the checkpoint that is open for recovery.
+    pub fn restart_end(&mut self, success: bool) -> Result<()> {
+        match std::mem::replace(&mut self.phase, Phase::Idle) {
+            Phase::Restart { restoring } => {
+                self.engine.end_restore(restoring, success);
+                Ok(())
+            }
+            other => {
+                self.phase = other;
+                Err(Error::invalid("there is no open restart (VELOC_Restart_begin)"))
+            }
+        }
+    }
+}
+
+/// Memory for the bytes of an object.
+pub(super) fn zeros(len: u64) -> Result<Vec<u8>> {
+    let len = usize::try_from(len).unwrap_or(usize::MAX);
+    let mut bytes = Vec::new();
+    bytes
+        .try_reserve_exact(len)
+        .map_err(|_| Error::new(Kind::NoRoom, format!("there is no memory for {len} bytes")))?;
+    bytes.resize(len, 0);
+    Ok(bytes)
+}

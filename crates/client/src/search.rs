@@ -1,0 +1,180 @@
+//! Which version a restart could begin with (`VELOC_Restart_test`): under MPI, the newest that all
+//! processes can restore.
+
+use super::protect::gather;
+use super::{agree, check_name, Client};
+use erasure::encoding::Encoding;
+use format::checksum::Checksum;
+use levels::files::Files;
+use mpi::Comm;
+use os::error::{Error, Kind, Result};
+
+impl Client {
+    /// The newest version that is not above `version` (0: the newest of all), on every process if
+    /// there are several. Collective under MPI, unless `of` names one rank.
+    pub fn restart_test(
+        &mut self,
+        name: &str,
+        version: i32,
+        of: Option<u32>,
+    ) -> Result<Option<i32>> {
+        let bound = if version == 0 { i32::MAX } else { version };
+        let checked = check_name(name, version);
+        if let (Some(rank), Ok(())) = (self.other(of), &checked) {
+            return newest_file(&self.engine.files.of_rank(rank), name, bound, None);
+        }
+        let found = self.newest_of_all(name, bound, checked, of.is_some());
+        if let Ok(Some(_)) = found {
+            self.engine.say_what_is_owed(name);
+        }
+        found
+    }
+
+    /// The newest version that this process has, if it is `alone` concerned; or that all have.
+    fn newest_of_all(
+        &mut self,
+        name: &str,
+        mut bound: i32,
+        checked: Result<()>,
+        alone: bool,
+    ) -> Result<Option<i32>> {
+        if alone {
+            return checked.and_then(|()| self.newest(name, bound));
+        }
+        self.all_or_none(checked)?;
+        if self.can_rebuild() {
+            return self.newest_after_rebuilding(name, bound);
+        }
+        loop {
+            let found = self.newest(name, bound);
+            let Some(comm) = &self.comm else {
+                return found;
+            };
+            // A process that cannot look takes part all the same: the others wait for it.
+            let mine = i64::from(found.as_ref().ok().copied().flatten().unwrap_or(-1));
+            // The newest that all may have is not above anybody's newest; when it is everybody's,
+            // it is the answer.
+            let [lowest, highest] = comm.least([mine, -mine])?;
+            found?;
+            let Ok(lowest) = i32::try_from(lowest) else {
+                return Ok(None);
+            };
+            if lowest < 0 {
+                return Ok(None);
+            }
+            if -highest == i64::from(lowest) {
+                return Ok(Some(lowest));
+            }
+            bound = lowest;
+        }
+    }
+
+    /// The newest version that every process has, or could rebuild and therefore has now.
+    fn newest_after_rebuilding(&self, name: &str, bound: i32) -> Result<Option<i32>> {
+        let Some(comm) = &self.comm else {
+            return self.newest(name, bound);
+        };
+        let mut bound = comm.allreduce_min_i64(i64::from(bound))? as i32;
+        loop {
+            let found = self.newest(name, bound).unwrap_or_else(|error| {
+                // What this process cannot look for may still be rebuilt.
+                log::warn!("{error}");
+                None
+            });
+            // Processes may have changed places: their files are then in each other's directories.
+            let anybody = self.engine.files.versions_of_anybody(name).unwrap_or_default();
+            let seen = found.max(anybody.range(..=bound).next_back().copied());
+            // What one process has, the others may rebuild.
+            let highest = -comm.allreduce_min_i64(-i64::from(seen.unwrap_or(-1)))? as i32;
+            if highest < 0 {
+                return Ok(None);
+            }
+            let there = found == Some(highest) || self.has(name, highest);
+            let restorable = there && self.is_as_encoded(name, highest);
+            if agree(comm, restorable)? && self.parities_are_alike(comm, name, highest)? {
+                return Ok(Some(highest));
+            }
+            match self.rebuild(name, highest, restorable)? {
+                None => return Ok(Some(highest)),
+                // All processes have the same reason, or know of one that another has.
+                Some(why) if restorable => {
+                    log::info!("passing over version {highest} of \"{name}\": {why}");
+                }
+                Some(why) => {
+                    log::warn!("passing over version {highest} of \"{name}\": {why}");
+                }
+            }
+            if highest == 0 {
+                return Ok(None);
+            }
+            bound = highest - 1;
+        }
+    }
+
+    fn newest(&self, name: &str, bound: i32) -> Result<Option<i32>> {
+        let known = self.newest_known(name, bound);
+        if known == Some(bound) {
+            // No file can have a newer one, and a folder of many takes long to read.
+            return Ok(known);
+        }
+        self.engine.settle();
+        newest_file(&self.engine.files, name, bound, known)
+    }
+
+    /// The newest version that this job has taken or restored and could restore: memory has it, or a file
+    /// that is still there.
+    fn newest_known(&self, name: &str, mut bound: i32) -> Option<i32> {
+        loop {
+            let version = self.engine.catalog.look(|state| state.newest(name, bound))?;
+            match self.engine.can_restore(name, version) {
+                Ok(()) => return Some(version),
+                Err(error) => pass_over(&self.engine.files, name, version, &error),
+            }
+            bound = version.checked_sub(1)?;
+        }
+    }
+
+    /// Whether all processes have parities of a version, each of them the same as those that it is in
+    /// a group with, or none has: a job that rebuilt it may have ended before it had made them again,
+    /// and a directory that was away may have old ones.
+    pub(super) fn parities_are_alike(&self, comm: &Comm, name: &str, version: i32) -> Result<bool> {
+        let Some(node) = self.engine.erasure.get() else { return Ok(true) };
+        let own = self.own_header(node, name, version).map(|header| header.encoding);
+        let id = own.as_ref().map(Encoding::id);
+        let all: Vec<Option<Checksum>> = gather(comm, &id)?;
+        let of_rank = |rank: u32| all.get(rank as usize).copied().flatten();
+        let alike = own.is_none_or(|own| own.ranks().into_iter().all(|rank| of_rank(rank) == id));
+        let there = all.iter().filter(|id| id.is_some()).count();
+        agree(comm, alike && (there == 0 || there == all.len()))
+    }
+}
+
+/// The newest version not above `bound` of which there is a good file, or `known` if none is newer.
+fn newest_file(files: &Files, name: &str, bound: i32, known: Option<i32>) -> Result<Option<i32>> {
+    let versions = match files.versions(name) {
+        Err(error) if known.is_some() => {
+            files.warn_once(format!("going on with the checkpoints in memory: {error}"));
+            return Ok(known);
+        }
+        versions => versions?,
+    };
+    for &version in versions.range(..=bound).rev() {
+        if known.is_some_and(|known| known >= version) {
+            break;
+        }
+        match files.look(name, version) {
+            Ok(_) => return Ok(Some(version)),
+            Err(error) => pass_over(files, name, version, &error),
+        }
+    }
+    Ok(known)
+}
+
+fn pass_over(files: &Files, name: &str, version: i32, error: &Error) {
+    if error.kind() == Kind::OtherJob {
+        // The same of all versions.
+        files.warn_once(error.to_string());
+        return;
+    }
+    files.warn_once(format!("passing over version {version} of \"{name}\": {error}"));
+}

@@ -1,0 +1,117 @@
+//! An adjoint computation under way, and what the application's calls may do meanwhile to the names that it
+//! stores under: they change nothing of what is stored there, and the memory that is protected for them keeps
+//! its ids and sizes. What would be found out by a restore, much later or after a crash, is refused when it
+//! is asked for.
+
+use super::regions::Protected;
+use super::Client;
+use os::error::{Error, Result};
+
+/// The names of a computation under way.
+#[derive(Debug)]
+pub(super) struct UnderWay {
+    /// Of its states, its adjoints, and the hashes of states.
+    names: [String; 3],
+    /// What it stores is protected, and stays so.
+    is_fixed: bool,
+}
+
+impl UnderWay {
+    fn has(&self, name: &str) -> bool {
+        self.names.iter().any(|own| own == name)
+    }
+
+    fn error(&self, what: impl std::fmt::Display) -> Error {
+        Error::invalid(format!(
+            "the adjoint computation \"{}\" is under way: {what}",
+            self.names[0]
+        ))
+    }
+}
+
+impl Client {
+    /// An adjoint computation begins, which stores under these names: of its states, its adjoints, and the
+    /// hashes of states.
+    pub fn hold_names(&mut self, names: [String; 3]) {
+        self.under_way = Some(UnderWay { names, is_fixed: false });
+    }
+
+    /// All is protected that is stored for it: from here on the ids and the sizes stay.
+    pub fn fix_regions(&mut self) {
+        if let Some(under_way) = &mut self.under_way {
+            under_way.is_fixed = true;
+        }
+    }
+
+    /// It has ended: the names are the application's again.
+    pub fn release_names(&mut self) {
+        self.under_way = None;
+    }
+
+    /// Refuses what the application would do to checkpoints of a name that a computation under way has.
+    pub(super) fn check_not_held(&self, name: &str, what: &str) -> Result<()> {
+        match &self.under_way {
+            Some(under_way) if under_way.has(name) => {
+                Err(under_way.error(format!("{what} \"{name}\" is its own")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses the end of a protection, of one region or of all, that a computation under way needs.
+    pub(super) fn check_unprotects(&self, group: Option<&str>, id: Option<i32>) -> Result<()> {
+        match (&self.under_way, group) {
+            (Some(under_way), Some(name)) if under_way.has(name) => {
+                let which = id.map_or("all regions".to_owned(), |id| format!("region {id}"));
+                Err(under_way
+                    .error(format!("{which} of \"{name}\" must stay protected until its end")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses a region of another id or size than before, for a computation under way.
+    pub(super) fn check_protects(
+        &self,
+        group: Option<&str>,
+        id: i32,
+        new: &Protected,
+    ) -> Result<()> {
+        match (&self.under_way, group) {
+            (Some(under_way), Some(name)) if under_way.has(name) => {
+                self.check_stays(under_way, name, id, new)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_stays(
+        &self,
+        under_way: &UnderWay,
+        name: &str,
+        id: i32,
+        new: &Protected,
+    ) -> Result<()> {
+        if name == under_way.names[2] {
+            return Err(under_way.error(format!("what is stored as \"{name}\" is no memory")));
+        }
+        if !under_way.is_fixed {
+            return Ok(());
+        }
+        let difference = match (self.regions.of(name).get(id), new) {
+            (Some(Protected::Memory(old)), Protected::Memory(new)) if old.len == new.len => {
+                return Ok(());
+            }
+            (Some(Protected::Object(_)), Protected::Object(_)) => return Ok(()),
+            (Some(Protected::Memory(old)), Protected::Memory(new)) => {
+                format!("region {id} of \"{name}\" has {} bytes, not {}", old.len, new.len)
+            }
+            (Some(_), _) => format!("region {id} of \"{name}\" is memory or an object as before"),
+            (None, _) => format!("\"{name}\" has no region {id}"),
+        };
+        Err(under_way.error(format!(
+            "{difference}; ids and sizes are those of the callback protect, where a state that varies \
+             protects its largest size"
+        )))
+    }
+}

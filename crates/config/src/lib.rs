@@ -1,0 +1,316 @@
+//! The configuration: an INI file in upstream's syntax, overridden by `VELOC_<KEY>` in the
+//! environment, read once into typed values.
+//!
+//! Every key stands once, in [`KEYS`], with its default and its meaning. Old configurations keep
+//! working: an unknown key, and a key of upstream's that has no effect here, are warnings. A value
+//! that cannot be read, or that asks for something whose absence would change results, is an error
+//! that names the key, the value and where it was found.
+
+#![deny(clippy::disallowed_methods)]
+
+/// The version of this library, and the VELOC whose interfaces and files it has. CMake and pkg-config
+/// know the library by the latter.
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (VELOC 1.8)");
+
+mod directories;
+mod ini;
+mod keys;
+mod settings;
+mod value;
+
+use std::env;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use os::error::{Error, Kind, Result};
+use os::files;
+use settings::{Setting, Settings};
+
+pub use directories::Directories;
+pub use keys::{markdown, Key, Role, KEYS};
+pub use policy::order::RestoreOrder;
+pub use policy::register::Pin;
+pub use policy::touch::Touch;
+pub use policy::LARGEST_GROUP;
+
+/// The most bytes that one registration may cover.
+pub const LARGEST_PIN_CHUNK: u64 = 1 << 30;
+
+/// The most seconds between two looks at a client: a day.
+pub const LONGEST_WATCHDOG: usize = 86_400;
+
+/// The most versions that a limit can be: as many as there are.
+pub const MOST_VERSIONS: usize = i32::MAX as usize;
+
+/// The most bytes of a configuration file.
+const LONGEST_FILE: u64 = 1 << 20;
+
+/// The most jobs that the backend can be told to write for at a time.
+pub const MOST_PARALLEL: usize = 1024;
+
+/// The most threads that touch pages.
+pub const MOST_TOUCH_THREADS: usize = 256;
+
+/// When a checkpoint call returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Mode {
+    /// When the last tier has the bytes.
+    Sync,
+    /// When the application may change its memory again.
+    Async,
+}
+
+/// Which files have to survive a crash of the machine: they have reached the storage, with their
+/// names, before they count as written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum SyncFiles {
+    /// None.
+    None,
+    /// Those in persistent.
+    Data,
+    /// Those in scratch as well.
+    Full,
+}
+
+/// Whether checkpoint files prove themselves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Proof {
+    /// Each file gets a proof, and one that does not fit its own is not restored.
+    #[default]
+    Check,
+    /// Each file gets a proof, and one that does not fit its own is restored with a warning.
+    Accept,
+    /// Files get no proof, and none is looked at.
+    Off,
+}
+
+/// By which means a page is touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TouchMethod {
+    /// The library chooses.
+    Auto,
+    /// `madvise(MADV_POPULATE_WRITE)`.
+    Populate,
+    /// A write that changes nothing.
+    Write,
+}
+
+/// The configuration of one client. Sizes are in bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Config {
+    /// When a checkpoint call returns.
+    pub mode: Mode,
+    /// Node-local directory for checkpoint files. `None` only if `ephemeral`.
+    pub scratch: Option<PathBuf>,
+    /// Directory on the parallel file system, if there is that tier.
+    pub persistent: Option<PathBuf>,
+    /// Bytes of the device cache. `None`: the library chooses; 0: no cache.
+    pub gpu_cache_size: Option<u64>,
+    /// Bytes of the host buffer. `None`: the library chooses; 0: no buffer.
+    pub host_cache_size: Option<u64>,
+    /// Bytes of the device cache that are mapped at a time, more than 0.
+    pub gpu_chunk_size: u64,
+    /// The checkpoints are of no use after the run, so they need not reach a file.
+    pub ephemeral: bool,
+    /// The order in which versions are expected back.
+    pub restore_order: RestoreOrder,
+    /// How pages are touched.
+    pub touch: Touch,
+    /// Threads that touch pages, 0 to 256. 0: the library chooses.
+    pub touch_threads: usize,
+    /// By which means pages are touched.
+    pub touch_method: TouchMethod,
+    /// Ask for transparent huge pages.
+    pub huge_pages: bool,
+    /// How host memory is registered with the driver.
+    pub pin: Pin,
+    /// Bytes that one registration covers, 1 to [`LARGEST_PIN_CHUNK`].
+    pub pin_chunk_size: u64,
+    /// The file for the timeline, if one is wanted.
+    pub trace: Option<PathBuf>,
+    /// Files are written by threads of the application alone; there is no backend.
+    pub threaded: bool,
+    /// Seconds between two looks of the backend at whether a client lives, at least 1.
+    pub watchdog_interval: u64,
+    /// For how many ended jobs the backend writes at a time, at most [`MOST_PARALLEL`]. 0: as many as
+    /// there are processors.
+    pub max_parallelism: usize,
+    /// Directory of the backend's log file.
+    pub log_prefix: Option<PathBuf>,
+    /// Which files have to survive a crash of the machine.
+    pub sync_files: SyncFiles,
+    /// The least seconds between two checkpoints that are copied to persistent. `None`: none is.
+    pub persistent_interval: Option<u64>,
+    /// Versions of each name that stay in persistent. 0: all.
+    pub max_versions: usize,
+    /// Versions of each name that stay in scratch. 0: all.
+    pub scratch_versions: usize,
+    /// Whether files prove themselves.
+    pub proof: Proof,
+    /// A SHA-256 of each file is kept, and compared before a file is used.
+    pub chksum: bool,
+    /// Directory of the checksums and of the index of aggregated files.
+    pub meta: Option<PathBuf>,
+    /// The processes share one persistent file for each version.
+    pub aggregated: bool,
+    /// Seconds between two erasure encodings at least, 0: every checkpoint. `None`: never.
+    pub ec_interval: Option<u64>,
+    /// Members of a group of erasure coding, about: 2 to [`LARGEST_GROUP`].
+    pub ec_group: usize,
+    /// Members of a group that may be lost: 1 to `ec_group` - 1.
+    pub ec_parity: usize,
+    /// What this process is lost together with. `None`: its host.
+    pub failure_domain: Option<String>,
+    /// The file that this was read from, for who looks at a list of processes. No part of what the
+    /// configuration says: copies of a file are one configuration.
+    #[serde(skip)]
+    pub file: Option<PathBuf>,
+}
+
+impl Config {
+    /// Whether what is in the host buffer is to be written even if the application is killed: only
+    /// then is there a backend.
+    pub fn outlives_application(&self) -> bool {
+        self.mode == Mode::Async && !self.ephemeral && !self.threaded
+    }
+
+    /// Whether scratch files are to be protected by other processes.
+    pub fn protects_scratch(&self) -> bool {
+        self.ec_interval.is_some() && !self.ephemeral
+    }
+
+    /// Reads the file at `path` and the environment, and logs the warnings. An empty path is no file:
+    /// the environment says all.
+    ///
+    /// # Errors
+    /// A file that cannot be read or parsed (the message names the path, and the line if there is
+    /// one), a missing key, or a value that is refused (named, with where it was found).
+    pub fn load(path: &Path) -> Result<Config> {
+        let named = !path.as_os_str().is_empty();
+        let text = if named { read_text(path)? } else { String::new() };
+        for key in KEYS {
+            let variable = key.variable();
+            if let Err(env::VarError::NotUnicode(value)) = os::environment::var(&variable) {
+                return Err(Error::invalid(format!(
+                    "environment variable {variable}: {} is not UTF-8",
+                    value.to_string_lossy()
+                )));
+            }
+        }
+        let origin = match named {
+            true => format!("configuration file {}", path.display()),
+            false => "environment (the name of the configuration file is empty)".to_owned(),
+        };
+        let (config, warnings) = read(&text, &origin, |name| os::environment::var(name).ok())?;
+        for warning in warnings {
+            log::warn!("{warning}");
+        }
+        Ok(Config { file: std::path::absolute(path).ok(), ..config })
+    }
+
+    /// The same from `text`, with `env` in place of the environment (it is asked for whole names,
+    /// such as `VELOC_MODE`). The warnings come back beside the configuration.
+    ///
+    /// # Errors
+    /// As [`Config::load`].
+    pub fn from_text(
+        text: &str,
+        env: impl Fn(&str) -> Option<String>,
+    ) -> Result<(Config, Vec<String>)> {
+        read(text, "configuration", env)
+    }
+}
+
+/// The text of a configuration file.
+fn read_text(path: &Path) -> Result<String> {
+    let within = |error: Error| {
+        Error::new(Kind::System, format!("configuration file {}: {error}", path.display()))
+    };
+    // Never waits, as to read a pipe would.
+    let file = files::open(path).map_err(within)?;
+    let mut text = Vec::new();
+    let read = file.take(LONGEST_FILE + 1).read_to_end(&mut text);
+    read.map_err(|e| Error::system(format!("configuration file {}", path.display()), &e))?;
+    if text.len() as u64 > LONGEST_FILE {
+        return Err(within(Error::invalid(format!("it has more than {LONGEST_FILE} bytes"))));
+    }
+    String::from_utf8(text).map_err(|e| {
+        let before = &e.as_bytes()[..e.utf8_error().valid_up_to()];
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        Error::invalid(format!(
+            "configuration file {}, line {line}: the text is not UTF-8",
+            path.display()
+        ))
+    })
+}
+
+/// The error about a line that cannot be read.
+fn malformed(origin: &str, error: &ini::Malformed) -> Error {
+    Error::invalid(format!("{origin}, line {}: {}", error.line, error.reason))
+}
+
+/// What stands for the value of a variable: an empty one is none, as for upstream.
+fn variable(text: Option<String>) -> Option<String> {
+    text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+/// Reads `text`, which messages call `origin`.
+fn read(
+    text: &str,
+    origin: &str,
+    env: impl Fn(&str) -> Option<String>,
+) -> Result<(Config, Vec<String>)> {
+    let content = ini::read(text).map_err(|error| malformed(origin, &error))?;
+    let mut warnings = Vec::new();
+    for section in &content.sections {
+        warnings.push(format!(
+            "{origin}: section [{section}] is ignored; keys stand before any section"
+        ));
+    }
+
+    let mut settings = Settings::default();
+    for (name, text) in content.root {
+        let Some(key) = keys::find(&name) else {
+            warnings.push(unknown(&name, origin));
+            continue;
+        };
+        if text.is_empty() {
+            // Not given: what else there is counts, as for upstream.
+            continue;
+        }
+        let setting = Setting { text, origin: origin.to_string() };
+        if settings.given.insert(key.name, setting).is_some() {
+            warnings.push(format!("{origin}: {name} is given more than once; the last one counts"));
+        }
+    }
+    for key in KEYS {
+        let name = key.variable();
+        if let Some(text) = variable(env(&name)) {
+            let origin = format!("environment variable {name}");
+            settings.given.insert(key.name, Setting { text, origin });
+        }
+    }
+    settings.judge_unsupported(&mut warnings)?;
+    settings.judge_paths(&mut warnings);
+    let config = settings.into_config(origin).map_err(|error| match content.sections.first() {
+        // The warnings are not seen if there is an error.
+        Some(section) => error
+            .followed_by(format!("what stands below [{section}] is not read; take the line away")),
+        None => error,
+    })?;
+    Ok((config, warnings))
+}
+
+/// The warning about a key that is not in the table.
+fn unknown(name: &str, origin: &str) -> String {
+    let suggestion = match keys::nearest(name) {
+        Some(key) => format!("; was {} meant?", key.name),
+        None => String::new(),
+    };
+    format!("{origin}: unknown key {name} is ignored{suggestion}")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,209 @@
+//! What was given for each key, and the configuration that follows from it.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use super::keys::{self, Role, KEYS};
+use super::value::{self, Allowed};
+use super::{
+    Config, Mode, Pin, RestoreOrder, SyncFiles, Touch, TouchMethod, LARGEST_GROUP,
+    LARGEST_PIN_CHUNK, LONGEST_WATCHDOG, MOST_PARALLEL, MOST_TOUCH_THREADS, MOST_VERSIONS,
+};
+use os::error::{Error, Result};
+
+/// The error about a value that a key cannot have.
+pub(super) fn refused(origin: &str, name: &str, text: &str, allowed: &str) -> Error {
+    Error::invalid(format!("{origin}: {name} = {text:?} is not allowed; it takes {allowed}"))
+}
+
+/// A value as it was written, and where.
+pub(super) struct Setting {
+    pub(super) text: String,
+    pub(super) origin: String,
+}
+
+/// The values that were given, by key.
+#[derive(Default)]
+pub(super) struct Settings {
+    pub(super) given: HashMap<&'static str, Setting>,
+}
+
+impl Settings {
+    /// Refuses what this version cannot do, and warns about what it ignores.
+    pub(super) fn judge_unsupported(&self, warnings: &mut Vec<String>) -> Result<()> {
+        for key in KEYS {
+            let Some(Setting { text, origin }) = self.given.get(key.name) else {
+                continue;
+            };
+            let name = key.name;
+            match key.role {
+                Role::Required | Role::Optional | Role::Default(_) => {}
+                Role::NoEffect { instead } => warnings.push(match instead {
+                    Some(other) => format!(
+                        "{origin}: {name} has no effect in this version; use {other} instead"
+                    ),
+                    None => format!("{origin}: {name} has no effect in this version"),
+                }),
+                Role::Refused { instead } => {
+                    return Err(Error::invalid(format!(
+                        "{origin}: {name} = {text} is not supported; use {instead}"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Warns about paths that seem to name a variable, and about those that VELOC reads otherwise. It
+    /// makes directories with a `$` in their names, too, but takes the first word of a path.
+    pub(super) fn judge_paths(&self, warnings: &mut Vec<String>) {
+        for key in KEYS.iter().filter(|key| key.values == keys::PATH) {
+            if let Some(Setting { text, origin }) = self.given.get(key.name) {
+                if text.contains('$') {
+                    warnings.push(format!(
+                        "{origin}: {} = {text}: nothing is put in place of $; the directory has this \
+                         very name",
+                        key.name
+                    ));
+                }
+                if let Some((first, _)) = text.split_once(char::is_whitespace) {
+                    warnings.push(format!(
+                        "{origin}: {} = {text}: the path has white space in it, and is taken with all \
+                         of it; VELOC reads only the first word, {first}",
+                        key.name
+                    ));
+                }
+            }
+        }
+    }
+
+    /// The configuration; messages call the file `origin`.
+    pub(super) fn into_config(self, origin: &str) -> Result<Config> {
+        let ec_group =
+            self.required("ec_group", origin, |text| value::count_from(text, 2, LARGEST_GROUP))?;
+        let config = Config {
+            mode: self.required("mode", origin, |text| {
+                value::choice(text, &[("sync", Mode::Sync), ("async", Mode::Async)])
+            })?,
+            scratch: self.read("scratch", value::path)?,
+            persistent: self.read("persistent", value::path)?,
+            gpu_cache_size: self.read("gpu_cache_size", value::size)?,
+            host_cache_size: self.read("host_cache_size", value::size)?,
+            gpu_chunk_size: self
+                .required("gpu_chunk_size", origin, |text| value::size_up_to(text, u64::MAX))?,
+            ephemeral: self.required("ephemeral", origin, value::switch)?,
+            restore_order: self.required("restore_order", origin, |text| {
+                let words = [
+                    ("reverse", RestoreOrder::Reverse),
+                    ("same", RestoreOrder::Same),
+                    ("random", RestoreOrder::Random),
+                ];
+                value::choice(text, &words)
+            })?,
+            touch: self.required("touch", origin, |text| {
+                let words = [
+                    ("auto", Touch::Auto),
+                    ("sequential", Touch::Sequential),
+                    ("concurrent", Touch::Concurrent),
+                ];
+                value::choice(text, &words)
+            })?,
+            touch_threads: self
+                .required("touch_threads", origin, |text| value::count(text, MOST_TOUCH_THREADS))?,
+            touch_method: self.required("touch_method", origin, |text| {
+                let words = [
+                    ("auto", TouchMethod::Auto),
+                    ("populate", TouchMethod::Populate),
+                    ("write", TouchMethod::Write),
+                ];
+                value::choice(text, &words)
+            })?,
+            huge_pages: self.required("huge_pages", origin, value::switch)?,
+            pin: self.required("pin", origin, |text| {
+                let words = [
+                    ("serial", Pin::Serial),
+                    ("parallel", Pin::Parallel),
+                    ("off", Pin::Off),
+                    ("chunked", Pin::Chunked),
+                ];
+                value::choice(text, &words)
+            })?,
+            pin_chunk_size: self.required("pin_chunk_size", origin, |text| {
+                value::size_up_to(text, LARGEST_PIN_CHUNK)
+            })?,
+            trace: self.read("trace", value::path)?,
+            threaded: self.required("threaded", origin, value::switch)?,
+            watchdog_interval: self.required("watchdog_interval", origin, |text| {
+                value::count(text, LONGEST_WATCHDOG).map(|seconds| seconds as u64)
+            })?,
+            max_parallelism: self
+                .required("max_parallelism", origin, |text| value::count(text, MOST_PARALLEL))?,
+            log_prefix: self.read("log_prefix", value::path)?,
+            sync_files: self.required("sync_files", origin, |text| {
+                let words = [
+                    ("none", SyncFiles::None),
+                    ("data", SyncFiles::Data),
+                    ("full", SyncFiles::Full),
+                ];
+                value::choice(text, &words)
+            })?,
+            persistent_interval: self.required("persistent_interval", origin, value::interval)?,
+            max_versions: self
+                .required("max_versions", origin, |text| value::count(text, MOST_VERSIONS))?,
+            scratch_versions: self
+                .required("scratch_versions", origin, |text| value::count(text, MOST_VERSIONS))?,
+            proof: self.required("proof", origin, value::proof)?,
+            chksum: self.required("chksum", origin, value::switch)?,
+            meta: self.read("meta", value::path)?,
+            aggregated: self.required("aggregated", origin, value::switch)?,
+            ec_interval: self.required("ec_interval", origin, value::interval)?,
+            ec_group,
+            ec_parity: self
+                .required("ec_parity", origin, |text| value::count_from(text, 1, ec_group - 1))?,
+            failure_domain: self.read("failure_domain", |text| Ok(text.to_owned()))?,
+            file: None,
+        };
+        for (key, set) in [("chksum", config.chksum), ("aggregated", config.aggregated)] {
+            if set && config.meta.is_none() && !config.ephemeral {
+                return Err(Error::invalid(format!(
+                    "{origin}: {key} = true needs the key meta, a directory for what is known of \
+                     the files"
+                )));
+            }
+        }
+        if config.scratch.is_none() && !config.ephemeral {
+            return Err(Error::invalid(format!(
+                "{origin}: scratch is missing; give a directory, or ephemeral = true if no \
+                 checkpoint has to outlive the run"
+            )));
+        }
+        Ok(config)
+    }
+
+    /// The value of `name` as given, or else its default, or else none.
+    fn read<T>(
+        &self,
+        name: &str,
+        parse: impl FnOnce(&str) -> std::result::Result<T, Allowed>,
+    ) -> Result<Option<T>> {
+        let (text, origin) = match (self.given.get(name), keys::find(name).map(|key| key.role)) {
+            (Some(setting), _) => (setting.text.as_str(), Cow::from(&setting.origin)),
+            (None, Some(Role::Default(text))) => (text, Cow::from("default")),
+            (None, _) => return Ok(None),
+        };
+        parse(text).map(Some).map_err(|allowed| refused(&origin, name, text, &allowed))
+    }
+
+    /// The same for a key that has to have a value, given or by default.
+    fn required<T>(
+        &self,
+        name: &str,
+        origin: &str,
+        parse: impl FnOnce(&str) -> std::result::Result<T, Allowed>,
+    ) -> Result<T> {
+        self.read(name, parse)?.ok_or_else(|| {
+            let values = keys::find(name).map_or("a value", |key| key.values);
+            Error::invalid(format!("{origin}: {name} is missing; it takes {values}"))
+        })
+    }
+}

@@ -1,0 +1,326 @@
+//! The process `veloc-backend`: it holds what its clients share with it, and goes on as an engine where
+//! one has ended ([`recover`]).
+
+#![deny(clippy::disallowed_methods)]
+
+mod clients;
+mod recover;
+
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clients::{Clients, Entered};
+use config::Config;
+use os::affinity;
+use os::error::{Error, Kind, Result};
+use os::logging;
+use os::shared::SharedMemory;
+use os::socket::{connect_to, listen_at, Listener, Socket};
+use os::sync::{Condvar, Mutex};
+use recovery::log as log_file;
+use recovery::protocol::{decode, encode, path as path_of, portable, Hello, Reply, PROTOCOL};
+
+/// How often a look is taken at whether there is anything left to do.
+const TICK: Duration = Duration::from_millis(500);
+
+/// How long a backend that a client has started waits for that client. It connects at once, unless
+/// it has ended meanwhile; one that comes later finds nobody, and starts another.
+const LONGEST_START: Duration = Duration::from_secs(2);
+
+/// How long who connects may say nothing, until a client has told of the `watchdog_interval`.
+const LONGEST_SILENCE: Duration = Duration::from_secs(5);
+
+/// Set by SIGTERM: end as soon as no client is left.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// Where the backend's socket comes from.
+#[derive(Clone, Debug)]
+pub enum Start<'a> {
+    /// A client has made it and handed it over as standard input. The backend ends with its last
+    /// client.
+    HandedOver,
+    /// Started by hand for this configuration: the backend stays until SIGTERM.
+    Configuration {
+        /// The configuration file.
+        path: &'a Path,
+        /// Stay in the foreground, instead of becoming a process without a terminal.
+        foreground: bool,
+    },
+}
+
+/// What became of a start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The backend has served, and has ended.
+    Served,
+    /// There was one for this configuration already.
+    AlreadyThere,
+}
+
+/// Runs a backend. Called by the program, whose only thread this is.
+///
+/// # Errors
+/// The configuration is wrong, or needs no backend; the name cannot be taken.
+pub fn run(start: &Start<'_>) -> Result<Outcome> {
+    let listener = match start {
+        Start::HandedOver => {
+            let socket = std::io::stdin().as_fd().try_clone_to_owned();
+            let socket = socket.map_err(|error| Error::system("taking the socket over", &error))?;
+            Listener::from_file(socket)
+        }
+        Start::Configuration { path, .. } => {
+            let config = portable(&Config::load(path)?)?;
+            if !config.outlives_application() {
+                return Err(Error::invalid(format!(
+                    "{}: only a job with mode = async that writes files has a backend, and not \
+                     with threaded = true",
+                    path.display()
+                )));
+            }
+            let Some(listener) = listen(&path_of(&config)?)? else {
+                return Ok(Outcome::AlreadyThere);
+            };
+            log_file::place(&config);
+            listener
+        }
+    };
+    let on_demand = matches!(start, Start::HandedOver);
+    if !matches!(start, Start::Configuration { foreground: true, .. }) {
+        detach()?;
+        close_others(&listener);
+        log_file::start();
+    }
+    handle_signals();
+    // Who connects from here on is told this process's number.
+    listener.listen_on()?;
+    Backend::default().serve(&listener, on_demand);
+    Ok(Outcome::Served)
+}
+
+/// Listens at this path, unless there is a backend already: then `None`.
+fn listen(path: &Path) -> Result<Option<Listener>> {
+    let since = Instant::now();
+    loop {
+        if let Some(listener) = listen_at(path)? {
+            return Ok(Some(listener));
+        }
+        // Who is about to listen, or to end, does not answer yet or any more.
+        if connect_to(path)?.is_some() || since.elapsed() > LONGEST_START {
+            return Ok(None);
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Becomes a process of its own, without terminal, session or working directory.
+fn detach() -> Result<()> {
+    // SAFETY: this is the only thread, so the child of the fork has everything it needs.
+    if unsafe { libc::daemon(0, 0) } != 0 {
+        return Err(Error::errno("becoming a process of its own"));
+    }
+    Ok(())
+}
+
+/// Closes what the application had open and did not keep to itself: who waits for the end of a pipe
+/// of the application's must not wait for the backend's.
+fn close_others(listener: &Listener) {
+    let kept = listener.as_fd().as_raw_fd();
+    let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let numbers: Vec<i32> =
+        open.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    for number in numbers.into_iter().filter(|&number| number > 2 && number != kept) {
+        // SAFETY: nothing in this process has opened anything yet but the listener and the list
+        // itself, which is closed already.
+        unsafe { libc::close(number) };
+    }
+}
+
+fn handle_signals() {
+    extern "C" fn on_term(_: libc::c_int) {
+        ENDING.store(true, Ordering::Relaxed);
+    }
+    let handler: extern "C" fn(libc::c_int) = on_term;
+    // SAFETY: the handler only stores to an atomic. No flag asks for a restart, so that a wait ends
+    // with the signal.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as libc::sighandler_t;
+        libc::sigaction(libc::SIGTERM, &action, std::ptr::null_mut());
+        // The terminal's signals are meant for the application.
+        libc::signal(libc::SIGINT, libc::SIG_IGN);
+        libc::signal(libc::SIGHUP, libc::SIG_IGN);
+        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+        // Whoever has started the backend, an application that waits for its signals or a thread of the
+        // library's, may have had them blocked.
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
+    }
+}
+
+#[derive(Debug, Default)]
+struct Backend {
+    clients: Arc<Clients>,
+    writing: Arc<Writing>,
+    /// `watchdog_interval`, which all clients have alike.
+    interval: Arc<OnceLock<Duration>>,
+}
+
+/// How many wills are being executed.
+#[derive(Debug, Default)]
+struct Writing {
+    now: Mutex<usize>,
+    fewer: Condvar,
+}
+
+impl Writing {
+    /// Does `work` as one of at most `limit` at a time; 0: as many as there are processors.
+    fn with<T>(&self, limit: usize, work: impl FnOnce() -> T) -> T {
+        let limit = if limit == 0 { affinity::usable_cpus() } else { limit };
+        let mut now = self.now.lock();
+        while *now >= limit {
+            now = self.fewer.wait(now);
+        }
+        *now += 1;
+        drop(now);
+        let _leaves = Leaves(self);
+        work()
+    }
+}
+
+/// Makes room for the next, however the work ends.
+struct Leaves<'a>(&'a Writing);
+
+impl Drop for Leaves<'_> {
+    fn drop(&mut self) {
+        *self.0.now.lock() -= 1;
+        self.0.fewer.notify_one();
+    }
+}
+
+impl Backend {
+    /// Accepts clients until there is nothing left to do.
+    fn serve(&self, listener: &Listener, on_demand: bool) {
+        let started = Instant::now();
+        let mut had_clients = false;
+        loop {
+            match listener.accept(TICK) {
+                Ok(Some(socket)) => {
+                    had_clients = true;
+                    self.welcome(socket);
+                    continue;
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    log::error!("{error}");
+                    thread::sleep(TICK);
+                }
+            }
+            let nobody = self.clients.are_gone();
+            let forgotten = had_clients || started.elapsed() > LONGEST_START;
+            let ends = ENDING.load(Ordering::Relaxed) || (on_demand && forgotten);
+            if nobody && ends {
+                match listener.retire() {
+                    Ok(true) => return,
+                    Ok(false) => {}
+                    Err(error) => {
+                        log::warn!("{error}");
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn welcome(&self, socket: Socket) {
+        let (writing, interval) = (self.writing.clone(), self.interval.clone());
+        // Before its hello is read: the backend does not end meanwhile.
+        let entered = self.clients.enter(socket);
+        let spawned = thread::Builder::new().name("veloc-client".to_owned()).spawn(move || {
+            logging::set_topic(Some(format!("process {}", entered.client.number).into()));
+            if let Err(error) = attend(&entered, &writing, &interval) {
+                log::error!("{error}");
+            }
+        });
+        if let Err(error) = spawned {
+            log::error!("a client is turned away: {error}");
+        }
+    }
+}
+
+/// Attends to one client until its end and its will.
+fn attend(entered: &Entered, writing: &Writing, interval: &OnceLock<Duration>) -> Result<()> {
+    let client = &entered.client;
+    client.socket.check_user()?;
+    let patience = interval.get().copied().unwrap_or(LONGEST_SILENCE);
+    let Some(message) = client.first_word(patience)? else {
+        return Ok(());
+    };
+    let hello: Hello = decode(&message.bytes)?;
+    log_file::place(&hello.config);
+    if hello.protocol != PROTOCOL {
+        return Err(Error::invalid(format!("it speaks version {}", hello.protocol)));
+    }
+    let mut files = message.files.into_iter();
+    let ledger =
+        files.next().ok_or_else(|| Error::new(Kind::Corrupt, "a hello without a ledger"))?;
+    let ledger = SharedMemory::from_file(ledger)?;
+    let host = files.next().map(SharedMemory::from_file).transpose()?;
+    let rank = hello.process.rank;
+    logging::set_topic(Some(format!("process {}, rank {rank}", client.number).into()));
+    log::info!("is here");
+
+    entered.wait_for_earlier(rank);
+    // One that has ended meanwhile does not hear it.
+    let _ = client.socket.send(&encode(&Reply::Settled)?, &[]);
+    let look = Duration::from_secs(hello.config.watchdog_interval.max(1));
+    let look = *interval.get_or_init(|| look);
+    if !client.await_end(look, &ledger)? {
+        log::warn!("it lives without its connection, so what it has is its own");
+        return Ok(());
+    }
+    let config = &hello.config;
+    let left = writing
+        .with(config.max_parallelism, || {
+            recover::finish(config, hello.process, &hello.directories, host.as_ref(), &ledger)
+        })
+        .map_err(|error| error.within("writing what it left"))?;
+    if left > 0 {
+        log::warn!("ended with {left} checkpoints not in their files: written now");
+    }
+    Ok(())
+}
+
+// Not with the locks of the model checks, which are for those alone.
+#[cfg(all(test, not(feature = "model-check")))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    /// Catches a limit that is passed, and room that is not given back after a panic.
+    #[test]
+    fn no_more_than_the_limit_write_at_a_time() {
+        let (writing, now, most) = (Writing::default(), AtomicUsize::new(0), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            for number in 0..12 {
+                let (writing, now, most) = (&writing, &now, &most);
+                scope.spawn(move || {
+                    let work = || {
+                        most.fetch_max(1 + now.fetch_add(1, Ordering::SeqCst), Ordering::SeqCst);
+                        thread::yield_now();
+                        now.fetch_sub(1, Ordering::SeqCst);
+                        assert!(number % 4 != 0, "one that fails");
+                    };
+                    let limited = std::panic::AssertUnwindSafe(|| writing.with(3, work));
+                    let _ = std::panic::catch_unwind(limited);
+                });
+            }
+        });
+        assert!((1..=3).contains(&most.load(Ordering::SeqCst)));
+        assert_eq!(*writing.now.lock(), 0);
+    }
+}

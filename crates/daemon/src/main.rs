@@ -1,0 +1,62 @@
+//! The program `veloc-backend`: holds the host buffers of a node's jobs, and writes what a job
+//! leaves that was killed.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use daemon::{run, Outcome, Start};
+use log::LevelFilter;
+use os::logging;
+use recovery::{usage, version, SOCKET_OPTION};
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let mut path = None;
+    let (mut foreground, mut handed_over) = (false, false);
+    for argument in &arguments {
+        match &*argument.to_string_lossy() {
+            "--help" | "-h" => return say(&usage::help()),
+            "--version" | "-V" => return say(&format!("{}\n", version())),
+            "--disable-ec" => {}
+            "--foreground" => foreground = true,
+            SOCKET_OPTION => handed_over = true,
+            option if option.starts_with('-') => return misuse(&format!("no option {option}")),
+            _ if path.is_none() => path = Some(argument),
+            given => return misuse(&format!("one configuration only, not also {given}")),
+        }
+    }
+    let start = match (path, handed_over) {
+        (Some(path), false) => Start::Configuration { path: Path::new(path), foreground },
+        // Which configuration it is says the client; here it is for who looks at the processes.
+        (_, true) => Start::HandedOver,
+        _ => return misuse("which configuration?"),
+    };
+    if foreground {
+        logging::start(LevelFilter::Info, |builder| {
+            logging::with_time_and_topic(builder);
+        });
+    }
+    match run(&start) {
+        Ok(Outcome::Served) => ExitCode::SUCCESS,
+        Ok(Outcome::AlreadyThere) => {
+            say("veloc-backend: there is one for this configuration already\n")
+        }
+        Err(error) => {
+            eprintln!("veloc-backend: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Says what was asked for. Who does not read all of it has seen enough.
+fn say(text: &str) -> ExitCode {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    ExitCode::SUCCESS
+}
+
+fn misuse(what: &str) -> ExitCode {
+    eprintln!("veloc-backend: {what}\n\n{}", usage::help());
+    ExitCode::from(2)
+}

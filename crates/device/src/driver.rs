@@ -1,0 +1,88 @@
+//! The driver library, found at run time.
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::{CUcontext, CUstream};
+pub use driver::cuda::{CaptureMode, CONTEXT_IS_DESTROYED, DEINITIALIZED, INVALID_CONTEXT};
+use driver::cuda::{NO_DEVICE, SONAME};
+use driver::{cuda_driver, Awaited, Library};
+
+use os::error::{Error, Kind, Result};
+
+cuda_driver! {
+    /// The driver library.
+    pub struct Driver;
+    pub(super) calls fail with Error;
+}
+
+impl Driver {
+    /// The driver that the application has loaded, initialised. `Ok(None)` if it has loaded none:
+    /// then it can have no device memory, and it need not pay for the driver's start. An error if
+    /// the driver does not serve. Found once, it is kept for the life of the process.
+    pub fn get() -> Result<Option<Arc<Driver>>> {
+        static DRIVER: Awaited<Arc<Driver>, Error> = Awaited::new();
+        Ok(DRIVER.look(SONAME, |library| Ok(Driver::start(library)?.map(Arc::new)))?.cloned())
+    }
+
+    fn start(library: Library) -> Result<Option<Driver>> {
+        let driver = Driver::find(library).map_err(|name| {
+            Error::new(Kind::System, format!("the CUDA driver library has no function {name}"))
+        })?;
+        // SAFETY: cuInit may be called at any time and more than once.
+        match unsafe { driver.cuInit(0) } {
+            Ok(()) => Ok(Some(driver)),
+            Err(error) if error.kind() == Kind::Driver(NO_DEVICE) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the driver has ended ([`driver::cuda::has_ended`]).
+    pub fn has_ended() -> bool {
+        driver::cuda::has_ended()
+    }
+
+    /// Whether this is the software device of this project, which is no GPU.
+    pub fn is_software(&self) -> bool {
+        self.extras.is_software()
+    }
+
+    /// The driver's CUDA version, 12080 for 12.8.
+    pub fn version(&self) -> Result<i32> {
+        let mut version = 0;
+        // SAFETY: the pointer is to a local.
+        unsafe { self.cuDriverGetVersion(&mut version) }?;
+        Ok(version)
+    }
+
+    /// What tells a context from an earlier one of the same handle, if the driver says so.
+    ///
+    /// # Safety
+    /// `context` is a living context.
+    pub(super) unsafe fn context_id(&self, context: CUcontext) -> Option<u64> {
+        // SAFETY: the caller's promise.
+        unsafe { self.extras.context_id(context.cast()) }
+    }
+
+    /// The primary context that a stream belongs to by way of a green context.
+    ///
+    /// # Safety
+    /// `stream` is a stream, or stands for one of the current context.
+    pub(super) unsafe fn parent_of_green(&self, stream: CUstream) -> Option<CUcontext> {
+        // SAFETY: the caller's promise.
+        unsafe { self.extras.parent_of_green(stream.cast()) }.map(|context| context.cast())
+    }
+
+    /// Sets the calling thread's capture mode, and gives the one before.
+    pub(super) fn exchange_capture_mode(&self, mode: CaptureMode) -> CaptureMode {
+        self.extras.exchange_capture_mode(mode)
+    }
+
+    /// Whether a stream's work is being captured into a graph.
+    ///
+    /// # Safety
+    /// `stream` is a stream of the current context.
+    pub(super) unsafe fn is_capturing(&self, stream: CUstream) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { self.extras.is_capturing(stream.cast()) }
+    }
+}

@@ -1,0 +1,123 @@
+//! Which devices there are, for who asks before a job does: without a context, and so without
+//! anything on a device.
+
+use std::ffi::{c_char, c_int, c_uint, CStr};
+use std::sync::Arc;
+
+use cudarc::driver::sys::{CUdevice, CUdevice_attribute};
+use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
+
+use super::context::Capabilities;
+use super::driver::Driver;
+use os::error::Result;
+
+/// What the driver says of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// There is no driver library, in the loader's words.
+    NoDriver(String),
+    /// There is one, and no device.
+    NoDevice,
+    /// There are devices, by their ordinals.
+    Devices {
+        /// The driver's CUDA version, 12080 for 12.8.
+        driver_version: i32,
+        /// It is the software device, which is no GPU.
+        software: bool,
+        /// The devices.
+        devices: Vec<Found>,
+    },
+}
+
+/// A device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its name.
+    pub name: String,
+    /// Its bus id, as sysfs spells it; empty if the driver does not say.
+    pub bus_id: String,
+    /// All of its memory in bytes.
+    pub total: u64,
+    /// What it offers.
+    pub capabilities: Capabilities,
+}
+
+/// Loads the driver, which stays loaded, and asks it. The library itself never does so; this is for
+/// programs that look at a node.
+///
+/// # Errors
+/// A driver that does not serve.
+pub fn probe() -> Result<Probe> {
+    // SAFETY: the driver's library, whose initialisers any program that uses it runs.
+    let loaded = unsafe { Library::open(Some("libcuda.so.1"), RTLD_NOW | RTLD_LOCAL) };
+    match loaded {
+        // Never unloaded: the driver has threads of its own.
+        Ok(library) => std::mem::forget(library),
+        Err(error) => return Ok(Probe::NoDriver(error.to_string())),
+    }
+    let Some(driver) = Driver::get()? else { return Ok(Probe::NoDevice) };
+    let mut count = 0;
+    // SAFETY: the pointer is to a local.
+    unsafe { driver.cuDeviceGetCount(&mut count) }?;
+    let devices = (0..count).map(|ordinal| found(&driver, ordinal)).collect::<Result<_>>()?;
+    Ok(Probe::Devices {
+        driver_version: driver.version()?,
+        software: driver.is_software(),
+        devices,
+    })
+}
+
+fn found(driver: &Arc<Driver>, ordinal: c_int) -> Result<Found> {
+    let (mut device, mut total) = (0, 0);
+    // SAFETY: the pointer is to a local.
+    unsafe { driver.cuDeviceGet(&mut device, ordinal) }?;
+    // SAFETY: the pointer is to a local.
+    unsafe { driver.cuDeviceTotalMem_v2(&mut total, device) }?;
+    let (name, bus_id) = names(driver, device)?;
+    let capabilities = Capabilities::of(driver, device)?;
+    Ok(Found { name, bus_id, total: total as u64, capabilities })
+}
+
+/// A device's name, and its bus id as sysfs spells it.
+pub(super) fn names(driver: &Driver, device: CUdevice) -> Result<(String, String)> {
+    let name = text(|buffer, len| {
+        // SAFETY: the buffer has `len` bytes.
+        unsafe { driver.cuDeviceGetName(buffer, len, device) }
+    })?;
+    let bus_id = text(|buffer, len| {
+        // SAFETY: the buffer has `len` bytes.
+        unsafe { driver.cuDeviceGetPCIBusId(buffer, len, device) }
+    });
+    Ok((name, bus_id.unwrap_or_default().to_lowercase()))
+}
+
+impl Capabilities {
+    /// Asks the driver.
+    pub(super) fn of(driver: &Driver, device: CUdevice) -> Result<Capabilities> {
+        let has = |attribute: CUdevice_attribute| {
+            let mut value: c_int = 0;
+            // SAFETY: the pointer is to a local. An attribute that this driver does not know is an
+            // error, which means that it does not have it.
+            let asked =
+                unsafe { driver.cuDeviceGetAttribute(&mut value, attribute as c_uint, device) };
+            asked.is_ok() && value != 0
+        };
+        use CUdevice_attribute as A;
+        Ok(Capabilities {
+            virtual_memory: has(A::CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED),
+            host_register: has(A::CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED),
+            pageable_access: has(
+                A::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
+            ),
+            driver_version: driver.version()?,
+        })
+    }
+}
+
+fn text(call: impl FnOnce(*mut c_char, c_int) -> Result<()>) -> Result<String> {
+    let mut buffer = [0u8; 256];
+    call(buffer.as_mut_ptr().cast(), buffer.len() as c_int - 1)?;
+    Ok(CStr::from_bytes_until_nul(&buffer)
+        .map(|text| text.to_string_lossy().into_owned())
+        .unwrap_or_default())
+}

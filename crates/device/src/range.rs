@@ -1,0 +1,164 @@
+//! A range of device addresses, reserved at once and mapped piece by piece.
+//!
+//! HiPC'22, section IV-A: reserving costs next to nothing, so the device cache can have its place
+//! before it has its memory. Pieces are mapped on fresh addresses only and never unmapped before
+//! the end: unmapping beside running work has led to illegal accesses in other projects.
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::{
+    CUdeviceptr, CUmemAccessDesc, CUmemAccess_flags, CUmemAllocationHandleType,
+    CUmemAllocationProp, CUmemAllocationType, CUmemGenericAllocationHandle, CUmemLocation,
+    CUmemLocationType,
+};
+
+use super::context::Device;
+use super::driver::Driver;
+use os::error::Result;
+
+/// `CU_MEM_ALLOC_GRANULARITY_RECOMMENDED`.
+const RECOMMENDED: u32 = 1;
+
+struct Piece {
+    handle: CUmemGenericAllocationHandle,
+    offset: u64,
+    len: u64,
+}
+
+/// The reserved range. Its mapped part is always one run from the start.
+pub struct DeviceRange {
+    device: Arc<Device>,
+    base: CUdeviceptr,
+    reserved: u64,
+    mapped: u64,
+    pieces: Vec<Piece>,
+}
+
+impl std::fmt::Debug for DeviceRange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DeviceRange")
+            .field("base", &self.base)
+            .field("reserved", &self.reserved)
+            .field("mapped", &self.mapped)
+            .finish_non_exhaustive()
+    }
+}
+
+fn properties(device: &Device) -> CUmemAllocationProp {
+    // SAFETY: a plain C struct for which all zeros is the documented default.
+    let mut prop: CUmemAllocationProp = unsafe { std::mem::zeroed() };
+    prop.type_ = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+    prop.requestedHandleTypes = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE;
+    prop.location = CUmemLocation {
+        type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+        id: device.ordinal(),
+    };
+    prop
+}
+
+impl DeviceRange {
+    /// Reserves addresses for `bytes`, rounded up to the device's granularity. Maps nothing.
+    pub fn reserve(device: &Arc<Device>, bytes: u64) -> Result<DeviceRange> {
+        let _current = device.enter()?;
+        let granularity = granularity(device)?;
+        let reserved = bytes.div_ceil(granularity).saturating_mul(granularity);
+        let mut base: CUdeviceptr = 0;
+        // SAFETY: the pointer is to a local.
+        unsafe { device.driver.cuMemAddressReserve(&mut base, reserved as usize, 0, 0, 0) }
+            .map_err(|error| {
+                error.within(format!("reserving {reserved} bytes of device addresses"))
+            })?;
+        Ok(DeviceRange { device: device.clone(), base, reserved, mapped: 0, pieces: Vec::new() })
+    }
+
+    /// Address of the first byte.
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// Bytes reserved.
+    pub fn reserved(&self) -> u64 {
+        self.reserved
+    }
+
+    /// Maps up to `chunk` bytes more and gives access to the owning device alone. Returns how many
+    /// bytes came; 0 when all is mapped. After an error the range is as it was before.
+    pub fn map_next(&mut self, chunk: u64) -> Result<u64> {
+        let granularity = granularity(&self.device)?;
+        let left = self.reserved - self.mapped;
+        let len = chunk.div_ceil(granularity).saturating_mul(granularity).min(left);
+        if len == 0 {
+            return Ok(0);
+        }
+        let driver = &self.device.driver;
+        let prop = properties(&self.device);
+        let at = self.base + self.mapped;
+        let size = len as usize;
+        let context = || format!("mapping {len} bytes of the device cache at {}", self.mapped);
+        let mut handle = 0;
+        // SAFETY: the pointers are to locals.
+        unsafe { driver.cuMemCreate(&mut handle, size, &prop, 0) }
+            .map_err(|error| error.within(context()))?;
+        let release = || {
+            // SAFETY: made above, and not mapped when this is called.
+            if let Err(error) = unsafe { driver.cuMemRelease(handle) } {
+                log::debug!("{error}");
+            }
+        };
+        // SAFETY: fresh addresses inside the reserved range; sizes are multiples of the granule.
+        if let Err(error) = unsafe { driver.cuMemMap(at, size, 0, handle, 0) } {
+            release();
+            return Err(error.within(context()));
+        }
+        let access = CUmemAccessDesc {
+            location: prop.location,
+            flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+        };
+        // SAFETY: mapped above; one descriptor.
+        if let Err(error) = unsafe { driver.cuMemSetAccess(at, size, &access, 1) } {
+            // SAFETY: mapped above, and nobody knows of it yet.
+            if let Err(error) = unsafe { driver.cuMemUnmap(at, size) } {
+                log::debug!("{error}");
+            }
+            release();
+            return Err(error.within(context()));
+        }
+        self.pieces.push(Piece { handle, offset: self.mapped, len });
+        self.mapped += len;
+        Ok(len)
+    }
+}
+
+impl Drop for DeviceRange {
+    fn drop(&mut self) {
+        // The application may have destroyed its context already. This memory belongs to none, and
+        // has to be given back all the same.
+        let _current = self.device.enter();
+        let driver = &self.device.driver;
+        let failed = std::cell::Cell::new(None);
+        let note = |result: Result<()>| {
+            if let Err(error) = result {
+                failed.set(Some(error));
+            }
+        };
+        for piece in &self.pieces {
+            // SAFETY: mapped in `map_next`, handle by handle; the engine has ended all transfers.
+            note(unsafe { driver.cuMemUnmap(self.base + piece.offset, piece.len as usize) });
+            // SAFETY: made in `map_next` and released once.
+            note(unsafe { driver.cuMemRelease(piece.handle) });
+        }
+        // SAFETY: reserved in `reserve`, and nothing is mapped any more.
+        note(unsafe { driver.cuMemAddressFree(self.base, self.reserved as usize) });
+        if let Some(error) = failed.take().filter(|_| !Driver::has_ended()) {
+            log::warn!("up to {} bytes of device memory were not given back: {error}", self.mapped);
+        }
+    }
+}
+
+fn granularity(device: &Device) -> Result<u64> {
+    let prop = properties(device);
+    let mut granularity = 0;
+    // SAFETY: the pointers are to locals.
+    unsafe { device.driver.cuMemGetAllocationGranularity(&mut granularity, &prop, RECOMMENDED) }?;
+    Ok((granularity as u64).max(1))
+}

@@ -1,0 +1,276 @@
+//! The CUDA driver: how its functions are found and called, and what its failures are.
+//!
+//! The types are cudarc's, the calls are not: its loader panics on a missing library or symbol, chooses the
+//! library by itself, and returns the status as an enum, which a newer driver's code would make undefined
+//! behaviour. Here a status is a number.
+
+use std::ffi::{c_char, c_uint, c_void, CStr};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use os::error::{Error, Kind};
+
+pub use cudarc::driver::sys::{
+    CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUhostFn, CUmemAccessDesc,
+    CUmemAllocationProp, CUmemGenericAllocationHandle, CUmodule, CUstream,
+};
+
+use crate::Library;
+
+/// The name under which the driver is loaded.
+pub const SONAME: &CStr = c"libcuda.so.1";
+
+/// A driver's status: 0 is success (`CUresult`).
+pub type Status = u32;
+
+/// `CUDA_ERROR_NOT_INITIALIZED`: the application has no memory of a device yet.
+pub const NOT_INITIALIZED: Status = 3;
+/// `CUDA_ERROR_DEINITIALIZED`: it has none any more.
+pub const DEINITIALIZED: Status = 4;
+/// `CUDA_ERROR_NO_DEVICE`.
+pub const NO_DEVICE: Status = 100;
+/// `CUDA_ERROR_INVALID_CONTEXT`: the calling thread has no context. Asked about an address, it says
+/// nothing of that.
+pub const INVALID_CONTEXT: Status = 201;
+/// `CUDA_ERROR_CONTEXT_IS_DESTROYED`: the calling thread's context is one that was destroyed.
+pub const CONTEXT_IS_DESTROYED: Status = 709;
+
+/// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT`: of the legacy stream, that a blocking one is being captured,
+/// which makes it unusable.
+const CAPTURE_IMPLICIT: Status = 906;
+
+/// A call of the driver's that failed.
+#[derive(Clone, Copy, Debug)]
+pub struct Failure {
+    /// The function.
+    pub call: &'static str,
+    /// What it returned.
+    pub status: Status,
+    /// What names it.
+    name_of: Option<NameOf>,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Failure { call, status, name_of } = *self;
+        let mut text: *const c_char = std::ptr::null();
+        let name = match name_of {
+            // SAFETY: the driver writes a pointer to a constant string, or null.
+            Some(name_of) if unsafe { name_of(status, &mut text) } == 0 && !text.is_null() => {
+                // SAFETY: it is not null; the driver's strings end with a null byte and stay.
+                unsafe { CStr::from_ptr(text) }.to_string_lossy()
+            }
+            _ => "unknown error".into(),
+        };
+        write!(f, "{call} failed: {name} ({status})")
+    }
+}
+
+/// A call was answered by `CUDA_ERROR_DEINITIALIZED`: the process ends, and the driver has ended before.
+static ENDED: AtomicBool = AtomicBool::new(false);
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Error {
+        if failure.status == DEINITIALIZED {
+            ENDED.store(true, Ordering::Release);
+        }
+        Error::new(Kind::Driver(failure.status), failure.to_string())
+    }
+}
+
+/// Whether the driver has ended, as it does when the process ends: whatever does not work from then on is no
+/// failure, and what it had given is given back.
+pub fn has_ended() -> bool {
+    ENDED.load(Ordering::Acquire)
+}
+
+/// How strictly the driver guards graph captures against a thread's calls
+/// (`CUstreamCaptureMode`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CaptureMode(c_uint);
+
+impl CaptureMode {
+    /// The thread's calls have nothing to do with any capture.
+    pub const RELAXED: CaptureMode = CaptureMode(2);
+}
+
+type NameOf = unsafe extern "C" fn(Status, *mut *const c_char) -> Status;
+type ExchangeCaptureMode = unsafe extern "C" fn(*mut c_uint) -> Status;
+/// `CUcontext`.
+type Context = *mut c_void;
+/// `CUgreenCtx`.
+type GreenContext = *mut c_void;
+/// `CUstream`.
+type Stream = *mut c_void;
+type ContextId = unsafe extern "C" fn(Context, *mut u64) -> Status;
+type StreamContexts = unsafe extern "C" fn(Stream, *mut Context, *mut GreenContext) -> Status;
+type IsCapturing = unsafe extern "C" fn(Stream, *mut c_uint) -> Status;
+
+/// What a driver may lack.
+#[derive(Clone, Copy, Debug)]
+pub struct Extras {
+    error_name: Option<NameOf>,
+    // Graph capture; a driver without it captures nothing.
+    exchange_capture_mode: Option<ExchangeCaptureMode>,
+    is_capturing: Option<IsCapturing>,
+    /// Since CUDA 12.0.
+    context_id: Option<ContextId>,
+    /// Since CUDA 12.5.
+    stream_contexts: Option<StreamContexts>,
+    software: bool,
+}
+
+impl Extras {
+    /// Those of a driver.
+    pub fn find(library: Library) -> Extras {
+        // SAFETY: the driver's header declares the functions of these names like this; of the last
+        // one only the presence is asked for.
+        unsafe {
+            Extras {
+                error_name: library.function(c"cuGetErrorName"),
+                exchange_capture_mode: library.function(c"cuThreadExchangeStreamCaptureMode"),
+                is_capturing: library.function(c"cuStreamIsCapturing"),
+                context_id: library.function(c"cuCtxGetId"),
+                stream_contexts: library.function(c"cuStreamGetCtx_v2"),
+                software: library
+                    .function::<unsafe extern "C" fn()>(c"softcuda_is_software")
+                    .is_some(),
+            }
+        }
+    }
+
+    /// What a call's status says.
+    ///
+    /// # Errors
+    /// It is not success.
+    pub fn check(&self, call: &'static str, status: Status) -> Result<(), Failure> {
+        match status {
+            0 => Ok(()),
+            status => Err(Failure { call, status, name_of: self.error_name }),
+        }
+    }
+
+    /// Sets the calling thread's capture mode, and gives the one before.
+    pub fn exchange_capture_mode(&self, mode: CaptureMode) -> CaptureMode {
+        let mut mode = mode.0;
+        if let Some(exchange) = self.exchange_capture_mode {
+            // SAFETY: the pointer is to a local. A failure leaves the mode as it is.
+            unsafe { exchange(&mut mode) };
+        }
+        CaptureMode(mode)
+    }
+
+    /// Whether a stream's work is being captured into a graph, or, of the legacy stream, that of any
+    /// stream which waits for it. To ask breaks no capture.
+    ///
+    /// # Safety
+    /// `stream` is a stream of the current context.
+    pub unsafe fn is_capturing(&self, stream: *mut c_void) -> bool {
+        let Some(ask) = self.is_capturing else { return false };
+        let mut state: c_uint = 0;
+        // SAFETY: the pointer is to a local; the rest is the caller's promise.
+        match unsafe { ask(stream, &mut state) } {
+            0 => state != 0,
+            status => status == CAPTURE_IMPLICIT,
+        }
+    }
+
+    /// What tells a context from every other one that the process has or had, also from an earlier one of
+    /// the same handle. `None`: the driver does not say.
+    ///
+    /// # Safety
+    /// `context` is a living context.
+    pub unsafe fn context_id(&self, context: *mut c_void) -> Option<u64> {
+        let mut id = 0;
+        // SAFETY: the pointer is to a local; the rest is the caller's promise.
+        self.context_id.filter(|ask| unsafe { ask(context, &mut id) } == 0).map(|_| id)
+    }
+
+    /// The primary context that a stream belongs to by way of a green context, a part of the device.
+    /// `None`: it was made in a context as such, or the driver does not say.
+    ///
+    /// # Safety
+    /// `stream` is a stream, or stands for one of the calling thread's context.
+    pub unsafe fn parent_of_green(&self, stream: *mut c_void) -> Option<*mut c_void> {
+        let (mut context, mut green) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: the pointers are to locals; the rest is the caller's promise.
+        let asked =
+            self.stream_contexts.map(|ask| unsafe { ask(stream, &mut context, &mut green) });
+        (asked == Some(0) && !green.is_null()).then_some(context)
+    }
+
+    /// Whether it is the software device of this project, which is no GPU.
+    pub fn is_software(&self) -> bool {
+        self.software
+    }
+}
+
+/// Declares a driver: a struct with all functions of the [list](crate::driver_functions), as methods
+/// which fail with an error that is made of a [`Failure`].
+#[macro_export]
+macro_rules! cuda_driver {
+    ($(#[$meta:meta])* $vis:vis struct $Driver:ident; $calls:vis calls fail with $Error:ty;) => {
+        $crate::driver_functions! { $crate::driver_of_functions {
+            $(#[$meta])* $vis struct $Driver; $calls calls fail with $Error;
+        } }
+    };
+}
+
+/// What [`cuda_driver!`](crate::cuda_driver) makes of the list.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! driver_of_functions {
+    (
+        $(#[$meta:meta])*
+        $vis:vis struct $Driver:ident;
+        $calls:vis calls fail with $Error:ty;
+        $($(#[$doc:meta])* $name:ident($($arg:ident: $type:ty),* $(,)?);)*
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug)]
+        #[allow(non_snake_case)] // As the driver names them.
+        $vis struct $Driver {
+            $($name: unsafe extern "C" fn($($type),*) -> $crate::cuda::Status,)*
+            extras: $crate::cuda::Extras,
+        }
+
+        #[allow(non_snake_case, clippy::too_many_arguments)] // As the driver has it.
+        impl $Driver {
+            /// Looks every function up.
+            ///
+            /// # Errors
+            /// The name of the first that is missing.
+            fn find(library: $crate::Library) -> ::std::result::Result<Self, &'static str> {
+                $(
+                    let name = ::std::ffi::CStr::from_bytes_with_nul(
+                        concat!(stringify!($name), "\0").as_bytes(),
+                    );
+                    // SAFETY: the driver's header declares the function of this name like this.
+                    let $name = name.ok().and_then(|name| unsafe {
+                        library.function::<unsafe extern "C" fn($($type),*) -> $crate::cuda::Status>(
+                            name,
+                        )
+                    });
+                )*
+                Ok($Driver {
+                    $($name: $name.ok_or(stringify!($name))?,)*
+                    extras: $crate::cuda::Extras::find(library),
+                })
+            }
+
+            $(
+                $(#[$doc])*
+                ///
+                /// # Safety
+                /// As the driver's reference says of this call; pointers must be valid for it.
+                #[allow(dead_code)] // Nobody calls all of them.
+                $calls unsafe fn $name(
+                    &self, $($arg: $type),*
+                ) -> ::std::result::Result<(), $Error> {
+                    // SAFETY: the caller's promise; the pointer was found under this very name.
+                    let status = unsafe { (self.$name)($($arg),*) };
+                    self.extras.check(stringify!($name), status).map_err(Into::into)
+                }
+            )*
+        }
+    };
+}

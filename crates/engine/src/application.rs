@@ -1,0 +1,50 @@
+//! Reads of the application's memory to memory that is in no tier.
+
+use super::place::Place;
+use super::shared::Shared;
+use crate::catalog::entry::Part;
+use device::PLAIN;
+use os::error::Result;
+
+impl Shared {
+    /// Copies a region to `bytes`, which are as many, and waits for it. As a capture, it comes after everything
+    /// that the application has queued before.
+    ///
+    /// # Errors
+    /// The driver's. Then `bytes` is empty if a copy may still be running.
+    pub fn read_application(&self, place: &Place, bytes: &mut Vec<u8>) -> Result<()> {
+        if place.kind == PLAIN {
+            copy(place, bytes);
+            return Ok(());
+        }
+        let side = self.device_side()?;
+        let own = side.own.lock();
+        let _current = side.device.enter()?;
+        let _closed = side.after_application(self, &own)?;
+        let (stream, len) = (own.lane.stream(), bytes.len() as u64);
+        let queued = match place.part() {
+            // Memory that is registered, and that copies of the application's may still use.
+            Part::Host => Ok(()),
+            // SAFETY: `bytes` stay until the stream was waited for, or for ever; the driver has vouched for
+            // the device's memory, of which the application has as many.
+            Part::Device => unsafe { stream.copy_to_host(bytes.as_mut_ptr(), place.address, len) },
+        };
+        let waited = stream.synchronize();
+        if waited.is_err() {
+            std::mem::forget(std::mem::take(bytes));
+        }
+        queued.and(waited)?;
+        if place.part() == Part::Host {
+            copy(place, bytes);
+        }
+        Ok(())
+    }
+}
+
+/// Copies host memory of the application to `bytes`.
+fn copy(place: &Place, bytes: &mut [u8]) {
+    let (from, len) = (place.address as *const u8, bytes.len());
+    // SAFETY: the application gives at least as many bytes (the client has checked it) and does not use
+    // them meanwhile; `bytes` are nobody else's.
+    unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), len) };
+}

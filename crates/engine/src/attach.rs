@@ -1,0 +1,134 @@
+//! The device of a job, once the application has one: its cache, and the workers that serve it.
+
+use std::sync::Arc;
+
+use super::lane::Lane;
+use super::lifecycle::Engine;
+use super::shared::{DeviceSide, Own};
+use super::{prepare, transfer};
+use device::{Device, Event, Waiting};
+use levels::device_cache::DeviceCache;
+use os::error::{Error, Kind, Result};
+use os::mapping;
+use os::memory::{self, HugePages};
+use os::sync::Mutex;
+use policy::register;
+
+/// Without `gpu_cache_size`, the device cache has this share of the device's memory at the most.
+const DEVICE_SHARE: u64 = 16;
+/// Without `gpu_cache_size`, the most bytes of the device cache.
+const DEVICE_DEFAULT: u64 = 4 << 30;
+
+impl Engine {
+    /// Uses this device from here on: called once the application has one.
+    pub fn attach(&self, device: Device) -> Result<()> {
+        let device = Arc::new(device);
+        self.trace.fact("device", device.name());
+        if device.is_software() {
+            let warning =
+                format!("{}: no figure of this run says anything about a GPU", device.name());
+            log::warn!("{warning}");
+            self.trace.fact("warning", warning);
+        }
+        let own = Own {
+            lane: Lane::new(&device, Waiting::AtOnce)?,
+            after: Event::new(&device, Waiting::AtOnce)?,
+        };
+        let cache = self.device_cache(&device)?;
+        let reserved = cache.as_ref().map_or(0, DeviceCache::reserved);
+        let (own, to_files) = (Mutex::new(own), Mutex::new(None));
+        let side = DeviceSide { device: device.clone(), cache, own, to_files };
+        if self.shared.device.set(side).is_err() {
+            return Err(Error::new(Kind::Internal, "there is a device already"));
+        }
+        log::info!(
+            "device {}: {}, device cache of {reserved} bytes",
+            device.ordinal(),
+            device.name()
+        );
+        let attached = self.serve_device(&device, reserved);
+        if let Err(error) = &attached {
+            // Half of the workers cannot serve a capture: nobody may wait for the other half.
+            self.catalog.fail(error.clone());
+        }
+        attached
+    }
+
+    /// Starts the workers of a device with a cache of `reserved` bytes.
+    fn serve_device(&self, device: &Device, reserved: u64) -> Result<()> {
+        if self.writes_directly() {
+            return Ok(());
+        }
+        if reserved > 0 {
+            self.catalog.step(|state| state.device_expected(reserved));
+            self.spawn("map", prepare::map)?;
+            if self.host.is_some() {
+                self.spawn("flush", transfer::flush)?;
+                self.spawn("fetch", transfer::fetch)?;
+            }
+        }
+        if let Some(host) = &self.host {
+            // A device fills it faster than pages can be made.
+            host.want_all();
+            prepare::place(&self.shared);
+            let small = memory::shared_huge_pages() == HugePages::Never;
+            if small && self.config.huge_pages && host.mapping().kind() == mapping::Kind::Shared {
+                self.degrade(
+                    "shared pages",
+                    "the host buffer is shared memory, to which this system gives no huge pages: its \
+                     pages are made and registered more slowly (as root: echo advise > \
+                     /sys/kernel/mm/transparent_hugepage/shmem_enabled; huge_pages = false to go \
+                     without)",
+                );
+            }
+            let capabilities = device.capabilities();
+            if !register::is_of_use(self.config.pin, capabilities.pageable_access) {
+                log::info!("the host buffer is not registered: off, or the device needs it not");
+            } else if !capabilities.host_register {
+                self.degrade("pin", "this device's driver does not register host memory");
+            } else {
+                self.spawn("pin", prepare::pin)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn device_cache(&self, device: &Arc<Device>) -> Result<Option<DeviceCache>> {
+        let total = device.total_memory();
+        let bytes = match self.config.gpu_cache_size {
+            None => DEVICE_DEFAULT.min(total / DEVICE_SHARE),
+            Some(given) if given > total => {
+                return Err(Error::invalid(format!(
+                    "gpu_cache_size is {given} bytes, but device {} ({}) has {total}",
+                    device.ordinal(),
+                    device.name()
+                )));
+            }
+            Some(given) => given,
+        };
+        if bytes == 0 || self.writes_directly() {
+            return Ok(None);
+        }
+        if !device.capabilities().virtual_memory {
+            self.degrade(
+                "cache",
+                format!(
+                    "no device cache: device {} ({}) cannot map memory piecewise",
+                    device.ordinal(),
+                    device.name()
+                ),
+            );
+            return Ok(None);
+        }
+        match DeviceCache::reserve(device, bytes) {
+            Ok(cache) => Ok(Some(cache)),
+            Err(error) => {
+                self.degrade(
+                    "cache",
+                    format!("no device cache (gpu_cache_size = {bytes} bytes): {error}"),
+                );
+                Ok(None)
+            }
+        }
+    }
+}

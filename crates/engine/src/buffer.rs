@@ -1,0 +1,106 @@
+//! How large the host buffer of a job is, and whether its memory is shared with the backend.
+
+use config::{Config, Mode};
+use levels::host_buffer::HostBuffer;
+use os::error::{Error, Result};
+use os::mapping::{supports_populate, Mapping};
+use os::memory;
+use os::shared::SharedMemory;
+use recovery::link::Estate;
+
+/// Without `host_cache_size`, the host buffer has this share of the available memory at the most.
+const HOST_SHARE: u64 = 8;
+/// Without `host_cache_size`, the most bytes of the host buffer of a job that ends in files.
+const HOST_DEFAULT: u64 = 1 << 30;
+/// The same of an ephemeral job, which keeps everything in it.
+const HOST_DEFAULT_EPHEMERAL: u64 = 8 << 30;
+
+/// The host buffer, and what the backend is to hold of it.
+pub(super) fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option<Estate>)> {
+    let physical = memory::physical()?;
+    let direct = config.mode == Mode::Sync && !config.ephemeral;
+    let bytes = match config.host_cache_size {
+        Some(_) | None if direct => 0,
+        Some(given) => {
+            // Only addresses are taken here; a machine may be given more memory while it runs.
+            if given > physical.total {
+                log::warn!(
+                    "host_cache_size is {given} bytes, but this machine has {} bytes of memory now: \
+                     the host buffer is as large as there is memory when it is needed",
+                    physical.total
+                );
+            }
+            given
+        }
+        None if config.ephemeral => HOST_DEFAULT_EPHEMERAL.min(physical.available / HOST_SHARE),
+        None => HOST_DEFAULT.min(physical.available / HOST_SHARE),
+    };
+    if bytes == 0 {
+        if config.ephemeral && config.scratch.is_none() && config.gpu_cache_size.unwrap_or(0) == 0 {
+            return Err(Error::invalid(
+                "host_cache_size is 0, and there is neither gpu_cache_size nor scratch: an \
+                 ephemeral job has no place for a checkpoint",
+            ));
+        }
+        // Copies to persistent are made in the background all the same.
+        let persists = config.outlives_application() && config.persistent.is_some();
+        let ledger = persists.then(|| SharedMemory::create("veloc-ledger", ledger_size(0)));
+        let estate = ledger.transpose().map(|ledger| Some(Estate { ledger: ledger?, host: None }));
+        return Ok((None, or_without(estate)));
+    }
+    let (chunk, huge) = (config.pin_chunk_size, config.huge_pages);
+    let touched = |buffer: HostBuffer| match config.host_cache_size {
+        Some(_) => buffer,
+        // Nobody has asked for so much.
+        None => buffer.by_need(),
+    };
+    if config.outlives_application() {
+        let shared = shared(bytes, huge).and_then(|(host, mapping)| {
+            let ledger = SharedMemory::create("veloc-ledger", ledger_size(bytes))?;
+            Ok(Some((mapping, Estate { ledger, host: Some(host) })))
+        });
+        if let Some((mapping, estate)) = or_without(shared) {
+            return Ok((Some(touched(HostBuffer::over(mapping, chunk, huge))), Some(estate)));
+        }
+    }
+    let buffer = HostBuffer::reserve(bytes, chunk, huge)
+        .map_err(|error| error.within(format!("host_cache_size = {bytes} bytes")))?;
+    Ok((Some(touched(buffer)), None))
+}
+
+/// Shared memory for the buffer, mapped: of pages that were set aside as huge ones, if there are as many
+/// and they can be made without a write, which ends a process to which they are refused.
+fn shared(bytes: u64, huge: bool) -> Result<(SharedMemory, Mapping)> {
+    let mapped = |memory: SharedMemory| {
+        let mapping = Mapping::of(&memory)?;
+        Ok((memory, mapping))
+    };
+    if huge && supports_populate() {
+        let set_aside = SharedMemory::create_huge("veloc-host", bytes).and_then(mapped);
+        // One page, to see whether this process gets any.
+        if let Ok((memory, mapping)) = set_aside {
+            if mapping.populate(0..1).is_ok() {
+                log::info!("the host buffer has huge pages that were set aside: {bytes} bytes");
+                return Ok((memory, mapping));
+            }
+        }
+    }
+    SharedMemory::create("veloc-host", bytes).and_then(mapped)
+}
+
+/// What was made of shared memory, or nothing, with a warning.
+fn or_without<T>(shared: Result<Option<T>>) -> Option<T> {
+    shared.unwrap_or_else(|error| {
+        log::warn!(
+            "no shared memory, so that what is not in a file yet is lost if the application is \
+             killed: {error}"
+        );
+        None
+    })
+}
+
+/// Bytes of a ledger for a host buffer of so many: a record for each of the smallest checkpoints.
+/// No page of it exists before it is used.
+fn ledger_size(host: u64) -> u64 {
+    (host / 4).clamp(1 << 20, 1 << 30)
+}

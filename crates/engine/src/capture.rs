@@ -1,0 +1,328 @@
+//! Taking a checkpoint: the one step that keeps the application waiting.
+//!
+//! The application's thread finds room, then copies: device regions within the device, host regions
+//! into the host buffer. What is larger than a tier goes straight to the tier below.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::copy::{Run, Way};
+use super::loan::{Loan, Release};
+use super::place::Place;
+use super::shared::Shared;
+use super::spool::Spool;
+use super::Engine;
+use crate::catalog::entry::{Id, Part, Region, Tier};
+use crate::catalog::state::{Destination, PersistJob, Reserve, State, WaitFor};
+use device::Driver;
+use levels::space::{cut, Extent};
+use os::error::{Error, Kind, Result};
+use trace::metrics::Cause;
+
+/// Within a part, regions start at multiples of this many bytes, so that device copies are fast.
+const ALIGNMENT: u64 = 256;
+
+/// A checkpoint under way. Dropped before it is committed, as by a panic, it is given up.
+#[derive(Debug)]
+pub struct Open {
+    shared: Arc<Shared>,
+    /// It is neither committed nor given up.
+    pub(super) under_way: bool,
+    /// Its number.
+    pub id: Id,
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: i32,
+    /// What was captured so far.
+    pub regions: Vec<Region>,
+    /// Whether it is copied to persistent; `None`: that depends on when it is complete.
+    pub persist: Option<bool>,
+    /// The file it goes to directly, if it does.
+    pub spool: Option<Box<Spool>>,
+    /// What it has still to fetch.
+    pub loan: Loan,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if !self.under_way {
+            return;
+        }
+        if let Some(spool) = self.spool.take() {
+            spool.discard();
+        }
+        self.shared.catalog.step(|state| state.abort(self.id));
+        self.shared.pace.call_ends();
+    }
+}
+
+impl Engine {
+    /// Starts a checkpoint.
+    pub fn begin(&self, name: &str, version: i32) -> Open {
+        self.pace.checkpoint_begins();
+        Open::begin(self.shared(), name, version)
+    }
+}
+
+impl Open {
+    /// Starts a checkpoint, or what takes its way.
+    pub(super) fn begin(shared: &Arc<Shared>, name: &str, version: i32) -> Open {
+        let id = shared.catalog.step(|state| state.open(name, version));
+        Open {
+            shared: shared.clone(),
+            under_way: true,
+            id,
+            name: name.to_owned(),
+            version,
+            regions: Vec::new(),
+            persist: None,
+            spool: None,
+            loan: Loan::default(),
+        }
+    }
+}
+
+impl Shared {
+    /// Captures regions into a checkpoint under way. After an error the checkpoint is as it was,
+    /// or can only be given up. `releases` are called, each once, when the regions of these ids are
+    /// not needed any more: at once, or when what was lent has arrived.
+    pub fn capture(
+        &self,
+        open: &mut Open,
+        places: &[Place],
+        releases: Vec<(i32, Arc<dyn Release>)>,
+    ) -> Result<()> {
+        self.capture_places(open, places)?;
+        let mut ended = Loan::default();
+        for (id, release) in releases {
+            let loan = if open.loan.has(id) { &mut open.loan } else { &mut ended };
+            loan.until(id, release);
+        }
+        self.end(ended);
+        Ok(())
+    }
+
+    pub(super) fn capture_places(&self, open: &mut Open, places: &[Place]) -> Result<()> {
+        if let Some(twice) = places.iter().find(|p| open.regions.iter().any(|r| r.id == p.id)) {
+            return Err(Error::invalid(format!(
+                "region {} is already part of checkpoint \"{}\" version {}",
+                twice.id, open.name, open.version
+            )));
+        }
+        places.iter().try_for_each(Place::check)?;
+        let direct = self.writes_directly() || open.spool.is_some();
+        let result = if direct { Err(None) } else { self.capture_to_memory(open, places) };
+        match result {
+            Ok(()) => Ok(()),
+            Err(Some(error)) => Err(error),
+            Err(None) => self.capture_to_file(open, places),
+        }
+    }
+
+    /// Ends a checkpoint: it can be restored from here on.
+    pub fn commit(&self, open: Open) -> Result<()> {
+        let bytes = open.regions.iter().map(|region| region.size).sum();
+        self.pace.captured(bytes);
+        self.say_if_device_cache_is_unused();
+        let result = self.complete(open);
+        self.pace.call_ends();
+        result
+    }
+
+    /// Says once that a device cache was asked for and there is no device: it was left out, or there is no
+    /// driver where one was expected.
+    fn say_if_device_cache_is_unused(&self) {
+        let Some(1..) = self.config.gpu_cache_size else { return };
+        if self.device.get().is_some() {
+            return;
+        }
+        let why = match Driver::get() {
+            Ok(Some(_)) => "none of the protected memory is a device's",
+            Ok(None) => "this process has no CUDA driver",
+            Err(_) => "the CUDA driver cannot be used",
+        };
+        self.degrade("gpu_cache_size", format_args!("gpu_cache_size has no effect yet: {why}"));
+    }
+
+    pub(super) fn complete(&self, mut open: Open) -> Result<()> {
+        let persist = open.persist.unwrap_or_else(|| self.is_to_persist());
+        match open.spool.take() {
+            None => {
+                self.commit_with_loan(&mut open, persist);
+                open.under_way = false;
+                Ok(())
+            }
+            Some(spool) => self.commit_spool(spool, open, persist),
+        }
+    }
+
+    /// Commits a checkpoint whose file is in its place. With `mode = sync`, what the caller is to
+    /// copy to persistent: it would wait for that, and a worker has to be woken first.
+    pub(super) fn commit_file(
+        &self,
+        id: Id,
+        regions: Vec<Region>,
+        routed: Option<Arc<str>>,
+        persist: bool,
+    ) -> Option<PersistJob> {
+        self.catalog.step(|state| {
+            state.commit_file(id, regions, routed, persist);
+            if self.writes_directly() {
+                state.take_persist(id)
+            } else {
+                None
+            }
+        })
+    }
+
+    /// Gives a checkpoint under way up.
+    pub fn abort(&self, mut open: Open) {
+        self.end(std::mem::take(&mut open.loan));
+    }
+
+    /// `Err(None)`: the checkpoint does not fit in memory and must go to a file.
+    fn capture_to_memory(
+        &self,
+        open: &mut Open,
+        places: &[Place],
+    ) -> std::result::Result<(), Option<Error>> {
+        let mut regions = Vec::with_capacity(places.len());
+        let mut lens = [0; 2];
+        for place in places {
+            let len = &mut lens[place.part() as usize];
+            *len = u64::next_multiple_of(*len, ALIGNMENT);
+            regions.push(Region {
+                id: place.id,
+                size: place.len,
+                part: place.part(),
+                offset: *len,
+            });
+            *len += place.len;
+        }
+        // What this very checkpoint holds already cannot make room for it.
+        let held = self.catalog.look(|state| state.building_bytes(open.id));
+        let both = [lens[0] + held[0], lens[1] + held[1]];
+        let mut rooms: [Option<(Tier, u64, Vec<Extent>)>; 2] = [None, None];
+        for part in [Part::Device, Part::Host] {
+            let len = lens[part as usize];
+            if len > 0 {
+                let mut of_part = places.iter().filter(|place| place.part() == part);
+                let lent = part == Part::Device && of_part.all(|place| place.lent);
+                let room = lent.then(|| self.room_for_loan(open, len, both)).flatten();
+                rooms[part as usize] = Some(match room {
+                    Some(room) => room,
+                    None => self.find_room(open, part, len, both)?,
+                });
+            }
+        }
+        for region in &mut regions {
+            if let Some((_, base, _)) = &rooms[region.part as usize] {
+                region.offset += base;
+            }
+        }
+        let runs: Vec<Run> = places
+            .iter()
+            .zip(&regions)
+            .filter_map(|(place, region)| {
+                let (tier, base, extents) = rooms[region.part as usize].as_ref()?;
+                let extents = cut(extents, region.offset - base, region.size).collect();
+                Some(Run { place: *place, tier: *tier, extents })
+            })
+            .collect();
+        let is_lent = |run: &Run| run.place.lent && run.tier == Tier::Host;
+        let (lent, now): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(is_lent);
+        self.copy(open.id, Way::In, &now).map_err(|error| {
+            // The system may refuse memory to the host buffer. A file needs none.
+            let refused = error.kind() == Kind::NoRoom && self.files.has_scratch();
+            (!refused).then_some(error)
+        })?;
+        self.lend(open, lent).map_err(Some)?;
+        open.regions.append(&mut regions);
+        Ok(())
+    }
+
+    /// Room for `len` bytes of a part, in the tier it belongs to. `both` is what the checkpoint
+    /// will have of each part in all.
+    fn find_room(
+        &self,
+        open: &Open,
+        part: Part,
+        len: u64,
+        both: [u64; 2],
+    ) -> std::result::Result<(Tier, u64, Vec<Extent>), Option<Error>> {
+        let mut retried = false;
+        loop {
+            let tier = self.catalog.look(|state| match state.destination(both)?[part as usize] {
+                Destination::Memory(tier) => {
+                    // A part is in one tier, and what is in the device cache cannot be moved
+                    // before the checkpoint is complete.
+                    let before = state.building_in(open.id, part);
+                    let device = state.building_in(open.id, Part::Device);
+                    if device == Some(Tier::Host) && !state.fits_host(both) {
+                        return Ok(None);
+                    }
+                    let room = state.host_room().0;
+                    Ok(match before {
+                        Some(Tier::Host) if both[0] + both[1] <= room => Some(Tier::Host),
+                        Some(before) => (before == tier).then_some(tier),
+                        None => Some(tier),
+                    })
+                }
+                Destination::File => Ok(None),
+            });
+            let Some(tier) = tier.map_err(Some)? else {
+                return Err(None);
+            };
+            match self.reserve(open.id, part, len, tier) {
+                Ok((base, extents)) => return Ok((tier, base, extents)),
+                Err(error) if error.kind() != Kind::NoRoom => return Err(Some(error)),
+                Err(error) => {
+                    // The tier may have become too small meanwhile: the device had less memory than
+                    // the cache was to have, or the machine's became short. Else what failed to
+                    // move on before may move on now.
+                    let (capacity, _) = self.catalog.look(|state| match tier {
+                        Tier::Device => state.device_room(),
+                        Tier::Host => state.host_room(),
+                    });
+                    if capacity < len {
+                        continue;
+                    }
+                    if std::mem::replace(&mut retried, true) || !self.catalog.step(State::retry) {
+                        return Err(Some(error));
+                    }
+                }
+            }
+        }
+    }
+
+    fn reserve(&self, id: Id, part: Part, len: u64, tier: Tier) -> Result<(u64, Vec<Extent>)> {
+        let mut waiting: Option<(WaitFor, Instant)> = None;
+        let count = |waiting: &mut Option<(WaitFor, Instant)>| {
+            if let Some((cause, since)) = waiting.take() {
+                let cause = match cause {
+                    WaitFor::Map => Cause::Map,
+                    WaitFor::DeviceRoom => Cause::DeviceRoom,
+                    WaitFor::HostRoom => Cause::HostRoom,
+                };
+                self.metrics.waited(cause, since);
+            }
+        };
+        let got = self.catalog.wait(|state| match state.reserve(id, part, len, tier) {
+            Reserve::Got { base, extents } => Some(Ok((base, extents))),
+            Reserve::Never(error) => Some(Err(error)),
+            Reserve::Wait(cause) => {
+                if waiting.is_none_or(|(before, _)| before != cause) {
+                    count(&mut waiting);
+                    waiting = Some((cause, Instant::now()));
+                }
+                None
+            }
+        });
+        count(&mut waiting);
+        got?
+    }
+}
+
+#[cfg(test)]
+mod tests;

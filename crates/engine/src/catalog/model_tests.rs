@@ -1,0 +1,423 @@
+//! The catalog's concurrency, model-checked: application and workers as threads whose every order
+//! of steps shuttle tries at random. A wait that nobody ends is a deadlock, which shuttle reports.
+//!
+//! Run with `cargo test --features model-check --lib model`.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test stops at the first fault.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use shuttle::sync::Mutex;
+use shuttle::thread;
+
+use super::entry::{Id, Part, Region, Tier};
+use super::monitor::{Catalog, Worker};
+use super::state::*;
+use levels::space::{cut, side_by_side};
+use os::error::{Error, Kind};
+use policy::order::RestoreOrder;
+
+const ITERATIONS: usize = 3_000;
+const LEN: u64 = 4;
+
+/// The tiers' bytes. The lock is not the catalog's: copies run beside it, as in the engine.
+struct Memory {
+    device: Mutex<Vec<u8>>,
+    host: Mutex<Vec<u8>>,
+}
+
+struct Job {
+    catalog: Catalog,
+    memory: Memory,
+    /// Where in the host buffer the bytes of a loan belong.
+    lent: Mutex<HashMap<Id, Vec<u64>>>,
+}
+
+impl Job {
+    fn new(device: u64, host: u64, scratch: bool, ephemeral: bool) -> Arc<Job> {
+        Job::read_in(RestoreOrder::Reverse, device, host, scratch, ephemeral)
+    }
+
+    fn read_in(
+        order: RestoreOrder,
+        device: u64,
+        host: u64,
+        scratch: bool,
+        ephemeral: bool,
+    ) -> Arc<Job> {
+        let mut state = State::new(Shape {
+            device: 0,
+            host,
+            scratch,
+            persistent: scratch && !ephemeral,
+            ephemeral,
+            order,
+            device_granule: LEN,
+            host_granule: LEN,
+        });
+        state.device_expected(device);
+        Arc::new(Job {
+            catalog: Catalog::new(state),
+            memory: Memory {
+                device: Mutex::new(vec![0; device as usize]),
+                host: Mutex::new(vec![0; host as usize]),
+            },
+            lent: Mutex::new(HashMap::new()),
+        })
+    }
+
+    fn tier(&self, tier: Tier) -> &Mutex<Vec<u8>> {
+        match tier {
+            Tier::Device => &self.memory.device,
+            Tier::Host => &self.memory.host,
+        }
+    }
+
+    fn map(&self, device: u64) {
+        for _ in 0..device / LEN {
+            self.catalog.step(|state| state.device_grown(LEN));
+        }
+        self.catalog.step(State::device_completed);
+    }
+
+    fn copy(&self, job: &MoveJob, down: bool) {
+        for (device, host, len) in side_by_side(&job.device, &job.host, job.len) {
+            for i in 0..len {
+                let (d, h) = ((device + i) as usize, (host + i) as usize);
+                if down {
+                    let byte = self.memory.device.lock().unwrap()[d];
+                    self.memory.host.lock().unwrap()[h] = byte;
+                } else {
+                    let byte = self.memory.host.lock().unwrap()[h];
+                    self.memory.device.lock().unwrap()[d] = byte;
+                }
+            }
+        }
+    }
+
+    /// A flusher; every flush in `fails` fails.
+    fn flush(&self, fails: &[usize]) {
+        let mut count = 0;
+        while let Some(job) = self.catalog.next(Worker::Flush, State::next_flush) {
+            self.copy(&job, true);
+            let result = if fails.contains(&count) {
+                MoveEnd::Failed(Error::new(Kind::System, "injected"))
+            } else {
+                MoveEnd::Done
+            };
+            count += 1;
+            self.catalog.step(|state| state.flush_done(job.id, result));
+        }
+    }
+
+    fn fetch(&self) {
+        while let Some(job) = self.catalog.next(Worker::Fetch, State::next_fetch) {
+            self.copy(&job, false);
+            self.catalog.step(|state| state.fetch_done(job.id, &MoveEnd::Done));
+        }
+    }
+
+    fn write(&self) {
+        while let Some(job) = self.catalog.next(Worker::Write, State::next_write) {
+            thread::yield_now();
+            self.catalog.step(|state| state.write_done(&job, Ok(())));
+        }
+    }
+
+    fn persist(&self) {
+        while let Some(job) = self.catalog.next(Worker::Persist, State::next_persist) {
+            thread::yield_now();
+            self.catalog.step(|state| state.persist_done(&job, Ok(())));
+        }
+    }
+
+    fn capture(&self, version: i32, part: Part, tier: Tier) -> Result<(), Error> {
+        self.capture_from(version, part, tier, false)
+    }
+
+    fn capture_from(&self, version: i32, part: Part, tier: Tier, lent: bool) -> Result<(), Error> {
+        let id = self.catalog.step(|state| state.open("x", version));
+        let reserved = self.catalog.wait(|state| match state.reserve(id, part, LEN, tier) {
+            Reserve::Got { extents, .. } => Some(Ok(extents)),
+            Reserve::Never(error) => Some(Err(error)),
+            Reserve::Wait(_) => None,
+        });
+        let extents = match reserved.and_then(|inner| inner) {
+            Ok(extents) => extents,
+            Err(error) => {
+                self.catalog.step(|state| state.abort(id));
+                return Err(error);
+            }
+        };
+        let room: Vec<u64> =
+            cut(&extents, 0, LEN).flat_map(|e| e.offset..e.offset + e.len).collect();
+        let region = Region { id: 0, size: LEN, part, offset: 0 };
+        let mut arriving = [false; 2];
+        if lent {
+            arriving[part as usize] = true;
+            self.lent.lock().unwrap().insert(id, room);
+        } else {
+            for at in room {
+                self.tier(tier).lock().unwrap()[at as usize] = version as u8 + 1;
+            }
+        }
+        self.catalog.step(|state| state.commit_lent(id, vec![region], arriving, true));
+        Ok(())
+    }
+
+    /// Brings what was lent; every loan in `fails` fails.
+    fn arrive(&self, fails: &[i32]) {
+        while let Some(job) = self.catalog.next(Worker::Arrive, State::next_arrival) {
+            let room = self.lent.lock().unwrap().remove(&job.id).unwrap();
+            let end = if fails.contains(&job.version) {
+                MoveEnd::Failed(Error::new(Kind::System, "injected"))
+            } else {
+                for at in room {
+                    self.tier(Tier::Host).lock().unwrap()[at as usize] = job.version as u8 + 1;
+                }
+                MoveEnd::Done
+            };
+            self.catalog.step(|state| state.arrived(job.id, end));
+        }
+    }
+
+    fn restore(&self, version: i32, part: Part) {
+        let id = self.catalog.look(|state| state.find("x", version)).expect("it is live");
+        self.catalog.step(|state| state.begin_restore(id));
+        let acquired = self
+            .catalog
+            .wait(|state| match state.acquire(id, part) {
+                Acquire::Wait => None,
+                acquired => Some(acquired),
+            })
+            .unwrap();
+        match acquired {
+            Acquire::Memory(source) => {
+                for extent in cut(&source.extents, 0, LEN) {
+                    for at in extent.offset..extent.offset + extent.len {
+                        let byte = self.tier(source.tier).lock().unwrap()[at as usize];
+                        assert_eq!(byte, version as u8 + 1, "version {version}");
+                    }
+                }
+                self.catalog.step(|state| state.release(id, part, source.tier));
+            }
+            Acquire::File => {}
+            other => panic!("{other:?}"),
+        }
+        self.catalog.step(|state| state.end_restore(id, true));
+    }
+
+    /// Fetches, and notes which versions.
+    fn fetch_noting(&self, fetched: &Mutex<Vec<i32>>) {
+        while let Some(job) = self.catalog.next(Worker::Fetch, State::next_fetch) {
+            fetched.lock().unwrap().push(job.version);
+            self.copy(&job, false);
+            self.catalog.step(|state| state.fetch_done(job.id, &MoveEnd::Done));
+        }
+    }
+
+    fn finish(&self) {
+        self.catalog.look(|state| state.check()).unwrap();
+        self.catalog.stop();
+    }
+}
+
+fn run(job: &Arc<Job>, worker: impl Fn(&Job) + Send + Sync + 'static) -> thread::JoinHandle<()> {
+    let job = job.clone();
+    thread::spawn(move || worker(&job))
+}
+
+fn there_and_back(job: &Job) {
+    for version in 0..4 {
+        job.capture(version, Part::Device, Tier::Device).unwrap();
+    }
+    for version in (0..4).rev() {
+        job.restore(version, Part::Device);
+    }
+}
+
+fn end<const N: usize>(job: &Job, workers: [thread::JoinHandle<()>; N]) {
+    job.finish();
+    for worker in workers {
+        worker.join().unwrap();
+    }
+}
+
+/// A shot: forward with eviction, backward with fetches. Catches a lost wake-up, an eviction of
+/// what is being copied, and a fetch into room that is still in use.
+#[test]
+fn a_shot_comes_to_its_end_and_restores_what_it_took() {
+    shuttle::check_random(
+        || {
+            let job = Job::new(2 * LEN, 8 * LEN, false, true);
+            let workers = [
+                run(&job, |job| job.map(2 * LEN)),
+                run(&job, |job| job.flush(&[])),
+                run(&job, Job::fetch),
+            ];
+            there_and_back(&job);
+            end(&job, workers);
+        },
+        ITERATIONS,
+    );
+}
+
+/// A job that ends in files, with a host buffer for two checkpoints. Catches a wait for room that
+/// no write ends, and a drain that returns early or never.
+#[test]
+fn a_small_host_buffer_drains_to_files() {
+    shuttle::check_random(
+        || {
+            let job = Job::new(0, 2 * LEN, true, false);
+            let workers = [run(&job, Job::write), run(&job, Job::persist)];
+            for version in 0..5 {
+                job.capture(version % 3, Part::Host, Tier::Host).unwrap();
+            }
+            job.catalog.wait_drained().unwrap();
+            job.catalog.look(|state| {
+                for version in 0..3 {
+                    let id = state.find("x", version).unwrap();
+                    assert_eq!(state.persist_settled(id), Some(true));
+                }
+            });
+            end(&job, workers);
+        },
+        ITERATIONS,
+    );
+}
+
+/// An ephemeral job that overflows to scratch: flushes starve, and the writer must notice.
+#[test]
+fn starving_flushes_wake_the_writer() {
+    shuttle::check_random(
+        || {
+            let job = Job::new(LEN, LEN, true, true);
+            let workers = [
+                run(&job, |job| job.map(LEN)),
+                run(&job, |job| job.flush(&[])),
+                run(&job, Job::write),
+            ];
+            there_and_back(&job);
+            end(&job, workers);
+        },
+        ITERATIONS,
+    );
+}
+
+/// A flush that fails: the application is told that there is no room, or the checkpoint is flushed
+/// later; nobody waits for ever and nothing is lost.
+#[test]
+fn a_failed_flush_ends_the_wait_for_its_room() {
+    shuttle::check_random(
+        || {
+            let job = Job::new(LEN, 4 * LEN, false, true);
+            let workers = [run(&job, |job| job.map(LEN)), run(&job, |job| job.flush(&[0]))];
+            job.capture(0, Part::Device, Tier::Device).unwrap();
+            if job.capture(1, Part::Device, Tier::Device).is_err() {
+                assert!(job.catalog.step(State::take_failure).is_some());
+                assert!(job.catalog.step(State::retry));
+                job.capture(1, Part::Device, Tier::Device).unwrap();
+            }
+            job.restore(0, Part::Device);
+            job.restore(1, Part::Device);
+            end(&job, workers);
+        },
+        ITERATIONS,
+    );
+}
+
+/// What was lent arrives while it is restored, written, waited for and replaced. Catches a wait for
+/// bytes that have come, and room that is given away before.
+#[test]
+fn loans_arrive_while_others_wait_for_them() {
+    shuttle::check_random(
+        || {
+            let job = Job::new(0, 3 * LEN, true, false);
+            let workers =
+                [run(&job, |job| job.arrive(&[3])), run(&job, Job::write), run(&job, Job::persist)];
+            for version in 0..2 {
+                job.capture_from(version, Part::Host, Tier::Host, true).unwrap();
+                // Nobody else does anything that could wake the worker.
+                job.catalog.wait(|state| (!state.arriving()).then_some(())).unwrap();
+            }
+            for version in [0, 1, 0, 2] {
+                job.capture_from(version, Part::Host, Tier::Host, true).unwrap();
+                job.restore(version, Part::Host);
+            }
+            job.capture_from(3, Part::Host, Tier::Host, true).unwrap();
+            job.capture(1, Part::Host, Tier::Host).unwrap();
+            job.catalog.wait_drained().unwrap();
+            job.catalog.look(|state| {
+                assert!(!state.arriving());
+                assert_eq!(state.find("x", 3), None, "its bytes have not come");
+                for version in 0..3 {
+                    let id = state.find("x", version).unwrap();
+                    assert_eq!(state.persist_settled(id), Some(true));
+                }
+            });
+            assert!(job.catalog.step(State::take_failure).is_some());
+            end(&job, workers);
+        },
+        ITERATIONS,
+    );
+}
+
+/// Hints that are given before their checkpoints are taken, one of which was there before: the fetches
+/// come in their order, and all are used up. Catches hints that are lost or left, and a fetch of what is
+/// being taken again.
+#[test]
+fn early_hints_order_the_fetches() {
+    shuttle::check_random(
+        || {
+            let job = Job::read_in(RestoreOrder::Random, 2 * LEN, 8 * LEN, false, true);
+            let fetched = Arc::new(Mutex::new(Vec::new()));
+            let noted = fetched.clone();
+            let workers = [
+                run(&job, |job| job.map(2 * LEN)),
+                run(&job, |job| job.flush(&[])),
+                run(&job, move |job| job.fetch_noting(&noted)),
+            ];
+            let order = [2, 0, 3, 1];
+            job.capture(0, Part::Device, Tier::Device).unwrap();
+            job.catalog.step(|state| order.map(|version| state.hint("x", version)));
+            for version in 0..4 {
+                job.capture(version, Part::Device, Tier::Device).unwrap();
+            }
+            job.catalog.step(State::start_fetching);
+            // The first two have room together.
+            let here = |state: &mut State, version| {
+                state.find("x", version).is_some_and(|id| state.on_device(id, 0))
+            };
+            job.catalog.wait(|state| (here(state, 2) && here(state, 0)).then_some(())).unwrap();
+            for version in order {
+                job.restore(version, Part::Device);
+            }
+            let fetched = fetched.lock().unwrap().clone();
+            let mut rest = order.iter();
+            assert!(fetched.iter().all(|one| rest.any(|next| next == one)), "{fetched:?}");
+            job.catalog.look(|state| assert_eq!(state.work().fetch, false));
+            end(&job, workers);
+        },
+        ITERATIONS,
+    );
+}
+
+/// A worker that ends for good ends every wait.
+#[test]
+fn a_dead_worker_keeps_nobody_waiting() {
+    shuttle::check_random(
+        || {
+            let job = Job::new(LEN, 4 * LEN, false, true);
+            let workers = [
+                run(&job, |job| job.map(LEN)),
+                run(&job, |job| job.catalog.fail(Error::new(Kind::Internal, "the flusher died"))),
+            ];
+            let taken: Vec<_> =
+                (0..3).map(|v| job.capture(v, Part::Device, Tier::Device)).collect();
+            assert!(taken.iter().any(Result::is_err));
+            end(&job, workers);
+        },
+        ITERATIONS,
+    );
+}

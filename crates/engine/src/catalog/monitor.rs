@@ -1,0 +1,198 @@
+//! The lock around the catalog, and where application and workers wait for each other.
+//!
+//! Every step is made under the one lock and followed by `wake`: whoever sleeps and now has
+//! something to do is woken. A waiter therefore needs no owner to remember it, and a worker that
+//! ends for good says so by [`Catalog::fail`], which ends every wait with an error.
+
+use super::state::State;
+use os::error::{Error, Kind, Result};
+use os::sync::{Condvar, Mutex};
+
+/// The workers that take work from the catalog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Worker {
+    /// Copies from the device cache to the host buffer.
+    Flush = 0,
+    /// Writes scratch files.
+    Write = 1,
+    /// Makes persistent copies.
+    Persist = 2,
+    /// Copies from the host buffer to the device cache.
+    Fetch = 3,
+    /// Reads files into the host buffer.
+    Read = 4,
+    /// Copies what the application has lent to the host buffer.
+    Arrive = 5,
+}
+
+const WORKERS: [Worker; 6] =
+    [Worker::Flush, Worker::Write, Worker::Persist, Worker::Fetch, Worker::Read, Worker::Arrive];
+
+#[derive(Debug)]
+struct Guarded {
+    state: State,
+    asleep: [bool; WORKERS.len()],
+    app_waits: usize,
+    drain_waits: usize,
+    woken_at: u64,
+    stopping: bool,
+    broken: Option<Error>,
+}
+
+impl Guarded {
+    /// An error if what is waited for may never come.
+    fn check_running(&self) -> Result<()> {
+        if let Some(error) = &self.broken {
+            return Err(error.clone());
+        }
+        if self.stopping {
+            return Err(Error::new(Kind::Internal, "the engine was stopped meanwhile"));
+        }
+        Ok(())
+    }
+}
+
+/// The catalog, shared by the application's thread and the workers.
+#[derive(Debug)]
+pub struct Catalog {
+    guarded: Mutex<Guarded>,
+    work: [Condvar; WORKERS.len()],
+    app: Condvar,
+    drained: Condvar,
+}
+
+impl Catalog {
+    /// A catalog around this state.
+    pub fn new(state: State) -> Self {
+        Catalog {
+            guarded: Mutex::new(Guarded {
+                state,
+                asleep: Default::default(),
+                app_waits: 0,
+                drain_waits: 0,
+                woken_at: 0,
+                stopping: false,
+                broken: None,
+            }),
+            work: Default::default(),
+            app: Condvar::new(),
+            drained: Condvar::new(),
+        }
+    }
+
+    /// Makes one step.
+    pub fn step<R>(&self, step: impl FnOnce(&mut State) -> R) -> R {
+        let mut guarded = self.guarded.lock();
+        let result = step(&mut guarded.state);
+        self.wake(&mut guarded);
+        result
+    }
+
+    /// Looks without changing anything.
+    pub fn look<R>(&self, look: impl FnOnce(&State) -> R) -> R {
+        look(&self.guarded.lock().state)
+    }
+
+    /// Waits on the application's behalf until `step` gives a value. An error if a worker has
+    /// ended for good, because then what is waited for may never come.
+    pub fn wait<R>(&self, mut step: impl FnMut(&mut State) -> Option<R>) -> Result<R> {
+        let mut guarded = self.guarded.lock();
+        loop {
+            if let Some(result) = step(&mut guarded.state) {
+                self.wake(&mut guarded);
+                return Ok(result);
+            }
+            guarded.check_running()?;
+            self.wake(&mut guarded);
+            guarded.app_waits += 1;
+            guarded = self.app.wait(guarded);
+            guarded.app_waits -= 1;
+        }
+    }
+
+    /// Waits on the application's behalf until nothing is being flushed, written or persisted. It
+    /// sleeps through the steps in between, which may be very many. An error as for
+    /// [`Catalog::wait`].
+    pub fn wait_drained(&self) -> Result<()> {
+        let mut guarded = self.guarded.lock();
+        while !guarded.state.drained() {
+            guarded.check_running()?;
+            self.wake(&mut guarded);
+            guarded.drain_waits += 1;
+            guarded = self.drained.wait(guarded);
+            guarded.drain_waits -= 1;
+        }
+        Ok(())
+    }
+
+    /// Waits on a worker's behalf for work that `pick` finds. `None`: the engine stops.
+    pub fn next<J>(
+        &self,
+        worker: Worker,
+        mut pick: impl FnMut(&mut State) -> Option<J>,
+    ) -> Option<J> {
+        let mut guarded = self.guarded.lock();
+        loop {
+            if guarded.stopping {
+                return None;
+            }
+            let job = pick(&mut guarded.state);
+            self.wake(&mut guarded);
+            if job.is_some() {
+                return job;
+            }
+            guarded.asleep[worker as usize] = true;
+            guarded = self.work[worker as usize].wait(guarded);
+            guarded.asleep[worker as usize] = false;
+        }
+    }
+
+    /// A worker has ended for good: every wait, now and later, ends with this error.
+    pub fn fail(&self, error: Error) {
+        let mut guarded = self.guarded.lock();
+        guarded.broken.get_or_insert(error);
+        self.app.notify_all();
+        self.drained.notify_all();
+    }
+
+    /// Why the engine is broken, if it is.
+    pub fn broken(&self) -> Option<Error> {
+        self.guarded.lock().broken.clone()
+    }
+
+    /// Lets every worker end after the transfer it is at.
+    pub fn stop(&self) {
+        let mut guarded = self.guarded.lock();
+        guarded.stopping = true;
+        for condition in &self.work {
+            condition.notify_all();
+        }
+        self.app.notify_all();
+        self.drained.notify_all();
+    }
+
+    /// Wakes whoever can go on now. Does nothing if nothing has changed since the last time: two
+    /// workers that both look in vain must not keep each other awake.
+    fn wake(&self, guarded: &mut Guarded) {
+        if guarded.state.changes() == guarded.woken_at {
+            return;
+        }
+        guarded.woken_at = guarded.state.changes();
+        if guarded.asleep.contains(&true) {
+            let work = guarded.state.work();
+            let wanted = [work.flush, work.write, work.persist, work.fetch, work.read, work.arrive];
+            for worker in WORKERS {
+                if guarded.asleep[worker as usize] && wanted[worker as usize] {
+                    guarded.asleep[worker as usize] = false;
+                    self.work[worker as usize].notify_one();
+                }
+            }
+        }
+        if guarded.app_waits > 0 {
+            self.app.notify_all();
+        }
+        if guarded.drain_waits > 0 && guarded.state.drained() {
+            self.drained.notify_all();
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Steps of what the application lends: a checkpoint whose bytes are still on their way from the
+//! application's memory to the host buffer when it is committed.
+
+use super::{Arrival, MoveEnd, Reserve, State};
+use crate::catalog::entry::{Id, Life, MemoryCopy, Part, Region, Stage, Tier, PARTS};
+use levels::space::Extent;
+
+impl State {
+    /// Whether the host buffer could hold so many bytes of each part, were it empty.
+    pub fn fits_host(&self, lens: [u64; 2]) -> bool {
+        let [device, host] = lens.map(|len| self.host.rounded(len));
+        device.saturating_add(host) <= self.shape.host
+    }
+
+    /// Takes room in the host buffer for `len` more bytes of device memory that is lent, if that
+    /// needs no wait and discards nothing. `both` is what the checkpoint will have of each part in
+    /// all.
+    pub fn reserve_for_loan(
+        &mut self,
+        id: Id,
+        len: u64,
+        both: [u64; 2],
+    ) -> Option<(u64, Vec<Extent>)> {
+        let elsewhere = self.building_in(id, Part::Device) == Some(Tier::Device);
+        if elsewhere || !self.fits_host(both) || !self.make_host_room(len, false) {
+            return None;
+        }
+        match self.reserve(id, Part::Device, len, Tier::Host) {
+            Reserve::Got { base, extents } => Some((base, extents)),
+            Reserve::Wait(_) | Reserve::Never(_) => None,
+        }
+    }
+
+    /// Ends a checkpoint as [`State::commit`] does, but the parts in `arriving` have bytes in the
+    /// host buffer that are still to come.
+    pub fn commit_lent(
+        &mut self,
+        id: Id,
+        regions: Vec<Region>,
+        arriving: [bool; 2],
+        persist: bool,
+    ) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.arriving = arriving;
+        }
+        self.commit(id, regions, persist);
+        if arriving.contains(&true) && self.entries.contains_key(&id) {
+            self.arrivals.push_back(id);
+            self.changes += 1;
+            // What was lent is used until it has arrived, whatever becomes of the checkpoint.
+            self.started(id, true);
+        }
+    }
+
+    /// The next checkpoint whose bytes are to be brought, oldest first.
+    pub fn next_arrival(&mut self) -> Option<Arrival> {
+        let id = self.arrivals.pop_front()?;
+        let entry = self.entries.get(&id)?;
+        Some(Arrival { id, name: entry.name.clone(), version: entry.version })
+    }
+
+    /// Whether bytes are still to come.
+    pub fn arriving(&self) -> bool {
+        self.entries.values().any(|entry| entry.arriving.contains(&true))
+    }
+
+    /// Ends the way of what was lent. A checkpoint whose bytes did not arrive does not exist.
+    pub fn arrived(&mut self, id: Id, end: MoveEnd) {
+        let mut lost = false;
+        if let Some(entry) = self.entries.get_mut(&id) {
+            let arriving = std::mem::take(&mut entry.arriving);
+            let live = entry.life == Life::Live;
+            for part in PARTS.into_iter().filter(|&part| arriving[part as usize]) {
+                let copy = &mut entry.part_mut(part).host;
+                match end {
+                    MoveEnd::Done => copy.stage = Stage::Ready,
+                    MoveEnd::Failed(_) => self.host.release(&std::mem::take(copy).extents),
+                    MoveEnd::Stranded(_) => *copy = MemoryCopy::default(),
+                }
+            }
+            if let MoveEnd::Failed(error) | MoveEnd::Stranded(error) = end {
+                lost = true;
+                if live {
+                    self.has_failed(id, error);
+                }
+            }
+        }
+        if lost {
+            self.take_back(id);
+        }
+        self.ended(id, true);
+    }
+}

@@ -1,0 +1,140 @@
+//! What another process needs to know to go on where this one ends, and going on there.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::State;
+use crate::catalog::entry::{Entry, FileCopy, Id, Life, MemoryCopy, Part, Stage, PARTS};
+use levels::ledger::{Ledger, Record, Standing};
+use os::error::{Error, Kind, Result};
+
+impl State {
+    /// Writes down from here on what is not in files yet.
+    pub fn note_to(&mut self, ledger: Ledger) {
+        self.ledger = Some(ledger);
+    }
+
+    /// Brings the ledger in line with an entry.
+    pub(super) fn note(&mut self, id: Id) {
+        let Some(ledger) = &mut self.ledger else { return };
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let wanted = standing(entry);
+        match (entry.noted, wanted.is_of_use()) {
+            (None, false) => {}
+            (None, true) => {
+                let slot = ledger.put(&record(id, entry), wanted);
+                entry.noted = slot.map(|slot| (slot, wanted));
+            }
+            (Some((slot, _)), false) => {
+                ledger.remove(slot);
+                entry.noted = None;
+            }
+            (Some((_, now)), true) if now == wanted => {}
+            (Some((slot, _)), true) => {
+                ledger.set(slot, wanted, entry.place.as_ref());
+                entry.noted = Some((slot, wanted));
+            }
+        }
+        let due = entry.needs_memory() || entry.persistent.is_due();
+        let exposed = entry.life == Life::Live && due && entry.noted.is_none();
+        match (std::mem::replace(&mut entry.exposed, exposed), exposed) {
+            (false, true) => self.exposed += 1,
+            (true, false) => self.exposed -= 1,
+            _ => {}
+        }
+        if !exposed && entry.replaces.is_some() {
+            self.let_go_of_replaced(id);
+        }
+    }
+
+    /// Whether the ledger has everything that is still to reach a file: this process is not needed
+    /// for it.
+    pub fn is_handed_over(&self) -> bool {
+        self.exposed == 0
+    }
+
+    /// What could not be brought to the files that it is to be in, as name and version: what is in
+    /// no file, and what persistent lacks.
+    pub fn left_behind(&self) -> [Vec<(Arc<str>, i32)>; 2] {
+        let mut left = [Vec::new(), Vec::new()];
+        let failed = self.failed.iter().filter_map(|id| self.entries.get(id));
+        for entry in failed {
+            left[usize::from(entry.in_file())].push((entry.name.clone(), entry.version));
+        }
+        left
+    }
+
+    /// Takes a checkpoint over that another process has left in the host buffer or in scratch.
+    ///
+    /// # Errors
+    /// Its bytes lie where there is no room, or where another one's are.
+    pub fn inherit(&mut self, record: &Record<'_>, standing: Standing) -> Result<()> {
+        let id = self.next_id;
+        self.next_id += 1;
+        let mut entry = Entry::new(self.interned(&record.name), record.version);
+        entry.regions = Arc::from(&*record.regions);
+        entry.mark = record.mark;
+        for part in PARTS {
+            let (len, extents) = &record.parts[part as usize];
+            let state = entry.part_mut(part);
+            state.len = *len;
+            if !standing.in_host || *len == 0 {
+                continue;
+            }
+            if !self.host.take(extents) {
+                return Err(Error::new(
+                    Kind::Corrupt,
+                    format!(
+                        "checkpoint \"{}\" version {}: its bytes are not where its record says",
+                        record.name, record.version
+                    ),
+                ));
+            }
+            state.host =
+                MemoryCopy { stage: Stage::Ready, extents: Arc::from(&**extents), readers: 0 };
+        }
+        entry.scratch = if standing.in_scratch { FileCopy::Present } else { FileCopy::Wanted };
+        if standing.persist {
+            entry.persistent = FileCopy::Wanted;
+        }
+        entry.routed = record.routed.as_deref().map(Arc::from);
+        entry.place = record.place;
+        entry.doomed = standing.doomed;
+        self.entries.insert(id, Box::new(entry));
+        self.enliven(id);
+        Ok(())
+    }
+}
+
+/// What the ledger is to say of an entry.
+fn standing(entry: &Entry) -> Standing {
+    if entry.life != Life::Live && !entry.held {
+        return Standing::default();
+    }
+    let in_scratch = entry.scratch == FileCopy::Present;
+    Standing {
+        in_host: entry.needs_memory()
+            && entry.parts.iter().all(|part| part.len == 0 || part.host.stage == Stage::Ready),
+        in_scratch,
+        persist: entry.persistent.is_due() || entry.awaits_place,
+        doomed: entry.doomed,
+        placed: entry.place.is_some(),
+    }
+}
+
+fn record(id: Id, entry: &Entry) -> Record<'_> {
+    let part = |part: Part| {
+        let part = entry.part(part);
+        (part.len, Cow::Borrowed(&*part.host.extents))
+    };
+    Record {
+        id,
+        name: Cow::Borrowed(&entry.name),
+        version: entry.version,
+        routed: entry.routed.as_deref().map(Cow::Borrowed),
+        place: entry.place,
+        regions: Cow::Borrowed(&entry.regions),
+        mark: entry.mark,
+        parts: PARTS.map(part),
+    }
+}

@@ -1,0 +1,427 @@
+//! The catalog's state and its steps. Nothing here waits, and nothing here moves a byte.
+//!
+//! Which work there is to do is kept in lists (flush, write, spill, persist, victims, fetches).
+//! Each list is a function of the entries; `reindex` is the only place that changes them,
+//! and is called after every change of an entry. So finding the next piece of work costs the
+//! logarithm of the number of checkpoints, whatever their number is.
+
+mod arrive;
+mod capture;
+mod down;
+mod heir;
+mod hints;
+mod invariants;
+mod lists;
+mod managed;
+mod refuge;
+mod removal;
+mod replaced;
+mod requests;
+mod restore;
+mod room;
+mod up;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+
+use super::entry::{Entry, FileCopy, Id, Life, Readable, Region, Tier};
+use levels::ledger::Ledger;
+use levels::space::Space;
+use os::error::{Error, Kind};
+use policy::evict::Rank;
+use trace::Recorder;
+
+pub use capture::Content;
+pub use refuge::is_of_the_file_system;
+pub use requests::*;
+
+/// Who may wait for room in the host buffer.
+#[derive(Clone, Copy, Debug)]
+enum Starved {
+    Application = 0,
+    Flush = 1,
+}
+
+#[derive(Debug, Default)]
+struct Versions {
+    live: BTreeMap<i32, Id>,
+    to_device: BTreeSet<i32>,
+    to_host: BTreeSet<i32>,
+    /// Positions of the hints that name a version which is not there.
+    hints: BTreeMap<i32, Vec<u64>>,
+}
+
+/// Everything the catalog knows.
+#[derive(Debug)]
+pub struct State {
+    shape: Shape,
+    /// Boxed, and in a tree: a table would move them all when it grows, while a capture waits.
+    entries: BTreeMap<Id, Box<Entry>>,
+    names: HashMap<Arc<str>, Versions>,
+    device: Space,
+    /// The device cache will not grow any more.
+    device_complete: bool,
+    host: Space,
+    /// Consumed checkpoints are flushed last, the others in the order they were taken.
+    flush: BTreeSet<(bool, Id)>,
+    write: BTreeSet<(Readable, Id)>,
+    spill: BTreeSet<(Readable, Id)>,
+    persist: BTreeSet<Id>,
+    /// What failed on its way to its files, and is not tried again until asked for.
+    failed: BTreeSet<Id>,
+    /// Checkpoints of which bytes are still to come, in the order in which they were taken.
+    arrivals: VecDeque<Id>,
+    device_victims: BTreeSet<(Rank, Id)>,
+    host_victims: BTreeSet<(Rank, Id)>,
+    hinted_to_device: BTreeSet<(u64, Id)>,
+    hinted_to_host: BTreeSet<(u64, Id)>,
+    /// The name last read and the version read: where expectations start from.
+    reading: Option<(Arc<str>, i64)>,
+    /// Fetching ahead is wanted: the application reads, or has asked for it.
+    fetching: bool,
+    /// Who waits for room in the host buffer, indexed by [`Starved`]: ephemeral checkpoints may
+    /// then spill to files.
+    starved: [bool; 2],
+    /// The scratch files of an ephemeral job, to be removed at its end.
+    spilled: BTreeSet<(Arc<str>, i32)>,
+    /// The regions of the last checkpoint that was taken into memory.
+    last_regions: Arc<[Region]>,
+    next_id: Id,
+    next_hint: u64,
+    next_consumed: u64,
+    /// Transfers under way that can end a wait for room.
+    in_flight: u32,
+    /// Of those, flushes, writes, persists and arrivals of checkpoints.
+    draining: u32,
+    /// Failures that nobody has heard of, oldest first; those of something managed with its number.
+    failures: VecDeque<(Option<Id>, Error)>,
+    /// The last failure on the way of a checkpoint to its files.
+    last_failure: Option<Error>,
+    counts: Counts,
+    trace: Recorder,
+    /// What is not in files yet, for whoever goes on should this process be killed.
+    ledger: Option<Ledger>,
+    /// Checkpoints that are still to reach a file and not in the ledger, where there is one.
+    exposed: usize,
+    /// Checkpoints that were replaced and keep their memory until the new ones are safe.
+    held: BTreeSet<Id>,
+    /// Goes up with everything that could let somebody go on who waits.
+    changes: u64,
+}
+
+impl State {
+    /// An empty catalog for a job of this shape.
+    pub fn new(shape: Shape) -> Self {
+        let mut host = Space::new(shape.host_granule);
+        host.grow(shape.host);
+        State {
+            device: Space::new(shape.device_granule),
+            device_complete: shape.device == 0,
+            host,
+            shape,
+            entries: BTreeMap::new(),
+            names: HashMap::new(),
+            flush: BTreeSet::new(),
+            write: BTreeSet::new(),
+            spill: BTreeSet::new(),
+            persist: BTreeSet::new(),
+            failed: BTreeSet::new(),
+            arrivals: VecDeque::new(),
+            device_victims: BTreeSet::new(),
+            host_victims: BTreeSet::new(),
+            hinted_to_device: BTreeSet::new(),
+            hinted_to_host: BTreeSet::new(),
+            reading: None,
+            fetching: false,
+            starved: [false; 2],
+            spilled: BTreeSet::new(),
+            last_regions: Arc::from([]),
+            next_id: 1,
+            next_hint: 1,
+            next_consumed: 1,
+            in_flight: 0,
+            draining: 0,
+            failures: VecDeque::new(),
+            last_failure: None,
+            counts: Counts::default(),
+            trace: Recorder::off(),
+            ledger: None,
+            exposed: 0,
+            held: BTreeSet::new(),
+            changes: 0,
+        }
+    }
+
+    /// Records what leaves the memory tiers from here on.
+    pub fn record_to(&mut self, trace: Recorder) {
+        self.trace = trace;
+    }
+
+    /// A number that has changed if anything has that somebody may wait for.
+    pub fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// A device cache of `bytes` is going to be mapped.
+    pub fn device_expected(&mut self, bytes: u64) {
+        self.shape.device = bytes;
+        self.device_complete = bytes == 0;
+    }
+
+    /// The device cache was mapped by `bytes` further.
+    pub fn device_grown(&mut self, bytes: u64) {
+        self.device.grow(bytes);
+        self.changes += 1;
+    }
+
+    /// The device cache will not grow any more. What it is short of its size is not waited for.
+    pub fn device_completed(&mut self) {
+        self.device_complete = true;
+        self.shape.device = self.device.capacity();
+        self.changes += 1;
+        let ids: Vec<Id> = self.entries.keys().copied().collect();
+        for id in ids {
+            self.reindex(id);
+        }
+    }
+
+    /// The host buffer must not grow beyond what it uses of its first `bytes` and what it holds
+    /// behind them: memory is short.
+    pub fn limit_host(&mut self, bytes: u64) {
+        self.host.withdraw(bytes.next_multiple_of(self.shape.host_granule));
+        self.host_resized();
+    }
+
+    /// The same for good.
+    pub fn shorten_host(&mut self, bytes: u64) {
+        self.limit_host(bytes);
+        self.host.forget_withdrawn();
+    }
+
+    /// Takes [`State::limit_host`] back: there is memory again.
+    pub fn lift_host_limit(&mut self) {
+        self.host.restore();
+        self.host_resized();
+    }
+
+    fn host_resized(&mut self) {
+        self.shape.host = self.host.capacity();
+        self.changes += 1;
+        let ids: Vec<Id> = self.entries.keys().copied().collect();
+        for id in ids {
+            self.reindex(id);
+        }
+    }
+
+    /// No checkpoint is being flushed, written or persisted, and none that could be is left.
+    pub fn drained(&self) -> bool {
+        self.draining == 0
+            && self.write.is_empty()
+            && self.persist.is_empty()
+            && !self.flush_can_come()
+    }
+
+    /// Once no persistent copy of this checkpoint is wanted or being made: whether it is as it
+    /// should be.
+    pub fn persist_settled(&self, id: Id) -> Option<bool> {
+        match self.entries.get(&id).map(|entry| entry.persistent) {
+            Some(FileCopy::Wanted | FileCopy::Writing) => None,
+            file => Some(file != Some(FileCopy::Failed)),
+        }
+    }
+
+    /// Something has failed on the way of a checkpoint to its files.
+    fn has_failed(&mut self, id: Id, cause: Error) {
+        self.last_failure = Some(cause.clone());
+        self.failures.push_back((self.is_managed(id).then_some(id), cause));
+    }
+
+    /// Has a failure reported as a background one.
+    pub fn report(&mut self, failure: Error) {
+        self.failures.push_back((None, failure));
+    }
+
+    /// Takes the background failures that have not been reported, as one: the oldest, and how many
+    /// more there are. Without those of something managed that its manager does not need any more.
+    pub fn take_failure(&mut self) -> Option<Error> {
+        let mut failures = std::mem::take(&mut self.failures);
+        failures.retain(|(id, _)| {
+            let is_live = |id: &Id| self.entries.get(id).is_some_and(|e| e.life == Life::Live);
+            id.as_ref().is_none_or(is_live)
+        });
+        let (_, oldest) = failures.pop_front()?;
+        let more = failures.len();
+        Some(match more {
+            0 => oldest,
+            more => Error::new(oldest.kind(), format!("{oldest} (and {more} more)")),
+        })
+    }
+
+    /// What could not be brought to the files that it is to be in, as an error that names the oldest
+    /// such checkpoint. It stays so until it is tried again, replaced or removed.
+    pub fn unwritten(&self) -> Option<Error> {
+        let mut failed = self.failed.iter().filter_map(|id| self.entries.get(id));
+        let oldest = failed.next()?;
+        let tier = if oldest.scratch.is_due() { "scratch" } else { "persistent" };
+        let more = match failed.count() {
+            0 => String::new(),
+            more => format!(" (nor could {more} more)"),
+        };
+        Some(Error::new(
+            Kind::System,
+            format!(
+                "checkpoint \"{}\" version {} could not be written to {tier}{more}; \
+                 VELOC_Checkpoint_wait tries again",
+                oldest.name, oldest.version
+            ),
+        ))
+    }
+
+    /// Puts what failed on the lists again. True if there was anything. Of what somebody manages, an earlier
+    /// failure that was not heard of is of no interest any more.
+    pub fn retry(&mut self) -> bool {
+        self.failures.retain(|(id, _)| id.is_none());
+        let failed: Vec<Id> = self.failed.iter().copied().collect();
+        for &id in &failed {
+            if let Some(entry) = self.entries.get_mut(&id) {
+                entry.flush_failed = false;
+                entry.written_again = false;
+                for file in [&mut entry.scratch, &mut entry.persistent] {
+                    if *file == FileCopy::Failed {
+                        *file = FileCopy::Wanted;
+                    }
+                }
+            }
+            self.reindex(id);
+        }
+        !failed.is_empty()
+    }
+
+    /// Something that failed stands in the way of making room.
+    pub fn anything_failed(&self) -> bool {
+        let mut failed = self.failed.iter().filter_map(|id| self.entries.get(id));
+        failed.any(|entry| entry.flush_failed || entry.scratch == FileCopy::Failed)
+    }
+
+    /// How many bytes of checkpoints memory can hold.
+    pub fn memory(&self) -> u64 {
+        self.shape.device + self.shape.host
+    }
+
+    /// Which workers have something to do.
+    pub fn work(&self) -> Work {
+        Work {
+            flush: !self.flush.is_empty() && self.flush_can_come(),
+            write: self.writable(&self.write).is_some()
+                || (self.pressed() && !self.spill.is_empty()),
+            persist: !self.persist.is_empty(),
+            fetch: self.candidate(Tier::Device).is_some(),
+            read: self.candidate(Tier::Host).is_some(),
+            arrive: !self.arrivals.is_empty(),
+        }
+    }
+
+    /// A checkpoint's entry, for a look at it.
+    #[cfg(all(test, not(feature = "model-check")))]
+    pub(in crate::catalog) fn entry(&self, id: Id) -> Option<&Entry> {
+        self.entries.get(&id).map(|entry| &**entry)
+    }
+
+    /// Stores to the ledger so far.
+    #[cfg(all(test, not(feature = "model-check")))]
+    pub(in crate::catalog) fn ledger_stores(&self) -> u64 {
+        self.ledger.as_ref().map_or(0, Ledger::stores)
+    }
+
+    /// What was counted.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Room in the device cache: all that is mapped, and free, in bytes.
+    pub fn device_room(&self) -> (u64, u64) {
+        (self.device.capacity(), self.device.free())
+    }
+
+    /// Room in the host buffer: all, and free, in bytes.
+    pub fn host_room(&self) -> (u64, u64) {
+        (self.host.capacity(), self.host.free())
+    }
+
+    /// Bytes taken of the device cache and of the host buffer.
+    pub fn used(&self) -> [u64; 2] {
+        [&self.device, &self.host].map(|space| space.capacity() - space.free())
+    }
+
+    /// Checkpoints that can be restored.
+    pub fn live(&self) -> usize {
+        self.names.values().map(|versions| versions.live.len()).sum()
+    }
+
+    fn interned(&self, name: &str) -> Arc<str> {
+        match self.names.get_key_value(name) {
+            Some((known, _)) => known.clone(),
+            None => Arc::from(name),
+        }
+    }
+
+    /// Somebody waits for room in the host buffer.
+    fn press(&mut self, who: Starved) {
+        if !std::mem::replace(&mut self.starved[who as usize], true) {
+            self.changes += 1;
+        }
+    }
+
+    fn pressed(&self) -> bool {
+        // What was to be flushed may have gone.
+        let flush = self.starved[Starved::Flush as usize] && !self.flush.is_empty();
+        flush || self.starved[Starved::Application as usize]
+    }
+
+    fn started(&mut self, id: Id, draining: bool) {
+        self.in_flight += 1;
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.busy += 1;
+            self.draining += u32::from(draining);
+        }
+        self.reindex(id);
+    }
+
+    fn ended(&mut self, id: Id, draining: bool) {
+        self.in_flight -= 1;
+        self.changes += 1;
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.busy -= 1;
+            self.draining -= u32::from(draining);
+        }
+        self.settle(id);
+    }
+
+    /// Frees a dropped entry that nothing uses any more; brings the lists up to date otherwise.
+    fn settle(&mut self, id: Id) {
+        match self.entries.get(&id) {
+            Some(entry) if entry.life == Life::Dropped && entry.busy == 0 => {
+                self.note(id);
+                self.release_memory(id);
+                self.entries.remove(&id);
+                self.changes += 1;
+            }
+            Some(_) => self.reindex(id),
+            None => {}
+        }
+    }
+
+    fn release_memory(&mut self, id: Id) {
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return;
+        };
+        self.changes += 1;
+        for part in &mut entry.parts {
+            let device = std::mem::take(&mut part.device).extents;
+            self.device.release(&device);
+            let host = std::mem::take(&mut part.host).extents;
+            self.host.release(&host);
+            part.len = 0;
+        }
+    }
+}

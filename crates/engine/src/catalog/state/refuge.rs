@@ -1,0 +1,66 @@
+//! Steps of a checkpoint that scratch cannot take, and that goes to persistent without it.
+
+use super::State;
+use crate::catalog::entry::{FileCopy, Id, Life};
+use os::error::{Error, Kind};
+
+impl State {
+    /// Whether a checkpoint is to be copied to persistent once it is known where to.
+    pub fn awaits_place(&self, id: Id) -> bool {
+        self.entries.get(&id).is_some_and(|entry| entry.awaits_place)
+    }
+
+    /// Whether a checkpoint has its file in persistent alone, as scratch could not take it.
+    pub fn is_past_scratch(&self, id: Id) -> bool {
+        let entry = self.entries.get(&id);
+        entry.is_some_and(|entry| {
+            (entry.scratch, entry.persistent) == (FileCopy::Bypassed, FileCopy::Present)
+        })
+    }
+
+    /// Whether a checkpoint goes to persistent, or has gone there, only because scratch could not take it.
+    /// Other processes have none there.
+    pub fn is_extra(&self, id: Id) -> bool {
+        self.entries.get(&id).is_some_and(|entry| entry.extra)
+    }
+
+    /// It is decided that a checkpoint is not copied to persistent. What waited for that because scratch
+    /// could not take it goes there all the same.
+    pub fn want_no_persistent(&mut self, id: Id) {
+        let lasting = self.shape.persistent;
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        entry.awaits_place = false;
+        let waits = (entry.scratch, entry.persistent) == (FileCopy::Bypassed, FileCopy::Absent);
+        if waits && entry.life == Life::Live && lasting {
+            entry.persistent = FileCopy::Wanted;
+            entry.extra = true;
+        }
+        self.reindex(id);
+    }
+
+    /// Writing a checkpoint to scratch has failed. Whether it goes to persistent instead: at once, or once it
+    /// is known where to.
+    pub(super) fn scratch_has_refused(&mut self, id: Id, error: Error) -> bool {
+        let lasting = self.shape.persistent;
+        let Some(entry) = self.entries.get_mut(&id) else { return false };
+        let live = entry.life == Life::Live;
+        if live && lasting && is_of_the_file_system(&error) {
+            entry.scratch = FileCopy::Bypassed;
+            if entry.persistent != FileCopy::Wanted && !entry.awaits_place {
+                entry.persistent = FileCopy::Wanted;
+                entry.extra = true;
+            }
+            return true;
+        }
+        entry.scratch = FileCopy::Failed;
+        if live {
+            self.has_failed(id, error);
+        }
+        false
+    }
+}
+
+/// Whether a failure says something about where a file was to be, so that another place may do.
+pub fn is_of_the_file_system(error: &Error) -> bool {
+    matches!(error.kind(), Kind::NoRoom | Kind::System)
+}

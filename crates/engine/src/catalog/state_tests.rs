@@ -1,0 +1,176 @@
+//! The catalog against a world of small tiers that really hold bytes.
+//!
+//! `World` does what the engine does, one step at a time, with plain vectors as memory. Random
+//! histories, here, show that no step breaks an invariant, that what is restored is what was captured,
+//! and that whoever is told to wait does not wait for ever. The single cases stand by subject.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test stops at the first fault.
+
+mod files;
+mod hints;
+mod ledger;
+mod lent;
+mod managed;
+mod taken_again;
+mod tiers;
+mod workers;
+mod world;
+
+use proptest::prelude::*;
+
+use super::entry::FileTier;
+use policy::order::RestoreOrder;
+use world::{Job0, World, GRANULE, NAME};
+
+#[derive(Clone, Debug)]
+enum Step {
+    Map,
+    Capture(i32, u64, u64, bool),
+    Begin,
+    End(usize, bool),
+    Restore(i32),
+    /// The same, and where it is read next.
+    RestoreExpecting(i32, Option<u64>),
+    Hint(i32),
+    Expect(i32, Option<u64>, bool),
+    Start,
+    Retry,
+    Cleanup,
+    Prune(i32, FileTier),
+    Limit(u64),
+    Lift,
+    /// Whatever has it, it is given up.
+    GiveUp(i32),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        2 => Just(Step::Map),
+        6 => (0..12i32, 0..40u64, 0..16u64, prop::bool::weighted(0.3))
+            .prop_map(|(v, d, h, lent)| Step::Capture(v, d, h, lent)),
+        6 => Just(Step::Begin),
+        6 => (0..8usize, prop::bool::weighted(0.1)).prop_map(|(j, f)| Step::End(j, f)),
+        4 => (0..12i32).prop_map(Step::Restore),
+        2 => (0..12i32, prop::option::of(0..20u64))
+            .prop_map(|(v, next)| Step::RestoreExpecting(v, next)),
+        2 => (0..12i32).prop_map(Step::Hint),
+        2 => (0..12i32, prop::option::of(0..20u64), any::<bool>())
+            .prop_map(|(v, place, reads)| Step::Expect(v, place, reads)),
+        1 => Just(Step::Start),
+        1 => Just(Step::Retry),
+        1 => (0..200u64).prop_map(|l| match l {
+            0..40 => Step::Limit(l),
+            40..80 => Step::Lift,
+            _ => Step::Begin,
+        }),
+        1 => (0..12i32, any::<bool>()).prop_map(|(v, scratch)| {
+            Step::Prune(v, if scratch { FileTier::Scratch } else { FileTier::Persistent })
+        }),
+        1 => (0..12i32).prop_map(Step::GiveUp),
+        1 => prop::bool::weighted(0.2).prop_map(|c| if c { Step::Cleanup } else { Step::Begin }),
+    ]
+}
+
+fn job() -> impl Strategy<Value = Job0> {
+    let order = prop_oneof![
+        Just(RestoreOrder::Reverse),
+        Just(RestoreOrder::Same),
+        Just(RestoreOrder::Random)
+    ];
+    (0..20u64, 0..30u64, any::<bool>(), any::<bool>(), any::<bool>(), order).prop_map(
+        |(device, host, scratch, persistent, ephemeral, order)| Job0 {
+            device: device * GRANULE,
+            host: host * GRANULE,
+            // A job that is not ephemeral must have scratch (the configuration says so).
+            scratch: scratch || !ephemeral,
+            persistent,
+            ephemeral,
+            order,
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_history_loses_a_byte_or_waits_for_ever(
+        job in job(),
+        steps in prop::collection::vec(step(), 1..120),
+    ) {
+        let mut world = World::new(job);
+        for step in steps {
+            match step {
+                Step::Map => world.map(),
+                Step::Capture(version, device, host, lent) => {
+                    let device = if job.device == 0 { 0 } else { device };
+                    if device + host > 0 {
+                        world.capture_from(version, [device, host], lent);
+                    }
+                }
+                Step::Begin => drop(world.begin_jobs()),
+                Step::End(which, fails) => world.end_job(which, fails),
+                Step::Restore(version) => world.restore(version),
+                Step::RestoreExpecting(version, next) => {
+                    world.restore_and(version, |state, id| {
+                        state.end_restore_expecting(id, true, next);
+                    });
+                }
+                Step::Hint(version) => {
+                    world.hint(version);
+                }
+                Step::Expect(version, place, reads) => {
+                    if let Some(id) = world.state.find(NAME, version) {
+                        world.state.expect(id, place, reads);
+                    }
+                }
+                Step::Start => world.state.start_fetching(),
+                Step::Retry => drop(world.state.retry()),
+                Step::Cleanup => world.cleanup(),
+                Step::Prune(version, tier) => world.prune(version, tier),
+                Step::Limit(bytes) => world.state.limit_host(bytes),
+                Step::Lift => world.state.lift_host_limit(),
+                Step::GiveUp(version) => {
+                    world.state.withdraw(NAME, version);
+                    world.expected.remove(&version);
+                }
+            }
+            if let Err(broken) = world.state.check() {
+                return Err(TestCaseError::fail(broken));
+            }
+        }
+        if !job.ephemeral {
+            // Should the process be killed now, its heir writes all that has left the device.
+            let mut heir = world.heir(job);
+            if let Err(broken) = heir.state.check() {
+                return Err(TestCaseError::fail(broken));
+            }
+            for _ in 0..400 {
+                heir.everybody_works();
+            }
+            prop_assert!(heir.state.drained(), "the heir leaves work undone");
+            for (&version, content) in &world.expected {
+                let removed = world.cleaned.contains(&version) || world.pruned.contains(&version);
+                if !world.left_the_device(version) || removed {
+                    continue;
+                }
+                let file = (NAME.to_string(), version);
+                let nearest = heir.scratch.get(&file).or_else(|| heir.persistent.get(&file));
+                prop_assert_eq!(nearest, Some(content), "version {}", version);
+                if job.persistent {
+                    prop_assert_eq!(heir.persistent.get(&file), Some(content), "{}", version);
+                }
+            }
+        }
+        // Everything comes to rest, and everything is still there.
+        world.state.retry();
+        for _ in 0..400 {
+            world.everybody_works();
+        }
+        prop_assert!(world.state.drained(), "work is left that nobody can do");
+        let versions: Vec<i32> = world.expected.keys().copied().collect();
+        for version in versions {
+            world.restore(version);
+        }
+    }
+}

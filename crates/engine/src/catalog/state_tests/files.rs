@@ -1,0 +1,262 @@
+//! Files: written, replaced, cleaned up, limited, and what failed on its way to them.
+
+use super::world::{failure, world, Job0, World, NAME};
+use crate::catalog::entry::{FileTier, Id, Part, Region, Tier};
+use crate::catalog::state::*;
+use policy::order::RestoreOrder;
+use policy::rounds::Fate;
+
+/// Catches a file that comes to its place after its checkpoint was given up.
+#[test]
+fn what_was_withdrawn_is_waited_for_and_never_comes() {
+    let mut world = world(0, 100, true, false);
+    assert!(world.capture(3, [0, 20]));
+    world.begin_jobs();
+    world.state.withdraw(NAME, 3);
+    assert_eq!(world.state.find(NAME, 3), None);
+    assert!(!world.state.is_withdrawn(NAME) && world.state.is_withdrawn("other"));
+    world.end_job(0, false);
+    assert!(world.state.is_withdrawn(NAME));
+    assert!(!world.scratch.contains_key(&(NAME.to_string(), 3)));
+    world.state.check().unwrap();
+}
+
+#[test]
+fn a_replaced_version_is_the_new_one_even_while_the_old_one_is_being_written() {
+    let mut world = world(0, 100, true, false);
+    assert!(world.capture(7, [0, 20]));
+    world.begin_jobs();
+    assert!(world.capture(7, [0, 8]));
+    while !world.jobs.is_empty() || world.begin_jobs() {
+        world.end_job(0, false);
+    }
+    assert_eq!(world.scratch[&(NAME.to_string(), 7)], world.expected[&7]);
+    world.restore(7);
+    world.state.check().unwrap();
+}
+
+#[test]
+fn a_failed_write_keeps_the_bytes_and_is_reported_once() {
+    let mut world = world(0, 40, true, false);
+    assert!(world.capture(1, [0, 20]));
+    world.begin_jobs();
+    world.end_job(0, true);
+    assert_eq!(world.state.take_failure(), Some(failure()));
+    assert_eq!(world.state.take_failure(), None);
+    world.restore(1);
+    assert!(world.state.retry());
+    world.everybody_works();
+    assert!(world.scratch.contains_key(&(NAME.to_string(), 1)));
+}
+
+#[test]
+fn cleaning_up_waits_for_the_persistent_copy() {
+    let job = Job0 {
+        device: 0,
+        host: 100,
+        scratch: true,
+        persistent: true,
+        ephemeral: false,
+        order: RestoreOrder::Reverse,
+    };
+    let mut world = World::new(job);
+    assert!(world.capture(1, [0, 20]));
+    assert!(world.state.cleanup(NAME).is_empty(), "it is not persistent yet");
+    for _ in 0..4 {
+        world.everybody_works();
+    }
+    let file = (NAME.to_string(), 1);
+    assert!(world.persistent.contains_key(&file) && !world.scratch.contains_key(&file));
+    assert_eq!(world.state.find(NAME, 1), None);
+}
+
+#[test]
+fn a_late_write_does_not_remove_the_file_of_a_newer_checkpoint() {
+    let mut world = world(24, 0, true, false);
+    assert!(world.capture(5, [1, 0]));
+    world.begin_jobs();
+    world.cleanup();
+    assert!(world.capture(5, [0, 1]), "straight to its file");
+    world.end_job(0, false);
+    world.restore(5);
+}
+
+#[test]
+fn an_ephemeral_job_removes_the_file_of_a_version_that_was_replaced() {
+    let mut world = world(0, 24, true, true);
+    for version in [5, 6, 7] {
+        assert!(world.capture(version, [0, 12]));
+    }
+    world.everybody_works();
+    let spilled = world.state.spilled();
+    assert!(!spilled.is_empty());
+    for (_, version) in &spilled {
+        assert!(world.capture(*version, [0, 12]));
+    }
+    assert!(spilled.iter().all(|file| world.state.spilled().contains(file)));
+}
+
+/// Catches limits that keep everything once a file could not be written: then there is room for
+/// even less.
+#[test]
+fn what_other_processes_are_told_of_a_file() {
+    let mut world = world(0, 40, true, false);
+    assert!(world.capture(1, [0, 4]));
+    let first = world.state.find(NAME, 1).unwrap();
+    assert_eq!(world.state.fate(first, FileTier::Scratch), Fate::Open);
+    assert_eq!(world.state.key_in_scratch(first), None);
+    world.begin_jobs();
+    world.end_job(0, true);
+    assert_eq!(world.state.fate(first, FileTier::Scratch), Fate::Missing, "it has failed");
+    world.state.retry();
+    world.everybody_works();
+    assert_eq!(world.state.fate(first, FileTier::Scratch), Fate::There);
+    assert_eq!(world.state.fate(first, FileTier::Persistent), Fate::There);
+    assert_eq!(world.state.key_in_scratch(first), Some((NAME.into(), 1)));
+    assert!(world.capture(1, [0, 4]));
+    assert_eq!(world.state.fate(first, FileTier::Scratch), Fate::Missing, "it was replaced");
+    let unknown = world.state.open(NAME, 2);
+    assert_eq!(world.state.fate(unknown, FileTier::Scratch), Fate::Open);
+    world.state.abort(unknown);
+    assert_eq!(world.state.fate(unknown, FileTier::Scratch), Fate::Missing, "it was given up");
+}
+
+/// Catches a limit that removes the file of a version that was taken again, while that gets its
+/// name in place of the old one.
+#[test]
+fn a_file_that_is_being_made_persistent_is_not_removed() {
+    let mut world = World::new(Job0 {
+        device: 0,
+        host: 100,
+        scratch: true,
+        persistent: true,
+        ephemeral: false,
+        order: RestoreOrder::Reverse,
+    });
+    for _ in 0..2 {
+        assert!(world.capture(1, [0, 4]));
+        while world.state.next_write().is_some_and(|job| {
+            world.state.write_done(&job, Ok(()));
+            true
+        }) {}
+        let job = world.state.next_persist().unwrap();
+        assert!(!world.state.forget_file(NAME, 1, FileTier::Persistent));
+        world.state.persist_done(&job, Ok(()));
+    }
+    assert!(world.state.forget_file(NAME, 1, FileTier::Persistent));
+}
+
+/// Its file in scratch goes before it is copied. Catches memory that is given up as if the file were
+/// there, and a file that is written again for ever.
+#[test]
+fn what_is_gone_before_it_is_copied_is_written_again() {
+    let mut world = World::new(Job0 {
+        device: 0,
+        host: 40,
+        scratch: true,
+        persistent: true,
+        ephemeral: false,
+        order: RestoreOrder::Reverse,
+    });
+    let write = |world: &mut World| {
+        let job = world.state.next_write().unwrap();
+        world.state.write_done(&job, Ok(()));
+        world.state.check().unwrap();
+    };
+    let lose = |world: &mut World| {
+        let job = world.state.next_persist().unwrap();
+        let again = world.state.is_written_again(&job);
+        if !again {
+            world.state.persist_done(&job, Err(failure()));
+        }
+        world.state.check().unwrap();
+        again
+    };
+    assert!(world.capture(1, [0, 20]));
+    write(&mut world);
+    assert!(lose(&mut world) && world.state.take_failure().is_none());
+    assert!(!world.state.has_file(NAME, 1, FileTier::Scratch), "memory has the only copy");
+    write(&mut world);
+    assert!(!lose(&mut world), "once is enough");
+    assert_eq!(world.state.take_failure(), Some(failure()));
+    write(&mut world);
+    assert!(world.state.next_persist().is_none());
+    assert!(world.state.retry());
+    assert!(lose(&mut world), "it was asked for");
+    write(&mut world);
+    // What memory does not have any more may come back with its directory.
+    assert!(world.capture(2, [0, 36]));
+    assert!(!lose(&mut world));
+    assert!(world.state.retry());
+    assert_eq!(world.state.next_persist().unwrap().version, 1);
+}
+
+/// What scratch cannot take goes to persistent whatever the interval says, and stands for the file in scratch
+/// there. Catches one that is kept when scratch is to keep fewer, one that goes to a file of its own before
+/// it is known that it has a part, and one that stays with others for good once all are to have it.
+#[test]
+fn what_scratch_cannot_take_goes_to_persistent() {
+    let mut world = World::new(Job0 {
+        device: 0,
+        host: 100,
+        scratch: true,
+        persistent: true,
+        ephemeral: false,
+        order: RestoreOrder::Reverse,
+    });
+    let mut taken = |version: i32, awaits: bool| {
+        let state = &mut world.state;
+        let id = state.open(NAME, version);
+        if awaits {
+            state.await_place(id);
+        }
+        assert!(matches!(state.reserve(id, Part::Host, 4, Tier::Host), Reserve::Got { .. }));
+        state.commit(id, vec![Region { id: 0, size: 4, part: Part::Host, offset: 0 }], false);
+        let job = state.next_write().unwrap();
+        assert_eq!(state.write_done(&job, Err(failure())), After::Say);
+        id
+    };
+    let [alone, undecided, decided] = [(1, false), (2, true), (3, true)].map(|(v, a)| taken(v, a));
+    let state = &mut world.state;
+    let persist = |state: &mut State, wanted: Id, result| {
+        let job = state.next_persist().unwrap();
+        assert!(job.id == wanted && job.straight.is_some());
+        state.persist_done(&job, result);
+        state.check().unwrap();
+    };
+    assert!(state.is_extra(alone) && !state.is_extra(undecided));
+    assert_eq!(state.fate(alone, FileTier::Scratch), Fate::Open);
+    persist(state, alone, Ok(()));
+    assert_eq!(state.fate(alone, FileTier::Scratch), Fate::There);
+    assert!(state.next_persist().is_none(), "it is not known yet where the others go");
+    state.want_no_persistent(undecided);
+    assert!(state.is_extra(undecided));
+    // Neither takes it: both are tried again, and persistent only if scratch refuses it again.
+    persist(state, undecided, Err(failure()));
+    assert!(state.take_failure().is_some() && !state.is_extra(undecided));
+    assert!(state.retry() && state.next_persist().is_none());
+    assert_eq!(state.want_persistent(decided, None), None);
+    assert!(!state.is_extra(decided));
+    persist(state, decided, Ok(()));
+    // All are to have this one after all; and the room of the other one is needed in scratch.
+    assert_eq!(state.want_persistent(alone, None), Some((NAME.into(), 1)));
+    assert!(!state.is_extra(alone));
+    let job = state.next_write().unwrap();
+    assert_eq!(state.write_done(&job, Err(failure())), After::Say);
+    persist(state, undecided, Ok(()));
+    assert!(state.forget_file(NAME, 2, FileTier::Scratch));
+    assert_eq!(state.find(NAME, 2), None);
+}
+
+#[test]
+fn many_failures_are_one_report() {
+    let mut world = world(0, 400, true, false);
+    for version in 0..5 {
+        assert!(world.capture(version, [0, 12]));
+        world.begin_jobs();
+        world.end_job(0, true);
+    }
+    let report = world.state.take_failure().unwrap().to_string();
+    assert!(report.contains("4 more"), "{report}");
+    assert_eq!(world.state.take_failure(), None);
+}

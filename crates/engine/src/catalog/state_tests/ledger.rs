@@ -1,0 +1,104 @@
+//! The ledger, compared at each store with what is owed.
+
+use std::collections::BTreeMap;
+
+use super::world::{GRANULE, NAME};
+use crate::catalog::entry::{Id, Life, Part, Region, Tier};
+use crate::catalog::state::*;
+use levels::files::Place;
+use levels::ledger::{self, Ledger};
+use os::shared::SharedMemory;
+use policy::order::RestoreOrder;
+
+/// What is owed of a version: the size of its region, whether it goes to persistent, and where.
+type Owed = BTreeMap<i32, (u64, bool, Option<Place>)>;
+
+/// A job that is killed after so many stores to its ledger: the ledger, and what was owed before the
+/// first and after each step of the job, with the stores that the ledger had seen by then.
+fn killed_after(stores: u64) -> (SharedMemory, Vec<(u64, Owed)>) {
+    let place = |attempt| Some(Place { offset: 9, ranks: 4, job: 7, attempt });
+    let memory = SharedMemory::create("ledger", 1 << 20).unwrap();
+    let ledger = Ledger::new(&memory).unwrap();
+    ledger.kill_after(stores);
+    let mut state = a_state();
+    state.note_to(ledger);
+    let take = |state: &mut State, version: i32, size: u64, awaits: bool| {
+        let id = state.open(NAME, version);
+        if awaits {
+            state.await_place(id);
+        }
+        assert!(matches!(state.reserve(id, Part::Host, size, Tier::Host), Reserve::Got { .. }));
+        state.commit(id, vec![Region { id: 0, size, part: Part::Host, offset: 0 }], false);
+        id
+    };
+    let mut ids = Vec::new();
+    let mut steps = vec![(0, Owed::new())];
+    for step in 0..9 {
+        match step {
+            0 => ids.push(take(&mut state, 1, 4, false)),
+            1 => drop(state.want_persistent(ids[0], place(1))),
+            // Another one of that version, and one whose place comes later.
+            2 => ids.push(take(&mut state, 1, 8, false)),
+            3 => ids.push(take(&mut state, 2, 12, true)),
+            4 => drop(state.want_persistent(ids[2], place(2))),
+            5 => drop(state.want_persistent(ids[1], None)),
+            6 => {
+                let job = state.next_write().unwrap();
+                state.write_done(&job, Ok(()));
+            }
+            7 => drop(state.cleanup(NAME)),
+            _ => {
+                let job = state.next_persist().unwrap();
+                state.persist_done(&job, Ok(()));
+            }
+        }
+        let owed = |id: &Id| {
+            let entry = state.entry(*id).filter(|entry| entry.life == Life::Live)?;
+            let persist = entry.persistent.is_due() || entry.awaits_place;
+            let due = entry.scratch.is_due() || persist;
+            due.then(|| (entry.version, (entry.bytes(), persist, entry.place)))
+        };
+        steps.push((state.ledger_stores(), ids.iter().filter_map(owed).collect()));
+    }
+    (memory, steps)
+}
+
+fn a_state() -> State {
+    State::new(Shape {
+        device: 0,
+        host: 400,
+        scratch: true,
+        persistent: true,
+        ephemeral: false,
+        order: RestoreOrder::Reverse,
+        device_granule: GRANULE,
+        host_granule: GRANULE,
+    })
+}
+
+/// Whoever goes on finds of each version what was owed before a step of the job or after it, wherever
+/// the job is killed. Catches two records of one checkpoint, the first of which keeps the other one's
+/// will from being done, and a version that is replaced and is for a moment in none.
+#[test]
+fn the_ledger_of_any_moment_is_that_before_a_step_or_after_it() {
+    let (_, steps) = killed_after(u64::MAX);
+    let stores = steps.last().unwrap().0;
+    assert!(stores > 20, "{stores}");
+    for killed in 0..=stores {
+        let (memory, _) = killed_after(killed);
+        let mut heir = a_state();
+        for (record, standing) in ledger::read(&memory).unwrap() {
+            heir.inherit(&record, standing).unwrap();
+        }
+        let found = |version: i32| {
+            let entry = heir.entry(heir.find(NAME, version)?).unwrap();
+            Some((entry.bytes(), entry.persistent.is_due(), entry.place))
+        };
+        let step = steps.windows(2).find(|pair| pair[1].0 >= killed).unwrap();
+        for version in [1, 2] {
+            let either = [&step[0].1, &step[1].1].map(|owed| owed.get(&version).copied());
+            let found = found(version);
+            assert!(either.contains(&found), "{killed} stores: {found:?}, not one of {either:?}");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Checkpoints that somebody manages for the application, and what has failed of them.
+
+use super::world::{world, World, NAME};
+use crate::catalog::entry::{Part, Region, Tier};
+use crate::catalog::state::*;
+use os::error::{Error, Kind};
+
+/// Catches a failure that is reported of what nobody needs any more, or of what is tried again; and one of the
+/// application's own that is not reported.
+#[test]
+fn failures_of_what_is_managed() {
+    let mut world = world(0, 40, true, false);
+    let fails = |world: &mut World, version: i32, managed: bool| {
+        let new = world.state.open(NAME, version);
+        let room = world.state.reserve(new, Part::Host, 8, Tier::Host);
+        assert!(matches!(room, Reserve::Got { .. }), "{room:?}");
+        if managed {
+            world.state.mark(new, -3);
+        }
+        let region = Region { id: -3, size: 8, part: Part::Host, offset: 0 };
+        world.state.commit(new, vec![region], false);
+        let job = world.state.next_write().unwrap();
+        world.state.write_done(&job, Err(Error::new(Kind::System, format!("refused {version}"))));
+    };
+    fails(&mut world, 1, true);
+    assert!(world.state.take_failure().unwrap().to_string().contains("refused 1"));
+    fails(&mut world, 2, true);
+    fails(&mut world, 3, true);
+    fails(&mut world, 4, false);
+    // What keeps others out is named with its cause.
+    let more = world.state.open(NAME, 5);
+    let room = world.state.reserve(more, Part::Host, 12, Tier::Host);
+    assert!(matches!(&room, Reserve::Never(e) if e.to_string().contains("refused 4")), "{room:?}");
+    world.state.withdraw(NAME, 2);
+    let failure = world.state.take_failure().unwrap().to_string();
+    assert!(failure.contains("refused 3 (and 1 more)"), "{failure}");
+    assert_eq!(world.state.take_failure(), None);
+    assert!(world.state.unwritten().unwrap().to_string().contains("version 1"));
+    // What was given up has made room.
+    assert!(matches!(world.state.reserve(more, Part::Host, 12, Tier::Host), Reserve::Got { .. }));
+    world.state.abort(more);
+    world.state.check().unwrap();
+    fails(&mut world, 6, true);
+    world.state.retry();
+    assert_eq!(world.state.take_failure(), None);
+    assert!(world.state.next_write().is_some());
+}

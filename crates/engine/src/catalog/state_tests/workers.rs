@@ -1,0 +1,160 @@
+//! What the workers of the world do.
+
+use std::collections::BTreeMap;
+
+use super::world::{failure, Job, World, NAME};
+use crate::catalog::entry::{Region, Tier};
+use crate::catalog::state::*;
+use levels::space::{cut, side_by_side};
+
+impl World {
+    /// Lets every worker begin what it can: there is one of each kind, and it does one thing at a
+    /// time.
+    pub(super) fn begin_jobs(&mut self) -> bool {
+        let before = self.jobs.len();
+        if !self.jobs.iter().any(|job| matches!(job, Job::Flush(_))) {
+            self.jobs.extend(self.state.next_flush().map(Job::Flush));
+        }
+        if !self.jobs.iter().any(|job| matches!(job, Job::Write(_))) {
+            self.jobs.extend(self.state.next_write().map(Job::Write));
+        }
+        if !self.jobs.iter().any(|job| matches!(job, Job::Persist(_))) {
+            self.jobs.extend(self.state.next_persist().map(Job::Persist));
+        }
+        if !self.jobs.iter().any(|job| matches!(job, Job::Fetch(_))) {
+            self.jobs.extend(self.state.next_fetch().map(Job::Fetch));
+        }
+        if !self.jobs.iter().any(|job| matches!(job, Job::Read(_))) {
+            self.jobs.extend(self.state.next_read().map(Job::Read));
+        }
+        if !self.jobs.iter().any(|job| matches!(job, Job::Arrive(_))) {
+            self.jobs.extend(self.state.next_arrival().map(Job::Arrive));
+        }
+        self.jobs.len() > before
+    }
+
+    pub(super) fn end_job(&mut self, which: usize, fails: bool) {
+        if self.jobs.is_empty() {
+            return;
+        }
+        let which = which % self.jobs.len();
+        let result = if fails { Err(failure()) } else { Ok(()) };
+        let end = if fails { MoveEnd::Failed(failure()) } else { MoveEnd::Done };
+        match self.jobs.remove(which) {
+            Job::Flush(job) => {
+                for (d, h, len) in side_by_side(&job.device, &job.host, job.len) {
+                    let bytes = self.device[d as usize..(d + len) as usize].to_vec();
+                    self.host[h as usize..(h + len) as usize].copy_from_slice(&bytes);
+                }
+                self.state.flush_done(job.id, end);
+            }
+            Job::Arrive(job) => {
+                let lent = self.lent.remove(&job.id).unwrap();
+                let was_there = self.state.find(NAME, job.version) == Some(job.id);
+                if !fails {
+                    for (room, bytes) in &lent {
+                        self.put(Tier::Host, room, bytes);
+                    }
+                }
+                self.state.arrived(job.id, end);
+                if fails && was_there {
+                    // It was reported that this checkpoint does not exist after all. What it was to
+                    // replace may.
+                    let older = self.state.find(NAME, job.version);
+                    match older.map(|older| self.captured[&older].clone()) {
+                        Some(older) => self.expected.insert(job.version, older),
+                        None => self.expected.remove(&job.version),
+                    };
+                }
+            }
+            Job::Fetch(job) => {
+                for (d, h, len) in side_by_side(&job.device, &job.host, job.len) {
+                    let bytes = self.host[h as usize..(h + len) as usize].to_vec();
+                    self.device[d as usize..(d + len) as usize].copy_from_slice(&bytes);
+                }
+                self.state.fetch_done(job.id, &end);
+            }
+            Job::Write(job) => {
+                let content = self.content(&job);
+                let file = (job.name.to_string(), job.version);
+                if result.is_ok() && self.state.still_wanted(job.id) {
+                    self.scratch.insert(file.clone(), content);
+                }
+                if self.state.write_done(&job, result) == After::Unlink {
+                    self.scratch.remove(&file);
+                }
+            }
+            Job::Persist(job) => {
+                let file = (job.name.to_string(), job.version);
+                let content = match &job.straight {
+                    Some(source) => {
+                        let wanted = self.state.still_wanted(job.id);
+                        if wanted && result.is_ok() {
+                            // It must not be nearer than what is newer.
+                            self.scratch.remove(&file);
+                        }
+                        wanted.then(|| self.content(source))
+                    }
+                    None => self.scratch.get(&file).cloned(),
+                };
+                // Only the file of a checkpoint that was replaced may have gone meanwhile.
+                assert!(content.is_some() || !self.state.still_wanted(job.id));
+                let result = result.and_then(|()| content.ok_or_else(failure)).map(|content| {
+                    self.persistent.insert(file.clone(), content);
+                });
+                if self.state.persist_done(&job, result) == After::Unlink {
+                    self.scratch.remove(&file);
+                }
+            }
+            Job::Read(job) => {
+                let file = (job.name.to_string(), job.version);
+                let content =
+                    self.scratch.get(&file).or_else(|| self.persistent.get(&file)).cloned();
+                // Its file may have been cleaned up or replaced meanwhile: then the reader fails.
+                let same = content.as_ref().is_some_and(|content| {
+                    job.regions.iter().all(|region| {
+                        content.get(&region.id).is_some_and(|b| b.len() as u64 == region.size)
+                    })
+                });
+                let result = if same { result } else { Err(failure()) };
+                for region in job.regions.iter().filter(|_| result.is_ok()) {
+                    let bytes = &content.as_ref().unwrap()[&region.id];
+                    let source = job.memory[region.part as usize].clone().unwrap();
+                    let mut at = 0;
+                    for extent in cut(&source.extents, region.offset, region.size) {
+                        let to = extent.offset as usize..(extent.offset + extent.len) as usize;
+                        self.host[to].copy_from_slice(&bytes[at..at + extent.len as usize]);
+                        at += extent.len as usize;
+                    }
+                }
+                self.state.read_done(&job, &result);
+            }
+        }
+    }
+
+    /// What a writer reads of a checkpoint.
+    pub(super) fn content(&mut self, job: &FileJob) -> BTreeMap<i32, Vec<u8>> {
+        let region = |region: &Region| {
+            let source = job.memory[region.part as usize].clone().unwrap();
+            (region.id, self.bytes(&source, region))
+        };
+        job.regions.iter().map(region).collect()
+    }
+
+    pub(super) fn bytes(&mut self, source: &Source, region: &Region) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for extent in cut(&source.extents, region.offset, region.size) {
+            let from = extent.offset as usize..(extent.offset + extent.len) as usize;
+            bytes.extend_from_slice(&self.memory(source.tier)[from]);
+        }
+        bytes
+    }
+
+    pub(super) fn everybody_works(&mut self) {
+        self.map();
+        self.begin_jobs();
+        while !self.jobs.is_empty() {
+            self.end_job(0, false);
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! A world of small tiers that really hold bytes, and a job in it: it does what the engine does, one
+//! step at a time, with plain vectors as memory.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use crate::catalog::entry::{FileCopy, FileTier, Id, Region, Stage, Tier, PARTS};
+use crate::catalog::state::*;
+use levels::ledger::{self, Ledger};
+use levels::space::{cut, Extent};
+use os::error::{Error, Kind};
+use os::shared::SharedMemory;
+use policy::order::RestoreOrder;
+
+pub(super) const GRANULE: u64 = 4;
+
+/// A transfer that was begun and not ended.
+pub(super) enum Job {
+    Flush(MoveJob),
+    Fetch(MoveJob),
+    Write(FileJob),
+    Read(FileJob),
+    Persist(PersistJob),
+    Arrive(Arrival),
+}
+
+/// Bytes that the application has lent, and where in the host buffer they belong.
+pub(super) type Lent = Vec<(Vec<Extent>, Vec<u8>)>;
+
+pub(super) struct World {
+    pub(super) state: State,
+    pub(super) ledger: SharedMemory,
+    pub(super) device: Vec<u8>,
+    pub(super) host: Vec<u8>,
+    pub(super) scratch: HashMap<(String, i32), BTreeMap<i32, Vec<u8>>>,
+    pub(super) persistent: HashMap<(String, i32), BTreeMap<i32, Vec<u8>>>,
+    pub(super) jobs: Vec<Job>,
+    /// What the application has lent.
+    pub(super) lent: HashMap<Id, Lent>,
+    /// What each checkpoint was captured with.
+    pub(super) captured: HashMap<Id, BTreeMap<i32, Vec<u8>>>,
+    /// What the application captured last under each version and has not cleaned up.
+    pub(super) expected: BTreeMap<i32, BTreeMap<i32, Vec<u8>>>,
+    /// Versions that were cleaned up: they go as soon as they are persistent.
+    pub(super) cleaned: BTreeSet<i32>,
+    /// Versions of which a file was removed because there were too many.
+    pub(super) pruned: BTreeSet<i32>,
+    /// The hints that the application has given for each version and not used or cleaned up.
+    pub(super) hinted: BTreeMap<i32, Vec<u64>>,
+    pub(super) hints: u64,
+    pub(super) to_map: u64,
+    pub(super) ephemeral: bool,
+    pub(super) scratch_wanted: bool,
+    pub(super) fill: u8,
+}
+
+pub(super) const NAME: &str = "wave";
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Job0 {
+    pub(super) device: u64,
+    pub(super) host: u64,
+    pub(super) scratch: bool,
+    pub(super) persistent: bool,
+    pub(super) ephemeral: bool,
+    pub(super) order: RestoreOrder,
+}
+
+pub(super) fn failure() -> Error {
+    Error::new(Kind::System, "injected")
+}
+
+impl World {
+    pub(super) fn new(job: Job0) -> World {
+        let mut state = State::new(Shape {
+            device: 0,
+            host: job.host,
+            scratch: job.scratch,
+            persistent: job.persistent && job.scratch,
+            ephemeral: job.ephemeral,
+            order: job.order,
+            device_granule: GRANULE,
+            host_granule: GRANULE,
+        });
+        state.device_expected(job.device);
+        let ledger = SharedMemory::create("ledger", 1 << 20).unwrap();
+        if !job.ephemeral {
+            state.note_to(Ledger::new(&ledger).unwrap());
+        }
+        World {
+            state,
+            ledger,
+            device: vec![0; job.device as usize],
+            host: vec![0; job.host as usize],
+            scratch: HashMap::new(),
+            persistent: HashMap::new(),
+            jobs: Vec::new(),
+            lent: HashMap::new(),
+            captured: HashMap::new(),
+            expected: BTreeMap::new(),
+            cleaned: BTreeSet::new(),
+            pruned: BTreeSet::new(),
+            hinted: BTreeMap::new(),
+            hints: 0,
+            to_map: job.device,
+            ephemeral: job.ephemeral,
+            scratch_wanted: job.scratch,
+            fill: 0,
+        }
+    }
+
+    /// What goes on if the process is killed now: its host buffer, its files and its ledger.
+    pub(super) fn heir(&self, job: Job0) -> World {
+        let mut heir = World::new(Job0 { device: 0, ..job });
+        heir.host = self.host.clone();
+        heir.scratch = self.scratch.clone();
+        heir.persistent = self.persistent.clone();
+        for (record, standing) in ledger::read(&self.ledger).unwrap() {
+            heir.state.inherit(&record, standing).unwrap();
+        }
+        heir
+    }
+
+    /// Whether all of a version has left the device.
+    pub(super) fn left_the_device(&self, version: i32) -> bool {
+        let file = (NAME.to_string(), version);
+        let Some(id) = self.state.find(NAME, version) else { return false };
+        let entry = self.state.entry(id).unwrap();
+        entry.scratch == FileCopy::Present && self.scratch.contains_key(&file)
+            || entry.parts.iter().all(|part| part.len == 0 || part.host.stage == Stage::Ready)
+    }
+
+    pub(super) fn map(&mut self) {
+        let chunk = self.to_map.min(12);
+        self.to_map -= chunk;
+        if chunk > 0 {
+            self.state.device_grown(chunk);
+        }
+        if self.to_map == 0 {
+            self.state.device_completed();
+        }
+    }
+
+    /// Takes one checkpoint as the engine does. False: it was told that there is no room.
+    pub(super) fn capture(&mut self, version: i32, lens: [u64; 2]) -> bool {
+        self.capture_from(version, lens, false)
+    }
+
+    /// The same; with `lent`, what goes to the host buffer is brought there later.
+    pub(super) fn capture_from(&mut self, version: i32, lens: [u64; 2], lent: bool) -> bool {
+        let id = self.state.open(NAME, version);
+        let Ok(to) = self.state.destination(lens) else {
+            self.state.abort(id);
+            return false;
+        };
+        let mut arriving = [false; 2];
+        let mut later: Lent = Vec::new();
+        self.fill = self.fill.wrapping_add(1);
+        let mut regions = Vec::new();
+        let mut content = BTreeMap::new();
+        for part in PARTS {
+            let len = lens[part as usize];
+            if len == 0 {
+                continue;
+            }
+            let region = part as i32;
+            let bytes: Vec<u8> =
+                (0..len).map(|i| self.fill.wrapping_mul(31).wrapping_add(i as u8)).collect();
+            let mut offset = 0;
+            if let Destination::Memory(tier) = to[part as usize] {
+                let mut turns = 0;
+                let extents = loop {
+                    match self.state.reserve(id, part, len, tier) {
+                        Reserve::Got { base, extents } => {
+                            offset = base;
+                            break extents;
+                        }
+                        Reserve::Never(_) => {
+                            self.state.abort(id);
+                            return false;
+                        }
+                        Reserve::Wait(_) => {
+                            turns += 1;
+                            assert!(turns < 200, "told to wait for what never comes");
+                            self.everybody_works();
+                        }
+                    }
+                };
+                let room: Vec<Extent> = cut(&extents, 0, len).collect();
+                if lent && tier == Tier::Host {
+                    arriving[part as usize] = true;
+                    later.push((room, bytes.clone()));
+                } else {
+                    self.put(tier, &room, &bytes);
+                }
+            }
+            regions.push(Region { id: region, size: len, part, offset });
+            content.insert(region, bytes);
+        }
+        if to.contains(&Destination::File) {
+            self.scratch.insert((NAME.into(), version), content.clone());
+            self.state.commit_file(id, regions, None, true);
+        } else {
+            self.lent.insert(id, later);
+            self.state.commit_lent(id, regions, arriving, true);
+        }
+        self.captured.insert(id, content.clone());
+        self.expected.insert(version, content);
+        self.cleaned.remove(&version);
+        self.pruned.remove(&version);
+        true
+    }
+
+    pub(super) fn put(&mut self, tier: Tier, room: &[Extent], bytes: &[u8]) {
+        let mut at = 0;
+        for extent in room {
+            let to = extent.offset as usize..(extent.offset + extent.len) as usize;
+            self.memory(tier)[to].copy_from_slice(&bytes[at..at + extent.len as usize]);
+            at += extent.len as usize;
+        }
+    }
+
+    pub(super) fn memory(&mut self, tier: Tier) -> &mut Vec<u8> {
+        match tier {
+            Tier::Device => &mut self.device,
+            Tier::Host => &mut self.host,
+        }
+    }
+
+    /// Restores a version. What the catalog still has must be what was captured.
+    pub(super) fn restore(&mut self, version: i32) {
+        self.restore_and(version, |state, id| state.end_restore(id, true));
+    }
+
+    /// Restores a version; `end` is how that ends.
+    pub(super) fn restore_and(&mut self, version: i32, end: impl FnOnce(&mut State, Id)) {
+        let Some(id) = self.state.find(NAME, version) else {
+            if self.expected.contains_key(&version) && !self.cleaned.contains(&version) {
+                // Only an ephemeral job without files may have given it up, and only if consumed.
+                assert!(self.ephemeral && !self.scratch_wanted, "version {version} was lost");
+                assert!(self.state.counts().discards > 0);
+            }
+            return;
+        };
+        let doomed = self.state.entry(id).unwrap().doomed;
+        self.state.begin_restore(id);
+        // Workers go on meanwhile, and must leave it alone.
+        self.begin_jobs();
+        let regions = self.state.regions(id).unwrap();
+        for region in regions.iter() {
+            let found = self.read(id, region, version);
+            assert_eq!(found, self.expected[&version][&region.id], "version {version}");
+        }
+        end(&mut self.state, id);
+        let hints = self.hinted.get_mut(&version).filter(|hints| !hints.is_empty());
+        if let (Some(hints), false) = (hints, doomed) {
+            hints.remove(0);
+        }
+    }
+
+    /// Hints a version, whether it is there or not.
+    pub(super) fn hint(&mut self, version: i32) {
+        self.state.hint(NAME, version);
+        self.hints += 1;
+        self.hinted.entry(version).or_default().push(self.hints);
+    }
+
+    pub(super) fn read(&mut self, id: Id, region: &Region, version: i32) -> Vec<u8> {
+        loop {
+            match self.state.acquire(id, region.part) {
+                Acquire::Memory(source) => {
+                    let bytes = self.bytes(&source, region);
+                    self.state.check().unwrap();
+                    self.state.release(id, region.part, source.tier);
+                    return bytes;
+                }
+                Acquire::File => {
+                    let file = (NAME.to_string(), version);
+                    let content = self.scratch.get(&file).or_else(|| self.persistent.get(&file));
+                    return content.unwrap()[&region.id].clone();
+                }
+                Acquire::Wait => {
+                    // What it waits for may be in the queue of a worker that has others first.
+                    let begun = !self.jobs.is_empty() || self.begin_jobs();
+                    assert!(begun, "waiting for nobody");
+                    self.end_job(0, false);
+                }
+                Acquire::Lost => panic!("version {version} is nowhere"),
+            }
+        }
+    }
+
+    pub(super) fn prune(&mut self, version: i32, tier: FileTier) {
+        if self.ephemeral || !self.state.forget_file(NAME, version, tier) {
+            return;
+        }
+        let file = (NAME.to_string(), version);
+        match tier {
+            FileTier::Scratch => self.scratch.remove(&file),
+            FileTier::Persistent => self.persistent.remove(&file),
+        };
+        self.pruned.insert(version);
+        if self.state.find(NAME, version).is_none() {
+            self.expected.remove(&version);
+        }
+    }
+
+    pub(super) fn cleanup(&mut self) {
+        for version in self.state.cleanup(NAME) {
+            self.scratch.remove(&(NAME.to_string(), version));
+        }
+        self.cleaned.extend(self.expected.keys());
+        self.hinted.clear();
+    }
+}
+
+pub(super) fn world(device: u64, host: u64, scratch: bool, ephemeral: bool) -> World {
+    let job =
+        Job0 { device, host, scratch, persistent: false, ephemeral, order: RestoreOrder::Reverse };
+    let mut world = World::new(job);
+    while world.to_map > 0 {
+        world.map();
+    }
+    world
+}

@@ -1,0 +1,283 @@
+//! Copies between the application's memory and the memory tiers, on the application's thread.
+//!
+//! Device memory is copied by the library's own stream, host memory by the processor, both at once.
+//! Whatever happens, no copy is running any more when `copy` returns; if that cannot be
+//! known, the checkpoint's room is never given to another.
+
+use std::time::{Duration, Instant};
+
+use super::gate::Closed;
+use super::lane::Direction;
+use super::place::Place;
+use super::shared::{Own, Shared};
+use crate::catalog::entry::{Id, Part, Tier};
+use device::context::Current;
+use device::{Pointer, PLAIN};
+use levels::host_buffer::HostBuffer;
+use levels::space::Extent;
+use os::error::Result;
+use os::sync::MutexGuard;
+use trace::metrics::{Cause, Hop};
+use trace::Activity;
+
+/// The direction of a copy, seen from the library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// A capture.
+    In,
+    /// A restore.
+    Out,
+}
+
+/// The bytes of one region: where the application has them, and where the tier.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The application's memory.
+    pub place: Place,
+    /// The tier.
+    pub tier: Tier,
+    /// Its bytes there, in order; as many as are to be copied.
+    pub extents: Vec<Extent>,
+}
+
+impl Run {
+    /// How many.
+    pub fn bytes(&self) -> u64 {
+        self.extents.iter().map(|extent| extent.len).sum()
+    }
+
+    /// Whether the processor copies it; else the device does.
+    pub fn by_processor(&self) -> bool {
+        self.tier == Tier::Host && self.place.part() == Part::Host
+    }
+}
+
+impl Shared {
+    /// Copies `runs` of checkpoint `id` and waits for them. The copies come after everything that
+    /// the application has queued before (in its stream, if it gave one).
+    pub(super) fn copy(&self, id: Id, way: Way, runs: &[Run]) -> Result<()> {
+        let on_device = |run: &Run| run.place.kind != PLAIN || run.tier == Tier::Device;
+        if !runs.iter().any(on_device) {
+            let since = Instant::now();
+            let copied = self.copy_by_processor(way, runs);
+            let time = since.elapsed();
+            self.metrics.waited_for(Cause::Copy, since, time);
+            return copied.map(|()| self.count(way, runs, (since, time), true));
+        }
+        if way == Way::In {
+            // As for copies of the processor: it is what the driver copies by where pages are not
+            // registered.
+            let down = runs.iter().filter(|run| run.tier == Tier::Host && !run.by_processor());
+            down.into_iter().try_for_each(|run| self.host()?.ensure(&run.extents))?;
+        }
+        let mut queue = DeviceCopies::begin(self, id, runs)?;
+        let since = Instant::now();
+        let queued =
+            runs.iter().filter(|run| !run.by_processor()).try_for_each(|run| queue.add(way, run));
+        let copied = queued.and_then(|()| self.copy_and_count(way, runs));
+        let finished = queue.finish();
+        self.metrics.waited(Cause::Copy, since);
+        finished.and(copied)?;
+        self.count(way, runs, (since, since.elapsed()), false);
+        Ok(())
+    }
+
+    /// The same of those runs that the processor copies, which are counted.
+    pub(super) fn copy_and_count(&self, way: Way, runs: &[Run]) -> Result<()> {
+        let since = Instant::now();
+        self.copy_by_processor(way, runs)?;
+        self.count(way, runs, (since, since.elapsed()), true);
+        Ok(())
+    }
+
+    fn copy_by_processor(&self, way: Way, runs: &[Run]) -> Result<()> {
+        let own: Vec<&Run> = runs.iter().filter(|run| run.by_processor()).collect();
+        if own.is_empty() {
+            return Ok(());
+        }
+        let host = self.host()?;
+        match way {
+            Way::Out => own.iter().for_each(|run| copy_run(host, way, run)),
+            Way::In => {
+                // A capture into the host buffer is a flush to the pages that it writes.
+                let untouched: u64 = own.iter().map(|run| host.untouched(&run.extents)).sum();
+                // Looked at by those who touch: it costs more than a checkpoint may wait for.
+                self.guard.count(untouched);
+                if untouched > 0 {
+                    own.iter().try_for_each(|run| host.ensure(&run.extents))?;
+                }
+                own.iter().for_each(|run| host.writing(&run.extents));
+                let flushing = self.pace.flush();
+                own.iter().for_each(|run| copy_run(host, way, run));
+                own.iter().for_each(|run| host.written(&run.extents));
+                self.flushed(flushing, own.iter().map(|run| run.bytes()).sum(), untouched);
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts what was copied from a moment on, and the time that it took.
+    fn count(&self, way: Way, runs: &[Run], took: (Instant, Duration), by_processor: bool) {
+        let (since, time) = took;
+        for tier in [Tier::Device, Tier::Host] {
+            let counted = |run: &&Run| run.tier == tier && run.by_processor() == by_processor;
+            let bytes: u64 = runs.iter().filter(counted).map(Run::bytes).sum();
+            if bytes > 0 {
+                let hop = match (way, tier) {
+                    (Way::In, Tier::Device) => Hop::AtoD,
+                    (Way::In, Tier::Host) => Hop::AtoH,
+                    (Way::Out, Tier::Device) => Hop::DtoA,
+                    (Way::Out, Tier::Host) => Hop::HtoA,
+                };
+                self.metrics.hop(hop).add(bytes, time);
+                let event = if way == Way::In { Activity::Capture } else { Activity::Recover };
+                self.trace.spent(event, since, time, bytes);
+            }
+        }
+    }
+}
+
+/// Copies a run between host memory and the host buffer.
+fn copy_run(host: &HostBuffer, way: Way, run: &Run) {
+    let mut application = run.place.address as *mut u8;
+    for extent in &run.extents {
+        let (tier, len) = (host.address(extent.offset), extent.len as usize);
+        // SAFETY: the application gives at least as many bytes as the run has (the client has
+        // checked it) and does not use them meanwhile; the extents are this checkpoint's, within
+        // the mapping, and complete if they are read. Registration makes no difference to the
+        // processor.
+        unsafe {
+            match way {
+                Way::In => std::ptr::copy_nonoverlapping(application, tier, len),
+                Way::Out => std::ptr::copy_nonoverlapping(tier, application, len),
+            }
+            application = application.add(len);
+        }
+    }
+}
+
+/// Copies of a checkpoint that are queued in the library's own stream. They are waited for on every
+/// path: the room that they use is given to others next.
+struct DeviceCopies<'a> {
+    shared: &'a Shared,
+    id: Id,
+    /// Some may be running.
+    under_way: bool,
+    own: MutexGuard<'a, Own>,
+    /// What they write of the host buffer.
+    written: Vec<Extent>,
+    /// Keeps background copies away while the application waits for the whole context.
+    _closed: Option<Closed<'a>>,
+    _current: Current<'a>,
+}
+
+impl<'a> DeviceCopies<'a> {
+    fn begin(shared: &'a Shared, id: Id, runs: &[Run]) -> Result<Self> {
+        let side = shared.device_side()?;
+        let own = side.own.lock();
+        let current = side.device.enter()?;
+        let since = Instant::now();
+        let closed = side.after_application(shared, &own)?;
+        // Copies that the application has queued may still use registered host memory, which the
+        // processor is about to use.
+        let pinned = Pointer::Host { pinned: true };
+        if runs.iter().any(|run| run.place.kind == pinned && run.by_processor()) {
+            own.lane.stream().synchronize()?;
+        }
+        shared.metrics.waited(Cause::Order, since);
+        Ok(DeviceCopies {
+            shared,
+            id,
+            under_way: true,
+            own,
+            written: Vec::new(),
+            _closed: closed,
+            _current: current,
+        })
+    }
+
+    fn add(&mut self, way: Way, run: &Run) -> Result<()> {
+        let mut application = run.place.address;
+        for extent in &run.extents {
+            match run.tier {
+                Tier::Device => {
+                    let tier = self.shared.cache()?.address(extent.offset);
+                    self.add_to_cache(way, &run.place, application, tier, extent.len)?;
+                }
+                Tier::Host => self.add_to_host(way, application, *extent)?,
+            }
+            application += extent.len;
+        }
+        Ok(())
+    }
+
+    /// Between the application's memory of any kind and the device cache.
+    fn add_to_cache(
+        &self,
+        way: Way,
+        place: &Place,
+        application: u64,
+        tier: u64,
+        len: u64,
+    ) -> Result<()> {
+        let stream = self.own.lane.stream();
+        let (to, from) = match way {
+            Way::In => (tier, application),
+            Way::Out => (application, tier),
+        };
+        // SAFETY: the extent is this checkpoint's, and complete if it is read; the driver has
+        // vouched for device pointers, the application for host pointers; all stay until `finish`
+        // has waited for the stream.
+        unsafe {
+            match place.kind {
+                Pointer::Device { managed: false, .. } => stream.copy_on_device(to, from, len),
+                Pointer::Device { managed: true, .. } | Pointer::Host { .. } => {
+                    stream.copy_any(to, from, len)
+                }
+            }
+        }
+    }
+
+    /// Between device memory of the application and the host buffer.
+    fn add_to_host(&mut self, way: Way, application: u64, extent: Extent) -> Result<()> {
+        let direction = match way {
+            Way::In => Direction::Down,
+            Way::Out => Direction::Up,
+        };
+        // SAFETY: as in `add_to_cache`.
+        unsafe { self.own.lane.copy(self.shared, direction, application, extent, None)? };
+        if way == Way::In {
+            self.written.push(extent);
+        }
+        Ok(())
+    }
+
+    /// Waits for all of it.
+    fn finish(mut self) -> Result<()> {
+        self.wait()
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        let (lane, host) = (&mut self.own.lane, &self.shared.host);
+        let arrived = host.as_ref().map_or(Ok(()), |host| lane.finish(host));
+        let waited = arrived.and_then(|()| lane.stream().synchronize());
+        if waited.is_err() && !lane.abandon() {
+            // If even the context cannot be waited for, the copies may go on for ever.
+            self.shared.catalog.step(|state| state.strand(self.id));
+        }
+        if let Some(host) = host.as_ref().filter(|_| waited.is_ok()) {
+            host.written(&self.written);
+        }
+        self.under_way = false;
+        waited
+    }
+}
+
+impl Drop for DeviceCopies<'_> {
+    fn drop(&mut self) {
+        if self.under_way {
+            // After a panic, which is what is reported.
+            let _ = self.wait();
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! `mode = sync`: the application waits for the persistent copies of its checkpoints, and makes those
+//! that it would wait for itself.
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
+use super::place::Place;
+use super::shared::Shared;
+use super::storage;
+use crate::catalog::entry::Id;
+use crate::catalog::state::{PersistJob, State};
+use device::PLAIN;
+use os::error::{Error, Kind, Result};
+
+impl Shared {
+    /// `mode = sync`: the bytes are in their files when a checkpoint call returns.
+    pub fn writes_directly(&self) -> bool {
+        self.config.mode == config::Mode::Sync && !self.config.ephemeral
+    }
+
+    /// In `mode = sync`, makes the persistent copy if it is `own`, or waits for it.
+    pub fn wait_persistent(&self, id: Id, own: Option<PersistJob>) -> Result<()> {
+        if !self.writes_directly() {
+            return Ok(());
+        }
+        self.persist_and_wait(id, own, None)
+    }
+
+    /// Claims the persistent copy of a checkpoint for this thread, which is to wait for it: no worker
+    /// makes it before the claim is used or given back.
+    pub fn claim(&self, id: Id) -> Claim<'_> {
+        self.catalog.step(|state| state.claim_persist(id));
+        Claim { shared: self, id }
+    }
+
+    fn persist_and_wait(
+        &self,
+        id: Id,
+        own: Option<PersistJob>,
+        memory: Option<&[Place]>,
+    ) -> Result<()> {
+        if let Some(job) = own {
+            let copied = catch_unwind(AssertUnwindSafe(|| {
+                storage::persist_one(self, &job, memory);
+            }));
+            if copied.is_err() {
+                // As if its worker had ended: nobody else would wake those who wait for it.
+                let what = "copying a checkpoint to persistent panicked";
+                self.catalog.fail(Error::new(Kind::Internal, what));
+            }
+        }
+        if self.catalog.wait(|state| state.persist_settled(id))? {
+            return Ok(());
+        }
+        let failure = self.catalog.step(State::take_failure);
+        Err(failure.unwrap_or_else(|| Error::new(Kind::System, "there is no persistent copy")))
+    }
+}
+
+/// The right to make a checkpoint's persistent copy. Given back when it is dropped, so that nobody
+/// waits in vain: a worker makes the copy then.
+#[derive(Debug)]
+#[must_use]
+pub struct Claim<'a> {
+    shared: &'a Shared,
+    id: Id,
+}
+
+impl Claim<'_> {
+    /// Makes the copy, if it is known by now that it is to be made, or waits for it. `places` are all
+    /// regions of the checkpoint, if the application's memory is as it was when they were captured.
+    pub fn copy(self, places: Option<&[Place]>) -> Result<()> {
+        let own = self.shared.catalog.step(|state| state.take_claimed(self.id));
+        let plain = |places: &&[Place]| places.iter().all(|place| place.kind == PLAIN);
+        self.shared.persist_and_wait(self.id, own, places.filter(plain))
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        self.shared.catalog.step(|state| state.give_claim_back(self.id));
+    }
+}

@@ -1,0 +1,239 @@
+//! Erasure coding, on a worker of its own: tells the others of the group what is in scratch, makes
+//! the parities that this process keeps, and looks after the others.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::shared::Shared;
+use super::spool::about;
+use erasure::encoding::{Encoding, Member};
+use erasure::node::{Job, Node};
+use erasure::offers::{Offer, Source};
+use erasure::parity::{self, Writer};
+use erasure::peer::Peer;
+use erasure::progress::{Key, Task};
+use erasure::remote::Remote;
+use erasure::stream;
+use erasure::wire::{FileId, Word};
+use format::checksum::Checksum;
+use os::error::{Error, Kind, Result};
+use os::files::{self, Durability};
+use trace::Activity;
+
+/// Serves the group until the engine stops.
+pub fn encode(shared: &Shared) -> Result<()> {
+    let Some(node) = shared.erasure.get() else {
+        return Ok(());
+    };
+    // However this ends, nobody waits for it any more.
+    let _end = End(node);
+    let mut worker = Worker {
+        shared,
+        node,
+        peers: BTreeMap::new(),
+        offered: BTreeMap::new(),
+        said: BTreeSet::new(),
+    };
+    for rank in node.acquaintances() {
+        // A busy network may lose a call, which must not cost a whole job its protection.
+        let called = node.call(rank).or_else(|_| node.call(rank)).or_else(|_| node.call(rank));
+        match called {
+            Ok(peer) => drop(worker.peers.insert(rank, peer)),
+            Err(error) => node.lost(rank, &error),
+        }
+    }
+    while let Some(job) = node.next_job() {
+        match job {
+            Job::Do(task) => worker.work(task),
+            Job::LookAround => worker.look_around(),
+        }
+        worker.sweep();
+    }
+    Ok(())
+}
+
+struct End<'a>(&'a Node);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+struct Worker<'a> {
+    shared: &'a Shared,
+    node: &'a Node,
+    peers: BTreeMap<u32, Peer>,
+    /// The files that were announced, and their digests.
+    offered: BTreeMap<Key, (Offer, Checksum)>,
+    /// The names of which it was said that a version has no parities.
+    said: BTreeSet<Arc<str>>,
+}
+
+impl Worker<'_> {
+    fn work(&mut self, task: Task) {
+        match task {
+            Task::Announce(key) => {
+                if let Err(error) = self.announce(&key) {
+                    self.failed(&key, error);
+                }
+            }
+            Task::Encode(encoding) => self.encode(&encoding),
+            Task::Withdraw(key) => drop(self.offered.remove(&key)),
+            Task::Decide((name, version)) => {
+                let word = Word::Decided { name: name.to_string(), version };
+                self.tell(self.node.followers().to_vec(), &word);
+            }
+            Task::DecideNoMore => {
+                self.tell(self.node.followers().to_vec(), &Word::DecidedAll);
+            }
+            Task::Leave => self.tell_group(&Word::Leaving),
+        }
+    }
+
+    fn tell_group(&mut self, word: &Word) {
+        self.tell(self.node.others().collect(), word);
+    }
+
+    fn tell(&mut self, ranks: Vec<u32>, word: &Word) {
+        for rank in ranks {
+            if let Some(peer) = self.peers.get_mut(&rank) {
+                // Who cannot be told is gone: see `sweep`.
+                let _ = peer.tell(word);
+            }
+        }
+    }
+
+    /// Looks for those that have gone without a word.
+    fn look_around(&mut self) {
+        for peer in self.peers.values_mut() {
+            peer.look();
+        }
+    }
+
+    /// Forgets those that are gone.
+    fn sweep(&mut self) {
+        let gone: Vec<(u32, Error)> = self
+            .peers
+            .iter()
+            .filter_map(|(rank, peer)| Some((*rank, peer.broken()?.clone())))
+            .collect();
+        for (rank, why) in gone {
+            self.peers.remove(&rank);
+            self.node.lost(rank, &why);
+        }
+    }
+
+    /// Says of the first version of each name that it has no parities: states of an adjoint computation that
+    /// follow each other may all be without.
+    fn failed(&mut self, (name, version): &Key, error: Error) {
+        self.shared.metrics.encode_failures.fetch_add(1, Ordering::Relaxed);
+        let text = format!(
+            "no parities of checkpoint \"{name}\" version {version}, which is therefore not \
+             protected from the loss of a scratch directory: {error}"
+        );
+        match self.said.insert(name.clone()) {
+            true => log::warn!("{text}; what follows of that name is said with VELOC_LOG=info"),
+            false => log::info!("{text}"),
+        }
+    }
+
+    /// Tells the others of a file, and serves it from here on.
+    fn announce(&mut self, key: &Key) -> Result<()> {
+        let (name, version) = (&key.0, key.1);
+        let path = self.shared.files.scratch_path(name, version)?;
+        let naming = self.shared.naming.lock();
+        let file = match files::open(&path) {
+            Ok(file) => file,
+            // Removed meanwhile: then it needs no protection.
+            Err(error) if error.kind() == Kind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let routed = self.shared.files.routed(name, version)?;
+        drop(naming);
+        let (len, digest) = parity::digest(&file, &path)?;
+        let id = FileId { name: name.to_string(), version, digest };
+        let offer = self.node.offers().offer(id, Source { file: file.into(), path, start: 0 });
+        self.offered.insert(key.clone(), (offer, digest));
+        let member = Member { rank: self.node.own(), len, digest, routed };
+        // First here: the others may answer before all have been told.
+        self.node.announced(key, member.clone());
+        self.tell_group(&Word::Announced { name: name.to_string(), version, file: member });
+        Ok(())
+    }
+
+    fn encode(&mut self, encoding: &Encoding) {
+        let (name, version) = (encoding.name.clone(), encoding.version);
+        let key: Key = (name.as_str().into(), version);
+        let since = Instant::now();
+        let mut span = self.shared.trace.span(Activity::Encode).of(&name, version);
+        let made = self.make(encoding, &key);
+        match &made {
+            Ok((bytes, _)) => {
+                self.shared.metrics.encode.add(*bytes, since.elapsed());
+                span.bytes(*bytes);
+            }
+            Err(error) => {
+                self.failed(&key, error.clone());
+                for peer in self.peers.values_mut() {
+                    peer.discard();
+                }
+            }
+        }
+        drop(span);
+        let id = encoding.id();
+        self.node.ended(&key, id, matches!(made, Ok((_, true))));
+        self.tell_group(&Word::Ended { name, version, id });
+    }
+
+    /// Makes the parities that this process keeps. The bytes of their file, and whether they are of
+    /// use, and therefore in their place.
+    fn make(&mut self, encoding: &Encoding, key: &Key) -> Result<(u64, bool)> {
+        encoding.check()?;
+        let files = &self.shared.files;
+        let own = encoding.place(self.node.own());
+        let own = own.ok_or_else(|| Error::new(Kind::Internal, "it is not of this process"))?;
+        let temporary = files.temporary(&files.scratch_path(&key.0, key.1)?);
+        let written = Writer::create(&temporary, encoding.clone(), own).and_then(|mut writer| {
+            let (offers, rank) = (self.node.offers(), self.node.own());
+            let mut pieces = Remote::new(encoding, Vec::new(), &mut self.peers, rank, offers);
+            stream::encode(encoding, own, &mut pieces, |bytes| writer.put(bytes))?;
+            writer.complete()
+        });
+        let named = written.and_then(|bytes| {
+            let _naming = self.shared.naming.lock();
+            let current = self.is_current(key, &encoding.members[own]);
+            if current {
+                let path = files.parity_path(&key.0, key.1)?;
+                files.may_change_in(files.scratch_directory())?;
+                files::atomic_replace(&temporary, &path, Durability::Unsynced)?;
+            } else {
+                // Taken again, or removed: then these parities are of nothing.
+                files::remove(&temporary)?;
+            }
+            Ok((bytes, current))
+        });
+        if named.is_err() {
+            // The first failure is the one to report.
+            let _ = files::remove(&temporary);
+        }
+        named.map_err(about(&key.0, key.1))
+    }
+
+    /// Whether the file that was announced is still the one in scratch.
+    fn is_current(&self, key: &Key, member: &Member) -> bool {
+        let Some((offer, digest)) = self.offered.get(key) else {
+            return false;
+        };
+        let there = fs::metadata(&offer.source.path);
+        let announced = offer.source.file.get().and_then(fs::File::metadata);
+        *digest == member.digest
+            && there.is_ok_and(|there| {
+                announced.is_ok_and(|file| (file.dev(), file.ino()) == (there.dev(), there.ino()))
+            })
+    }
+}

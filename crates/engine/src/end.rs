@@ -1,0 +1,112 @@
+//! Ending a job: what is waited for, and who is told to stop.
+
+use std::time::Instant;
+
+use super::lifecycle::Engine;
+use super::prepare;
+use crate::catalog::state::State;
+use os::error::Result;
+use trace::metrics::Cause;
+use trace::Activity;
+
+impl Engine {
+    /// Waits until nothing is being flushed, written or persisted. Reports the oldest background
+    /// failure that has not been reported; what failed is tried again first.
+    pub fn drain(&self) -> Result<()> {
+        let _span = self.trace.span(Activity::Drain);
+        let since = Instant::now();
+        self.catalog.step(State::retry);
+        let waited = self.catalog.wait_drained();
+        self.prune_all();
+        self.metrics.waited(Cause::Drain, since);
+        match self.catalog.step(State::take_failure) {
+            Some(error) => Err(error),
+            None => waited,
+        }
+    }
+
+    /// Stops the workers without waiting for them, and removes what an ephemeral job has written.
+    pub fn leave(&self) {
+        self.shared.stop();
+        self.remove_spilled();
+        self.trace.finish();
+    }
+
+    fn remove_spilled(&self) {
+        for (name, version) in self.catalog.look(State::spilled) {
+            if let Err(error) = self.files.remove_scratch(&name, version, None) {
+                log::warn!("{error}");
+            }
+        }
+    }
+
+    /// Waits until this process is not needed for what is still to reach a file: until it is in the
+    /// hands of veloc-backend, or where there is none, until it is written.
+    ///
+    /// # Errors
+    /// As [`Engine::drain`].
+    pub fn hand_over(&self) -> Result<()> {
+        let nothing_left = |state: &State| state.drained() && state.unwritten().is_none();
+        if self.config.ephemeral || self.catalog.look(nothing_left) {
+            return Ok(());
+        }
+        if self.has_heir() {
+            let _span = self.trace.span(Activity::Drain);
+            let since = Instant::now();
+            let waited = self
+                .catalog
+                .wait(|state| (state.is_handed_over() || state.drained()).then_some(()));
+            self.metrics.waited(Cause::Drain, since);
+            waited?;
+            // What has failed is tried again here, so that it can be reported.
+            let handed_over = |state: &State| state.is_handed_over() && !state.drained();
+            if self.catalog.look(handed_over) && self.has_heir_for_certain() {
+                return Ok(());
+            }
+        }
+        self.drain()
+    }
+
+    /// Ends the job as soon as the application may free its memory: once what it has lent is fetched.
+    /// Reports the oldest background failure that has not been reported: no later call can.
+    ///
+    /// # Errors
+    /// That failure; a worker has ended for good. The job is over in any case, and what was handed over
+    /// stays so.
+    pub fn finish(self) -> Result<()> {
+        let mut fetched = Ok(());
+        if self.catalog.look(State::arriving) {
+            let _span = self.trace.span(Activity::Drain);
+            let since = Instant::now();
+            fetched = self.catalog.wait(|state| (!state.arriving()).then_some(()));
+            self.metrics.waited(Cause::Drain, since);
+        }
+        match self.catalog.step(State::take_failure) {
+            Some(error) => Err(error),
+            None => fetched,
+        }
+    }
+
+    /// Waits until all members of the group have made their parities, or cannot.
+    pub fn await_parities(&self) {
+        if let Some(node) = self.erasure.get() {
+            let _span = self.trace.span(Activity::Drain);
+            let since = Instant::now();
+            node.finish();
+            self.metrics.waited(Cause::Drain, since);
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.shared.stop();
+        for what in os::threads::join(self.workers.lock().drain(..), os::threads::PATIENCE) {
+            log::error!("{what}");
+        }
+        prepare::unpin(&self.shared);
+        // What an ephemeral job has written is of no use after it.
+        self.remove_spilled();
+        self.shared.trace.finish();
+    }
+}

@@ -1,0 +1,300 @@
+//! Several processes of a job in one: engines with their workers and connections, without MPI.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::io::Write as _;
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::Engine;
+use config::Config;
+use erasure::encoding::Member;
+use erasure::node::{Node, Prepared};
+use erasure::parity::ParityFile;
+use erasure::peer::Peer;
+use erasure::roster::{self, Card, Settings};
+use erasure::wire::{FileId, Word};
+use format::checksum::Checksum;
+use levels::files::Output;
+use recovery::Process;
+
+const SETTINGS: Settings = Settings { interval: 0, group: 8, parities: 1 };
+
+/// The nodes of so many processes, which answer.
+fn nodes(count: u32) -> Vec<Node> {
+    let prepared: Vec<Prepared> =
+        (0..count).map(|_| Prepared::new(SETTINGS, None).unwrap()).collect();
+    let cards: Vec<Card> = prepared.iter().map(|prepared| prepared.card.clone()).collect();
+    let known: Vec<Option<Card>> = cards.iter().cloned().map(Some).collect();
+    let start = |(own, prepared): (usize, Prepared)| {
+        let place = roster::place(&known, own as u32).unwrap().0.unwrap();
+        Node::start(prepared, own as u32, cards.clone(), place).unwrap()
+    };
+    prepared.into_iter().enumerate().map(start).collect()
+}
+
+/// The engine of a process with a scratch directory of its own.
+fn engine(folder: &Path, rank: u32, node: Node) -> Engine {
+    let scratch = folder.join(rank.to_string());
+    let text = format!("mode = sync\nscratch = {}\n", scratch.display());
+    let (config, _) = Config::from_text(&text, |_| None).unwrap();
+    let engine = Engine::start(config, Process { rank, ranks: 2 }, None).unwrap();
+    engine.join(node).unwrap();
+    engine
+}
+
+fn take(engine: &Engine, version: i32) {
+    let content = vec![engine.files.rank() as u8; 1000 + version as usize];
+    fs::write(engine.files.scratch_path("x", version).unwrap(), content).unwrap();
+    engine.protect("x", version);
+}
+
+fn is_protected(engine: &Engine, version: i32) -> bool {
+    let path = engine.files.parity_path("x", version).unwrap();
+    ParityFile::read(&path).and_then(|parity| parity.verify()).is_ok()
+}
+
+fn failures(engine: &Engine) -> u64 {
+    let spoilt = engine.erasure.get().map_or(0, Node::unprotected);
+    engine.metrics.encode_failures.load(Ordering::Relaxed) + spoilt
+}
+
+/// Lets all of them end, each on a thread of its own, as they wait for each other.
+fn finish(engines: Vec<&Engine>) {
+    thread::scope(|scope| {
+        for engine in engines {
+            scope.spawn(|| engine.erasure.get().unwrap().finish());
+        }
+    });
+}
+
+#[test]
+fn everybody_keeps_parities_at_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let engines: Vec<Engine> =
+        (0..).zip(nodes(4)).map(|(rank, node)| engine(folder.path(), rank, node)).collect();
+    for version in 1..20 {
+        engines.iter().for_each(|engine| take(engine, version));
+    }
+    // Taken again: the parities at the end are of the new files.
+    engines.iter().for_each(|engine| take(engine, 3));
+    finish(engines.iter().collect());
+    for engine in &engines {
+        assert!((1..20).all(|version| is_protected(engine, version)));
+        assert_eq!(failures(engine), 0);
+    }
+    // A file that takes the place of another one must not look damaged.
+    let files = &engines[0].files;
+    let temporary = files.temporary(&files.scratch_path("x", 5).unwrap());
+    let mut output = Output::create(temporary, None).unwrap();
+    output.put(b"another").unwrap();
+    files.publish(&output.finish(), "x", 5).unwrap();
+    files.remove_scratch("x", 6, None).unwrap();
+    assert!(!files.parity_path("x", 5).unwrap().exists());
+    assert!(!files.parity_path("x", 6).unwrap().exists());
+    assert!(is_protected(&engines[0], 7));
+}
+
+/// One that ends before it has the version that the others wait for.
+#[test]
+fn the_end_of_one_does_not_keep_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut engines: Vec<Engine> =
+        (0..).zip(nodes(3)).map(|(rank, node)| engine(folder.path(), rank, node)).collect();
+    engines.iter().for_each(|engine| take(engine, 1));
+    engines.iter().take(2).for_each(|engine| take(engine, 2));
+    while !engines.iter().all(|engine| is_protected(engine, 1)) {
+        thread::yield_now();
+    }
+    drop(engines.pop());
+    finish(engines.iter().collect());
+    take(&engines[0], 3);
+    for engine in &engines {
+        assert!(!is_protected(engine, 2));
+    }
+    assert_eq!((failures(&engines[0]), failures(&engines[1])), (2, 1));
+}
+
+/// One that has said that it has a file, and is gone when its bytes are asked for, or refuses.
+#[test]
+fn a_death_in_the_middle_of_encoding_is_a_failure_and_no_hang() {
+    let folder = tempfile::tempdir().unwrap();
+    for refuses in [false, true] {
+        let mut nodes = nodes(3);
+        let odd = nodes.pop().unwrap();
+        let engines: Vec<Engine> =
+            (0..).zip(nodes).map(|(rank, node)| engine(folder.path(), rank, node)).collect();
+        let file = Member { rank: 2, len: 1000, digest: Checksum::of(b"nowhere"), routed: None };
+        let mut calls: Vec<Peer> = (0..2).map(|rank| odd.call(rank).unwrap()).collect();
+        for call in &mut calls {
+            let word = Word::Announced { name: "x".to_owned(), version: 1, file: file.clone() };
+            call.tell(&word).unwrap();
+        }
+        if !refuses {
+            odd.stop();
+        }
+        engines.iter().for_each(|engine| take(engine, 1));
+        while !engines.iter().all(|engine| failures(engine) > 0) {
+            thread::yield_now();
+        }
+        drop((odd, calls));
+        finish(engines.iter().collect());
+        assert!(engines.iter().all(|engine| !is_protected(engine, 1)));
+    }
+}
+
+/// A process that lives and does not answer: whoever does not want to wait for it need not.
+#[test]
+fn a_job_can_end_while_it_waits_for_an_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let prepared: Vec<Prepared> = (0..2).map(|_| Prepared::new(SETTINGS, None).unwrap()).collect();
+    let cards: Vec<Card> = prepared.iter().map(|prepared| prepared.card.clone()).collect();
+    let known: Vec<Option<Card>> = cards.iter().cloned().map(Some).collect();
+    let place = roster::place(&known, 0).unwrap().0.unwrap();
+    let mut prepared = prepared.into_iter();
+    let node = Node::start(prepared.next().unwrap(), 0, cards, place).unwrap();
+    // The other one takes calls, as far as the system does so for it, and says nothing.
+    let silent = prepared.next().unwrap();
+    let engine = engine(folder.path(), 0, node);
+    take(&engine, 1);
+    drop(engine);
+    drop(silent);
+}
+
+/// A host that does not answer: the end of the job ends the call, and no other is made. Catches a wait
+/// for a connection that nobody can end, and tries that go on after the end.
+#[test]
+fn a_job_can_end_while_it_connects() {
+    // Who has as many callers as it takes drops those that come after them.
+    let deaf = TcpListener::bind("127.0.0.1:0").unwrap();
+    rustix::net::listen(&deaf, 0).unwrap();
+    let address = deaf.local_addr().unwrap();
+    let mut callers = Vec::new();
+    let timed_out = loop {
+        match TcpStream::connect_timeout(&address, Duration::from_millis(500)) {
+            Ok(caller) => callers.push(caller),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(timed_out.kind(), std::io::ErrorKind::TimedOut);
+    let prepared = Prepared::new(SETTINGS, None).unwrap();
+    let own = prepared.card.clone();
+    let cards = vec![own.clone(), Card { addresses: vec![address], ..own }];
+    let known: Vec<Option<Card>> = cards.iter().cloned().map(Some).collect();
+    let place = roster::place(&known, 0).unwrap().0.unwrap();
+    let node = Node::start(prepared, 0, cards, place).unwrap();
+    thread::scope(|scope| {
+        let calling = scope.spawn(|| node.call(1).unwrap_err().to_string());
+        let since = Instant::now();
+        while node.open_calls() == 0 {
+            assert!(since.elapsed() < Duration::from_secs(60), "nobody can end this call");
+            thread::yield_now();
+        }
+        node.stop();
+        let error = calling.join().unwrap();
+        assert!(!error.contains("timed out"), "{error}");
+    });
+    let error = node.call(1).unwrap_err().to_string();
+    assert!(error.contains("the job ends"), "{error}");
+}
+
+/// Strangers are neither heard nor answered, and members only within their group.
+#[test]
+fn strangers_are_turned_away() {
+    let nodes = nodes(2);
+    let prepared = Prepared::new(SETTINGS, None).unwrap();
+    let mut card = prepared.card.clone();
+    let here = card.clone();
+    let place = roster::place(&[Some(here.clone()), Some(here.clone())], 0).unwrap().0.unwrap();
+    let cards = vec![here.clone(), here.clone()];
+    let called = Node::start(prepared, 0, cards, place).unwrap();
+    card.token[5] ^= 1;
+    let error = Peer::call(0, &card, 1, &here, |_| Ok(())).unwrap_err().to_string();
+    assert!(error.contains("hung up"), "{error}");
+    Peer::call(0, &here, 1, &here, |_| Ok(())).unwrap();
+    // A file that nobody offers is refused, and the call goes on.
+    let mut call = nodes[0].call(1).unwrap();
+    let id = FileId { name: "../x".to_owned(), version: 1, digest: Checksum::from_bytes([0; 32]) };
+    for _ in 0..2 {
+        call.ask(id.clone(), 0, 100).unwrap();
+        assert!(call.take(&mut [0; 100]).unwrap_err().to_string().contains("not served"));
+    }
+    assert!(call.broken().is_none());
+    call.look();
+    assert!(call.broken().is_none());
+    drop(called);
+}
+
+/// Strangers who never stop calling, of whom some say a byte: none of them is in the way of a member, whose
+/// first call is answered.
+#[test]
+fn members_are_let_in_while_strangers_call() {
+    let prepared = Prepared::new(SETTINGS, None).unwrap();
+    let card = prepared.card.clone();
+    let known = [Some(card.clone()), Some(card.clone())];
+    let place = roster::place(&known, 0).unwrap().0.unwrap();
+    let called = Node::start(prepared, 0, vec![card.clone(), card.clone()], place).unwrap();
+    let (calling, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut strangers = VecDeque::new();
+            for number in 0..5000 {
+                if over.load(Ordering::Relaxed) {
+                    break;
+                }
+                let mut stranger = TcpStream::connect(card.reached_from(&card)[0]).unwrap();
+                if number % 2 == 0 {
+                    // It may have been turned away.
+                    let _ = stranger.write_all(&[1]);
+                }
+                strangers.push_back(stranger);
+                strangers.drain(..strangers.len().saturating_sub(100));
+                calling.store(number, Ordering::Relaxed);
+            }
+            calling.store(usize::MAX, Ordering::Relaxed);
+        });
+        while calling.load(Ordering::Relaxed) < 100 {
+            thread::yield_now();
+        }
+        for _ in 0..50 {
+            let call = Peer::call(0, &card, 1, &card, |_| Ok(()));
+            over.store(call.is_err(), Ordering::Relaxed);
+            assert!(call.is_ok(), "{call:?}");
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    drop(called);
+}
+
+/// Measures: `cargo test --release -p veloc erasure::job_tests -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement: it prints rates, and takes 1 GiB of /dev/shm"]
+fn throughput_over_the_loopback() {
+    const LEN: usize = 256 << 20;
+    const VERSIONS: i32 = 4;
+    let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+    let engines: Vec<Engine> =
+        (0..).zip(nodes(4)).map(|(rank, node)| engine(folder.path(), rank, node)).collect();
+    for engine in &engines {
+        for version in 1..=VERSIONS {
+            let content = vec![version as u8; LEN];
+            fs::write(engine.files.scratch_path("x", version).unwrap(), content).unwrap();
+        }
+    }
+    let path = engines[0].files.scratch_path("x", 1).unwrap();
+    let since = std::time::Instant::now();
+    erasure::parity::digest(&fs::File::open(&path).unwrap(), &path).unwrap();
+    println!("digest of a file: {:.2} GB/s", LEN as f64 / since.elapsed().as_secs_f64() / 1e9);
+    let since = std::time::Instant::now();
+    for engine in &engines {
+        (1..=VERSIONS).for_each(|version| engine.protect("x", version));
+    }
+    finish(engines.iter().collect());
+    let bytes = engines.len() * VERSIONS as usize * LEN;
+    let rate = bytes as f64 / since.elapsed().as_secs_f64() / 1e9;
+    println!("3 + 1 on tmpfs, four processes in one: {rate:.2} GB/s of data in all");
+    assert!(engines.iter().all(|engine| is_protected(engine, VERSIONS)));
+}

@@ -1,0 +1,288 @@
+//! Starting a job: the tiers it has, and the workers that serve them.
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+
+use super::buffer::host_buffer;
+use super::shared::Shared;
+use super::{encode, loan, prepare, refuge, storage};
+use crate::catalog::monitor::Catalog;
+use crate::catalog::state::{Shape, State};
+use config::{Config, Mode};
+use device::{Device, Driver};
+use erasure::node::Node;
+use levels::device_cache;
+use levels::files::{Files, Identities};
+use levels::host_buffer::{self, HostBuffer};
+use levels::ledger::{Ledger, Record, Standing};
+use os::affinity;
+use os::error::{Error, Kind, Result};
+use os::logging;
+use os::sync::Mutex;
+use policy::touch;
+use recovery::link::Link;
+use recovery::Process;
+use trace::{Recorder, Setup};
+
+/// Workers that the others can do without, as long as they end between two transfers.
+const OPTIONAL: [&str; 5] = ["fetch", "read", "touch", "pin", "encode"];
+
+/// One job, from `VELOC_Init` to `VELOC_Finalize`.
+#[derive(Debug)]
+pub struct Engine {
+    pub(super) shared: Arc<Shared>,
+    pub(super) workers: Mutex<Vec<JoinHandle<()>>>,
+    /// There is a worker for what the application lends.
+    lending: AtomicBool,
+}
+
+impl std::ops::Deref for Engine {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+impl Engine {
+    /// Makes the tiers' places (no memory is touched, mapped or registered) and starts the
+    /// workers. `device` is the one the application already uses, if it does.
+    pub fn start(config: Config, process: Process, device: Option<Device>) -> Result<Engine> {
+        let rank = process.rank;
+        warn_of_unused(&config);
+        let (files, refused) = refuge::open_files(&config, rank)?;
+        let files = files.of_job(process.ranks);
+        let (host, estate) = host_buffer(&config)?;
+        // Not before: a job that cannot start must not take the name of the one that does.
+        let trace = recorder(&config, rank);
+        let mut state = State::new(shape(&config, &files, host.as_ref()));
+        state.record_to(trace.clone());
+        let link = estate.and_then(|estate| {
+            let ledger = Ledger::new(&estate.ledger);
+            let opened = ledger.and_then(|ledger| {
+                Ok((ledger, {
+                    let directories = files.identities();
+                    Link::open(&config, process, directories, estate)?
+                }))
+            });
+            opened
+                .map_err(|error| {
+                    log::warn!(
+                        "going on without veloc-backend, so that what is not in a file yet is lost \
+                         if the application is killed: {error}"
+                    );
+                })
+                .ok()
+        });
+        let link = link.map(|(ledger, link)| {
+            state.note_to(ledger);
+            link
+        });
+        let shared = Arc::new(Shared::new(config, Catalog::new(state), host, files, link, trace));
+        log::info!(
+            "checkpoints of number {rank}: host buffer of {} bytes, scratch {:?}, persistent {:?}{}",
+            shared.host.as_ref().map_or(0, HostBuffer::len),
+            shared.config.scratch,
+            shared.config.persistent,
+            if shared.config.ephemeral { ", ephemeral" } else { "" }
+        );
+        if let Some(refused) = refused {
+            shared.begins_past_scratch(&refused);
+        }
+        let engine = Engine::of(shared);
+        engine.start_workers(device)?;
+        Ok(engine)
+    }
+
+    /// Goes on where another process has ended: with its host buffer, and with the checkpoints in
+    /// it or in scratch that have still to reach a file. Only writes them.
+    ///
+    /// If the process had others, it removes no old versions: it cannot know which of them those
+    /// have.
+    pub fn inherit(
+        config: Config,
+        process: Process,
+        directories: &Identities,
+        host: Option<HostBuffer>,
+        left: &[(Record<'_>, Standing)],
+    ) -> Result<Engine> {
+        let files = Files::open_for_heir(&config, process.rank, directories)?.of_job(process.ranks);
+        let mut state = State::new(shape(&config, &files, host.as_ref()));
+        for (record, standing) in left {
+            if let Err(error) = state.inherit(record, *standing) {
+                log::error!("{error}");
+            }
+        }
+        let catalog = Catalog::new(state);
+        let config = match process.is_alone() {
+            true => config,
+            false => Config { max_versions: 0, scratch_versions: 0, ..config },
+        };
+        let shared = Shared::new(config, catalog, host, files, None, Recorder::off());
+        let engine = Engine::of(Arc::new(shared));
+        engine.spawn("write", storage::write)?;
+        engine.spawn("persist", storage::persist)?;
+        Ok(engine)
+    }
+
+    fn of(shared: Arc<Shared>) -> Engine {
+        Engine { shared, workers: Mutex::new(Vec::new()), lending: AtomicBool::new(false) }
+    }
+
+    fn start_workers(&self, device: Option<Device>) -> Result<()> {
+        if let Some(device) = device {
+            self.attach(device)?;
+        }
+        if self.files.has_scratch() {
+            self.spawn("write", storage::write)?;
+            if self.host.is_some() {
+                self.spawn("read", storage::read)?;
+            }
+        }
+        // File-based checkpoints are persisted even without a persistent directory.
+        self.spawn("persist", storage::persist)?;
+        if self.host.is_some() {
+            let threads = touch::threads(self.config.touch_threads, affinity::usable_cpus());
+            for thread in 1..=threads {
+                self.spawn_as("touch", format!("touch {thread}"), prepare::touch)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The application lends memory from here on: somebody must fetch it.
+    pub fn serve_loans(&self) -> Result<()> {
+        if self.host.is_none() || self.lending.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let started = self.spawn("arrive", loan::arrive);
+        if started.is_err() {
+            self.lending.store(false, Ordering::Release);
+        }
+        started
+    }
+
+    pub(super) fn spawn(&self, name: &str, work: fn(&Shared) -> Result<()>) -> Result<()> {
+        self.spawn_as(name, name.to_owned(), work)
+    }
+
+    /// The same, with a name of its own in the timeline.
+    fn spawn_as(
+        &self,
+        name: &str,
+        in_trace: String,
+        work: fn(&Shared) -> Result<()>,
+    ) -> Result<()> {
+        let shared = self.shared.clone();
+        let owned = name.to_owned();
+        let topic = logging::topic();
+        let work = move || {
+            logging::set_topic(topic);
+            shared.trace.name_thread(&in_trace);
+            let ended = catch_unwind(AssertUnwindSafe(|| work(&shared)));
+            let failure = match ended {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => error.within(format!("the {owned} worker ended")),
+                Err(_) => Error::new(Kind::Internal, format!("the {owned} worker panicked")),
+            };
+            if Driver::has_ended() {
+                log::debug!("{failure}");
+                shared.catalog.fail(failure);
+                return;
+            }
+            if OPTIONAL.contains(&owned.as_str()) && failure.kind() != Kind::Internal {
+                // Slower without it, but nothing waits for it.
+                log::warn!("{failure}");
+                return;
+            }
+            log::error!("{failure}");
+            shared.catalog.fail(failure);
+        };
+        let builder = Builder::new().name(format!("veloc-{name}"));
+        let worker = os::threads::unsignalled(|| builder.spawn(work))
+            .map_err(|error| Error::system(format!("starting the {name} worker"), &error))?;
+        let mut workers = self.workers.lock();
+        // The stack of a thread that has ended stays until somebody has waited for it, or says that
+        // nobody will.
+        workers.retain(|worker| !worker.is_finished());
+        workers.push(worker);
+        Ok(())
+    }
+
+    /// What the workers have, for who works beside them.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Has the scratch files of this job protected by other processes from here on.
+    pub fn join(&self, node: Node) -> Result<()> {
+        if self.erasure.set(node).is_err() {
+            return Err(Error::new(Kind::Internal, "there is erasure coding already"));
+        }
+        self.files.expect_parities();
+        self.spawn("encode", encode::encode)
+    }
+}
+
+/// The recorder that the configuration asks for. A job goes on without its timeline.
+fn recorder(config: &Config, rank: u32) -> Recorder {
+    let recorder = |file| Recorder::start(&Setup { file, rank });
+    let trace = recorder(config.trace.clone()).or_else(|error| {
+        log::warn!("going on without a trace: {error}");
+        // Profilers may listen all the same; without a file nothing can fail.
+        recorder(None)
+    });
+    let trace = trace.unwrap_or_default();
+    let bytes = |bytes: Option<u64>| bytes.map_or("default".to_owned(), |b| b.to_string());
+    trace.fact("touch", format!("{:?}", config.touch).to_lowercase());
+    trace.fact("pin", format!("{:?}", config.pin).to_lowercase());
+    trace.fact("gpu_cache_size", bytes(config.gpu_cache_size));
+    trace.fact("host_cache_size", bytes(config.host_cache_size));
+    trace
+}
+
+/// Says which keys the others leave without effect.
+fn warn_of_unused(config: &Config) {
+    if config.ephemeral && config.persistent.is_some() {
+        log::warn!("persistent has no effect with ephemeral = true");
+    }
+    if config.ephemeral && config.ec_interval.is_some() {
+        log::warn!(
+            "ec_interval has no effect with ephemeral = true: there are no files to protect"
+        );
+    }
+    if config.failure_domain.is_some() && !config.protects_scratch() {
+        log::warn!("failure_domain has no effect without erasure coding (ec_interval)");
+    }
+    if config.ephemeral && config.mode == Mode::Sync {
+        log::warn!(
+            "mode = sync has no effect with ephemeral = true: there are no files to wait for"
+        );
+    } else if config.mode == Mode::Sync {
+        for (key, given) in
+            [("gpu_cache_size", config.gpu_cache_size), ("host_cache_size", config.host_cache_size)]
+        {
+            if given.is_some_and(|bytes| bytes > 0) {
+                log::warn!(
+                    "{key} has no effect with mode = sync: checkpoints go straight to files"
+                );
+            }
+        }
+    }
+}
+
+/// The tiers of a job.
+fn shape(config: &Config, files: &Files, host: Option<&HostBuffer>) -> Shape {
+    Shape {
+        device: 0,
+        host: host.map_or(0, HostBuffer::len),
+        scratch: files.has_scratch(),
+        persistent: files.has_persistent(),
+        ephemeral: config.ephemeral,
+        order: config.restore_order,
+        device_granule: device_cache::GRANULE,
+        host_granule: host_buffer::GRANULE,
+    }
+}

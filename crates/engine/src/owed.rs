@@ -1,0 +1,76 @@
+//! Checkpoints of earlier jobs that are in scratch alone and should have a copy in persistent: persistent was
+//! away, or the process that was to make the copy was killed. A job says so and leaves them where they are.
+//! `veloc sync` copies them.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::shared::Shared;
+use crate::catalog::entry::FileTier;
+use erasure::parity::ParityFile;
+use levels::files::Files;
+use os::error::{Error, Kind, Result};
+
+impl Shared {
+    /// The versions of a name that earlier jobs have left in scratch and that persistent lacks. They stay in
+    /// scratch until they have been copied.
+    pub fn owed(&self, name: &str) -> BTreeSet<i32> {
+        let (interval, limit) = (self.config.persistent_interval, self.config.max_versions);
+        if self.config.ephemeral {
+            return BTreeSet::new();
+        }
+        match self.files.owed(name, interval, limit) {
+            // What this job has taken gets there by itself.
+            Ok(versions) => self.catalog.look(|state| {
+                versions.into_iter().filter(|version| !state.has_taken(name, *version)).collect()
+            }),
+            Err(error) => {
+                log::warn!("what persistent lacks of \"{name}\" is not looked for: {error}");
+                BTreeSet::new()
+            }
+        }
+    }
+
+    /// Says once of a name how many such versions it has.
+    pub fn say_what_is_owed(&self, name: &str) {
+        if !self.asked.lock().insert(name.to_owned()) {
+            return;
+        }
+        let what = match self.owed(name).len() {
+            0 => return,
+            1 => format!("1 checkpoint of \"{name}\" is"),
+            count => format!("{count} checkpoints of \"{name}\" are"),
+        };
+        let shown = |path: Option<&Path>| path.unwrap_or(Path::new("")).display().to_string();
+        log::warn!(
+            "{what} in {} only; `veloc sync {}` copies what is there to {}",
+            shown(self.files.directory(FileTier::Scratch)),
+            shown(self.config.file.as_deref()),
+            shown(self.files.directory(FileTier::Persistent)),
+        );
+    }
+}
+
+/// Copies one such version. Its bytes, or `None` if it has a copy by now.
+///
+/// # Errors
+/// The file is damaged; the system's.
+pub fn copy(files: &Files, name: &str, version: i32) -> Result<Option<u64>> {
+    if !is_as_encoded(files, name, version)? {
+        let what = "its file in scratch is not what its parities were made of";
+        return Err(Error::new(Kind::Corrupt, what));
+    }
+    files.copy_owed(name, version)
+}
+
+/// Whether a scratch file is what its parities were made of, where there are any.
+fn is_as_encoded(files: &Files, name: &str, version: i32) -> Result<bool> {
+    let header = match ParityFile::read(&files.parity_path(name, version)?) {
+        Ok(file) => file.header,
+        Err(error) if error.kind() == Kind::NotFound => return Ok(true),
+        Err(error) => return Err(error),
+    };
+    let own = header.encoding.members.get(header.own as usize);
+    let path = files.scratch_path(name, version)?;
+    own.map_or(Ok(true), |own| files.has_content(&path, own.len, own.digest, || Ok(())))
+}

@@ -1,0 +1,193 @@
+//! When background work may go on: touching beside flushes, registering between the
+//! application's calls.
+//!
+//! Carries out what `policy::pace` and `policy::lull` decide, and tells them what was measured.
+
+use std::time::{Duration, Instant};
+
+use os::sync::{Condvar, Mutex};
+use policy::lull::Forecast;
+use policy::pace::{self, Flush};
+use policy::touch::{Mode, Model, Prediction, Touch};
+
+#[derive(Debug)]
+struct Now {
+    pace: pace::Pace,
+    calls: Forecast,
+    done: bool,
+}
+
+/// The shared state of touching and flushing.
+#[derive(Debug)]
+pub struct Pace {
+    now: Mutex<Now>,
+    changed: Condvar,
+    origin: Instant,
+}
+
+/// What became of waiting for a lull.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lull {
+    /// It is there.
+    Now,
+    /// Not within the time that there was.
+    TooLate,
+    /// The engine stops.
+    Never,
+}
+
+/// A flush under way.
+#[derive(Debug)]
+pub struct Flushing<'a> {
+    pace: &'a Pace,
+    since: Instant,
+    flush: Option<Flush>,
+}
+
+impl Pace {
+    /// Touching is to go by this setting.
+    pub fn new(touch: Touch) -> Self {
+        Pace {
+            now: Mutex::new(Now {
+                pace: pace::Pace::new(touch),
+                calls: Forecast::default(),
+                done: false,
+            }),
+            changed: Condvar::new(),
+            origin: Instant::now(),
+        }
+    }
+
+    /// A look at the model.
+    pub fn model(&self) -> Model {
+        self.now.lock().pace.model().clone()
+    }
+
+    /// A checkpoint of so many bytes was taken now.
+    pub fn captured(&self, bytes: u64) {
+        let now = self.origin.elapsed().as_secs_f64();
+        self.now.lock().pace.captured(bytes, now);
+    }
+
+    /// The application asks for a checkpoint now.
+    pub fn checkpoint_begins(&self) {
+        let at = self.origin.elapsed().as_secs_f64();
+        let mut now = self.now.lock();
+        now.pace.begun(at);
+        now.calls.begins(at);
+    }
+
+    /// The application asks for a restore now.
+    pub fn restore_begins(&self) {
+        let at = self.origin.elapsed().as_secs_f64();
+        self.now.lock().calls.begins(at);
+    }
+
+    /// The checkpoint or restore has ended.
+    pub fn call_ends(&self) {
+        let now = self.origin.elapsed().as_secs_f64();
+        self.now.lock().calls.ends(now);
+        self.changed.notify_all();
+    }
+
+    /// Work that [`await_lull`](Self::await_lull) was asked for has ended.
+    pub fn worked(&self) {
+        let now = self.origin.elapsed().as_secs_f64();
+        self.now.lock().calls.worked(now);
+    }
+
+    /// Waits until work of about `seconds` can begin that would keep a call of the application
+    /// waiting; for `at_most` so many seconds, if there is a limit. Adds what it took to `waited`,
+    /// the time for which the work was put off before.
+    pub fn await_lull(&self, seconds: f64, at_most: Option<f64>, waited: &mut f64) -> Lull {
+        let since = self.origin.elapsed().as_secs_f64();
+        let lull = self.find_lull(seconds, at_most, *waited);
+        *waited += self.origin.elapsed().as_secs_f64() - since;
+        lull
+    }
+
+    fn find_lull(&self, seconds: f64, at_most: Option<f64>, waited: f64) -> Lull {
+        let since = self.origin.elapsed().as_secs_f64();
+        let mut now = self.now.lock();
+        loop {
+            if now.done {
+                return Lull::Never;
+            }
+            let at = self.origin.elapsed().as_secs_f64();
+            let mut wait = now.calls.put_off(at, seconds, waited + at - since);
+            if wait <= 0.0 {
+                return Lull::Now;
+            }
+            if let Some(at_most) = at_most {
+                let left = since + at_most - at;
+                if left <= 0.0 {
+                    return Lull::TooLate;
+                }
+                wait = wait.min(left);
+            }
+            now = self.changed.wait_for(now, Duration::from_secs_f64(wait));
+        }
+    }
+
+    /// A flush begins.
+    pub fn flush(&self) -> Flushing<'_> {
+        let flush = self.now.lock().pace.flush();
+        Flushing { pace: self, since: Instant::now(), flush: Some(flush) }
+    }
+
+    /// Waits until a unit may be touched. False: there is nothing more to touch.
+    pub fn may_touch(&self) -> bool {
+        let mut now = self.now.lock();
+        while !now.done && !now.pace.may_touch() {
+            now = self.changed.wait(now);
+        }
+        if now.done {
+            return false;
+        }
+        now.pace.touch();
+        true
+    }
+
+    /// A unit was touched, since `since`.
+    pub fn touched(&self, bytes: u64, since: Instant) {
+        self.now.lock().pace.touched(bytes, since.elapsed().as_secs_f64());
+    }
+
+    /// Nothing is left to touch that is not being touched.
+    pub fn all_touched(&self) {
+        self.now.lock().pace.all_touched();
+    }
+
+    /// Ends all waiting: everything is touched, or the engine stops.
+    pub fn finish(&self) {
+        self.now.lock().done = true;
+        self.changed.notify_all();
+    }
+}
+
+impl Flushing<'_> {
+    /// The flush has moved `bytes`, `untouched` of them to pages that did not exist. The mode of
+    /// touching and what it was decided by, if it has changed.
+    pub fn finish(mut self, bytes: u64, untouched: u64) -> Option<(Mode, Prediction)> {
+        let seconds = self.since.elapsed().as_secs_f64();
+        let flush = self.flush.take()?;
+        let mut now = self.pace.now.lock();
+        let before = now.pace.model().mode();
+        now.pace.flushed(flush, bytes, untouched, seconds);
+        let model = now.pace.model();
+        let mode = model.mode();
+        let changed = if mode == before { None } else { model.prediction() };
+        drop(now);
+        self.pace.changed.notify_all();
+        changed.map(|prediction| (mode, prediction))
+    }
+}
+
+impl Drop for Flushing<'_> {
+    fn drop(&mut self) {
+        if self.flush.take().is_some() {
+            self.pace.now.lock().pace.flush_failed();
+            self.pace.changed.notify_all();
+        }
+    }
+}

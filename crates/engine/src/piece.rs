@@ -1,0 +1,72 @@
+//! Reading a checkpoint piece by piece into memory of the library's own: to look at what the application
+//! does not want back.
+
+use std::time::Instant;
+
+use super::copy::{Run, Way};
+use super::place::Place;
+use super::restore::{Owner, Reading, Restoring};
+use super::shared::Shared;
+use crate::catalog::entry::Region;
+use crate::catalog::state::Acquire;
+use levels::files::Wanted;
+use levels::space::cut;
+use os::error::{Error, Kind, Result};
+use trace::metrics::{Cause, Hop};
+
+impl Shared {
+    /// Fills `bytes` with those of a region from `start` on, which has as many, from the nearest copy.
+    ///
+    /// # Errors
+    /// There is no good copy, or the driver's. Then `bytes` is empty if a copy may still be running.
+    pub fn read_piece(
+        &self,
+        restoring: &Restoring,
+        region: &Region,
+        start: u64,
+        bytes: &mut Vec<u8>,
+    ) -> Result<()> {
+        let place = Place::plain(region.id, bytes.as_mut_ptr(), bytes.len());
+        let acquired = match &restoring.owner {
+            Owner::Own(id) => self.acquire(*id, region.part).map(|acquired| (*id, acquired))?,
+            Owner::Stored(_) => return self.read_piece_of_file(restoring, region, start, &place),
+        };
+        match acquired {
+            (id, Acquire::Memory(source)) => {
+                let (part, tier) = (region.part, source.tier);
+                let _reading = Reading { shared: self, id, part, tier };
+                let extents = cut(&source.extents, region.offset + start, place.len).collect();
+                let copied = self.copy(id, Way::Out, &[Run { place, tier, extents }]);
+                if copied.is_err() {
+                    std::mem::forget(std::mem::take(bytes));
+                }
+                copied
+            }
+            (_, Acquire::File) => self.read_piece_of_file(restoring, region, start, &place),
+            (_, Acquire::Wait | Acquire::Lost) => {
+                Err(Error::new(Kind::Internal, "its bytes are nowhere"))
+            }
+        }
+    }
+
+    /// The same from a file.
+    fn read_piece_of_file(
+        &self,
+        restoring: &Restoring,
+        region: &Region,
+        start: u64,
+        place: &Place,
+    ) -> Result<()> {
+        let since = Instant::now();
+        let piece = Region { size: place.len, ..*region };
+        let read =
+            restoring.files(self).read_nearest(&restoring.name, restoring.version, |opened| {
+                let offset = opened.offset_of(region)? + start;
+                Ok(vec![Wanted { offset, target: self.target(&piece, place, false) }])
+            });
+        self.metrics.waited(Cause::File, since);
+        read?;
+        self.metrics.hop(Hop::FtoA).add(place.len, since.elapsed());
+        Ok(())
+    }
+}

@@ -1,0 +1,300 @@
+//! Making the caches usable in the background: mapping the device cache, touching and registering
+//! the host buffer (HiPC'22, section IV).
+
+use std::time::{Duration, Instant};
+
+use super::guard::LOOK_EVERY;
+use super::pace::Lull;
+use super::shared::Shared;
+use crate::catalog::state::State;
+use config::TouchMethod as Setting;
+use device::register;
+use levels::host_buffer::{Claim, HostBuffer, TouchMethod, TOUCH_UNIT};
+use os::error::{Error, Kind, Result};
+use os::turns::Turns;
+use os::{memory, numa};
+use policy::map::may_map;
+use policy::register as registration;
+use trace::{Activity, Counter};
+
+/// Maps the device cache, chunk by chunk, until it is whole or the device has no more memory.
+pub fn map(shared: &Shared) -> Result<()> {
+    shared.device_side()?.device.bind()?;
+    let cache = shared.cache()?;
+    let mut mapped = 0;
+    let chunk = shared.config.gpu_chunk_size;
+    while !shared.stopping() {
+        let since = Instant::now();
+        let mut span = shared.trace.span(Activity::Map);
+        let device = &shared.device_side()?.device;
+        let next = device.free_memory().and_then(|free| {
+            let left = cache.reserved() - mapped;
+            if left > 0 && !may_map(chunk.min(left), free, device.total_memory()) {
+                return Err(Error::new(Kind::NoRoom, format!("the device has {free} bytes left")));
+            }
+            cache.map_next(chunk)
+        });
+        match next {
+            Ok(0) => {
+                span.forget();
+                break;
+            }
+            Ok(bytes) => {
+                mapped += bytes;
+                shared.metrics.map.add(bytes, since.elapsed());
+                span.bytes(bytes);
+                drop(span);
+                shared.catalog.step(|state| state.device_grown(bytes));
+                shared.trace.counter(Counter::DeviceMapped, mapped);
+            }
+            Err(error) => {
+                shared.degrade(
+                    "map",
+                    format!(
+                        "the device cache has {mapped} of the {} bytes asked for \
+                         (gpu_cache_size): {error}",
+                        cache.reserved()
+                    ),
+                );
+                break;
+            }
+        }
+    }
+    shared.catalog.step(State::device_completed);
+    Ok(())
+}
+
+/// While memory is short, those who touch look again after so long.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Touches pages of the host buffer until all that are wanted have memory, and goes on when more are.
+/// Several threads may do so at once.
+pub fn touch(shared: &Shared) -> Result<()> {
+    let host = shared.host()?;
+    let method = method(shared, host);
+    loop {
+        // Before a unit is claimed: what is claimed counts as having its pages.
+        if shared.memory_is_short(TOUCH_UNIT) {
+            shared.pace.all_touched();
+            while shared.memory_is_short(LOOK_EVERY) && host.await_memory(LOOK_AGAIN) {}
+        }
+        let unit = match host.claim() {
+            Claim::Unit(unit) => unit,
+            Claim::Enough => {
+                // Flushes decide on no mode meanwhile.
+                shared.pace.all_touched();
+                host.await_need();
+                continue;
+            }
+            Claim::Nothing => break,
+        };
+        if !shared.pace.may_touch() {
+            break;
+        }
+        let since = Instant::now();
+        let bytes = unit.end - unit.start;
+        let touched = host.touch(&unit, method);
+        shared.pace.touched(bytes, since);
+        if let Err(error) = touched {
+            shared.degrade(
+                "touch",
+                format!(
+                    "touching of the host buffer ends at {} of {} bytes; the rest is not \
+                     registered either: {error}",
+                    host.touched_bytes(),
+                    host.len()
+                ),
+            );
+            host.give_up();
+            // What the kernel has no memory for, a checkpoint must not be the first to use.
+            shared.catalog.step(|state| state.shorten_host(unit.start));
+            break;
+        }
+        let time = since.elapsed();
+        shared.metrics.touch.add(bytes, time);
+        shared.trace.spent(Activity::Touch, since, time, bytes);
+        if shared.trace.is_on() {
+            // Several threads touch: none may record between another's look and its record.
+            host.with_touched(|bytes| shared.trace.counter(Counter::HostTouched, bytes));
+        }
+    }
+    shared.pace.all_touched();
+    Ok(())
+}
+
+/// Binds the host buffer to the node of memory that the device is at, where there are several.
+pub fn place(shared: &Shared) {
+    let (Some(host), Some(side)) = (&shared.host, shared.device.get()) else {
+        return;
+    };
+    let Some(node) = numa::node_of_pci(side.device.bus_id()).filter(|_| numa::node_count() > 1)
+    else {
+        return;
+    };
+    match numa::bind_preferred(host.mapping(), 0..host.mapping().len(), node) {
+        Ok(()) => log::info!("the host buffer is on memory node {node}, where the device is"),
+        Err(error) => shared.degrade("numa", error),
+    }
+}
+
+/// Registers the host buffer, as the key `pin` says.
+pub fn pin(shared: &Shared) -> Result<()> {
+    let side = shared.device_side()?;
+    side.device.bind()?;
+    let host = shared.host()?;
+    let pin = shared.config.pin;
+    let mut turns = if registration::in_turn(pin) {
+        match Turns::open() {
+            Ok(turns) => Some(turns),
+            Err(error) => {
+                shared.degrade("turns", format!("registering without taking turns: {error}"));
+                None
+            }
+        }
+    } else {
+        None
+    };
+    // For how long the next chunk has waited for a lull, in seconds.
+    let mut waited = 0.0;
+    loop {
+        if !host.has_registration(pin) {
+            leave(&mut turns);
+        }
+        let Some(chunk) = host.next_registration(pin) else {
+            break;
+        };
+        // A registration stops every copy of the process: not when a call of the application is
+        // due, and not while one waits. Nor does anybody else wait for that: the lull is found
+        // before the turn is taken, and if it has passed by then only the next moment is waited for.
+        let held = turns.as_ref().is_some_and(Turns::is_held);
+        let at_most = held.then_some(registration::LONGEST_IDLE_TURN);
+        match await_lull(shared, host, chunk, at_most, &mut waited) {
+            Lull::Now => {}
+            Lull::TooLate => {
+                leave(&mut turns);
+                continue;
+            }
+            Lull::Never => break,
+        }
+        match &mut turns {
+            Some(open) if !held => {
+                if let Err(error) = enter(shared, open) {
+                    // Not waited for again: who has the turn may keep it for ever.
+                    shared.degrade("turns", format!("registering without taking turns: {error}"));
+                    turns = None;
+                }
+                if shared.stopping() {
+                    break;
+                }
+                continue;
+            }
+            _ => {}
+        }
+        if held && shared.gate.is_closed() {
+            // A capture may wait for the device for long, and no turn is held idle meanwhile.
+            leave(&mut turns);
+            shared.gate.pass();
+            continue;
+        }
+        shared.gate.pass();
+        if !register_one(shared, host, chunk)? {
+            break;
+        }
+        waited = 0.0;
+    }
+    Ok(())
+}
+
+fn leave(turns: &mut Option<Turns>) {
+    if let Some(turns) = turns {
+        turns.leave();
+    }
+}
+
+fn await_lull(
+    shared: &Shared,
+    host: &HostBuffer,
+    chunk: usize,
+    at_most: Option<f64>,
+    waited: &mut f64,
+) -> Lull {
+    let bytes = host.chunk(chunk);
+    let before = &shared.metrics.register;
+    let measured = (before.amount(), before.nanoseconds() as f64 / 1e9);
+    let seconds = registration::expected_seconds(bytes.end - bytes.start, measured);
+    let span = shared.trace.span(Activity::Lull);
+    let lull = shared.pace.await_lull(seconds, at_most, waited);
+    drop(span);
+    lull
+}
+
+/// Waits for the turn, or for the end of the job.
+fn enter(shared: &Shared, turns: &mut Turns) -> Result<()> {
+    let since = Instant::now();
+    let span = shared.trace.span(Activity::Turn);
+    let entered = turns.enter(registration::LONGEST_WAIT_FOR_TURN, &|| shared.stopping());
+    drop(span);
+    shared.metrics.turn.add(0, since.elapsed());
+    entered.map(drop)
+}
+
+/// False: no more should be tried.
+fn register_one(shared: &Shared, host: &HostBuffer, chunk: usize) -> Result<bool> {
+    let side = shared.device_side()?;
+    let Some(registration) = host.begin_registration(chunk) else {
+        return Ok(true);
+    };
+    let bytes = host.chunk(chunk);
+    let len = bytes.end - bytes.start;
+    let since = Instant::now();
+    let mut span = shared.trace.span(Activity::Register);
+    // SAFETY: no copy uses a chunk that is not registered (`lane`); the mapping lives until every chunk
+    // was unregistered (`unpin`).
+    let result = unsafe { register::register(&side.device, host.address(bytes.start), len) };
+    registration.settle(result.is_ok());
+    shared.pace.worked();
+    match result {
+        Ok(()) => {
+            shared.metrics.register.add(len, since.elapsed());
+            span.bytes(len);
+            drop(span);
+            shared.trace.counter(Counter::HostRegistered, host.registered_bytes());
+            Ok(true)
+        }
+        Err(error) => {
+            shared.degrade(
+                "pin",
+                format!(
+                    "the host buffer stays unregistered (pin) beyond {} of {} bytes, so transfers \
+                     are slower: {error}",
+                    host.registered_bytes(),
+                    host.len()
+                ),
+            );
+            Ok(false)
+        }
+    }
+}
+
+/// Unregisters what [`pin`] registered. No transfer may be under way.
+pub fn unpin(shared: &Shared) {
+    let (Some(host), Some(side)) = (&shared.host, shared.device.get()) else {
+        return;
+    };
+    for chunk in host.registered() {
+        // SAFETY: every worker has ended, so no copy uses the memory.
+        let result =
+            unsafe { register::unregister(&side.device, host.address(host.chunk(chunk).start)) };
+        if let Err(error) = result {
+            log::debug!("{error}");
+        }
+    }
+}
+
+fn method(shared: &Shared, host: &HostBuffer) -> TouchMethod {
+    match shared.config.touch_method {
+        Setting::Populate => TouchMethod::Populate,
+        Setting::Write => TouchMethod::Write(memory::page_size()),
+        Setting::Auto => host.touch_method(),
+    }
+}

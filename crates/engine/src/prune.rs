@@ -1,0 +1,216 @@
+//! Removing the files of versions that are more than a tier is to keep.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::shared::Shared;
+use crate::catalog::entry::{FileTier, Id};
+use os::error::{Error, Kind, Result};
+use policy::rounds::{Fate, PARITIES};
+
+/// How many of the oldest versions are looked at to find one that can go. Where none of them can,
+/// younger ones cannot either, as a rule: they are persisted in order.
+const AT_A_TIME: usize = 8;
+
+impl Shared {
+    /// A checkpoint's file has come to a tier: what is now more than the tier is to keep goes. The
+    /// caller holds the lock of names.
+    pub(super) fn arrived(&self, tier: FileTier, name: &str, version: i32, id: Id) {
+        if self.config.ephemeral {
+            return;
+        }
+        if tier == FileTier::Scratch {
+            self.protect(name, version);
+        }
+        let (managed, extra) =
+            self.catalog.look(|state| (state.is_managed(id), state.is_extra(id)));
+        if managed {
+            return;
+        }
+        // One that others lack in persistent must not count there: older ones would go that all have. It
+        // counts as the one in scratch, which it stands for.
+        let has_others = !self.common[FileTier::Persistent as usize].lock().is_alone();
+        let tier = if extra && has_others { FileTier::Scratch } else { tier };
+        {
+            let mut kept = self.retention[tier as usize].lock();
+            if !kept.is_limited() {
+                return;
+            }
+            if !kept.knows(name) {
+                match self.files.oldest_first(tier, name) {
+                    // What persistent lacks of earlier jobs is not this one's to remove.
+                    Ok(mut found) => {
+                        if tier == FileTier::Scratch {
+                            let owed = self.owed(name);
+                            found.retain(|version| !owed.contains(version));
+                        }
+                        kept.found(name, found);
+                    }
+                    Err(error) => {
+                        // Nothing is removed that may have to stay.
+                        self.degrade("prune", format!("versions are not limited: {error}"));
+                        return;
+                    }
+                }
+            }
+            kept.put(name, version, id);
+        }
+        self.prune_others(tier, name, Some(version));
+    }
+
+    /// A checkpoint that is in persistent because scratch could not take it is one that all processes are
+    /// to have there. The caller holds the lock of names.
+    pub fn is_extra_no_more(&self, name: &str, version: i32, id: Id) {
+        self.left_scratch(name, version);
+        self.arrived(FileTier::Persistent, name, version, id);
+    }
+
+    /// Before a file of a name comes to a tier: removes what is known by now to be more than the tier is
+    /// to keep. A process that has no others has removed it before.
+    pub(super) fn make_room(&self, tier: FileTier, name: &str) {
+        let limited = self.retention[tier as usize].lock().is_limited();
+        if limited && !self.common[tier as usize].lock().is_alone() {
+            let _naming = self.naming.lock();
+            self.prune(tier, name);
+        }
+    }
+
+    /// An error of writing to a tier. That it has no room may be due to the limit of versions, which wants
+    /// room for one more: then the error names that.
+    pub(super) fn with_limit(&self, tier: FileTier, error: Error) -> Error {
+        let (key, limit) = match tier {
+            FileTier::Scratch => ("scratch_versions", self.config.scratch_versions),
+            FileTier::Persistent => ("max_versions", self.config.max_versions),
+        };
+        if error.kind() != Kind::NoRoom || limit == 0 {
+            return error;
+        }
+        error.followed_by(format!(
+            "{key} = {limit} needs room for {} versions of each name and process at a time",
+            limit + 1
+        ))
+    }
+
+    /// Removes what is more than a tier is to keep of a name. The caller holds the lock of names.
+    pub(super) fn prune(&self, tier: FileTier, name: &str) {
+        self.prune_others(tier, name, None);
+    }
+
+    /// The same, but for the version that has just `arrived`: the catalog does not know yet that its
+    /// file is there, and would take it for that of an older checkpoint. One that comes late, behind
+    /// younger ones, goes the next time.
+    fn prune_others(&self, tier: FileTier, name: &str, arrived: Option<i32>) {
+        loop {
+            let excess = self.excess(tier, name);
+            let mut removed = 0;
+            for &version in excess.iter().filter(|version| Some(**version) != arrived) {
+                match self.remove_from(tier, name, version) {
+                    Ok(true) => {}
+                    // What is being restored or persisted goes with the next one.
+                    Ok(false) => continue,
+                    Err(error) => {
+                        return self.degrade("prune", format!("an old version stays: {error}"));
+                    }
+                }
+                self.retention[tier as usize].lock().remove(name, version);
+                removed += 1;
+            }
+            if removed == 0 || excess.len() < AT_A_TIME {
+                return;
+            }
+        }
+    }
+
+    /// Removes a version's file from a tier, unless it is in use: then false. The caller holds the
+    /// lock of names.
+    fn remove_from(&self, tier: FileTier, name: &str, version: i32) -> Result<bool> {
+        let extra = self
+            .catalog
+            .look(|state| state.find(name, version).is_some_and(|id| state.is_extra(id)));
+        if !self.catalog.step(|state| state.forget_file(name, version, tier)) {
+            return Ok(false);
+        }
+        match tier {
+            FileTier::Scratch if extra => self.files.remove_persistent(name, version)?,
+            FileTier::Scratch => {
+                // An aggregated file is removed for all by one process, perhaps later.
+                let persistent = FileTier::Persistent as usize;
+                let persistent = self.retention[persistent].lock().has(name, version);
+                self.files.remove_scratch(name, version, persistent)?;
+            }
+            FileTier::Persistent => self.files.remove_persistent(name, version)?,
+        }
+        Ok(true)
+    }
+
+    /// Removes a version that its owner does not need any more from a tier, unless it is in use.
+    /// Whether it is gone.
+    pub fn retire(&self, tier: FileTier, name: &str, version: i32) -> Result<bool> {
+        let _naming = self.naming.lock();
+        self.remove_from(tier, name, version)
+    }
+
+    /// Removes versions of a name from every place. What of it is being written is waited for. One that cannot
+    /// be removed does not keep the others; the first such failure is the error.
+    pub fn remove_everywhere(&self, name: &str, versions: &BTreeSet<i32>) -> Result<()> {
+        self.settle();
+        self.may_write()?;
+        self.catalog.step(|state| {
+            versions.iter().for_each(|version| state.withdraw(name, *version));
+        });
+        self.catalog.wait(|state| state.is_withdrawn(name).then_some(()))?;
+        let _naming = self.naming.lock();
+        let mut removed = Ok(());
+        for &version in versions {
+            if self.files.has_persistent() {
+                removed = removed.and(self.files.remove_persistent(name, version));
+            }
+            if self.files.has_scratch() {
+                removed = removed.and(self.files.remove_scratch(name, version, Some(false)));
+            }
+        }
+        removed
+    }
+
+    /// The oldest versions of a name that are more than a tier is to keep.
+    fn excess(&self, tier: FileTier, name: &str) -> Vec<i32> {
+        let in_scratch = tier == FileTier::Scratch;
+        let kept = self.retention[tier as usize].lock();
+        let common = self.common[tier as usize].lock();
+        // An aggregated file is of use only when all processes have written their parts.
+        let also = in_scratch && self.config.aggregated;
+        let too = also.then(|| self.common[FileTier::Persistent as usize].lock());
+        let youngest = common.youngest().min(too.as_ref().map_or(u64::MAX, |too| too.youngest()));
+        let counts = |id| common.has(id) && too.as_ref().is_none_or(|too| too.has(id));
+        let Some(node) = self.erasure.get().filter(|_| in_scratch) else {
+            return kept.excess(name, AT_A_TIME, youngest, counts, |_, _| false);
+        };
+        // The last one that survives the loss of a scratch directory stays, and so does each that
+        // may be the next such one.
+        let protected = self.common[PARITIES].lock();
+        let last = kept.youngest(name, |id| protected.has(id));
+        let interned: Arc<str> = name.into();
+        kept.excess(name, AT_A_TIME, youngest, counts, |id, version| {
+            protected.keeps(last, id, || match id {
+                0 => self.files.has_parities(name, version),
+                _ => node.fate(&(interned.clone(), version)) == Fate::There,
+            })
+        })
+    }
+
+    /// The same for all names, once nothing is under way any more.
+    pub fn prune_all(&self) {
+        let _naming = self.naming.lock();
+        for tier in [FileTier::Scratch, FileTier::Persistent] {
+            let names = self.retention[tier as usize].lock().names();
+            for name in names {
+                self.prune(tier, &name);
+            }
+        }
+    }
+
+    /// A version's file has left scratch otherwise. The caller holds the lock of names.
+    pub(super) fn left_scratch(&self, name: &str, version: i32) {
+        self.retention[FileTier::Scratch as usize].lock().remove(name, version);
+    }
+}

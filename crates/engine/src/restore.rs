@@ -1,0 +1,452 @@
+//! Giving a checkpoint back: from the nearest copy, straight into the application's memory.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::copy::{Run, Way};
+use super::place::Place;
+use super::shared::Shared;
+use super::spool::about;
+use crate::catalog::entry::{Id, Part, Region, Tier, PARTS};
+use crate::catalog::state::{Acquire, Content, Source, State};
+use device::{Pointer, PLAIN};
+use format::header::Decoded;
+use levels::files::{Files, Found, Target, Wanted};
+use levels::space::cut;
+use os::error::{Error, Kind, Result};
+use trace::metrics::{Cause, Hop};
+
+/// What a restore that failed on its way has done.
+const UNDEFINED: &str = "what is in the regions that were to be restored is undefined now";
+
+/// Whose checkpoint is restored.
+#[derive(Debug)]
+pub(super) enum Owner {
+    /// This job's.
+    Own(Id),
+    /// One of which only files are known, in these directories: another rank's, or this one's of an
+    /// earlier job.
+    Stored(Files),
+}
+
+/// A restore under way.
+#[derive(Debug)]
+pub struct Restoring {
+    pub(super) owner: Owner,
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: i32,
+    /// Its regions, ascending by id.
+    pub regions: Arc<[Region]>,
+    /// Which of them is its mark ([`format::mark`]), if one is and it is this job's own.
+    pub mark: Option<i32>,
+}
+
+/// Keeps a copy in memory where it is until this is dropped.
+pub(super) struct Reading<'a> {
+    pub(super) shared: &'a Shared,
+    pub(super) id: Id,
+    pub(super) part: Part,
+    pub(super) tier: Tier,
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.shared.catalog.step(|state| state.release(self.id, self.part, self.tier));
+    }
+}
+
+impl Restoring {
+    /// Where its files are.
+    pub fn files<'a>(&'a self, shared: &'a Shared) -> &'a Files {
+        match &self.owner {
+            Owner::Own(_) => &shared.files,
+            Owner::Stored(files) => files,
+        }
+    }
+}
+
+impl Shared {
+    /// The checkpoint of this name and version: known already, or found on disk. `part_of` tells
+    /// which regions the application has in device memory.
+    pub fn find(&self, name: &str, version: i32, part_of: impl Fn(i32) -> Part) -> Result<Id> {
+        if let Some(id) = self.catalog.look(|state| state.find(name, version)) {
+            return Ok(id);
+        }
+        self.settle();
+        let found = self.files.look(name, version).map_err(|error| match error.kind() {
+            Kind::NotFound => Error::new(Kind::NotFound, self.no_such(name, version)),
+            _ => error,
+        })?;
+        let there = [
+            self.files.scratch_path(name, version).is_ok_and(|path| path.exists()),
+            self.files.is_persistent(name, version),
+        ];
+        let content = match &found {
+            Found::Regions(opened) => {
+                Content::Regions { header: &opened.header, mark: opened.mark()? }
+            }
+            Found::Routed => Content::Routed,
+        };
+        Ok(self.catalog.step(|state| state.adopt(name, version, content, part_of, there)))
+    }
+
+    /// Whether a checkpoint can be restored: memory has it, or a file that is good.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn can_restore(&self, name: &str, version: i32) -> Result<()> {
+        let in_memory = |state: &State| {
+            state.find(name, version).is_some_and(|id| !state.is_read_from_file(id))
+        };
+        if self.catalog.look(in_memory) {
+            return Ok(());
+        }
+        self.settle();
+        self.files.look(name, version).map(drop)
+    }
+
+    /// Looks at the file that a restore will read, if it does: it may have gone, or have changed, since
+    /// it was written or found.
+    ///
+    /// # Errors
+    /// It cannot be restored.
+    pub fn look_ahead(&self, restoring: &Restoring) -> Result<()> {
+        let Owner::Own(id) = restoring.owner else { return Ok(()) };
+        if !self.catalog.look(|state| state.is_read_from_file(id)) {
+            return Ok(());
+        }
+        match self.files.look(&restoring.name, restoring.version)? {
+            Found::Regions(opened) => {
+                restoring.regions.iter().try_for_each(|region| opened.offset_of(region).map(drop))
+            }
+            Found::Routed => Ok(()),
+        }
+    }
+
+    fn no_such(&self, name: &str, version: i32) -> String {
+        let discarded = self.catalog.look(|state| state.counts().discards);
+        let mut text = format!("there is no checkpoint \"{name}\" version {version}");
+        if discarded > 0 {
+            text += &format!(
+                " (of this ephemeral job, {discarded} that were restored before were discarded to \
+                 make room)"
+            );
+        } else if self.files.has_scratch() {
+            text += &format!(", in memory or in a file of rank {}", self.files.rank());
+        }
+        text
+    }
+
+    /// Starts a restore.
+    pub fn begin_restore(
+        &self,
+        name: &str,
+        version: i32,
+        part_of: impl Fn(i32) -> Part,
+    ) -> Result<Restoring> {
+        let id = self.find(name, version, part_of)?;
+        let (regions, mark) = self.catalog.step(|state| {
+            state.begin_restore(id);
+            (state.regions(id), state.mark_of(id))
+        });
+        let regions = regions.ok_or_else(|| {
+            Error::new(Kind::NotFound, "it was removed").within(format!("\"{name}\" {version}"))
+        })?;
+        self.pace.restore_begins();
+        Ok(Restoring { owner: Owner::Own(id), name: name.to_owned(), version, regions, mark })
+    }
+
+    /// Starts a restore of this rank's checkpoint of an earlier job without reading its file before:
+    /// the bytes are compared with their checksum when they are restored. `None` if it has none, or
+    /// which regions it has cannot be told without.
+    pub fn begin_restore_unproven(
+        &self,
+        name: &str,
+        version: i32,
+        part_of: impl Fn(i32) -> Part,
+    ) -> Option<Restoring> {
+        let known = || self.catalog.look(|state| state.find(name, version)).is_some();
+        if self.files.digest().is_none() || known() {
+            return None;
+        }
+        self.settle();
+        let header = self.files.undisputed_header(name, version)?;
+        Some(self.begin_restore_stored(self.files.clone(), name, version, Some(&header), part_of))
+    }
+
+    /// Starts a restore of another rank's checkpoint, of which only files are known.
+    pub fn begin_restore_of(
+        &self,
+        rank: u32,
+        name: &str,
+        version: i32,
+        part_of: impl Fn(i32) -> Part,
+    ) -> Result<Restoring> {
+        let files = self.files.of_rank(rank);
+        let found = files.look(name, version)?;
+        let header = match &found {
+            Found::Routed => None,
+            Found::Regions(opened) => Some(&opened.header),
+        };
+        Ok(self.begin_restore_stored(files, name, version, header, part_of))
+    }
+
+    fn begin_restore_stored(
+        &self,
+        files: Files,
+        name: &str,
+        version: i32,
+        header: Option<&Decoded>,
+        part_of: impl Fn(i32) -> Part,
+    ) -> Restoring {
+        let regions = header.map_or(&[][..], Decoded::regions).iter().map(|region| Region {
+            id: region.id,
+            size: region.size,
+            part: part_of(region.id),
+            offset: 0,
+        });
+        let regions = regions.collect();
+        self.pace.restore_begins();
+        let owner = Owner::Stored(files);
+        Restoring { owner, name: name.to_owned(), version, regions, mark: None }
+    }
+
+    /// Ends a restore.
+    pub fn end_restore(&self, restoring: Restoring, success: bool) {
+        if let Owner::Own(id) = restoring.owner {
+            self.catalog.step(|state| state.end_restore(id, success));
+        }
+        self.pace.call_ends();
+    }
+
+    /// Ends a restore of this job's own. `next` is the place in the order of hints at which it will
+    /// be read again.
+    pub fn end_restore_expecting(&self, restoring: Restoring, success: bool, next: Option<u64>) {
+        if let Owner::Own(id) = restoring.owner {
+            self.catalog.step(|state| state.end_restore_expecting(id, success, next));
+        }
+        self.pace.call_ends();
+    }
+
+    /// Restores regions to where the application has them now. Every place must name a region of
+    /// the checkpoint and be large enough for it.
+    pub fn recover(&self, restoring: &Restoring, places: &[Place]) -> Result<()> {
+        let wanted: Vec<(&Region, &Place)> = places
+            .iter()
+            .filter_map(|place| {
+                let at = restoring.regions.binary_search_by_key(&place.id, |r| r.id).ok()?;
+                Some((&restoring.regions[at], place))
+            })
+            .collect();
+        let id = match &restoring.owner {
+            Owner::Own(id) => *id,
+            Owner::Stored(_) => {
+                return self
+                    .read_file(restoring, &wanted)
+                    .map_err(about(&restoring.name, restoring.version));
+            }
+        };
+        for part in PARTS {
+            let of_part: Vec<_> =
+                wanted.iter().filter(|(region, _)| region.part == part).copied().collect();
+            if of_part.iter().any(|(region, _)| region.size > 0) {
+                self.recover_part(restoring, id, part, &of_part)
+                    .map_err(about(&restoring.name, restoring.version))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn recover_part(
+        &self,
+        restoring: &Restoring,
+        id: Id,
+        part: Part,
+        wanted: &[(&Region, &Place)],
+    ) -> Result<()> {
+        match self.acquire(id, part)? {
+            Acquire::Memory(source) => {
+                let _reading = Reading { shared: self, id, part, tier: source.tier };
+                self.copy_out(id, &source, wanted)
+            }
+            Acquire::File => self.read_file(restoring, wanted),
+            Acquire::Wait | Acquire::Lost => {
+                Err(Error::new(Kind::Internal, "its bytes are nowhere"))
+            }
+        }
+    }
+
+    /// The nearest copy of a part, once it is complete.
+    pub(super) fn acquire(&self, id: Id, part: Part) -> Result<Acquire> {
+        let mut since = None;
+        let acquired = self.catalog.wait(|state| match state.acquire(id, part) {
+            Acquire::Wait => {
+                since.get_or_insert_with(Instant::now);
+                None
+            }
+            acquired => Some(acquired),
+        });
+        if let Some(since) = since {
+            self.metrics.waited(Cause::Fetch, since);
+        }
+        acquired
+    }
+
+    /// From a memory tier to the application. The catalog keeps the source.
+    fn copy_out(&self, id: Id, source: &Source, wanted: &[(&Region, &Place)]) -> Result<()> {
+        let runs: Vec<Run> = wanted
+            .iter()
+            .map(|(region, place)| Run {
+                place: **place,
+                tier: source.tier,
+                extents: cut(&source.extents, region.offset, region.size).collect(),
+            })
+            .collect();
+        self.copy(id, Way::Out, &runs)
+    }
+
+    /// From a file to the application, which waits.
+    fn read_file(&self, restoring: &Restoring, wanted: &[(&Region, &Place)]) -> Result<()> {
+        let since = Instant::now();
+        let result = self.read_out(restoring, wanted);
+        self.metrics.waited(Cause::File, since);
+        result
+    }
+
+    fn read_out(&self, restoring: &Restoring, wanted: &[(&Region, &Place)]) -> Result<()> {
+        let since = Instant::now();
+        if wanted.iter().any(|(_, place)| place.kind != PLAIN) {
+            // Not before the application's own copies out of that memory.
+            let side = self.device_side()?;
+            let own = side.own.lock();
+            let _current = side.device.enter()?;
+            drop(side.after_application(self, &own)?);
+            own.lane.stream().synchronize()?;
+        }
+        let overlapping = overlap(wanted);
+        let mut begun = false;
+        let read =
+            restoring.files(self).read_nearest(&restoring.name, restoring.version, |opened| {
+                let of_copy = wanted.iter().map(|(region, place)| {
+                    let offset = opened.offset_of(region)?;
+                    Ok(Wanted { offset, target: self.target(region, place, overlapping) })
+                });
+                let of_copy = of_copy.collect::<Result<Vec<_>>>()?;
+                begun = true;
+                Ok(of_copy)
+            });
+        if let Err(error) = read {
+            return Err(if begun { error.followed_by(UNDEFINED) } else { error });
+        }
+        let bytes = wanted.iter().map(|(region, _)| region.size).sum();
+        self.metrics.hop(Hop::FtoA).add(bytes, since.elapsed());
+        Ok(())
+    }
+
+    /// Where a region's bytes go. Memory that `overlaps` that of other regions is nobody's alone: it
+    /// is not read into directly.
+    pub(super) fn target<'a>(
+        &'a self,
+        region: &Region,
+        place: &Place,
+        overlaps: bool,
+    ) -> Target<'a> {
+        let address = place.address;
+        match place.kind {
+            Pointer::Host { .. } if region.size == 0 => Target::Memory(&mut []),
+            Pointer::Host { .. } if overlaps => {
+                let mut to = address as *mut u8;
+                let copy = move |bytes: &[u8]| {
+                    // SAFETY: the application gives `place.len` writable bytes, at least as many as
+                    // the region has (checked by the client); the buffer is another one.
+                    unsafe {
+                        std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+                        to = to.add(bytes.len());
+                    }
+                    Ok(())
+                };
+                Target::Taken(region.size, Box::new(copy))
+            }
+            Pointer::Host { .. } => {
+                // SAFETY: the application gives `place.len` writable bytes, at least as many as the
+                // region has (checked by the client), which are no other region's, and does not
+                // touch them during the call. Of the slices made here, one for each copy that is
+                // tried, one lives at a time.
+                let bytes = unsafe {
+                    std::slice::from_raw_parts_mut(address as *mut u8, region.size as usize)
+                };
+                Target::Memory(bytes)
+            }
+            Pointer::Device { .. } => {
+                let mut done = 0;
+                let copy = move |bytes: &[u8]| {
+                    let side = self.device_side()?;
+                    let own = side.own.lock();
+                    let _current = side.device.enter()?;
+                    let len = bytes.len() as u64;
+                    // SAFETY: the driver has vouched for the application's pointer, which has the
+                    // region's bytes; the caller's buffer waits for the stream.
+                    unsafe {
+                        own.lane.stream().copy_from_host(address + done, bytes.as_ptr(), len)
+                    }
+                    .and_then(|()| own.lane.stream().synchronize())?;
+                    done += len;
+                    Ok(())
+                };
+                Target::Taken(region.size, Box::new(copy))
+            }
+        }
+    }
+}
+
+/// Whether regions have host memory in common.
+fn overlap(wanted: &[(&Region, &Place)]) -> bool {
+    let mut ranges: Vec<(u64, u64)> = wanted
+        .iter()
+        .filter(|(region, place)| matches!(place.kind, Pointer::Host { .. }) && region.size > 0)
+        .map(|(region, place)| (place.address, region.size))
+        .collect();
+    ranges.sort_unstable();
+    ranges.windows(2).any(|pair| pair[0].0 + pair[0].1 > pair[1].0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{catch_unwind, AssertUnwindSafe};
+
+    use super::*;
+    use crate::Engine;
+    use config::Config;
+    use recovery::Process;
+
+    /// Catches a copy that stays where it is for ever, because who read it has not said that it is done.
+    #[test]
+    fn what_was_read_may_go_also_after_a_panic() {
+        let text = "mode = async\nephemeral = true\nhost_cache_size = 4M\n";
+        let (config, _) = Config::from_text(text, |_| None).unwrap();
+        let engine = Engine::start(config, Process::alone(0), None).unwrap();
+        let bytes = vec![7u8; 3 << 20];
+        let take = |version| {
+            let mut open = engine.begin("x", version);
+            let place = Place::plain(1, bytes.as_ptr(), bytes.len());
+            engine.capture(&mut open, &[place], Vec::new()).and_then(|()| engine.commit(open))
+        };
+        take(1).unwrap();
+        let restoring = engine.begin_restore("x", 1, |_| Part::Host).unwrap();
+        let id = engine.catalog.look(|state| state.find("x", 1)).unwrap();
+        let reading = catch_unwind(AssertUnwindSafe(|| {
+            let acquired = engine.catalog.step(|state| state.acquire(id, Part::Host));
+            let Acquire::Memory(source) = acquired else { return };
+            let (part, tier) = (Part::Host, source.tier);
+            let _reading = Reading { shared: &engine, id, part, tier };
+            panic!("as a fault of the library would");
+        }));
+        assert!(reading.is_err());
+        engine.end_restore(restoring, true);
+        // It was consumed, and its room is needed.
+        take(2).unwrap();
+        assert_eq!(engine.catalog.look(State::check), Ok(()));
+    }
+}

@@ -1,0 +1,122 @@
+//! Checkpoints that are files of the application's own: where it writes them, and their end.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::capture::Open;
+use super::shared::Shared;
+use crate::catalog::entry::{FileTier, Id};
+use crate::catalog::state::{is_of_the_file_system, State};
+use os::error::{Error, Result};
+use os::files::SizeLimitOutlived;
+use trace::metrics::Cause;
+
+/// What else can be done about a file that scratch has no room for.
+const ROUTED_ADVICE: &str = "it is written beside the file that it replaces only where each of them is \
+                             copied there and persistent has a link to it: make room in scratch, or set \
+                             persistent and persistent_interval = 0";
+
+impl Shared {
+    /// What `create` makes of a file of the application's own, of about so many `bytes`, in scratch, or
+    /// beside the file that it replaces if scratch cannot take it.
+    ///
+    /// # Errors
+    /// Neither can take it, or only the one that must not: why, and what can be done.
+    pub fn place_routed<T>(
+        &self,
+        open: &mut Open,
+        bytes: u64,
+        create: impl Fn(FileTier) -> Result<T>,
+    ) -> Result<T> {
+        let since = Instant::now();
+        let _outlived = SizeLimitOutlived::begin();
+        self.make_room(FileTier::Scratch, &open.name);
+        let enough = self.files.expect_room(bytes);
+        let guessed = enough.is_err();
+        let in_scratch = enough.and_then(|()| create(FileTier::Scratch));
+        let mut beside = |refused: Error| {
+            self.may_route_past_scratch(open.id, &mut open.persist, &refused)?;
+            self.past_scratch(refused, || create(FileTier::Persistent))
+        };
+        let placed = in_scratch.or_else(|refused| match beside(refused) {
+            // It may be smaller than it was taken for, and nothing else can be done.
+            Err(_) if guessed => create(FileTier::Scratch).or_else(beside),
+            placed => placed,
+        });
+        self.metrics.waited(Cause::File, since);
+        placed
+    }
+
+    /// Whether a file of the application's own that scratch has `refused` may be written beside the one
+    /// that it replaces. That must not be replaced by what is not to be copied there.
+    ///
+    /// # Errors
+    /// It may not: why scratch has refused it, and what can be done.
+    fn may_route_past_scratch(
+        &self,
+        id: Id,
+        persist: &mut Option<bool>,
+        refused: &Error,
+    ) -> Result<()> {
+        if !is_of_the_file_system(refused) {
+            return Err(refused.clone());
+        }
+        let persists = *persist.get_or_insert_with(|| self.is_to_persist());
+        let awaits = self.catalog.look(|state| state.awaits_place(id));
+        let wanted = persists || awaits && !self.persistence_depends_on_time();
+        if self.files.has_persistent() && wanted {
+            return Ok(());
+        }
+        Err(refused.clone().followed_by(ROUTED_ADVICE))
+    }
+
+    /// Ends a checkpoint that is a file of the application's own, which is complete under its
+    /// temporary name. What an ended job of the rank has left is waited for first: while the application
+    /// wrote the file, nothing of it could be in the way.
+    pub fn commit_routed(
+        &self,
+        mut open: Open,
+        tier: FileTier,
+        temporary: &Path,
+        original: Arc<str>,
+    ) -> Result<()> {
+        let _outlived = SizeLimitOutlived::begin();
+        let since = Instant::now();
+        // It may be about to give its files these names, here or where the application has them. Parts of
+        // aggregated files are the workers' affair.
+        self.await_predecessor();
+        self.metrics.waited(Cause::File, since);
+        let naming = self.naming.lock();
+        let (id, name, version) = (open.id, open.name.clone(), open.version);
+        let named = self.may_write().and_then(|()| match tier {
+            FileTier::Scratch => self.files.publish_routed(temporary, &name, version, &original),
+            FileTier::Persistent => {
+                self.files.publish_routed_straight(temporary, &name, version, &original)
+            }
+        });
+        if let Err(error) = named {
+            self.abort(open);
+            return Err(error.within(format!("the routed file of {original}")));
+        }
+        let persist = open.persist.unwrap_or_else(|| self.is_to_persist());
+        let own = match tier {
+            FileTier::Scratch => self.commit_file(id, Vec::new(), Some(original), persist),
+            FileTier::Persistent => {
+                // Persistent has a newer one.
+                self.left_scratch(&name, version);
+                let routed = Some(original);
+                let commit = |state: &mut State| {
+                    state.commit_persistent(id, Vec::new(), routed, persist);
+                };
+                self.catalog.step(commit);
+                None
+            }
+        };
+        open.under_way = false;
+        self.arrived(tier, &name, version, id);
+        drop(naming);
+        self.pace.call_ends();
+        self.wait_persistent(id, own)
+    }
+}

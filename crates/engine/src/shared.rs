@@ -1,0 +1,419 @@
+//! What the application's thread and the workers share.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use super::gate::Gate;
+use super::guard::Guard;
+use super::lane::Lane;
+use super::loan::Loans;
+use super::pace::{Flushing, Pace};
+use crate::catalog::entry::{FileTier, Id};
+use crate::catalog::monitor::Catalog;
+use crate::catalog::state::State;
+use config::Config;
+use device::stream::ApplicationStream;
+use device::{Device, Driver, Event};
+use erasure::node::Node;
+use levels::device_cache::DeviceCache;
+use levels::files::Files;
+use levels::host_buffer::HostBuffer;
+use os::error::{Error, Kind, Result};
+use os::mapping;
+use os::memory::{self, Physical};
+use os::sync::Mutex;
+use policy::interval::Interval;
+use policy::retention::Retention;
+use policy::rounds::{Common, Fate, TIERS};
+use policy::touch::Mode;
+use recovery::link::Link;
+use trace::metrics::Metrics;
+use trace::{Counter, Recorder};
+
+/// Everything a job has.
+#[derive(Debug)]
+pub struct Shared {
+    /// The configuration.
+    pub config: Config,
+    /// Which checkpoint is where.
+    pub catalog: Catalog,
+    /// The host buffer.
+    pub host: Option<HostBuffer>,
+    /// The device, once there is one.
+    pub device: OnceLock<DeviceSide>,
+    /// The directories.
+    pub files: Files,
+    /// The process that goes on should this one be killed.
+    pub link: Option<Link>,
+    /// The other processes, once there is erasure coding.
+    pub erasure: OnceLock<Node>,
+    /// The counters.
+    pub metrics: Metrics,
+    /// The timeline.
+    pub trace: Recorder,
+    /// Touching and flushing.
+    pub pace: Pace,
+    /// Background copies and captures.
+    pub gate: Gate,
+    /// The machine's memory.
+    pub guard: Guard,
+    /// What the application has lent to checkpoints.
+    pub loans: Loans,
+    /// Held while a file gets or loses its name, together with the catalog's step that says so: an
+    /// older checkpoint's file must not take the place of a newer one's. Taken before the
+    /// catalog's lock. Captures into memory never take it.
+    pub naming: Mutex<()>,
+    /// The versions in scratch and in persistent, if they are limited; by [`FileTier`]. Taken after
+    /// `naming`.
+    ///
+    /// [`FileTier`]: crate::catalog::entry::FileTier
+    pub retention: [Mutex<Retention>; 2],
+    /// The checkpoints that all processes of the job are known to have in scratch, and in
+    /// persistent: no others are counted among those to keep; and those of which all have made
+    /// parities. Taken after `retention`, and before the locks of `erasure`.
+    pub common: [Mutex<Common>; TIERS],
+    /// Names of which it was looked at what earlier jobs have left in scratch alone.
+    pub(super) asked: Mutex<HashSet<String>>,
+    /// The stream that the application handed over.
+    pub stream: Mutex<Option<ApplicationStream>>,
+    /// Which checkpoints are copied to persistent.
+    interval: Mutex<Interval>,
+    /// What an earlier job has left of aggregated files was looked at.
+    rescued: OnceLock<()>,
+    started: Instant,
+    stopping: AtomicBool,
+    said: Mutex<HashSet<&'static str>>,
+}
+
+/// The device and what the application's thread needs on it.
+#[derive(Debug)]
+pub struct DeviceSide {
+    /// The device.
+    pub device: Arc<Device>,
+    /// The device cache; `None` if it was not wanted or cannot be had.
+    pub cache: Option<DeviceCache>,
+    /// What captures and restores use.
+    pub own: Mutex<Own>,
+    /// By which files are written from the device cache, while nobody uses it. Who finds none makes one:
+    /// nobody waits for another's file.
+    pub to_files: Mutex<Option<Lane>>,
+}
+
+/// What the application's threads use on the device, one after the other.
+#[derive(Debug)]
+pub struct Own {
+    /// Where they copy.
+    pub lane: Lane,
+    /// Orders that behind what the application has queued.
+    pub after: Event,
+}
+
+impl Shared {
+    /// The state of a job that is about to start.
+    pub fn new(
+        config: Config,
+        catalog: Catalog,
+        host: Option<HostBuffer>,
+        files: Files,
+        link: Option<Link>,
+        trace: Recorder,
+    ) -> Self {
+        let pace = Pace::new(config.touch);
+        let interval = Mutex::new(Interval::new(config.persistent_interval));
+        let limits = [config.scratch_versions, config.max_versions];
+        Shared {
+            retention: limits.map(|limit| Mutex::new(Retention::new(limit))),
+            common: std::array::from_fn(|_| Mutex::new(Common::all())),
+            config,
+            catalog,
+            host,
+            device: OnceLock::new(),
+            files,
+            link,
+            erasure: OnceLock::new(),
+            metrics: Metrics::new(trace.clone()),
+            trace,
+            pace,
+            gate: Gate::default(),
+            guard: Guard::default(),
+            loans: Loans::default(),
+            naming: Mutex::new(()),
+            asked: Mutex::new(HashSet::new()),
+            stream: Mutex::new(None),
+            interval,
+            rescued: OnceLock::new(),
+            started: Instant::now(),
+            stopping: AtomicBool::new(false),
+            said: Mutex::new(HashSet::new()),
+        }
+    }
+
+    /// The host buffer, where the catalog says that there are bytes in it.
+    pub fn host(&self) -> Result<&HostBuffer> {
+        self.host.as_ref().ok_or_else(|| Error::new(Kind::Internal, "there is no host buffer"))
+    }
+
+    /// A checkpoint may have so many bytes: they are to find their pages.
+    pub fn expect(&self, bytes: u64) {
+        if let Some(host) = &self.host {
+            host.expect(bytes);
+        }
+    }
+
+    /// The device, where there are device pointers or bytes in the device cache.
+    pub fn device_side(&self) -> Result<&DeviceSide> {
+        self.device.get().ok_or_else(|| Error::new(Kind::Internal, "there is no device"))
+    }
+
+    /// The device cache, where the catalog says that there are bytes in it.
+    pub fn cache(&self) -> Result<&DeviceCache> {
+        self.device_side()?
+            .cache
+            .as_ref()
+            .ok_or_else(|| Error::new(Kind::Internal, "there is no device cache"))
+    }
+
+    /// The job ends: whoever can stop early does.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.catalog.stop();
+        self.pace.finish();
+        if let Some(host) = &self.host {
+            host.stop();
+        }
+        if let Some(link) = &self.link {
+            link.hurry();
+        }
+        if let Some(node) = self.erasure.get() {
+            node.stop();
+        }
+    }
+
+    /// A checkpoint's file is in scratch: its parities can be made, where they are wanted.
+    pub fn protect(&self, name: &str, version: i32) {
+        if let Some(node) = self.erasure.get() {
+            node.complete(name, version);
+        }
+    }
+
+    /// What becomes of the parities that this process makes of a checkpoint.
+    pub fn fate_of_parities(&self, id: Id) -> Fate {
+        let Some(node) = self.erasure.get() else {
+            return Fate::There;
+        };
+        // The file first: it is told of before it counts as there.
+        match self
+            .catalog
+            .look(|state| (state.fate(id, FileTier::Scratch), state.key_in_scratch(id)))
+        {
+            (Fate::Open, _) => Fate::Open,
+            (_, Some(key)) => node.fate(&key),
+            (_, None) => Fate::Missing,
+        }
+    }
+
+    /// Whether a checkpoint that is taken now is to be copied to persistent (`persistent_interval`).
+    pub fn is_to_persist(&self) -> bool {
+        let mut interval = self.interval.lock();
+        // The clock is not looked at for each checkpoint of those that do not depend on it.
+        let now = interval.depends_on_time().then(|| self.started.elapsed());
+        interval.passes(now.unwrap_or_default())
+    }
+
+    /// Whether that depends on when it is taken.
+    pub fn persistence_depends_on_time(&self) -> bool {
+        self.interval.lock().depends_on_time()
+    }
+
+    /// Whether the job ends.
+    pub fn stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Waits until the backend writes nothing any more that an earlier job of this rank has left: before
+    /// files get their names. False: the job ends, or nothing [may be written](Self::may_write).
+    pub fn await_predecessor(&self) -> bool {
+        self.link.as_ref().is_none_or(Link::settle)
+    }
+
+    /// # Errors
+    /// A backend that does not answer may still write what an earlier job of this rank has left.
+    pub fn may_write(&self) -> Result<()> {
+        self.link.as_ref().map_or(Ok(()), Link::may_write)
+    }
+
+    /// Waits until nothing of an earlier job of this rank is left to be written: before files are
+    /// looked at or written. False: the job ends, or nothing [may be written](Self::may_write).
+    pub fn settle(&self) -> bool {
+        let settled = self.await_predecessor();
+        if settled && self.config.aggregated && !self.config.ephemeral {
+            self.rescued.get_or_init(|| {
+                if let Err(error) = self.files.rescue_parts() {
+                    log::warn!("what is left of aggregated files is not looked at: {error}");
+                }
+            });
+        }
+        settled
+    }
+
+    /// Whether somebody writes what is in the host buffer when this process ends.
+    pub fn has_heir(&self) -> bool {
+        self.link.as_ref().is_some_and(Link::is_up)
+    }
+
+    /// The same, of one that has just answered: what it is given now it will write.
+    pub fn has_heir_for_certain(&self) -> bool {
+        self.link.as_ref().is_some_and(Link::answers)
+    }
+
+    /// Counts `bytes` of pages of the host buffer that are about to be made. True: memory is short,
+    /// and the buffer is limited to the pages it has for as long.
+    pub fn memory_is_short(&self, bytes: u64) -> bool {
+        // Pages that were set aside can be nobody else's.
+        let host =
+            self.host.as_ref().filter(|host| host.mapping().kind() != mapping::Kind::SharedHuge);
+        if let (true, Some(host)) = (self.guard.is_due(bytes), host) {
+            if let Ok(physical) = memory::physical() {
+                self.heed(host, physical);
+            }
+        }
+        self.guard.is_short()
+    }
+
+    /// Limits the host buffer if memory has become short, and takes that back when it is not any more.
+    fn heed(&self, host: &HostBuffer, physical: Physical) {
+        // Judged within the step: two who look at once must not each undo what the other has found.
+        let changed = self.catalog.step(|state| {
+            let short = self.guard.judge(physical)?;
+            host.rest(short);
+            match short {
+                true => state.limit_host(host.front()),
+                false => state.lift_host_limit(),
+            }
+            Some((short, state.host_room().0))
+        });
+        let Some((short, room)) = changed else { return };
+        let Physical { available, total } = physical;
+        if short {
+            self.degrade(
+                "memory",
+                format!(
+                    "the host buffer is limited to {room} bytes (host_cache_size) until more memory \
+                     is available: {available} of {total} bytes are"
+                ),
+            );
+        } else {
+            log::info!("the host buffer has its {room} bytes again: {available} are available");
+        }
+    }
+
+    /// Makes a step of the catalog after which more or fewer bytes of the device cache or of the host
+    /// buffer are taken, and records how many. Within the step: after it, somebody else's could be
+    /// recorded first, and what is taken would seem to go back.
+    pub fn step_counted<R>(&self, step: impl FnOnce(&mut State) -> R) -> R {
+        self.catalog.step(|state| {
+            let result = step(state);
+            if self.trace.is_on() {
+                self.trace.counters([Counter::DeviceUsed, Counter::HostUsed], state.used());
+            }
+            result
+        })
+    }
+
+    /// Ends a flush of `bytes`, `untouched` of them to pages that did not exist.
+    pub fn flushed(&self, flushing: Flushing<'_>, bytes: u64, untouched: u64) {
+        if let Some((mode, prediction)) = flushing.finish(bytes, untouched) {
+            let predicted = [prediction.sequential, prediction.concurrent];
+            self.trace.decided(mode == Mode::Concurrent, predicted);
+        }
+    }
+
+    /// Says once that something works less well than it could. `topic` tells one such thing from
+    /// another.
+    pub fn degrade(&self, topic: &'static str, what: impl std::fmt::Display) {
+        if Driver::has_ended() {
+            log::debug!("{what}");
+        } else if self.said.lock().insert(topic) {
+            log::warn!("{what}");
+        }
+    }
+}
+
+impl DeviceSide {
+    /// Lets what is queued next on the library's stream come after everything the application has
+    /// queued: in its stream if it gave one, else in the whole context. Returns what keeps
+    /// background copies away until the application's copy is done.
+    pub fn after_application<'a>(
+        &self,
+        shared: &'a Shared,
+        own: &Own,
+    ) -> Result<Option<super::gate::Closed<'a>>> {
+        let given = *shared.stream.lock();
+        if let Some(application) = given {
+            own.after.record_in(application)?;
+            own.lane.stream().wait(&own.after)?;
+            return Ok(None);
+        }
+        let closed = shared.gate.close();
+        self.device.synchronize()?;
+        Ok(Some(closed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::place::Place;
+    use crate::Engine;
+    use recovery::Process;
+
+    /// Catches counters that are recorded after the lock that their value was read under: what only
+    /// grows then goes back now and then in the timeline.
+    #[test]
+    fn counters_stand_in_the_order_of_what_they_count() {
+        const THREADS: i32 = 4;
+        const CHECKPOINTS: i32 = 5000;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("timeline");
+        let text = format!(
+            "mode = async\nephemeral = true\nhost_cache_size = 64M\ntouch_threads = 4\ntrace = {}\n",
+            path.display()
+        );
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let engine = Engine::start(config, Process::alone(0), None).unwrap();
+        let bytes = vec![7u8; 512];
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (engine, bytes) = (&engine, &bytes);
+                scope.spawn(move || {
+                    for version in 0..CHECKPOINTS {
+                        let mut open = engine.begin("x", thread * CHECKPOINTS + version);
+                        let place = Place::plain(1, bytes.as_ptr(), bytes.len());
+                        engine.capture(&mut open, &[place], Vec::new()).unwrap();
+                        engine.commit(open).unwrap();
+                    }
+                });
+            }
+        });
+        let host = engine.host.as_ref().unwrap();
+        while host.touched_bytes() < host.len() {
+            std::thread::yield_now();
+        }
+        drop(engine);
+        let text = std::fs::read(path).unwrap();
+        let events: Vec<serde_json::Value> = serde_json::from_slice(&text).unwrap();
+        for counter in ["host used", "host touched"] {
+            let mut values: Vec<(f64, u64)> = events
+                .iter()
+                .filter(|event| event["name"] == counter)
+                .map(|e| (e["ts"].as_f64().unwrap(), e["args"]["bytes"].as_u64().unwrap()))
+                .collect();
+            values.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+            assert!(values.len() > 8, "{counter}: {values:?}");
+            let back = values.windows(2).find(|pair| pair[0].1 > pair[1].1);
+            assert_eq!(back, None, "{counter}");
+        }
+    }
+}

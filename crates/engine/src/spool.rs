@@ -1,0 +1,293 @@
+//! A checkpoint that goes straight to its scratch file, on the application's thread: in
+//! `mode = sync`, or because it is larger than the memory tiers.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use super::lane::Lane;
+use super::place::Place;
+use super::shared::Shared;
+use crate::catalog::entry::{FileTier, Id, Region, Tier};
+use crate::catalog::state::Source;
+use device::{Pointer, Waiting, PLAIN};
+use format::header::Header;
+use levels::files::{Output, Written};
+use levels::space::cut;
+use os::error::{Error, Result};
+use os::files;
+use policy::slice::SLICE;
+use trace::metrics::Hop;
+
+/// The file under way.
+#[derive(Debug)]
+pub struct Spool {
+    output: Output,
+    /// Where it is: past scratch if that cannot take it.
+    tier: FileTier,
+    complete: PathBuf,
+    /// The header of the regions that were expected, with which the file begins.
+    expected: Vec<u8>,
+    /// Id, size and offset of what was written, in the order of writing.
+    written: Vec<(i32, u64, u64)>,
+    /// There are other bytes behind these, which could not be taken back.
+    spoilt: bool,
+}
+
+impl Spool {
+    /// Starts the file of a checkpoint that is expected to have these regions, as id and size.
+    pub fn create(
+        shared: &Shared,
+        tier: FileTier,
+        name: &str,
+        version: i32,
+        expected: Vec<(i32, u64)>,
+    ) -> Result<Spool> {
+        shared.settle();
+        shared.may_write()?;
+        let complete = match tier {
+            FileTier::Scratch => shared.files.scratch_path(name, version)?,
+            FileTier::Persistent => shared.files.own_persistent_path(name, version)?,
+        };
+        let expected = Header::new(expected)?.encode();
+        let output = new_output(shared, &complete)?;
+        let (written, spoilt) = (Vec::new(), false);
+        let mut spool = Spool { output, tier, complete, expected, written, spoilt };
+        match spool.output.put(&spool.expected) {
+            Ok(()) => Ok(spool),
+            Err(error) => {
+                spool.discard();
+                Err(error)
+            }
+        }
+    }
+
+    /// Where it is.
+    pub fn tier(&self) -> FileTier {
+        self.tier
+    }
+
+    /// Goes on in persistent with what is written already, because scratch has no room for the rest.
+    ///
+    /// # Errors
+    /// The file is where it was.
+    pub fn go_past_scratch(&mut self, shared: &Shared, name: &str, version: i32) -> Result<()> {
+        let complete = shared.files.own_persistent_path(name, version)?;
+        let output = new_output(shared, &complete)?;
+        let end = self.output.end;
+        self.replace(output, |old, output| copy_range(old, output, 0, end))?;
+        (self.tier, self.complete) = (FileTier::Persistent, complete);
+        Ok(())
+    }
+
+    /// Completes the file, under its temporary name. After an error it is as it was.
+    pub fn complete(&mut self, shared: &Shared, name: &str, version: i32) -> Result<()> {
+        self.put_in_order(shared)?;
+        match self.tier {
+            FileTier::Scratch => shared.files.seal(&self.output, name, version),
+            FileTier::Persistent => shared.files.seal_straight(&self.output, name, version, None),
+        }
+    }
+
+    /// What was completed.
+    pub fn finish(self) -> Written {
+        self.output.finish()
+    }
+
+    /// Copies the regions to a new file, in the order of the format, if there are other ones than
+    /// were expected: a checkpoint was captured in several calls, or some of them failed.
+    fn put_in_order(&mut self, shared: &Shared) -> Result<()> {
+        let header = Header::new(self.written.iter().map(|&(id, size, _)| (id, size)).collect())?;
+        let in_order = self.written.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        let encoded = header.encode();
+        if in_order && !self.spoilt && encoded == self.expected {
+            return Ok(());
+        }
+        let output = new_output(shared, &self.complete)?;
+        let written = std::mem::take(&mut self.written);
+        let copied = self.replace(output, |old, output| {
+            output.put(&header.encode())?;
+            for region in header.places() {
+                if let Some(&(_, size, from)) = written.iter().find(|w| w.0 == region.id) {
+                    copy_range(old, output, from, size)?;
+                }
+            }
+            Ok(())
+        });
+        self.written = written;
+        if copied.is_ok() {
+            // It has nothing to be put in order any more.
+            let mut at = encoded.len() as u64;
+            self.written.sort_unstable_by_key(|written| written.0);
+            for written in &mut self.written {
+                written.2 = at;
+                at += written.1;
+            }
+            (self.expected, self.spoilt) = (encoded, false);
+        }
+        copied
+    }
+
+    /// Puts `output` in the place of the file, once `copy` has brought to it what it is to have.
+    fn replace(
+        &mut self,
+        mut output: Output,
+        copy: impl FnOnce(&Output, &mut Output) -> Result<()>,
+    ) -> Result<()> {
+        if let Err(error) = copy(&self.output, &mut output) {
+            output.finish().discard();
+            return Err(error);
+        }
+        std::mem::replace(&mut self.output, output).finish().discard();
+        Ok(())
+    }
+
+    /// Removes what was written.
+    pub fn discard(self) {
+        self.output.finish().discard();
+    }
+}
+
+fn new_output(shared: &Shared, complete: &Path) -> Result<Output> {
+    Output::create(shared.files.temporary(complete), shared.files.digest())
+}
+
+/// Appends bytes of one file to another.
+fn copy_range(old: &Output, output: &mut Output, from: u64, len: u64) -> Result<()> {
+    let mut buffer = vec![0; len.min(SLICE) as usize];
+    let mut done = 0;
+    while done < len {
+        let bytes = &mut buffer[..(len - done).min(SLICE) as usize];
+        files::read_exact_at(&old.file, bytes, from + done, &old.temporary)?;
+        output.put(bytes)?;
+        done += bytes.len() as u64;
+    }
+    Ok(())
+}
+
+impl Shared {
+    /// What the checkpoint captured into memory before it turned out too large.
+    pub(super) fn spool_memory(&self, id: Id, regions: &[Region], spool: &mut Spool) -> Result<()> {
+        let sources = self.catalog.look(|state| state.building_sources(id));
+        for region in regions {
+            let at = spool.output.end;
+            if let Some(source) = &sources[region.part as usize] {
+                self.read_memory(source, region, |bytes| spool.output.put(bytes))?;
+            }
+            spool.written.push((region.id, region.size, at));
+        }
+        Ok(())
+    }
+
+    /// Appends regions of the application, in the order given: all of them or, after an error,
+    /// none.
+    pub(super) fn spool_places(&self, spool: &mut Spool, places: &[Place]) -> Result<()> {
+        let before = (spool.written.len(), spool.output.mark());
+        let result = self.append_places(spool, places);
+        if result.is_err() {
+            // What was written of them takes room that there may be none of.
+            spool.written.truncate(before.0);
+            spool.spoilt |= spool.output.take_back(before.1).is_err();
+        }
+        result
+    }
+
+    fn append_places(&self, spool: &mut Spool, places: &[Place]) -> Result<()> {
+        let since = Instant::now();
+        let mut own = if places.iter().any(|place| place.kind != PLAIN) {
+            let side = self.device_side()?;
+            let own = side.own.lock();
+            let _current = side.device.enter()?;
+            // Nothing is queued yet: the gate need not stay closed while the file is written.
+            drop(side.after_application(self, &own)?);
+            own.lane.stream().synchronize()?;
+            Some(own)
+        } else {
+            None
+        };
+        let mut total = 0;
+        for place in places {
+            let at = spool.output.end;
+            match (place.kind, &mut own) {
+                (Pointer::Device { .. }, Some(own)) => {
+                    let _current = self.device_side()?.device.enter()?;
+                    let put = |bytes: &[u8]| spool.output.put(bytes);
+                    // Past the gate: at the end of the process nobody would open it for this thread.
+                    // SAFETY: the driver has vouched for the application's pointer.
+                    unsafe { own.lane.read(self, place.address, place.len, None, put) }?;
+                }
+                _ => spool.output.put(bytes_of(place))?,
+            }
+            spool.written.push((place.id, place.len, at));
+            total += place.len;
+        }
+        self.metrics.hop(Hop::AtoF).add(total, since.elapsed());
+        Ok(())
+    }
+
+    /// Hands the bytes of a region in memory to `put`, piece by piece in order. The caller keeps
+    /// the source from being evicted.
+    pub(super) fn read_memory(
+        &self,
+        source: &Source,
+        region: &Region,
+        mut put: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        match source.tier {
+            Tier::Host => {
+                let host = self.host()?;
+                for extent in cut(&source.extents, region.offset, region.size) {
+                    // SAFETY: a complete copy that nobody changes while it is read, within the
+                    // mapping.
+                    let bytes = unsafe {
+                        std::slice::from_raw_parts(host.address(extent.offset), extent.len as usize)
+                    };
+                    put(bytes)?;
+                }
+            }
+            Tier::Device => {
+                let cache = self.cache()?;
+                let side = self.device_side()?;
+                let _current = side.device.enter()?;
+                let idle = side.to_files.lock().take();
+                let mut lane = match idle {
+                    Some(lane) => lane,
+                    None => Lane::new(&side.device, Waiting::Asleep)?,
+                };
+                for extent in cut(&source.extents, region.offset, region.size) {
+                    let from = cache.address(extent.offset);
+                    // SAFETY: a complete copy that nobody changes while it is read.
+                    unsafe { lane.read(self, from, extent.len, Some(&self.gate), &mut put) }?;
+                }
+                *side.to_files.lock() = Some(lane);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes the file of a checkpoint that has these regions, all of them in plain memory.
+pub(super) fn put_regions(output: &mut Output, places: &[Place]) -> Result<()> {
+    let header = Header::new(places.iter().map(|place| (place.id, place.len)).collect())?;
+    output.put(&header.encode())?;
+    for region in header.places() {
+        if let Some(place) = places.iter().find(|place| place.id == region.id) {
+            output.put(bytes_of(place))?;
+        }
+    }
+    Ok(())
+}
+
+/// The bytes of a region in memory of the host.
+fn bytes_of(place: &Place) -> &[u8] {
+    if place.len == 0 {
+        return &[];
+    }
+    // SAFETY: the application protects `len` readable bytes there and does not change them during
+    // the call.
+    unsafe { std::slice::from_raw_parts(place.address as *const u8, place.len as usize) }
+}
+
+/// An error about a checkpoint, with its name and version in front.
+pub fn about(name: &str, version: i32) -> impl Fn(Error) -> Error + '_ {
+    move |error| error.within(format!("checkpoint \"{name}\" version {version}"))
+}

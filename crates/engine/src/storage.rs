@@ -1,0 +1,280 @@
+//! Files, on workers of their own: writing to scratch, copying to persistent, reading back ahead.
+
+use std::time::Instant;
+
+use super::place::Place as Region;
+use super::shared::Shared;
+use super::spool::{about, put_regions};
+use crate::catalog::entry::{FileTier, Tier};
+use crate::catalog::monitor::Worker;
+use crate::catalog::state::{After, FileJob, PersistJob, State};
+use format::header::Header;
+use levels::files::{Output, Place, Target, Wanted, Written};
+use levels::space::cut;
+use os::error::{Kind, Result};
+use os::files;
+use trace::metrics::Hop;
+use trace::Activity;
+
+/// Writes scratch files until the engine stops.
+pub fn write(shared: &Shared) -> Result<()> {
+    bind(shared)?;
+    if !shared.settle() {
+        return shared.may_write();
+    }
+    while let Some(job) = shared.catalog.next(Worker::Write, State::next_write) {
+        shared.make_room(FileTier::Scratch, &job.name);
+        let written = write_temporary(shared, &job);
+        let naming = shared.naming.lock();
+        let result = written
+            .and_then(|written| give_name(shared, &job, written))
+            .map_err(|error| shared.with_limit(FileTier::Scratch, error))
+            .map_err(about(&job.name, job.version));
+        if matches!(result, Ok(true)) {
+            // Before it counts as done: whoever waits for that finds the old versions gone.
+            shared.arrived(FileTier::Scratch, &job.name, job.version, job.id);
+        }
+        let result = result.map(|_| ());
+        let failure = result.as_ref().err().map(ToString::to_string);
+        let after = shared.step_counted(|state| state.write_done(&job, result));
+        match after {
+            After::Keep => {}
+            After::Unlink => unlink(shared, &job.name, job.version),
+            After::Say => shared.goes_past_scratch(failure.unwrap_or_default()),
+        }
+        drop(naming);
+    }
+    Ok(())
+}
+
+/// Makes persistent copies until the engine stops.
+pub fn persist(shared: &Shared) -> Result<()> {
+    if !shared.settle() {
+        return shared.may_write();
+    }
+    while let Some(job) = shared.catalog.next(Worker::Persist, State::next_persist) {
+        persist_one(shared, &job, None);
+    }
+    Ok(())
+}
+
+/// Makes one persistent copy: on its worker, or on the thread of an application that would wait for
+/// it (`mode = sync`); `memory` is where that has still what it was taken of.
+pub(super) fn persist_one(shared: &Shared, job: &PersistJob, memory: Option<&[Region]>) {
+    let brought = match &job.routed {
+        Some(_) => bring(shared, job, None),
+        None => {
+            shared.make_room(FileTier::Persistent, &job.name);
+            bring(shared, job, memory)
+        }
+    };
+    let _naming = shared.naming.lock();
+    let result = brought
+        .and_then(|written| written.map_or(Ok(true), |w| give_name_straight(shared, job, w)))
+        .map_err(|error| shared.with_limit(FileTier::Persistent, error))
+        .map_err(about(&job.name, job.version));
+    if matches!(result, Ok(true)) {
+        shared.arrived(FileTier::Persistent, &job.name, job.version, job.id);
+    }
+    let result = result.map(|_| ());
+    let lost = result.as_ref().err().filter(|error| {
+        error.kind() == Kind::NotFound && shared.files.lacks_scratch(&job.name, job.version)
+    });
+    let lost = lost.map(ToString::to_string);
+    let mut again = false;
+    let after = shared.step_counted(|state| {
+        again = lost.is_some() && state.is_written_again(job);
+        if again {
+            return After::Keep;
+        }
+        state.persist_done(job, result)
+    });
+    if let Some(lost) = lost.filter(|_| again) {
+        shared.degrade("lost", format!("{lost}: it is written to scratch again, from memory"));
+    }
+    // Its scratch file had to stay until now.
+    shared.prune(FileTier::Scratch, &job.name);
+    if after == After::Unlink {
+        unlink(shared, &job.name, job.version);
+    }
+}
+
+/// Copies a scratch file to its place in persistent; or writes there what has none, under a
+/// temporary name. A part of an aggregated file is written from `memory`, if there is that: where
+/// several processes write to one file, a file system lets one at a time, and none should read
+/// meanwhile.
+fn bring(shared: &Shared, job: &PersistJob, memory: Option<&[Region]>) -> Result<Option<Written>> {
+    let since = Instant::now();
+    let mut span = shared.trace.span(Activity::Persist).of(&job.name, job.version);
+    let place = job.place.as_ref();
+    let (hop, bytes, written) = match (&job.straight, place, memory) {
+        (None, Some(place), Some(regions)) => {
+            let put = |output: &mut Output| put_regions(output, regions);
+            (Hop::AtoF, shared.files.write_part(&job.name, job.version, place, put)?, None)
+        }
+        (None, ..) => {
+            let routed = job.routed.as_deref();
+            (Hop::FtoP, shared.files.persist(&job.name, job.version, routed, place)?, None)
+        }
+        (Some(source), ..) => {
+            let written = write_straight(shared, source, place)?;
+            (from_memory(source), written.len, Some(written))
+        }
+    };
+    shared.metrics.hop(hop).add(bytes, since.elapsed());
+    span.bytes(bytes);
+    Ok(written)
+}
+
+/// Reads files ahead until the engine stops.
+pub fn read(shared: &Shared) -> Result<()> {
+    while let Some(job) = shared.catalog.next(Worker::Read, State::next_read) {
+        let result = read_one(shared, &job).map_err(about(&job.name, job.version));
+        if let Err(error) = &result {
+            // Nothing is lost: the restore looks at the files itself, and reports.
+            shared.degrade("read", format!("reading ahead failed: {error}"));
+        }
+        shared.step_counted(|state| state.read_done(&job, &result));
+    }
+    Ok(())
+}
+
+fn bind(shared: &Shared) -> Result<()> {
+    match shared.device.get() {
+        Some(side) => side.device.bind(),
+        None => Ok(()),
+    }
+}
+
+fn write_temporary(shared: &Shared, job: &FileJob) -> Result<Written> {
+    let since = Instant::now();
+    let mut span = shared.trace.span(Activity::Write).of(&job.name, job.version);
+    let temporary = shared.files.temporary(&shared.files.scratch_path(&job.name, job.version)?);
+    let mut output = Output::create(temporary, shared.files.digest())?;
+    let written = write_file(shared, job, &mut output)
+        .and_then(|()| shared.files.seal(&output, &job.name, job.version));
+    let complete = output.finish();
+    match written {
+        Ok(()) => {
+            shared.metrics.hop(from_memory(job)).add(complete.len, since.elapsed());
+            span.bytes(complete.len);
+            Ok(complete)
+        }
+        Err(error) => {
+            complete.discard();
+            Err(error)
+        }
+    }
+}
+
+/// The way of a file that is written from memory.
+fn from_memory(job: &FileJob) -> Hop {
+    let from_device = job.memory.iter().flatten().any(|source| source.tier == Tier::Device);
+    if from_device {
+        Hop::DtoF
+    } else {
+        Hop::HtoF
+    }
+}
+
+/// Writes a persistent file from memory, under its temporary name.
+fn write_straight(shared: &Shared, job: &FileJob, place: Option<&Place>) -> Result<Written> {
+    bind(shared)?;
+    let mut output = shared.files.create_straight(&job.name, job.version, place)?;
+    let written = write_file(shared, job, &mut output)
+        .and_then(|()| shared.files.seal_straight(&output, &job.name, job.version, place));
+    let complete = output.finish();
+    match written {
+        Ok(()) => Ok(complete),
+        Err(error) => {
+            // A part lies in the file of all.
+            if place.is_none() {
+                complete.discard();
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Gives a complete file its name, unless the checkpoint was replaced or cleaned up meanwhile:
+/// then false.
+fn give_name(shared: &Shared, job: &FileJob, written: Written) -> Result<bool> {
+    if !shared.catalog.look(|state| state.still_wanted(job.id)) {
+        return files::remove(&written.temporary).map(|()| false);
+    }
+    let named = shared.files.publish(&written, &job.name, job.version);
+    if named.is_err() {
+        written.discard();
+    }
+    named.map(|()| true)
+}
+
+/// The same for a file that is written past scratch.
+fn give_name_straight(shared: &Shared, job: &PersistJob, written: Written) -> Result<bool> {
+    let place = job.place.as_ref();
+    if !shared.catalog.look(|state| state.still_wanted(job.id)) {
+        if place.is_none() {
+            written.discard();
+        }
+        return Ok(false);
+    }
+    let named = shared.publish_straight(&written, &job.name, job.version, place);
+    if named.is_err() && place.is_none() {
+        written.discard();
+    }
+    named.map(|()| true)
+}
+
+fn write_file(shared: &Shared, job: &FileJob, output: &mut Output) -> Result<()> {
+    let header = Header::new(job.regions.iter().map(|r| (r.id, r.size)).collect())?;
+    output.put(&header.encode())?;
+    for region in job.regions.iter() {
+        let Some(source) = &job.memory[region.part as usize] else {
+            continue;
+        };
+        shared.read_memory(source, region, |bytes| output.put(bytes))?;
+    }
+    Ok(())
+}
+
+fn read_one(shared: &Shared, job: &FileJob) -> Result<()> {
+    let since = Instant::now();
+    let mut span = shared.trace.span(Activity::Read).of(&job.name, job.version);
+    let host = shared.host()?;
+    let mut bytes = 0;
+    shared.files.read_nearest(&job.name, job.version, |opened| {
+        bytes = 0;
+        let mut wanted = Vec::new();
+        for region in job.regions.iter() {
+            let Some(source) = &job.memory[region.part as usize] else {
+                continue;
+            };
+            let mut offset = opened.offset_of(region)?;
+            for extent in cut(&source.extents, region.offset, region.size) {
+                // SAFETY: the room is this job's alone, within the mapping, and no two extents
+                // overlap. Of the slices made here, one for each copy that is tried, one lives at a
+                // time.
+                let into = unsafe {
+                    std::slice::from_raw_parts_mut(host.address(extent.offset), extent.len as usize)
+                };
+                wanted.push(Wanted { offset, target: Target::Memory(into) });
+                offset += extent.len;
+            }
+            bytes += region.size;
+        }
+        Ok(wanted)
+    })?;
+    for source in job.memory.iter().flatten() {
+        host.written(&source.extents);
+    }
+    shared.metrics.hop(Hop::FtoH).add(bytes, since.elapsed());
+    span.bytes(bytes);
+    Ok(())
+}
+
+fn unlink(shared: &Shared, name: &str, version: i32) {
+    shared.left_scratch(name, version);
+    if let Err(error) = shared.files.remove_scratch(name, version, None) {
+        log::warn!("{error}");
+    }
+}

@@ -1,0 +1,151 @@
+//! Taking a checkpoint that no memory tier takes: the application's thread writes it to its file, which
+//! gets its name when it is committed.
+
+use std::time::Instant;
+
+use super::capture::Open;
+use super::place::Place;
+use super::shared::Shared;
+use super::spool::Spool;
+use crate::catalog::entry::{FileTier, Region};
+use levels::files::Written;
+use os::error::Result;
+use os::files::SizeLimitOutlived;
+use trace::metrics::Cause;
+
+impl Shared {
+    pub(super) fn capture_to_file(&self, open: &mut Open, places: &[Place]) -> Result<()> {
+        let since = Instant::now();
+        let _outlived = SizeLimitOutlived::begin();
+        let result = self.spool(open, places);
+        self.metrics.waited(Cause::File, since);
+        result
+    }
+
+    /// Writes regions to the file of a checkpoint under way, after those that it has in memory.
+    fn spool(&self, open: &mut Open, places: &[Place]) -> Result<()> {
+        let mut spool = match open.spool.take() {
+            Some(spool) => spool,
+            None => {
+                let captured = open.regions.iter().map(|region| (region.id, region.size));
+                let now = places.iter().map(|place| (place.id, place.len));
+                let expected: Vec<_> = captured.chain(now).collect();
+                self.end_loan(open)?;
+                let start = |tier| {
+                    let (name, expected) = (&open.name, expected.clone());
+                    let spool = Spool::create(self, tier, name, open.version, expected)?;
+                    let mut spool = Box::new(spool);
+                    match self.spool_memory(open.id, &open.regions, &mut spool) {
+                        Ok(()) => Ok(spool),
+                        Err(error) => {
+                            spool.discard();
+                            Err(error)
+                        }
+                    }
+                };
+                self.make_room(FileTier::Scratch, &open.name);
+                match start(FileTier::Scratch) {
+                    Err(error) => {
+                        let error = self.with_limit(FileTier::Scratch, error);
+                        self.may_go_past_scratch(&error)?;
+                        self.make_room(FileTier::Persistent, &open.name);
+                        self.past_scratch(error, || start(FileTier::Persistent))?
+                    }
+                    Ok(started) => started,
+                }
+            }
+        };
+        let mut places = places.to_vec();
+        places.sort_by_key(|place| place.id);
+        let tier = spool.tier();
+        let mut result =
+            self.spool_places(&mut spool, &places).map_err(|error| self.with_limit(tier, error));
+        if let (Err(error), FileTier::Scratch) = (&result, tier) {
+            let error = error.clone();
+            let may = self.may_go_past_scratch(&error);
+            result = may.and_then(|()| {
+                self.make_room(FileTier::Persistent, &open.name);
+                self.past_scratch(error, || {
+                    spool.go_past_scratch(self, &open.name, open.version)?;
+                    self.spool_places(&mut spool, &places)
+                })
+            });
+        }
+        open.spool = Some(spool);
+        result?;
+        open.regions.extend(places.iter().map(|place| Region {
+            id: place.id,
+            size: place.len,
+            part: place.part(),
+            offset: 0,
+        }));
+        Ok(())
+    }
+
+    /// Completes the file of a checkpoint, in scratch or past it.
+    fn complete_spool(&self, mut spool: Box<Spool>, open: &Open) -> Result<(FileTier, Written)> {
+        let mut completed = spool.complete(self, &open.name, open.version);
+        if let (Err(error), FileTier::Scratch) = (&completed, spool.tier()) {
+            let error = error.clone();
+            let may = self.may_go_past_scratch(&error);
+            completed = may.and_then(|()| {
+                self.make_room(FileTier::Persistent, &open.name);
+                self.past_scratch(error, || {
+                    spool.go_past_scratch(self, &open.name, open.version)?;
+                    spool.complete(self, &open.name, open.version)
+                })
+            });
+        }
+        match completed {
+            Ok(()) => Ok((spool.tier(), spool.finish())),
+            Err(error) => {
+                spool.discard();
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends a checkpoint that has a file: that gets its name, and is copied to persistent if it is to
+    /// `persist`.
+    pub(super) fn commit_spool(
+        &self,
+        spool: Box<Spool>,
+        mut open: Open,
+        persist: bool,
+    ) -> Result<()> {
+        let since = Instant::now();
+        let _outlived = SizeLimitOutlived::begin();
+        let complete = self.complete_spool(spool, &open);
+        let naming = self.naming.lock();
+        let published = complete.and_then(|(tier, file)| {
+            let (name, version) = (&open.name, open.version);
+            let published = match tier {
+                FileTier::Scratch => self.files.publish(&file, name, version),
+                FileTier::Persistent => self.publish_straight(&file, name, version, None),
+            };
+            match published {
+                Ok(()) => Ok(tier),
+                Err(error) => {
+                    file.discard();
+                    Err(error)
+                }
+            }
+        });
+        let tier = published?;
+        let regions = std::mem::take(&mut open.regions);
+        if tier == FileTier::Persistent {
+            self.catalog.step(|state| state.commit_persistent(open.id, regions, None, persist));
+            open.under_way = false;
+            self.arrived(tier, &open.name, open.version, open.id);
+            self.metrics.waited(Cause::File, since);
+            return Ok(());
+        }
+        let own = self.commit_file(open.id, regions, None, persist);
+        open.under_way = false;
+        self.arrived(FileTier::Scratch, &open.name, open.version, open.id);
+        drop(naming);
+        let result = self.wait_persistent(open.id, own);
+        self.metrics.waited(Cause::File, since);
+        result
+    }
+}

@@ -1,0 +1,188 @@
+//! Which bytes stand in which stripe.
+//!
+//! Each member's file is cut into as many chunks as a stripe has blocks of data, and there are as
+//! many stripes as members. The parities of a stripe are kept by the member of its number and the
+//! next ones, round the group; the others have one chunk of their file in it. So every member has
+//! as many parities to keep as any other, and a lost member takes one block of each stripe along.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use super::code::{Shard, GRAIN};
+use os::error::{Error, Kind, Result};
+
+pub use policy::LARGEST_GROUP;
+/// The most members that a group can have: where one could be cut in two only if both were smaller
+/// than the parities need.
+pub const MOST_MEMBERS: usize = 2 * LARGEST_GROUP - 1;
+
+/// The stripes of one encoding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    members: usize,
+    parities: usize,
+    chunk: u64,
+}
+
+/// Which of a member's pieces are whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Whole {
+    /// Its checkpoint file.
+    pub data: bool,
+    /// Its parity file.
+    pub parity: bool,
+}
+
+impl Layout {
+    /// For files of `longest` bytes at the most, of `members` processes, any `parities` of which
+    /// may be lost: fewer than there are members, and more than none.
+    pub fn new(members: usize, parities: usize, longest: u64) -> Layout {
+        let data = (members - parities) as u64;
+        Layout { members, parities, chunk: longest.div_ceil(data).next_multiple_of(GRAIN) }
+    }
+
+    /// Blocks of data in a stripe.
+    pub fn data(&self) -> usize {
+        self.members - self.parities
+    }
+
+    /// Parities in a stripe.
+    pub fn parities(&self) -> usize {
+        self.parities
+    }
+
+    /// Bytes of a chunk, a multiple of [`GRAIN`].
+    pub fn chunk(&self) -> u64 {
+        self.chunk
+    }
+
+    /// Bytes of the parities that one member keeps.
+    pub fn payload(&self) -> u64 {
+        self.parities as u64 * self.chunk
+    }
+
+    /// What a member has in a stripe.
+    pub fn shard(&self, stripe: usize, member: usize) -> Shard {
+        let behind = self.behind(stripe, member);
+        match behind.checked_sub(self.parities) {
+            None => Shard::Parity(behind),
+            Some(index) => Shard::Data(index),
+        }
+    }
+
+    /// Where the block of a member begins, in bytes: in its file if it is data, else in its
+    /// parities.
+    pub fn offset(&self, stripe: usize, member: usize) -> u64 {
+        let behind = self.behind(stripe, member);
+        let chunk = if behind < self.parities { behind } else { self.members - 1 - behind };
+        chunk as u64 * self.chunk
+    }
+
+    /// The stripes of which a member keeps a parity, in the order in which it keeps them.
+    pub fn kept_by(&self, member: usize) -> impl Iterator<Item = usize> + '_ {
+        (0..self.parities).map(move |behind| (member + self.members - behind) % self.members)
+    }
+
+    /// The stripes in which a member has data, in the order of its file.
+    pub fn filled_by(&self, member: usize) -> impl Iterator<Item = usize> + '_ {
+        (0..self.data()).map(move |chunk| (member + 1 + chunk) % self.members)
+    }
+
+    /// Checks that what is whole is enough to make every file again.
+    ///
+    /// # Errors
+    /// [`Kind::NotFound`], with the members of which something is missing, by the numbers `ranks`.
+    pub fn check(&self, whole: &[Whole], ranks: &[u32]) -> Result<()> {
+        let short = (0..self.members).any(|stripe| {
+            let has = |member: &usize| match self.shard(stripe, *member) {
+                Shard::Data(_) => whole[*member].data,
+                Shard::Parity(_) => whole[*member].parity,
+            };
+            (0..self.members).filter(has).count() < self.data()
+        });
+        if !short {
+            return Ok(());
+        }
+        let mut text = String::new();
+        for (whole, rank) in whole.iter().zip(ranks) {
+            let what = match (whole.data, whole.parity) {
+                (true, true) => continue,
+                (true, false) => "the parity file",
+                (false, true) => "the checkpoint file",
+                (false, false) => "both files",
+            };
+            let comma = if text.is_empty() { "" } else { ", " };
+            // Writing to a String cannot fail.
+            let _ = write!(text, "{comma}{what} of number {rank}");
+        }
+        Err(Error::new(
+            Kind::NotFound,
+            format!(
+                "of {} processes with {} parities too much is missing or damaged: {text}",
+                self.members, self.parities
+            ),
+        ))
+    }
+
+    /// How far a member stands behind the first one that keeps a parity of the stripe.
+    fn behind(&self, stripe: usize, member: usize) -> usize {
+        (member + self.members - stripe) % self.members
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    /// The members of a group, fewer than `end`, and its parities.
+    fn group(end: usize) -> impl Strategy<Value = (usize, usize)> {
+        (2..end).prop_flat_map(|members| (Just(members), 1..members))
+    }
+
+    proptest! {
+        /// Catches two members with one block, gaps in a file, and parities kept twice.
+        #[test]
+        fn every_byte_has_one_place((members, parities) in group(12), longest in 0..5000u64) {
+            let layout = Layout::new(members, parities, longest);
+            prop_assert!(layout.chunk() * layout.data() as u64 >= longest);
+            for stripe in 0..members {
+                let shards: BTreeSet<Shard> = (0..members).map(|m| layout.shard(stripe, m)).collect();
+                let all: BTreeSet<Shard> = (0..layout.data()).map(Shard::Data)
+                    .chain((0..parities).map(Shard::Parity)).collect();
+                prop_assert_eq!(shards, all);
+            }
+            for member in 0..members {
+                for (chunk, stripe) in layout.filled_by(member).enumerate() {
+                    prop_assert!(matches!(layout.shard(stripe, member), Shard::Data(_)));
+                    prop_assert_eq!(layout.offset(stripe, member), chunk as u64 * layout.chunk());
+                }
+                for (chunk, stripe) in layout.kept_by(member).enumerate() {
+                    prop_assert_eq!(layout.shard(stripe, member), Shard::Parity(chunk));
+                    prop_assert_eq!(layout.offset(stripe, member), chunk as u64 * layout.chunk());
+                }
+            }
+        }
+
+        /// As many whole members as there are parities may be lost, and not one more.
+        #[test]
+        fn what_may_be_lost((members, parities) in group(10), first in 0..10usize) {
+            let layout = Layout::new(members, parities, 1000);
+            let ranks: Vec<u32> = (0..members as u32).map(|rank| rank + 20).collect();
+            let mut whole = vec![Whole { data: true, parity: true }; members];
+            for lost in 0..parities {
+                whole[(first + lost) % members] = Whole::default();
+            }
+            layout.check(&whole, &ranks).unwrap();
+            let last = (first + parities) % members;
+            whole[last].data = false;
+            let error = layout.check(&whole, &ranks).unwrap_err().to_string();
+            let data = format!("the checkpoint file of number {}", ranks[last]);
+            prop_assert!(error.contains(&data));
+            let both = format!("both files of number {}", ranks[first % members]);
+            prop_assert!(error.contains(&both));
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The calling end of a connection to another process of the job.
+
+use std::collections::VecDeque;
+use std::io::{Read as _, Write as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+
+use super::roster::Card;
+use super::wire::{greeting, receive, send, FileId, Reply, Word};
+use os::error::{Error, Kind, Result};
+use os::network::{self, Connection};
+
+/// Nobody who lives takes so long for an answer.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+/// A host that does not answer at an address within this time is not there.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// A connection to another process.
+#[derive(Debug)]
+pub struct Peer {
+    rank: u32,
+    stream: Arc<Connection>,
+    /// The lengths that were asked for and not taken.
+    asked: VecDeque<usize>,
+    /// Why it is of no use any more.
+    broken: Option<Error>,
+}
+
+impl Peer {
+    /// Calls the process number `rank`, as the process `own` with the card `here`. `begun` is told of
+    /// each connection before anything is waited for on it, to be established to begin with: to shut
+    /// it down ends any wait.
+    ///
+    /// # Errors
+    /// It is at none of its addresses; those of `begun`.
+    pub fn call(
+        rank: u32,
+        card: &Card,
+        own: u32,
+        here: &Card,
+        begun: impl Fn(&Arc<Connection>) -> Result<()>,
+    ) -> Result<Peer> {
+        // Of what is wrong, that of the best address says most.
+        let mut first = None;
+        for address in card.reached_from(here) {
+            let begins = network::begin_connection(address).map(Arc::new);
+            if let Ok(stream) = &begins {
+                begun(stream)?;
+            }
+            let stands = begins.and_then(|stream| {
+                network::await_connection(&stream, CONNECT)?;
+                network::watch(&stream, Some(PATIENCE))?;
+                Ok(stream)
+            });
+            match stands {
+                Ok(stream) => {
+                    let mut peer = Peer { rank, stream, asked: VecDeque::new(), broken: None };
+                    // Whoever does not know the token hangs up; so does a stranger.
+                    match peer.greet(&greeting(&card.token, own)) {
+                        Ok(()) => return Ok(peer),
+                        Err(error) => {
+                            first.get_or_insert(error);
+                        }
+                    }
+                }
+                Err(error) => {
+                    let failed = || Error::system(format!("connecting to {address}"), &error);
+                    first.get_or_insert_with(failed);
+                }
+            }
+        }
+        let error = first.unwrap_or_else(|| Error::new(Kind::NotFound, "it has no address"));
+        Err(error.within(format!("calling number {rank} on {}", card.host)))
+    }
+
+    fn greet(&mut self, greeting: &[u8]) -> Result<()> {
+        let sent = (&**self.stream).write_all(greeting);
+        sent.map_err(|error| Error::system("sending", &error))?;
+        match receive(&**self.stream)? {
+            Some(Reply::Bytes) => Ok(()),
+            Some(Reply::Refused(why)) => Err(Error::new(Kind::System, why)),
+            None => Err(hung_up()),
+        }
+    }
+
+    /// Why the connection is lost, if it is.
+    pub fn broken(&self) -> Option<&Error> {
+        self.broken.as_ref()
+    }
+
+    /// Says something that is not answered.
+    ///
+    /// # Errors
+    /// The connection is lost.
+    pub fn tell(&mut self, word: &Word) -> Result<()> {
+        let sent = send(&**self.stream, word);
+        sent.map_err(|error| self.fails(error))
+    }
+
+    /// Asks for bytes of a file, which [`Peer::take`] gives.
+    ///
+    /// # Errors
+    /// The connection is lost.
+    pub fn ask(&mut self, file: FileId, offset: u64, len: usize) -> Result<()> {
+        self.tell(&Word::Read { file, offset, len: len as u32 })?;
+        self.asked.push_back(len);
+        Ok(())
+    }
+
+    /// What was asked for first and not taken.
+    ///
+    /// # Errors
+    /// [`Kind::NotFound`]: refused, and the connection can be used further. Else it is lost.
+    pub fn take(&mut self, into: &mut [u8]) -> Result<()> {
+        if self.asked.pop_front() != Some(into.len()) {
+            return Err(Error::new(Kind::Internal, "these bytes were not asked for"));
+        }
+        self.answer(into).map_err(|error| self.fails(error))
+    }
+
+    fn answer(&mut self, into: &mut [u8]) -> Result<()> {
+        match receive(&**self.stream)? {
+            Some(Reply::Bytes) => (&**self.stream)
+                .read_exact(into)
+                .map_err(|error| Error::system("receiving bytes of a file", &error)),
+            Some(Reply::Refused(why)) => Err(Error::new(Kind::NotFound, why)),
+            None => Err(hung_up()),
+        }
+    }
+
+    /// Takes and throws away what was asked for and is of no use any more.
+    pub fn discard(&mut self) {
+        let mut rest = Vec::new();
+        while let Some(&len) = self.asked.front() {
+            if self.broken.is_some() {
+                return;
+            }
+            rest.resize(len, 0);
+            // Whether it was refused is of no interest any more.
+            let _ = self.take(&mut rest);
+        }
+    }
+
+    /// Sees whether the other end is still there, as far as can be told without asking. Nothing may
+    /// have been asked and not taken.
+    pub fn look(&mut self) {
+        let mut polled = [PollFd::new(&*self.stream, PollFlags::IN)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        // It says nothing without being asked: what comes is the end.
+        if matches!(poll(&mut polled, Some(&now)), Ok(1..)) {
+            self.fails(hung_up());
+        }
+    }
+
+    /// After a refusal the connection can be used further, after anything else it cannot.
+    fn fails(&mut self, error: Error) -> Error {
+        let error = error.within(format!("number {}", self.rank));
+        if error.kind() != Kind::NotFound {
+            self.broken.get_or_insert_with(|| error.clone());
+        }
+        error
+    }
+}
+
+fn hung_up() -> Error {
+    Error::new(Kind::System, "it has hung up")
+}

@@ -1,0 +1,173 @@
+//! What the processes of a job tell each other over MPI when it starts, and what follows from it
+//! for each: its group, and whose decisions it follows.
+
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+use super::groups;
+use super::wire::Token;
+use os::error::{Error, Result};
+
+/// Groups that take the decisions on from one: the breadth of the tree.
+const BREADTH: usize = 8;
+
+/// What all processes must have configured alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Seconds between two encodings at least (`ec_interval`).
+    pub interval: u64,
+    /// How many members a group has, about (`ec_group`).
+    pub group: u32,
+    /// How many members may be lost (`ec_parity`).
+    pub parities: u32,
+}
+
+/// One process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Card {
+    /// Its settings.
+    pub settings: Settings,
+    /// The host that it runs on.
+    pub host: String,
+    /// Behind which loopback it is.
+    pub loopback: String,
+    /// What it is lost together with (`failure_domain`).
+    pub domain: String,
+    /// Where it can be called, the loopback last.
+    pub addresses: Vec<SocketAddr>,
+    /// What lets a caller in.
+    pub token: Token,
+}
+
+impl Card {
+    /// Where to call it from another process, the best address first.
+    pub fn reached_from(&self, other: &Card) -> Vec<SocketAddr> {
+        let here = self.loopback == other.loopback;
+        let (loopback, others): (Vec<_>, Vec<_>) =
+            self.addresses.iter().copied().partition(|address| address.ip().is_loopback());
+        if here {
+            // Also that of another host, if both cannot be told apart: there, nobody knows the token.
+            loopback.into_iter().chain(others).collect()
+        } else {
+            others
+        }
+    }
+}
+
+/// One process's place among all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its group, ascending.
+    pub members: Vec<u32>,
+    /// Its position there.
+    pub own: usize,
+    /// Whose decisions it follows; `None` for the one that decides.
+    pub leader: Option<u32>,
+    /// Who follows its decisions.
+    pub followers: Vec<u32>,
+}
+
+/// Finds the place of the process number `own`, from the cards of all (`None`: a process without
+/// erasure coding), and what is not protected, in words. No place: there are too few processes.
+///
+/// # Errors
+/// The processes are configured differently.
+pub fn place(cards: &[Option<Card>], own: u32) -> Result<(Option<Place>, Option<String>)> {
+    let settings = |rank: usize| match &cards[rank] {
+        None => "no erasure coding (ec_interval = -1)".to_owned(),
+        Some(Card { settings: s, .. }) => format!(
+            "ec_interval = {}, ec_group = {}, ec_parity = {}",
+            s.interval, s.group, s.parities
+        ),
+    };
+    let of = |rank: usize| cards[rank].as_ref().map(|card| card.settings);
+    if let Some(other) = (1..cards.len()).find(|&rank| of(rank) != of(0)) {
+        return Err(Error::invalid(format!(
+            "the processes are configured differently: number 0 has {}, number {other} has {}",
+            settings(0),
+            settings(other)
+        )));
+    }
+    let Some(Some(Card { settings, .. })) = cards.first() else {
+        return Ok((None, None));
+    };
+    let domains: Vec<&str> = cards.iter().flatten().map(|card| card.domain.as_str()).collect();
+    let formed = groups::form(&domains, settings.group as usize, settings.parities as usize);
+    let number = formed.groups.iter().position(|group| group.contains(&own));
+    let place = number.map(|number| in_tree(&formed.groups, number, own));
+    Ok((place, formed.warning))
+}
+
+/// The first member of each group leads it, and follows the leader of another.
+fn in_tree(groups: &[Vec<u32>], number: usize, own: u32) -> Place {
+    let members = groups[number].clone();
+    let at = members.iter().position(|member| *member == own).unwrap_or(0);
+    let (leader, followers) = if at > 0 {
+        (Some(members[0]), Vec::new())
+    } else {
+        let above = (number > 0).then(|| groups[(number - 1) / BREADTH][0]);
+        let below = (number * BREADTH + 1..=(number + 1) * BREADTH).filter_map(|n| groups.get(n));
+        let followers = members[1..].iter().copied().chain(below.map(|group| group[0]));
+        (above, followers.collect())
+    };
+    Place { members, own: at, leader, followers }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn card(host: &str) -> Card {
+        Card {
+            settings: Settings { interval: 0, group: 4, parities: 1 },
+            host: host.to_owned(),
+            loopback: host.to_owned(),
+            domain: host.to_owned(),
+            addresses: ["10.0.0.1:7", "127.0.0.1:7"].map(|a| a.parse().unwrap()).to_vec(),
+            token: [0; 32],
+        }
+    }
+
+    #[test]
+    fn everybody_has_one_leader_and_is_followed_by_those_it_leads() {
+        let cards: Vec<_> = (0..200).map(|rank| Some(card(&format!("h{rank}")))).collect();
+        let places: Vec<Place> =
+            (0..200).map(|own| place(&cards, own).unwrap().0.unwrap()).collect();
+        let mut leaders = BTreeMap::new();
+        for (rank, place) in places.iter().enumerate() {
+            assert_eq!(place.members[place.own], rank as u32);
+            assert!(place.followers.len() <= 3 + BREADTH);
+            for follower in &place.followers {
+                assert_eq!(leaders.insert(*follower, rank as u32), None, "{follower} twice");
+            }
+        }
+        for (rank, place) in places.iter().enumerate() {
+            assert_eq!(leaders.get(&(rank as u32)), place.leader.as_ref());
+        }
+        assert_eq!(leaders.len(), 199, "all but one follow");
+    }
+
+    #[test]
+    fn settings_must_agree() {
+        let mut other = card("b");
+        other.settings.parities = 2;
+        let error = place(&[Some(card("a")), Some(other)], 0).unwrap_err().to_string();
+        assert!(error.contains("ec_parity = 1") && error.contains("number 1 has"), "{error}");
+        let error = place(&[Some(card("a")), None], 0).unwrap_err().to_string();
+        assert!(error.contains("ec_interval = -1"), "{error}");
+        assert_eq!(place(&[None, None], 1).unwrap(), (None, None));
+        assert!(place(&[Some(card("a"))], 0).unwrap().1.unwrap().contains("too few"));
+    }
+
+    #[test]
+    fn the_loopback_is_for_neighbours() {
+        let ports = |from: &str| {
+            let addresses = card("a").reached_from(&card(from));
+            addresses.iter().map(|a| a.ip().to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(ports("a"), ["127.0.0.1", "10.0.0.1"]);
+        assert_eq!(ports("b"), ["10.0.0.1"]);
+    }
+}

@@ -1,0 +1,208 @@
+//! A member's parities, or a lost member's file, block by block from the pieces of the others.
+//! Where the pieces are is the caller's affair ([`Pieces`]).
+
+use std::collections::VecDeque;
+
+use super::code::{Code, Shard, GRAIN};
+use super::encoding::Encoding;
+use super::layout::{Layout, Whole};
+use format::checksum::Hasher;
+use os::error::{Error, Kind, Result};
+
+pub use format::names::Piece;
+
+/// Bytes of a block at the most: of each member one is in memory, and one on its way.
+const BLOCK: u64 = 512 << 10;
+/// Blocks that are asked for ahead.
+const AHEAD: usize = 2;
+
+/// Where the members' pieces come from.
+pub trait Pieces {
+    /// Asks for `len` bytes at `offset` of a member's file. A file never ends within them.
+    ///
+    /// # Errors
+    /// The member cannot be asked.
+    fn ask(&mut self, member: usize, piece: Piece, offset: u64, len: usize) -> Result<()>;
+
+    /// What was asked of the member first and not yet taken, which has as many bytes as `into`.
+    ///
+    /// # Errors
+    /// The member does not answer, or refuses.
+    fn take(&mut self, member: usize, into: &mut [u8]) -> Result<()>;
+}
+
+/// Part of a stripe: `len` bytes of each block from `at` on.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    stripe: usize,
+    at: u64,
+    len: usize,
+}
+
+/// Reads stripes from the members.
+struct Reader<'a> {
+    encoding: &'a Encoding,
+    layout: Layout,
+    pieces: &'a mut dyn Pieces,
+    /// A buffer for each block of data, reused.
+    blocks: Vec<Vec<u8>>,
+}
+
+/// The parities that member `own` keeps, to `put`, in order.
+///
+/// # Errors
+/// Those of `pieces` and `put`.
+pub fn encode(
+    encoding: &Encoding,
+    own: usize,
+    pieces: &mut dyn Pieces,
+    mut put: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    let mut reader = Reader::new(encoding, pieces);
+    let layout = reader.layout;
+    let steps = layout.kept_by(own).flat_map(|stripe| cut(stripe, layout.chunk()));
+    let sources = |stripe| {
+        let mut sources = vec![0; layout.data()];
+        for member in 0..encoding.members.len() {
+            if let Shard::Data(index) = layout.shard(stripe, member) {
+                sources[index] = member;
+            }
+        }
+        sources
+    };
+    let mut code = Code::new(layout.data(), layout.parities());
+    let mut parity = vec![0; BLOCK as usize];
+    reader.each(steps, sources, |step, blocks| {
+        let Shard::Parity(index) = layout.shard(step.stripe, own) else {
+            return Err(Error::new(Kind::Internal, "a stripe is kept by another member"));
+        };
+        let data: Vec<&[u8]> = blocks.iter().map(|(_, block)| *block).collect();
+        code.parity(&data, index, &mut parity[..step.len])?;
+        put(&parity[..step.len])
+    })
+}
+
+/// The file of the member `lost`, to `put`, in order. `whole` says whose pieces can be used; they
+/// must be enough ([`Layout::check`]).
+///
+/// # Errors
+/// Those of `pieces` and `put`; [`Kind::Corrupt`] if what was made is not what was lost, so that
+/// all that was put must be thrown away.
+pub fn rebuild(
+    encoding: &Encoding,
+    lost: usize,
+    whole: &[Whole],
+    pieces: &mut dyn Pieces,
+    mut put: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    let mut reader = Reader::new(encoding, pieces);
+    let layout = reader.layout;
+    let member = &encoding.members[lost];
+    let steps = layout.filled_by(lost).flat_map(|stripe| {
+        let left = member.len.saturating_sub(layout.offset(stripe, lost)).min(layout.chunk());
+        cut(stripe, left.next_multiple_of(GRAIN))
+    });
+    // Data first: it is cheaper to use.
+    let sources = |stripe| {
+        let mut usable: Vec<(Shard, usize)> = (0..encoding.members.len())
+            .map(|member| (layout.shard(stripe, member), member))
+            .filter(|&(shard, member)| match shard {
+                Shard::Data(_) => whole[member].data && member != lost,
+                Shard::Parity(_) => whole[member].parity,
+            })
+            .collect();
+        usable.sort_unstable();
+        usable.truncate(layout.data());
+        usable.into_iter().map(|(_, member)| member).collect()
+    };
+    let mut code = Code::new(layout.data(), layout.parities());
+    let mut block = vec![0; BLOCK as usize];
+    let mut left = member.len;
+    let mut hasher = Hasher::default();
+    reader.each(steps, sources, |step, blocks| {
+        let Shard::Data(index) = layout.shard(step.stripe, lost) else {
+            return Err(Error::new(Kind::Internal, "a stripe has no data of the lost member"));
+        };
+        let block = &mut block[..step.len];
+        code.restore(index, blocks, block)?;
+        let bytes = &block[..left.min(step.len as u64) as usize];
+        left -= bytes.len() as u64;
+        hasher.update(bytes);
+        put(bytes)
+    })?;
+    if hasher.finish() == member.digest {
+        return Ok(());
+    }
+    Err(Error::new(
+        Kind::Corrupt,
+        format!("the file that was rebuilt for number {} is not what it was", member.rank),
+    ))
+}
+
+/// The first `len` bytes of a stripe's blocks in steps.
+fn cut(stripe: usize, len: u64) -> impl Iterator<Item = Step> {
+    (0..len.div_ceil(BLOCK)).map(move |block| {
+        let at = block * BLOCK;
+        Step { stripe, at, len: (len - at).min(BLOCK) as usize }
+    })
+}
+
+impl<'a> Reader<'a> {
+    fn new(encoding: &'a Encoding, pieces: &'a mut dyn Pieces) -> Self {
+        let layout = encoding.layout();
+        Reader { encoding, layout, pieces, blocks: vec![vec![0; BLOCK as usize]; layout.data()] }
+    }
+
+    /// Gives each step's blocks, of the members that `sources` says, to `work`.
+    fn each(
+        &mut self,
+        mut steps: impl Iterator<Item = Step>,
+        sources: impl Fn(usize) -> Vec<usize>,
+        mut work: impl FnMut(&Step, &[(Shard, &[u8])]) -> Result<()>,
+    ) -> Result<()> {
+        let mut asked: VecDeque<(Step, Vec<usize>)> = VecDeque::new();
+        loop {
+            while asked.len() <= AHEAD {
+                let Some(step) = steps.next() else { break };
+                let members = sources(step.stripe);
+                for &member in &members {
+                    if let Some((piece, offset, len)) = self.reach(&step, member) {
+                        self.pieces.ask(member, piece, offset, len)?;
+                    }
+                }
+                asked.push_back((step, members));
+            }
+            let Some((step, members)) = asked.pop_front() else {
+                return Ok(());
+            };
+            for (index, &member) in members.iter().enumerate() {
+                let there = self.reach(&step, member).map_or(0, |(_, _, len)| len);
+                let (bytes, behind) = self.blocks[index][..step.len].split_at_mut(there);
+                if there > 0 {
+                    self.pieces.take(member, bytes)?;
+                }
+                // A shorter file goes on with zeros.
+                behind.fill(0);
+            }
+            let blocks: Vec<(Shard, &[u8])> = members
+                .iter()
+                .zip(&self.blocks)
+                .map(|(&member, block)| {
+                    (self.layout.shard(step.stripe, member), &block[..step.len])
+                })
+                .collect();
+            work(&step, &blocks)?;
+        }
+    }
+
+    /// Where a step's block of a member is, and how much of it there is, if any.
+    fn reach(&self, step: &Step, member: usize) -> Option<(Piece, u64, usize)> {
+        let offset = self.layout.offset(step.stripe, member) + step.at;
+        let (piece, end) = match self.layout.shard(step.stripe, member) {
+            Shard::Data(_) => (Piece::Data, self.encoding.members[member].len),
+            Shard::Parity(_) => (Piece::Parity, self.layout.payload()),
+        };
+        let len = end.saturating_sub(offset).min(step.len as u64) as usize;
+        (len > 0).then_some((piece, offset, len))
+    }
+}

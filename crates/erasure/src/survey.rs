@@ -1,0 +1,284 @@
+//! Before anything is rebuilt: what each process has of a version, and whether that is enough. All
+//! processes see the same, so all come to the same result.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::encoding::Encoding;
+use super::layout::Whole;
+use super::parity::Header;
+use super::testimony::{Content, Testimony, Verdict};
+use format::checksum::Checksum;
+use os::error::{Error, Kind, Result};
+
+/// What one process has of a version, at first sight.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    /// A copy that it can restore.
+    pub restorable: bool,
+    /// This job has taken the version here: the copy is the right one.
+    pub known: bool,
+    /// A parity file, which says this.
+    pub parity: Option<Header>,
+}
+
+/// What all processes have of a version, by number.
+#[derive(Clone, Debug)]
+pub struct Survey {
+    standings: Vec<Standing>,
+    /// The encodings by which lost files may be rebuilt.
+    chosen: Vec<Encoding>,
+    /// By which of them those without a file are.
+    lost: BTreeMap<u32, usize>,
+}
+
+/// What one process has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rebuild {
+    /// By which encoding.
+    pub encoding: Encoding,
+    /// Its place there.
+    pub own: usize,
+    /// Whose pieces can be used.
+    pub whole: Vec<Whole>,
+    /// The digests of their parities.
+    pub parities: Vec<Option<Checksum>>,
+}
+
+impl Survey {
+    /// Chooses for each process without a file the encoding of which most parities are there. One
+    /// whose file most parity files know as another is without: its directory was away for a while.
+    ///
+    /// # Errors
+    /// [`Kind::NotFound`] if there is none for one of them; [`Kind::Corrupt`] if it cannot be told
+    /// which of two files of a process is the right one.
+    pub fn new(standings: Vec<Standing>) -> Result<Survey> {
+        let mut count: BTreeMap<&Encoding, usize> = BTreeMap::new();
+        let mut said = Testimony::default();
+        for header in standings.iter().filter_map(|standing| standing.parity.as_ref()) {
+            *count.entry(&header.encoding).or_default() += 1;
+            said.hear(&header.encoding, true);
+        }
+        let mut chosen: Vec<Encoding> = Vec::new();
+        let mut lost = BTreeMap::new();
+        for (rank, standing) in (0..).zip(&standings) {
+            if standing.restorable && !is_outdated(rank, standing, &said)? {
+                continue;
+            }
+            let best = count
+                .iter()
+                .filter(|(encoding, _)| encoding.place(rank).is_some() && said.admits(encoding))
+                .max_by_key(|(encoding, count)| (**count, **encoding));
+            let Some((&best, _)) = best else {
+                return Err(Error::new(
+                    Kind::NotFound,
+                    format!(
+                        "number {rank} has no file of it, and nobody has parities of that file"
+                    ),
+                ));
+            };
+            let at = chosen.iter().position(|known| known == best).unwrap_or_else(|| {
+                chosen.push(best.clone());
+                chosen.len() - 1
+            });
+            lost.insert(rank, at);
+        }
+        Ok(Survey { standings, chosen, lost })
+    }
+
+    /// The encodings of which every member must say what it has that is whole.
+    pub fn chosen(&self) -> &[Encoding] {
+        &self.chosen
+    }
+
+    /// Whether a process keeps parities of this encoding.
+    pub fn keeps(&self, rank: u32, encoding: &Encoding) -> bool {
+        self.header(rank, encoding).is_some()
+    }
+
+    fn header(&self, rank: u32, encoding: &Encoding) -> Option<&Header> {
+        let parity = self.standings.get(rank as usize)?.parity.as_ref()?;
+        (parity.encoding == *encoding).then_some(parity)
+    }
+
+    /// The processes whose parities are missing, or are of another encoding than that of others.
+    pub fn without_parities(&self) -> Vec<u32> {
+        let missing = |rank: &u32| self.standings[*rank as usize].parity.is_none();
+        (0..self.standings.len() as u32).filter(missing).collect()
+    }
+
+    /// What each process has to rebuild, from what every process has said that is whole of each
+    /// chosen encoding. A file that is there and is not what its process's own parity file says is
+    /// damaged, and is rebuilt like a lost one.
+    ///
+    /// # Errors
+    /// [`Kind::NotFound`] if it is not enough for one of them, with what is missing.
+    pub fn plan(&self, verified: &[Vec<Whole>]) -> Result<BTreeMap<u32, Rebuild>> {
+        let mut plan = BTreeMap::new();
+        for (at, encoding) in self.chosen.iter().enumerate() {
+            let said = |rank: u32| verified.get(rank as usize).and_then(|said| said.get(at));
+            let ranks = encoding.ranks();
+            let whole: Vec<Whole> =
+                ranks.iter().map(|rank| said(*rank).copied().unwrap_or_default()).collect();
+            encoding.layout().check(&whole, &ranks)?;
+            let parities: Vec<Option<Checksum>> = ranks
+                .iter()
+                .map(|rank| self.header(*rank, encoding).map(|header| header.payload))
+                .collect();
+            for (own, &rank) in ranks.iter().enumerate().filter(|(own, _)| !whole[*own].data) {
+                let lost = match self.lost.get(&rank) {
+                    Some(by) => *by == at,
+                    None => self.keeps(rank, encoding),
+                };
+                if lost {
+                    let (encoding, whole, parities) =
+                        (encoding.clone(), whole.clone(), parities.clone());
+                    plan.insert(rank, Rebuild { encoding, own, whole, parities });
+                }
+            }
+        }
+        Ok(plan)
+    }
+}
+
+/// Whether most parity files know a process's file, which its own one describes, as another.
+fn is_outdated(rank: u32, standing: &Standing, said: &Testimony) -> Result<bool> {
+    let own = standing.parity.as_ref().filter(|_| !standing.known);
+    let Some(own) = own.and_then(|own| own.encoding.members.get(own.own as usize)) else {
+        // Without parities it may be newer than those of the others.
+        return Ok(false);
+    };
+    match said.judge(rank, Content::of(own)) {
+        Verdict::Right => Ok(false),
+        Verdict::Wrong => Ok(true),
+        Verdict::Disputed => Err(Error::new(
+            Kind::Corrupt,
+            format!(
+                "the parity file of number {rank} has its file as {}, and as many others as another \
+                 one: it was taken again while its directory was away, and which is the right one \
+                 cannot be told",
+                own.digest
+            ),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encoding::Member;
+
+    fn encoding(ranks: &[u32], content: u8) -> Encoding {
+        let member = |rank: &u32| Member {
+            rank: *rank,
+            len: 10,
+            digest: Checksum::from_bytes([content; 32]),
+            routed: None,
+        };
+        let members = ranks.iter().map(member).collect();
+        Encoding { name: "x".to_owned(), version: 1, parities: 1, members }
+    }
+
+    fn standing(restorable: bool, parity: Option<(&Encoding, u32)>) -> Standing {
+        let header = |(encoding, own): (&Encoding, u32)| Header {
+            encoding: encoding.clone(),
+            own,
+            payload: Checksum::from_bytes([own as u8; 32]),
+        };
+        Standing { restorable, known: false, parity: parity.map(header) }
+    }
+
+    const WHOLE: Whole = Whole { data: true, parity: true };
+    const NOTHING: Whole = Whole { data: false, parity: false };
+
+    #[test]
+    fn the_lost_are_rebuilt_by_their_groups() {
+        let (a, b) = (encoding(&[0, 1, 2], 0), encoding(&[3, 4, 5], 0));
+        let mut standings: Vec<Standing> = [&a, &a, &a, &b, &b, &b]
+            .iter()
+            .enumerate()
+            .map(|(rank, encoding)| standing(true, Some((*encoding, rank as u32 % 3))))
+            .collect();
+        standings[1] = standing(false, None);
+        let survey = Survey::new(standings.clone()).unwrap();
+        assert_eq!(survey.chosen(), std::slice::from_ref(&a));
+        assert_eq!(survey.without_parities(), [1]);
+        let mut verified = vec![vec![WHOLE]; 6];
+        verified[1] = vec![NOTHING];
+        let plan = survey.plan(&verified).unwrap();
+        assert_eq!(plan.keys().collect::<Vec<_>>(), [&1]);
+        assert_eq!(plan[&1].own, 1);
+        assert_eq!(plan[&1].whole, [WHOLE, NOTHING, WHOLE]);
+        assert_eq!(
+            plan[&1].parities,
+            [Some(Checksum::from_bytes([0; 32])), None, Some(Checksum::from_bytes([2; 32]))]
+        );
+
+        // One more in the same group is too much, in the other it is not.
+        standings[4] = standing(false, None);
+        let survey = Survey::new(standings.clone()).unwrap();
+        let mut verified = vec![vec![WHOLE; 2]; 6];
+        (verified[1], verified[4]) = (vec![NOTHING; 2], vec![NOTHING; 2]);
+        assert_eq!(survey.plan(&verified).unwrap().len(), 2);
+        verified[2] = vec![Whole { data: true, parity: false }; 2];
+        let error = survey.plan(&verified).unwrap_err().to_string();
+        assert!(error.contains("both files of number 1, the parity file of number 2"), "{error}");
+
+        standings.iter_mut().take(3).for_each(|standing| standing.parity = None);
+        let error = Survey::new(standings).unwrap_err().to_string();
+        assert!(error.contains("number 1 has no file"), "{error}");
+    }
+
+    /// What is there and is not what its own parity file says is damaged; what differs from what
+    /// others say is only of no use.
+    #[test]
+    fn damaged_files_are_rebuilt_and_newer_ones_left() {
+        let encoding = Encoding { parities: 2, ..encoding(&[0, 1, 2, 3], 0) };
+        let mut standings: Vec<Standing> =
+            (0..4).map(|rank| standing(rank != 0, Some((&encoding, rank)))).collect();
+        let verified =
+            [NOTHING, Whole { data: false, parity: true }, WHOLE, WHOLE].map(|whole| vec![whole]);
+        let survey = Survey::new(standings.clone()).unwrap();
+        let plan = survey.plan(&verified).unwrap();
+        assert_eq!(plan.keys().collect::<Vec<_>>(), [&0, &1]);
+        standings[1].parity = None;
+        let verified = [NOTHING, NOTHING, WHOLE, WHOLE].map(|whole| vec![whole]);
+        let survey = Survey::new(standings).unwrap();
+        assert_eq!(survey.plan(&verified).unwrap().keys().collect::<Vec<_>>(), [&0]);
+    }
+
+    /// Catches an old file that is restored because it and its own parity file are of one mind.
+    #[test]
+    fn a_file_that_the_others_know_as_another_is_lost() {
+        let (old, new) = (encoding(&[0, 1, 2], 1), encoding(&[0, 1, 2], 0));
+        let mut standings = vec![
+            standing(true, Some((&old, 0))),
+            standing(true, Some((&new, 1))),
+            standing(true, Some((&new, 2))),
+        ];
+        let survey = Survey::new(standings.clone()).unwrap();
+        let verified = [NOTHING, WHOLE, WHOLE].map(|whole| vec![whole]);
+        assert_eq!(survey.plan(&verified).unwrap().keys().collect::<Vec<_>>(), [&0]);
+        // What this job itself has taken is right, whatever has not been encoded again yet.
+        standings[0].known = true;
+        assert_eq!(Survey::new(standings.clone()).unwrap().chosen(), []);
+        standings[0].known = false;
+        standings.truncate(2);
+        let error = Survey::new(standings).unwrap_err().to_string();
+        assert!(error.contains("number 0") && error.contains(&"01".repeat(32)), "{error}");
+    }
+
+    /// Parities of an encoding that was overtaken are left behind by those that were killed.
+    #[test]
+    fn the_encoding_with_most_parities_counts() {
+        let (old, new) = (encoding(&[0, 1, 2], 1), encoding(&[0, 1, 2], 0));
+        let standings = vec![
+            standing(false, None),
+            standing(true, Some((&new, 1))),
+            standing(true, Some((&new, 2))),
+            standing(true, Some((&old, 0))),
+        ];
+        assert_eq!(Survey::new(standings).unwrap().chosen(), [new]);
+    }
+}

@@ -1,0 +1,158 @@
+//! What parity files say the files of a version are. A file of the right name may be an old one of
+//! that version: left behind where it was brought from, or in a directory that was away for a while.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::encoding::{Encoding, Member};
+use format::checksum::Checksum;
+
+/// What a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Content {
+    /// Its bytes.
+    pub len: u64,
+    /// Their checksum.
+    pub digest: Checksum,
+}
+
+impl Content {
+    /// As a parity file has it of a member.
+    pub fn of(member: &Member) -> Content {
+        Content { len: member.len, digest: member.digest }
+    }
+}
+
+/// How many parity files say the same: those in the directories of the processes that keep them,
+/// and those elsewhere, which may have been left behind.
+#[derive(Clone, Copy, Debug, Default)]
+struct Votes {
+    at_home: usize,
+    elsewhere: usize,
+}
+
+/// What all of them say.
+#[derive(Debug, Default)]
+pub struct Testimony(BTreeMap<u32, BTreeMap<Content, Votes>>);
+
+/// How a file stands that may be the right one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nobody says another thing.
+    Right,
+    /// More parity files say another thing.
+    Wrong,
+    /// As many say another thing.
+    Disputed,
+}
+
+impl Testimony {
+    /// Adds what one parity file says, which is in the directory of the process that keeps it if it
+    /// is `at_home`.
+    pub fn hear(&mut self, encoding: &Encoding, at_home: bool) {
+        for member in &encoding.members {
+            let of_rank = self.0.entry(member.rank).or_default();
+            let votes = of_rank.entry(Content::of(member)).or_default();
+            *(if at_home { &mut votes.at_home } else { &mut votes.elsewhere }) += 1;
+        }
+    }
+
+    /// Whether a process's file may be this one. What no parity file knows may be anything; those at
+    /// home count before the others.
+    pub fn judge(&self, rank: u32, content: Content) -> Verdict {
+        let Some(said) = self.0.get(&rank) else { return Verdict::Right };
+        let at_home = said.values().any(|votes| votes.at_home > 0);
+        let count = |votes: &Votes| if at_home { votes.at_home } else { votes.elsewhere };
+        let own = said.get(&content).map_or(0, count);
+        let others = said.iter().filter(|(other, _)| **other != content);
+        match others.map(|(_, votes)| count(votes)).max() {
+            Some(most) if most > own => Verdict::Wrong,
+            Some(most) if most == own => Verdict::Disputed,
+            None if own == 0 => Verdict::Wrong,
+            _ => Verdict::Right,
+        }
+    }
+
+    /// Whether parities of this encoding may be of the right files.
+    pub fn admits(&self, encoding: &Encoding) -> bool {
+        let of = |member: &Member| self.judge(member.rank, Content::of(member));
+        encoding.members.iter().all(|member| of(member) != Verdict::Wrong)
+    }
+}
+
+/// Of files that may all be the right one, in the order in which they are to be taken: the first, if
+/// they are all the same. Nobody could tell which of two is.
+///
+/// # Errors
+/// The first, and one that is another.
+pub fn undisputed<T>(
+    candidates: &[T],
+    is_same: impl Fn(&T, &T) -> bool,
+) -> Result<Option<&T>, (&T, &T)> {
+    let Some(first) = candidates.first() else { return Ok(None) };
+    match candidates.iter().find(|other| !is_same(first, other)) {
+        Some(other) => Err((first, other)),
+        None => Ok(Some(first)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content(byte: u8) -> Content {
+        Content { len: 10, digest: Checksum::from_bytes([byte; 32]) }
+    }
+
+    /// Of processes 0 to 2, whose files are these.
+    fn encoding(contents: [u8; 3]) -> Encoding {
+        let member = |(rank, byte)| {
+            let Content { len, digest } = content(byte);
+            Member { rank, len, digest, routed: None }
+        };
+        let members = (0..).zip(contents).map(member).collect();
+        Encoding { name: "x".to_owned(), version: 1, parities: 1, members }
+    }
+
+    /// Catches a file of which nobody says anything that is refused, one that is taken although it is
+    /// known to be another, and one of two that are equally likely.
+    #[test]
+    fn most_parity_files_are_right() {
+        let mut said = Testimony::default();
+        assert_eq!(said.judge(1, content(9)), Verdict::Right);
+        said.hear(&encoding([1, 1, 1]), true);
+        said.hear(&encoding([1, 2, 1]), true);
+        assert_eq!(said.judge(1, content(1)), Verdict::Disputed);
+        assert_eq!(said.judge(1, content(2)), Verdict::Disputed);
+        assert_eq!(said.judge(1, content(3)), Verdict::Wrong);
+        assert_eq!(said.judge(0, content(1)), Verdict::Right);
+        assert_eq!(said.judge(0, content(2)), Verdict::Wrong);
+        said.hear(&encoding([1, 2, 1]), true);
+        assert_eq!(said.judge(1, content(1)), Verdict::Wrong);
+        assert_eq!(said.judge(1, content(2)), Verdict::Right);
+        assert!(!said.admits(&encoding([1, 1, 1])) && said.admits(&encoding([1, 2, 1])));
+        assert_eq!(said.judge(7, content(3)), Verdict::Right);
+    }
+
+    /// Catches parity files that were left behind and outvote those that were made since.
+    #[test]
+    fn what_is_at_home_counts_before_what_is_elsewhere() {
+        let mut said = Testimony::default();
+        for _ in 0..3 {
+            said.hear(&encoding([1, 1, 1]), false);
+        }
+        assert_eq!(said.judge(2, content(1)), Verdict::Right);
+        said.hear(&encoding([1, 1, 2]), true);
+        assert_eq!(said.judge(2, content(1)), Verdict::Wrong);
+        assert_eq!(said.judge(2, content(2)), Verdict::Right);
+    }
+
+    #[test]
+    fn two_that_differ_are_not_chosen_from() {
+        let same = |a: &u8, b: &u8| a == b;
+        assert_eq!(undisputed(&[], same), Ok(None));
+        assert_eq!(undisputed(&[3, 3], same), Ok(Some(&3)));
+        assert_eq!(undisputed(&[3, 3, 4], same), Err((&3, &4)));
+    }
+}

@@ -1,0 +1,297 @@
+//! The header at the start of every checkpoint file.
+//!
+//! Little-endian and packed: a `u64` count, then for each region an `i32` id and a `u64` size in
+//! bytes, ascending by signed id. The regions' bytes follow in that order up to the end of the
+//! file. There is no magic number and no checksum, so [`Header::decode`] believes nothing: it
+//! accepts only what could have been written this way and adds up to the length of the file.
+
+use std::fs::File;
+use std::ops::Range;
+use std::path::Path;
+
+use os::error::{Error, Kind, Result};
+use os::files;
+
+/// Bytes of a header that are read at first.
+const BLOCK: usize = 1 << 20;
+
+/// Bytes of the count.
+const COUNT_LEN: usize = 8;
+
+/// Bytes of one region's id and size.
+const ENTRY_LEN: usize = 12;
+
+/// Which regions a checkpoint has, and their sizes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Header {
+    regions: Vec<(i32, u64)>,
+}
+
+/// Where one region lies in a checkpoint file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// The id under which the application protected it.
+    pub id: i32,
+    /// Its bytes.
+    pub size: u64,
+    /// The offset of its first byte from the start of the file, in bytes.
+    pub offset: u64,
+}
+
+/// A header that was read, with its regions' places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decoded {
+    regions: Vec<Region>,
+}
+
+/// The bytes of an encoded header of `regions` regions.
+pub const fn encoded_len(regions: usize) -> usize {
+    COUNT_LEN + regions * ENTRY_LEN
+}
+
+impl Header {
+    /// A header for these regions (id, bytes), in any order.
+    ///
+    /// # Errors
+    /// An id that occurs twice, or sizes whose file would be longer than any file can be.
+    pub fn new(mut regions: Vec<(i32, u64)>) -> Result<Header> {
+        regions.sort_unstable_by_key(|(id, _)| *id);
+        for pair in regions.windows(2) {
+            if pair[0].0 == pair[1].0 {
+                return Err(Error::invalid(format!("region {} is given twice", pair[0].0)));
+            }
+        }
+        let header = Header { regions };
+        match header.checked_file_len() {
+            Some(_) => Ok(header),
+            None => Err(Error::invalid(
+                "the sizes of the regions add up to more than a file can hold (2^63 - 1 bytes)",
+            )),
+        }
+    }
+
+    /// The regions (id, bytes), ascending by id.
+    pub fn regions(&self) -> &[(i32, u64)] {
+        &self.regions
+    }
+
+    /// The regions' places in the file, ascending by id and so by offset.
+    pub fn places(&self) -> impl Iterator<Item = Region> + '_ {
+        let mut offset = encoded_len(self.regions.len()) as u64;
+        self.regions.iter().map(move |(id, size)| {
+            let region = Region { id: *id, size: *size, offset };
+            offset += size;
+            region
+        })
+    }
+
+    /// Bytes of the whole file: the header and the regions.
+    pub fn file_len(&self) -> u64 {
+        self.regions.iter().map(|(_, size)| size).sum::<u64>() + self.encoded_len() as u64
+    }
+
+    /// Bytes of this header.
+    pub fn encoded_len(&self) -> usize {
+        encoded_len(self.regions.len())
+    }
+
+    /// The bytes at the start of the file.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.encoded_len());
+        bytes.extend_from_slice(&(self.regions.len() as u64).to_le_bytes());
+        for (id, size) in &self.regions {
+            bytes.extend_from_slice(&id.to_le_bytes());
+            bytes.extend_from_slice(&size.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// How many bytes the header takes of a file that starts with `prefix` (8 bytes suffice) and
+    /// has `file_len` bytes: as many have to be read for [`Header::decode`]. Never more than
+    /// `file_len`.
+    ///
+    /// # Errors
+    /// [`Kind::Corrupt`]: fewer than 8 bytes, or a count for which the file is too short.
+    pub fn declared_len(prefix: &[u8], file_len: u64) -> Result<usize> {
+        let Some((count, _)) = prefix.split_first_chunk::<COUNT_LEN>() else {
+            return Err(corrupt(format!(
+                "the file has {file_len} bytes, of which {} are at hand; the header alone takes \
+                 {COUNT_LEN}",
+                prefix.len()
+            )));
+        };
+        let count = u64::from_le_bytes(*count);
+        // Divided, not multiplied: a hostile count would overflow.
+        let room = file_len.saturating_sub(COUNT_LEN as u64) / ENTRY_LEN as u64;
+        match usize::try_from(count) {
+            Ok(regions) if count <= room => Ok(encoded_len(regions)),
+            _ => Err(corrupt(format!(
+                "the header counts {count} regions, but a file of {file_len} bytes has room for \
+                 the entries of at most {room}"
+            ))),
+        }
+    }
+
+    /// Reads the header of a file of `file_len` bytes from the file's first bytes, `prefix`, of
+    /// which there have to be at least [`Header::declared_len`].
+    ///
+    /// # Errors
+    /// [`Kind::Corrupt`] with the reason: too few bytes; ids that are not ascending (upstream
+    /// writes no other order, and reads the regions' bytes by ascending id whatever the order of
+    /// the entries, so any other file is damaged) or repeated; sizes that do not add up with
+    /// `file_len`.
+    pub fn decode(prefix: &[u8], file_len: u64) -> Result<Decoded> {
+        let len = Self::declared_len(prefix, file_len)?;
+        let Some(entries) = prefix.get(COUNT_LEN..len) else {
+            return Err(corrupt(format!(
+                "the header takes {len} bytes, of which {} are at hand",
+                prefix.len()
+            )));
+        };
+        let mut offset = len as u64;
+        let mut regions: Vec<Region> = Vec::with_capacity(entries.len() / ENTRY_LEN);
+        for entry in entries.chunks_exact(ENTRY_LEN) {
+            let (id, size) = read_entry(entry);
+            if let Some(before) = regions.last() {
+                if before.id >= id {
+                    return Err(corrupt(format!(
+                        "the header lists region {id} after region {}; ids have to ascend",
+                        before.id
+                    )));
+                }
+            }
+            regions.push(Region { id, size, offset });
+            offset = offset.checked_add(size).filter(|end| *end <= file_len).ok_or_else(|| {
+                corrupt(format!(
+                    "region {id} of {size} bytes at offset {offset} goes beyond the file's \
+                     {file_len} bytes"
+                ))
+            })?;
+        }
+        if offset != file_len {
+            return Err(corrupt(format!(
+                "the regions end at byte {offset}, but the file has {file_len} bytes"
+            )));
+        }
+        Ok(Decoded { regions })
+    }
+
+    /// Reads the header at the start of the bytes `part` of the open file `file`, which messages call
+    /// `path`: of the whole file, or of one rank's part of an aggregated one. Offsets count from the
+    /// part's start. In blocks that grow, each of which is checked: what is no header does not cost
+    /// its size in memory.
+    ///
+    /// # Errors
+    /// [`Kind::Corrupt`] as for [`Header::decode`], or the system's, with the path.
+    pub fn read(file: &File, part: Range<u64>, path: &Path) -> Result<Decoded> {
+        let len = part.end.saturating_sub(part.start);
+        let prefix = Self::read_prefix(file, part, path)?;
+        Self::decode(&prefix, len).map_err(|error| error.within(path.display()))
+    }
+
+    /// Bytes of the checkpoint file that begins at the start of `part` of the open file `file`, by its
+    /// header: for one of several that lie one behind the other, up to the part's end at the most.
+    /// `path` is for messages.
+    ///
+    /// # Errors
+    /// [`Kind::Corrupt`] if there is no header, if it counts no regions, or if they go beyond the part;
+    /// else the system's. All name the path.
+    pub fn extent(file: &File, part: Range<u64>, path: &Path) -> Result<u64> {
+        let room = part.end.saturating_sub(part.start);
+        let start = part.start;
+        let prefix = Self::read_prefix(file, part, path)?;
+        let entries = prefix.get(COUNT_LEN..).unwrap_or_default().chunks_exact(ENTRY_LEN);
+        let len = entries.map(read_entry).try_fold(prefix.len() as u64, |sum, (_, size)| {
+            sum.checked_add(size).filter(|sum| *sum <= room)
+        });
+        len.filter(|_| prefix.len() > COUNT_LEN).ok_or_else(|| {
+            corrupt(format!("there is no checkpoint in the {room} bytes from byte {start} on"))
+                .within(path.display())
+        })
+    }
+
+    /// The bytes of the header at the start of `part`, as many as its count says, of which
+    /// [`Header::check_prefix`] holds.
+    fn read_prefix(file: &File, part: Range<u64>, path: &Path) -> Result<Vec<u8>> {
+        let len = part.end.saturating_sub(part.start);
+        let within = |error: Error| error.within(path.display());
+        let mut prefix = vec![0; len.min(COUNT_LEN as u64) as usize];
+        files::read_exact_at(file, &mut prefix, part.start, path)?;
+        let declared = Self::declared_len(&prefix, len).map_err(within)?;
+        while prefix.len() < declared {
+            let from = prefix.len();
+            prefix.resize(declared.min(2 * from + BLOCK), 0);
+            files::read_exact_at(file, &mut prefix[from..], part.start + from as u64, path)?;
+            Self::check_prefix(&prefix, len).map_err(within)?;
+        }
+        Ok(prefix)
+    }
+
+    /// Checks as much of a header as is at hand: the ids must ascend and the sizes fit.
+    ///
+    /// # Errors
+    /// [`Kind::Corrupt`].
+    pub fn check_prefix(prefix: &[u8], file_len: u64) -> Result<()> {
+        let entries = prefix.get(COUNT_LEN..).unwrap_or_default();
+        let (mut before, mut sum) = (None, 0u64);
+        for entry in entries.chunks_exact(ENTRY_LEN) {
+            let (id, size) = read_entry(entry);
+            sum = sum.saturating_add(size);
+            if before == Some(id) {
+                return Err(corrupt(format!("the header lists region {id} twice")));
+            }
+            if before.is_some_and(|before| before >= id) || sum > file_len {
+                return Err(corrupt(format!(
+                    "what stands at its start is no header: region {id} of {size} bytes does not \
+                     follow the regions before it in a file of {file_len} bytes"
+                )));
+            }
+            before = Some(id);
+        }
+        Ok(())
+    }
+
+    /// The length of the file, if a file can be that long.
+    fn checked_file_len(&self) -> Option<u64> {
+        let header = self.encoded_len() as u64;
+        self.regions
+            .iter()
+            .try_fold(header, |sum, (_, size)| sum.checked_add(*size))
+            .filter(|len| i64::try_from(*len).is_ok())
+    }
+}
+
+impl Decoded {
+    /// The regions, ascending by id and by offset.
+    pub fn regions(&self) -> &[Region] {
+        &self.regions
+    }
+
+    /// The region of that id, if the checkpoint has it.
+    pub fn region(&self, id: i32) -> Option<&Region> {
+        let index = self.regions.binary_search_by_key(&id, |region| region.id).ok()?;
+        self.regions.get(index)
+    }
+
+    /// The header that was read.
+    pub fn header(&self) -> Header {
+        Header { regions: self.regions.iter().map(|r| (r.id, r.size)).collect() }
+    }
+}
+
+/// The id and the size of one entry of `ENTRY_LEN` bytes.
+fn read_entry(entry: &[u8]) -> (i32, u64) {
+    let mut id = [0; 4];
+    let mut size = [0; 8];
+    id.copy_from_slice(&entry[..4]);
+    size.copy_from_slice(&entry[4..]);
+    (i32::from_le_bytes(id), u64::from_le_bytes(size))
+}
+
+fn corrupt(message: String) -> Error {
+    Error::new(Kind::Corrupt, message)
+}
+
+#[cfg(test)]
+#[path = "header_tests.rs"]
+mod tests;

@@ -1,0 +1,340 @@
+//! What proves that a checkpoint file is the one that was written: a digest of its bytes and its
+//! identity. It stands beside the bytes, as upstream reads no file with a single byte behind its data:
+//! in an extended attribute of the file ([`NAME`]), so that it comes and goes with the file, and for the
+//! parts of an aggregated file behind the offsets in its table.
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::hash::Hasher as _;
+use std::ops::Range;
+use std::path::Path;
+
+use twox_hash::XxHash3_64;
+
+use super::checksum::{self, Checksum};
+use super::names;
+use os::error::{Error, Kind, Result};
+use os::{attributes, files};
+
+/// The name of the extended attribute.
+pub const NAME: &CStr = c"user.veloc";
+
+/// The first byte of a proof; another one is of another version of this library.
+const FORMAT: u8 = 1;
+
+/// Bytes of a proof before its digest: format, rank, ranks, version, length.
+const FIXED: usize = 1 + 4 + 4 + 4 + 8;
+
+/// Bytes of a digest of either kind with its kind, padded with zeros.
+pub const DIGEST_LEN: usize = 1 + checksum::LEN;
+
+/// The digest of the bytes of a checkpoint file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Digest {
+    /// XXH3 of 64 bits: as fast as memory, against damage.
+    Xxh3(u64),
+    /// SHA-256, with `chksum = true`.
+    Sha256(Checksum),
+}
+
+/// Which digest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    /// [`Digest::Xxh3`].
+    Xxh3,
+    /// [`Digest::Sha256`].
+    Sha256,
+}
+
+/// A digest in the making: of bytes that pass by piece by piece, in the order of the file.
+#[derive(Clone)]
+pub enum Hasher {
+    /// Of [`Digest::Xxh3`].
+    Xxh3(Box<XxHash3_64>),
+    /// Of [`Digest::Sha256`].
+    Sha256(checksum::Hasher),
+}
+
+impl std::fmt::Debug for Hasher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Hasher({:?})", self.sort())
+    }
+}
+
+impl Hasher {
+    /// Begins a digest.
+    pub fn new(sort: Sort) -> Hasher {
+        match sort {
+            Sort::Xxh3 => Hasher::Xxh3(Box::default()),
+            Sort::Sha256 => Hasher::Sha256(checksum::Hasher::default()),
+        }
+    }
+
+    /// Which digest it makes.
+    pub fn sort(&self) -> Sort {
+        match self {
+            Hasher::Xxh3(_) => Sort::Xxh3,
+            Hasher::Sha256(_) => Sort::Sha256,
+        }
+    }
+
+    /// Adds the next bytes of the file.
+    pub fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Hasher::Xxh3(hasher) => hasher.write(bytes),
+            Hasher::Sha256(hasher) => hasher.update(bytes),
+        }
+    }
+
+    /// The digest of all bytes so far.
+    pub fn finish(self) -> Digest {
+        match self {
+            Hasher::Xxh3(hasher) => Digest::Xxh3(hasher.finish()),
+            Hasher::Sha256(hasher) => Digest::Sha256(hasher.finish()),
+        }
+    }
+}
+
+impl Digest {
+    /// The digest of bytes in memory.
+    pub fn of(sort: Sort, bytes: &[u8]) -> Digest {
+        let mut hasher = Hasher::new(sort);
+        hasher.update(bytes);
+        hasher.finish()
+    }
+
+    /// The digest of the bytes of `range` of the open file `file`, which messages call `path`. Tells
+    /// `progress` after each block how many bytes it had.
+    ///
+    /// # Errors
+    /// [`Kind::Corrupt`] if the file ends before the range does, else the system's, with the path.
+    pub fn of_range(
+        sort: Sort,
+        file: &File,
+        range: Range<u64>,
+        path: &Path,
+        mut progress: impl FnMut(u64),
+    ) -> Result<Digest> {
+        let mut hasher = Hasher::new(sort);
+        files::read_through(file, range, path, |block| {
+            hasher.update(block);
+            progress(block.len() as u64);
+        })?;
+        Ok(hasher.finish())
+    }
+
+    /// Which digest it is.
+    pub fn sort(&self) -> Sort {
+        match self {
+            Digest::Xxh3(_) => Sort::Xxh3,
+            Digest::Sha256(_) => Sort::Sha256,
+        }
+    }
+
+    /// The digest as bytes of one length, whichever it is. The first is not 0.
+    pub fn encode(&self) -> [u8; DIGEST_LEN] {
+        let mut bytes = [0; DIGEST_LEN];
+        match self {
+            Digest::Xxh3(sum) => {
+                bytes[0] = 1;
+                bytes[1..9].copy_from_slice(&sum.to_le_bytes());
+            }
+            Digest::Sha256(sum) => {
+                bytes[0] = 2;
+                bytes[1..].copy_from_slice(sum.as_bytes());
+            }
+        }
+        bytes
+    }
+
+    /// The digest of these bytes, and how many of them it takes. `None`: they are none.
+    fn decode_prefix(bytes: &[u8]) -> Option<(Digest, usize)> {
+        let (kind, rest) = bytes.split_first()?;
+        match kind {
+            1 => {
+                let sum = rest.first_chunk::<8>()?;
+                Some((Digest::Xxh3(u64::from_le_bytes(*sum)), 9))
+            }
+            2 => {
+                let sum = rest.first_chunk::<{ checksum::LEN }>()?;
+                Some((Digest::Sha256(Checksum::from_bytes(*sum)), DIGEST_LEN))
+            }
+            _ => None,
+        }
+    }
+
+    /// The digest that [`Digest::encode`] wrote. `None`: another writer did.
+    pub fn decode(bytes: &[u8; DIGEST_LEN]) -> Option<Digest> {
+        Digest::decode_prefix(bytes).map(|(digest, _)| digest).filter(|d| d.encode() == *bytes)
+    }
+
+    /// The bytes that a proof of its own has: no more than the digest takes.
+    fn bytes(&self) -> Vec<u8> {
+        let len = match self {
+            Digest::Xxh3(_) => 9,
+            Digest::Sha256(_) => DIGEST_LEN,
+        };
+        self.encode()[..len].to_vec()
+    }
+}
+
+impl std::fmt::Display for Digest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Digest::Xxh3(sum) => write!(f, "XXH3 {sum:016x}"),
+            Digest::Sha256(sum) => write!(f, "SHA-256 {sum}"),
+        }
+    }
+}
+
+/// What a checkpoint file is, and the digest of its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proof {
+    /// The name of the checkpoint.
+    pub name: String,
+    /// Its version.
+    pub version: i32,
+    /// The number of the process in file names.
+    pub rank: u32,
+    /// How many processes the job had; 0 if it was not told (`VELOC_Init_single`).
+    pub ranks: u32,
+    /// Bytes of the file.
+    pub len: u64,
+    /// Their digest.
+    pub digest: Digest,
+}
+
+impl Proof {
+    /// The bytes of the attribute: 30 and the name with XXH3.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(FIXED + DIGEST_LEN + self.name.len());
+        bytes.push(FORMAT);
+        bytes.extend_from_slice(&self.rank.to_le_bytes());
+        bytes.extend_from_slice(&self.ranks.to_le_bytes());
+        bytes.extend_from_slice(&self.version.to_le_bytes());
+        bytes.extend_from_slice(&self.len.to_le_bytes());
+        bytes.extend_from_slice(&self.digest.bytes());
+        bytes.extend_from_slice(self.name.as_bytes());
+        bytes
+    }
+
+    /// Reads the bytes of the attribute.
+    ///
+    /// # Errors
+    /// [`Kind::Corrupt`]: they are no proof that this version of the library can read.
+    pub fn decode(bytes: &[u8]) -> Result<Proof> {
+        let proof = || {
+            let (fixed, rest) = bytes.split_first_chunk::<FIXED>()?;
+            let number =
+                |at: usize| Some(u32::from_le_bytes(*fixed.get(at..)?.first_chunk::<4>()?));
+            let (digest, taken) = Digest::decode_prefix(rest)?;
+            (fixed[0] == FORMAT).then_some(())?;
+            let name = std::str::from_utf8(rest.get(taken..)?).ok()?;
+            // Messages say it: what is no name may do anything to who reads them.
+            names::validate_name(name).is_ok().then_some(())?;
+            Some(Proof {
+                name: name.to_owned(),
+                version: number(9)? as i32,
+                rank: number(1)?,
+                ranks: number(5)?,
+                len: u64::from_le_bytes(*fixed.get(13..)?.first_chunk::<8>()?),
+                digest,
+            })
+        };
+        proof().ok_or_else(|| {
+            let what = format!("its proof ({NAME:?}, {} bytes) cannot be read", bytes.len());
+            Error::new(Kind::Corrupt, what)
+        })
+    }
+
+    /// The proof of the open file `file`, which messages call `path`. `None`: it has none, as those of
+    /// upstream and those where the file system keeps no attributes.
+    ///
+    /// # Errors
+    /// [`Kind::Corrupt`] as for [`Proof::decode`]; else the system's. Both name the path.
+    pub fn read(file: &File, path: &Path) -> Result<Option<Proof>> {
+        let bytes = attributes::get(file, NAME, path)?;
+        let proof = bytes.map(|bytes| Proof::decode(&bytes)).transpose();
+        proof.map_err(|error| error.within(path.display()))
+    }
+
+    /// What it says of the file that it is of, in words.
+    pub fn said(&self) -> String {
+        let Proof { name, version, rank, ranks, len, .. } = self;
+        let of = match ranks {
+            0 => String::new(),
+            ranks => format!(" of {ranks}"),
+        };
+        format!("\"{name}\" version {version} of rank {rank}{of}, {len} bytes")
+    }
+
+    /// Whether this is what the file of that checkpoint should have: the number of ranks apart, which
+    /// a file of its own does not have in its name.
+    pub fn is_of(&self, name: &str, version: i32, rank: u32, len: u64) -> bool {
+        (&*self.name, self.version, self.rank, self.len) == (name, version, rank, len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn digest() -> impl Strategy<Value = Digest> {
+        prop_oneof![
+            any::<u64>().prop_map(Digest::Xxh3),
+            any::<[u8; 32]>().prop_map(|sum| Digest::Sha256(Checksum::from_bytes(sum))),
+        ]
+    }
+
+    proptest! {
+        /// Catches a field that is lost, or read where another one is.
+        #[test]
+        fn what_is_written_is_read(
+            name in "[a-zA-Z0-9_.]{1,127}", version: i32, rank: u32, ranks: u32, len: u64,
+            digest in digest(),
+        ) {
+            let proof = Proof { name, version, rank, ranks, len, digest };
+            prop_assert_eq!(Proof::decode(&proof.encode()), Ok(proof.clone()));
+            prop_assert_eq!(Digest::decode(&digest.encode()), Some(digest));
+        }
+
+        /// Catches a panic, and a proof of another version that counts.
+        #[test]
+        fn any_bytes_are_a_proof_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+            if let Ok(proof) = Proof::decode(&bytes) {
+                prop_assert_eq!(proof.encode(), bytes);
+            }
+        }
+    }
+
+    /// Catches a proof that says what it likes on the terminal of who reads a warning.
+    #[test]
+    fn what_has_no_name_is_no_proof() {
+        let digest = Digest::of(Sort::Xxh3, b"abc");
+        for name in ["", "x\x1b[2J", "a\nb", "a/b"] {
+            let name = name.to_owned();
+            let proof = Proof { name, version: 1, rank: 2, ranks: 3, len: 3, digest };
+            assert!(Proof::decode(&proof.encode()).is_err(), "{proof:?}");
+        }
+    }
+
+    /// It has to find room in an inode of 256 bytes, or each file would cost a block more.
+    #[test]
+    fn a_proof_is_short() {
+        let digest = Digest::of(Sort::Xxh3, b"abc");
+        let name = "wavefield".to_owned();
+        let proof = Proof { name, version: 1, rank: 2, ranks: 3, len: 3, digest };
+        assert_eq!(proof.encode().len(), 39);
+    }
+
+    /// The values of XXH3's own description, so that files prove themselves to later versions.
+    #[test]
+    fn digests_are_the_known_ones() {
+        assert_eq!(Digest::of(Sort::Xxh3, b""), Digest::Xxh3(0x2d06_8005_38d3_94c2));
+        let mut pieces = Hasher::new(Sort::Xxh3);
+        let bytes: Vec<u8> = (0..100_000).map(|i| (i % 251) as u8).collect();
+        bytes.chunks(777).for_each(|piece| pieces.update(piece));
+        assert_eq!(pieces.finish(), Digest::of(Sort::Xxh3, &bytes));
+    }
+}

@@ -1,0 +1,191 @@
+//! The times of files, by which a later job tells in which order their versions were taken.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use super::Files;
+use crate::level::FileTier;
+use os::error::Result;
+use os::sync::Mutex;
+use os::times;
+
+/// The time of the file that came last to each tier.
+#[derive(Debug, Default)]
+pub(super) struct Ages([Mutex<Option<SystemTime>>; 2]);
+
+impl Files {
+    /// Makes the file at `path`, or the link, which is about to get its name in a tier, later than the
+    /// one before it: files that are written within one tick of the system's clock have the same
+    /// time. One that is later already stays as it is.
+    pub(super) fn stamp(&self, tier: FileTier, path: &Path) {
+        let mut last = self.ages.0[tier as usize].lock();
+        let stamped = times::modified(path).and_then(|own| {
+            let time = later_than(*last, own);
+            if time == own {
+                Ok(own)
+            } else {
+                times::set_modified(path, time).map(|()| time)
+            }
+        });
+        match stamped {
+            Ok(time) => *last = Some(time),
+            // It may only look as old as the one before it.
+            Err(error) => self.warn_once(error.to_string()),
+        }
+    }
+
+    /// Gives the copy at `path` of a file that was `taken` before the time of that one, which is its
+    /// place among the others: it may be made late. What persistent lacks is told by it, too.
+    pub(super) fn stamp_copy(&self, tier: FileTier, path: &Path, taken: SystemTime) {
+        match times::set_modified(path, taken) {
+            Ok(()) => {
+                let mut last = self.ages.0[tier as usize].lock();
+                *last = Some(last.map_or(taken, |last| last.max(taken)));
+            }
+            Err(error) => {
+                self.warn_once(error.to_string());
+                self.stamp(tier, path);
+            }
+        }
+    }
+
+    /// When a part of an aggregated file was taken: with the scratch file (`taken`) that it is a copy of, or,
+    /// of one that was written past scratch to the file at `path`, after the one before it.
+    pub(super) fn time_of_part(
+        &self,
+        path: &Path,
+        taken: Option<SystemTime>,
+    ) -> Result<SystemTime> {
+        let mut last = self.ages.0[FileTier::Persistent as usize].lock();
+        let time = match taken {
+            Some(taken) => taken,
+            None => later_than(*last, times::modified(path)?),
+        };
+        *last = (*last).max(Some(time));
+        Ok(time)
+    }
+
+    /// Gives a file at `path` that scratch gets from elsewhere the time of persistent's copy of that
+    /// version, if there is one: when it was taken cannot be told, and it is not newer than that because
+    /// it comes later.
+    pub(super) fn stamp_brought(&self, path: &Path, name: &str, version: i32) {
+        let copy = self.persistent_path(name, version).and_then(|copy| times::modified(&copy).ok());
+        if let Some(taken) = copy {
+            if let Err(error) = times::set_modified(path, taken) {
+                self.warn_once(error.to_string());
+            }
+        }
+    }
+}
+
+/// The time of a file, or the next one after `last` if it is not later than that.
+fn later_than(last: Option<SystemTime>, own: SystemTime) -> SystemTime {
+    let next = last.and_then(|last| last.checked_add(Duration::from_nanos(1)));
+    next.map_or(own, |next| own.max(next))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::{Output, Place};
+    use config::Config;
+    use std::fs::File;
+
+    /// Catches a copy that looks newer than its file, so that one of an earlier run is taken for that of a
+    /// newer one; and a file from elsewhere that looks newer than its copy because it comes later.
+    #[test]
+    fn copies_are_as_old_as_their_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let text = "mode = sync\nscratch = DIR/s\npersistent = DIR/p\n";
+        let text = text.replace("DIR", &directory.path().display().to_string());
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let files = Files::open(&config, 0).unwrap();
+        let at = |path: &str| directory.path().join(path);
+        let taken = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+        let write = |path: &str| {
+            std::fs::write(at(path), "content").unwrap();
+            at(path)
+        };
+        times::set_modified(&write("s/x-0-1.dat"), taken).unwrap();
+        files.persist("x", 1, None, None).unwrap();
+        assert_eq!(times::modified(&at("p/x-0-1.dat")).unwrap(), taken);
+        files.publish_rebuilt(&write("s/brought"), "x", 1, None).unwrap();
+        assert_eq!(times::modified(&at("s/x-0-1.dat")).unwrap(), taken);
+        files.publish_rebuilt(&write("s/brought"), "x", 2, None).unwrap();
+        assert!(times::modified(&at("s/x-0-2.dat")).unwrap() > taken);
+    }
+
+    /// After a kill the parts of older versions come after the files of younger ones. Catches an aggregated
+    /// file that is as new as its completion, and a part without the rest as new as its file: the last version
+    /// was then removed before them.
+    #[test]
+    fn aggregated_files_are_as_old_as_their_parts() {
+        let directory = tempfile::tempdir().unwrap();
+        let text =
+            "mode = async\naggregated = true\nscratch = DIR/s\npersistent = DIR/p\nmeta = DIR/m\n";
+        let text = text.replace("DIR", &directory.path().display().to_string());
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let all = [0, 1].map(|rank| Files::open(&config, rank).unwrap());
+        // Rank 1 takes each later than rank 0 takes the next one. 7 was taken before 5.
+        let take = |rank: u32, version: i32, seconds: u64| {
+            let path = all[rank as usize].scratch_path("x", version).unwrap();
+            std::fs::write(&path, "contents").unwrap();
+            let taken = Duration::from_secs(1_000_000_000 + seconds + 15 * u64::from(rank));
+            times::set_modified(&path, SystemTime::UNIX_EPOCH + taken).unwrap();
+        };
+        let persist = |rank: u32, version, is_part| {
+            let offset = u64::from(rank) * 8;
+            let place = Place { offset, ranks: 2, job: 5, attempt: version as u64 };
+            let place = Some(&place).filter(|_| is_part);
+            all[rank as usize].persist("x", version, None, place).unwrap();
+        };
+        for rank in 0..2 {
+            for (version, seconds) in [(3, 0), (7, 10), (5, 20)] {
+                take(rank, version, seconds);
+            }
+            persist(rank, 5, false);
+        }
+        for (rank, version) in [(0, 7), (1, 7), (0, 3)] {
+            persist(rank, version, true);
+        }
+        let of_next_job = [0, 1].map(|rank| Files::open(&config, rank).unwrap());
+        of_next_job.iter().for_each(|files| files.rescue_parts().unwrap());
+        let oldest_first = of_next_job.each_ref().map(|files| {
+            assert!(files.is_aggregated("x", 7));
+            files.oldest_first(FileTier::Persistent, "x").unwrap()
+        });
+        assert_eq!(oldest_first, [vec![3, 7, 5], vec![7, 5]]);
+    }
+
+    /// Catches versions whose order is that of their numbers because their files have one time; and a
+    /// clock that is set back.
+    #[test]
+    fn versions_of_one_tick_keep_their_order() {
+        let directory = tempfile::tempdir().unwrap();
+        let text = "mode = sync\nscratch = DIR/s\npersistent = DIR/p\n";
+        let text = text.replace("DIR", &directory.path().display().to_string());
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let files = Files::open(&config, 0).unwrap();
+        let tick = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+        let original = directory.path().join("own");
+        for (version, back) in [(30, 0), (11, 0), (20, 5)] {
+            let path = files.temporary(&files.scratch_path("x", version).unwrap());
+            let mut output = Output::create(path.clone(), None).unwrap();
+            output.put(&[0; 8]).unwrap();
+            let time = tick - Duration::from_secs(back);
+            File::open(&path).unwrap().set_modified(time).unwrap();
+            files.publish(&output.finish(), "x", version).unwrap();
+            files.persist("x", version, None, None).unwrap();
+            // A link has a time of its own.
+            files.persist("y", version, Some(original.to_str().unwrap()), None).unwrap_err();
+            let copy = files.scratch_path("y", version).unwrap();
+            std::fs::write(copy, "the application's").unwrap();
+            files.persist("y", version, Some(original.to_str().unwrap()), None).unwrap();
+        }
+        for (tier, name) in
+            [(FileTier::Scratch, "x"), (FileTier::Persistent, "x"), (FileTier::Persistent, "y")]
+        {
+            assert_eq!(files.oldest_first(tier, name).unwrap(), [30, 11, 20], "{tier:?} {name}");
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! One persistent file for the processes of a job (`aggregated = true`), in upstream's form.
+//!
+//! Each process writes its part to a common temporary file and says so in a second one, the roll.
+//! Whoever finds the roll complete gives the file its name: first the old table and the old file go,
+//! then the table comes, and the file last, so that a table never stands beside a file of another
+//! attempt. Nobody waits for anybody.
+
+use std::fs::File;
+use std::io::ErrorKind;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+
+use super::opened::ProvenBy;
+use super::{Files, Opened, Output};
+use crate::level::FileTier;
+use format::aggregate::{self, Offsets, Proofs};
+use format::header::Header;
+use format::names;
+use format::proof::{Digest, Proof, DIGEST_LEN};
+use os::error::{Error, Kind, Result};
+use os::files;
+
+/// The end of the roll's name.
+pub(super) const ROLL: &str = ".roll";
+
+/// Bytes of one process's line in the roll: where its part begins, plus 1, how long it is, when it was
+/// taken, in nanoseconds since 1970, and its digest (zeros: none).
+const LINE: u64 = 24 + DIGEST_LEN as u64;
+
+/// The most lines of a roll. What is longer is none, and its length must not cost memory.
+const MOST_LINES: u64 = 1 << 22;
+
+/// Where a process's part of an aggregated file goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The part's first byte.
+    pub offset: u64,
+    /// How many processes have a part.
+    pub ranks: u32,
+    /// Tells this job from others.
+    pub job: u32,
+    /// Tells this file from others of the job.
+    pub attempt: u64,
+}
+
+impl Files {
+    /// The aggregated file of a checkpoint and its table, if there is a place for both.
+    pub(super) fn aggregated_paths(&self, name: &str, version: i32) -> Option<(PathBuf, PathBuf)> {
+        let file = aggregate::file_name(name, version);
+        Some((self.persistent.as_ref()?.join(&file), self.meta.as_ref()?.join(file)))
+    }
+
+    /// Copies a checkpoint's scratch file to its place in the aggregated file. The last one of all
+    /// processes to do so completes the file.
+    pub fn persist_part(&self, name: &str, version: i32, place: &Place) -> Result<u64> {
+        let (data, _) = self.places_of(name, version)?;
+        let durability = self.persistent_durability();
+        let source = self.scratch_path(name, version)?;
+        let from = files::open_own(&source)?;
+        let taken = from.metadata().and_then(|metadata| metadata.modified()).ok();
+        let temporary = common_temporary(&data, "", place);
+        let to = files::open_shared(&temporary)?;
+        let bytes =
+            files::copy_between(&from, &to, place.offset, (&source, &temporary), || Ok(()))?;
+        files::settle(&to, &temporary, durability)?;
+        // What proves the file proves its part. Damage shows when it is read.
+        let proof = Proof::read(&from, &source).unwrap_or_default();
+        let proof = proof.filter(|proof| proof.is_of(name, version, self.rank, bytes));
+        let digest = proof.map(|proof| proof.digest);
+        self.enter_part(name, version, place, &temporary, (bytes, digest, taken))?;
+        Ok(bytes)
+    }
+
+    /// The same with what `put` writes, which is what the scratch file has.
+    pub fn write_part(
+        &self,
+        name: &str,
+        version: i32,
+        place: &Place,
+        put: impl FnOnce(&mut Output) -> Result<()>,
+    ) -> Result<u64> {
+        self.may_change_in(self.persistent.as_deref())?;
+        let (data, _) = self.places_of(name, version)?;
+        let temporary = common_temporary(&data, "", place);
+        let file = files::open_shared(&temporary)?;
+        let mut output = Output::within(file, temporary, place.offset, self.digest());
+        put(&mut output)?;
+        self.seal_straight(&output, name, version, Some(place))?;
+        let written = output.finish();
+        let part = (written.len, written.digest, None);
+        self.enter_part(name, version, place, &written.temporary, part)?;
+        self.persist_checksum(name, version, None, self.persistent_durability())?;
+        Ok(written.len)
+    }
+
+    /// Says in the roll that a part of that length and digest, which was taken with its scratch file, if it has
+    /// one, then, is in its place in the temporary file.
+    pub(super) fn enter_part(
+        &self,
+        name: &str,
+        version: i32,
+        place: &Place,
+        temporary: &Path,
+        (bytes, digest, taken): (u64, Option<Digest>, Option<SystemTime>),
+    ) -> Result<()> {
+        let (data, table) = self.places_of(name, version)?;
+        self.may_change_in(self.persistent.as_deref())?;
+        self.may_change_in(self.meta.as_deref())?;
+        // Of an earlier job that could not complete its file, or copied what was missing: as a file of
+        // this process's own it would be nearer than the part.
+        if let Some(own) = self.persistent_path(name, version) {
+            files::remove(&own)?;
+        }
+        let taken = self.time_of_part(temporary, taken)?;
+        let since = taken.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let roll = common_temporary(&data, ROLL, place);
+        let list = files::open_shared(&roll)?;
+        let mut line = [0; LINE as usize];
+        line[..8].copy_from_slice(&(place.offset + 1).to_le_bytes());
+        line[8..16].copy_from_slice(&bytes.to_le_bytes());
+        line[16..24].copy_from_slice(&(since.as_nanos() as u64).to_le_bytes());
+        if let Some(digest) = digest {
+            line[24..].copy_from_slice(&digest.encode());
+        }
+        files::write_all_at(&list, &line, u64::from(self.rank) * LINE, &roll)?;
+        if let Some((offsets, digests, taken)) = complete(&list, &roll, place.ranks)? {
+            let proofs = Proofs { name: name.to_owned(), version, digests };
+            let offsets = offsets.with_proofs(proofs);
+            self.complete_aggregated(&roll, (temporary, taken), &data, &table, &offsets)?;
+            self.remove_passed_by(name, version, place)?;
+        }
+        Ok(())
+    }
+
+    /// Gives an aggregated file, which was `taken` then, its name and its table, unless another process
+    /// does.
+    fn complete_aggregated(
+        &self,
+        roll: &Path,
+        (temporary, taken): (&Path, SystemTime),
+        data: &Path,
+        table: &Path,
+        offsets: &Offsets,
+    ) -> Result<()> {
+        let durability = self.persistent_durability();
+        let new_table = self.temporary(table);
+        let file = files::create(&new_table)?;
+        let written = files::write_all_at(&file, &offsets.encode(), 0, &new_table)
+            .and_then(|()| files::settle(&file, &new_table, durability));
+        // Only one can take the roll away.
+        let claimed = self.temporary(roll);
+        let claim = written.and_then(|()| match std::fs::rename(roll, &claimed) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(Error::system(format!("rename {}", roll.display()), &error)),
+        });
+        if !matches!(claim, Ok(true)) {
+            files::remove(&new_table)?;
+            return claim.map(|_| ());
+        }
+        self.stamp_copy(FileTier::Persistent, temporary, taken);
+        // Whoever dies in between leaves a whole file or none, and never a table of another one.
+        let named = files::remove(table)
+            .and_then(|()| files::remove(data))
+            .and_then(|()| files::atomic_replace(&new_table, table, durability))
+            .and_then(|()| files::atomic_replace(temporary, data, durability));
+        match named {
+            Ok(()) => files::remove(&claimed),
+            Err(error) => {
+                // So that it can be tried again.
+                if !temporary.exists() {
+                    let _ = std::fs::rename(data, temporary);
+                }
+                let _ = std::fs::rename(&claimed, roll);
+                let _ = files::remove(&new_table);
+                let _ = files::remove(table);
+                Err(error)
+            }
+        }
+    }
+
+    /// The versions of a name that have an aggregated file.
+    pub(super) fn aggregated_versions(&self, name: &str) -> Result<Vec<i32>> {
+        let persistent = self.persistent.as_ref().filter(|_| self.meta.is_some());
+        persistent.map_or(Ok(Vec::new()), |persistent| {
+            files::list(persistent, |file| {
+                aggregate::parse_name(file).filter(|(of, _)| *of == name).map(|(_, v)| v)
+            })
+        })
+    }
+
+    /// Whether there is an aggregated file of a checkpoint.
+    pub(super) fn is_aggregated(&self, name: &str, version: i32) -> bool {
+        self.aggregated_data(name, version).is_some_and(|data| files::is_own(&data))
+    }
+
+    /// The aggregated file of a checkpoint, for its age.
+    pub(super) fn aggregated_data(&self, name: &str, version: i32) -> Option<PathBuf> {
+        self.aggregated_paths(name, version).map(|(data, _)| data)
+    }
+
+    /// This process's part of an aggregated file.
+    pub(super) fn open_part(&self, name: &str, version: i32) -> Result<Opened> {
+        let missing = || Error::new(Kind::NotFound, "there is no aggregated file");
+        let (path, table) = self.aggregated_paths(name, version).ok_or_else(missing)?;
+        let file = files::open(&path)?;
+        let len = files::len(&file, &path)?;
+        let (offsets, without_table) = Offsets::find(&table, &file, len, &path)?;
+        if let Some(found) = without_table {
+            self.warn_once(found);
+        }
+        let part: Range<u64> = offsets.part(self.rank as usize).ok_or_else(missing)?;
+        let header = Header::read(&file, part.clone(), &path)?;
+        let proven_by = ProvenBy::Table(offsets.proof(self.rank as usize));
+        Ok(Opened { file, path, part, header, proven_by })
+    }
+
+    /// Removes the aggregated file of a checkpoint. One process does so for all.
+    pub(super) fn remove_aggregated(&self, name: &str, version: i32) -> Result<()> {
+        match self.aggregated_paths(name, version) {
+            Some((data, table)) if self.rank == 0 => {
+                self.may_change_in(self.meta.as_deref())?;
+                // Should it end here, nobody would find the table without its data.
+                files::remove(&table)?;
+                files::remove(&data)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A temporary name that all processes of a job know.
+pub(super) fn common_temporary(data: &Path, end: &str, place: &Place) -> PathBuf {
+    let file = data.file_name().map(|name| name.to_string_lossy().into_owned());
+    let name = file.unwrap_or_default() + end;
+    data.with_file_name(names::temporary_file(&name, place.job, place.attempt))
+}
+
+/// The offsets and the digests of the parts, if the roll has all of them; and when the first of them was
+/// taken, which no process takes for later than a younger version of its own.
+fn complete(
+    list: &File,
+    roll: &Path,
+    ranks: u32,
+) -> Result<Option<(Offsets, Digests, SystemTime)>> {
+    let whole = u64::from(ranks) * LINE;
+    if files::len(list, roll)? < whole {
+        return Ok(None);
+    }
+    let mut lines = vec![0; whole as usize];
+    files::read_exact_at(list, &mut lines, 0, roll)?;
+    let (mut lengths, mut digests) = (Vec::with_capacity(ranks as usize), Vec::new());
+    let mut end = 0u64;
+    let mut first: Option<SystemTime> = None;
+    for (rank, line) in lines.chunks_exact(LINE as usize).enumerate() {
+        let Some(Part { begin, len, digest, taken }) = part_of(line) else {
+            return Ok(None);
+        };
+        digests.push(digest);
+        first = Some(first.map_or(taken, |first| first.min(taken)));
+        if begin != end {
+            return Err(Error::new(
+                Kind::Corrupt,
+                format!("{}: the part of rank {rank} begins at {begin}, not {end}", roll.display()),
+            ));
+        }
+        end = end.saturating_add(len);
+        lengths.push(len);
+    }
+    let first = first.unwrap_or(SystemTime::UNIX_EPOCH);
+    Offsets::of_lengths(&lengths).map(|offsets| Some((offsets, digests, first)))
+}
+
+/// By rank.
+type Digests = Vec<Option<Digest>>;
+
+/// A part as its line in the roll says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    /// Where it begins.
+    pub(super) begin: u64,
+    /// How long it is.
+    pub(super) len: u64,
+    /// Its digest, if it has one.
+    pub(super) digest: Option<Digest>,
+    /// When it was taken.
+    pub(super) taken: SystemTime,
+}
+
+/// The part of a line of the roll; `None` if it is empty.
+fn part_of(line: &[u8]) -> Option<Part> {
+    let number = |at: usize| {
+        line[at..at + 8].iter().rev().fold(0, |all: u64, &byte| all << 8 | u64::from(byte))
+    };
+    let digest = line[24..].first_chunk::<DIGEST_LEN>().and_then(Digest::decode);
+    let taken = SystemTime::UNIX_EPOCH + Duration::from_nanos(number(16));
+    Some(Part { begin: number(0).checked_sub(1)?, len: number(8), digest, taken })
+}
+
+/// The parts in a file that is not complete, by rank, as the roll at `path` has them.
+///
+/// # Errors
+/// [`Kind::Corrupt`] if what is there is too long for a roll; else the system's. Both name the path.
+pub(super) fn parts(path: &Path) -> Result<Vec<Option<Part>>> {
+    let list = match files::open_own(path) {
+        Ok(list) => list,
+        Err(error) if error.kind() == Kind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let len = files::len(&list, path)?;
+    if len > MOST_LINES * LINE {
+        let what = format!("{} has {len} bytes: it is no roll", path.display());
+        return Err(Error::new(Kind::Corrupt, what));
+    }
+    let mut lines = vec![0; (len / LINE * LINE) as usize];
+    files::read_exact_at(&list, &mut lines, 0, path)?;
+    Ok(lines.chunks_exact(LINE as usize).map(part_of).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use config::Config;
+    use std::fs;
+
+    /// Catches memory that is asked for because a damaged roll is so long: that ends the process.
+    #[test]
+    fn what_is_too_long_is_no_roll() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        if file.as_file().set_len(1 << 43).is_err() {
+            println!("skipped: the folder for temporary files has no files of that length");
+            return;
+        }
+        let error = parts(file.path()).unwrap_err();
+        assert!(error.to_string().contains("it is no roll"), "{error}");
+    }
+
+    /// An earlier job's file of a version that is taken again. Catches one that stays, and is restored
+    /// in place of the newer part.
+    #[test]
+    fn a_part_takes_the_place_of_a_file_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!(
+            "mode = async\naggregated = true\nscratch = {0}/s\npersistent = {0}/p\nmeta = {0}/m\n",
+            folder.path().display()
+        );
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let content =
+            |byte: u8| [&Header::new(vec![(1, 3)]).unwrap().encode()[..], &[byte; 3]].concat();
+        let len = content(0).len() as u64;
+        for rank in 0..2 {
+            let files = Files::open(&config, rank).unwrap();
+            fs::write(files.persistent_path("x", 1).unwrap(), content(7)).unwrap();
+            fs::write(files.scratch_path("x", 1).unwrap(), content(8)).unwrap();
+            let place = Place { offset: u64::from(rank) * len, ranks: 2, job: 5, attempt: 1 };
+            files.persist("x", 1, None, Some(&place)).unwrap();
+            fs::remove_file(files.scratch_path("x", 1).unwrap()).unwrap();
+        }
+        for rank in 0..2 {
+            let opened = Files::open(&config, rank).unwrap().open_nearest("x", 1).unwrap();
+            let mut found = vec![0; len as usize];
+            opened.read_exact_at(&mut found, 0).unwrap();
+            assert_eq!(found, content(8), "{}", opened.path.display());
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! The directories of a job, known again by what they are: a path can lead elsewhere in mid-run, because
+//! a file system was unmounted or a link was changed, and files there would be found by nobody.
+
+use std::fs;
+use std::os::fd::{AsRawFd as _, IntoRawFd as _, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{fstat, open, Mode, OFlags};
+
+use super::Files;
+use os::error::{Error, Kind, Result};
+
+/// A directory as it was when the job began.
+#[derive(Debug)]
+pub(super) struct Known {
+    path: PathBuf,
+    is: Identity,
+    /// Keeps its file system from being unmounted where nobody seems to need it, as automounters do, and
+    /// its number from being given to another one.
+    held: Option<OwnedFd>,
+}
+
+type Identity = (u64, u64);
+
+/// What a job's directories are, for who goes on for it: the path, the device and the number of each.
+pub type Identities = Vec<(PathBuf, u64, u64)>;
+
+impl Known {
+    /// The directory that is at `path` now; `None` if there is none.
+    pub(super) fn now(path: &Path) -> Option<Known> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let held = open(path, flags, Mode::empty()).ok();
+        Some(Known { path: path.to_owned(), is: identity(path).ok()?, held })
+    }
+
+    fn check(&self) -> Result<()> {
+        let why = match identity(&self.path) {
+            Ok(is) if is == self.is => return Ok(()),
+            Ok(_) => "unmounted or replaced".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        let path = self.path.display();
+        let what = format!("{path} is not the directory that it was when the job began: {why}");
+        Err(Error::new(Kind::System, what))
+    }
+}
+
+impl Drop for Known {
+    fn drop(&mut self) {
+        let Some(held) = self.held.take() else { return };
+        // The application may have closed it, and have a file of its own under this number now.
+        let found = fstat(&held).map(|found| (found.st_dev, found.st_ino));
+        if found != Ok(self.is) {
+            log::debug!("descriptor {} is another's by now", held.as_raw_fd());
+            let _ = held.into_raw_fd();
+        }
+    }
+}
+
+fn identity(path: &Path) -> std::io::Result<Identity> {
+    fs::metadata(path).map(|found| (found.dev(), found.ino()))
+}
+
+impl Files {
+    /// What the directories of this job are.
+    pub fn identities(&self) -> Identities {
+        self.known.iter().map(|known| (known.path.clone(), known.is.0, known.is.1)).collect()
+    }
+
+    /// The same files, if their directories are what they were when the job began that these go on for.
+    pub(super) fn in_directories(self, identities: &Identities) -> Files {
+        let one = |(path, device, number): &(PathBuf, u64, u64)| Known {
+            path: path.clone(),
+            is: (*device, *number),
+            held: None,
+        };
+        Files { known: Arc::new(identities.iter().map(one).collect()), ..self }
+    }
+
+    /// An error if nothing may be changed in `directory`, which is one of these: it is not what it was when
+    /// the job began. To be asked before a file gets its name or is removed; costs a look at the path.
+    ///
+    /// # Errors
+    /// It names the directory.
+    pub fn may_change_in(&self, directory: Option<&Path>) -> Result<()> {
+        let known = self.known.iter().find(|known| Some(&*known.path) == directory);
+        known.map_or(Ok(()), Known::check)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use config::Config;
+    use std::fs::File;
+    use std::os::unix::fs::symlink;
+    use std::time::Instant;
+
+    /// Directories by way of a link each, with checkpoint 1 in scratch and persistent, and a test.
+    fn with_links(test: impl FnOnce(&Files, &dyn Fn(&str))) {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |path: &str| folder.path().join(path);
+        for name in ["s", "p", "m"] {
+            fs::create_dir(at(&format!("{name}1"))).unwrap();
+            symlink(format!("{name}1"), at(name)).unwrap();
+        }
+        let text = format!(
+            "mode = async\nscratch = {0}/s\npersistent = {0}/p\nmeta = {0}/m\nchksum = true\n",
+            folder.path().display()
+        );
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let files = Files::open(&config, 0).unwrap();
+        let header = format::header::Header::new(vec![]).unwrap().encode();
+        fs::write(at("s1/x-0-1.dat"), header).unwrap();
+        let swap = |name: &str| {
+            fs::create_dir(at(&format!("{name}2"))).unwrap();
+            fs::remove_file(at(name)).unwrap();
+            symlink(format!("{name}2"), at(name)).unwrap();
+        };
+        test(&files, &swap);
+        for other in ["s2", "p2", "m2"].map(at).into_iter().filter(|other| other.exists()) {
+            assert_eq!(fs::read_dir(&other).unwrap().count(), 0, "{}", other.display());
+        }
+    }
+
+    fn names(what: Result<impl Sized>, directory: &str) {
+        let error = what.map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains(&format!("/{directory} is not the directory")), "{error}");
+    }
+
+    /// Catches what is written to another directory, or removed there, because a link was changed.
+    #[test]
+    fn a_swapped_link_is_not_followed() {
+        with_links(|files, swap| {
+            files.persist("x", 1, None, None).unwrap();
+            swap("p");
+            names(files.persist("x", 1, None, None), "p");
+            names(files.remove_persistent("x", 1), "p");
+            names(files.create_straight("x", 1, None), "p");
+            names(files.copy_owed("x", 1), "p");
+            files.remove_scratch("x", 1, Some(true)).unwrap();
+        });
+        with_links(|files, swap| {
+            swap("m");
+            names(files.remove_checksum("x", 1), "m");
+        });
+        with_links(|files, swap| {
+            swap("s");
+            names(files.remove_scratch("x", 1, None), "s");
+            names(files.clean_scratch("x", |_| false), "s");
+            let original = files.scratch.as_ref().unwrap().with_file_name("own");
+            fs::write(&original, "content").unwrap();
+            names(files.publish_rebuilt(&original, "x", 2, None), "s");
+            names(files.publish_routed(&original, "x", 2, "/own"), "s");
+            // What scratch cannot take goes to persistent.
+            let mut output = files.create_straight("x", 3, None).unwrap();
+            output.put(b"content").unwrap();
+            files.publish_straight(&output.finish(), "x", 3, None).unwrap();
+        });
+    }
+
+    /// Catches a directory that is gone and made again by the job, and one that is another of the name.
+    #[test]
+    fn a_directory_that_was_removed_is_missed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("d");
+        fs::create_dir(&path).unwrap();
+        let known = Known::now(&path).unwrap();
+        known.check().unwrap();
+        fs::remove_dir(&path).unwrap();
+        let error = known.check().unwrap_err().to_string();
+        assert!(error.contains("No such file"), "{error}");
+        fs::create_dir(&path).unwrap();
+        assert!(known.check().is_err());
+        assert!(Known::now(&folder.path().join("none")).is_none());
+    }
+
+    /// Catches a file of the application's that is closed because it has the number of ours.
+    #[test]
+    fn what_the_application_has_closed_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let known = Known::now(folder.path()).unwrap();
+        let number = known.held.as_ref().unwrap().as_raw_fd();
+        let file = File::create(folder.path().join("own")).unwrap();
+        // SAFETY: two open descriptors; the one that is replaced is looked at by nothing else.
+        assert_eq!(unsafe { libc::dup2(file.as_raw_fd(), number) }, number);
+        drop(known);
+        // SAFETY: asks for the flags of a descriptor, and closes it.
+        assert!(unsafe { libc::fcntl(number, libc::F_GETFD) >= 0 && libc::close(number) == 0 });
+    }
+
+    /// Catches a backend that takes what is there when it goes on for what was there before.
+    #[test]
+    fn an_heir_knows_what_the_directories_were() {
+        with_links(|files, swap| {
+            let (config, _) = Config::from_text(
+                &format!("mode = async\nscratch = {}\n", files.scratch.as_ref().unwrap().display()),
+                |_| None,
+            )
+            .unwrap();
+            let heir =
+                |files: &Files| Files::open_for_heir(&config, 0, &files.identities()).unwrap();
+            heir(files).remove_scratch("x", 2, None).unwrap();
+            swap("s");
+            names(heir(files).remove_scratch("x", 1, None), "s");
+        });
+    }
+
+    /// The price of the question.
+    #[test]
+    #[ignore = "a measurement"]
+    fn what_it_costs_to_ask() {
+        with_links(|files, _| {
+            let since = Instant::now();
+            for _ in 0..1_000_000 {
+                files.may_change_in(files.scratch.as_deref()).unwrap();
+            }
+            println!("{} ns", since.elapsed().as_nanos() / 1_000_000);
+        });
+    }
+}

@@ -1,0 +1,390 @@
+//! What the bytes of a copy should be, and whether they are: by the proof that each copy has, and with
+//! `chksum = true` by upstream's checksum, which all copies of a version share.
+
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use super::proven::Stamp;
+use super::{hashing, Files, Opened, Output};
+use config::Proof as Setting;
+use format::names;
+use format::proof::{self, Digest, Proof, Sort};
+use os::error::{Error, Kind, Result};
+use os::{attributes, files, memory};
+
+/// Bytes of a block that the system counts.
+const BLOCK: u64 = 512;
+
+/// What a copy can be compared with: the less there is, the later it is taken (`chksum = true`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Evidence {
+    /// Its bytes can be compared, by its proof or by the checksum of the version.
+    Current,
+    /// Its bytes can be compared, but the checksum of the version is another one: it was taken before
+    /// the version was taken again.
+    Older,
+    /// There is nothing to compare it with.
+    Missing,
+}
+
+/// What the bytes of a copy should be.
+#[derive(Clone, Debug)]
+pub(super) struct Expected {
+    pub(super) digest: Digest,
+    /// The checksum that says so, where it is not the copy's own proof.
+    kept_in: Option<PathBuf>,
+}
+
+impl Files {
+    /// The digest that files get. SHA-256 proves as well as XXH3, so that nothing is hashed twice.
+    pub fn digest(&self) -> Option<Sort> {
+        match (self.keeps_checksums(), self.proof) {
+            (true, _) => Some(Sort::Sha256),
+            (false, Setting::Off) => None,
+            (false, Setting::Check | Setting::Accept) => Some(Sort::Xxh3),
+        }
+    }
+
+    /// Whether upstream's checksums are kept (`chksum = true`).
+    pub(super) fn keeps_checksums(&self) -> bool {
+        self.checksums.as_ref().is_some_and(|sums| sums.are_kept())
+    }
+
+    /// Has a complete file that still has its temporary name prove itself.
+    pub(super) fn prove(&self, output: &Output, name: &str, version: i32) -> Result<()> {
+        let Some(digest) = output.digest() else { return Ok(()) };
+        let whole = (output.length(), digest);
+        self.put_proof(&output.file, &output.temporary, name, version, whole)
+    }
+
+    /// The same for a file that has so many bytes, and that digest.
+    pub(super) fn put_proof(
+        &self,
+        file: &File,
+        path: &Path,
+        name: &str,
+        version: i32,
+        (len, digest): (u64, Digest),
+    ) -> Result<()> {
+        if self.proof == Setting::Off {
+            return Ok(());
+        }
+        self.say_what_is_replaced(name, version);
+        let (rank, ranks) = (self.rank, self.ranks);
+        let proof = Proof { name: name.to_owned(), version, rank, ranks, len, digest };
+        let kept = attributes::set(file, proof::NAME, &proof.encode(), path)?;
+        if !kept {
+            let directory = path.parent().unwrap_or(path).display();
+            self.warn_once(format!(
+                "{directory}: this file system keeps no extended attributes, so files there have no \
+                 proof, and damage goes unnoticed unless chksum = true keeps checksums in meta"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Hashes a file that is there as it should be, and has it prove itself.
+    pub(super) fn prove_whole(
+        &self,
+        file: &File,
+        path: &Path,
+        name: &str,
+        version: i32,
+    ) -> Result<()> {
+        let Some(sort) = self.digest() else { return Ok(()) };
+        let len = files::len(file, path)?;
+        let digest = hashing::of_range(sort, file, 0..len, path, || Ok(()))?;
+        self.put_proof(file, path, name, version, (len, digest))
+    }
+
+    /// What the bytes of a copy of a checkpoint of this rank should be. `None`: nothing says so.
+    ///
+    /// # Errors
+    /// [`Kind::Corrupt`] if its proof is of another checkpoint or cannot be read, or if what stands as its
+    /// checksum is none; else the system's.
+    pub(super) fn expected(
+        &self,
+        opened: &Opened,
+        name: &str,
+        version: i32,
+    ) -> Result<(Option<Expected>, Evidence)> {
+        let sums = self.checksums.as_ref().filter(|sums| sums.are_kept());
+        let file = sums.map(|_| names::checkpoint_file(name, self.rank, version));
+        let file = file.unwrap_or_default();
+        let sums = sums.filter(|sums| sums.counts(&file, &opened.path));
+        let kept = sums.map(|sums| sums.get(&file)).transpose();
+        let proof = match self.proof {
+            Setting::Off => None,
+            Setting::Check | Setting::Accept => {
+                let proof = opened.proof().and_then(|proof| match proof {
+                    Some(proof) => self.fitting(proof, opened, name, version).map(Some),
+                    None => Ok(None),
+                });
+                self.accepted(proof)?
+            }
+        };
+        match (proof, kept) {
+            (Some(proof), kept) => {
+                let of_version = kept.ok().flatten().flatten().map(Digest::Sha256);
+                let older = of_version.is_some_and(|of_version| of_version != proof.digest);
+                let evidence = if older { Evidence::Older } else { Evidence::Current };
+                Ok((Some(Expected { digest: proof.digest, kept_in: None }), evidence))
+            }
+            (None, kept) => {
+                let known = kept?.flatten().zip(sums.map(|sums| sums.path(&file)));
+                refuse_hollow(&opened.file, &opened.part, &opened.path)?;
+                let expected = known.map(|(sum, path)| {
+                    let kept_in = Some(path);
+                    Expected { digest: Digest::Sha256(sum), kept_in }
+                });
+                let evidence =
+                    if expected.is_some() { Evidence::Current } else { Evidence::Missing };
+                Ok((expected, evidence))
+            }
+        }
+    }
+
+    /// A proof, if it is of that checkpoint.
+    fn fitting(&self, proof: Proof, opened: &Opened, name: &str, version: i32) -> Result<Proof> {
+        let len = opened.part.end - opened.part.start;
+        if !proof.is_of(name, version, self.rank, len) {
+            let is = proof.said();
+            let is = format!("its proof says {is}");
+            let not =
+                Proof { name: name.to_owned(), version, rank: self.rank, len, ..proof }.said();
+            return Err(self.unfit(opened, format!("{is}, where {not} should be")));
+        }
+        if self.ranks > 0 && proof.ranks > 0 && proof.ranks != self.ranks {
+            return Err(Error::new(
+                Kind::OtherJob,
+                // The same for all versions, so that it is said once.
+                format!(
+                    "the checkpoints of \"{name}\" are of a job of {} ranks, and this one has {}: they \
+                     are not restored, and are replaced when their versions are taken again (proof = \
+                     accept restores them)",
+                    proof.ranks, self.ranks
+                ),
+            ));
+        }
+        Ok(proof)
+    }
+
+    /// Says once of each name that this job takes its versions over those of a job of another number of
+    /// processes, if its first one is such a version. A job that asks for versions first has been told.
+    fn say_what_is_replaced(&self, name: &str, version: i32) {
+        let known = self.begun.lock().contains(name);
+        if known || self.ranks == 0 {
+            return;
+        }
+        self.begun.lock().insert(name.to_owned());
+        let Some(ranks) = self.ranks_of(name, version).filter(|ranks| *ranks != self.ranks) else {
+            return;
+        };
+        let versions = self.versions(name).unwrap_or_default();
+        let theirs = |version: &i32| self.ranks_of(name, *version) == Some(ranks);
+        let theirs: Vec<_> =
+            versions.into_iter().filter(theirs).map(|version| version.to_string()).collect();
+        self.warn_once(format!(
+            "the versions {} of \"{name}\" are of a job of {ranks} ranks, and this one has {}: each of \
+             them is replaced when it is taken again",
+            theirs.join(", "),
+            self.ranks
+        ));
+    }
+
+    /// How many processes the job had that a version is of, if a copy says so.
+    fn ranks_of(&self, name: &str, version: i32) -> Option<u32> {
+        let proofs =
+            self.copies(name, version).filter_map(|(opened, _)| opened.ok()?.proof().ok()?);
+        proofs.map(|proof| proof.ranks).find(|ranks| *ranks > 0)
+    }
+
+    fn unfit(&self, opened: &Opened, why: String) -> Error {
+        Error::new(
+            Kind::Corrupt,
+            format!(
+                "{}: {why}: it is damaged, was exchanged, or another program has replaced it (proof = \
+                 accept restores it all the same)",
+                opened.path.display()
+            ),
+        )
+    }
+
+    /// With `proof = accept`, what does not fit is said once, and counts as not proven.
+    fn accepted<T>(&self, found: Result<Option<T>>) -> Result<Option<T>> {
+        match found {
+            Err(error) if self.proof == Setting::Accept && is_unfit(&error) => {
+                self.warn_once(format!("{error}: restored all the same"));
+                Ok(None)
+            }
+            found => found,
+        }
+    }
+
+    /// Whether this copy has still to be read to its end to know that it is what it should be (`Ok`), or
+    /// was, and is the same since (`Err`): with what tells it from other files. To be asked before it is
+    /// read.
+    pub(super) fn unproven(
+        &self,
+        opened: &Opened,
+        expected: &Expected,
+    ) -> Result<std::result::Result<Stamp, Stamp>> {
+        let stamp = Stamp::of(&opened.file, &opened.path, expected.digest)?;
+        Ok(if self.proven.has(&opened.path, &stamp) { Err(stamp) } else { Ok(stamp) })
+    }
+
+    /// Compares the digest that the bytes of a copy were `found` to have. One that is not known to be good
+    /// yet (`new`) is from there on.
+    ///
+    /// # Errors
+    /// [`Kind::Corrupt`] if it is not the one that is expected.
+    pub(super) fn compare(
+        &self,
+        opened: &Opened,
+        expected: &Expected,
+        new: Option<Stamp>,
+        found: Digest,
+    ) -> Result<()> {
+        if found == expected.digest {
+            if let Some(stamp) = new {
+                self.proven.note(&opened.path, stamp);
+            }
+            return Ok(());
+        }
+        let Expected { digest, kept_in } = expected;
+        let by = kept_in.as_ref().map_or("its proof".into(), |path| path.to_string_lossy());
+        let unfit = self.unfit(opened, format!("its bytes have {found}, but {by} says {digest}"));
+        self.accepted::<()>(Err(unfit)).map(drop)
+    }
+
+    /// An opened copy, if its bytes are what they should be, as far as something says so. `go_on` may
+    /// end the comparing by an error.
+    pub(super) fn checked(
+        &self,
+        opened: Opened,
+        name: &str,
+        version: i32,
+        go_on: impl FnMut() -> Result<()>,
+    ) -> Result<Opened> {
+        let (expected, evidence) = self.expected(&opened, name, version)?;
+        if let Some(expected) = expected {
+            if let Ok(stamp) = self.unproven(&opened, &expected)? {
+                let (sort, part) = (expected.digest.sort(), opened.part.clone());
+                let found = hashing::of_range(sort, &opened.file, part, &opened.path, go_on)?;
+                self.compare(&opened, &expected, Some(stamp), found)?;
+            }
+        }
+        self.say_how_known(&opened, name, version, evidence);
+        Ok(opened)
+    }
+
+    /// Says that a copy is used that nothing was compared with, or an older one, where checksums are to
+    /// be kept.
+    pub(super) fn say_how_known(
+        &self,
+        opened: &Opened,
+        name: &str,
+        version: i32,
+        evidence: Evidence,
+    ) {
+        if evidence == Evidence::Current {
+            return;
+        }
+        let path = opened.path.display();
+        let file = names::checkpoint_file(name, self.rank, version);
+        let Some(sums) = self.checksums.as_ref().filter(|sums| sums.are_kept()) else { return };
+        let sum = sums.path(&file);
+        match evidence {
+            Evidence::Current => {}
+            Evidence::Older => self.warn_once(format!(
+                "{path}: it is good, but was taken before the version that {} is of, of which there \
+                 is no copy",
+                sum.display()
+            )),
+            Evidence::Missing => self.warn_once(format!(
+                "{path}: it is not checked, as there is neither {} nor a proof",
+                sum.display()
+            )),
+        }
+    }
+}
+
+/// Whether a copy was refused because of what it should be.
+fn is_unfit(error: &Error) -> bool {
+    matches!(error.kind(), Kind::Corrupt | Kind::OtherJob)
+}
+
+/// Refuses a checkpoint without a proof that would take hours to read for nothing: one that is much longer
+/// than the memory of the machine, in a file that is mostly holes. A checkpoint comes from memory.
+///
+/// # Errors
+/// [`Kind::Corrupt`], with what is stored of how many bytes; else the system's. Both name the path.
+pub fn refuse_hollow(file: &File, part: &Range<u64>, path: &Path) -> Result<()> {
+    let found = file.metadata();
+    let found = found.map_err(|e| Error::system(format!("stat {}", path.display()), &e))?;
+    let (len, stored) = (found.len(), found.blocks().saturating_mul(BLOCK));
+    if stored >= len / 2 {
+        return Ok(());
+    }
+    let memory = memory::machine_total().unwrap_or(u64::MAX);
+    if part.end.saturating_sub(part.start) / 4 <= memory {
+        return Ok(());
+    }
+    Err(Error::new(
+        Kind::Corrupt,
+        format!(
+            "{}: of its {len} bytes only {stored} are stored, and the machine has {memory} of memory: it is \
+             no checkpoint",
+            path.display()
+        ),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use config::Config;
+    use format::checksum::Checksum;
+    use format::header::Header;
+    use std::fs;
+
+    /// A header that asks for hours, and a file of the application's own, which has none. Catches a file that is
+    /// hashed to its end because it has a checksum, and one that a restart is offered because it has none.
+    #[test]
+    fn what_is_mostly_holes_is_not_hashed() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = "mode = sync\nscratch = DIR/s\nmeta = DIR/m\n";
+        let text = text.replace("DIR", &folder.path().display().to_string());
+        let open = |keys: &str| {
+            let (config, _) = Config::from_text(&(text.clone() + keys), |_| None).unwrap();
+            Files::open(&config, 0).unwrap()
+        };
+        let files = open("chksum = true\n");
+        let len = 5 * memory::machine_total().unwrap();
+        let header = Header::new(vec![(0, len)]).unwrap();
+        for version in [1, 2] {
+            let path = files.scratch_path("x", version).unwrap();
+            fs::write(&path, header.encode()).unwrap();
+            let file = File::options().write(true).open(&path).unwrap();
+            if file.set_len(len + header.encoded_len() as u64).is_err() {
+                println!("skipped: the folder for temporary files has no files of {len} bytes");
+                return;
+            }
+            let sum = folder.path().join(format!("m/x-0-{version}.dat.chksum"));
+            if version == 1 {
+                for files in [&files, &open(""), &open("proof = off\n")] {
+                    let error = files.look("x", version).unwrap_err();
+                    assert!(error.to_string().contains("are stored"), "{error}");
+                }
+            }
+            fs::write(sum, Checksum::of(b"").as_bytes()).unwrap();
+            if version == 2 {
+                fs::write(files.routed_note("x", version).unwrap(), "/own").unwrap();
+            }
+            let error = files.look("x", version).unwrap_err();
+            assert!(error.to_string().contains("are stored"), "{error}");
+        }
+    }
+}

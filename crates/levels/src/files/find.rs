@@ -1,0 +1,306 @@
+//! Finding the copies of a checkpoint.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use super::expected::Evidence;
+use super::{Files, Found, Opened};
+use crate::level::FileTier;
+use format::checksum::Checksum;
+use format::header::Decoded;
+use format::names;
+use os::error::{Error, Kind, Result};
+use os::files::{self, Stranger};
+
+/// A copy of a checkpoint, opened if it can be; and whose it is, if it is not this user's.
+pub(super) type Copy = (Result<Opened>, Option<Stranger>);
+
+impl Files {
+    /// Whether persistent has a checkpoint, in a file of its own or in an aggregated one. That of another
+    /// user counts only as long as scratch has none of this one's.
+    pub fn is_persistent(&self, name: &str, version: i32) -> bool {
+        let paths = [self.persistent_path(name, version), self.aggregated_data(name, version)];
+        let mut there = paths.into_iter().flatten().filter(|path| path.exists()).peekable();
+        let in_scratch = || self.scratch_path(name, version).is_ok_and(|path| files::is_own(&path));
+        there.peek().is_some() && (there.any(|path| files::is_own(&path)) || !in_scratch())
+    }
+
+    /// Whether a checkpoint's own file in scratch is certainly not there.
+    pub fn lacks_scratch(&self, name: &str, version: i32) -> bool {
+        self.own_path(name, version).is_ok_and(|path| matches!(path.try_exists(), Ok(false)))
+    }
+
+    /// Whether scratch has parities that this process keeps of a version.
+    pub fn has_parities(&self, name: &str, version: i32) -> bool {
+        self.parity_path(name, version).is_ok_and(|path| files::is_own(&path))
+    }
+
+    /// The versions of which a complete file exists in scratch or persistent, ascending; files of other
+    /// users count only if there is none of this one's. A place that cannot be listed is passed over,
+    /// with a warning, if another one has any.
+    ///
+    /// # Errors
+    /// The first place's that could not be listed, if nothing was found.
+    pub fn versions(&self, name: &str) -> Result<BTreeSet<i32>> {
+        let (mut found, mut of_others) = (BTreeSet::new(), BTreeSet::new());
+        let mut failed = Vec::new();
+        for listed in [FileTier::Scratch, FileTier::Persistent].map(|tier| self.all_in(tier, name))
+        {
+            match listed {
+                Ok(listed) => {
+                    for (version, path) in listed {
+                        match files::stranger_at(&path) {
+                            None => found.insert(version),
+                            Some(_) => of_others.insert(version),
+                        };
+                    }
+                }
+                Err(error) => failed.push(error),
+            }
+        }
+        if found.is_empty() {
+            found = of_others;
+        }
+        if found.is_empty() {
+            return failed.into_iter().next().map_or(Ok(found), Err);
+        }
+        for error in failed {
+            self.warn_once(format!("going on without the checkpoints there: {error}"));
+        }
+        Ok(found)
+    }
+
+    /// The nearest good file of a checkpoint: scratch, then persistent.
+    pub fn open_nearest(&self, name: &str, version: i32) -> Result<Opened> {
+        self.nearest(name, version, |opened| self.checked(opened, name, version, || Ok(())))
+    }
+
+    /// The header of a checkpoint without a look at its checksum: all files that can be one have this
+    /// one. `None` if they differ, or there are none.
+    pub fn undisputed_header(&self, name: &str, version: i32) -> Option<Decoded> {
+        if self.is_routed(name, version) {
+            return None;
+        }
+        let own = self.copies(name, version).filter(|(_, stranger)| stranger.is_none());
+        let mut headers = own.filter_map(|(opened, _)| Some(opened.ok()?.header));
+        let header = headers.next()?;
+        headers.all(|other| other == header).then_some(header)
+    }
+
+    /// What `take` makes of the nearest file of a checkpoint with which it does not fail.
+    pub(super) fn nearest<T>(
+        &self,
+        name: &str,
+        version: i32,
+        mut take: impl FnMut(Opened) -> Result<T>,
+    ) -> Result<T> {
+        let mut last: Option<Error> = None;
+        let pass_over = |last: &mut Option<Error>| {
+            if let Some(error) = last.take() {
+                self.warn_once(passed_over(&error));
+            }
+        };
+        let copies: Box<dyn Iterator<Item = Copy>> = match self.keeps_checksums() {
+            true => Box::new(self.best_known_first(name, version).into_iter()),
+            false => Box::new(self.copies(name, version)),
+        };
+        for (opened, stranger) in copies {
+            if let (Ok(opened), Some(stranger)) = (&opened, stranger) {
+                self.say_whose(&opened.path, stranger);
+            }
+            match opened.and_then(&mut take) {
+                Ok(taken) => {
+                    pass_over(&mut last);
+                    return Ok(taken);
+                }
+                Err(error) if error.kind() == Kind::NotFound => {}
+                // No other copy would help.
+                Err(error) if matches!(error.kind(), Kind::Driver(_) | Kind::Internal) => {
+                    return Err(error);
+                }
+                Err(error) => {
+                    // That of the last one is the caller's.
+                    pass_over(&mut last);
+                    last = Some(error);
+                }
+            }
+        }
+        Err(last.unwrap_or_else(|| self.no_file(name, version)))
+    }
+
+    /// The copies of a checkpoint where checksums are kept: this user's first, of these the ones that can be
+    /// compared with something, else the nearest first.
+    fn best_known_first(&self, name: &str, version: i32) -> Vec<Copy> {
+        let judged = self.copies(name, version).map(|(opened, stranger)| {
+            let expected = opened.as_ref().ok().map(|opened| self.expected(opened, name, version));
+            // What cannot be read says why when it is its turn.
+            let evidence = expected.and_then(Result::ok).map_or(Evidence::Current, |(_, e)| e);
+            ((stranger.is_some(), evidence), (opened, stranger))
+        });
+        let mut judged: Vec<_> = judged.collect();
+        judged.sort_by_key(|(rank, _)| *rank);
+        judged.into_iter().map(|(_, copy)| copy).collect()
+    }
+
+    /// Whether it was said that another copy is looked for because of this.
+    pub fn is_passed_over(&self, error: &Error) -> bool {
+        self.was_told(&passed_over(error))
+    }
+
+    pub(super) fn no_file(&self, name: &str, version: i32) -> Error {
+        Error::new(
+            Kind::NotFound,
+            format!("no file of checkpoint \"{name}\" version {version}, rank {}", self.rank),
+        )
+    }
+
+    /// Says that what is about to be restored is another user's.
+    pub(super) fn say_whose(&self, path: &Path, stranger: Stranger) {
+        self.warn_once(format!(
+            "{} belongs to {stranger}; there is no other copy to restore",
+            path.display()
+        ));
+    }
+
+    /// The files that a checkpoint may have, each opened when it is its turn: the nearest first, and
+    /// those of other users, who are named, last.
+    pub(super) fn copies<'a>(
+        &'a self,
+        name: &'a str,
+        version: i32,
+    ) -> impl Iterator<Item = Copy> + 'a {
+        let scratch = self
+            .scratch
+            .as_ref()
+            .map(|_| [self.own_path(name, version), self.scratch_path(name, version)]);
+        let mut scratch: Vec<PathBuf> =
+            scratch.into_iter().flatten().filter_map(Result::ok).collect();
+        scratch.dedup();
+        let files = scratch.into_iter().chain(self.persistent_path(name, version));
+        let files = files.map(|path| Opened::read(&path));
+        // The part is looked for last of all, and only if it is needed.
+        let mut all = files.chain(std::iter::once_with(move || self.open_part(name, version)));
+        let mut of_others = VecDeque::new();
+        std::iter::from_fn(move || {
+            for copy in all.by_ref() {
+                let whose = |opened: &Opened| files::stranger_of(&opened.file, &opened.path);
+                match copy.as_ref().ok().and_then(whose) {
+                    None => return Some((copy, None)),
+                    stranger => of_others.push_back((copy, stranger)),
+                }
+            }
+            of_others.pop_front()
+        })
+    }
+
+    /// The checksum that was kept of a checkpoint's file, if files are compared with theirs.
+    pub fn kept_checksum(&self, name: &str, version: i32) -> Result<Option<Checksum>> {
+        let file = names::checkpoint_file(name, self.rank, version);
+        let kept = self.checksums.as_ref().filter(|sums| sums.are_kept());
+        kept.map_or(Ok(None), |sums| sums.get(&file))
+    }
+
+    /// What a checkpoint's file on disk is, if it can be restored.
+    pub fn look(&self, name: &str, version: i32) -> Result<Found> {
+        // Upstream leaves no note, but a link; and there is no header in any copy.
+        let routed = self.is_routed(name, version)
+            || (self.is_linked(name, version)
+                && !self.copies(name, version).any(|(opened, _)| opened.is_ok()));
+        if routed {
+            return self.routed_copy(name, version).map(|_| Found::Routed);
+        }
+        self.open_nearest(name, version).map(Found::Regions)
+    }
+
+    /// The files of a name in a tier, with their versions.
+    pub(super) fn all_in(&self, tier: FileTier, name: &str) -> Result<Vec<(i32, PathBuf)>> {
+        let Some(directory) = self.directory(tier) else {
+            return Ok(Vec::new());
+        };
+        let own = versions(directory, name, self.rank)?.into_iter().map(|version| {
+            (version, directory.join(names::checkpoint_file(name, self.rank, version)))
+        });
+        let shared = match tier {
+            FileTier::Scratch => Vec::new(),
+            FileTier::Persistent => self.aggregated_versions(name)?,
+        };
+        let shared = shared
+            .into_iter()
+            .filter_map(|version| Some((version, self.aggregated_data(name, version)?)));
+        Ok(own.chain(shared).collect())
+    }
+
+    /// The versions of a name in a tier by the time of their last change, oldest first; none of other
+    /// users' files.
+    pub fn oldest_first(&self, tier: FileTier, name: &str) -> Result<Vec<i32>> {
+        Ok(self.by_age(tier, name)?.into_iter().map(|(_, version)| version).collect())
+    }
+
+    /// The same with these times.
+    pub(super) fn by_age(&self, tier: FileTier, name: &str) -> Result<Vec<(SystemTime, i32)>> {
+        let mut found = Vec::new();
+        for (version, path) in self.all_in(tier, name)? {
+            // Not that of the file a link leads to. What has gone meanwhile is not there.
+            let there = fs::symlink_metadata(&path).ok();
+            let own = there.filter(|there| files::stranger(there, &path).is_none());
+            if let Some(changed) = own.and_then(|own| own.modified().ok()) {
+                found.push((changed, version));
+            }
+        }
+        found.sort_unstable();
+        Ok(found)
+    }
+}
+
+/// What is said of a copy that is not good.
+fn passed_over(error: &Error) -> String {
+    format!("{error}; looking for another copy")
+}
+
+/// The versions of which `directory` has the file `<name>-<rank>-<version>.dat`, ascending.
+///
+/// # Errors
+/// As [`files::list`].
+pub(super) fn versions(directory: &Path, name: &str, rank: u32) -> Result<Vec<i32>> {
+    let mut versions = files::list(directory, |file_name| {
+        let file = names::parse(file_name)?;
+        (file.name == name && file.rank == rank).then_some(file.version)
+    })?;
+    versions.sort_unstable();
+    Ok(versions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn listing_versions() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(versions(&directory.path().join("none"), "x", 0).unwrap(), [0; 0]);
+        for file in [
+            "x-0-7.dat",
+            "x-0-10.dat",
+            "x-0-2.dat",
+            "x-0-8.dat.partial",
+            ".x-0-9.dat.tmp-1-2",
+            "x-0-99999999999.dat",
+            "x-1-3.dat",
+            "y-0-4.dat",
+            "xx-0-5.dat",
+            "x.-0-6.dat",
+        ] {
+            fs::write(directory.path().join(file), "").unwrap();
+        }
+        assert_eq!(versions(directory.path(), "x", 0).unwrap(), [2, 7, 10]);
+        assert_eq!(versions(directory.path(), "x", 1).unwrap(), [3]);
+        assert_eq!(versions(directory.path(), "z", 0).unwrap(), [0; 0]);
+        // A dot in a name is a dot.
+        assert_eq!(versions(directory.path(), "..", 0).unwrap(), [0; 0]);
+        let not_a_directory = directory.path().join("x-0-7.dat");
+        assert!(versions(&not_a_directory, "x", 0).is_err());
+    }
+}

@@ -1,0 +1,208 @@
+//! The digest of a file that is being read or written. XXH3 is taken on the way, when the bytes are in the
+//! processor's caches. SHA-256 of many bytes is taken by another thread meanwhile; it has to see them in order,
+//! so two threads are the most that it and the file can make use of.
+
+use std::fs::File;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::mpsc::{sync_channel, Receiver, Sender, SyncSender};
+use std::thread::{Builder, Scope, ScopedJoinHandle};
+
+use format::proof::{Digest, Hasher, Sort};
+use os::error::{Error, Kind, Result};
+use os::files;
+
+/// From so many bytes on, a thread is worth starting: hashing them takes some hundred microseconds.
+const WORTH_A_THREAD: u64 = 1 << 20;
+
+/// Bytes that are read or written, and hashed, at a time: both find them in the processor's caches.
+pub(super) const PIECE: usize = 256 << 10;
+
+/// Bytes after which who reads a file for its checksum alone is asked whether to go on.
+const STEP: u64 = 64 << 20;
+
+/// Pieces that may wait to be hashed.
+const WAITING: usize = 8;
+
+/// A hash of bytes that come piece by piece, in the order of the file.
+#[derive(Debug)]
+pub(super) enum Hashing<'scope> {
+    /// On this thread, with a buffer that is free.
+    Here(Hasher, Vec<u8>),
+    /// On another one.
+    Beside {
+        pieces: SyncSender<Piece<'scope>>,
+        used: Receiver<Vec<u8>>,
+        thread: ScopedJoinHandle<'scope, Hasher>,
+    },
+}
+
+/// Bytes to be hashed.
+#[derive(Debug)]
+pub(super) enum Piece<'scope> {
+    /// Somebody's, who leaves them as they are.
+    Lent(&'scope [u8]),
+    /// In a buffer of [`Hashing::buffer`].
+    Given(Vec<u8>),
+}
+
+/// Whether to hash so many bytes takes so long that it is done by another thread.
+pub(super) fn is_worth_a_thread(sort: Sort, len: u64) -> bool {
+    // With XXH3 two threads would only be in each other's way at the memory: a sixth slower.
+    sort == Sort::Sha256 && len >= WORTH_A_THREAD
+}
+
+impl<'scope> Hashing<'scope> {
+    /// Goes on with a hash, by `len` bytes.
+    pub(super) fn start(
+        scope: &'scope Scope<'scope, '_>,
+        hasher: Hasher,
+        len: u64,
+    ) -> Hashing<'scope> {
+        if !is_worth_a_thread(hasher.sort(), len) {
+            return Hashing::here(hasher);
+        }
+        // Should the thread not start, this one goes on from here.
+        let so_far = hasher.clone();
+        let (pieces, to_hash) = sync_channel(WAITING);
+        let (give_back, used) = std::sync::mpsc::channel();
+        let work = move || hash(hasher, &to_hash, &give_back);
+        let builder = Builder::new().name("veloc-hash".to_owned());
+        let started = os::threads::unsignalled(|| builder.spawn_scoped(scope, work));
+        match started {
+            Ok(thread) => Hashing::Beside { pieces, used, thread },
+            Err(_) => Hashing::here(so_far),
+        }
+    }
+
+    /// Goes on with a hash on this thread.
+    pub(super) fn here(hasher: Hasher) -> Hashing<'scope> {
+        Hashing::Here(hasher, Vec::new())
+    }
+
+    /// A buffer of `len` bytes, whatever is in it.
+    pub(super) fn buffer(&mut self, len: usize) -> Vec<u8> {
+        let mut buffer = match self {
+            Hashing::Here(_, free) => std::mem::take(free),
+            Hashing::Beside { used, .. } => used.try_recv().unwrap_or_default(),
+        };
+        buffer.resize(len, 0);
+        buffer
+    }
+
+    /// Adds the next bytes.
+    pub(super) fn add(&mut self, piece: Piece<'scope>) -> Result<()> {
+        match self {
+            Hashing::Here(hasher, free) => {
+                hasher.update(piece.bytes());
+                if let Piece::Given(buffer) = piece {
+                    *free = buffer;
+                }
+                Ok(())
+            }
+            Hashing::Beside { pieces, .. } => pieces.send(piece).map_err(|_| ended()),
+        }
+    }
+
+    /// Reads bytes of a file that are of no use but for the hash.
+    pub(super) fn read(&mut self, file: &File, range: Range<u64>, path: &Path) -> Result<()> {
+        let mut at = range.start;
+        while at < range.end {
+            let mut buffer = self.buffer((range.end - at).min(PIECE as u64) as usize);
+            files::read_exact_at(file, &mut buffer, at, path)?;
+            at += buffer.len() as u64;
+            self.add(Piece::Given(buffer))?;
+        }
+        Ok(())
+    }
+
+    /// The hash with all bytes.
+    pub(super) fn finish(self) -> Result<Hasher> {
+        match self {
+            Hashing::Here(hasher, _) => Ok(hasher),
+            Hashing::Beside { pieces, used: _, thread } => {
+                drop(pieces);
+                thread.join().map_err(|_| ended())
+            }
+        }
+    }
+}
+
+impl Piece<'_> {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Piece::Lent(bytes) => bytes,
+            Piece::Given(bytes) => bytes,
+        }
+    }
+}
+
+/// The digest of the bytes of `range` of the open file `file`, which messages call `path`. `go_on` is
+/// called before and now and then, and ends it by an error.
+pub(super) fn of_range(
+    sort: Sort,
+    file: &File,
+    range: Range<u64>,
+    path: &Path,
+    mut go_on: impl FnMut() -> Result<()>,
+) -> Result<Digest> {
+    std::thread::scope(|scope| {
+        let len = range.end.saturating_sub(range.start);
+        let mut hashing = Hashing::start(scope, Hasher::new(sort), len);
+        let mut at = range.start;
+        while at < range.end {
+            go_on()?;
+            let end = range.end.min(at.saturating_add(STEP));
+            hashing.read(file, at..end, path)?;
+            at = end;
+        }
+        hashing.finish().map(Hasher::finish)
+    })
+}
+
+fn hash(mut hasher: Hasher, pieces: &Receiver<Piece<'_>>, give_back: &Sender<Vec<u8>>) -> Hasher {
+    for piece in pieces {
+        hasher.update(piece.bytes());
+        if let Piece::Given(buffer) = piece {
+            // The reader may have all that it needs.
+            let _ = give_back.send(buffer);
+        }
+    }
+    hasher
+}
+
+fn ended() -> Error {
+    Error::new(Kind::Internal, "the thread that takes checksums has ended")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches a piece that is hashed twice, out of order or not at all, on both sides of the length
+    /// from which on there is a thread.
+    #[test]
+    fn as_if_by_one_thread() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("f");
+        let worth = WORTH_A_THREAD as usize;
+        let bytes: Vec<u8> = (0..9 * worth + 17).map(|i| (i ^ (i >> 9)) as u8).collect();
+        std::fs::write(&path, &bytes).unwrap();
+        let file = files::open(&path).unwrap();
+        for range in [0..0, 3..4, 0..worth - 1, 5..worth + 5, 7..bytes.len()] {
+            let within = range.start as u64..range.end as u64;
+            for sort in [Sort::Xxh3, Sort::Sha256] {
+                let found = of_range(sort, &file, within.clone(), &path, || Ok(())).unwrap();
+                assert_eq!(found, Digest::of(sort, &bytes[range.clone()]), "{range:?}");
+            }
+        }
+        let beyond = 0..bytes.len() as u64 + 1;
+        let beyond = of_range(Sort::Sha256, &file, beyond, &path, || Ok(()));
+        assert_eq!(beyond.unwrap_err().kind(), Kind::Corrupt);
+        let end = || Err(Error::invalid("the end"));
+        assert!(of_range(Sort::Xxh3, &file, 0..4, &path, end)
+            .unwrap_err()
+            .to_string()
+            .contains("the end"));
+    }
+}

@@ -1,0 +1,60 @@
+//! The files of a process that has ended, in the hands of the one that goes on for it.
+
+use std::cell::Cell;
+
+use super::{Files, Identities};
+use config::Config;
+use os::error::Result;
+
+impl Files {
+    /// The directories of a process that this one goes on for, which they were when it began. Where one
+    /// cannot be had, what belongs there is not written, and what belongs to the others is.
+    ///
+    /// # Errors
+    /// As [`Files::open`], of all directories that checkpoints are in.
+    pub fn open_for_heir(config: &Config, rank: u32, directories: &Identities) -> Result<Files> {
+        let lacks_scratch = Cell::new(config.scratch.is_none());
+        let opened = Files::open_or(config, rank, |key, error| {
+            if key == "scratch" {
+                lacks_scratch.set(true);
+            }
+            let other = match key {
+                "scratch" => config.persistent.is_some(),
+                "persistent" => !lacks_scratch.get(),
+                _ => true,
+            };
+            if !other {
+                return Err(error);
+            }
+            log::error!("what belongs to {key} is not written: {error}");
+            Ok(())
+        })?;
+        Ok(Files { is_heir: true, ..opened.in_directories(directories) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory that cannot be had keeps nothing from the other one.
+    #[test]
+    fn one_directory_is_enough_to_go_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let [scratch, persistent] = ["s", "p"].map(|name| folder.path().join(name));
+        let (s, p) = (scratch.display(), persistent.display());
+        let text = format!("mode = async\nscratch = {s}\npersistent = {p}\n");
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        for (lacking, other) in [(&persistent, &scratch), (&scratch, &persistent)] {
+            std::fs::write(lacking, "no directory").unwrap();
+            assert!(Files::open(&config, 0).is_err());
+            Files::open_for_heir(&config, 0, &Identities::new()).unwrap();
+            assert!(other.is_dir());
+            std::fs::remove_dir(other).unwrap();
+            std::fs::write(other, "no directory").unwrap();
+            assert!(Files::open_for_heir(&config, 0, &Identities::new()).is_err());
+            std::fs::remove_file(other).unwrap();
+            std::fs::remove_file(lacking).unwrap();
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! The file tiers: scratch on the node, persistent on the parallel file system.
+//!
+//! A checkpoint's file appears by being renamed: whoever sees it sees it whole. Its format is
+//! upstream's (`format::header`).
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::fs::{self};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+
+use crate::level::FileTier;
+use config::{Config, Proof, SyncFiles};
+use format::names::{self};
+use os::error::{Error, Result};
+use os::files::{self};
+use os::sync::Mutex;
+
+mod age;
+mod aggregate;
+mod attempts;
+mod checksums;
+mod directories;
+mod expected;
+mod find;
+mod hashing;
+mod heir;
+mod leftovers;
+mod opened;
+mod others;
+mod output;
+mod owed;
+mod persist;
+mod proven;
+mod publish;
+mod read;
+mod remove;
+mod rescue;
+mod routed;
+mod straight;
+#[cfg(test)]
+mod strangers;
+
+use age::Ages;
+pub use aggregate::Place;
+use checksums::Checksums;
+pub use directories::Identities;
+use directories::Known;
+pub use expected::refuse_hollow;
+pub use opened::{Found, Opened};
+pub use output::{Output, Written};
+use proven::Proven;
+pub use read::{Target, Wanted};
+pub use routed::read_note;
+
+/// The directories of a job and its place in them.
+#[derive(Clone, Debug)]
+pub struct Files {
+    scratch: Option<PathBuf>,
+    persistent: Option<PathBuf>,
+    meta: Option<PathBuf>,
+    known: Arc<Vec<Known>>,
+    checksums: Option<Arc<Checksums>>,
+    proven: Arc<Proven>,
+    companions: Arc<Companions>,
+    ages: Arc<Ages>,
+    told: Arc<Mutex<HashSet<String>>>,
+    /// The names of which checksums of versions that are gone were looked for.
+    tidied: Arc<Mutex<HashSet<String>>>,
+    /// The names of which this job has taken versions.
+    begun: Arc<Mutex<HashSet<String>>>,
+    rank: u32,
+    /// How many processes the job has; 0: not known.
+    ranks: u32,
+    ephemeral: bool,
+    sync: SyncFiles,
+    proof: Proof,
+    /// This process goes on for another one.
+    is_heir: bool,
+}
+
+/// Which files there may be beside a checkpoint's own in scratch, so that none is looked for that
+/// cannot be there: small checkpoints cost what their system calls do.
+#[derive(Debug)]
+struct Companions {
+    notes: AtomicBool,
+    parities: AtomicBool,
+}
+
+impl Companions {
+    /// Any.
+    fn any() -> Companions {
+        Companions { notes: AtomicBool::new(true), parities: AtomicBool::new(true) }
+    }
+
+    /// None, as long as none is seen.
+    fn none() -> Companions {
+        Companions { notes: AtomicBool::new(false), parities: AtomicBool::new(false) }
+    }
+}
+
+/// How many warnings are remembered; then all are forgotten.
+const MOST_TOLD: usize = 1024;
+
+/// The number in the names of an ephemeral job's files; [`TEMPORARIES`] begins behind it.
+const SPILL: u64 = 0;
+
+/// Numbers of temporary files: no two of the process are the same, whatever job they are of.
+static TEMPORARIES: AtomicU64 = AtomicU64::new(SPILL + 1);
+
+impl Files {
+    /// Makes the directories of a configuration if they are missing, and removes what a killed run
+    /// of this rank has left half written. An ephemeral job has scratch alone.
+    ///
+    /// # Errors
+    /// A directory cannot be made or written to; scratch and persistent are the same.
+    pub fn open(config: &Config, rank: u32) -> Result<Files> {
+        Files::open_or(config, rank, |_, error| Err(error))
+    }
+
+    /// The same; but of a scratch that is there and can only be read, `may` says whether the job can do
+    /// without writing to it. Then what it has answered is given, too.
+    ///
+    /// # Errors
+    /// As [`Files::open`]; those of `may`.
+    pub fn open_past_scratch(
+        config: &Config,
+        rank: u32,
+        may: impl Fn(Error) -> Result<()>,
+    ) -> Result<(Files, Option<Error>)> {
+        let refused = RefCell::new(None);
+        let can_be_read =
+            || config.scratch.as_ref().is_some_and(|scratch| fs::read_dir(scratch).is_ok());
+        let files = Files::open_or(config, rank, |key, error| {
+            if key == "scratch" && can_be_read() {
+                may(error.clone())?;
+                refused.replace(Some(error));
+                return Ok(());
+            }
+            // It is of interest only because scratch can take nothing either.
+            Err(match refused.take() {
+                Some(refused) => refused.followed_by(error),
+                None => error,
+            })
+        })?;
+        Ok((files, refused.into_inner()))
+    }
+
+    /// The same, where it is for `lacks` to say of what key's directory the job can do without.
+    fn open_or(
+        config: &Config,
+        rank: u32,
+        lacks: impl Fn(&str, Error) -> Result<()>,
+    ) -> Result<Files> {
+        // The application may change its directory.
+        let absolute = |directory: &Option<PathBuf>| {
+            let directory = directory.as_ref()?;
+            Some(std::path::absolute(directory).unwrap_or_else(|_| directory.clone()))
+        };
+        let of_lasting =
+            |directory: &Option<PathBuf>| absolute(directory).filter(|_| !config.ephemeral);
+        let scratch = absolute(&config.scratch);
+        let persistent = of_lasting(&config.persistent);
+        let meta = of_lasting(&config.meta);
+        let used = meta.clone().filter(|_| config.chksum || config.aggregated);
+        let directories = [("scratch", &scratch), ("persistent", &persistent), ("meta", &used)];
+        for (key, directory) in directories {
+            let Some(directory) = directory else { continue };
+            let made = fs::create_dir_all(directory).map_err(|error| {
+                Error::system(format!("making the {key} directory {}", directory.display()), &error)
+            });
+            let ready = made
+                .and_then(|()| files::check_writable(directory).map_err(|error| error.within(key)));
+            ready.or_else(|error| lacks(key, error))?;
+        }
+        if let (Some(scratch), Some(persistent)) = (&scratch, &persistent) {
+            let same = fs::canonicalize(scratch).ok().zip(fs::canonicalize(persistent).ok());
+            if same.is_some_and(|(scratch, persistent)| scratch == persistent) {
+                return Err(Error::invalid(format!(
+                    "scratch and persistent are the same directory, {}: to clean up the one would \
+                     empty the other",
+                    scratch.display()
+                )));
+            }
+        }
+        let known =
+            directories.iter().filter_map(|(_, directory)| Known::now(directory.as_deref()?));
+        let found = Files {
+            known: Arc::new(known.collect()),
+            companions: Arc::new(Companions::none()),
+            ages: Arc::default(),
+            told: Arc::default(),
+            tidied: Arc::default(),
+            begun: Arc::default(),
+            checksums: meta.clone().map(|meta| Arc::new(Checksums::new(meta, config.chksum))),
+            scratch,
+            persistent,
+            meta,
+            proven: Arc::default(),
+            rank,
+            ranks: 0,
+            ephemeral: config.ephemeral,
+            sync: config.sync_files,
+            proof: config.proof,
+            is_heir: false,
+        };
+        let looked = found.scratch.as_deref().map(|scratch| found.look_through_scratch(scratch));
+        let others = [&found.persistent, &used].into_iter().flatten();
+        let removed = others.map(|directory| found.remove_leftovers(directory));
+        for error in looked.into_iter().chain(removed).filter_map(Result::err) {
+            log::warn!("{error}");
+        }
+        Ok(found)
+    }
+
+    /// The same for a job of so many processes.
+    pub fn of_job(self, ranks: u32) -> Files {
+        Files { ranks, ..self }
+    }
+
+    /// A warning about a file, which is the same each time that it is looked at.
+    pub fn warn_once(&self, text: String) {
+        let mut told = self.told.lock();
+        if told.contains(&text) {
+            return;
+        }
+        log::warn!("{text}");
+        if told.len() >= MOST_TOLD {
+            told.clear();
+        }
+        told.insert(text);
+    }
+
+    /// Whether [`Files::warn_once`] has said this.
+    fn was_told(&self, text: &str) -> bool {
+        self.told.lock().contains(text)
+    }
+
+    /// There will be parities.
+    pub fn expect_parities(&self) {
+        self.companions.parities.store(true, Ordering::Relaxed);
+    }
+
+    /// This process's number in file names.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// Whether there is a scratch directory.
+    pub fn has_scratch(&self) -> bool {
+        self.scratch.is_some()
+    }
+
+    /// Whether there is a persistent directory.
+    pub fn has_persistent(&self) -> bool {
+        self.persistent.is_some()
+    }
+
+    /// The directory of a tier.
+    pub fn directory(&self, tier: FileTier) -> Option<&Path> {
+        match tier {
+            FileTier::Scratch => self.scratch.as_deref(),
+            FileTier::Persistent => self.persistent.as_deref(),
+        }
+    }
+
+    /// A checkpoint's file in scratch.
+    pub fn scratch_path(&self, name: &str, version: i32) -> Result<PathBuf> {
+        let directory = self.scratch.as_ref().ok_or_else(no_scratch)?;
+        Ok(directory.join(names::checkpoint_file(name, self.rank, version)))
+    }
+
+    /// Bytes of a checkpoint's file in scratch; 0 if that cannot be told.
+    pub fn scratch_len(&self, name: &str, version: i32) -> u64 {
+        let found = self.scratch_path(name, version).map(fs::metadata);
+        found.map_or(0, |found| found.map_or(0, |found| found.len()))
+    }
+
+    /// Where a checkpoint that memory has no room for goes: to scratch; in an ephemeral job under the
+    /// name of a temporary file, which no other job takes for a checkpoint and the next one removes.
+    pub fn own_path(&self, name: &str, version: i32) -> Result<PathBuf> {
+        let path = self.scratch_path(name, version)?;
+        if !self.ephemeral {
+            return Ok(path);
+        }
+        let file = names::checkpoint_file(name, self.rank, version);
+        Ok(path.with_file_name(names::temporary_file(&file, std::process::id(), SPILL)))
+    }
+
+    /// A checkpoint's file in persistent.
+    pub fn persistent_path(&self, name: &str, version: i32) -> Option<PathBuf> {
+        Some(self.persistent.as_ref()?.join(names::checkpoint_file(name, self.rank, version)))
+    }
+
+    /// A fresh temporary name beside `complete`.
+    pub fn temporary(&self, complete: &Path) -> PathBuf {
+        let number = TEMPORARIES.fetch_add(1, Ordering::Relaxed);
+        let file = complete.file_name().map(|n| n.to_string_lossy().into_owned());
+        let name =
+            names::temporary_file(file.as_deref().unwrap_or("file"), std::process::id(), number);
+        complete.with_file_name(name)
+    }
+
+    /// A checkpoint's parity file in scratch.
+    pub fn parity_path(&self, name: &str, version: i32) -> Result<PathBuf> {
+        Ok(self
+            .scratch_path(name, version)?
+            .with_file_name(names::parity_file(name, self.rank, version)))
+    }
+
+    fn routed_note(&self, name: &str, version: i32) -> Result<PathBuf> {
+        let path = self.scratch_path(name, version)?;
+        let file = names::checkpoint_file(name, self.rank, version);
+        Ok(path.with_file_name(names::routed_note(&file)))
+    }
+}
+
+fn no_scratch() -> Error {
+    Error::invalid("this needs a scratch directory, and the configuration gives none (key scratch)")
+}

@@ -1,0 +1,102 @@
+//! A checkpoint's file, opened for reading, with its header checked.
+
+use std::fs::File;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use crate::region::Region;
+use format::header::{Decoded, Header};
+use format::mark;
+use format::proof::Proof;
+use os::error::{Error, Kind, Result};
+use os::files;
+
+/// A checkpoint's file on disk.
+#[derive(Debug)]
+pub enum Found {
+    /// Regions of memory.
+    Regions(Opened),
+    /// A file of the application's own (`VELOC_Route_file`).
+    Routed,
+}
+
+/// A complete checkpoint file, or a process's part of an aggregated one, open for reading, with its
+/// header read.
+#[derive(Debug)]
+pub struct Opened {
+    /// The file.
+    pub file: File,
+    /// Its path, for messages.
+    pub path: PathBuf,
+    /// The bytes of the file that are the checkpoint's.
+    pub part: Range<u64>,
+    /// Its regions; their offsets count from the part's start.
+    pub header: Decoded,
+    /// What proves it.
+    pub(super) proven_by: ProvenBy,
+}
+
+/// Where the proof of a copy stands.
+#[derive(Debug)]
+pub(super) enum ProvenBy {
+    /// In an attribute of the file.
+    Attribute,
+    /// In the table of the aggregated file, where this was found.
+    Table(Option<Proof>),
+}
+
+impl Opened {
+    /// Opens a file and checks its header against its length.
+    pub fn read(path: &Path) -> Result<Opened> {
+        let file = files::open(path)?;
+        let len = files::len(&file, path)?;
+        let header = Header::read(&file, 0..len, path)?;
+        let proven_by = ProvenBy::Attribute;
+        Ok(Opened { file, path: path.to_owned(), part: 0..len, header, proven_by })
+    }
+
+    /// Its proof, if it has one.
+    ///
+    /// # Errors
+    /// [`Kind::Corrupt`] if it cannot be read; else the system's.
+    pub(super) fn proof(&self) -> Result<Option<Proof>> {
+        match &self.proven_by {
+            ProvenBy::Attribute => Proof::read(&self.file, &self.path),
+            ProvenBy::Table(found) => Ok(found.clone()),
+        }
+    }
+
+    /// Where a region of the checkpoint begins in this copy of it.
+    ///
+    /// # Errors
+    /// [`Kind::Corrupt`] if the copy has no such region, or one of another size.
+    pub fn offset_of(&self, region: &Region) -> Result<u64> {
+        let found = self.header.region(region.id).filter(|found| found.size == region.size);
+        found.map(|found| found.offset).ok_or_else(|| {
+            Error::new(
+                Kind::Corrupt,
+                format!("{}: region {} is not what it was", self.path.display(), region.id),
+            )
+        })
+    }
+
+    /// The id of the region that is the checkpoint's mark, if one is.
+    ///
+    /// # Errors
+    /// The system's, with the path.
+    pub fn mark(&self) -> Result<Option<i32>> {
+        for region in mark::candidates(self.header.regions()) {
+            let mut bytes = vec![0; region.size.min(mark::LEN as u64) as usize];
+            self.read_exact_at(&mut bytes, region.offset)?;
+            if mark::is_mark(&bytes, region.size) {
+                return Ok(Some(region.id));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Fills `bytes` from an offset in the checkpoint.
+    pub(super) fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
+        files::read_exact_at(&self.file, bytes, self.part.start + offset, &self.path)
+    }
+}

@@ -1,0 +1,182 @@
+//! A file that is written from its start to its end, with the digest of what was written.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::thread;
+
+use super::hashing::{is_worth_a_thread, Hashing, Piece, PIECE};
+use format::proof::{Digest, Hasher, Sort};
+use os::error::{Error, Result};
+use os::files;
+
+/// A file that is being written, under its temporary name.
+#[derive(Debug)]
+pub struct Output {
+    /// The file.
+    pub file: File,
+    /// Its temporary name.
+    pub temporary: PathBuf,
+    /// Bytes written: where the next ones go.
+    pub end: u64,
+    begin: u64,
+    hasher: Option<Hasher>,
+}
+
+/// What was written.
+#[derive(Debug)]
+pub struct Written {
+    /// The temporary name of the file.
+    pub temporary: PathBuf,
+    /// Its bytes.
+    pub len: u64,
+    /// Their digest, if it was asked for.
+    pub digest: Option<Digest>,
+}
+
+/// The end of a file at some moment, and the digest up to there.
+#[derive(Debug)]
+pub struct Mark {
+    end: u64,
+    hasher: Option<Hasher>,
+}
+
+impl Output {
+    /// Creates the file, with a digest of that sort.
+    pub fn create(temporary: PathBuf, digest: Option<Sort>) -> Result<Output> {
+        let file = files::create(&temporary)?;
+        Ok(Output::within(file, temporary, 0, digest))
+    }
+
+    /// A file within another one, from `begin` on.
+    pub fn within(file: File, temporary: PathBuf, begin: u64, digest: Option<Sort>) -> Output {
+        let hasher = digest.map(Hasher::new);
+        Output { file, temporary, end: begin, begin, hasher }
+    }
+
+    /// Appends bytes.
+    pub fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        let Output { file, temporary, end, hasher, .. } = self;
+        let mut write = |bytes: &[u8]| {
+            files::write_all_at(file, bytes, *end, temporary)?;
+            *end += bytes.len() as u64;
+            Ok(())
+        };
+        match hasher {
+            Some(hasher) => beside(hasher, bytes, write),
+            None => write(bytes),
+        }
+    }
+
+    /// Where the file ends now.
+    pub fn mark(&self) -> Mark {
+        Mark { end: self.end, hasher: self.hasher.clone() }
+    }
+
+    /// Takes back what was written since, also what was written in part.
+    pub fn take_back(&mut self, to: Mark) -> Result<()> {
+        (self.end, self.hasher) = (to.end, to.hasher);
+        let truncated = self.file.set_len(self.end);
+        truncated.map_err(|error| {
+            Error::system(format!("truncating {}", self.temporary.display()), &error)
+        })
+    }
+
+    /// Bytes written.
+    pub(super) fn length(&self) -> u64 {
+        self.end - self.begin
+    }
+
+    /// The digest of what was written so far, if one is taken.
+    pub fn digest(&self) -> Option<Digest> {
+        self.hasher.clone().map(Hasher::finish)
+    }
+
+    /// Ends the file.
+    pub fn finish(self) -> Written {
+        let len = self.length();
+        Written { temporary: self.temporary, len, digest: self.hasher.map(Hasher::finish) }
+    }
+}
+
+impl Written {
+    /// Removes what was written. A failure is a warning: that which made the file useless is the
+    /// one to report.
+    pub fn discard(self) {
+        if let Err(error) = files::remove(&self.temporary) {
+            log::warn!("{error}");
+        }
+    }
+}
+
+/// Hands `bytes` to `write`, in order and in pieces, and adds them to the hash meanwhile.
+fn beside(
+    hasher: &mut Hasher,
+    bytes: &[u8],
+    mut write: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    if !is_worth_a_thread(hasher.sort(), bytes.len() as u64) {
+        return bytes.chunks(PIECE).try_for_each(|piece| {
+            hasher.update(piece);
+            write(piece)
+        });
+    }
+    let so_far = hasher.clone();
+    *hasher = thread::scope(|scope| {
+        let mut hashing = Hashing::start(scope, so_far, bytes.len() as u64);
+        for piece in bytes.chunks(PIECE) {
+            hashing.add(Piece::Lent(piece))?;
+            write(piece)?;
+        }
+        hashing.finish()
+    })?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches a piece that is hashed twice, not at all, or out of order.
+    #[test]
+    fn what_is_written_is_hashed() {
+        let directory = tempfile::tempdir().unwrap();
+        let lengths = [0, 1, PIECE - 1, PIECE, 12 * PIECE + 12_345];
+        let sorts = [Sort::Xxh3, Sort::Sha256];
+        for (len, sort) in lengths.into_iter().flat_map(|len| sorts.map(|sort| (len, sort))) {
+            let bytes: Vec<u8> = (0..len).map(|i| (i ^ (i >> 9)) as u8).collect();
+            let path = directory.path().join("f");
+            let mut output = Output::create(path.clone(), Some(sort)).unwrap();
+            output.put(b"head").unwrap();
+            output.put(&bytes).unwrap();
+            let written = output.finish();
+            let whole = std::fs::read(&path).unwrap();
+            assert_eq!(whole, [b"head", &bytes[..]].concat());
+            assert_eq!(written.len, whole.len() as u64);
+            assert_eq!(written.digest, Some(Digest::of(sort, &whole)));
+        }
+    }
+
+    /// Catches a digest of what is not in the file any more.
+    #[test]
+    fn what_is_taken_back_was_never_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("f");
+        let sort = Sort::Sha256;
+        let mut output = Output::create(path.clone(), Some(sort)).unwrap();
+        output.put(b"ab").unwrap();
+        let mark = output.mark();
+        output.put(b"xyz").unwrap();
+        output.take_back(mark).unwrap();
+        output.put(b"c").unwrap();
+        assert_eq!(output.finish().digest, Some(Digest::of(sort, b"abc")));
+        assert_eq!(std::fs::read(&path).unwrap(), b"abc");
+    }
+
+    #[test]
+    fn a_failed_write_is_reported() {
+        let bytes = vec![0; 2 * PIECE];
+        assert!(
+            beside(&mut Hasher::new(Sort::Sha256), &bytes, |_| Err(Error::invalid("no"))).is_err()
+        );
+    }
+}

@@ -1,0 +1,96 @@
+//! The way to persistent.
+
+use std::path::{Path, PathBuf};
+
+use super::{hashing, Files, Place};
+use crate::level::FileTier;
+use format::names;
+use format::proof::{self, Sort};
+use os::error::{Error, Result};
+use os::files::{self, Durability};
+use os::times;
+
+impl Files {
+    /// Copies a checkpoint's scratch file to persistent. A file-based checkpoint goes to the path
+    /// it was routed from, with a link in persistent; one with a place in an aggregated file goes
+    /// there.
+    pub fn persist(
+        &self,
+        name: &str,
+        version: i32,
+        routed: Option<&str>,
+        place: Option<&Place>,
+    ) -> Result<u64> {
+        self.may_change_in(self.persistent.as_deref())?;
+        if let Some(place) = place {
+            let bytes = self.persist_part(name, version, place)?;
+            self.persist_checksum(name, version, None, self.persistent_durability())?;
+            return Ok(bytes);
+        }
+        let source = self.scratch_path(name, version)?;
+        files::check_own_at(&source)?;
+        let persistent = self.persistent_path(name, version);
+        let (target, link) = match routed {
+            Some(original) => (PathBuf::from(original), persistent),
+            None => match persistent {
+                Some(path) => (path, None),
+                None => return Ok(0),
+            },
+        };
+        let durability = self.persistent_durability();
+        let temporary = self.temporary(&target);
+        // Before the copy: should a newer file take its place meanwhile, that is not taken for copied.
+        let taken = times::modified(&source);
+        let bytes = files::copy_file(&source, &temporary, proof::NAME, durability)?;
+        if let Err(error) = self.may_change_in(self.persistent.as_deref()) {
+            files::remove(&temporary)?;
+            return Err(error);
+        }
+        match (&link, taken) {
+            (None, Ok(taken)) => self.stamp_copy(FileTier::Persistent, &temporary, taken),
+            (None, Err(_)) => self.stamp(FileTier::Persistent, &temporary),
+            (Some(_), _) => {}
+        }
+        files::atomic_replace(&temporary, &target, durability)?;
+        if let Some(link) = link {
+            self.link(&target, &link)?;
+        }
+        self.persist_checksum(name, version, routed.map(|_| &*source), durability)?;
+        Ok(bytes)
+    }
+
+    /// Makes the link in persistent that stands for a file of the application's own.
+    pub(super) fn link(&self, target: &Path, link: &Path) -> Result<()> {
+        let temporary = self.temporary(link);
+        std::os::unix::fs::symlink(target, &temporary)
+            .map_err(|error| Error::system(format!("linking {}", temporary.display()), &error))?;
+        self.stamp(FileTier::Persistent, &temporary);
+        files::atomic_replace(&temporary, link, self.persistent_durability())
+    }
+
+    /// Has the checksum be as durable as the file. That of a file of the application's own is made
+    /// here, of `whole`: nothing of it was seen before.
+    pub(super) fn persist_checksum(
+        &self,
+        name: &str,
+        version: i32,
+        whole: Option<&Path>,
+        durability: Durability,
+    ) -> Result<()> {
+        let Some(checksums) = self.checksums.as_ref().filter(|sums| sums.are_kept()) else {
+            return Ok(());
+        };
+        match (whole, durability) {
+            (Some(whole), _) => {
+                let file = files::open(whole)?;
+                let all = 0..files::len(&file, whole)?;
+                let digest = hashing::of_range(Sort::Sha256, &file, all, whole, || Ok(()))?;
+                self.put_checksum(name, version, Some(digest), durability)
+            }
+            (None, Durability::Synced) => {
+                checksums.sync(&names::checkpoint_file(name, self.rank, version))
+            }
+            (None, Durability::Unsynced) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Files that were read to their end and had the content that they should have: as long as they stay
+//! what they were, they are not read again to know that.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use super::{hashing, Files};
+use format::checksum::Checksum;
+use format::proof::{Digest, Sort};
+use os::error::{Error, Result};
+use os::files;
+use os::sync::Mutex;
+
+/// How many files are remembered as good; then all are forgotten.
+const REMEMBERED: usize = 4096;
+
+/// The files.
+#[derive(Debug, Default)]
+pub struct Proven(Mutex<HashMap<PathBuf, Stamp>>);
+
+/// What tells a file from what it was before, with the content that it should have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    device: u64,
+    inode: u64,
+    len: u64,
+    modified: (i64, i64),
+    /// The digest of that content.
+    pub digest: Digest,
+}
+
+impl Stamp {
+    /// Of an open file, which messages call `path`. To be taken before the file is read.
+    ///
+    /// # Errors
+    /// The system's, with the path.
+    pub fn of(file: &File, path: &Path, digest: Digest) -> Result<Stamp> {
+        let metadata = file
+            .metadata()
+            .map_err(|error| Error::system(format!("stat {}", path.display()), &error))?;
+        Ok(Stamp {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            len: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            digest,
+        })
+    }
+}
+
+impl Proven {
+    /// Whether the file at `path` was found to be this.
+    pub fn has(&self, path: &Path, stamp: &Stamp) -> bool {
+        self.0.lock().get(path) == Some(stamp)
+    }
+
+    /// The file at `path` was read, and is this.
+    pub fn note(&self, path: &Path, stamp: Stamp) {
+        let mut known = self.0.lock();
+        if known.len() >= REMEMBERED {
+            known.clear();
+        }
+        known.insert(path.to_owned(), stamp);
+    }
+}
+
+impl Files {
+    /// Whether the file at `path` has this length and this checksum. It is read unless that is known;
+    /// `go_on` may end that by an error.
+    ///
+    /// # Errors
+    /// As [`files::open`]; the system's, with the path; those of `go_on`.
+    pub fn has_content(
+        &self,
+        path: &Path,
+        len: u64,
+        digest: Checksum,
+        go_on: impl FnMut() -> Result<()>,
+    ) -> Result<bool> {
+        let file = files::open(path)?;
+        let digest = Digest::Sha256(digest);
+        let stamp = Stamp::of(&file, path, digest)?;
+        if stamp.len != len {
+            return Ok(false);
+        }
+        if self.proven.has(path, &stamp) {
+            return Ok(true);
+        }
+        let is_good = hashing::of_range(Sort::Sha256, &file, 0..len, path, go_on)? == digest;
+        if is_good {
+            self.proven.note(path, stamp);
+        }
+        Ok(is_good)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use config::Config;
+    use os::error::Kind;
+    use std::fs;
+
+    /// Catches a file that is read each time, one that is trusted because of what was there before,
+    /// and another content that is taken for it.
+    #[test]
+    fn a_file_is_read_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!("mode = sync\nscratch = {}\n", folder.path().display());
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let files = Files::open(&config, 0).unwrap();
+        let path = folder.path().join("x-0-1.dat");
+        let digest = Checksum::of(b"abc");
+        let is_good =
+            || files.has_content(&path, 3, digest, || Ok(())).map_err(|error| error.kind());
+        assert_eq!(is_good(), Err(Kind::NotFound));
+        fs::write(&path, "abc").unwrap();
+        assert_eq!(is_good(), Ok(true));
+        // Whoever reads it would see another content.
+        let modified = fs::metadata(&path).unwrap().modified().unwrap();
+        fs::write(&path, "abd").unwrap();
+        File::open(&path).unwrap().set_modified(modified).unwrap();
+        assert_eq!(is_good(), Ok(true));
+        assert_eq!(files.has_content(&path, 3, Checksum::of(b"abd"), || Ok(())), Ok(true));
+        assert_eq!(is_good(), Ok(false));
+        fs::write(folder.path().join("new"), "abc").unwrap();
+        fs::rename(folder.path().join("new"), &path).unwrap();
+        assert_eq!(is_good(), Ok(true));
+        assert_eq!(files.has_content(&path, 2, digest, || Ok(())), Ok(false));
+    }
+}

@@ -1,0 +1,127 @@
+//! Giving complete files their names in scratch.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use super::{Files, Output, Written};
+use crate::level::FileTier;
+use config::SyncFiles;
+use format::names;
+use format::proof::Digest;
+use os::error::Result;
+use os::files::{self, Durability};
+
+impl Files {
+    /// Has a complete scratch file prove itself, its bytes reach the storage, if the configuration says
+    /// so, and the file system say what it could not write.
+    /// To be called before [`Files::publish`].
+    pub fn seal(&self, output: &Output, name: &str, version: i32) -> Result<()> {
+        self.prove(output, name, version)?;
+        self.seal_file(&output.file, &output.temporary)
+    }
+
+    pub(super) fn seal_file(&self, file: &File, path: &Path) -> Result<()> {
+        files::settle(file, path, self.scratch_durability())
+    }
+
+    /// Gives a complete file its name, and the file of that name its checksum. The caller holds the
+    /// lock of names.
+    pub fn publish(&self, written: &Written, name: &str, version: i32) -> Result<()> {
+        self.may_change_in(self.scratch.as_deref())?;
+        // A file-based checkpoint may have had the name before, and parities are of the file before.
+        self.remove_note(name, version)?;
+        self.remove_parity(name, version)?;
+        self.remove_checksum(name, version)?;
+        let durability = self.scratch_durability();
+        self.stamp(FileTier::Scratch, &written.temporary);
+        files::atomic_replace(&written.temporary, &self.own_path(name, version)?, durability)?;
+        self.put_checksum(name, version, written.digest, durability)
+    }
+
+    /// Gives the complete file of a file-based checkpoint its name. The caller holds the lock of
+    /// names.
+    pub fn publish_routed(
+        &self,
+        temporary: &Path,
+        name: &str,
+        version: i32,
+        original: &str,
+    ) -> Result<()> {
+        self.may_change_in(self.scratch.as_deref())?;
+        self.remove_parity(name, version)?;
+        self.remove_checksum(name, version)?;
+        self.stamp(FileTier::Scratch, temporary);
+        self.publish_rebuilt(temporary, name, version, Some(original))
+    }
+
+    /// Gives a file that was rebuilt its name. What its parities and its checksum say holds for it.
+    pub fn publish_rebuilt(
+        &self,
+        temporary: &Path,
+        name: &str,
+        version: i32,
+        routed: Option<&str>,
+    ) -> Result<()> {
+        self.may_change_in(self.scratch.as_deref())?;
+        match routed {
+            Some(original) => self.note_routed(name, version, original)?,
+            None => {
+                self.remove_note(name, version)?;
+                self.stamp_brought(temporary, name, version);
+            }
+        }
+        let path = self.scratch_path(name, version)?;
+        let file = files::open(temporary)?;
+        if routed.is_none() {
+            self.prove_whole(&file, temporary, name, version)?;
+        }
+        self.seal_file(&file, temporary)?;
+        files::atomic_replace(temporary, &path, self.scratch_durability())
+    }
+
+    /// Keeps upstream's checksum of a file, where these are kept.
+    pub(super) fn put_checksum(
+        &self,
+        name: &str,
+        version: i32,
+        digest: Option<Digest>,
+        durability: Durability,
+    ) -> Result<()> {
+        let Some(Digest::Sha256(digest)) = digest else { return Ok(()) };
+        self.checksums.as_ref().filter(|sums| sums.are_kept()).map_or(Ok(()), |checksums| {
+            self.may_change_in(self.meta.as_deref())?;
+            self.tidy_checksums(name);
+            let file = names::checkpoint_file(name, self.rank, version);
+            let temporary = self.temporary(&checksums.path(&file));
+            checksums.put(&file, &digest, &temporary, durability)
+        })
+    }
+
+    pub(super) fn scratch_durability(&self) -> Durability {
+        if self.sync >= SyncFiles::Full && !self.ephemeral {
+            Durability::Synced
+        } else {
+            Durability::Unsynced
+        }
+    }
+
+    pub(super) fn persistent_durability(&self) -> Durability {
+        if self.sync >= SyncFiles::Data {
+            Durability::Synced
+        } else {
+            Durability::Unsynced
+        }
+    }
+
+    /// Notes that a checkpoint is a file of the application's own, which no header tells.
+    pub(super) fn note_routed(&self, name: &str, version: i32, original: &str) -> Result<()> {
+        self.companions.notes.store(true, Ordering::Relaxed);
+        let note = self.routed_note(name, version)?;
+        let temporary = self.temporary(&note);
+        let file = files::create(&temporary)?;
+        files::write_all_at(&file, original.as_bytes(), 0, &temporary)?;
+        self.seal_file(&file, &temporary)?;
+        files::atomic_replace(&temporary, &note, self.scratch_durability())
+    }
+}

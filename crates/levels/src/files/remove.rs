@@ -1,0 +1,120 @@
+//! Removing what is kept of a checkpoint in a tier: its file, and the files beside it.
+
+use std::sync::atomic::Ordering;
+
+use super::{find, Files};
+use format::names;
+use os::error::Result;
+use os::files;
+
+impl Files {
+    /// Removes every file of a name from scratch that is this user's, except those of the versions in
+    /// `keep`. One that cannot be removed does not keep the others; the first such failure is the error.
+    pub fn clean_scratch(&self, name: &str, keep: impl Fn(i32) -> bool) -> Result<()> {
+        let Some(directory) = &self.scratch else {
+            return Ok(());
+        };
+        self.may_change_in(self.scratch.as_deref())?;
+        let mut result = Ok(());
+        for version in find::versions(directory, name, self.rank)? {
+            let path = self.scratch_path(name, version)?;
+            if !keep(version) && files::is_own(&path) {
+                let removed =
+                    files::remove(&path).and_then(|()| self.remove_scratch(name, version, None));
+                result = result.and(removed);
+            }
+        }
+        // Parities can be there without the checkpoint that they belong to.
+        let parities = files::list(directory, |file_name| {
+            let file = names::parse_parity(file_name)?;
+            let is_one = file.name == name && file.rank == self.rank;
+            (is_one && files::is_own(&directory.join(file_name))).then_some(file.version)
+        })?;
+        for version in parities.into_iter().filter(|version| !keep(*version)) {
+            result = result.and(files::remove(&self.parity_path(name, version)?));
+        }
+        result
+    }
+
+    pub(super) fn remove_note(&self, name: &str, version: i32) -> Result<()> {
+        if self.companions.notes.load(Ordering::Relaxed) {
+            files::remove(&self.routed_note(name, version)?)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn remove_parity(&self, name: &str, version: i32) -> Result<()> {
+        if self.companions.parities.load(Ordering::Relaxed) {
+            files::remove(&self.parity_path(name, version)?)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn remove_checksum(&self, name: &str, version: i32) -> Result<()> {
+        self.checksums.as_ref().map_or(Ok(()), |checksums| {
+            self.may_change_in(self.meta.as_deref())?;
+            checksums.remove(&names::checkpoint_file(name, self.rank, version))
+        })
+    }
+
+    /// Removes a checkpoint's file that this job has written to scratch, and its checksum unless
+    /// `persistent` has the file too; `None`: that is to be looked for.
+    pub fn remove_scratch(&self, name: &str, version: i32, persistent: Option<bool>) -> Result<()> {
+        self.may_change_in(self.scratch.as_deref())?;
+        files::remove(&self.own_path(name, version)?)?;
+        self.remove_parity(name, version)?;
+        self.remove_note(name, version)?;
+        if self.checksums.is_none()
+            || persistent.unwrap_or_else(|| self.is_persistent(name, version))
+        {
+            return Ok(());
+        }
+        self.remove_checksum(name, version)
+    }
+
+    /// Removes a checkpoint's file from persistent, and its checksum unless scratch has the file too.
+    pub fn remove_persistent(&self, name: &str, version: i32) -> Result<()> {
+        self.may_change_in(self.persistent.as_deref())?;
+        if let Some(path) = self.persistent_path(name, version) {
+            files::remove(&path)?;
+        }
+        self.remove_aggregated(name, version)?;
+        // Not looked for where there is no checksum that it could need.
+        if self.checksums.is_none()
+            || self.scratch_path(name, version).is_ok_and(|path| path.exists())
+        {
+            return Ok(());
+        }
+        self.remove_checksum(name, version)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use crate::files::Files;
+    use config::Config;
+
+    /// The aggregated file goes with its first process. Catches a checksum that another one leaves
+    /// for ever, because the file was still there when its own copy left scratch last.
+    #[test]
+    fn a_checksum_goes_with_the_last_copy() {
+        let folder = tempfile::tempdir().unwrap();
+        let below = |path: &str| folder.path().join(path);
+        let text = format!(
+            "mode = async\nscratch = {0}/s\npersistent = {0}/p\nmeta = {0}/m\nchksum = true\n\
+             aggregated = true\n",
+            folder.path().display()
+        );
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let files = Files::open(&config, 1).unwrap();
+        let there = ["s/x-1-1.dat", "m/x-1-1.dat.chksum", "p/x-agg-1.dat", "m/x-agg-1.dat"];
+        there.iter().for_each(|path| fs::write(below(path), [0; 32]).unwrap());
+        files.remove_persistent("x", 1).unwrap();
+        assert!(there.iter().all(|path| below(path).exists()));
+        files.remove_scratch("x", 1, Some(false)).unwrap();
+        assert!(!below("s/x-1-1.dat").exists() && !below("m/x-1-1.dat.chksum").exists());
+        assert!(below("p/x-agg-1.dat").exists());
+    }
+}

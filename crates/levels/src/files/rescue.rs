@@ -1,0 +1,246 @@
+//! Parts of aggregated files that will never be complete.
+//!
+//! A job whose processes are killed, or cannot agree any more, leaves files to which some have copied
+//! their parts and others have not. A part is as good as a file of its own: the next job makes it one,
+//! or the same one in the end.
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use super::aggregate::{self as parts, Part};
+use super::attempts::Attempt;
+use super::{refuse_hollow, Files, Place};
+use crate::level::FileTier;
+use format::{aggregate, names};
+use os::error::{Kind, Result};
+use os::files;
+use policy::slice::SLICE;
+
+impl Files {
+    /// Copies each part of this process that is in an incomplete aggregated file to a file of its
+    /// own, unless persistent has that checkpoint. Only before this process writes a part, or once no
+    /// process does any more.
+    ///
+    /// # Errors
+    /// Persistent cannot be read. What cannot be copied is a warning.
+    pub fn rescue_parts(&self) -> Result<()> {
+        if self.is_heir {
+            // What one process has left, others that have ended are about to complete.
+            return Ok(());
+        }
+        let mut rolls = self.rolls()?;
+        // The last attempt is the one to keep.
+        rolls.sort_by(|a, b| b.cmp(a));
+        for roll in rolls {
+            let Roll { name, version, .. } = &roll;
+            if self.is_persistent(name, *version) {
+                continue;
+            }
+            match self.rescue_part(&roll) {
+                Ok(None) => {}
+                Ok(Some(bytes)) => log::warn!(
+                    "the aggregated file of checkpoint \"{name}\" version {version} was not \
+                     completed: the part of number {}, {bytes} bytes, is now a \
+                     file of its own",
+                    self.rank
+                ),
+                Err(error) => log::warn!(
+                    "checkpoint \"{name}\" version {version} stays in an aggregated file that is \
+                     not complete: {error}"
+                ),
+            }
+        }
+        Ok(())
+    }
+
+    /// The rolls of all attempts at aggregated files; also those that somebody has taken away, who has
+    /// perhaps been killed before the file was complete.
+    ///
+    /// # Errors
+    /// Persistent cannot be listed.
+    pub(super) fn rolls(&self) -> Result<Vec<Roll>> {
+        let Some(persistent) = &self.persistent else { return Ok(Vec::new()) };
+        files::list(persistent, |file| {
+            let found = Attempt::parse(file).filter(|found| found.is_roll)?;
+            let (name, version) = aggregate::parse_name(found.of)?;
+            let path = persistent.join(file);
+            let there = path.symlink_metadata().ok()?;
+            if files::stranger(&there, &path).is_some() {
+                return None;
+            }
+            let changed = there.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+            let (name, job, attempt) = (name.to_owned(), found.job, found.attempt);
+            Some(Roll { changed, name, version, job, attempt, path })
+        })
+    }
+
+    /// The bytes of this process's part; `None` if it has none, or the file was completed meanwhile.
+    fn rescue_part(&self, roll: &Roll) -> Result<Option<u64>> {
+        let Some((data, _)) = self.aggregated_paths(&roll.name, roll.version) else {
+            return Ok(None);
+        };
+        let Some(target) = self.persistent_path(&roll.name, roll.version) else {
+            return Ok(None);
+        };
+        let own = parts::parts(&roll.path)?.get(self.rank as usize).copied().flatten();
+        let Some(Part { begin: offset, len, digest, taken }) = own else {
+            return Ok(None);
+        };
+        let place = Place { offset, ranks: 0, job: roll.job, attempt: roll.attempt };
+        let source = parts::common_temporary(&data, "", &place);
+        let from = match files::open_own(&source) {
+            Err(error) if error.kind() == Kind::NotFound && data.exists() => return Ok(None),
+            opened => opened?,
+        };
+        // A damaged roll may ask for more than any part has.
+        refuse_hollow(&from, &(0..files::len(&from, &source)?), &source)?;
+        let temporary = self.temporary(&target);
+        let copied = files::create(&temporary).and_then(|to| {
+            let mut buffer = vec![0; len.min(SLICE) as usize];
+            let mut done = 0;
+            while done < len {
+                let bytes = &mut buffer[..(len - done).min(SLICE) as usize];
+                files::read_exact_at(&from, bytes, offset + done, &source)?;
+                files::write_all_at(&to, bytes, done, &temporary)?;
+                done += bytes.len() as u64;
+            }
+            if let Some(digest) = digest {
+                self.put_proof(&to, &temporary, &roll.name, roll.version, (len, digest))?;
+            }
+            files::sync(&to, &temporary)?;
+            self.may_change_in(self.persistent.as_deref())?;
+            self.stamp_copy(FileTier::Persistent, &temporary, taken);
+            files::atomic_replace(&temporary, &target, self.persistent_durability())
+        });
+        if copied.is_err() {
+            // The first failure is the one to report.
+            let _ = files::remove(&temporary);
+        }
+        copied.map(|()| Some(len))
+    }
+
+    /// Whether all parts of an incomplete aggregated file, which these `rolls` of one attempt have, are
+    /// files of their own by now; `None`: it has none.
+    pub(super) fn are_rescued<'a>(
+        &self,
+        rolls: impl Iterator<Item = &'a Roll>,
+    ) -> Result<Option<bool>> {
+        let mut any = None;
+        for roll in rolls {
+            let parts = parts::parts(&roll.path)?;
+            for rank in (0..).zip(&parts).filter_map(|(rank, part)| part.map(|_| rank)) {
+                let own = names::checkpoint_file(&roll.name, rank, roll.version);
+                if !roll.path.with_file_name(own).exists() {
+                    return Ok(Some(false));
+                }
+                any = Some(true);
+            }
+        }
+        Ok(any)
+    }
+}
+
+/// The roll of an attempt at an aggregated file. The later it was changed, the greater.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Roll {
+    changed: SystemTime,
+    /// The name of the checkpoint.
+    pub(super) name: String,
+    /// Its version.
+    pub(super) version: i32,
+    /// As in `Place`.
+    pub(super) job: u32,
+    /// As in `Place`.
+    pub(super) attempt: u64,
+    path: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use config::Config;
+
+    /// Catches a part that nobody finds any more, one that takes the place of what is there, and one
+    /// that another process has.
+    #[test]
+    fn a_part_becomes_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let below = |name: &str| folder.path().join(name);
+        let text = format!(
+            "mode = async\naggregated = true\nscratch = {}\npersistent = {}\nmeta = {}\n",
+            below("s").display(),
+            below("p").display(),
+            below("m").display()
+        );
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let of = |rank| Files::open(&config, rank).unwrap();
+        let put = |rank, version, text: &str, attempt| {
+            let files = of(rank);
+            std::fs::write(files.scratch_path("x", version).unwrap(), text).unwrap();
+            let place = Place { offset: u64::from(rank) * 5, ranks: 3, job: 7, attempt };
+            assert_eq!(files.persist_part("x", version, &place).unwrap(), 5);
+        };
+        put(0, 1, "first", 1);
+        put(2, 1, "third", 1);
+        put(2, 2, "other", 2);
+        std::fs::write(of(2).persistent_path("x", 2).unwrap(), "there").unwrap();
+        for rank in 0..3 {
+            of(rank).rescue_parts().unwrap();
+        }
+        let read = |rank, version| {
+            std::fs::read_to_string(of(rank).persistent_path("x", version).unwrap()).ok()
+        };
+        assert_eq!(read(0, 1).as_deref(), Some("first"));
+        assert_eq!(read(1, 1), None);
+        assert_eq!(read(2, 1).as_deref(), Some("third"));
+        assert_eq!(read(2, 2).as_deref(), Some("there"));
+
+        // Killed with all parts in it, and no file of that version.
+        put(1, 4, "forth", 4);
+        let [data, roll] = ["", ".roll"].map(|end| below(&format!("p/.x-agg-4.dat{end}.tmp-7-4")));
+        std::fs::rename(&roll, of(1).temporary(&roll)).unwrap();
+        of(1).rescue_parts().unwrap();
+        assert_eq!(read(1, 4).as_deref(), Some("forth"));
+        std::fs::remove_file(of(1).persistent_path("x", 4).unwrap()).unwrap();
+        // Another process has completed the file just now.
+        std::fs::rename(&data, below("p/x-agg-4.dat")).unwrap();
+        of(1).rescue_parts().unwrap();
+        assert_eq!(read(1, 4), None);
+        std::fs::rename(below("p/x-agg-4.dat"), &data).unwrap();
+        of(1).rescue_parts().unwrap();
+
+        // What somebody may still need stays: a part that is no file yet.
+        put(1, 3, "third", 3);
+        let left = || files::list(&below("p"), |name| name.starts_with('.').then_some(())).unwrap();
+        assert_eq!(left().len(), 8);
+        of(0).remove_incomplete(8).unwrap();
+        assert_eq!(left().len(), 2);
+    }
+
+    /// Catches a copy of nothing but holes that fills persistent, because a damaged roll says that the part is
+    /// that long.
+    #[test]
+    fn holes_are_not_copied() {
+        let folder = tempfile::tempdir().unwrap();
+        let below = |path: &str| folder.path().join(path);
+        let text = format!(
+            "mode = async\naggregated = true\nscratch = {0}/s\npersistent = {0}/p\nmeta = {0}/m\n",
+            folder.path().display()
+        );
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let files = Files::open(&config, 0).unwrap();
+        std::fs::write(files.scratch_path("x", 1).unwrap(), "first").unwrap();
+        let place = Place { offset: 0, ranks: 2, job: 7, attempt: 1 };
+        files.persist_part("x", 1, &place).unwrap();
+        let [data, roll] = ["", ".roll"].map(|end| below(&format!("p/.x-agg-1.dat{end}.tmp-7-1")));
+        let open = |path: &PathBuf| std::fs::File::options().write(true).open(path).unwrap();
+        if open(&data).set_len(1 << 43).is_err() {
+            println!("skipped: the folder for temporary files has no files of that length");
+            return;
+        }
+        // The length in the line of this process; it is no more than a test can bear.
+        files::write_all_at(&open(&roll), &(1u64 << 20).to_le_bytes(), 8, &roll).unwrap();
+        let error = files.rescue_part(&files.rolls().unwrap()[0]).unwrap_err();
+        assert!(error.to_string().contains("are stored"), "{error}");
+    }
+}

@@ -1,0 +1,186 @@
+//! Persistent files that are written past scratch, because that cannot take them.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use super::aggregate::common_temporary;
+use super::{Files, Output, Place, Written};
+use crate::level::FileTier;
+use os::error::{Error, Result};
+use os::files::{self, Durability};
+
+impl Files {
+    /// A file in persistent under a temporary name, or the place of a part in an aggregated one.
+    pub fn create_straight(
+        &self,
+        name: &str,
+        version: i32,
+        place: Option<&Place>,
+    ) -> Result<Output> {
+        self.may_change_in(self.persistent.as_deref())?;
+        let Some(place) = place else {
+            let path = self.own_persistent_path(name, version)?;
+            return Output::create(self.temporary(&path), self.digest());
+        };
+        let (data, _) = self.places_of(name, version)?;
+        let temporary = common_temporary(&data, "", place);
+        let file = files::open_shared(&temporary)?;
+        Ok(Output::within(file, temporary, place.offset, self.digest()))
+    }
+
+    /// A checkpoint's file in persistent.
+    ///
+    /// # Errors
+    /// There is no such tier.
+    pub fn own_persistent_path(&self, name: &str, version: i32) -> Result<PathBuf> {
+        self.persistent_path(name, version).ok_or_else(|| {
+            Error::invalid(
+                "this needs a persistent directory, and the configuration gives none (key \
+                 persistent)",
+            )
+        })
+    }
+
+    /// Has a complete persistent file prove itself, its bytes reach the storage, if the configuration says
+    /// so, and the file system say what it could not write. What proves a part (`place`) stands in the roll.
+    /// To be called before [`Files::publish_straight`].
+    pub fn seal_straight(
+        &self,
+        output: &Output,
+        name: &str,
+        version: i32,
+        place: Option<&Place>,
+    ) -> Result<()> {
+        if place.is_none() {
+            self.prove(output, name, version)?;
+        }
+        files::settle(&output.file, &output.temporary, self.persistent_durability())
+    }
+
+    /// Gives what was written past scratch its name and its checksum. What scratch has of that
+    /// version goes before, as a restart would take it for the nearest copy. The caller holds the
+    /// lock of names.
+    pub fn publish_straight(
+        &self,
+        written: &Written,
+        name: &str,
+        version: i32,
+        place: Option<&Place>,
+    ) -> Result<()> {
+        self.may_change_in(self.persistent.as_deref())?;
+        self.clear_scratch(name, version)?;
+        let durability = self.persistent_durability();
+        match place {
+            Some(place) => {
+                let part = (written.len, written.digest, None);
+                self.enter_part(name, version, place, &written.temporary, part)?
+            }
+            None => {
+                let path = self.own_persistent_path(name, version)?;
+                self.stamp(FileTier::Persistent, &written.temporary);
+                files::atomic_replace(&written.temporary, &path, durability)?;
+            }
+        }
+        self.put_checksum(name, version, written.digest, durability)
+    }
+
+    /// Gives a complete file of the application's own that lies beside the one that it replaces its
+    /// name, and persistent the link to it. The caller holds the lock of names.
+    pub fn publish_routed_straight(
+        &self,
+        temporary: &Path,
+        name: &str,
+        version: i32,
+        original: &str,
+    ) -> Result<()> {
+        self.may_change_in(self.persistent.as_deref())?;
+        let link = self.own_persistent_path(name, version)?;
+        self.clear_scratch(name, version)?;
+        let durability = self.persistent_durability();
+        if durability == Durability::Synced {
+            files::sync(&files::open(temporary)?, temporary)?;
+        }
+        let original = Path::new(original);
+        files::atomic_replace(temporary, original, durability)?;
+        self.link(original, &link)?;
+        self.persist_checksum(name, version, Some(original), durability)
+    }
+
+    /// Removes what scratch has of a version, and its checksum.
+    fn clear_scratch(&self, name: &str, version: i32) -> Result<()> {
+        let beside = [self.routed_note(name, version)?, self.parity_path(name, version)?];
+        for old in beside.into_iter().chain([self.scratch_path(name, version)?]) {
+            // A file system that is read-only refuses to remove also what is not there.
+            if is_there(&old)? {
+                self.may_change_in(self.scratch.as_deref())?;
+                files::remove(&old)?;
+            }
+        }
+        self.remove_checksum(name, version)
+    }
+
+    /// The aggregated file of a checkpoint, and its table.
+    pub(super) fn places_of(&self, name: &str, version: i32) -> Result<(PathBuf, PathBuf)> {
+        self.aggregated_paths(name, version)
+            .ok_or_else(|| Error::invalid("aggregated files need the keys persistent and meta"))
+    }
+}
+
+fn is_there(path: &Path) -> Result<bool> {
+    match fs::symlink_metadata(path) {
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Ok(false)
+        }
+        Err(error) => Err(Error::system(format!("looking for {}", path.display()), &error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use config::Config;
+
+    /// Catches an old file in scratch that a restart takes for the nearest copy, a checksum of the
+    /// old content, and bytes of a part that lie where another process's are.
+    #[test]
+    fn what_goes_past_scratch_is_the_only_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!(
+            "mode = async\nscratch = {0}/s\npersistent = {0}/p\nmeta = {0}/m\nchksum = true\n\
+             aggregated = true\n",
+            folder.path().display()
+        );
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let [zero, one] = [0, 1].map(|rank| Files::open(&config, rank).unwrap());
+        // A checkpoint without regions, and seven bytes in one.
+        let old = [0; 8].to_vec();
+        let header = format::header::Header::new(vec![(1, 7)]).unwrap();
+        let new = [header.encode(), b"content".to_vec()].concat();
+        let write = |files: &Files, place: Option<&Place>| {
+            let mut output = files.create_straight("x", 1, place).unwrap();
+            output.put(&new).unwrap();
+            files.seal_straight(&output, "x", 1, place).unwrap();
+            let written = output.finish();
+            assert_eq!(written.len, new.len() as u64);
+            files.publish_straight(&written, "x", 1, place).unwrap();
+        };
+        for files in [&zero, &one] {
+            fs::write(files.scratch_path("x", 1).unwrap(), &old).unwrap();
+            write(files, None);
+            let opened = files.open_nearest("x", 1).unwrap();
+            assert_eq!(opened.header.region(1).unwrap().size, 7);
+            assert!(!files.scratch_path("x", 1).unwrap().exists());
+        }
+        for (files, offset) in [(&one, new.len() as u64), (&zero, 0)] {
+            fs::write(files.scratch_path("x", 1).unwrap(), &old).unwrap();
+            write(files, Some(&Place { offset, ranks: 2, job: 1, attempt: 1 }));
+        }
+        for files in [&zero, &one] {
+            assert!(!files.persistent_path("x", 1).unwrap().exists());
+            assert_eq!(files.open_nearest("x", 1).unwrap().header.region(1).unwrap().size, 7);
+        }
+        assert_eq!(fs::read(folder.path().join("p/x-agg-1.dat")).unwrap(), [&new[..]; 2].concat());
+    }
+}

@@ -1,0 +1,133 @@
+//! Tests of files that another user has put into the directories. As root, which can make some.
+
+use std::fs;
+use std::os::unix::fs::{chown, lchown, symlink};
+use std::path::Path;
+
+use super::aggregate::common_temporary;
+use super::{Files, Found, Place};
+use crate::level::FileTier;
+use config::Config;
+use format::checksum::Checksum;
+use format::header::Header;
+use os::error::Kind;
+
+/// The user who owns nothing.
+const NOBODY: u32 = 65534;
+
+fn give_away(path: &Path) {
+    lchown(path, Some(NOBODY), None).unwrap();
+}
+
+fn content(byte: u8) -> Vec<u8> {
+    [&Header::new(vec![(0, 3)]).unwrap().encode()[..], &[byte; 3]].concat()
+}
+
+/// Directories with files of some user, for `test`, unless there cannot be any.
+fn with_files(name: &str, keys: &str, test: impl FnOnce(&Config, &dyn Fn(&str, &[u8], bool))) {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: {name} needs root");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!(
+        "mode = async\nscratch = {0}/s\npersistent = {0}/p\nmeta = {0}/m\n{keys}",
+        folder.path().display()
+    );
+    let (config, _) = Config::from_text(&text, |_| None).unwrap();
+    Files::open(&config, 0).unwrap();
+    let put = |path: &str, content: &[u8], is_own: bool| {
+        let path = folder.path().join(path);
+        fs::write(&path, content).unwrap();
+        chown(&path, (!is_own).then_some(NOBODY), None).unwrap();
+    };
+    test(&config, &put);
+}
+
+/// The byte that a version has, as a restart reads it.
+fn byte(files: &Files, version: i32) -> u8 {
+    let opened = files.open_nearest("x", version).unwrap();
+    let mut byte = [0; 1];
+    opened.read_exact_at(&mut byte, opened.header.region(0).unwrap().offset).unwrap();
+    byte[0]
+}
+
+/// Catches another user's version that counts as the newest one, or as a copy of one's own.
+#[test]
+fn own_files_come_first() {
+    with_files("own_files_come_first", "", |config, put| {
+        let files = Files::open(config, 0).unwrap();
+        put("s/x-0-3.dat", &content(33), false);
+        assert_eq!(files.versions("x").unwrap().into_iter().collect::<Vec<_>>(), [3]);
+        assert_eq!(byte(&files, 3), 33);
+        assert!(files.was_told(&format!(
+            "{} belongs to user 65534, not to user 0 of this process; there is no other copy to restore",
+            files.scratch_path("x", 3).unwrap().display()
+        )));
+        put("s/x-0-2.dat", &content(22), false);
+        put("p/x-0-2.dat", &content(2), true);
+        put("s/x-0-1.dat", &content(1), true);
+        put("p/x-0-1.dat", &content(11), false);
+        assert_eq!(files.versions("x").unwrap().into_iter().collect::<Vec<_>>(), [1, 2]);
+        assert_eq!([1, 2, 3].map(|version| byte(&files, version)), [1, 2, 33]);
+        assert!(!files.is_persistent("x", 1) && files.is_persistent("x", 2));
+        assert_eq!(files.owed("x", Some(0), 0).unwrap(), [1]);
+        assert_eq!(files.oldest_first(FileTier::Scratch, "x").unwrap(), [1]);
+        // A link of theirs to a file of one's own.
+        let link = files.scratch_path("x", 9).unwrap();
+        symlink("x-0-1.dat", &link).unwrap();
+        give_away(&link);
+        assert!(!files.versions("x").unwrap().contains(&9));
+        assert!(files.persist("x", 2, None, None).unwrap_err().to_string().contains("65534"));
+        files.clean_scratch("x", |_| false).unwrap();
+        assert!(!files.scratch_path("x", 1).unwrap().exists());
+        assert!(files.scratch_path("x", 3).unwrap().exists());
+    });
+}
+
+/// Catches a note, parities or a checksum of somebody who only knows their names.
+#[test]
+fn notes_of_others_say_nothing() {
+    with_files("notes_of_others_say_nothing", "chksum = true\n", |config, put| {
+        put("s/x-0-1.dat", &content(1), true);
+        put("s/.x-0-1.dat.routed", b"/etc/passwd", false);
+        put("s/.x-0-1.dat.parity", b"", false);
+        put("m/x-0-1.dat.chksum", &[0; 32], false);
+        let files = Files::open(config, 0).unwrap();
+        assert!(matches!(files.look("x", 1).unwrap(), Found::Regions(_)));
+        assert_eq!(byte(&files, 1), 1);
+        assert!(!files.has_parities("x", 1));
+        assert!(files.foreign_parities("x", 1).unwrap().is_empty());
+        let of_another = files.of_rank(1);
+        assert!(of_another.foreign_parities("x", 1).unwrap().is_empty());
+        // Those of who owns the file count for it.
+        give_away(&files.scratch_path("x", 1).unwrap());
+        assert!(matches!(files.look("x", 1).unwrap_err().kind(), Kind::Corrupt));
+        put("m/x-0-1.dat.chksum", Checksum::of(&content(1)).as_bytes(), false);
+        assert!(matches!(files.look("x", 1).unwrap(), Found::Routed));
+        assert!(of_another.versions_of_anybody("x").unwrap().is_empty());
+    });
+}
+
+/// Catches bytes of another user's that become a file of one's own, and their file that is written to.
+#[test]
+fn rolls_of_others_are_none() {
+    with_files("rolls_of_others_are_none", "aggregated = true\n", |config, put| {
+        let files = Files::open(config, 0).unwrap();
+        put("s/x-0-4.dat", &content(4), true);
+        let place = Place { offset: 0, ranks: 2, job: 7, attempt: 1 };
+        files.persist("x", 4, None, Some(&place)).unwrap();
+        let data = files.aggregated_data("x", 4).unwrap();
+        let [part, roll] = ["", ".roll"].map(|end| common_temporary(&data, end, &place));
+        for theirs in [&part, &roll] {
+            give_away(theirs);
+            let error = files.persist("x", 4, None, Some(&place)).unwrap_err();
+            assert!(error.to_string().contains("user 65534"), "{error}");
+            files.rescue_parts().unwrap();
+            assert!(!files.is_persistent("x", 4));
+            chown(theirs, Some(0), None).unwrap();
+        }
+        files.rescue_parts().unwrap();
+        assert!(files.is_persistent("x", 4));
+    });
+}

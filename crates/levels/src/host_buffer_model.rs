@@ -1,0 +1,208 @@
+//! Touching, flushing and registering the host buffer, model-checked: every order of steps is tried at
+//! random. A wait that nobody ends is a deadlock, which shuttle reports.
+//!
+//! Run with `cargo test --features model-check --lib model`.
+#![allow(clippy::unwrap_used, clippy::panic)] // A test stops at the first fault.
+
+use std::sync::Arc;
+
+use shuttle::rand::{thread_rng, Rng};
+use shuttle::thread;
+
+use super::host_buffer::{Claim, HostBuffer, TouchMethod, TOUCH_UNIT};
+use crate::space::Extent;
+use policy::register::Pin;
+
+const ITERATIONS: usize = 3_000;
+
+/// What goes wrong while the caches are prepared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trouble {
+    /// Nothing but a flush here and there.
+    Flushes,
+    /// Those who touch find that memory is short, or get none.
+    Touching,
+    /// Memory is short for a while.
+    Resting,
+    /// The driver refuses a registration, or the registrar dies in one.
+    Registering,
+    /// The engine stops at any moment.
+    Stop,
+}
+
+/// Bytes that are flushed, one after the other: units by halves, across chunks, the short one at the
+/// end.
+fn flushes() -> [Extent; 4] {
+    let half = TOUCH_UNIT / 2;
+    [(1, 4), (5, 1), (0, 2), (6, 1)]
+        .map(|(first, halves)| Extent { offset: first * half, len: halves * half })
+}
+
+/// All that happens to the buffer while it is being prepared, to its end: two that touch, a flush
+/// worker, whose flushes may fail, and the registrar, each as the engine has it.
+fn prepared(pin: Pin, trouble: Trouble) {
+    let len = 3 * TOUCH_UNIT + TOUCH_UNIT / 2;
+    let buffer = Arc::new(HostBuffer::reserve(len, 2 * TOUCH_UNIT, false).unwrap());
+    let touch = || {
+        let buffer = buffer.clone();
+        move || {
+            let short = || trouble == Trouble::Touching && thread_rng().gen_bool(0.2);
+            while !short() {
+                if trouble == Trouble::Resting && thread_rng().gen_bool(0.3) {
+                    buffer.rest(true);
+                    thread::yield_now();
+                    buffer.rest(false);
+                }
+                let Claim::Unit(unit) = buffer.claim() else { return };
+                if short() {
+                    break;
+                }
+                buffer.touch(&unit, TouchMethod::Write(TOUCH_UNIT as usize)).unwrap();
+            }
+            buffer.give_up();
+        }
+    };
+    let flush = {
+        let buffer = buffer.clone();
+        move || {
+            for extent in flushes().into_iter().take(thread_rng().gen_range(0..=4)) {
+                buffer.writing(&[extent]);
+                thread::yield_now();
+                if thread_rng().gen_bool(0.5) {
+                    buffer.written(&[extent]);
+                } else {
+                    buffer.not_written(&[extent]);
+                }
+            }
+        }
+    };
+    let register = {
+        let buffer = buffer.clone();
+        move || {
+            while let Some(chunk) = buffer.next_registration(pin) {
+                let Some(registration) = buffer.begin_registration(chunk) else { continue };
+                thread::yield_now();
+                assert!(!buffer.is_registered(buffer.chunk(chunk).start));
+                if trouble == Trouble::Registering && thread_rng().gen_bool(0.5) {
+                    if thread_rng().gen_bool(0.5) {
+                        registration.settle(false);
+                    }
+                    return;
+                }
+                registration.settle(true);
+            }
+        }
+    };
+    let mut threads = vec![
+        thread::spawn(touch()),
+        thread::spawn(touch()),
+        thread::spawn(flush),
+        thread::spawn(register),
+    ];
+    if trouble == Trouble::Stop {
+        let buffer = buffer.clone();
+        threads.push(thread::spawn(move || buffer.stop()));
+    }
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    if matches!(trouble, Trouble::Flushes | Trouble::Resting) {
+        assert_eq!(buffer.touched_bytes(), len, "pages that nobody makes");
+        assert_eq!(buffer.registered_bytes(), len, "chunks that nobody registers");
+    }
+}
+
+/// Catches pages that nobody makes after a flush that failed, and a registrar or one who touches that
+/// waits although all is done: nobody stops them here.
+#[test]
+fn preparation_comes_to_its_end_beside_flushes_that_fail() {
+    for pin in [Pin::Chunked, Pin::Serial] {
+        shuttle::check_random(move || prepared(pin, Trouble::Flushes), ITERATIONS);
+    }
+}
+
+/// Catches a registrar that waits for pages which those who touch have given up, at whatever moment
+/// they do.
+#[test]
+fn pages_given_up_keep_nobody_waiting() {
+    for pin in [Pin::Chunked, Pin::Serial] {
+        shuttle::check_random(move || prepared(pin, Trouble::Touching), ITERATIONS);
+    }
+}
+
+/// Catches a registrar that is done while those who touch only rest, or that waits for them when they go
+/// on.
+#[test]
+fn a_rest_of_those_who_touch_comes_to_its_end() {
+    for pin in [Pin::Chunked, Pin::Serial] {
+        shuttle::check_random(move || prepared(pin, Trouble::Resting), ITERATIONS);
+    }
+}
+
+/// Catches one who touches and waits for ever where a registration has failed, or its thread has died.
+#[test]
+fn a_registration_that_fails_keeps_nobody_waiting() {
+    for pin in [Pin::Chunked, Pin::Serial] {
+        shuttle::check_random(move || prepared(pin, Trouble::Registering), ITERATIONS);
+    }
+}
+
+/// Catches a wait that the stop does not end.
+#[test]
+fn a_stop_ends_all_preparation() {
+    for pin in [Pin::Chunked, Pin::Serial] {
+        shuttle::check_random(move || prepared(pin, Trouble::Stop), ITERATIONS);
+    }
+}
+
+/// Two that touch by need, as the engine has it, beside flushes that may fail and regions that are
+/// protected meanwhile; a stop ends them when what is needed has its pages. Catches one who touches and
+/// sleeps through a need that has grown, and one whom the stop does not wake up.
+#[test]
+fn touching_by_need_comes_to_what_is_needed() {
+    shuttle::check_random(touched_by_need, ITERATIONS);
+}
+
+fn touched_by_need() {
+    let buffer = HostBuffer::reserve(4 * TOUCH_UNIT, TOUCH_UNIT, false).unwrap();
+    let buffer = Arc::new(buffer.by_need());
+    let touch = |buffer: Arc<HostBuffer>| {
+        move || loop {
+            match buffer.claim() {
+                Claim::Unit(unit) => {
+                    buffer.touch(&unit, TouchMethod::Write(TOUCH_UNIT as usize)).unwrap();
+                }
+                Claim::Enough => buffer.await_need(),
+                Claim::Nothing => return,
+            }
+        }
+    };
+    let flush = |buffer: Arc<HostBuffer>| {
+        move || {
+            for first in 0..2 {
+                let extent = Extent { offset: first * TOUCH_UNIT / 2, len: TOUCH_UNIT };
+                buffer.writing(&[extent]);
+                thread::yield_now();
+                if thread_rng().gen_bool(0.5) {
+                    buffer.written(&[extent]);
+                } else {
+                    buffer.not_written(&[extent]);
+                }
+            }
+        }
+    };
+    let protect = |buffer: Arc<HostBuffer>| move || buffer.expect(TOUCH_UNIT / 8);
+    let work = [thread::spawn(flush(buffer.clone())), thread::spawn(protect(buffer.clone()))];
+    let touching = [thread::spawn(touch(buffer.clone())), thread::spawn(touch(buffer.clone()))];
+    for thread in work {
+        thread.join().unwrap();
+    }
+    // Eight checkpoints, and twice the unit and a half that were used: all four units.
+    while buffer.touched_bytes() < 4 * TOUCH_UNIT {
+        thread::yield_now();
+    }
+    buffer.stop();
+    for thread in touching {
+        thread.join().unwrap();
+    }
+}

@@ -1,0 +1,250 @@
+//! What of a job is not in its files yet, written down in shared memory: enough for another process
+//! to write it, should this one be killed.
+//!
+//! A record stands for a checkpoint whose bytes are complete in the host buffer, which is shared
+//! memory as well, or in scratch, and which has still to reach a file. The writer changes the
+//! ledger at every step; the reader reads it once, when the writer has ended. So the only question
+//! is what a writer leaves that is ended between any two instructions, and the answer is one word:
+//! a record counts from the moment its state is stored, and the state is stored last. For the same
+//! reason a checkpoint has one record, which is changed by one store: where it goes in an aggregated
+//! file, which is known later than the rest, has room beside the state that says so.
+
+use std::borrow::Cow;
+use std::sync::atomic::{compiler_fence, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use super::files::Place;
+use super::region::{Id, Region};
+use super::space::Extent;
+use os::error::{Error, Kind, Result};
+use os::shared::SharedMemory;
+
+mod words;
+
+use words::{Link, Words, CONTENT, FIRST};
+
+/// First word of a ledger: "veloc" and the version of this layout and of [`Record`].
+const MAGIC: u64 = 0x0004_0063_6f6c_6576;
+
+/// One checkpoint, as its heir needs to know it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record<'a> {
+    /// Larger is younger.
+    pub id: Id,
+    /// Its name.
+    pub name: Cow<'a, str>,
+    /// Its version.
+    pub version: i32,
+    /// For a file-based checkpoint, the path that was routed.
+    pub routed: Option<Cow<'a, str>>,
+    /// Where it goes in an aggregated file, if it goes there. Beside the others, as it may come later.
+    #[serde(skip)]
+    pub place: Option<Place>,
+    /// Its regions, ascending by id.
+    pub regions: Cow<'a, [Region]>,
+    /// Which of them is its mark ([`format::mark`]), if one is: it is not the application's own.
+    pub mark: Option<i32>,
+    /// Its parts: their bytes, and where these are in the host buffer.
+    pub parts: [(u64, Cow<'a, [Extent]>); 2],
+}
+
+/// How far a checkpoint in the ledger has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Its bytes are complete in the host buffer.
+    pub in_host: bool,
+    /// Its scratch file is complete.
+    pub in_scratch: bool,
+    /// A persistent copy is still to be made.
+    pub persist: bool,
+    /// Its scratch file goes once it is persistent.
+    pub doomed: bool,
+    /// It is known where it goes in an aggregated file.
+    pub placed: bool,
+}
+
+impl Standing {
+    /// There is something left to do, and somebody else could do it.
+    pub fn is_of_use(self) -> bool {
+        match self.in_scratch {
+            true => self.persist,
+            false => self.in_host,
+        }
+    }
+
+    fn word(self) -> u64 {
+        1 | u64::from(self.in_host) << 1
+            | u64::from(self.in_scratch) << 2
+            | u64::from(self.persist) << 3
+            | u64::from(self.doomed) << 4
+            | u64::from(self.placed) << 5
+    }
+
+    fn of(word: u64) -> Standing {
+        let bit = |at: u32| word >> at & 1 == 1;
+        Standing {
+            in_host: bit(1),
+            in_scratch: bit(2),
+            persist: bit(3),
+            doomed: bit(4),
+            placed: bit(5),
+        }
+    }
+}
+
+/// Where a record stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot(u32);
+
+/// The writer's side.
+#[derive(Debug)]
+pub struct Ledger {
+    words: Words,
+    free: Vec<u32>,
+    used: u32,
+    said_full: bool,
+}
+
+impl Ledger {
+    /// An empty ledger in `memory`, which nobody else writes to.
+    ///
+    /// # Errors
+    /// The memory cannot be mapped, or has no room for one record.
+    pub fn new(memory: &SharedMemory) -> Result<Ledger> {
+        let words = Words::map(memory)?;
+        words.store(words.get(0), MAGIC, Ordering::Relaxed);
+        Ok(Ledger { words, free: Vec::new(), used: 0, said_full: false })
+    }
+
+    /// From here on only so many stores are made: the process is killed then, as far as the memory
+    /// shows.
+    #[cfg(any(test, feature = "tests"))]
+    pub fn kill_after(&self, stores: u64) {
+        self.words.left.store(stores, Ordering::Relaxed);
+    }
+
+    /// The stores that were made since, if there was no end to them.
+    #[cfg(any(test, feature = "tests"))]
+    pub fn stores(&self) -> u64 {
+        u64::MAX - self.words.left.load(Ordering::Relaxed)
+    }
+
+    /// Writes a record down. `None`: there is no room for it, which is said once.
+    pub fn put(&mut self, record: &Record<'_>, standing: Standing) -> Option<Slot> {
+        let written = postcard::to_stdvec(record)
+            .map_err(|error| Error::new(Kind::Internal, error.to_string()))
+            .and_then(|bytes| self.write(&bytes, record.place.as_ref(), standing));
+        match written {
+            Ok(slot) => Some(slot),
+            Err(error) => {
+                if !std::mem::replace(&mut self.said_full, true) {
+                    log::warn!(
+                        "checkpoint \"{}\" version {} would be lost if this process were killed \
+                         before it is written: {error}",
+                        record.name,
+                        record.version
+                    );
+                }
+                None
+            }
+        }
+    }
+
+    /// Changes how far a checkpoint has come. Its place is written down with that if it is known only
+    /// now.
+    pub fn set(&self, slot: Slot, standing: Standing, place: Option<&Place>) {
+        let before = Standing::of(self.words.slot(slot.0, 0).load(Ordering::Relaxed));
+        if let Some(place) = place.filter(|_| standing.placed && !before.placed) {
+            self.words.put_place(slot.0, place);
+        }
+        self.put_state(slot.0, standing);
+    }
+
+    /// What was stored before counts from here on.
+    fn put_state(&self, slot: u32, standing: Standing) {
+        self.words.store(self.words.slot(slot, 0), standing.word(), Ordering::Release);
+    }
+
+    /// Strikes a record out.
+    pub fn remove(&mut self, slot: Slot) {
+        self.words.store(self.words.slot(slot.0, 0), 0, Ordering::Release);
+        // Nor may the compiler have what is written to these slots next stand before that.
+        compiler_fence(Ordering::SeqCst);
+        let mut next = Some(slot.0);
+        while let Some(index) = next {
+            self.free.push(index);
+            next = Link::of(self.words.slot(index, 1).load(Ordering::Relaxed)).next;
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8], place: Option<&Place>, standing: Standing) -> Result<Slot> {
+        let pieces: Vec<&[u8]> = bytes.chunks(CONTENT * 8).collect();
+        let missing = pieces.len().saturating_sub(self.free.len());
+        if missing > (self.words.slots() - self.used) as usize {
+            return Err(Error::new(
+                Kind::NoRoom,
+                format!("no room for {} bytes in the ledger", bytes.len()),
+            ));
+        }
+        let mut next = None;
+        // From the last to the first, so that each knows its successor.
+        for piece in pieces.into_iter().rev() {
+            let index = self.free.pop().unwrap_or_else(|| {
+                self.used += 1;
+                let used = self.words.get(1);
+                self.words.store(used, u64::from(self.used), Ordering::Relaxed);
+                self.used - 1
+            });
+            let link = Link { next, len: piece.len() as u32 };
+            self.words.put(index, 1, link.word());
+            for (at, word) in piece.chunks(8).enumerate() {
+                let mut whole = [0; 8];
+                whole[..word.len()].copy_from_slice(word);
+                self.words.put(index, FIRST + at, u64::from_le_bytes(whole));
+            }
+            next = Some(index);
+        }
+        let head = next.ok_or_else(|| Error::new(Kind::Internal, "an empty record"))?;
+        if let Some(place) = place {
+            self.words.put_place(head, place);
+        }
+        self.put_state(head, standing);
+        Ok(Slot(head))
+    }
+}
+
+/// Reads what a writer has left, the oldest checkpoint first. What cannot be read is said and left
+/// out.
+///
+/// # Errors
+/// The memory is no ledger, or one of another version of this library.
+pub fn read(memory: &SharedMemory) -> Result<Vec<(Record<'static>, Standing)>> {
+    let words = Words::map(memory)?;
+    let magic = words.get(0).load(Ordering::Acquire);
+    if magic != MAGIC {
+        return Err(Error::new(Kind::Corrupt, format!("{magic:#x} is no ledger of this version")));
+    }
+    let used = words.get(1).load(Ordering::Relaxed).min(u64::from(words.slots())) as u32;
+    let mut found = Vec::new();
+    for index in 0..used {
+        let state = words.slot(index, 0).load(Ordering::Acquire);
+        if state == 0 {
+            continue;
+        }
+        match words.record(index, used) {
+            Ok(mut record) => {
+                let standing = Standing::of(state);
+                record.place = standing.placed.then(|| words.place(index));
+                found.push((record, standing));
+            }
+            Err(error) => log::error!("a checkpoint in the ledger is lost: {error}"),
+        }
+    }
+    found.sort_by_key(|(record, _)| record.id);
+    Ok(found)
+}
+
+#[cfg(test)]
+#[path = "ledger_tests.rs"]
+mod tests;

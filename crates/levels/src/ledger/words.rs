@@ -1,0 +1,149 @@
+//! A ledger's memory: words in slots, of which one is chained to the next.
+//!
+//! A record has one slot or more. Each begins with a state, by which the record counts, and a link to the slot
+//! where its content goes on.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{Place, Record};
+use os::error::{Error, Kind, Result};
+use os::mapping::Mapping;
+use os::shared::SharedMemory;
+
+/// Words of a slot: its state, its link, a place, and content.
+pub(super) const SLOT: usize = 32;
+/// The first word of the place, in the first slot of a record.
+pub(super) const PLACE: usize = 2;
+/// The first word of content in a slot.
+pub(super) const FIRST: usize = 5;
+/// Words of content in a slot.
+pub(super) const CONTENT: usize = SLOT - FIRST;
+/// Words before the first slot: the magic, and how many slots were ever used.
+pub(super) const HEAD: usize = SLOT;
+
+/// The second word of a slot: where the content goes on, and how many bytes of it are here.
+pub(super) struct Link {
+    /// The slot, if it does.
+    pub next: Option<u32>,
+    /// The bytes.
+    pub len: u32,
+}
+
+impl Link {
+    /// As a word.
+    pub fn word(&self) -> u64 {
+        u64::from(self.next.map_or(0, |next| next + 1)) << 32 | u64::from(self.len)
+    }
+
+    /// Of a word.
+    pub fn of(word: u64) -> Link {
+        Link { next: ((word >> 32) as u32).checked_sub(1), len: word as u32 }
+    }
+}
+
+/// Shared memory as words, each of which is written and read as a whole.
+#[derive(Debug)]
+pub(super) struct Words {
+    mapping: Mapping,
+    len: usize,
+    /// After so many stores the process is killed, as far as the memory shows.
+    #[cfg(any(test, feature = "tests"))]
+    pub left: AtomicU64,
+}
+
+impl Words {
+    /// Over memory that has room for one slot at least.
+    pub fn map(memory: &SharedMemory) -> Result<Words> {
+        let mapping = Mapping::of(memory)?;
+        let len = memory.len() as usize / 8;
+        if len < HEAD + SLOT {
+            return Err(Error::invalid(format!("{} bytes are no ledger", memory.len())));
+        }
+        Ok(Words {
+            mapping,
+            len,
+            #[cfg(any(test, feature = "tests"))]
+            left: AtomicU64::new(u64::MAX),
+        })
+    }
+
+    /// Any word.
+    pub fn get(&self, at: usize) -> &AtomicU64 {
+        let first = self.mapping.base().as_ptr().cast::<AtomicU64>();
+        // SAFETY: the mapping has that many words, is aligned for any type and lives as long as
+        // `self`; everybody who uses the memory uses it as atomic words.
+        let words = unsafe { std::slice::from_raw_parts(first, self.len) };
+        &words[at]
+    }
+
+    /// A word of a slot.
+    pub fn slot(&self, index: u32, word: usize) -> &AtomicU64 {
+        self.get(HEAD + index as usize * SLOT + word)
+    }
+
+    /// The way of every store.
+    pub fn store(&self, to: &AtomicU64, word: u64, ordering: Ordering) {
+        #[cfg(any(test, feature = "tests"))]
+        if self
+            .left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1))
+            .is_err()
+        {
+            return;
+        }
+        to.store(word, ordering);
+    }
+
+    /// Stores what counts once a state says so.
+    pub fn put(&self, index: u32, at: usize, word: u64) {
+        self.store(self.slot(index, at), word, Ordering::Relaxed);
+    }
+
+    /// Stores where a record goes in an aggregated file, in its first slot.
+    pub fn put_place(&self, index: u32, place: &Place) {
+        let Place { offset, ranks, job, attempt } = *place;
+        self.put(index, PLACE, offset);
+        self.put(index, PLACE + 1, u64::from(ranks) << 32 | u64::from(job));
+        self.put(index, PLACE + 2, attempt);
+    }
+
+    /// What that is, once the state says so.
+    pub fn place(&self, index: u32) -> Place {
+        let word = |at: usize| self.slot(index, PLACE + at).load(Ordering::Relaxed);
+        let numbers = word(1);
+        Place {
+            offset: word(0),
+            ranks: (numbers >> 32) as u32,
+            job: numbers as u32,
+            attempt: word(2),
+        }
+    }
+
+    /// How many slots there is room for.
+    pub fn slots(&self) -> u32 {
+        ((self.len - HEAD) / SLOT).min(u32::MAX as usize - 1) as u32
+    }
+
+    /// The record that begins in slot `head`, of `used` that were ever used. All links are taken for hostile.
+    pub fn record(&self, head: u32, used: u32) -> Result<Record<'static>> {
+        let corrupt = |text: &str| Error::new(Kind::Corrupt, format!("slot {head}: {text}"));
+        let mut bytes = Vec::new();
+        let mut next = Some(head);
+        // Links of what has no content may go round in a circle.
+        let mut steps = 0;
+        while let Some(index) = next {
+            steps += 1;
+            let link = Link::of(self.slot(index, 1).load(Ordering::Relaxed));
+            let len = link.len as usize;
+            if index >= used || len > CONTENT * 8 || steps > used {
+                return Err(corrupt("its links lead nowhere"));
+            }
+            for at in 0..len.div_ceil(8) {
+                let word = self.slot(index, FIRST + at).load(Ordering::Relaxed).to_le_bytes();
+                bytes.extend_from_slice(&word[..(len - at * 8).min(8)]);
+            }
+            next = link.next.filter(|&next| next < used);
+        }
+        postcard::from_bytes::<Record<'static>>(&bytes).map_err(|e| corrupt(&e.to_string()))
+    }
+}

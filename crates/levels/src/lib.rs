@@ -1,0 +1,18 @@
+//! The tiers: places with room for checkpoints, one above the other.
+//!
+//! A tier knows its space and what is resident in it. It does not know when anything happens: what
+//! to flush, touch, register, evict or fetch next is decided in `policy`, and carried out in
+//! `engine`.
+
+#![deny(clippy::disallowed_methods)]
+
+pub mod device_cache;
+pub mod files;
+pub mod host_buffer;
+#[cfg(all(test, feature = "model-check"))]
+mod host_buffer_model;
+pub mod ledger;
+pub mod level;
+pub mod pages;
+pub mod region;
+pub mod space;

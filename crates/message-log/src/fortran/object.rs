@@ -1,0 +1,240 @@
+//! Objects that the process has loaded, and the slots that hold the addresses of the functions that
+//! they call in others. The loader fills a slot, and a relocation in the object says which function's
+//! address it is to hold.
+
+use std::ffi::{c_char, c_int, c_void, CStr, CString};
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// The kinds of relocations of such slots: filled when first used, and filled at once.
+#[cfg(target_arch = "x86_64")]
+const KINDS: [u32; 2] = [7, 6]; // R_X86_64_JUMP_SLOT, R_X86_64_GLOB_DAT
+#[cfg(target_arch = "aarch64")]
+const KINDS: [u32; 2] = [1026, 1025]; // R_AARCH64_JUMP_SLOT, R_AARCH64_GLOB_DAT
+/// Elsewhere no slot is found, and callers say so.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+const KINDS: [u32; 0] = [];
+
+// Entries of the dynamic section.
+const DT_NULL: i64 = 0;
+const DT_PLTRELSZ: i64 = 2;
+const DT_STRTAB: i64 = 5;
+const DT_SYMTAB: i64 = 6;
+const DT_RELA: i64 = 7;
+const DT_RELASZ: i64 = 8;
+const DT_JMPREL: i64 = 23;
+
+/// `Elf64_Dyn`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Entry {
+    tag: i64,
+    value: usize,
+}
+
+/// `Elf64_Rela`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Relocation {
+    offset: usize,
+    info: u64,
+    addend: i64,
+}
+
+/// An object that stays loaded.
+#[derive(Debug)]
+pub struct Object {
+    path: CString,
+    base: usize,
+    /// Its dynamic section.
+    dynamic: Option<usize>,
+    /// What the loader has made read-only when it was done, in whole pages.
+    sealed: Range<usize>,
+}
+
+/// Where an object has the address of a function that it calls.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot {
+    /// The function.
+    pub name: &'static CStr,
+    /// The address.
+    pub at: &'static AtomicPtr<c_void>,
+}
+
+impl Object {
+    /// Those that are loaded, with such a path.
+    pub fn loaded(is_wanted: fn(&[u8]) -> bool) -> Vec<Object> {
+        struct Search {
+            is_wanted: fn(&[u8]) -> bool,
+            found: Vec<Object>,
+        }
+        unsafe extern "C" fn visit(
+            info: *mut libc::dl_phdr_info,
+            _size: libc::size_t,
+            search: *mut c_void,
+        ) -> c_int {
+            // SAFETY: the loader's description, and the search below, which nobody else uses.
+            let (info, search) = unsafe { (&*info, &mut *search.cast::<Search>()) };
+            if !info.dlpi_name.is_null() {
+                // SAFETY: the loader's names end with a null byte.
+                let path = unsafe { CStr::from_ptr(info.dlpi_name) };
+                if (search.is_wanted)(path.to_bytes()) {
+                    // SAFETY: the loader's description.
+                    search.found.push(unsafe { Object::new(path.to_owned(), info) });
+                }
+            }
+            0
+        }
+        let mut search = Search { is_wanted, found: Vec::new() };
+        // SAFETY: `visit` fits the declaration and gets the search, which outlives the call. It loads
+        // nothing and does not unwind.
+        unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
+        // What is not there any more is left out.
+        search.found.retain(Object::stays);
+        search.found
+    }
+
+    /// # Safety
+    /// The description is the loader's.
+    unsafe fn new(path: CString, info: &libc::dl_phdr_info) -> Object {
+        let base = info.dlpi_addr as usize;
+        let (mut dynamic, mut sealed) = (None, 0..0);
+        for n in 0..usize::from(info.dlpi_phnum) {
+            // SAFETY: by the caller's promise, there are that many.
+            let header = unsafe { &*info.dlpi_phdr.add(n) };
+            let start = base + header.p_vaddr as usize;
+            match header.p_type {
+                libc::PT_DYNAMIC => dynamic = Some(start),
+                libc::PT_GNU_RELRO => {
+                    // SAFETY: it only says a number.
+                    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(1) as usize;
+                    // As the loader rounds it.
+                    let end = start + header.p_memsz as usize;
+                    sealed = start / page * page..end / page * page;
+                }
+                _ => {}
+            }
+        }
+        Object { path, base, dynamic, sealed }
+    }
+
+    /// Has the loader keep the object for good. Whether it is there.
+    fn stays(&self) -> bool {
+        let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
+        // SAFETY: a path that ends with a null byte; nothing is loaded by this.
+        !unsafe { libc::dlopen(self.path.as_ptr(), flags) }.is_null()
+    }
+
+    /// Its path.
+    pub fn name(&self) -> std::borrow::Cow<'_, str> {
+        self.path.to_string_lossy()
+    }
+
+    /// Its slots.
+    pub fn slots(&self) -> Vec<Slot> {
+        let Some(dynamic) = self.dynamic.filter(|_| !KINDS.is_empty()) else { return Vec::new() };
+        let entry = |tag| {
+            let mut at = dynamic as *const Entry;
+            loop {
+                // SAFETY: the section of an object that stays loaded; it ends with `DT_NULL`.
+                let entry = unsafe { at.read() };
+                match entry.tag {
+                    DT_NULL => return None,
+                    found if found == tag => return Some(entry.value),
+                    _ => at = at.wrapping_add(1),
+                }
+            }
+        };
+        // Most loaders have made addresses of the offsets that the file has there.
+        let place =
+            |tag| entry(tag).map(|value| if value < self.base { self.base + value } else { value });
+        let (Some(names), Some(symbols)) = (place(DT_STRTAB), place(DT_SYMTAB)) else {
+            return Vec::new();
+        };
+        let mut slots = Vec::new();
+        for (table, size) in [(DT_JMPREL, DT_PLTRELSZ), (DT_RELA, DT_RELASZ)] {
+            let (Some(table), Some(size)) = (place(table), entry(size)) else { continue };
+            let table = table as *const Relocation;
+            for n in 0..size / size_of::<Relocation>() {
+                // SAFETY: the table has so many bytes.
+                let Relocation { offset, info, .. } = unsafe { table.add(n).read() };
+                if !KINDS.contains(&(info as u32)) {
+                    continue;
+                }
+                // SAFETY: the relocation's symbol, its name and its slot, in an object that stays
+                // loaded. The loader writes the slot as a whole, too.
+                slots.push(unsafe {
+                    let symbol = &*(symbols as *const libc::Elf64_Sym).add((info >> 32) as usize);
+                    let name = (names as *const c_char).add(symbol.st_name as usize);
+                    Slot {
+                        name: CStr::from_ptr(name),
+                        at: &*((self.base + offset) as *const AtomicPtr<c_void>),
+                    }
+                });
+            }
+        }
+        slots
+    }
+
+    /// Has slots of it hold other addresses.
+    ///
+    /// # Errors
+    /// The system does not let them be written; none is changed.
+    pub fn change(&self, slots: &[(Slot, NonNull<c_void>)]) -> std::io::Result<()> {
+        let is_sealed =
+            |(slot, _): &(Slot, _)| self.sealed.contains(&(slot.at as *const _ as usize));
+        let unseals = slots.iter().any(is_sealed);
+        if unseals {
+            self.protect(libc::PROT_READ | libc::PROT_WRITE)?;
+        }
+        for (slot, function) in slots {
+            slot.at.store(function.as_ptr(), Ordering::Relaxed);
+        }
+        if unseals {
+            self.protect(libc::PROT_READ)?;
+        }
+        Ok(())
+    }
+
+    fn protect(&self, protection: c_int) -> std::io::Result<()> {
+        let Range { start, end } = self.sealed;
+        // SAFETY: whole pages of data of an object that stays loaded, which can be read before and
+        // after.
+        match unsafe { libc::mprotect(start as *mut c_void, end - start, protection) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_c_library(path: &[u8]) -> bool {
+        path.ends_with(b"/libc.so.6")
+    }
+
+    #[test]
+    fn the_slots_of_an_object() {
+        let objects = Object::loaded(is_c_library);
+        let [library] = &objects[..] else { panic!("{objects:?}") };
+        // It lets programs replace its allocator, and so calls that as others' functions.
+        let slots = library.slots();
+        let slot = slots.iter().find(|slot| [c"malloc", c"calloc"].contains(&slot.name));
+        let slot = slot.unwrap_or_else(|| panic!("{slots:?}"));
+        let held = NonNull::new(slot.at.load(Ordering::Relaxed)).unwrap();
+        // Writing what is there already shows that it can be written, sealed or not.
+        library.change(&[(*slot, held)]).unwrap();
+        assert_eq!(slot.at.load(Ordering::Relaxed), held.as_ptr());
+    }
+
+    #[test]
+    fn nothing_is_loaded_by_looking() {
+        let before = driver::count();
+        assert!(before > 0);
+        assert!(Object::loaded(|path| path == b"/no/such/object").is_empty());
+        assert_eq!(driver::count(), before);
+    }
+}

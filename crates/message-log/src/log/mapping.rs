@@ -1,0 +1,197 @@
+//! Memory from the system or from a file, and the thread that makes its pages ahead.
+
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::Arc;
+
+/// How many bytes of memory are mapped; those of files are not counted.
+pub type Mapped = Arc<AtomicUsize>;
+
+/// A mapping. Who has the only handle of it may write; what others may read stays as it is.
+#[derive(Debug)]
+pub struct Mapping {
+    base: *mut u8,
+    len: usize,
+    /// Of memory; none of a file.
+    mapped: Option<Mapped>,
+}
+
+// SAFETY: the mapping is nobody else's, and not bound to a thread.
+unsafe impl Send for Mapping {}
+// SAFETY: nothing is written through a shared mapping but by `slice_mut`, whose callers answer for it.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// So many bytes, counted while they are there. `None` if the system gives no memory.
+    pub fn map(len: usize, mapped: &Mapped) -> Option<Mapping> {
+        // SAFETY: an anonymous mapping at an address of the system's choice.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return None;
+        }
+        // Fewer faults and fewer misses. A system without huge pages goes on with small ones.
+        // SAFETY: the mapping just made.
+        unsafe { libc::madvise(base, len, libc::MADV_HUGEPAGE) };
+        mapped.fetch_add(len, Ordering::Relaxed);
+        Some(Mapping { base: base.cast(), len, mapped: Some(Arc::clone(mapped)) })
+    }
+
+    /// The first bytes of a file that has so many, and on its file system the room for them.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn of_file(file: &File, len: usize) -> Result<Mapping, String> {
+        // SAFETY: a mapping at an address of the system's choice, of a file that stays open meanwhile.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            let error = std::io::Error::last_os_error();
+            return Err(format!("mapping a file of {len} bytes: {error}"));
+        }
+        Ok(Mapping { base: base.cast(), len, mapped: None })
+    }
+
+    /// Whether it is a file's.
+    pub fn is_file(&self) -> bool {
+        self.mapped.is_none()
+    }
+
+    /// How many bytes.
+    pub fn size(&self) -> usize {
+        self.len
+    }
+
+    /// Makes its pages.
+    fn touch(&mut self) {
+        for at in (0..self.len).step_by(4096) {
+            // SAFETY: in the mapping, which nobody else knows.
+            unsafe { self.base.add(at).write_volatile(0) };
+        }
+    }
+
+    /// Some of the bytes. There are as many.
+    pub fn slice(&self, at: usize, len: usize) -> &[u8] {
+        debug_assert!(at + len <= self.len);
+        // SAFETY: in the mapping, which the system has filled with zeros; nobody writes there while
+        // it is shared (see `slice_mut`).
+        unsafe { std::slice::from_raw_parts(self.base.add(at), len) }
+    }
+
+    /// Some of the bytes, to be written. There are as many.
+    ///
+    /// # Safety
+    /// Nobody else reads or writes them meanwhile.
+    #[allow(clippy::mut_from_ref)] // Parts of a chunk are read while others are written.
+    pub unsafe fn slice_mut(&self, at: usize, len: usize) -> &mut [u8] {
+        debug_assert!(at + len <= self.len);
+        // SAFETY: in the mapping, and by the caller's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.base.add(at), len) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this handle's, and nobody has it any more.
+        unsafe { libc::munmap(self.base.cast(), self.len) };
+        if let Some(mapped) = &self.mapped {
+            mapped.fetch_sub(self.len, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The thread that makes mappings ahead. It ends with this.
+#[derive(Debug)]
+pub struct Maker {
+    orders: Sender<()>,
+    made: Receiver<Mapping>,
+    /// One is on its way.
+    is_ordered: bool,
+}
+
+impl Maker {
+    /// Of mappings of this length. `None` if there is no such thread: then the application's meets
+    /// the page faults.
+    pub fn start(len: usize, mapped: &Mapped) -> Option<Maker> {
+        let (orders, to_do) = mpsc::channel();
+        let (done, made) = mpsc::channel();
+        let mapped = Arc::clone(mapped);
+        let work = move || {
+            while to_do.recv().is_ok() {
+                let Some(mut mapping) = Mapping::map(len, &mapped) else { continue };
+                mapping.touch();
+                if done.send(mapping).is_err() {
+                    break;
+                }
+            }
+        };
+        let builder = std::thread::Builder::new().name("veloc-mpi pages".into());
+        os::threads::unsignalled(|| builder.spawn(work)).ok()?;
+        Some(Maker { orders, made, is_ordered: false })
+    }
+
+    /// Has one made, unless one is being made.
+    pub fn order(&mut self) {
+        if !self.is_ordered && self.orders.send(()).is_ok() {
+            self.is_ordered = true;
+        }
+    }
+
+    /// The one that was made, if it is there.
+    pub fn take(&mut self) -> Option<Mapping> {
+        let made = self.made.try_recv().ok()?;
+        self.is_ordered = false;
+        Some(made)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use std::fs;
+
+    /// Waits for the thread of this name, and gives whether it has a signal blocked that the application may
+    /// want for itself.
+    pub fn takes_no_signals(name: &str) -> bool {
+        let mask = |status: String| {
+            let of_it = status.lines().any(|line| line.strip_prefix("Name:\t") == Some(name));
+            let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:\t"))?;
+            u64::from_str_radix(mask, 16).ok().filter(|_| of_it)
+        };
+        loop {
+            let threads = fs::read_dir("/proc/self/task").unwrap().flatten();
+            let mut found = threads
+                .filter_map(|thread| fs::read_to_string(thread.path().join("status")).ok())
+                .filter_map(mask);
+            if let Some(mask) = found.next() {
+                return mask >> (libc::SIGUSR1 - 1) & 1 == 1;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Catches a thread that takes the application's signals.
+    #[test]
+    fn the_maker_takes_no_signals() {
+        let _maker = Maker::start(4096, &Mapped::default()).unwrap();
+        assert!(takes_no_signals("veloc-mpi pages"));
+    }
+}

@@ -1,0 +1,295 @@
+//! Messages that are sent again instead of being kept.
+//!
+//! | file | owns |
+//! | --- | --- |
+//! | [`streams`] | what this process has sent and received, counted |
+//! | `table` | where each stream stands |
+//! | [`shortcuts`] | which stream a call names |
+//! | [`report`] | what it tells the others of a part at its end |
+//! | [`survey`] | what follows from the reports of all: whether a part is right-tight, and which messages are closed |
+//! | [`comms`] | which communicator is which, for all processes |
+//! | [`exchange`] | the reports on their way |
+//! | [`borders`] | whether all processes end and replay the same parts |
+//! | [`verdicts`] | which of what follows all processes have heard |
+//! | `kept` | why nothing of a part is sent again |
+//! | [`closed`] | which messages of a part this process sends and receives again |
+//!
+//! The first four and `verdicts` are without MPI. What calls do with all this stands in
+//! `inside/counted.rs` and `inside/again.rs`.
+
+pub mod borders;
+pub mod closed;
+pub mod comms;
+pub mod exchange;
+mod kept;
+pub mod report;
+#[cfg(test)]
+mod restart_tests;
+pub mod shortcuts;
+mod spread;
+pub mod streams;
+pub mod survey;
+mod table;
+#[cfg(test)]
+mod tests;
+pub mod verdicts;
+
+use std::collections::{HashMap, VecDeque};
+use std::ffi::c_int;
+use std::hash::BuildHasherDefault;
+use std::rc::Rc;
+
+use crate::mpi::Mpi;
+use crate::parts::Parts;
+use crate::pmpi;
+use crate::refuse;
+use crate::store;
+use borders::{Border, Borders};
+use closed::Closed;
+use comms::Comms;
+use exchange::{Channel, Exchange, Least};
+use kept::Kept;
+use report::{Report, Subject};
+use spread::Spread;
+use streams::{Link, Streams};
+use survey::{Survey, Verdict};
+use verdicts::Verdicts;
+
+/// How many streams a process can report for a part, unless `VELOC_MPI_STREAMS` says otherwise.
+const ROOM: usize = 64;
+
+/// The most, so that the streams of a part have tags of their own.
+pub const MOST: usize = 2047;
+
+/// Everything that sending again needs.
+#[derive(Debug)]
+pub struct Resend {
+    /// All processes, on a copy of `MPI_COMM_WORLD`.
+    pub channel: Channel,
+    /// Which ends and replays of parts the processes have come to.
+    pub borders: Borders,
+    /// The application's communicators.
+    pub comms: Comms,
+    /// Its messages, counted.
+    pub streams: Streams,
+    /// Messages that were probed for, by their handles, and are not received yet.
+    pub matched: HashMap<usize, Link, BuildHasherDefault<Spread>>,
+    survey: Survey,
+    kept: Kept,
+    under_way: VecDeque<Exchange>,
+    /// Which of the exchanges were heard.
+    pub verdicts: Verdicts,
+    /// The next call inside a part is the first one of a process that goes on.
+    pub is_resumed: bool,
+    /// Bytes that were given up.
+    pub dropped: u64,
+    /// Bytes that were sent again.
+    pub resent: u64,
+}
+
+impl Resend {
+    /// Right after MPI was initialised: collective. `None` if there is nobody to send to, or the
+    /// user does not want it.
+    pub fn start(mpi: &Mpi) -> Option<Resend> {
+        let wanted = os::environment::var("VELOC_MPI_STREAMS");
+        let room = match wanted.as_deref().map(str::parse::<usize>) {
+            Ok(Ok(room)) if room <= MOST => room,
+            Ok(_) => {
+                let wanted = wanted.unwrap_or_default();
+                let text = format!(
+                    "VELOC_MPI_STREAMS is \"{wanted}\": it must be a number up to {MOST}; {ROOM} is \
+                     taken"
+                );
+                refuse::say(mpi, &text);
+                ROOM
+            }
+            Err(_) => ROOM,
+        };
+        let mut processes: c_int = 0;
+        // SAFETY: a number of ours, and a communicator that is always there.
+        unsafe { pmpi::comm_size(mpi.comm_world, &mut processes) };
+        let processes = usize::try_from(processes).unwrap_or(0);
+        // The user's variable is the same everywhere, or the job does not start as one.
+        if processes < 2 || room == 0 {
+            return None;
+        }
+        let comm = copy_of_world(mpi)?;
+        // One number for all, by which the checkpoints of this run are known.
+        let drawn = (store::draw()[0] >> 1) as i64;
+        let [run] = Least::begin(mpi, comm, [drawn]).wait(mpi)?;
+        let channel = Channel { comm, processes, room };
+        let borders = Borders::new(copy_of_world(mpi)?, mpi.rank);
+        Some(Resend::of(channel, borders, Comms::new(mpi), run as u64))
+    }
+
+    /// Before anything was sent.
+    fn of(channel: Channel, borders: Borders, comms: Comms, run: u64) -> Resend {
+        Resend {
+            channel,
+            borders,
+            comms,
+            streams: Streams::default(),
+            matched: HashMap::default(),
+            survey: Survey::default(),
+            kept: Kept::default(),
+            under_way: VecDeque::new(),
+            verdicts: Verdicts::new(run),
+            is_resumed: false,
+            dropped: 0,
+            resent: 0,
+        }
+    }
+
+    /// An instance of a part that may be sent again has ended, with this mark at its begin.
+    pub fn ended(&mut self, mpi: &Mpi, instance: u64, id: i32, mark: streams::Mark) {
+        let (report, of, number) = self.report(id, mark);
+        let exchange = Exchange::begin(mpi, &self.channel, &report, of, (instance, number));
+        self.under_way.push_back(exchange);
+        self.borders.tell(mpi, Border::End(id));
+    }
+
+    /// Tells the others what this process goes on from, if it does and they have not been told: before
+    /// anything else that it tells them.
+    pub fn tell_origin(&mut self, mpi: &Mpi) {
+        let Some((report, of)) = self.origin() else { return };
+        let exchange = Exchange::begin(mpi, &self.channel, &report, of, (u64::MAX, u64::MAX));
+        self.under_way.push_back(exchange);
+    }
+
+    /// What there is to tell of a part, and the number of the exchange.
+    fn report(&mut self, id: i32, mark: streams::Mark) -> (Report, Subject, u64) {
+        let heard = self.verdicts.heard();
+        let report = Report { heard, ..self.streams.end(mark, self.channel.room) };
+        (report, Subject::Part { id, nth: mark.nth() }, self.verdicts.begin())
+    }
+
+    /// What there is to tell of the checkpoint that this process goes on from.
+    fn origin(&mut self) -> Option<(Report, Subject)> {
+        let origin = self.verdicts.tell()?;
+        let report = Report { heard: self.verdicts.settled(), ..Report::default() };
+        Some((report, Subject::Resumed(origin)))
+    }
+
+    /// Whether the reports of others on a part that this process has ended are not known to be there.
+    pub fn awaits_parts(&self) -> bool {
+        self.under_way.iter().any(|exchange| matches!(exchange.of, Subject::Part { .. }))
+    }
+
+    /// Takes the verdicts that are there; all of them, if this process waits for them, unless the processes
+    /// are known to have done different things.
+    pub fn hear(&mut self, mpi: &Mpi, parts: &mut Parts, waits: bool) {
+        while let Some(first) = self.under_way.front_mut() {
+            let is_there = match waits {
+                true => first.wait(mpi, true, || self.borders.look(mpi).is_some()),
+                false => first.is_done(mpi),
+            };
+            if !is_there {
+                return;
+            }
+            let Some(exchange) = self.under_way.pop_front() else { return };
+            let reports = exchange.reports(self.channel.room);
+            match exchange.of {
+                Subject::Resumed(_) => self.agree(parts, reports),
+                of => {
+                    let ended = (exchange.instance, exchange.number);
+                    let why = self.judge(mpi.rank, parts, ended, reports);
+                    // All come to the same: one says it.
+                    if let (Subject::Part { id, .. }, Some(why), 0) = (of, why, mpi.rank) {
+                        if let Some(text) = self.kept.say(id, &why) {
+                            refuse::say(mpi, &text);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// What becomes of a part, as the process `rank` hears it. If all of its messages are kept: why.
+    fn judge(
+        &mut self,
+        rank: c_int,
+        parts: &mut Parts,
+        (instance, number): (u64, u64),
+        reports: Result<Vec<(Report, Subject)>, String>,
+    ) -> Option<String> {
+        let (verdict, least) = match reports {
+            Ok(reports) => (self.survey.judge(&reports), least_heard(&reports)),
+            Err(text) => (Verdict::Misused(text), None),
+        };
+        self.verdicts.hear(number, least);
+        let mut why = None;
+        match verdict {
+            Verdict::RightTight(closed) => {
+                let own = u32::try_from(rank).unwrap_or(0);
+                let closed = Closed::new(&mut self.streams, own, number, &closed);
+                parts.close(instance, &Rc::new(closed));
+            }
+            Verdict::Logged(reason) => why = Some(reason),
+            Verdict::Misused(text) => parts.spoil(instance, &text),
+        }
+        self.dropped += parts.settle(self.verdicts.settled());
+        why
+    }
+
+    /// What becomes of the messages of before, as all processes go on.
+    fn agree(&mut self, parts: &mut Parts, reports: Result<Vec<(Report, Subject)>, String>) {
+        let different = match &reports {
+            Ok(reports) => survey::difference(reports),
+            Err(text) => Some(text.clone()),
+        };
+        if let Some(text) = different {
+            self.verdicts.agree(None);
+            parts.spoil_closed(&text);
+            return;
+        }
+        let reports = reports.unwrap_or_default();
+        self.verdicts.agree(reports.iter().map(|(report, _)| report.heard).max());
+        self.dropped += parts.settle(self.verdicts.settled());
+        parts.keep_the_rest();
+    }
+
+    /// MPI is about to end: the others are told that there is nothing more to wait for, until all have
+    /// come to that.
+    pub fn finish(&mut self, mpi: &Mpi) {
+        // First of all: who waits in a replay for this process does so no more.
+        self.borders.tell(mpi, Border::Finalize);
+        self.tell_origin(mpi);
+        while let Some(exchange) = Exchange::end(mpi, &self.channel) {
+            self.under_way.push_back(exchange);
+        }
+        for mut exchange in self.under_way.drain(..) {
+            exchange.wait(mpi, false, || false);
+        }
+        self.borders.finish(mpi, self.channel.comm);
+        for comm in [self.channel.comm, self.borders.comm()] {
+            let mut handle = 0usize;
+            let at = (&raw mut handle).cast();
+            // SAFETY: a communicator of ours, and room for the widest handle.
+            unsafe {
+                mpi.write_handle(at, comm);
+                pmpi::comm_free(at);
+            }
+        }
+    }
+}
+
+/// A communicator of all processes for this library alone. Collective, from `MPI_Init`. `None` if MPI could
+/// make none.
+fn copy_of_world(mpi: &Mpi) -> Option<usize> {
+    let mut comm = 0usize;
+    let at = (&raw mut comm).cast();
+    // SAFETY: room for the widest handle; every process comes here.
+    unsafe {
+        let code = pmpi::comm_dup(mpi.comm_world, at);
+        (code == crate::inside::SUCCESS).then(|| mpi.read_handle(at))
+    }
+}
+
+/// How many verdicts each process had heard at the least when it told this; `None` if they have not told
+/// the same.
+fn least_heard(reports: &[(Report, Subject)]) -> Option<u64> {
+    if survey::difference(reports).is_some() {
+        return None;
+    }
+    reports.iter().map(|(report, _)| report.heard).min()
+}

@@ -1,0 +1,254 @@
+//! The functions of an MPI library, by whatever width its handles have. A code other than `MPI_SUCCESS`
+//! is an error that names the function; whether MPI returns one, or ends the program itself, is up to
+//! the error handler of the communicator.
+
+use std::ffi::{c_int, c_void, CStr};
+
+use mpi_abi::{Handle, Library};
+
+use os::error::{Error, Kind, Result};
+
+pub(super) const MPI_SUCCESS: c_int = 0;
+
+/// `int MPI_Initialized(int *flag)` and `int MPI_Finalized(int *flag)`.
+pub(super) type Query = unsafe extern "C" fn(*mut c_int) -> c_int;
+
+/// The functions that take handles, for a library whose handles are `H`. All of its handles are of
+/// one width, so `H` stands for communicators, types and operations alike.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Calls<H> {
+    pub(super) comm_rank: unsafe extern "C" fn(H, *mut c_int) -> c_int,
+    pub(super) comm_size: unsafe extern "C" fn(H, *mut c_int) -> c_int,
+    pub(super) comm_dup: unsafe extern "C" fn(H, *mut H) -> c_int,
+    pub(super) comm_free: unsafe extern "C" fn(*mut H) -> c_int,
+    pub(super) barrier: unsafe extern "C" fn(H) -> c_int,
+    pub(super) allreduce: unsafe extern "C" fn(*const c_void, *mut c_void, c_int, H, H, H) -> c_int,
+    pub(super) iallreduce:
+        unsafe extern "C" fn(*const c_void, *mut c_void, c_int, H, H, H, *mut H) -> c_int,
+    #[allow(clippy::type_complexity)] // As MPI has it.
+    pub(super) iallgather:
+        unsafe extern "C" fn(*const c_void, c_int, H, *mut c_void, c_int, H, H, *mut H) -> c_int,
+    pub(super) test: unsafe extern "C" fn(*mut H, *mut c_int, *mut c_void) -> c_int,
+    pub(super) wait: unsafe extern "C" fn(*mut H, *mut c_void) -> c_int,
+    pub(super) allgather: Allgather<H>,
+}
+
+/// `int MPI_Allgather(const void *, int, MPI_Datatype, void *, int, MPI_Datatype, MPI_Comm)`.
+type Allgather<H> =
+    unsafe extern "C" fn(*const c_void, c_int, H, *mut c_void, c_int, H, H) -> c_int;
+
+impl<H: Handle> Calls<H> {
+    /// All functions, or the name of the first that is missing. `H` has to be what handles are in
+    /// that library.
+    pub(super) fn from_library(library: &Library) -> std::result::Result<Self, &'static CStr> {
+        // By the names of the profiling interface: what the library does is none of the messages
+        // that a part of the application logs (`message-log/`).
+        // SAFETY: MPI declares the functions of these names like this, with handles that are `H`
+        // by the library's binary interface.
+        unsafe {
+            Ok(Calls {
+                comm_rank: function(library, c"PMPI_Comm_rank")?,
+                comm_size: function(library, c"PMPI_Comm_size")?,
+                comm_dup: function(library, c"PMPI_Comm_dup")?,
+                comm_free: function(library, c"PMPI_Comm_free")?,
+                barrier: function(library, c"PMPI_Barrier")?,
+                allreduce: function(library, c"PMPI_Allreduce")?,
+                iallreduce: function(library, c"PMPI_Iallreduce")?,
+                iallgather: function(library, c"PMPI_Iallgather")?,
+                test: function(library, c"PMPI_Test")?,
+                wait: function(library, c"PMPI_Wait")?,
+                allgather: function(library, c"PMPI_Allgather")?,
+            })
+        }
+    }
+
+    pub(super) fn rank(&self, comm: usize) -> Result<c_int> {
+        let mut rank = -1;
+        // SAFETY: a communicator by the promise made to `Mpi::comm`, and an integer of ours. The
+        // same holds for the calls below.
+        let code = unsafe { (self.comm_rank)(H::from_bits(comm), &mut rank) };
+        check(code, "MPI_Comm_rank")?;
+        Ok(rank)
+    }
+
+    pub(super) fn size(&self, comm: usize) -> Result<c_int> {
+        let mut size = -1;
+        // SAFETY: as for `rank`.
+        let code = unsafe { (self.comm_size)(H::from_bits(comm), &mut size) };
+        check(code, "MPI_Comm_size")?;
+        Ok(size)
+    }
+
+    pub(super) fn dup(&self, comm: usize) -> Result<usize> {
+        let mut copy = H::from_bits(0);
+        // SAFETY: as for `rank`.
+        let code = unsafe { (self.comm_dup)(H::from_bits(comm), &mut copy) };
+        check(code, "MPI_Comm_dup")?;
+        Ok(copy.bits())
+    }
+
+    pub(super) fn free(&self, comm: usize) -> Result<()> {
+        let mut comm = H::from_bits(comm);
+        // SAFETY: as for `rank`; `Comm::free` takes the communicator, so it is used no more.
+        let code = unsafe { (self.comm_free)(&mut comm) };
+        check(code, "MPI_Comm_free")
+    }
+
+    pub(super) fn meet(&self, comm: usize) -> Result<()> {
+        // SAFETY: as for `rank`.
+        let code = unsafe { (self.barrier)(H::from_bits(comm)) };
+        check(code, "MPI_Barrier")
+    }
+
+    pub(super) fn reduce<const N: usize>(
+        &self,
+        mine: &[i64; N],
+        int64: usize,
+        min: usize,
+        comm: usize,
+    ) -> Result<[i64; N]> {
+        let mut least = *mine;
+        // SAFETY: as for `rank`; so many 64-bit integers to read and as many others to write, all ours.
+        let code = unsafe {
+            (self.allreduce)(
+                mine.as_ptr().cast(),
+                least.as_mut_ptr().cast(),
+                N as c_int,
+                H::from_bits(int64),
+                H::from_bits(min),
+                H::from_bits(comm),
+            )
+        };
+        check(code, "MPI_Allreduce")?;
+        Ok(least)
+    }
+
+    pub(super) fn start_reduce(
+        &self,
+        mine: &[i64],
+        least: &mut [i64],
+        int64: usize,
+        min: usize,
+        comm: usize,
+    ) -> Result<usize> {
+        let mut request = H::from_bits(0);
+        let count = mine.len().min(least.len()) as c_int;
+        // SAFETY: as for `rank`; as many integers to read and to write, which `Pending` keeps where
+        // they are until the request is done, or for ever.
+        let code = unsafe {
+            (self.iallreduce)(
+                mine.as_ptr().cast(),
+                least.as_mut_ptr().cast(),
+                count,
+                H::from_bits(int64),
+                H::from_bits(min),
+                H::from_bits(comm),
+                &mut request,
+            )
+        };
+        check(code, "MPI_Iallreduce")?;
+        Ok(request.bits())
+    }
+
+    pub(super) fn start_gather(
+        &self,
+        mine: &[i64],
+        all: &mut [i64],
+        int64: usize,
+        comm: usize,
+    ) -> Result<usize> {
+        let mut request = H::from_bits(0);
+        let count = mine.len() as c_int;
+        // SAFETY: as for `start_reduce`; so many integers of each process of the communicator, for
+        // all of which `all` has room.
+        let code = unsafe {
+            (self.iallgather)(
+                mine.as_ptr().cast(),
+                count,
+                H::from_bits(int64),
+                all.as_mut_ptr().cast(),
+                count,
+                H::from_bits(int64),
+                H::from_bits(comm),
+                &mut request,
+            )
+        };
+        check(code, "MPI_Iallgather")?;
+        Ok(request.bits())
+    }
+
+    pub(super) fn test_request(&self, request: &mut usize, status: usize) -> Result<bool> {
+        let mut handle = H::from_bits(*request);
+        let mut done = 0;
+        // SAFETY: a request that this library began and that is not known to be done; the status
+        // is the one that stands for none.
+        let code = unsafe { (self.test)(&mut handle, &mut done, status as *mut c_void) };
+        *request = handle.bits();
+        check(code, "MPI_Test")?;
+        Ok(done != 0)
+    }
+
+    pub(super) fn wait_request(&self, request: &mut usize, status: usize) -> Result<()> {
+        let mut handle = H::from_bits(*request);
+        // SAFETY: as for `test_request`.
+        let code = unsafe { (self.wait)(&mut handle, status as *mut c_void) };
+        *request = handle.bits();
+        check(code, "MPI_Wait")
+    }
+
+    /// `all` has room for as many times `own` as there are processes.
+    pub(super) fn gather(
+        &self,
+        own: &[u8],
+        all: &mut [u8],
+        byte: usize,
+        comm: usize,
+    ) -> Result<()> {
+        let (count, byte) = (own.len() as c_int, H::from_bits(byte));
+        // SAFETY: as for `rank`; bytes to read and, by the caller's promise, room for those of all
+        // processes, which all pass as many.
+        let code = unsafe {
+            (self.allgather)(
+                own.as_ptr().cast(),
+                count,
+                byte,
+                all.as_mut_ptr().cast(),
+                count,
+                byte,
+                H::from_bits(comm),
+            )
+        };
+        check(code, "MPI_Allgather")
+    }
+}
+
+/// The function `name` of the library, or the name if there is none.
+///
+/// # Safety
+/// `F` is a function pointer of the type that the function has.
+pub(super) unsafe fn function<F: Copy>(
+    library: &Library,
+    name: &'static CStr,
+) -> std::result::Result<F, &'static CStr> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    let address = library.symbol(name).ok_or(name)?.as_ptr();
+    // SAFETY: as wide as a pointer (checked above), and by the caller's promise a function pointer
+    // of the right type; it is not null.
+    Ok(unsafe { std::mem::transmute_copy::<*mut c_void, F>(&address) })
+}
+
+/// Asks MPI a question that may be asked at any time.
+pub(super) fn query(function: Query, name: &str) -> Result<bool> {
+    let mut flag = 0;
+    // SAFETY: an integer that is ours to write to.
+    check(unsafe { function(&mut flag) }, name)?;
+    Ok(flag != 0)
+}
+
+/// An error if `code` is one.
+pub(super) fn check(code: c_int, name: &str) -> Result<()> {
+    match code {
+        MPI_SUCCESS => Ok(()),
+        code => Err(Error::new(Kind::System, format!("{name} failed with code {code}"))),
+    }
+}

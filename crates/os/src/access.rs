@@ -1,0 +1,267 @@
+//! What this process may do with memory that it is told of, asked of the system: a bad address is an
+//! answer, not a fault.
+
+use std::fs;
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use super::memory::page_size;
+
+/// The system call that reads another process's memory, or the one that writes it.
+type Transfer = unsafe extern "C" fn(
+    libc::pid_t,
+    *const libc::iovec,
+    libc::c_ulong,
+    *const libc::iovec,
+    libc::c_ulong,
+    libc::c_ulong,
+) -> isize;
+
+/// The most bytes that one call asks for, each by itself: the system's limit.
+const AT_A_TIME: usize = 1024;
+
+/// The bytes of the smallest pages that there are.
+const LEAST_PAGE: u64 = 4096;
+
+/// Whether the first and the last of `len` bytes at `address` can be read.
+pub fn is_readable(address: u64, len: u64) -> bool {
+    static ANSWERED: OnceLock<bool> = OnceLock::new();
+    let read = |addresses: &[u64]| {
+        let mut bytes = vec![0u8; addresses.len()];
+        let local: Vec<u64> =
+            bytes.iter_mut().map(|byte| std::ptr::from_mut(byte) as u64).collect();
+        passing(libc::process_vm_readv, &local, addresses)
+    };
+    first_bad_end(&[(address, len)], &ANSWERED, read).is_none()
+}
+
+/// The place of the first of the ranges, each an address and a number of bytes, whose first or last
+/// byte cannot be written. Those that can are written, with what they are. About a microsecond for
+/// all.
+pub fn first_unwritable(ranges: &[(u64, u64)]) -> Option<usize> {
+    static ANSWERED: OnceLock<bool> = OnceLock::new();
+    first_bad_end(ranges, &ANSWERED, |addresses| {
+        passing(libc::process_vm_writev, addresses, addresses)
+    })
+}
+
+/// Whether something is mapped at each of `len` bytes at `address`: less than half a microsecond, for
+/// however many bytes. Of the first and the last page, if the bytes are not all of them, only where there is
+/// no other. What is mapped without the right to read it, or from a file that has become shorter, is not told
+/// from the rest.
+pub fn is_mapped(address: u64, len: u64) -> bool {
+    // Of a power of two.
+    let page = page_size() as u64;
+    let first = address.checked_next_multiple_of(page);
+    let Some((end, start)) = address.checked_add(len).zip(first) else { return false };
+    let whole = end & !(page - 1);
+    let found = if start < whole {
+        // Whole pages: memory checkers take what lies beside the bytes for somebody else's.
+        // SAFETY: any addresses may be asked about. The call looks for their mappings, and starts nothing.
+        unsafe { libc::msync(start as *mut libc::c_void, (whole - start) as usize, libc::MS_ASYNC) }
+    } else {
+        let start = address & !(page - 1);
+        // Two pages at the most.
+        let mut resident = [0; 2];
+        let (from, len) = (start as *mut libc::c_void, (end - start) as usize);
+        // SAFETY: as above, with room for the answer.
+        unsafe { libc::mincore(from, len, resident.as_mut_ptr()) }
+    };
+    // Where the question is forbidden, nothing is refused.
+    found == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ENOMEM)
+}
+
+/// The mappings of this process, as they were when it was asked for them.
+#[derive(Debug)]
+pub struct Mappings {
+    /// Ascending, and whether each may be written to. `None`: they are not known.
+    all: Option<Vec<(Range<u64>, bool)>>,
+}
+
+impl Mappings {
+    /// Reads the list of all mappings: tens of microseconds for some hundred of them.
+    pub fn now() -> Mappings {
+        // The names of files need not be UTF-8.
+        let text = fs::read("/proc/self/maps").ok();
+        Mappings { all: text.map(|text| listed(&String::from_utf8_lossy(&text))) }
+    }
+
+    /// Whether each of `len` bytes at `address` is in a mapping that can be written. Without /proc
+    /// nothing is known, and nothing refused.
+    pub fn have_writable(&self, address: u64, len: u64) -> bool {
+        let wanted = address..address.saturating_add(len);
+        self.all.as_ref().is_none_or(|all| writable_in(all, wanted))
+    }
+}
+
+/// The place of the first range whose ends do not `pass`: that tells how many addresses do before one
+/// does not. A sandbox may forbid the question; then every address passes.
+fn first_bad_end(
+    ranges: &[(u64, u64)],
+    answered: &OnceLock<bool>,
+    pass: impl Fn(&[u64]) -> usize,
+) -> Option<usize> {
+    let answered = *answered.get_or_init(|| {
+        let mut own = 0u8;
+        pass(&[std::ptr::from_mut(&mut own) as u64]) == 1
+    });
+    // One byte speaks for its page.
+    let mut ends: Vec<(u64, usize)> = Vec::with_capacity(2 * ranges.len());
+    for (place, &(address, len)) in ranges.iter().enumerate().filter(|(_, (_, len))| *len > 0) {
+        for end in [address, address.saturating_add(len - 1)] {
+            if ends.last().is_none_or(|(before, _)| before / LEAST_PAGE != end / LEAST_PAGE) {
+                ends.push((end, place));
+            }
+        }
+    }
+    ends.chunks(AT_A_TIME).filter(|_| answered).find_map(|ends| {
+        let addresses: Vec<u64> = ends.iter().map(|(address, _)| *address).collect();
+        ends.get(pass(&addresses)).map(|(_, place)| *place)
+    })
+}
+
+/// How many bytes of this process the kernel copies between `local` and `remote`, in their order, up
+/// to the first that it cannot.
+fn passing(transfer: Transfer, local: &[u64], remote: &[u64]) -> usize {
+    let bytes = |addresses: &[u64]| -> Vec<libc::iovec> {
+        let byte = |&at: &u64| libc::iovec { iov_base: at as *mut libc::c_void, iov_len: 1 };
+        addresses.iter().map(byte).collect()
+    };
+    let (local, remote) = (bytes(local), bytes(remote));
+    let count = local.len() as libc::c_ulong;
+    let (from, to) = (local.as_ptr(), remote.as_ptr());
+    // SAFETY: both lists have `count` members, and the kernel checks their addresses. What is written
+    // is memory of the caller, or a byte of the application's that gets the value that it has, while a
+    // call of the application's has the use of it.
+    let copied = unsafe { transfer(libc::getpid(), from, count, to, count, 0) };
+    usize::try_from(copied).unwrap_or(0)
+}
+
+/// Whether these mappings, which ascend, have all of `wanted` writable.
+fn writable_in(mappings: &[(Range<u64>, bool)], wanted: Range<u64>) -> bool {
+    let mut reached = wanted.start;
+    let first = mappings.partition_point(|(range, _)| range.end <= reached);
+    for (range, writable) in &mappings[first..] {
+        if reached >= wanted.end {
+            break;
+        }
+        if range.start > reached || !writable {
+            return false;
+        }
+        reached = range.end;
+    }
+    reached >= wanted.end
+}
+
+/// The mappings in the text of `/proc/self/maps`.
+fn listed(maps: &str) -> Vec<(Range<u64>, bool)> {
+    maps.lines().filter_map(mapping).collect()
+}
+
+/// The addresses of a line such as `7f0000000000-7f0000200000 rw-p ...`, and whether they may be
+/// written to.
+fn mapping(line: &str) -> Option<(Range<u64>, bool)> {
+    let mut words = line.split_whitespace();
+    let (start, end) = words.next()?.split_once('-')?;
+    let number = |digits| u64::from_str_radix(digits, 16).ok();
+    Some((number(start)?..number(end)?, words.next()?.as_bytes().get(1) == Some(&b'w')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::page_size;
+
+    #[test]
+    fn bad_addresses_are_not_readable() {
+        let bytes = [1u8; 64];
+        let at = bytes.as_ptr() as u64;
+        assert!(is_readable(at, 64) && is_readable(0, 0));
+        assert!(!is_readable(0, 1) && !is_readable(8, 4096) && !is_readable(at, u64::MAX));
+    }
+
+    /// Catches a question that is answered by what can be read, and one that changes bytes.
+    #[test]
+    fn what_can_only_be_read_is_not_writable() {
+        static TABLE: [u8; 64] = [7; 64];
+        let constant = TABLE.as_ptr() as u64;
+        assert!(is_readable(constant, 64));
+        assert_eq!(first_unwritable(&[(constant, 64)]), Some(0));
+        assert!(!Mappings::now().have_writable(constant, 64));
+        let mut bytes = [7u8; 64];
+        let at = bytes.as_mut_ptr() as u64;
+        assert_eq!(first_unwritable(&[(at, 64)]), None);
+        assert_eq!(bytes, [7; 64]);
+        let now = Mappings::now();
+        assert!(now.have_writable(at, 64));
+        assert!(now.have_writable(0, 0) && !now.have_writable(8, 64));
+        // Among others, ranges without bytes, and more than one call can ask for.
+        assert_eq!(first_unwritable(&[(0, 0), (at, 64), (8, 64), (constant, 1)]), Some(2));
+        let mut wide = vec![7u8; 3 * LEAST_PAGE as usize];
+        let start = wide.as_mut_ptr() as u64;
+        let mut many: Vec<_> = (0..1500).map(|i| (start + i % 2 * 2 * LEAST_PAGE, 64)).collect();
+        assert_eq!(first_unwritable(&many), None);
+        many[1400] = (constant, 64);
+        assert_eq!(first_unwritable(&many), Some(1400));
+        assert_eq!(bytes, [7; 64]);
+    }
+
+    /// Catches a range of which only the ends are looked at.
+    #[test]
+    fn a_page_between_is_seen() {
+        let page = page_size();
+        // SAFETY: a mapping of its own at an address that the system chooses.
+        let start = unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            libc::mmap(std::ptr::null_mut(), 3 * page, 3, flags, -1, 0)
+        };
+        assert_ne!(start, libc::MAP_FAILED);
+        let (at, len) = (start as u64, 3 * page as u64);
+        assert!(Mappings::now().have_writable(at, len));
+        // SAFETY: the page in the middle of that mapping.
+        let status = unsafe { libc::mprotect(start.byte_add(page), page, libc::PROT_READ) };
+        assert_eq!(status, 0);
+        assert_eq!(first_unwritable(&[(at, len)]), None);
+        let now = Mappings::now();
+        assert!(!now.have_writable(at, len) && now.have_writable(at, page as u64));
+        // SAFETY: that mapping, which nobody uses.
+        unsafe { libc::munmap(start, 3 * page) };
+    }
+
+    #[test]
+    fn what_is_not_mapped_is_seen() {
+        let page = page_size();
+        // SAFETY: a mapping of its own at an address that the system chooses.
+        let at = unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let start = libc::mmap(std::ptr::null_mut(), 3 * page, 3, flags, -1, 0);
+            assert_ne!(start, libc::MAP_FAILED);
+            start as u64
+        };
+        assert!(is_mapped(at, 3 * page as u64) && is_mapped(at + 5, 1) && is_mapped(at, 0));
+        assert!(is_mapped(at + 5, 2 * page as u64) && is_mapped(at + 5, page as u64));
+        // The first page is never mapped, nor are addresses that there are not.
+        assert!(!is_mapped(8, 64) && !is_mapped(u64::MAX - 4096, 10) && !is_mapped(at, u64::MAX));
+        assert!(!is_mapped(u64::MAX - 10, 5));
+        // SAFETY: that mapping, which nobody uses.
+        unsafe { libc::munmap(at as *mut libc::c_void, 3 * page) };
+    }
+
+    #[test]
+    fn mappings_one_behind_the_other() {
+        let maps = "1000-2000 rw-p 0 00:00 0\n2000-3000 -w-s 0 00:00 0 /a b\n\
+                    3000-4000 r--p 0 00:00 0\n5000-6000 rw-p 0 00:00 0\n";
+        for (range, expected) in [
+            (0x1000..0x3000, true),
+            (0x1800..0x2800, true),
+            (0x5000..0x6000, true),
+            (0x1000..0x3001, false),
+            (0x3000..0x3001, false),
+            (0x4000..0x5001, false),
+            (0x5000..0x6001, false),
+            (0x0fff..0x1001, false),
+        ] {
+            assert_eq!(writable_in(&listed(maps), range.clone()), expected, "{range:x?}");
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Descriptors that this library keeps for longer than a call, in a process that is somebody else's.
+//!
+//! Applications close what they have inherited by counting (`for (i = 3; i < 64; i++) close(i)`), and
+//! some close everything. So the library's descriptors have high numbers, and are known again by the
+//! file that they stand for: a number that means another file by now is the application's. Nothing is
+//! written to it, and it is not closed.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::mem::{ManuallyDrop, MaybeUninit};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd, RawFd};
+use std::time::Duration;
+
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::io::{fcntl_dupfd_cloexec, Errno};
+use rustix::process::{getrlimit, Resource};
+
+/// The lowest number, where a process may have as many: beyond what `select` takes (1024), which is
+/// how far those count who close descriptors. The system's table is no larger than it has to be.
+const LOW: u64 = 1536;
+/// Where it may have fewer: the last so many, at most a quarter.
+const LAST: u64 = 256;
+/// How often it is looked, while something is waited for, whether the application has closed it: then
+/// nothing can come any more, and the system says nothing of it.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What tells one open file from others: its device and its number there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity(libc::dev_t, libc::ino_t);
+
+impl Identity {
+    /// Of what a number stands for now. `None`: for nothing. May be called between a fork and an exec.
+    pub fn of(number: RawFd) -> Option<Identity> {
+        let mut found = MaybeUninit::<libc::stat>::uninit();
+        // SAFETY: a place to write to. Any number may be asked about.
+        if unsafe { libc::fstat(number, found.as_mut_ptr()) } != 0 {
+            return None;
+        }
+        // SAFETY: written by the call, which has succeeded.
+        let found = unsafe { found.assume_init() };
+        Some(Identity(found.st_dev, found.st_ino))
+    }
+}
+
+/// The first high number makes the system's table of descriptors larger, which in a process of several
+/// threads waits for all processors: for 5 to 15 ms. `VELOC_Init` has no time for that, so it is done when the
+/// library is loaded. Mostly there is one thread then, and nothing to wait for.
+// Miri knows no limits of descriptors.
+#[cfg(not(miri))]
+#[used]
+#[link_section = ".init_array"]
+static AT_LOAD: extern "C" fn() = enlarge_table;
+
+#[cfg(not(miri))]
+extern "C" fn enlarge_table() {
+    // Without it, the first file does it.
+    let _ = std::fs::File::open("/dev/null").map(raised);
+}
+
+/// The lowest number of this library's.
+fn lowest() -> u64 {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    LOW.min(limit - LAST.min(limit / 4))
+}
+
+/// `file` under a high number. Where there is none left, it keeps the one that it has.
+pub fn raised<F: AsFd + From<OwnedFd>>(file: F) -> F {
+    let lowest = lowest();
+    if file.as_fd().as_raw_fd() as u64 >= lowest {
+        return file;
+    }
+    fcntl_dupfd_cloexec(&file, lowest as RawFd).map_or(file, F::from)
+}
+
+/// A descriptor that is kept while the application does what it likes.
+pub struct Kept<F: AsFd> {
+    file: ManuallyDrop<F>,
+    identity: Option<Identity>,
+}
+
+impl<F: AsFd> Kept<F> {
+    /// Keeps `file`, under a high number.
+    pub fn new(file: F) -> Kept<F>
+    where
+        F: From<OwnedFd>,
+    {
+        let file = raised(file);
+        let identity = Identity::of(file.as_fd().as_raw_fd());
+        Kept { file: ManuallyDrop::new(file), identity }
+    }
+
+    /// Its number, and what that stands for as long as the file is this library's.
+    pub fn number(&self) -> (RawFd, Option<Identity>) {
+        (self.file.as_fd().as_raw_fd(), self.identity)
+    }
+
+    /// The file, unless the application has closed it.
+    ///
+    /// # Errors
+    /// It has; the number is named.
+    pub fn get(&self) -> io::Result<&F> {
+        let (number, identity) = self.number();
+        if Identity::of(number) == identity {
+            return Ok(&self.file);
+        }
+        Err(io::Error::other(format!("descriptor {number} was closed by the application")))
+    }
+
+    /// The file, whatever its number stands for by now: for what does no harm to another one.
+    pub fn unchecked(&self) -> &F {
+        &self.file
+    }
+
+    /// Waits until something can be read, or the end has come.
+    ///
+    /// # Errors
+    /// As [`Kept::get`], within a second.
+    pub fn await_input(&self) -> io::Result<()> {
+        let at_most = Timespec { tv_sec: LOOK.as_secs() as i64, tv_nsec: 0 };
+        loop {
+            let mut waited = [PollFd::new(self.get()?, PollFlags::IN)];
+            match poll(&mut waited, Some(&at_most)) {
+                Ok(0) | Err(Errno::INTR) => {}
+                // It may have been another file's.
+                Ok(_) => return self.get().map(drop),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+impl<F: AsFd + From<OwnedFd>> From<F> for Kept<F> {
+    fn from(file: F) -> Kept<F> {
+        Kept::new(file)
+    }
+}
+
+impl<F: AsFd> Drop for Kept<F> {
+    fn drop(&mut self) {
+        if self.get().is_ok() {
+            // SAFETY: dropped here alone. Otherwise it is not closed: its number is not ours any more.
+            unsafe { ManuallyDrop::drop(&mut self.file) };
+        }
+    }
+}
+
+impl<F: AsFd + fmt::Debug> fmt::Debug for Kept<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.file.fmt(f)
+    }
+}
+
+impl<F: AsFd> Read for &Kept<F>
+where
+    for<'a> &'a F: Read,
+{
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.get()?.read(into)
+    }
+}
+
+impl<F: AsFd> Write for &Kept<F>
+where
+    for<'a> &'a F: Write,
+{
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.get()?.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.get()?.flush()
+    }
+}
+
+/// Reads, without any other bound, from what may be closed by the application while nothing comes.
+#[derive(Debug)]
+pub struct Awaited<'a, F: AsFd>(pub &'a Kept<F>);
+
+impl<F: AsFd> Read for Awaited<'_, F>
+where
+    for<'a> &'a F: Read,
+{
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.0.await_input()?;
+        self.0.unchecked().read(into)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forks;
+    use std::fs::File;
+    use std::io::Seek as _;
+    use std::os::fd::BorrowedFd;
+
+    fn closed_by_the_application(number: RawFd) {
+        // SAFETY: what an application does that closes by counting.
+        assert_eq!(unsafe { libc::close(number) }, 0);
+    }
+
+    #[test]
+    fn numbers_are_high_and_are_closed_by_us_alone() {
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let named = tempfile::NamedTempFile::new().unwrap();
+        let kept = Kept::new(named.reopen().unwrap());
+        let (number, identity) = kept.number();
+        assert!(number as u64 >= LOW.min(limit / 4 * 3), "{number}");
+        drop(kept);
+        assert_ne!(Identity::of(number), identity);
+    }
+
+    /// Catches a write to, a read from and a close of a file of the application's.
+    #[test]
+    fn a_number_that_means_another_file_is_left_alone() {
+        // Nobody else may take the number meanwhile, nor keep the file open.
+        let _sole = forks::none();
+        // It has a name, so that no other file gets its number on the device.
+        let named = tempfile::NamedTempFile::new().unwrap();
+        let kept = Kept::new(named.reopen().unwrap());
+        let (number, _) = kept.number();
+        let mut other = tempfile::tempfile().unwrap();
+        // SAFETY: what an application does that takes numbers of its choice.
+        assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), number) }, number);
+        assert!(kept.get().unwrap_err().to_string().contains(&number.to_string()));
+        assert!((&kept).write_all(b"ours").is_err());
+        assert!((&kept).read(&mut [0]).is_err());
+        assert!(kept.await_input().is_err());
+        assert_eq!(other.seek(io::SeekFrom::End(0)).unwrap(), 0);
+        drop(kept);
+        // SAFETY: asked about, and then closed: it stands for the other file.
+        let theirs = unsafe { BorrowedFd::borrow_raw(number) };
+        assert!(File::from(theirs.try_clone_to_owned().unwrap()).metadata().is_ok());
+        closed_by_the_application(number);
+    }
+
+    /// Catches a wait that goes on after the descriptor is gone: nothing wakes it up.
+    #[test]
+    fn who_waits_sees_that_it_was_closed() {
+        let _sole = forks::none();
+        let (end, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let kept = Kept::new(end);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| Awaited(&kept).read(&mut [0]).is_err());
+            closed_by_the_application(kept.number().0);
+            assert!(waiting.join().unwrap());
+        });
+    }
+}

@@ -1,0 +1,167 @@
+//! Copies of files: in the kernel where the file systems can, else by reading and writing.
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::path::Path;
+use std::ptr;
+
+use super::{create, len, open_with, remove, settle, write_error, Durability};
+use crate::attributes;
+use crate::error::{Error, Kind, Result};
+
+/// The most bytes that one system call is asked to copy, so that a signal, an error or an end of the
+/// job is noticed in reasonable time.
+const COPY_STEP: u64 = 64 << 20;
+
+/// The buffer of a copy by reading and writing, in bytes.
+pub(super) const COPY_BUFFER: usize = 1 << 20;
+
+/// Copies `source` to `temporary` (created, or emptied if it is there), in the kernel where both
+/// file systems can, with its extended attribute `attribute`, and gives the bytes copied. What is at `temporary` counts for nothing until
+/// this has succeeded; after a failure it is removed.
+///
+/// # Errors
+/// [`Kind::NotFound`] if there is no `source`; [`Kind::Corrupt`] if it became shorter meanwhile;
+/// [`Kind::NoRoom`] if the target is full; else the system's, with the path.
+pub fn copy_file(
+    source: &Path,
+    temporary: &Path,
+    attribute: &CStr,
+    durability: Durability,
+) -> Result<u64> {
+    let (from, found) = open_with(source, 0)?;
+    let to = create(temporary)?;
+    let copied =
+        copy_all(&from, &to, found.len(), (source, temporary), || Ok(())).and_then(|bytes| {
+            attributes::copy((&from, source), (&to, temporary), attribute)?;
+            settle(&to, temporary, durability)?;
+            Ok(bytes)
+        });
+    if copied.is_err() {
+        // The failure of the copy is the one to report.
+        let _ = remove(temporary);
+    }
+    copied
+}
+
+/// Copies all of the open file `from` to `offset` (in bytes) of `to`, and gives the bytes copied.
+/// `paths` are for messages; `go_on` is called now and then, and ends it by an error.
+///
+/// # Errors
+/// As [`copy_file`]; those of `go_on`.
+pub fn copy_between(
+    mut from: &File,
+    mut to: &File,
+    offset: u64,
+    paths: (&Path, &Path),
+    go_on: impl FnMut() -> Result<()>,
+) -> Result<u64> {
+    let seek = |file: &mut &File, at: u64, path: &Path| {
+        file.seek(SeekFrom::Start(at))
+            .map_err(|e| Error::system(format!("seek {at} in {}", path.display()), &e))
+    };
+    seek(&mut from, 0, paths.0)?;
+    seek(&mut to, offset, paths.1)?;
+    let total = len(from, paths.0)?;
+    copy_all(from, to, total, paths, go_on)
+}
+
+/// Copies the `total` bytes of `from`, from its position (its start) to that of `to`.
+fn copy_all(
+    from: &File,
+    to: &File,
+    total: u64,
+    (source, temporary): (&Path, &Path),
+    mut go_on: impl FnMut() -> Result<()>,
+) -> Result<u64> {
+    let failed = |e: &io::Error| {
+        write_error(format!("copy {} to {}", source.display(), temporary.display()), e)
+    };
+    let (mut copied, mut in_kernel) = (0, true);
+    while copied < total {
+        go_on()?;
+        let step = (total - copied).min(COPY_STEP);
+        let mut done = 0;
+        if in_kernel {
+            done = copy_in_kernel(from, to, step).map_err(|e| failed(&e))?;
+            in_kernel = done == step;
+        }
+        if done < step {
+            done += copy_by_buffer(from, to, step - done).map_err(|e| failed(&e))?;
+        }
+        copied += done;
+        if done < step {
+            return Err(Error::new(
+                Kind::Corrupt,
+                format!("{} ended after {copied} of {total} bytes", source.display()),
+            ));
+        }
+    }
+    Ok(copied)
+}
+
+/// Copies up to `total` bytes by `copy_file_range`, and gives how many it did: fewer if the file
+/// systems cannot, or the source ended. Both files' positions move by as much.
+pub(super) fn copy_in_kernel(from: &File, to: &File, total: u64) -> io::Result<u64> {
+    let mut copied = 0;
+    while copied < total {
+        let step = (total - copied) as usize;
+        // SAFETY: two open files; without offsets the call uses and moves the files' positions.
+        let result = unsafe {
+            libc::copy_file_range(
+                from.as_raw_fd(),
+                ptr::null_mut(),
+                to.as_raw_fd(),
+                ptr::null_mut(),
+                step,
+                0,
+            )
+        };
+        if let Ok(bytes) = u64::try_from(result) {
+            if bytes == 0 {
+                break; // The end of the source, or a file system that only pretends.
+            }
+            copied += bytes;
+            continue;
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EINTR) => {}
+            // Two file systems, or one that cannot: the caller goes on by reading and writing,
+            // which meets any lasting trouble again.
+            Some(
+                libc::EXDEV
+                | libc::ENOSYS
+                | libc::EOPNOTSUPP
+                | libc::EINVAL
+                | libc::EPERM
+                | libc::EBADF
+                | libc::EIO,
+            ) => break,
+            _ => return Err(error),
+        }
+    }
+    Ok(copied)
+}
+
+/// Copies up to `total` bytes by reading and writing, and gives how many it did: fewer if the
+/// source ended.
+pub(super) fn copy_by_buffer(mut from: &File, mut to: &File, total: u64) -> io::Result<u64> {
+    let mut buffer = vec![0; COPY_BUFFER];
+    let mut copied = 0;
+    while copied < total {
+        let most = (total - copied).min(COPY_BUFFER as u64) as usize;
+        match from.read(&mut buffer[..most]) {
+            Ok(0) => break,
+            Ok(bytes) => {
+                to.write_all(&buffer[..bytes])?;
+                copied += bytes as u64;
+            }
+            Err(e) if e.kind() == ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(copied)
+}

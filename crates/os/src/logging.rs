@@ -1,0 +1,131 @@
+//! How much is logged: what `VELOC_LOG` says, in the words of `env_logger`.
+
+use std::cell::RefCell;
+use std::io::Write as _;
+use std::sync::Arc;
+
+use env_logger::Builder;
+use log::LevelFilter;
+
+use crate::clock::utc;
+
+/// The variable of the environment.
+const VARIABLE: &str = "VELOC_LOG";
+
+/// The root of every module's path, by which `VELOC_LOG` can name it.
+const ROOT: &str = env!("CARGO_CRATE_NAME");
+
+/// Starts to log, unless the process has a logger already: what `VELOC_LOG` asks for, or messages of
+/// this level and worse. `arrange` says where they go and how they look.
+pub fn start(level: LevelFilter, arrange: impl FnOnce(&mut Builder)) {
+    let asked =
+        crate::environment::var_os(VARIABLE).map(|value| value.to_string_lossy().into_owned());
+    let asked = asked.filter(|value| !value.trim().is_empty());
+    let mut builder = Builder::new();
+    match &asked {
+        Some(value) if is_understood(value) => builder.parse_filters(value),
+        _ => builder.filter_level(level),
+    };
+    arrange(&mut builder);
+    // That there is a logger already is no error; it says by itself how much is logged.
+    if builder.try_init().is_err() {
+        return;
+    }
+    if let Some(value) = asked.filter(|value| !is_understood(value)) {
+        log::warn!(
+            "{VARIABLE} is \"{value}\", which is none of off, error, warn, info, debug and trace, \
+             nor one of these for a module, as in {ROOT}::engine=debug; logging as for {}",
+            level.as_str().to_ascii_lowercase()
+        );
+    }
+}
+
+thread_local! {
+    static TOPIC: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
+}
+
+/// Whom what this thread logs is about, in a process that works for several. What it starts is to have
+/// the same.
+pub fn topic() -> Option<Arc<str>> {
+    TOPIC.with_borrow(Option::clone)
+}
+
+/// From here on what this thread logs is about this one.
+pub fn set_topic(topic: Option<Arc<str>>) {
+    TOPIC.set(topic);
+}
+
+/// Each line begins with the time (UTC), the level and, if there is one, the [`topic`].
+pub fn with_time_and_topic(builder: &mut Builder) {
+    builder.format(|into, record| {
+        write!(into, "[{} {}] ", utc(std::time::SystemTime::now()), record.level())?;
+        if let Some(topic) = topic() {
+            write!(into, "{topic}: ")?;
+        }
+        writeln!(into, "{}", record.args())
+    });
+}
+
+/// Whether the value says how much is logged of this library: levels, alone or for modules of it,
+/// separated by commas, and behind a slash what messages must contain. `env_logger` takes any other
+/// word for a module, of which it then logs everything, and nothing of all others.
+fn is_understood(value: &str) -> bool {
+    let (directives, text) = value.split_once('/').unwrap_or((value, ""));
+    let is_level = |word: &str| word.parse::<LevelFilter>().is_ok();
+    let is_module = |name: &str| {
+        name.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+    };
+    let mut directives =
+        directives.split(',').map(str::trim).filter(|one| !one.is_empty()).peekable();
+    // A text alone, such as a directory's path, would leave nothing but errors, and few of these.
+    !text.contains('/')
+        && directives.peek().is_some()
+        && directives.all(|directive| match directive.split_once('=') {
+            Some((name, level)) => is_module(name) && (level.is_empty() || is_level(level.trim())),
+            None => is_level(directive) || is_module(directive),
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches a word that would silence everything, and one of `env_logger`'s that is refused.
+    #[test]
+    fn what_is_understood() {
+        for value in [
+            "off",
+            "error",
+            "WARN",
+            "info",
+            "debug",
+            " trace ",
+            "veloc_client",
+            "veloc_client=debug",
+            "warn,engine=trace",
+            "warn, levels::files,",
+            "info/rank 3",
+        ] {
+            assert!(is_understood(value), "{value}");
+            let errors = Builder::new().parse_filters(value).build().filter();
+            assert_eq!(errors == LevelFilter::Off, value == "off", "{value}");
+        }
+        for value in [
+            "1",
+            "yes",
+            "nonsense",
+            "veloc",
+            "veloc_clients=debug",
+            "veloc_client=loud",
+            "veloc_client=debug=info",
+            "other=debug",
+            "warn,nonsense",
+            "info/a/b",
+            "/tmp",
+            "/",
+            ",",
+        ] {
+            assert!(!is_understood(value), "{value}");
+        }
+    }
+}

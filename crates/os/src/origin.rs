@@ -1,0 +1,90 @@
+//! Which process this is: the one that something was made in, or a child that was forked from it.
+//!
+//! Asked in every call, so it must not cost a system call: a page that the kernel wipes in each forked
+//! child (`MADV_WIPEONFORK`, Linux 4.14) says it. Where there is none, the process's number does.
+
+use std::process;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::mapping::Mapping;
+
+/// The process that has made it.
+#[derive(Debug)]
+pub struct Origin {
+    process: u32,
+    /// Begins with the process's number, in that process alone.
+    page: Option<Mapping>,
+}
+
+impl Origin {
+    /// This process.
+    pub fn here() -> Origin {
+        let process = process::id();
+        let page = Mapping::reserve(size_of::<AtomicU32>()).and_then(|page| {
+            page.wipe_on_fork()?;
+            Ok(page)
+        });
+        let page = page.inspect_err(|error| log::debug!("each call asks for its process: {error}"));
+        let origin = Origin { process, page: page.ok() };
+        if let Some(number) = origin.number() {
+            number.store(process, Ordering::Relaxed);
+        }
+        origin
+    }
+
+    /// Its number.
+    pub fn process(&self) -> u32 {
+        self.process
+    }
+
+    /// Whether it is the calling one.
+    pub fn is_here(&self) -> bool {
+        match self.number() {
+            Some(number) => number.load(Ordering::Relaxed) == self.process,
+            None => process::id() == self.process,
+        }
+    }
+
+    fn number(&self) -> Option<&AtomicU32> {
+        let page = self.page.as_ref()?;
+        // SAFETY: the mapping is as long as that, begins at a multiple of a page, reads as zero at first,
+        // and is only used as this.
+        Some(unsafe { page.base().cast::<AtomicU32>().as_ref() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forks;
+
+    /// Catches a page that a forked child inherits with what it had, and one that is not used at all.
+    #[test]
+    fn a_forked_child_is_another_process() {
+        let with_page = Origin::here();
+        assert!(
+            with_page.page.is_some(),
+            "no kernel before Linux 4.14 is supported by Rust's tests"
+        );
+        let without = Origin { process: process::id(), page: None };
+        for origin in [&with_page, &without] {
+            assert!(origin.is_here());
+            assert_eq!(origin.process(), process::id());
+            let forks = forks::none();
+            // SAFETY: the child only looks at memory, and ends at once without running anything else.
+            let child = unsafe { libc::fork() };
+            assert!(child >= 0, "{}", std::io::Error::last_os_error());
+            if child == 0 {
+                // SAFETY: ends the child, and nothing of its parent's runs.
+                unsafe { libc::_exit(i32::from(origin.is_here())) };
+            }
+            let mut status = 0;
+            // SAFETY: there is room for a status.
+            assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+            drop(forks);
+            assert!(libc::WIFEXITED(status));
+            assert_eq!(libc::WEXITSTATUS(status), 0);
+            assert!(origin.is_here());
+        }
+    }
+}

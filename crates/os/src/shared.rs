@@ -1,0 +1,217 @@
+//! Memory that can be handed to another process: a file without a name, which lives as long as
+//! somebody has it open or mapped.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{
+    fcntl_add_seals, fcntl_get_seals, fstat, fstatfs, ftruncate, memfd_create, FsWord, MemfdFlags,
+    SealFlags,
+};
+use rustix::process::{getrlimit, Resource};
+
+use super::descriptors::Kept;
+use super::mapping::ALIGNMENT;
+use super::memory::free_reserved_huge_pages;
+use crate::error::{Error, Kind, Result};
+
+/// Its length never changes, so nobody who maps it can be met by pages that have gone.
+#[derive(Debug)]
+pub struct SharedMemory {
+    file: Kept<OwnedFd>,
+    len: u64,
+    huge: bool,
+}
+
+/// `HUGETLBFS_MAGIC`: where pages come from that were set aside as huge ones.
+const HUGETLBFS: FsWord = 0x9584_58f6;
+
+impl SharedMemory {
+    /// Makes memory of `len` bytes, which read as zero. No page is there yet. `name` shows in
+    /// `/proc`.
+    ///
+    /// # Errors
+    /// The length is 0 or beyond the limit of a file's size, or the system has no such memory.
+    pub fn create(name: &str, len: u64) -> Result<SharedMemory> {
+        SharedMemory::create_with(name, len, MemfdFlags::empty())
+    }
+
+    /// The same of pages that were set aside as huge ones (`vm.nr_hugepages`), of which it has whole
+    /// ones. They are promised when it is mapped, and may be refused to a process all the same: by a
+    /// control group, when the first of their bytes is written, which would be its end.
+    /// [`Mapping::populate`](super::mapping::Mapping::populate) gives an error.
+    ///
+    /// # Errors
+    /// As for [`SharedMemory::create`], or there are not so many.
+    pub fn create_huge(name: &str, len: u64) -> Result<SharedMemory> {
+        let too_few = || Error::invalid(format!("{len} bytes of \"{name}\": too few huge pages"));
+        let (free, page) = free_reserved_huge_pages().ok_or_else(too_few)?;
+        let rounded = len.checked_next_multiple_of(page).filter(|len| *len <= free);
+        // Mappings are aligned to no more.
+        let rounded = rounded.filter(|_| page <= ALIGNMENT as u64).ok_or_else(too_few)?;
+        SharedMemory::create_with(name, rounded, MemfdFlags::HUGETLB)
+    }
+
+    fn create_with(name: &str, len: u64, flags: MemfdFlags) -> Result<SharedMemory> {
+        if len == 0 {
+            return Err(Error::invalid(format!("shared memory \"{name}\" of 0 bytes")));
+        }
+        let what = |call: &str| format!("{call} of \"{name}\", {len} bytes");
+        // To exceed it is the end of the process, unless that ignores SIGXFSZ.
+        if let Some(limit) = getrlimit(Resource::Fsize).current.filter(|limit| len > *limit) {
+            return Err(Error::new(
+                Kind::System,
+                format!("{}: files have {limit} bytes at most (RLIMIT_FSIZE)", what("ftruncate")),
+            ));
+        }
+        let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | flags)
+            .map_err(|error| Error::system(what("memfd_create"), &error.into()))?;
+        ftruncate(&file, len).map_err(|error| Error::system(what("ftruncate"), &error.into()))?;
+        fcntl_add_seals(&file, sealed())
+            .map_err(|error| Error::system(what("F_ADD_SEALS"), &error.into()))?;
+        Ok(SharedMemory { file: Kept::new(file), len, huge: flags.contains(MemfdFlags::HUGETLB) })
+    }
+
+    /// Memory that can refuse pages.
+    #[cfg(any(test, feature = "tests"))]
+    pub fn create_refusing(name: &str, len: u64) -> Result<SharedMemory> {
+        let file = memfd_create(name, MemfdFlags::CLOEXEC)
+            .map_err(|error| Error::system("memfd_create", &error.into()))?;
+        ftruncate(&file, len).map_err(|error| Error::system("ftruncate", &error.into()))?;
+        Ok(SharedMemory { file: Kept::new(file), len, huge: false })
+    }
+
+    /// Refuses the pages from here on.
+    #[cfg(any(test, feature = "tests"))]
+    pub fn refuse_from(&self, offset: u64) -> Result<()> {
+        let refused = ftruncate(self.file.unchecked(), offset);
+        refused.map_err(|error| Error::system("ftruncate", &error.into()))
+    }
+
+    /// Memory that another process made by [`SharedMemory::create`].
+    ///
+    /// # Errors
+    /// It is something else, or its length could change.
+    pub fn from_file(file: OwnedFd) -> Result<SharedMemory> {
+        let seals = fcntl_get_seals(&file)
+            .map_err(|error| Error::system("F_GET_SEALS of received memory", &error.into()))?;
+        let found = fstat(&file)
+            .map_err(|error| Error::system("fstat of received memory", &error.into()))?;
+        let len = u64::try_from(found.st_size).unwrap_or(0);
+        let huge = fstatfs(&file).is_ok_and(|system| system.f_type == HUGETLBFS);
+        if !seals.contains(sealed()) || len == 0 {
+            return Err(Error::new(
+                Kind::Corrupt,
+                format!("received memory of {len} bytes, whose length may change"),
+            ));
+        }
+        Ok(SharedMemory { file: Kept::new(file), len, huge })
+    }
+
+    /// Whether its pages were set aside as huge ones.
+    pub fn is_huge(&self) -> bool {
+        self.huge
+    }
+
+    /// The file, to be mapped or handed over.
+    ///
+    /// # Errors
+    /// The application has closed it.
+    pub fn file(&self) -> Result<BorrowedFd<'_>> {
+        let file = self.file.get().map(AsFd::as_fd);
+        file.map_err(|error| Error::system("the memory for veloc-backend", &error))
+    }
+
+    /// Whether a process has it mapped. `None`: that cannot be seen.
+    pub fn is_mapped_by(&self, process: u32) -> Option<bool> {
+        let own = fstat(self.file.get().ok()?).ok()?.st_ino.to_string();
+        let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).ok()?;
+        // Addresses, access, offset, device, inode, path.
+        let mut mapped = maps.lines().map(|line| line.split_ascii_whitespace().skip(4));
+        Some(mapped.any(|mut fields| {
+            fields.next() == Some(&*own) && fields.next().is_some_and(|p| p.starts_with("/memfd:"))
+        }))
+    }
+
+    /// Its bytes.
+    #[allow(clippy::len_without_is_empty)] // Never empty.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+}
+
+fn sealed() -> SealFlags {
+    SealFlags::SHRINK | SealFlags::GROW
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mapping::{Mapping, ALIGNMENT};
+
+    #[test]
+    fn two_mappings_see_the_same_bytes() {
+        let memory = SharedMemory::create("veloc-test", 3 * ALIGNMENT as u64 + 5).unwrap();
+        let first = Mapping::of(&memory).unwrap();
+        let other =
+            SharedMemory::from_file(memory.file().unwrap().try_clone_to_owned().unwrap()).unwrap();
+        let second = Mapping::of(&other).unwrap();
+        assert_eq!(first.len(), second.len());
+        assert_eq!(first.base().as_ptr() as usize % ALIGNMENT, 0);
+        let own = std::process::id();
+        let unmapped = SharedMemory::create("veloc-test", 4096).unwrap();
+        assert_eq!(memory.is_mapped_by(own), Some(true));
+        assert_eq!(unmapped.is_mapped_by(own), Some(false));
+        assert_eq!(memory.is_mapped_by(u32::MAX), None);
+        let last = first.len() - 1;
+        // SAFETY: within the mappings, which only this test uses.
+        unsafe {
+            first.base().as_ptr().add(last).write(7);
+            drop(first);
+            assert_eq!(second.base().as_ptr().add(last).read(), 7);
+            assert_eq!(second.base().as_ptr().read(), 0);
+        }
+    }
+
+    /// On systems with pages that are set aside.
+    #[test]
+    fn huge_pages_that_were_set_aside() {
+        let len = 3 << 20;
+        let Ok(memory) = SharedMemory::create_huge("veloc-test", len) else {
+            println!("skipped: there are none");
+            return;
+        };
+        assert!(memory.is_huge() && memory.len() == 4 << 20);
+        let (before, _) = free_reserved_huge_pages().unwrap();
+        let first = Mapping::of(&memory).unwrap();
+        assert_eq!(free_reserved_huge_pages().unwrap().0, before - memory.len(), "promised");
+        first.advise_huge(true).unwrap();
+        first.dont_fork().unwrap();
+        first.populate(5..10).unwrap();
+        first.touch(0..first.len(), 4096).unwrap();
+        let other = memory.file().unwrap().try_clone_to_owned().unwrap();
+        let other = SharedMemory::from_file(other).unwrap();
+        assert!(other.is_huge());
+        let second = Mapping::of(&other).unwrap();
+        assert_eq!(memory.is_mapped_by(std::process::id()), Some(true));
+        let addresses = first.addresses(&(0..first.len())).unwrap();
+        let huge = crate::memory::huge_bytes_of(addresses).unwrap();
+        assert_eq!(huge, memory.len());
+        // SAFETY: within the mappings, which only this test uses.
+        unsafe {
+            first.base().as_ptr().write(7);
+            drop(first);
+            assert_eq!(second.base().as_ptr().read(), 7);
+        }
+        assert!(SharedMemory::create_huge("veloc-test", before + 1).is_err(), "there are fewer");
+    }
+
+    #[test]
+    fn its_length_is_fixed() {
+        let memory = SharedMemory::create("veloc-test", 4096).unwrap();
+        assert!(ftruncate(memory.file().unwrap(), 0).is_err(), "readers would be ended by SIGBUS");
+        let open = memfd_create("veloc-test", MemfdFlags::CLOEXEC).unwrap();
+        ftruncate(&open, 4096).unwrap();
+        assert!(SharedMemory::from_file(open).is_err());
+        assert!(SharedMemory::create("veloc-test", 0).is_err());
+    }
+}

@@ -1,0 +1,147 @@
+//! Turns between the processes of a node, whoever started them: at any time one of them has the turn.
+//!
+//! A turn makes work faster, it does not make it right, so all that another user can do is to hold it.
+//! Nobody waits for it longer than a bound, and who has waited so long goes on without.
+
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::lock::Lock;
+use super::private;
+use crate::error::{Error, Kind, Result};
+
+/// Between two looks whether the turn is free. Short beside the registration of a chunk.
+const LOOK: Duration = Duration::from_micros(500);
+
+/// The lock's file, which all users of the node may read and nobody writes.
+const SHARED: &str = "/dev/shm/veloc-turns-3";
+
+/// The turns of this node, as one of the processes has them.
+#[derive(Debug)]
+pub struct Turns {
+    lock: Lock,
+    path: PathBuf,
+    held: bool,
+}
+
+impl Turns {
+    /// Those of all processes of the node; where they cannot be had, those of this user's.
+    ///
+    /// # Errors
+    /// Neither can; why names the file.
+    pub fn open() -> Result<Turns> {
+        Turns::open_at(Path::new(SHARED)).or_else(|error| {
+            let own = private::directory().map(|directory| directory.join("turns"));
+            own.and_then(|own| Turns::open_at(&own)).map_err(|second| error.followed_by(second))
+        })
+    }
+
+    /// Those of the processes that open the same file, which is made if there is none.
+    ///
+    /// # Errors
+    /// It cannot be a lock; why names it.
+    pub fn open_at(path: &Path) -> Result<Turns> {
+        let lock = Lock::open(path, 0o444)?;
+        Ok(Turns { lock, path: path.to_owned(), held: false })
+    }
+
+    /// Whether this process has the turn.
+    pub fn is_held(&self) -> bool {
+        self.held
+    }
+
+    /// Waits for the turn, and has it from here on. `cancel` is asked meanwhile; false: it has ended the
+    /// waiting.
+    ///
+    /// # Errors
+    /// Another process has had the turn for all of `at_most`, or there are no locks here.
+    pub fn enter(&mut self, at_most: Duration, cancel: &dyn Fn() -> bool) -> Result<bool> {
+        let since = Instant::now();
+        while !cancel() {
+            if self.lock.try_take().map_err(|e| e.within(self.path.display().to_string()))? {
+                self.held = true;
+                return Ok(true);
+            }
+            if since.elapsed() >= at_most {
+                let what = format!(
+                    "other processes have had the turn for {} s ({})",
+                    at_most.as_secs_f64(),
+                    self.path.display()
+                );
+                return Err(Error::new(Kind::System, what));
+            }
+            thread::sleep(LOOK);
+        }
+        Ok(false)
+    }
+
+    /// Lets the next one go.
+    pub fn leave(&mut self) {
+        if std::mem::take(&mut self.held) {
+            self.lock.give_back();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forks;
+    use std::os::unix::process::CommandExt as _;
+    use std::process::Command;
+
+    fn open(path: &Path) -> Turns {
+        Turns::open_at(path).unwrap()
+    }
+
+    #[test]
+    fn one_after_the_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("turns");
+        let _sole = forks::none();
+        let (mut one, mut other) = (open(&path), open(&path));
+        assert!(one.enter(Duration::ZERO, &|| false).unwrap() && one.is_held());
+        let error = other.enter(Duration::ZERO, &|| false).unwrap_err().to_string();
+        assert!(error.contains(&*path.to_string_lossy()) && !other.is_held(), "{error}");
+        assert!(!other.enter(Duration::MAX, &|| true).unwrap());
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| other.enter(Duration::MAX, &|| false).unwrap());
+            one.leave();
+            assert!(waits.join().unwrap());
+        });
+    }
+
+    /// A stranger cannot change the file, only hold its lock. Catches memory that is the file's, which
+    /// whoever can write to it makes shorter: every process that looked at it then ended by SIGBUS.
+    #[test]
+    fn a_stranger_can_only_hold_the_turn() {
+        // SAFETY: cannot fail.
+        if unsafe { libc::geteuid() } != 0 {
+            println!("skipped: a_stranger_can_only_hold_the_turn needs root");
+            return;
+        }
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        // As /dev/shm itself is.
+        let rights = std::os::unix::fs::PermissionsExt::from_mode(0o1777);
+        std::fs::set_permissions(folder.path(), rights).unwrap();
+        let path = folder.path().join("turns");
+        let mut own = open(&path);
+        let stranger = |script: &str| {
+            let mut command = Command::new("sh");
+            command.arg("-c").arg(script).arg("sh").arg(&path).uid(65534).gid(65534);
+            forks::spawn(&mut command).unwrap()
+        };
+        for harm in [": > \"$1\"", "echo >> \"$1\"", "truncate -s 0 \"$1\"", "rm \"$1\""] {
+            assert!(!stranger(harm).wait().unwrap().success(), "{harm}");
+        }
+        let mut holds = stranger("exec 9< \"$1\"; flock 9; exec sleep 1000");
+        while own.enter(Duration::ZERO, &|| false).is_ok() {
+            own.leave();
+            thread::yield_now();
+        }
+        holds.kill().unwrap();
+        holds.wait().unwrap();
+        assert!(own.enter(Duration::MAX, &|| false).unwrap(), "its lock has gone with it");
+    }
+}

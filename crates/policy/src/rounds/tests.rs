@@ -1,0 +1,297 @@
+//! Processes that are as slow as they like and fail as they like.
+
+use super::*;
+use crate::retention::Retention;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A process with its files of one tier.
+#[derive(Default)]
+struct Process {
+    rounds: Rounds,
+    common: Common,
+    /// Values that were passed, oldest first.
+    passed: Vec<Values>,
+    /// Results that were taken.
+    taken: usize,
+    /// The checkpoints of its rounds, and what became of their files.
+    ids: Vec<(Id, Fate)>,
+    files: BTreeSet<i32>,
+    /// What became of its parities, of versions whose files all have been told of.
+    parities: BTreeMap<i32, bool>,
+    protected: Common,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Take(usize),
+    /// Its begin fails.
+    Refuse(usize),
+    /// It is given up, or could not be taken.
+    GiveUp(usize),
+    /// It never comes to it, as it does not to what others have begun since.
+    Even(usize),
+    /// The oldest that is not written is.
+    Write(usize),
+    /// The parities of the oldest version that has none are made, if all have written it; or
+    /// cannot be.
+    Protect(usize, bool),
+    Hear(usize),
+}
+
+const PROCESSES: usize = 3;
+
+fn step() -> impl Strategy<Value = Step> {
+    (0..PROCESSES, 0..29u8).prop_map(|(process, what)| match what {
+        0 => Step::Refuse(process),
+        1 => Step::GiveUp(process),
+        28 => Step::Even(process),
+        20..28 => Step::Protect(process, what > 20),
+        2..8 => Step::Take(process),
+        8..14 => Step::Write(process),
+        _ => Step::Hear(process),
+    })
+}
+
+/// The first version that the job takes: those before are of an earlier one.
+const FIRST: usize = 4;
+
+/// What a process says of its files.
+fn fate_by<'a>(
+    ids: &'a [(Id, Fate)],
+    files: &'a BTreeSet<i32>,
+    parities: &'a BTreeMap<i32, bool>,
+) -> impl Fn(Id, usize) -> Fate + 'a {
+    |id, tier| {
+        let fate = ids.iter().find(|known| known.0 == id).unwrap().1;
+        let version = (id / 10) as i32;
+        match (fate, parities.get(&version)) {
+            (Fate::There, made) if tier == PARITIES => match made {
+                Some(true) => Fate::There,
+                None if files.contains(&version) => Fate::Open,
+                _ => Fate::Missing,
+            },
+            (fate, _) => fate,
+        }
+    }
+}
+
+proptest! {
+    /// Processes take the same checkpoints at their own pace, some not everywhere, write their
+    /// files later, hear results later still, and remove what their limit says; they begin with
+    /// what an earlier job that was killed has left. At any moment, the newest version that all
+    /// have written is one that all still have; and once there has been one of which all have
+    /// made parities, there always is.
+    #[test]
+    fn there_is_always_a_version_that_all_have(
+        limit in 1..4usize,
+        left in prop::collection::vec(0..=FIRST, PROCESSES),
+        steps in prop::collection::vec(step(), 1..400),
+    ) {
+        let mut processes: Vec<Process> = (0..PROCESSES).map(|_| Process::default()).collect();
+        let mut kept: Vec<Retention> = (0..PROCESSES).map(|_| Retention::new(limit)).collect();
+        // Versions that each process has ever had.
+        let mut had: Vec<BTreeSet<i32>> = Vec::new();
+        for ((process, kept), left) in processes.iter_mut().zip(&mut kept).zip(left) {
+            process.files.extend(0..left as i32);
+            kept.found("x", 0..left as i32);
+            had.push(process.files.clone());
+        }
+        for step in steps {
+            match step {
+                Step::Take(p) | Step::Refuse(p) | Step::GiveUp(p) => {
+                    let Process { rounds, ids, passed, files, parities, .. } = &mut processes[p];
+                    let version = FIRST + ids.len();
+                    let fate = fate_by(ids, files, parities);
+                    passed.push(rounds.begin(version as i64 * 77, None, fate));
+                    // Numbers of checkpoints differ between processes.
+                    let id = version as Id * 10 + p as Id;
+                    if !matches!(step, Step::Refuse(_)) {
+                        rounds.opened(id, false);
+                    }
+                    let taken = matches!(step, Step::Take(_));
+                    ids.push((id, if taken { Fate::Open } else { Fate::Missing }));
+                }
+                Step::Even(p) => {
+                    let most = processes.iter().map(|process| process.passed.len()).max();
+                    let Process { rounds, ids, passed, files, parities, .. } = &mut processes[p];
+                    while passed.len() < most.unwrap() {
+                        passed.push(rounds.begin_void(fate_by(ids, files, parities)));
+                        let version = FIRST + ids.len();
+                        ids.push((version as Id * 10 + p as Id, Fate::Missing));
+                    }
+                }
+                Step::Write(p) => {
+                    let Process { ids, files, .. } = &mut processes[p];
+                    let Some(at) = ids.iter().position(|(_, fate)| *fate == Fate::Open) else {
+                        continue;
+                    };
+                    let version = (FIRST + at) as i32;
+                    ids[at].1 = Fate::There;
+                    files.insert(version);
+                    had[p].insert(version);
+                    kept[p].put("x", version, ids[at].0);
+                }
+                Step::Protect(p, succeeds) => {
+                    let written = had.iter().cloned().reduce(|all, one| &all & &one).unwrap();
+                    let Process { files, parities, .. } = &mut processes[p];
+                    let next = written.iter().find(|version| !parities.contains_key(version));
+                    if let Some(version) = next {
+                        parities.insert(*version, succeeds && files.contains(version));
+                    }
+                }
+                Step::Hear(p) => {
+                    let round = processes[p].taken;
+                    if processes.iter().any(|other| other.passed.len() <= round) {
+                        continue;
+                    }
+                    let least: Values = std::array::from_fn(|value| {
+                        processes.iter().map(|other| other.passed[round][value]).min().unwrap()
+                    });
+                    let process = &mut processes[p];
+                    process.taken += 1;
+                    let outcome = process.rounds.end(&least);
+                    prop_assert!(outcome.broke.is_none());
+                    process.common.learn(outcome.common[0]);
+                    process.protected.learn(outcome.common[PARITIES]);
+                }
+            }
+            for (process, kept) in processes.iter_mut().zip(&mut kept) {
+                let Process { common, files, parities, protected, .. } = process;
+                let last = kept.youngest("x", |id| protected.has(id));
+                let counts = |id| common.has(id);
+                let made = |version| parities.get(&version) == Some(&true);
+                let stays = |id, version| protected.keeps(last, id, || made(version));
+                for version in kept.excess("x", 99, common.youngest(), counts, stays) {
+                    kept.remove("x", version);
+                    files.remove(&version);
+                }
+            }
+            let common = had.iter().cloned().reduce(|all, one| &all & &one).unwrap();
+            if processes.iter().any(|process| process.protected.youngest() > 0) {
+                let protected = |process: &Process| -> BTreeSet<i32> {
+                    let made = |version: &&i32| process.parities.get(version) == Some(&true);
+                    process.files.iter().filter(made).copied().collect()
+                };
+                let all = processes.iter().map(protected).reduce(|all, one| &all & &one);
+                prop_assert!(!all.unwrap().is_empty(), "none is protected any more");
+            }
+            if let Some(newest) = common.last() {
+                prop_assert!(
+                    processes.iter().all(|process| process.files.contains(newest)),
+                    "version {} is gone somewhere", newest
+                );
+            }
+        }
+    }
+}
+
+const NOTHING: [Learned; TIERS] = [Learned { more: None, settled: 0 }; TIERS];
+
+pub(super) fn least(all: &[Values]) -> Values {
+    std::array::from_fn(|value| all.iter().map(|values| values[value]).min().unwrap())
+}
+
+/// The process that decides does so for all; nothing counts as settled before.
+#[test]
+fn one_decides_for_all() {
+    let mut rounds = [Rounds::default(), Rounds::default()];
+    for (round, persist) in [(1, true), (2, false)] {
+        let mut passed = Vec::new();
+        for (process, rounds) in rounds.iter_mut().enumerate() {
+            let decides = (process == 0).then_some(persist);
+            passed.push(rounds.begin(7, decides, |_, _| Fate::There));
+            rounds.opened(round, true);
+        }
+        assert!(passed.iter().all(|values| values[4] == round as i64 - 1), "{passed:?}");
+        for rounds in &mut rounds {
+            assert_eq!(rounds.end(&least(&passed)).persist, Some((round, persist)));
+            rounds.decided(round);
+        }
+    }
+}
+
+/// Where nothing goes wrong, all that is settled everywhere is known after the next round, and
+/// is one range. What one lacks is not counted, and what comes after it is.
+#[test]
+fn what_all_have_is_known_a_round_later() {
+    let mut rounds = [Rounds::default(), Rounds::default()];
+    let mut common = Common::default();
+    for round in 1..=9u64 {
+        let missing = |id: Id, _| if id == 4 { Fate::Missing } else { Fate::There };
+        let passed =
+            [rounds[0].begin(7, None, |_, _| Fate::There), rounds[1].begin(7, None, missing)];
+        rounds.iter_mut().for_each(|rounds| rounds.opened(round, false));
+        let outcomes = rounds.each_mut().map(|rounds| rounds.end(&least(&passed)));
+        assert_eq!(outcomes[0], outcomes[1]);
+        common.learn(outcomes[0].common[0]);
+        assert!(common.is_settled(round - 1) && !common.is_settled(round));
+        let expected: Vec<Id> = (1..round).filter(|id| *id != 4).collect();
+        assert_eq!((0..99).filter(|id| common.has(*id)).collect::<Vec<_>>(), expected);
+    }
+    assert_eq!(common.ranges, [(1, 3), (5, 8)]);
+    assert!(rounds[0].taken.len() <= 1, "{:?}", rounds[0]);
+}
+
+/// A process that would not wait has a copy that the others have not: nothing is counted of it,
+/// and what comes later is. If the others make one too, it counts.
+#[test]
+fn a_copy_that_one_alone_has_is_not_common() {
+    for persist in [false, true] {
+        let mut rounds = [Rounds::default(), Rounds::default()];
+        let mut common = Common::default();
+        let mut step = |round: Id, alone: bool| {
+            let passed = [0, 1].map(|process| {
+                let rounds: &mut Rounds = &mut rounds[process];
+                let decides = (process == 0).then_some(persist);
+                let values = rounds.begin(7, decides, |_, _| Fate::There);
+                rounds.opened(round, true);
+                if alone && process == 1 {
+                    rounds.decided_alone(round);
+                }
+                values
+            });
+            let outcomes = rounds.each_mut().map(|rounds| {
+                let outcome = rounds.end(&least(&passed));
+                rounds.decided(round);
+                outcome
+            });
+            common.learn(outcomes[0].common[1]);
+            (1..9).filter(|id| common.has(*id)).collect::<Vec<_>>()
+        };
+        step(1, false);
+        step(2, true);
+        let expected = if persist { vec![1, 2, 3] } else { vec![1, 3] };
+        step(3, false);
+        assert_eq!(step(4, false), expected, "{persist}");
+    }
+}
+
+/// Processes that do not take the same checkpoints have no agreement, and lose nothing by it.
+#[test]
+fn different_checkpoints_agree_on_nothing() {
+    let mut mine = Rounds::default();
+    let first = mine.begin(8, None, |_, _| Fate::There);
+    mine.opened(1, true);
+    let other = Rounds::default().begin(4, Some(false), |_, _| Fate::There);
+    let outcome = mine.end(&least(&[first, other]));
+    let broke = Some(Breach::Different);
+    assert_eq!(outcome, Outcome { common: NOTHING, persist: Some((1, true)), broke });
+    let second = mine.begin(8, None, |_, _| Fate::There);
+    let outcome = mine.end(&second);
+    assert_eq!((outcome.common, outcome.broke), (NOTHING, None));
+}
+
+/// The same of one that has given up, which is told from them; whatever key the others pass.
+#[test]
+fn one_that_has_given_up_ends_the_agreement() {
+    for key in [i64::MIN, -1, 0, 8, i64::MAX] {
+        let mut mine = Rounds::default();
+        let values = mine.begin(key, Some(false), |_, _| Fate::There);
+        mine.opened(1, true);
+        let outcome = mine.end(&least(&[values, GIVEN_UP]));
+        let broke = Some(Breach::GivenUp);
+        assert_eq!(outcome, Outcome { common: NOTHING, persist: Some((1, true)), broke });
+    }
+    assert_eq!(Rounds::default().end(&GIVEN_UP).broke, Some(Breach::GivenUp), "all have");
+}

@@ -1,0 +1,111 @@
+//! Starting the backend.
+
+use std::ffi::CStr;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::ptr;
+
+use super::usage::PROGRAM;
+use os::error::{Error, Result};
+use os::socket::Listener;
+
+/// The option that says that standard input is the listening socket.
+pub const SOCKET_OPTION: &str = "--socket";
+
+/// Starts a backend that serves this socket, for the configuration in `file`. The child is gone as
+/// soon as the backend is one of its own, and is to be waited for.
+pub(super) fn launch(listener: Listener, file: Option<&Path>) -> Result<Child> {
+    if os::environment::is_foreign() {
+        // Where the program is, who has started this one could say in several ways.
+        return Err(Error::invalid(format!(
+            "a set-user-id program starts no other program; {PROGRAM} can be started by hand"
+        )));
+    }
+    let program = program();
+    Command::new(&program)
+        .arg(SOCKET_OPTION)
+        // Lists of processes show it. The program takes text alone.
+        .args(file.map(Path::to_string_lossy).as_deref())
+        // What the application has loaded in addition is not for the backend.
+        .env_remove("LD_PRELOAD")
+        .stdin(Stdio::from(listener.into_file()))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        // What ends a whole job, as mpirun or a terminal does, must not end it before it is a process
+        // of its own.
+        .process_group(0)
+        .spawn()
+        .map_err(|error| {
+            Error::system(
+                format!(
+                    "starting {} (looked for in VELOC_BIN, beside the library and in PATH)",
+                    program.display()
+                ),
+                &error,
+            )
+        })
+}
+
+/// The program that would be started, for who wants to look at it or to run it: in the directory
+/// that `VELOC_BIN` names (as upstream), beside the library or where it is installed with it, or
+/// else wherever `PATH` has it.
+pub fn program() -> PathBuf {
+    if let Some(directory) = os::environment::var_os("VELOC_BIN") {
+        return PathBuf::from(directory).join(PROGRAM);
+    }
+    let library = library_directory();
+    let installed = library.and_then(|directory| installed(&directory));
+    installed.unwrap_or_else(|| PathBuf::from(PROGRAM))
+}
+
+/// The program that belongs to a library in this directory: beside it, or in the `bin` that belongs
+/// to `lib`, `lib64` or `lib/<machine>`.
+fn installed(library: &Path) -> Option<PathBuf> {
+    let places = ["", "../bin", "../../bin"];
+    places.iter().map(|place| library.join(place).join(PROGRAM)).find(|path| path.is_file())
+}
+
+/// The directory of the file that this code was loaded from.
+fn library_directory() -> Option<PathBuf> {
+    let mut info = libc::Dl_info {
+        dli_fname: ptr::null(),
+        dli_fbase: ptr::null_mut(),
+        dli_sname: ptr::null(),
+        dli_saddr: ptr::null_mut(),
+    };
+    let here: fn() -> Option<PathBuf> = library_directory;
+    // SAFETY: any address may be asked about; `info` is a place for the answer.
+    if unsafe { libc::dladdr(here as *const libc::c_void, &mut info) } == 0
+        || info.dli_fname.is_null()
+    {
+        return None;
+    }
+    // SAFETY: the loader's name of the file, which ends with NUL and stays while the code does.
+    let file = unsafe { CStr::from_ptr(info.dli_fname) };
+    let path = PathBuf::from(file.to_str().ok()?);
+    Some(std::path::absolute(path).ok()?.parent()?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches an installation whose library starts another installation's program, or none.
+    #[test]
+    fn the_program_of_the_same_installation_is_found() {
+        let prefix = tempfile::tempdir().unwrap();
+        let bin = prefix.path().join("bin");
+        std::fs::create_dir(&bin).unwrap();
+        std::fs::write(bin.join(PROGRAM), "").unwrap();
+        for place in ["lib", "lib64", "lib/x86_64-linux-gnu", "bin"] {
+            let library = prefix.path().join(place);
+            std::fs::create_dir_all(&library).unwrap();
+            let found = installed(&library).expect(place);
+            assert_eq!(found.canonicalize().unwrap(), bin.join(PROGRAM), "{place}");
+        }
+        let elsewhere = prefix.path().join("share/veloc/fortran");
+        std::fs::create_dir_all(&elsewhere).unwrap();
+        assert_eq!(installed(&elsewhere), None);
+    }
+}

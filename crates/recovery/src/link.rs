@@ -1,0 +1,459 @@
+//! The client's side: its connection to the backend.
+
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::sync::Arc;
+use std::thread::{self, Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::protocol::{decode, encode, path as path_of, portable, Hello, Reply, Word, PROTOCOL};
+use super::started::{Started, START};
+use super::{ending, launch, Process};
+use config::Config;
+use levels::files::Identities;
+use os::error::{Error, Kind, Result};
+use os::shared::SharedMemory;
+use os::socket::{connect_to, listen_at, wait_for, Listener, Socket};
+use os::sync::{Condvar, Mutex};
+
+/// How often a backend is started for a job whose backends keep ending.
+const MOST_BACKENDS: u32 = 5;
+/// Before another backend is started, so that one that cannot live does not keep the node busy.
+const PAUSE: Duration = Duration::from_millis(200);
+/// The longest time for a connection: somebody else may be about to listen, to end, or stand still at that.
+const LONGEST_CONNECT: Duration = Duration::from_secs(5);
+/// Between two attempts.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+
+/// A backend of which nothing is heard for `watchdog_interval` although it owes a word is given up,
+/// but not before so many seconds: one that works gives a sign every second.
+const SHORTEST_SILENCE: u64 = 3;
+/// The most seconds that are waited for a word.
+const LONGEST_SILENCE: u64 = 60;
+/// After so long without a first word it is said that one is waited for.
+const FIRST_WORD: Duration = Duration::from_secs(1);
+/// How often it is said again what is waited for.
+const REMINDER: Duration = Duration::from_secs(30);
+/// How often it is looked whether something was heard.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What a client leaves.
+#[derive(Debug)]
+pub struct Estate {
+    /// Its ledger.
+    pub ledger: SharedMemory,
+    /// Its host buffer, if it has one.
+    pub host: Option<SharedMemory>,
+}
+
+/// A connection to the backend. While it stands, what is in the host buffer outlives this process.
+#[derive(Debug)]
+pub struct Link {
+    shared: Arc<Shared>,
+    watcher: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    hello: Hello,
+    /// The file of the configuration.
+    file: Option<PathBuf>,
+    /// Where the backend listens.
+    path: PathBuf,
+    estate: Estate,
+    now: Mutex<Now>,
+    changed: Condvar,
+}
+
+#[derive(Debug)]
+struct Now {
+    /// `None`: there is no backend.
+    socket: Option<Arc<Socket>>,
+    settled: bool,
+    /// Nobody waits any more for what an earlier client has left.
+    hurried: bool,
+    /// How many messages have come from it.
+    heard: u64,
+    /// It does not answer and cannot be ended, so it may still write what an earlier client has left.
+    stuck: Option<Error>,
+    leaving: bool,
+}
+
+impl Link {
+    /// Hands the estate to the backend of this configuration, which is started if there is none.
+    ///
+    /// # Errors
+    /// There is none, and none can be started.
+    pub fn open(
+        config: &Config,
+        process: Process,
+        directories: Identities,
+        estate: Estate,
+    ) -> Result<Link> {
+        super::log::prepare(config);
+        let hello = Hello { protocol: PROTOCOL, config: portable(config)?, process, directories };
+        let now = Now {
+            socket: None,
+            settled: false,
+            hurried: false,
+            heard: 0,
+            stuck: None,
+            leaving: false,
+        };
+        let path = path_of(&hello.config)?;
+        let file = config.file.clone();
+        let (now, changed) = (Mutex::new(now), Condvar::new());
+        let shared = Arc::new(Shared { hello, file, path, estate, now, changed });
+        let (socket, started) = shared.connect(launch::launch)?;
+        {
+            let mut now = shared.now.lock();
+            now.socket = Some(socket.clone());
+            // There was none, so that no earlier client can have left anything in its memory.
+            now.settled = started.is_some();
+        }
+        let watching = shared.clone();
+        let builder = Builder::new().name("veloc-backend-link".to_owned());
+        let watcher =
+            os::threads::unsignalled(|| builder.spawn(move || watching.watch(socket, started)))
+                .map_err(|error| Error::system("starting the thread that watches", &error))?;
+        Ok(Link { shared, watcher: Some(watcher) })
+    }
+
+    /// Waits until nothing of an earlier client of this rank is left to be written, which would
+    /// otherwise take the place of what this one writes, or until the backend has ended. False:
+    /// [`Link::hurry`] was called, or nothing [may be written](Link::may_write).
+    pub fn settle(&self) -> bool {
+        let mut now = self.shared.now.lock();
+        while !now.settled && !now.hurried && now.stuck.is_none() {
+            now = self.shared.changed.wait(now);
+        }
+        now.settled
+    }
+
+    /// # Errors
+    /// The backend does not answer, cannot be ended, and may still write what an earlier client of this
+    /// rank has left: it would replace newer files.
+    pub fn may_write(&self) -> Result<()> {
+        match &self.shared.now.lock().stuck {
+            Some(error) => Err(error.clone()),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether there is a backend.
+    pub fn is_up(&self) -> bool {
+        self.shared.now.lock().socket.is_some()
+    }
+
+    /// Whether the backend answers within the time that [`Link::settle`] grants it.
+    pub fn answers(&self) -> bool {
+        let shared = &self.shared;
+        let now = shared.now.lock();
+        let (Some(socket), heard) = (now.socket.clone(), now.heard) else { return false };
+        drop(now);
+        let mut waits = shared.waits(&socket, None);
+        if encode(&Word::Question).and_then(|word| socket.send(&word, &[])).is_err() {
+            return false;
+        }
+        let mut now = shared.now.lock();
+        while now.heard == heard && now.socket.is_some() {
+            now = shared.changed.wait_for(now, LOOK);
+            // Until it has settled what was before, the watcher looks after it.
+            if now.settled && now.heard == heard {
+                if let Some(silence) = waits.look() {
+                    log::warn!(
+                        "veloc-backend{} has not answered for {} s (watchdog_interval): what it would \
+                         have written is written here",
+                        named(backend_of(&socket)),
+                        silence.as_secs()
+                    );
+                    return false;
+                }
+            }
+        }
+        now.socket.is_some()
+    }
+
+    /// Ends the waiting of [`Link::settle`]: the job ends.
+    pub fn hurry(&self) {
+        self.shared.now.lock().hurried = true;
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        let mut now = self.shared.now.lock();
+        now.leaving = true;
+        if let Some(socket) = &now.socket {
+            say_goodbye(socket);
+        }
+        drop(now);
+        self.shared.changed.notify_all();
+        for what in os::threads::join(self.watcher.take(), os::threads::PATIENCE) {
+            log::error!("{what}");
+        }
+    }
+}
+
+fn say_goodbye(socket: &Socket) {
+    // A backend that has ended already needs no word.
+    let _ = encode(&Word::Goodbye).and_then(|word| socket.send(&word, &[]));
+    socket.close();
+}
+
+impl Shared {
+    /// A connection over which the estate was handed over; and the process that a backend was started
+    /// by with `launch`, if there was none.
+    ///
+    /// # Errors
+    /// The program that was started ends before anybody is connected to it: another one would, too.
+    ///
+    /// The connection may be lost just when it is made, as a backend ends with its last client: then
+    /// there is a second attempt.
+    fn connect(
+        &self,
+        launch: impl Fn(Listener, Option<&Path>) -> Result<Child>,
+    ) -> Result<(Arc<Socket>, Option<Started>)> {
+        let path = &self.path;
+        let hello = encode(&self.hello)?;
+        let Estate { ledger, host } = &self.estate;
+        let files: Vec<_> =
+            std::iter::once(ledger).chain(host).map(SharedMemory::file).collect::<Result<_>>()?;
+        let mut started: Option<Started> = None;
+        let mut failed = Error::new(Kind::System, "nobody takes a connection");
+        let since = Instant::now();
+        while since.elapsed() < LONGEST_CONNECT {
+            if let Some(socket) = connect_to(path)? {
+                match (socket.send(&hello, &files), started.take()) {
+                    (Ok(()), started) => return Ok((Arc::new(socket), started)),
+                    (Err(error), Some(started)) => {
+                        return Err(started.has_ended().followed_by(error));
+                    }
+                    // It has just ended. Another one can be started.
+                    (Err(error), None) => failed = error,
+                }
+            }
+            match (listen_at(path)?, started.take()) {
+                (Some(listener), None) => {
+                    started = Some(Started::new(launch(listener, self.file.as_deref())?));
+                }
+                (Some(_), Some(started)) => return Err(started.has_ended()),
+                (None, still) => {
+                    started = still;
+                    thread::sleep(BETWEEN_LOOKS);
+                }
+            }
+        }
+        Err(failed.within(format!("connecting to {}", path.display())))
+    }
+
+    fn watch(&self, mut socket: Arc<Socket>, mut started: Option<Started>) {
+        let mut backends = 1;
+        loop {
+            let ended = match self.listen(&socket, started.as_mut()) {
+                Ended::Gone(ended) => ended,
+                Ended::Silent(silence) => {
+                    let silence =
+                        format!("has not answered for {} s (watchdog_interval)", silence.as_secs());
+                    if let Some(started) = &mut started {
+                        log::warn!(
+                            "veloc-backend {silence}: going on without it. What is not written yet \
+                             would be lost with this process"
+                        );
+                        started.end(Duration::ZERO);
+                        self.goes_on_without(&socket);
+                        return;
+                    }
+                    match self.end(&socket, &silence) {
+                        Ok(ended) => ended,
+                        Err(error) => return self.is_stuck(error),
+                    }
+                }
+            };
+            let leaves = self.now.lock().leaving;
+            if let Some(mut started) = started.take() {
+                started.end(if leaves { START } else { self.longest_silence() });
+            }
+            let mut now = self.now.lock();
+            now.socket = None;
+            now.settled = true;
+            self.changed.notify_all();
+            if now.leaving {
+                return;
+            }
+            log::warn!(
+                "veloc-backend {ended}: going on without it; what is not written yet would be lost \
+                 with this process"
+            );
+            drop(self.changed.wait_for(now, PAUSE));
+            if self.now.lock().leaving || backends == MOST_BACKENDS {
+                return;
+            }
+            backends += 1;
+            match self.connect(launch::launch) {
+                Ok((again, by)) => {
+                    log::warn!("there is a veloc-backend again");
+                    let mut now = self.now.lock();
+                    if now.leaving {
+                        say_goodbye(&again);
+                    }
+                    now.socket = Some(again.clone());
+                    (socket, started) = (again, by);
+                }
+                Err(error) => {
+                    log::warn!("{error}");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// How long nothing may be heard of a backend that owes a word.
+    fn longest_silence(&self) -> Duration {
+        let seconds = self.hello.config.watchdog_interval;
+        Duration::from_secs(seconds.clamp(SHORTEST_SILENCE, LONGEST_SILENCE))
+    }
+
+    /// Begins to wait for a word of the backend, which is the process `started` or one of its own.
+    fn waits(&self, socket: &Socket, started: Option<u32>) -> Waits {
+        let (patience, since) = (self.longest_silence(), Instant::now());
+        let backend = started.or_else(|| backend_of(socket));
+        Waits { backend, patience, since, heard: None, said: None }
+    }
+
+    /// Hears the backend until the connection ends. How it ended.
+    fn listen(&self, socket: &Socket, mut started: Option<&mut Started>) -> Ended {
+        let mut waits = self.waits(socket, started.as_ref().map(|started| started.child.id()));
+        loop {
+            // Once it has answered and has settled what was before, nothing is expected of it.
+            if waits.heard.is_none() || !self.now.lock().settled {
+                if let Some(silence) = waits.look() {
+                    return Ended::Silent(silence);
+                }
+                if wait_for(&[socket.as_fd()], LOOK) != [true] {
+                    continue;
+                }
+            } else if let Some(started) = started.take() {
+                // It serves as a process of its own by now.
+                started.reap();
+            }
+            let reply = match socket.receive() {
+                Ok(Some(message)) => decode::<Reply>(&message.bytes),
+                Ok(None) => return Ended::Gone("has ended".to_owned()),
+                Err(error) => Err(error),
+            };
+            match reply {
+                Ok(reply) => {
+                    waits.hear();
+                    let mut now = self.now.lock();
+                    now.heard += 1;
+                    now.settled |= reply == Reply::Settled;
+                    drop(now);
+                    self.changed.notify_all();
+                }
+                Err(error) => return Ended::Gone(format!("cannot be understood ({error})")),
+            }
+        }
+    }
+
+    /// There is no backend from here on, and is to be no other one.
+    fn goes_on_without(&self, socket: &Socket) {
+        socket.close();
+        let mut now = self.now.lock();
+        now.socket = None;
+        now.settled = true;
+        drop(now);
+        self.changed.notify_all();
+    }
+
+    /// Ends a backend that is still to write what an earlier client has left, and does not answer: it may
+    /// go on at any moment. What became of it.
+    fn end(&self, socket: &Socket, silence: &str) -> Result<String> {
+        let rank = self.hello.process.rank;
+        let error = match ending::end(socket, &self.path) {
+            Ok(number) => {
+                return Ok(format!(
+                    "(process {number}) {silence} and was ended. What an earlier job of number {rank} \
+                     has left in its memory alone is lost"
+                ));
+            }
+            Err(error) => error,
+        };
+        Err(error.within(format!(
+            "veloc-backend{} {silence} and may still write what an earlier job of number {rank} has \
+             left, so nothing is written",
+            named(backend_of(socket))
+        )))
+    }
+
+    fn is_stuck(&self, error: Error) {
+        log::error!("{error}");
+        self.now.lock().stuck = Some(error);
+        self.changed.notify_all();
+    }
+}
+
+/// How the hearing of a backend ended.
+enum Ended {
+    /// It is not there any more; why.
+    Gone(String),
+    /// It is there, and has said nothing for so long.
+    Silent(Duration),
+}
+
+/// The process at the other end. `None`: it is not known yet, as this one has made the socket.
+fn backend_of(socket: &Socket) -> Option<u32> {
+    let number = u32::try_from(socket.peer_number()).ok();
+    number.filter(|number| *number != std::process::id())
+}
+
+/// A process as it stands in messages.
+fn named(process: Option<u32>) -> String {
+    process.map_or(String::new(), |number| format!(" (process {number})"))
+}
+
+/// The waiting for a backend that owes a word.
+struct Waits {
+    /// Which process it is, if that is known.
+    backend: Option<u32>,
+    patience: Duration,
+    /// When it was first waited for, and when something was last heard.
+    since: Instant,
+    heard: Option<Instant>,
+    said: Option<Instant>,
+}
+
+impl Waits {
+    fn hear(&mut self) {
+        self.heard = Some(Instant::now());
+    }
+
+    /// How long nothing was heard, if that is too long. Says now and then what is waited for.
+    fn look(&mut self) -> Option<Duration> {
+        let silence = self.heard.unwrap_or(self.since).elapsed();
+        if silence >= self.patience {
+            return Some(silence);
+        }
+        let due = match (self.said, self.heard) {
+            (Some(said), _) => said.elapsed() >= REMINDER,
+            (None, Some(_)) => self.since.elapsed() >= self.patience,
+            (None, None) => silence >= FIRST_WORD,
+        };
+        if due {
+            self.said = Some(Instant::now());
+            let does = match self.heard {
+                Some(_) => "writes what an earlier job has left",
+                None => "does not answer",
+            };
+            log::warn!("waiting for veloc-backend{}, which {does}", named(self.backend));
+        }
+        None
+    }
+}
+
+// Not with the locks of the model checks, which are for those alone.
+#[cfg(not(feature = "model-check"))]
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! Programs that are no backends.
+
+use std::cell::Cell;
+use std::fs;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::*;
+use os::forks;
+
+fn shared(folder: &Path) -> Shared {
+    let text = format!("mode = async\nscratch = {}\n", folder.display());
+    let (config, _) = Config::from_text(&text, |_| None).unwrap();
+    let config = portable(&config).unwrap();
+    Shared {
+        path: folder.join("socket"),
+        hello: Hello {
+            protocol: PROTOCOL,
+            config,
+            process: Process::alone(0),
+            directories: Vec::new(),
+        },
+        file: None,
+        estate: Estate { ledger: SharedMemory::create("veloc-test", 4096).unwrap(), host: None },
+        now: Mutex::new(Now {
+            socket: None,
+            settled: false,
+            hurried: false,
+            heard: 0,
+            stuck: None,
+            leaving: false,
+        }),
+        changed: Condvar::new(),
+    }
+}
+
+/// A process with this script, which has the socket. Called with [`forks::none`] held.
+fn start(listener: Listener, script: &str) -> Child {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).stdin(Stdio::from(listener.into_file())).spawn().unwrap()
+}
+
+/// The state of a process, as the system shows it; `None`: there is none.
+fn state(process: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// Catches a program that ends at once and is started again and again, and children that nobody has
+/// waited for.
+#[test]
+fn a_program_that_ends_at_once_is_started_once() {
+    for (script, how) in [("exit 3", "exit status: 3"), ("kill -9 $$", "signal: 9")] {
+        let folder = tempfile::tempdir().unwrap();
+        let children = Cell::new(Vec::new());
+        let launch = |listener, _: Option<&Path>| {
+            let child = start(listener, script);
+            while state(child.id()) != Some('Z') {
+                thread::yield_now();
+            }
+            children.set([children.take(), vec![child.id()]].concat());
+            Ok(child)
+        };
+        // Nobody else keeps the socket that the program had.
+        let sole = forks::none();
+        let error = shared(folder.path()).connect(launch).unwrap_err().to_string();
+        drop(sole);
+        assert!(error.contains("veloc-backend") && error.contains(how), "{error}");
+        let children = children.take();
+        assert_eq!(children.len(), 1);
+        assert_eq!(state(children[0]), None, "it was not waited for");
+    }
+}
+
+/// Catches a child that nobody waits for because what comes after its start has failed.
+#[test]
+fn whatever_was_started_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let child = Cell::new(0);
+    let launch = |listener, _: Option<&Path>| {
+        let _forks = forks::none();
+        let started = start(listener, "exec sleep 1000");
+        child.set(started.id());
+        Ok(started)
+    };
+    drop(shared(folder.path()).connect(launch).unwrap());
+    assert_eq!(state(child.get()), None);
+}
+
+/// Jobs that come while a backend ends: it may have their connection, and not take it any more. Catches a
+/// job that has no backend for life then.
+#[test]
+fn a_connection_that_is_lost_is_tried_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let client = shared(folder.path());
+    let launch = |_: Listener, _: Option<&Path>| unreachable!("somebody listens");
+    let _sole = forks::none();
+    let listener = listen_at(&client.path).unwrap().unwrap();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                drop(listener.accept(LOOK).unwrap());
+            }
+        });
+        let failed = (0..2000).find_map(|_| client.connect(launch).err());
+        done.store(true, Ordering::Relaxed);
+        assert_eq!(failed, None);
+    });
+}
+
+/// Who listens is no backend, so that nobody may end it, and says nothing. Catches a client that writes
+/// files which whoever it is may replace by older ones.
+#[test]
+fn what_cannot_be_ended_is_not_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let scratch = folder.path().display();
+    let text = format!("mode = async\nscratch = {scratch}\nwatchdog_interval = 1\n");
+    let (config, _) = Config::from_text(&text, |_| None).unwrap();
+    let path = path_of(&portable(&config).unwrap()).unwrap();
+    let listener = listen_at(&path).unwrap().unwrap();
+    let estate = Estate { ledger: SharedMemory::create("veloc-test", 4096).unwrap(), host: None };
+    let link = Link::open(&config, Process::alone(7), Vec::new(), estate).unwrap();
+    let served = listener.accept(Duration::from_secs(60)).unwrap().unwrap();
+    assert!(!link.settle());
+    let error = link.may_write().unwrap_err().to_string();
+    assert!(error.contains("number 7") && error.contains("process is not known"), "{error}");
+    drop((link, served));
+    fs::remove_file(path).unwrap();
+}

@@ -1,0 +1,143 @@
+//! Where a schedule stands, as bytes.
+//!
+//! Four letters, a version, and then numbers: 7 bits to a byte, the lowest first, with the highest bit
+//! set in all but the last byte. Last comes the SHA-256 of all that. [`super::unpack`] reads them.
+
+use super::course::{Course, Way};
+use super::levels::TwoLevel;
+use super::rule::Rule;
+use super::schedule::{Done, Plan, Schedule, Stored};
+use super::upkeep::Threshold;
+use format::checksum::Checksum;
+
+/// The first bytes.
+pub(super) const MARK: [u8; 4] = *b"VSch";
+
+/// The version that is written and read. Version 1 had no checksum.
+pub(super) const VERSION: u8 = 2;
+
+impl Course {
+    /// Where it stands.
+    pub fn pack(&self) -> Vec<u8> {
+        let mut to = Writer(MARK.to_vec());
+        to.0.push(VERSION);
+        to.plan(&self.plan);
+        to.option(self.disk, |to, disk| {
+            to.all([disk.slots, disk.write, disk.read]);
+        });
+        to.option(self.threshold, |to, Threshold { work, turn }| {
+            to.0.extend([work, turn].map(f64::to_le_bytes).as_flattened());
+        });
+        to.number(self.ended.into());
+        match &self.way {
+            Way::Before => to.number(0),
+            Way::Known(schedule) => {
+                to.number(1);
+                to.schedule(schedule);
+            }
+            Way::Open(online) => {
+                to.number(2);
+                to.stored(online.stored());
+                to.option(online.at, Writer::number);
+                to.number(online.decided.into());
+            }
+            Way::Levels(schedule) => {
+                to.number(3);
+                to.two_level(schedule);
+            }
+        }
+        sealed(to.0)
+    }
+}
+
+/// The bytes with their checksum behind them.
+pub fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
+    let checksum = Checksum::of(&bytes);
+    bytes.extend(checksum.as_bytes());
+    bytes
+}
+
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn number(&mut self, number: u64) {
+        self.wide(number.into());
+    }
+
+    fn all(&mut self, numbers: impl IntoIterator<Item = u64>) {
+        numbers.into_iter().for_each(|number| self.number(number));
+    }
+
+    fn wide(&mut self, mut number: u128) {
+        while number > 0x7f {
+            self.0.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.0.push(number as u8);
+    }
+
+    fn option<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Writer, T)) {
+        self.number(value.is_some().into());
+        if let Some(value) = value {
+            write(self, value);
+        }
+    }
+
+    fn plan(&mut self, plan: &Plan) {
+        let rule = Rule::ALL.iter().zip(0..).find(|((rule, _), _)| *rule == plan.rule);
+        let rule = rule.map_or(0, |(_, number)| number);
+        let adjoint = plan.adjoint.unwrap_or(0);
+        self.all([plan.steps, plan.slots, plan.resilience, adjoint, rule]);
+    }
+
+    fn stored(&mut self, states: &[Stored]) {
+        self.number(states.len() as u64);
+        for stored in states {
+            self.number(stored.state);
+            self.number(stored.slot);
+        }
+    }
+
+    fn pairs(&mut self, pairs: &[(u64, u64)]) {
+        let states = pairs.iter().map(|&(state, slot)| Stored { state, slot });
+        self.stored(&states.collect::<Vec<_>>());
+    }
+
+    fn done(&mut self, done: Done) {
+        self.wide(done.advances);
+        self.all([done.takeshots, done.turns, done.adjoints]);
+    }
+
+    fn schedule(&mut self, schedule: &Schedule) {
+        self.stored(&schedule.stored);
+        self.stored(&schedule.free);
+        self.number(schedule.unused);
+        self.option(schedule.at, Writer::number);
+        self.pairs(&schedule.moves);
+        self.option(schedule.target, Writer::number);
+        self.number(schedule.fine);
+        self.option(schedule.upkeep.since, Writer::done);
+        self.done(schedule.done);
+    }
+
+    fn two_level(&mut self, schedule: &TwoLevel) {
+        self.stored(&schedule.on_disk);
+        self.numbers(&schedule.in_memory);
+        self.numbers(&schedule.free);
+        self.number(schedule.unused);
+        self.option(schedule.at, Writer::number);
+        self.number(schedule.fine);
+        self.option(schedule.upkeep.since, Writer::done);
+        self.done(schedule.done);
+        self.all([schedule.transfers.writes, schedule.transfers.reads]);
+    }
+
+    fn numbers(&mut self, numbers: &[u64]) {
+        self.number(numbers.len() as u64);
+        self.all(numbers.iter().copied());
+    }
+}
+
+#[cfg(test)]
+#[path = "pack_tests.rs"]
+mod tests;

@@ -1,0 +1,330 @@
+//! A schedule of bytes that [`super::pack`] has written, or somebody else.
+//!
+//! Bytes that have changed since they were written are refused by their checksum. What has a good one is
+//! looked at until no action can go wrong: states ascend, slots differ and are there, nothing lies beyond
+//! the adjoint. So bytes are either refused, or those of a schedule that goes on to its end. There is one
+//! way to write what is read.
+
+use std::cell::OnceCell;
+
+use super::binomial::MAX_STEPS;
+use super::course::{Course, Way};
+use super::disk::{Disk, MAX_COST};
+use super::levels::{Transfers, TwoLevel};
+use super::online::Online;
+use super::pack::{MARK, VERSION};
+use super::rule::Rule;
+use super::schedule::{Done, Plan, Schedule, Stored};
+use super::upkeep::{Threshold, Upkeep};
+use format::checksum::{self, Checksum};
+use os::error::{Error, Kind, Result};
+
+/// Counts are no more than this, so that they can go on for ever.
+const MOST_COUNTED: u64 = 1 << 62;
+
+impl Course {
+    /// What [`Course::pack`] has written.
+    pub fn unpack(bytes: &[u8]) -> Result<Course> {
+        let wrong = |what: &str| Err(Error::new(Kind::Corrupt, format!("{what} of a schedule")));
+        let Some((mark, rest)) = bytes.split_first_chunk::<4>() else {
+            return wrong(&format!("{} bytes are not those", bytes.len()));
+        };
+        let Some((version, rest)) = rest.split_first().filter(|_| *mark == MARK) else {
+            return wrong("the bytes do not begin as those");
+        };
+        if *version != VERSION {
+            let text = format!(
+                "the bytes of a schedule are of version {version}, and this library reads version \
+                 {VERSION}"
+            );
+            return Err(Error::new(Kind::Corrupt, text));
+        }
+        let Some((rest, checksum)) = rest.split_last_chunk::<{ checksum::LEN }>() else {
+            return wrong(&format!("{} bytes are too few for those", bytes.len()));
+        };
+        let sealed = &bytes[..bytes.len() - checksum.len()];
+        if Checksum::of(sealed).as_bytes() != checksum {
+            return wrong("the checksum does not fit: something has changed in the bytes");
+        }
+        let mut from = Reader(rest);
+        match from.course().filter(|_| from.0.is_empty()) {
+            Some(course) => Ok(course),
+            None => {
+                let at = sealed.len() - from.0.len();
+                wrong(&format!("up to byte {at} of {} these are no bytes", bytes.len()))
+            }
+        }
+    }
+}
+
+/// Bytes that are still to be read. Each function gives nothing if they are not what it should be.
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn wide(&mut self) -> Option<u128> {
+        let (mut number, mut shift) = (0_u128, 0);
+        loop {
+            let (byte, rest) = self.0.split_first()?;
+            self.0 = rest;
+            let digit = u128::from(byte & 0x7f);
+            if digit.leading_zeros() < shift || (*byte == 0 && shift > 0) {
+                // Too large, or longer than it need be: there is one way to write a number.
+                return None;
+            }
+            number |= digit << shift;
+            if byte & 0x80 == 0 {
+                return Some(number);
+            }
+            shift += 7;
+            if shift > 127 {
+                return None;
+            }
+        }
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        self.wide()?.try_into().ok()
+    }
+
+    fn up_to(&mut self, most: u64) -> Option<u64> {
+        self.number().filter(|number| *number <= most)
+    }
+
+    fn flag(&mut self) -> Option<bool> {
+        Some(self.up_to(1)? == 1)
+    }
+
+    fn option<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<Option<T>> {
+        match self.flag()? {
+            true => Some(Some(read(self)?)),
+            false => Some(None),
+        }
+    }
+
+    fn float(&mut self) -> Option<f64> {
+        let (number, rest) = self.0.split_first_chunk::<8>()?;
+        self.0 = rest;
+        Some(f64::from_le_bytes(*number)).filter(|number| number.is_finite() && *number > 0.0)
+    }
+
+    /// As many as it says; each takes a byte at least.
+    fn list<T>(&mut self, read: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let length = self.up_to(self.0.len() as u64)?;
+        (0..length).map(|_| read(self)).collect()
+    }
+
+    fn stored(&mut self) -> Option<Vec<Stored>> {
+        self.list(|from| Some(Stored { state: from.number()?, slot: from.number()? }))
+    }
+
+    fn plan(&mut self) -> Option<Plan> {
+        let (steps, slots) = (self.up_to(MAX_STEPS)?, self.up_to(MAX_STEPS)?);
+        let resilience = self.number()?;
+        let adjoint = Some(self.number()?).filter(|distance| *distance > 0);
+        let (rule, _) = *Rule::ALL.get(usize::try_from(self.number()?).ok()?)?;
+        let plan = Plan { steps, slots, resilience, adjoint, rule };
+        let fits = match steps {
+            // Not known.
+            0 => slots > 0 && resilience == u64::MAX && rule == Rule::default(),
+            _ => plan.check().is_ok(),
+        };
+        fits.then_some(plan)
+    }
+
+    fn course(&mut self) -> Option<Course> {
+        let plan = self.plan()?;
+        let disk = self.option(|from| {
+            let slots = from.up_to(MAX_STEPS).filter(|slots| *slots > 0)?;
+            Some(Disk { slots, write: from.up_to(MAX_COST)?, read: from.up_to(MAX_COST)? })
+        })?;
+        let threshold =
+            self.option(|from| Some(Threshold { work: from.float()?, turn: from.float()? }))?;
+        let ended = self.flag()?;
+        let way = match (self.number()?, disk) {
+            (0, None) => Way::Before,
+            (0, Some(_)) if plan.steps > 0 && plan.resilience == u64::MAX => Way::Before,
+            (1, None) if plan.steps > 0 => Way::Known(self.schedule(plan, threshold)?),
+            (2, None) if plan.steps == 0 => Way::Open(self.online(plan.slots)?),
+            (3, Some(disk)) if plan.steps > 0 && plan.resilience == u64::MAX => {
+                Way::Levels(self.two_level(plan, disk, threshold)?)
+            }
+            _ => return None,
+        };
+        let fine = match &way {
+            Way::Known(schedule) => schedule.fine,
+            Way::Levels(schedule) => schedule.fine,
+            _ => 1,
+        };
+        let is_early = ended && fine > 0;
+        let is_twice = threshold.is_some() && plan.adjoint.is_some();
+        (!is_early && !is_twice).then_some(Course { plan, disk, threshold, way, ended })
+    }
+
+    fn done(&mut self) -> Option<Done> {
+        let advances = self.wide().filter(|number| *number < 1 << 100)?;
+        let [takeshots, turns, adjoints] = [(); 3].map(|()| self.up_to(MOST_COUNTED));
+        Some(Done { advances, takeshots: takeshots?, turns: turns?, adjoints: adjoints? })
+    }
+
+    fn upkeep(&mut self, threshold: Option<Threshold>) -> Option<(Upkeep, Done)> {
+        let since = self.option(Reader::done)?;
+        let done = self.done()?;
+        let fits =
+            since.is_none_or(|since| since.advances <= done.advances && since.turns <= done.turns);
+        fits.then_some((Upkeep { threshold, since }, done))
+    }
+
+    fn schedule(&mut self, plan: Plan, threshold: Option<Threshold>) -> Option<Schedule> {
+        let (stored, free) = (self.stored()?, self.stored()?);
+        let unused = self.up_to(plan.slots)?;
+        let at = self.option(Reader::number)?;
+        let moves = self.stored()?.iter().map(|pair| (pair.state, pair.slot)).collect::<Vec<_>>();
+        let target = self.option(Reader::number)?;
+        let fine = self.up_to(plan.steps)?;
+        let (upkeep, done) = self.upkeep(threshold)?;
+        let used = stored.iter().chain(&free).map(|stored| stored.slot).collect();
+        let states: Vec<u64> = stored.iter().map(|stored| stored.state).collect();
+        let has_room = states.first() == Some(&0) || (states.len() as u64) < plan.slots;
+        let fits = has_room
+            && are_all(used, 0..unused)
+            && is_place(&states, at, fine, fine == 0)
+            && target.is_none_or(|target| at.is_some() && target < fine)
+            && are_moves(&moves, &states, (at, target), fine);
+        fits.then_some(Schedule {
+            plan,
+            stored,
+            free,
+            unused,
+            at,
+            moves,
+            target,
+            fine,
+            upkeep,
+            done,
+        })
+    }
+
+    fn two_level(
+        &mut self,
+        plan: Plan,
+        disk: Disk,
+        threshold: Option<Threshold>,
+    ) -> Option<TwoLevel> {
+        let on_disk = self.stored()?;
+        let (in_memory, free) = (self.list(Reader::number)?, self.list(Reader::number)?);
+        let unused = self.up_to(plan.slots + disk.slots)?;
+        let at = self.option(Reader::number)?;
+        let fine = self.up_to(plan.steps)?;
+        let (upkeep, done) = self.upkeep(threshold)?;
+        let [writes, reads] = [(); 2].map(|()| self.up_to(MOST_COUNTED));
+        let transfers = Transfers { writes: writes?, reads: reads? };
+        let used = on_disk.iter().map(|stored| stored.slot).chain(free.iter().copied()).collect();
+        let mut states: Vec<u64> = on_disk.iter().map(|stored| stored.state).collect();
+        // The lowest in memory may be the highest on disk.
+        let twice = in_memory.first().is_some_and(|lowest| states.last() == Some(lowest));
+        states.extend(&in_memory[usize::from(twice)..]);
+        let fits = (states.is_empty() || states[0] == 0)
+            && unused >= plan.slots
+            && are_all(used, plan.slots..unused)
+            && in_memory.len() as u64 <= plan.slots
+            && is_place(&states, at, fine, fine == 0);
+        fits.then(|| TwoLevel {
+            plan,
+            disk,
+            levels: OnceCell::new(),
+            on_disk,
+            in_memory,
+            free,
+            unused,
+            at,
+            fine,
+            upkeep,
+            done,
+            transfers,
+        })
+    }
+
+    fn online(&mut self, slots: u64) -> Option<Online> {
+        let stored = self.stored()?;
+        let at = self.option(|from| from.up_to(MAX_STEPS))?;
+        let is_decided = self.flag()?;
+        let mut used: Vec<u64> = stored.iter().map(|stored| stored.slot).collect();
+        used.sort_unstable();
+        let differ = used.windows(2).all(|pair| pair[0] < pair[1]);
+        let there = used.last().is_none_or(|last| *last < slots);
+        let Some(last) = stored.last().map(|last| last.state) else {
+            let is_new = at == Some(0) && !is_decided;
+            return is_new.then(|| Online::new(slots));
+        };
+        let begun = stored[0].state == 0;
+        let ascend =
+            stored.windows(2).all(|pair| pair[0].state < pair[1].state) && last <= MAX_STEPS;
+        let decided = match (at, is_decided) {
+            // After a crash that has left others; there is a slot for state 0.
+            (Some(0), true) if !begun && (stored.len() as u64) < slots => {
+                let mut online = Online::at_some_point(slots, stored, None, last);
+                online.at = at;
+                return (differ && there && ascend).then_some(online);
+            }
+            _ if !begun => return None,
+            (None, true) => last,
+            (Some(at), true) if at >= last => at,
+            (Some(at), false) if at > last => at - 1,
+            _ => return None,
+        };
+        (differ && there && ascend).then(|| Online::at_some_point(slots, stored, at, decided))
+    }
+}
+
+/// Whether `slots` are those of `range`, each once.
+fn are_all(mut slots: Vec<u64>, range: std::ops::Range<u64>) -> bool {
+    slots.sort_unstable();
+    slots.len() as u64 == range.end - range.start && slots.into_iter().eq(range)
+}
+
+/// Whether the states ascend to below `fine`, from state 0 on if the application has not that one, and
+/// the application has none that lies below the last, or beyond the adjoint.
+fn is_place(states: &[u64], at: Option<u64>, fine: u64, ended: bool) -> bool {
+    if ended {
+        return states.is_empty() && at.is_none_or(|at| at == 0);
+    }
+    let ascend = states.windows(2).all(|pair| pair[0] < pair[1]);
+    let below = states.last().is_none_or(|last| *last < fine);
+    let begun = states.first() == Some(&0);
+    let lies = match at {
+        None => begun,
+        Some(at) if begun => at < fine && states.last().is_none_or(|last| *last <= at),
+        Some(at) => at == 0,
+    };
+    ascend && below && lies
+}
+
+/// Whether stored states other than state 0 are moved on, each to below where the next one will be.
+fn are_moves(
+    moves: &[(u64, u64)],
+    states: &[u64],
+    (at, target): (Option<u64>, Option<u64>),
+    fine: u64,
+) -> bool {
+    // Before state 0 is stored nothing was restored. Later the application is behind the last one, and
+    // what it has or goes to is stored next; or it has just that, which is moved no more.
+    let has = at.filter(|_| states.first() == Some(&0));
+    let restored = has.filter(|at| states.last() == Some(at));
+    let mut end = match has.filter(|_| restored.is_none()) {
+        Some(at) => target.map_or(at, |target| target.max(at)),
+        None => fine,
+    };
+    let mut left = moves.iter().rev().peekable();
+    for &state in states.iter().rev() {
+        let mut place_then = state;
+        if let Some(&&(_, to)) = left.peek().filter(|(moved, _)| *moved == state) {
+            left.next();
+            if restored == Some(state) || state == 0 || to <= state || to >= end {
+                return false;
+            }
+            place_then = to;
+        }
+        end = place_then;
+    }
+    left.peek().is_none()
+}

@@ -1,0 +1,334 @@
+//! The interface of recording: what the rest of the library, and other programs, call.
+
+use std::cell::RefCell;
+use std::ffi::CString;
+use std::marker::PhantomData;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::activity::{Activity, Counter, Place, ACTIVITIES};
+use super::cause::Cause;
+use super::nvtx::Nvtx;
+use super::place;
+use super::track::{Kind, Producer, Record, Track};
+use super::writer::Writer;
+use os::clock::Clock;
+use os::error::Result;
+
+/// What a recorder records to.
+#[derive(Clone, Debug, Default)]
+pub struct Setup {
+    /// The file (see [`place`]). `None`: only what listens to NVTX gets anything.
+    pub file: Option<PathBuf>,
+    /// The process's number.
+    pub rank: u32,
+}
+
+/// Records what happens, or nothing. A clone records to the same place.
+#[derive(Clone, Debug, Default)]
+pub struct Recorder(Option<Arc<Inner>>);
+
+#[derive(Debug)]
+struct Inner {
+    /// Tells a thread's rings apart.
+    id: u64,
+    clock: Clock,
+    writer: Option<Writer>,
+    nvtx: Option<&'static Nvtx>,
+}
+
+/// What a thread has for one recorder.
+struct Local {
+    recorder: u64,
+    /// `None`: there were too many threads, or the recorder has ended.
+    track: Option<Arc<Track>>,
+    producer: Producer,
+}
+
+impl Drop for Local {
+    /// The thread ends, or the recorder has.
+    fn drop(&mut self) {
+        if let Some(track) = &self.track {
+            track.give_back();
+        }
+    }
+}
+
+thread_local! {
+    static LOCALS: RefCell<Vec<Local>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Recorder {
+    /// Records nothing.
+    pub fn off() -> Recorder {
+        Recorder(None)
+    }
+
+    /// Starts recording. The calling thread is called "application" unless it is given another name.
+    /// With neither a file nor NVTX, it records nothing.
+    ///
+    /// # Errors
+    /// The file cannot be made (named, with the reason).
+    pub fn start(setup: &Setup) -> Result<Recorder> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let writer = match &setup.file {
+            None => None,
+            Some(given) => {
+                let (path, file) = place::create(given, setup.rank)?;
+                log::info!("a trace is written to {}", path.display());
+                Some(Writer::start(file, path, std::process::id())?)
+            }
+        };
+        let nvtx = Nvtx::find(writer.is_some());
+        if writer.is_none() && nvtx.is_none() {
+            return Ok(Recorder(None));
+        }
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let recorder = Recorder(Some(Arc::new(Inner { id, clock: Clock::new(), writer, nvtx })));
+        if let Some(inner) = &recorder.0 {
+            // Its memory is made now, not in its first checkpoint.
+            inner.with_local(|_, _| {});
+        }
+        let process = format!("veloc {} (process {})", setup.rank, std::process::id());
+        recorder.fact("process", process);
+        recorder.fact("rank", setup.rank);
+        recorder.fact("version", env!("CARGO_PKG_VERSION"));
+        if let Some(inner) = &recorder.0 {
+            recorder.fact("clock_error_ns", inner.clock.error());
+        }
+        Ok(recorder)
+    }
+
+    /// Whether anything is recorded: for callers that would have to find out what to record.
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Names the calling thread, here and for profilers, and makes its memory for records.
+    pub fn name_thread(&self, name: &str) {
+        let Some(inner) = &self.0 else { return };
+        inner.with_local(|track, producer| {
+            if let (Some(writer), Some(_)) = (&inner.writer, track) {
+                writer.name(producer.thread, name);
+            }
+        });
+        if let (Some(nvtx), Ok(name)) = (inner.nvtx, CString::new(name)) {
+            nvtx.name_thread(&name);
+        }
+    }
+
+    /// A fact about the job. `warning` is shown beside the process.
+    pub fn fact(&self, key: &str, value: impl std::fmt::Display) {
+        if let Some(writer) = self.0.as_ref().and_then(|inner| inner.writer.as_ref()) {
+            writer.fact(key, value.to_string());
+        }
+    }
+
+    /// Begins something; it ends when the span is dropped.
+    pub fn span(&self, activity: Activity) -> Span<'_> {
+        let open = self.0.as_deref().map(|inner| {
+            if let Some(nvtx) = inner.nvtx {
+                nvtx.push(ACTIVITIES[activity as usize].1);
+            }
+            let since = Instant::now();
+            let (entered, forgotten, bytes, untouched) = (false, false, 0, 0);
+            Open { inner, activity, since, entered, forgotten, bytes, untouched }
+        });
+        Span { open, _of_its_thread: PhantomData }
+    }
+
+    /// Something that has taken `time` since `since`, on this thread.
+    pub fn spent(&self, activity: Activity, since: Instant, time: Duration, bytes: u64) {
+        self.after(Kind::Span, activity as u8, since, time, [bytes, 0], None);
+    }
+
+    /// The application, on this thread, waited for `cause` since `since`.
+    pub fn blocked(&self, cause: Cause, since: Instant, time: Duration) {
+        self.after(Kind::Blocked, cause as u8, since, time, [0, 0], None);
+    }
+
+    /// A copy of a checkpoint was given up.
+    pub fn evicted(&self, from: Place, name: &str, version: i32, bytes: u64) {
+        self.now(Kind::Evict, from as u8, [bytes, 0], Some((name, version)));
+    }
+
+    /// Pages are touched concurrently with flushes from here on, or in their pauses. In seconds, how
+    /// long a flush was predicted to take beside sequential and beside concurrent touching.
+    pub fn decided(&self, concurrent: bool, predicted: [f64; 2]) {
+        let predicted = predicted.map(|seconds| (seconds * 1e9) as u64);
+        self.now(Kind::Decide, concurrent.into(), predicted, None);
+    }
+
+    /// A quantity is now so many bytes.
+    pub fn counter(&self, counter: Counter, bytes: u64) {
+        self.now(Kind::Counter, counter as u8, [bytes, 0], None);
+    }
+
+    /// Two quantities that follow each other in [`Counter`] are now so many bytes.
+    pub fn counters(&self, counters: [Counter; 2], bytes: [u64; 2]) {
+        debug_assert_eq!(counters[0] as u8 + 1, counters[1] as u8);
+        self.now(Kind::Counters, counters[0] as u8, bytes, None);
+    }
+
+    /// Writes what was recorded, and ends the file. What is recorded later is lost.
+    pub fn finish(&self) {
+        if let Some(writer) = self.0.as_ref().and_then(|inner| inner.writer.as_ref()) {
+            writer.finish();
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn rings(&self) -> usize {
+        self.0.as_ref().and_then(|inner| inner.writer.as_ref()).map_or(0, Writer::rings)
+    }
+
+    fn now(&self, kind: Kind, detail: u8, values: [u64; 2], subject: Option<(&str, i32)>) {
+        if self.0.is_some() {
+            self.after(kind, detail, Instant::now(), Duration::ZERO, values, subject);
+        }
+    }
+
+    fn after(
+        &self,
+        kind: Kind,
+        detail: u8,
+        since: Instant,
+        time: Duration,
+        [bytes, extra]: [u64; 2],
+        subject: Option<(&str, i32)>,
+    ) {
+        let Some(inner) = &self.0 else { return };
+        let start = inner.clock.nanoseconds(since);
+        let time = time.as_nanos() as u64;
+        let record = Record { kind, detail, version: None, start, time, bytes, extra };
+        inner.push(record, subject);
+    }
+}
+
+impl Inner {
+    fn push(&self, record: Record, subject: Option<(&str, i32)>) {
+        self.with_local(|track, producer| match track {
+            Some(track) => producer.push(track, record, subject),
+            None => self.lose(),
+        });
+    }
+
+    fn lose(&self) {
+        if let Some(writer) = &self.writer {
+            writer.refuse();
+        }
+    }
+
+    /// Calls `body` with what the calling thread has for this recorder, made if it has nothing.
+    fn with_local(&self, body: impl FnOnce(Option<&Track>, &mut Producer)) {
+        let Some(writer) = &self.writer else { return };
+        // A thread that is ending records nothing more.
+        let _ = LOCALS.try_with(|locals| {
+            let mut locals = locals.borrow_mut();
+            let known = locals.iter().position(|local| local.recorder == self.id);
+            let at = known.unwrap_or_else(|| {
+                // Those that only this thread still has are of recorders that have ended.
+                locals.retain(|l| l.track.as_ref().is_some_and(|t| Arc::strong_count(t) > 1));
+                locals.push(Local::enrolled(self.id, writer));
+                locals.len() - 1
+            });
+            let local = &mut locals[at];
+            body(local.track.as_deref(), &mut local.producer);
+        });
+    }
+}
+
+impl Local {
+    fn enrolled(recorder: u64, writer: &Writer) -> Local {
+        let Some((track, number)) = writer.enrol() else {
+            return Local { recorder, track: None, producer: Producer::new(0) };
+        };
+        // Workers name themselves; so it is one of the application's.
+        match number {
+            1 => writer.name(number, "application"),
+            _ => writer.name(number, &format!("application {number}")),
+        }
+        Local { recorder, track: Some(track), producer: Producer::new(number) }
+    }
+}
+
+/// Something under way, on the thread that began it.
+#[derive(Debug)]
+#[must_use = "it ends when it is dropped"]
+pub struct Span<'a> {
+    open: Option<Open<'a>>,
+    /// It ends where it began.
+    _of_its_thread: PhantomData<*const ()>,
+}
+
+#[derive(Debug)]
+struct Open<'a> {
+    inner: &'a Inner,
+    activity: Activity,
+    since: Instant,
+    /// What the thread records meanwhile is about the same checkpoint.
+    entered: bool,
+    forgotten: bool,
+    bytes: u64,
+    untouched: u64,
+}
+
+impl Span<'_> {
+    /// It is about this checkpoint, and so is what this thread records meanwhile; unless it is
+    /// within a span that is about one already.
+    pub fn of(mut self, name: &str, version: i32) -> Self {
+        if let Some(open) = &mut self.open {
+            let entered = &mut open.entered;
+            open.inner.with_local(|_, producer| *entered |= producer.enter(name, version));
+        }
+        self
+    }
+
+    /// It has moved or made so many bytes. A span without any has failed, or moves none.
+    pub fn bytes(&mut self, bytes: u64) {
+        if let Some(open) = &mut self.open {
+            open.bytes = bytes;
+        }
+    }
+
+    /// There was nothing to do: it is not recorded.
+    pub fn forget(&mut self) {
+        if let Some(open) = &mut self.open {
+            open.forgotten = true;
+        }
+    }
+
+    /// Of its bytes, so many went to untouched pages.
+    pub fn untouched(&mut self, bytes: u64) {
+        if let Some(open) = &mut self.open {
+            open.untouched = bytes;
+        }
+    }
+}
+
+impl Drop for Span<'_> {
+    fn drop(&mut self) {
+        let Some(open) = &self.open else { return };
+        let inner = open.inner;
+        let record = Record {
+            kind: Kind::Span,
+            detail: open.activity as u8,
+            version: None,
+            start: inner.clock.nanoseconds(open.since),
+            time: open.since.elapsed().as_nanos() as u64,
+            bytes: open.bytes,
+            extra: open.untouched,
+        };
+        if !open.forgotten {
+            inner.push(record, None);
+        }
+        if open.entered {
+            inner.with_local(|_, producer| producer.leave());
+        }
+        if let Some(nvtx) = inner.nvtx {
+            nvtx.pop();
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! The workers of a two-tier store, which copy between device cache and host buffer.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use ::trace::Activity;
+use anyhow::Result;
+
+use super::ledger::{Ledger, Move};
+use super::{runs, Shared, Step};
+use crate::bench::cuda::{Event, Stream};
+
+/// Copies that a worker has queued at once: while it learns that one is done, the next one runs.
+const QUEUED: usize = 3;
+
+/// One of the two directions.
+struct Direction {
+    next: fn(&mut Ledger) -> Option<Move>,
+    queue: fn(&Shared, &Stream, &Move) -> Result<()>,
+    done: fn(&mut Ledger, u32),
+    activity: Activity,
+    step: Step,
+}
+
+/// Copies what was captured to the host buffer, until the store ends.
+pub fn flush(shared: &Arc<Shared>) -> Result<()> {
+    let direction = Direction {
+        next: Ledger::next_flush,
+        queue: queue_flush,
+        done: Ledger::flush_done,
+        activity: Activity::Flush,
+        step: Step::Flush,
+    };
+    carry(shared, &direction)
+}
+
+/// Copies what will be restored to the device cache, until the store ends.
+pub fn fetch(shared: &Arc<Shared>) -> Result<()> {
+    let direction = Direction {
+        next: Ledger::next_fetch,
+        queue: queue_fetch,
+        done: Ledger::fetch_done,
+        activity: Activity::Fetch,
+        step: Step::Fetch,
+    };
+    carry(shared, &direction)
+}
+
+fn queue_flush(shared: &Shared, stream: &Stream, next: &Move) -> Result<()> {
+    let memory = &shared.memory;
+    memory.await_host(next.host + next.bytes)?;
+    for (at, piece) in runs(&next.device, next.bytes) {
+        let (host, device) = (next.host + at, memory.device() + piece.at);
+        memory.in_pieces(host, piece.bytes, &mut |offset, bytes| {
+            // SAFETY: the ledger has given this worker both places until `flush_done`.
+            unsafe { stream.copy_to_host(memory.host(offset), device + (offset - host), bytes) }
+        })?;
+    }
+    Ok(())
+}
+
+fn queue_fetch(shared: &Shared, stream: &Stream, next: &Move) -> Result<()> {
+    let memory = &shared.memory;
+    for (at, piece) in runs(&next.device, next.bytes) {
+        let (host, device) = (next.host + at, memory.device() + piece.at);
+        memory.in_pieces(host, piece.bytes, &mut |offset, bytes| {
+            // SAFETY: the ledger has given this worker both places until `fetch_done`.
+            unsafe { stream.copy_from_host(device + (offset - host), memory.host(offset), bytes) }
+        })?;
+    }
+    Ok(())
+}
+
+/// Queues copy after copy and tells the ledger of each that is done. Returns when the store ends,
+/// and after an error, with no copy under way.
+fn carry(shared: &Arc<Shared>, direction: &Direction) -> Result<()> {
+    let stream = Stream::new(&shared.device)?;
+    let carried = carry_on(shared, direction, &stream);
+    let ended = stream.wait();
+    carried.and(ended)
+}
+
+fn carry_on(shared: &Shared, direction: &Direction, stream: &Stream) -> Result<()> {
+    let mut events = (0..QUEUED).map(|_| Event::new(&shared.device)).collect::<Result<Vec<_>>>()?;
+    let mut queued: VecDeque<(Move, Event)> = VecDeque::new();
+    // Since when the bus has had work of this direction.
+    let mut since = Instant::now();
+    loop {
+        if let Some(event) = events.pop() {
+            let next = match await_move(shared, direction.next, queued.is_empty()) {
+                Next::Move(next) => next,
+                Next::None => {
+                    events.push(event);
+                    complete(shared, direction, &mut queued, &mut events, &mut since)?;
+                    continue;
+                }
+                Next::End => return Ok(()),
+            };
+            if queued.is_empty() {
+                since = Instant::now();
+            }
+            (direction.queue)(shared, stream, &next)?;
+            event.record(stream)?;
+            queued.push_back((next, event));
+        } else {
+            complete(shared, direction, &mut queued, &mut events, &mut since)?;
+        }
+    }
+}
+
+/// Waits for the oldest copy.
+fn complete(
+    shared: &Shared,
+    direction: &Direction,
+    queued: &mut VecDeque<(Move, Event)>,
+    events: &mut Vec<Event>,
+    since: &mut Instant,
+) -> Result<()> {
+    let Some((done, event)) = queued.pop_front() else { return Ok(()) };
+    event.wait()?;
+    events.push(event);
+    let now = Instant::now();
+    shared.trace.spent(direction.activity, *since, now.duration_since(*since), done.bytes);
+    shared.change(|state| {
+        (direction.done)(&mut state.ledger, done.version);
+        state.count(direction.step, done.bytes, now.duration_since(*since));
+    });
+    *since = now;
+    Ok(())
+}
+
+/// What a worker does next.
+enum Next {
+    Move(Move),
+    /// Nothing can be moved now.
+    None,
+    /// The store ends, or something has failed.
+    End,
+}
+
+/// The next move that `next` finds; if `wait`, not before there is one.
+fn await_move(shared: &Shared, next: fn(&mut Ledger) -> Option<Move>, wait: bool) -> Next {
+    let mut state = shared.lock();
+    loop {
+        if state.stopping || state.failed.is_some() {
+            return Next::End;
+        }
+        if let Some(found) = next(&mut state.ledger) {
+            shared.record(&mut state);
+            return Next::Move(found);
+        }
+        if !wait {
+            return Next::None;
+        }
+        state = shared.wait(state);
+    }
+}

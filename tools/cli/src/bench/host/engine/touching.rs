@@ -1,0 +1,90 @@
+//! What the application waits for when it maps memory while the host buffer is touched: the lock
+//! of the address space, which every thread of the process shares. Larger heaps, stacks of new
+//! threads and mapped files need it.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{ensure, Result};
+use levels::host_buffer::{HostBuffer, TouchMethod, TOUCH_UNIT};
+use os::mapping::Mapping;
+
+use super::job::Job;
+use super::tell;
+use crate::bench::host::pages::touch_all;
+use crate::bench::host::{Figure, Goal};
+use crate::bench::results::quantile;
+
+/// Bytes of the host buffer.
+const BUFFER: u64 = 1 << 30;
+
+/// Bytes that are mapped and unmapped again.
+const BYTES: usize = 64 << 10;
+
+/// Between two mappings.
+const PAUSE: Duration = Duration::from_micros(200);
+
+/// Mappings between two looks at how far touching is.
+const LOOK_EVERY: usize = 16;
+
+/// The most that a mapping may take beside touching, in microseconds: the median.
+const MEDIAN_US: f64 = 50.0;
+
+/// With huge pages (1) and without (0): the library's choice and populating calls, in turns.
+pub const HUGE: &[u64] = &[0, 1];
+
+/// Measures one of them.
+pub fn run(huge: u64, repeats: u32) -> Result<()> {
+    let huge = huge == 1;
+    let methods = ["auto", "populate"];
+    let mut figures = methods.map(|_| [Vec::new(), Vec::new(), Vec::new()]);
+    for _ in 0..repeats {
+        for (method, [medians, longest, rates]) in methods.iter().zip(&mut figures) {
+            let (mut times, rate) = beside_touching(method, huge)?;
+            times.sort_by(f64::total_cmp);
+            medians.push(1e6 * quantile(&times, 0.5));
+            longest.push(1e6 * quantile(&times, 1.0));
+            rates.push(rate);
+        }
+    }
+    let pages = if huge { "huge pages" } else { "4 KiB pages" };
+    for (method, [medians, longest, rates]) in methods.iter().zip(figures) {
+        let what = format!("beside touching ({method}, {pages})");
+        let median = Figure::new(format!("mapping memory {what}, median"), "us", medians);
+        tell(&match *method {
+            "auto" => median.with_goal(Goal::AtMost(MEDIAN_US)),
+            _ => median,
+        })?;
+        tell(&Figure::new(format!("... {what}, longest"), "us", longest))?;
+        tell(&Figure::new(format!("... touching itself ({method}, {pages})"), "GB/s", rates))?;
+    }
+    Ok(())
+}
+
+/// The times of mappings in seconds, from the start of a job until its host buffer is touched, and
+/// the rate of touching in GB/s.
+fn beside_touching(method: &str, huge: bool) -> Result<(Vec<f64>, f64)> {
+    // A hypervisor may have to find the memory first. What was used just now is there.
+    let before = HostBuffer::reserve(BUFFER, TOUCH_UNIT, huge)?;
+    touch_all(&before, 1, |unit| before.touch(unit, TouchMethod::here()))?;
+    drop(before);
+    let job = Job::start(&format!(
+        "mode = async\nephemeral = true\nhost_cache_size = {BUFFER}B\ntouch_threads = 1\n\
+         touch_method = {method}\nhuge_pages = {huge}\n"
+    ))?;
+    let mut times = Vec::new();
+    loop {
+        for _ in 0..LOOK_EVERY {
+            let since = Instant::now();
+            drop(Mapping::reserve(BYTES)?);
+            times.push(since.elapsed().as_secs_f64());
+            sleep(PAUSE);
+        }
+        let metrics = job.metrics()?;
+        if metrics.host_touched >= metrics.host_capacity {
+            let touch = metrics.touch;
+            ensure!(touch.nanoseconds > 0, "touching took no time");
+            return Ok((times, touch.bytes as f64 / touch.nanoseconds as f64));
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! What can be measured without a GPU: pages, and the library's own cost.
+//!
+//! Machines are noisy and shared. So whatever is compared takes turns, round by round, in one run;
+//! a figure is the median over the rounds and stands beside the least and the greatest; and a ratio
+//! compares figures of one run only. Files are written again after each round, so that a run that
+//! is cut short keeps what it has.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{bail, Context, Result};
+use clap::Args;
+use config::KEYS;
+use serde::{Deserialize, Serialize};
+
+use super::child::ends_with_this;
+use super::machine;
+use super::results::{prepare, write_json, Device, Machine, Program, Spread, SOFTWARE_NOTE};
+use super::temporary::Folder;
+
+pub mod engine;
+pub mod pages;
+
+/// What all of these commands take.
+#[derive(Clone, Debug, Args)]
+pub struct Common {
+    /// How often each thing is measured
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeats: u32,
+    /// Write what was measured to this file
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+}
+
+/// The version of the layout of these files.
+const SCHEMA: u32 = 1;
+
+/// One file of results.
+#[derive(Debug, Serialize)]
+pub struct Report<T> {
+    schema: u32,
+    title: &'static str,
+    program: Program,
+    machine: Machine,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device: Option<Device>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warning: Option<&'static str>,
+    /// What was measured.
+    pub points: Vec<T>,
+    #[serde(skip)]
+    file: Option<PathBuf>,
+}
+
+impl<T: Serialize> Report<T> {
+    /// An empty one about `title`, for the file that was asked for, if one was. An error if that
+    /// cannot be written.
+    pub fn new(title: &'static str, file: Option<&Path>) -> Result<Self> {
+        file.map_or(Ok(()), prepare)?;
+        Ok(Report {
+            schema: SCHEMA,
+            title,
+            program: machine::program(),
+            machine: machine::machine(),
+            device: None,
+            warning: None,
+            points: Vec::new(),
+            file: file.map(Path::to_path_buf),
+        })
+    }
+
+    /// Has the file say which device was used.
+    pub fn on_device(&mut self, device: Device) {
+        self.device = Some(device);
+    }
+
+    /// Has the file say that this must be known by who reads its times.
+    pub fn warn(&mut self, warning: &'static str) {
+        self.warning = Some(warning);
+    }
+
+    /// The machine, in a line.
+    pub fn print_machine(&self) {
+        let machine = &self.machine;
+        println!(
+            "{}; {} processors, {:.0} GiB, Linux {}, huge pages: {}; commit {}",
+            machine.processor,
+            machine.processors,
+            machine.memory as f64 / f64::from(1 << 30),
+            machine.kernel,
+            machine.huge_pages,
+            self.program.commit
+        );
+    }
+
+    /// Writes the file, if one was asked for.
+    pub fn save(&self) -> Result<()> {
+        self.file.as_ref().map_or(Ok(()), |file| write_json(file, self))
+    }
+}
+
+/// A figure that was measured several times.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Figure {
+    /// What it is.
+    pub what: String,
+    /// Its unit.
+    pub unit: String,
+    /// One value for each repeat.
+    pub values: Vec<f64>,
+    /// What it has to reach.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub goal: Option<Goal>,
+    /// Whether the median reaches it; none without a goal or a value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reached: Option<bool>,
+}
+
+/// What a figure has to reach.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Goal {
+    /// At most this.
+    AtMost(f64),
+    /// At least this.
+    AtLeast(f64),
+}
+
+impl Figure {
+    /// A figure without a goal.
+    pub fn new(what: impl Into<String>, unit: &str, values: Vec<f64>) -> Figure {
+        Figure { what: what.into(), unit: unit.to_owned(), values, goal: None, reached: None }
+    }
+
+    /// The same with a goal.
+    pub fn with_goal(mut self, goal: Goal) -> Figure {
+        self.goal = Some(goal);
+        self.reached = Spread::of(self.values.clone()).map(|spread| match goal {
+            Goal::AtMost(most) => spread.median <= most,
+            Goal::AtLeast(least) => spread.median >= least,
+        });
+        self
+    }
+
+    /// The title of the columns that [`Figure::print`] fills.
+    pub fn print_title() {
+        println!(
+            "{:<72} {:>10} {:>23}  {:<11} to reach",
+            "", "median", "least .. greatest", "unit"
+        );
+    }
+
+    /// One line.
+    pub fn print(&self) {
+        let Some(spread) = Spread::of(self.values.clone()) else {
+            println!("{:<72} {:>10}", self.what, "-");
+            return;
+        };
+        let range = format!("{} .. {}", number(spread.least), number(spread.greatest));
+        let reached = self.reached != Some(false);
+        let goal = match self.goal {
+            None => String::new(),
+            Some(Goal::AtMost(most)) => verdict("at most", most, reached),
+            Some(Goal::AtLeast(least)) => verdict("at least", least, reached),
+        };
+        let line = format!(
+            "{:<72} {:>10} {range:>23}  {:<11} {goal}",
+            self.what,
+            number(spread.median),
+            self.unit
+        );
+        println!("{}", line.trim_end());
+    }
+}
+
+/// For commands whose figures have goals.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Judge {
+    /// End with 1 if a figure misses what it has to reach; without this, the table alone says so
+    #[arg(long)]
+    check: bool,
+}
+
+impl Judge {
+    /// Says which figures have missed their goals; with `--check`, that is an error.
+    pub fn judge(self, figures: &[Figure]) -> Result<()> {
+        let goals = figures.iter().filter(|figure| figure.goal.is_some()).count();
+        let missed: Vec<&Figure> =
+            figures.iter().filter(|figure| figure.reached == Some(false)).collect();
+        if missed.is_empty() {
+            println!("all {goals} figures with a goal reach it");
+            return Ok(());
+        }
+        println!("{} of {goals} figures with a goal have MISSED it:", missed.len());
+        for figure in &missed {
+            let once = if figure.values.len() == 1 { " (measured once)" } else { "" };
+            println!("    {}{once}", figure.what);
+        }
+        if self.check {
+            let names: Vec<&str> = missed.iter().map(|figure| figure.what.as_str()).collect();
+            bail!("missed: {}", names.join("; "));
+        }
+        println!("(a measurement all the same: with --check the command would end with 1)");
+        Ok(())
+    }
+}
+
+fn verdict(how: &str, bound: f64, reached: bool) -> String {
+    format!("{how} {}{}", number(bound), if reached { "" } else { ": MISSED" })
+}
+
+/// Three digits, or all of a large number.
+pub fn number(value: f64) -> String {
+    match value.abs() {
+        size if size >= 100.0 || size == 0.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        size if size >= 1.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+/// Runs this program again with other arguments, with `settings` in its environment and none of the
+/// library's keys, and gives the lines that it prints, each as soon as it is there. Its temporary
+/// files are removed when it has ended, however it does.
+pub fn in_own_process(
+    arguments: &[String],
+    settings: &[(&str, String)],
+    mut line: impl FnMut(&str) -> Result<()>,
+) -> Result<()> {
+    use std::io::{BufRead as _, BufReader};
+    use std::process::{Command, Stdio};
+
+    let program = std::env::current_exe().context("finding this program")?;
+    let temporary = Folder::new(&std::env::temp_dir())?;
+    let mut command = Command::new(program);
+    // What is measured is what the bench asks for, whatever this shell has set for other jobs.
+    for key in KEYS {
+        command.env_remove(key.variable());
+    }
+    command
+        .args(arguments)
+        .envs(settings.iter().map(|(name, value)| (name, value)))
+        .env("TMPDIR", temporary.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = ends_with_this(&mut command).spawn().context("starting this program again")?;
+    let errors = child.stderr.take().map(|errors| std::thread::spawn(|| pass_on(errors)));
+    let mut read = Ok(());
+    if let Some(output) = child.stdout.take() {
+        read = BufReader::new(output)
+            .lines()
+            .try_for_each(|text| line(&text.context("reading what a process measured")?));
+    }
+    if read.is_err() {
+        // It was killed by what it said; its status says no more.
+        let _ = child.kill();
+    }
+    let status = child.wait().context("waiting for a process")?;
+    if let Some(errors) = errors {
+        // It only passes lines on.
+        let _ = errors.join();
+    }
+    read?;
+    if !status.success() {
+        bail!("the process \"{}\" ended with {status}", arguments.join(" "));
+    }
+    Ok(())
+}
+
+/// Passes lines of a process's standard error on, but for those of the software device: the command
+/// has said so once, for all of its processes.
+fn pass_on(errors: impl std::io::Read) {
+    use std::io::{BufRead as _, BufReader};
+
+    for line in BufReader::new(errors).split(b'\n').map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line);
+        if !line.contains(SOFTWARE_NOTE) && !line.starts_with("softcuda: SOFTCUDA_COPY=none") {
+            eprintln!("{line}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_with_check_is_a_missed_goal_an_error() {
+        let figure = |value, goal| Figure::new("a call", "us", vec![value]).with_goal(goal);
+        let (met, missed) = (figure(1.0, Goal::AtMost(2.0)), figure(1.0, Goal::AtLeast(2.0)));
+        let plain = Figure::new("another", "us", vec![9.0]);
+        let judge = |check, figures: &[Figure]| Judge { check }.judge(figures);
+        judge(true, &[met.clone(), plain.clone()]).unwrap();
+        judge(false, &[met.clone(), missed.clone()]).unwrap();
+        let error = judge(true, &[met, missed, plain]).unwrap_err().to_string();
+        assert_eq!(error, "missed: a call");
+    }
+
+    /// Catches a layout in which the script of a bundle, which goes by lines, finds no missed goal.
+    #[test]
+    fn a_missed_goal_is_a_line_behind_that_of_its_figure() {
+        let figure = Figure::new("a call", "us", vec![3.0]).with_goal(Goal::AtMost(2.0));
+        let text = serde_json::to_string_pretty(&figure).unwrap();
+        let line =
+            |wanted| text.lines().position(|line| line.trim().trim_end_matches(',') == wanted);
+        let (what, reached) = (line("\"what\": \"a call\""), line("\"reached\": false"));
+        assert!(what.is_some() && what < reached, "{text}");
+    }
+
+    #[test]
+    fn numbers_have_three_digits_or_all() {
+        let texts = [0.0, 0.0123, 1.234, 12.34, 123.4, 281_000.4].map(number);
+        assert_eq!(texts, ["0", "0.012", "1.23", "12.3", "123", "281000"]);
+    }
+}

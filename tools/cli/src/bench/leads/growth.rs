@@ -1,0 +1,59 @@
+//! Whether the machine has its memory at once, or is given it as it uses it.
+
+use std::time::Instant;
+
+use anyhow::Result;
+use os::memory;
+use serde::Serialize;
+
+use super::system::{memory_zones, Zone};
+use super::{rate, Bench};
+use crate::bench::growth;
+use crate::bench::host::number;
+use crate::size;
+
+/// What was found.
+#[derive(Debug, Serialize)]
+pub struct Point {
+    /// Bytes that were to be touched.
+    wanted: u64,
+    /// Those that the machine has given, or that there was time for.
+    touched: u64,
+    seconds: f64,
+    before: Memory,
+    /// When they were given back.
+    after: Memory,
+}
+
+/// Of the machine, in bytes.
+#[derive(Debug, Serialize)]
+struct Memory {
+    total: u64,
+    /// What this process may still have.
+    available: u64,
+    zones: Vec<Zone>,
+}
+
+fn now() -> Result<Memory> {
+    let (total, available) = (memory::machine_total()?, memory::physical()?.available);
+    Ok(Memory { total, available, zones: memory_zones() })
+}
+
+/// Touches memory, and gives it back.
+pub fn run(bench: &mut Bench<'_>) -> Result<()> {
+    let (wanted, before, since) = (bench.total, now()?, Instant::now());
+    let touched = growth::touch(wanted);
+    let seconds = since.elapsed().as_secs_f64();
+    let point = Point { wanted, touched, seconds, before, after: now()? };
+    println!(
+        "{} of {} of memory touched, {} GB/s",
+        size::show(touched),
+        size::show(wanted),
+        number(rate(touched, seconds))
+    );
+    for (when, memory) in [("before", &point.before), ("after", &point.after)] {
+        let (total, available) = (size::show(memory.total), size::show(memory.available));
+        println!("{when:<40} {total}, {available} available");
+    }
+    bench.keep(super::Point::Grow(point))
+}

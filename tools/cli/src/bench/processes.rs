@@ -1,0 +1,225 @@
+//! Runs the measuring processes of one repeat: starts them together, passes them from barrier to
+//! barrier, collects what they measured, and ends all if one fails or none gets on.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{bail, ensure, Context, Result};
+use config::KEYS;
+
+use super::child::ends_with_this;
+use super::message::{Barrier, Message, Request};
+use super::plan::Plan;
+use super::results::{Device, Figures, Run};
+use super::timelines;
+
+/// How long a process may take to say which device there is.
+const DEVICE_LIMIT: Duration = Duration::from_secs(60);
+
+/// A measuring process. Dropping it ends it.
+struct Process {
+    child: Child,
+    input: ChildStdin,
+    errors: std::fs::File,
+}
+
+/// What one repeat has brought.
+#[derive(Debug)]
+pub struct Repeat {
+    /// What each process measured.
+    pub run: Run,
+    /// Its bare copies, in seconds: of each process its passes.
+    pub copies: Vec<Vec<Vec<f64>>>,
+    /// The warnings that the processes gave beside the figures.
+    pub notes: Vec<String>,
+}
+
+/// What one process measured, and its bare copies by pass.
+type Measured = (Figures, Vec<Vec<f64>>);
+
+/// What a process said, or that it says nothing more.
+type Said = (usize, Option<Message>);
+
+impl Process {
+    fn start(
+        number: usize,
+        request: &Request,
+        timeline: Option<&Path>,
+        said: Sender<Said>,
+    ) -> Result<Process> {
+        let program = std::env::current_exe().context("finding this program's own file")?;
+        let errors = tempfile::tempfile().context("a temporary file for messages")?;
+        let mut command = Command::new(program);
+        // What is measured is what the plan says, whatever this shell has set for other jobs.
+        for key in KEYS {
+            command.env_remove(key.variable());
+        }
+        if let Some(timeline) = timeline {
+            command.env(timelines::VARIABLE, timeline);
+        }
+        command
+            .args(["bench", "worker"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(errors.try_clone().context("a temporary file for messages")?);
+        let mut child =
+            ends_with_this(&mut command).spawn().context("starting a measuring process")?;
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        let (Some(mut input), Some(output)) = (input, output) else {
+            bail!("a measuring process without pipes");
+        };
+        thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                // What the driver or a library prints on its own is none of ours.
+                if let Ok(message) = serde_json::from_str(&line) {
+                    if said.send((number, Some(message))).is_err() {
+                        return;
+                    }
+                }
+            }
+            let _ = said.send((number, None));
+        });
+        let sent = writeln!(input, "{}", serde_json::to_string(request)?);
+        let mut process = Process { child, input, errors };
+        sent.with_context(|| process.last_words("could not be asked"))?;
+        Ok(process)
+    }
+
+    fn go(&mut self) -> Result<()> {
+        writeln!(self.input, "go").context("a measuring process has gone")
+    }
+
+    /// The lines that it has written to its standard error.
+    fn errors(&mut self) -> Vec<String> {
+        let mut text = String::new();
+        let read = self
+            .errors
+            .seek(SeekFrom::Start(0))
+            .and_then(|_| self.errors.read_to_string(&mut text));
+        if let Err(error) = read {
+            text = format!("its messages cannot be read: {error}");
+        }
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn last_words(&mut self, what: &str) -> String {
+        let status = match self.child.try_wait() {
+            Ok(Some(status)) => format!(" ({status})"),
+            _ => String::new(),
+        };
+        let errors = self.errors();
+        let last = errors.len().saturating_sub(8);
+        format!("a measuring process {what}{status}; {}", errors[last..].join("; "))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself; then there is nobody to end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The device that measuring processes use.
+pub fn device() -> Result<Device> {
+    let (said, hear) = channel();
+    let mut process = Process::start(0, &Request::Device, None, said)?;
+    loop {
+        match hear.recv_timeout(DEVICE_LIMIT) {
+            Ok((_, Some(Message::Device(device)))) => return Ok(device),
+            Ok((_, Some(Message::Failed(why)))) => bail!("{why}"),
+            Ok((_, Some(_))) => {}
+            Ok((_, None)) => bail!("{}", process.last_words("ended")),
+            Err(_) => bail!("no word on the device for {} s", DEVICE_LIMIT.as_secs()),
+        }
+    }
+}
+
+/// One repeat of a plan, of at most `limit`. `progress` is told how many checkpoints and restores
+/// are done, over all processes. With a `timeline`, the processes record what they do to files of
+/// that name.
+pub fn repeat(
+    plan: &Plan,
+    limit: Duration,
+    timeline: Option<&Path>,
+    mut progress: impl FnMut(u64),
+) -> Result<Repeat> {
+    let (said, hear) = channel();
+    let mut processes = (0..plan.processes)
+        .map(|process| {
+            let request = Request::Measure { plan: Box::new(plan.clone()), process };
+            Process::start(process as usize, &request, timeline, said.clone())
+        })
+        .collect::<Result<Vec<_>>>()?;
+    drop(said);
+    let measured = conduct(&mut processes, &hear, limit, &mut progress)?;
+    let mut notes = BTreeSet::new();
+    for process in &mut processes {
+        // It is done; what is left is to end.
+        process.child.wait().context("waiting for a measuring process")?;
+        notes.extend(process.errors());
+    }
+    let (figures, copies) = measured.into_iter().unzip();
+    Ok(Repeat { run: Run { processes: figures }, copies, notes: notes.into_iter().collect() })
+}
+
+fn conduct(
+    processes: &mut [Process],
+    hear: &Receiver<Said>,
+    limit: Duration,
+    progress: &mut impl FnMut(u64),
+) -> Result<Vec<Measured>> {
+    let until = Instant::now() + limit;
+    let count = processes.len();
+    let mut waiting: Vec<Option<Barrier>> = vec![None; count];
+    let mut done = vec![0; count];
+    let mut figures: Vec<Option<Box<Figures>>> = vec![None; count];
+    let mut copies = vec![Vec::new(); count];
+    while figures.iter().any(Option::is_none) {
+        let left = until.saturating_duration_since(Instant::now());
+        let (process, message) = match hear.recv_timeout(left) {
+            Ok(said) => said,
+            Err(RecvTimeoutError::Timeout) => {
+                bail!(
+                    "not done in {:.0} s ({} of them ended)",
+                    limit.as_secs_f64(),
+                    ended(&figures)
+                )
+            }
+            Err(RecvTimeoutError::Disconnected) => bail!("every measuring process is gone"),
+        };
+        match message {
+            Some(Message::At(barrier)) => {
+                waiting[process] = Some(barrier);
+                if waiting.iter().all(|other| *other == Some(barrier)) {
+                    waiting.fill(None);
+                    processes.iter_mut().try_for_each(Process::go)?;
+                }
+            }
+            Some(Message::Progress(steps)) => {
+                done[process] = steps;
+                progress(done.iter().sum());
+            }
+            Some(Message::Copies(passes)) => copies[process] = passes,
+            Some(Message::Done(found)) => figures[process] = Some(found),
+            Some(Message::Failed(why)) => bail!("process {process}: {why}"),
+            Some(Message::Device(_)) => {}
+            None => ensure!(
+                figures[process].is_some(),
+                "process {process}: {}",
+                processes[process].last_words("ended")
+            ),
+        }
+    }
+    Ok(figures.into_iter().flatten().map(|figures| *figures).zip(copies).collect())
+}
+
+fn ended(figures: &[Option<Box<Figures>>]) -> usize {
+    figures.iter().flatten().count()
+}

@@ -1,0 +1,90 @@
+//! Writes the bytes of one region to a file or to standard output.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, IsTerminal as _, Write};
+use std::ops::Range;
+use std::path::Path;
+
+use anyhow::{bail, ensure, Context as _, Result};
+use os::files;
+
+use super::subject::{is_same_file, Subject};
+use crate::output;
+
+/// How many bytes are copied at a time.
+const BLOCK: usize = 1 << 20;
+
+/// Writes the first `size` bytes of region `id` (all of them if `None`) to the file `to`, or to
+/// standard output unless that is a terminal. A file is there when all of it is.
+pub fn extract(subject: &Subject, id: i32, size: Option<u64>, to: Option<&Path>) -> Result<()> {
+    let bytes = bytes_of(subject, id, size)?;
+    let Some(to) = to else {
+        let output = io::stdout();
+        ensure!(
+            !output.is_terminal(),
+            "the bytes of region {id} are not for a terminal; give --output FILE, or redirect \
+             standard output"
+        );
+        return match copy(subject, bytes, &mut output.lock()) {
+            Err(error) if is_broken_pipe(&error) => Ok(()),
+            result => result.context("standard output"),
+        };
+    };
+    let path = &subject.opened.path;
+    ensure!(!is_same_file(path, to), "{} is the checkpoint itself", to.display());
+    // What is there and no file (/dev/null, a pipe) is written to as it is.
+    if fs::metadata(to).is_ok_and(|metadata| !metadata.is_file()) {
+        let opened = OpenOptions::new().write(true).open(to);
+        let mut opened = opened.with_context(|| to.display().to_string())?;
+        return copy(subject, bytes, &mut opened).with_context(|| to.display().to_string());
+    }
+    let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let mut temporary = tempfile::Builder::new()
+        .prefix(".veloc-extract-")
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
+        .tempfile_in(folder.unwrap_or(Path::new(".")))
+        .with_context(|| to.display().to_string())?;
+    copy(subject, bytes, temporary.as_file_mut()).with_context(|| to.display().to_string())?;
+    temporary.persist(to).with_context(|| to.display().to_string())?;
+    Ok(())
+}
+
+/// Which bytes of the file these are.
+fn bytes_of(subject: &Subject, id: i32, size: Option<u64>) -> Result<Range<u64>> {
+    let path = subject.opened.path.display();
+    let header = subject.header()?;
+    let Some(region) = header.region(id) else {
+        bail!("{path} has no region {id}");
+    };
+    // As upstream's tool has it, 0 means all.
+    let size = size.filter(|size| *size > 0).unwrap_or(region.size);
+    ensure!(
+        size <= region.size,
+        "{path}: region {id} has {} bytes, fewer than the {size} asked for",
+        region.size
+    );
+    let start = subject.part.start + region.offset;
+    Ok(start..start + size)
+}
+
+fn copy(subject: &Subject, bytes: Range<u64>, to: &mut impl Write) -> Result<()> {
+    let bar = output::bytes_bar("extracting", bytes.end - bytes.start);
+    let mut block = vec![0; BLOCK.min((bytes.end - bytes.start) as usize)];
+    let mut at = bytes.start;
+    while at < bytes.end {
+        let count = (bytes.end - at).min(BLOCK as u64);
+        let block = &mut block[..count as usize];
+        files::read_exact_at(&subject.opened.file, block, at, &subject.opened.path)?;
+        to.write_all(block)?;
+        at += count;
+        bar.inc(count);
+    }
+    to.flush()?;
+    bar.finish_and_clear();
+    Ok(())
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<io::Error>();
+    error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}

@@ -1,0 +1,119 @@
+//! `veloc inspect`: what is in a checkpoint file, and a region of it as a file of its own.
+//!
+//! | file | is |
+//! | --- | --- |
+//! | [`subject`] | the file, or a rank's part of an aggregated one |
+//! | [`report`] | what is said of it |
+//! | [`extract`] | the bytes of a region |
+//! | [`upstream`] | all this under the name `veloc-inspect`, with upstream's flags and output |
+
+use std::path::PathBuf;
+
+use anyhow::{bail, Result};
+use clap::Args;
+use format::header::Header;
+use levels::files::refuse_hollow;
+
+use self::report::{Checksum, Part, Parts, Proof, Report};
+use self::subject::{meta_of, Opened};
+use crate::output;
+
+mod extract;
+mod report;
+mod subject;
+pub mod upstream;
+
+/// Show what is in a checkpoint file, or write one of its regions
+///
+/// Ends with exit code 1 if the file, or a part of it, is damaged, or if its checksum is not the one
+/// that was kept (--meta or --config says where).
+///
+/// Under the name veloc-inspect (a link to this program) it takes the flags of VELOC's own tool:
+/// --header | --extract ID [--size BYTES], and --ckpt FILE.
+#[derive(Debug, Args)]
+pub struct Inspect {
+    /// The checkpoint file, NAME-RANK-VERSION.dat or NAME-agg-VERSION.dat
+    file: PathBuf,
+    /// Of an aggregated file: the part of this rank
+    #[arg(long, value_name = "N")]
+    rank: Option<u32>,
+    /// The directory with checksums and with the tables of aggregated files (key meta)
+    #[arg(long, value_name = "DIR")]
+    meta: Option<PathBuf>,
+    /// A configuration that says where that directory is
+    #[arg(long, value_name = "FILE", conflicts_with = "meta")]
+    config: Option<PathBuf>,
+    /// Write the bytes of this region, and nothing else
+    #[arg(long, value_name = "ID", allow_negative_numbers = true)]
+    extract: Option<i32>,
+    /// How many bytes of it [default: all]
+    #[arg(long, value_name = "BYTES", requires = "extract")]
+    size: Option<u64>,
+    /// Where to write them [default: standard output]
+    #[arg(long, short, value_name = "FILE", requires = "extract")]
+    output: Option<PathBuf>,
+    /// Read the header only, not the whole file for its checksum
+    #[arg(long, conflicts_with = "extract")]
+    no_checksum: bool,
+    /// Print JSON
+    #[arg(long, conflicts_with = "extract")]
+    json: bool,
+}
+
+/// Shows or writes. A file whose checksum is not the one that was kept, or of which a part is
+/// damaged, is shown, too, and is a failure.
+pub fn run(inspect: &Inspect) -> Result<()> {
+    let meta = meta_of(inspect.meta.as_deref(), inspect.config.as_deref())?;
+    let opened = Opened::open(&inspect.file)?;
+    if let Some(id) = inspect.extract {
+        let subject = opened.subject(inspect.rank, meta.as_deref())?;
+        extract::extract(&subject, id, inspect.size, inspect.output.as_deref())?;
+        return Ok(());
+    }
+    if opened.aggregated().is_some() && inspect.rank.is_none() {
+        let parts = parts(&opened, meta.as_deref())?;
+        if inspect.json { output::print_json(&parts) } else { output::print(&parts.text()) }?;
+        let bad = parts.ranks.iter().filter(|part| part.error.is_some()).count();
+        if bad > 0 {
+            bail!("{}: {bad} of {} parts are damaged", opened.path.display(), parts.ranks.len());
+        }
+        return Ok(());
+    }
+    let subject = opened.subject(inspect.rank, meta.as_deref())?;
+    let mut report = Report::of(&subject, &subject.header()?);
+    if !inspect.no_checksum {
+        if subject.proof.is_none() {
+            refuse_hollow(&opened.file, &subject.part, &opened.path)?;
+        }
+        report.checksum = Some(Checksum::of(&subject, meta.as_deref())?);
+        report.proof = Proof::of(&subject)?;
+    }
+    if inspect.json { output::print_json(&report) } else { output::print(&report.text()) }?;
+    if report.checksum.is_some_and(|checksum| checksum.matches == Some(false)) {
+        bail!("{}: the checksum is not the one that was kept", opened.path.display());
+    }
+    if report.proof.is_some_and(|proof| !proof.fits) {
+        bail!("{}: it does not fit its proof", opened.path.display());
+    }
+    Ok(())
+}
+
+/// The parts of an aggregated file, each with what its header says.
+fn parts(opened: &Opened, meta: Option<&std::path::Path>) -> Result<Parts> {
+    let offsets = opened.offsets(meta)?;
+    let mut ranks = Vec::new();
+    for rank in 0..offsets.ranks() {
+        let Some(part) = offsets.part(rank) else { continue };
+        let header = Header::read(&opened.file, part.clone(), &opened.path);
+        ranks.push(Part {
+            rank: rank as u32,
+            offset: part.start,
+            bytes: part.end - part.start,
+            regions: header.as_ref().ok().map(|header| header.regions().len()),
+            error: header.err().map(|error| error.to_string()),
+        });
+    }
+    let (name, version) = opened.aggregated().unzip();
+    let path = opened.path.clone();
+    Ok(Parts { path, name: name.map(str::to_owned), version, bytes: opened.len, ranks })
+}

@@ -1,0 +1,246 @@
+//! What `veloc inspect` says of a file. The field names of the JSON are part of the interface.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use format::checksum;
+use format::header::Decoded;
+use format::proof::Digest;
+use os::error::Kind;
+use serde::Serialize;
+
+use super::subject::{Opened, Subject};
+use crate::{output, size};
+
+/// One rank's checkpoint.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    /// The file it is in.
+    #[serde(serialize_with = "output::path")]
+    pub path: PathBuf,
+    /// The checkpoint's name, if the file's name says it.
+    pub name: Option<String>,
+    /// The version, likewise.
+    pub version: Option<i32>,
+    /// The rank, likewise.
+    pub rank: Option<u32>,
+    /// Its bytes, the header counted in.
+    pub bytes: u64,
+    /// The bytes of the header.
+    pub header_bytes: u64,
+    /// The regions, ascending by id.
+    pub regions: Vec<Region>,
+    /// The checksum, if it was asked for.
+    pub checksum: Option<Checksum>,
+    /// What proves it, if something does and it was asked for.
+    pub proof: Option<Proof>,
+}
+
+/// The proof of a checkpoint.
+#[derive(Debug, Serialize)]
+pub struct Proof {
+    /// What it is of.
+    pub of: String,
+    /// The digest that it says.
+    pub digest: String,
+    /// Whether the bytes have that digest, and are of that checkpoint as far as their file's name says.
+    pub fits: bool,
+}
+
+/// One region.
+#[derive(Debug, Serialize)]
+pub struct Region {
+    /// Its id.
+    pub id: i32,
+    /// Its bytes.
+    pub bytes: u64,
+    /// Where its first byte is in the file.
+    pub offset: u64,
+}
+
+/// The checksum of a checkpoint.
+#[derive(Debug, Serialize)]
+pub struct Checksum {
+    /// SHA-256 of what is there.
+    pub sha256: String,
+    /// The one that was kept when it was written, if there is one.
+    pub kept: Option<String>,
+    /// Where that is kept, or would be, if the directory is known.
+    #[serde(serialize_with = "output::optional_path")]
+    pub kept_in: Option<PathBuf>,
+    /// Whether the two are the same, if there are two.
+    pub matches: Option<bool>,
+}
+
+/// The parts of an aggregated file.
+#[derive(Debug, Serialize)]
+pub struct Parts {
+    /// The file.
+    #[serde(serialize_with = "output::path")]
+    pub path: PathBuf,
+    /// The checkpoint's name.
+    pub name: Option<String>,
+    /// The version.
+    pub version: Option<i32>,
+    /// The bytes of the file.
+    pub bytes: u64,
+    /// The parts, by rank.
+    pub ranks: Vec<Part>,
+}
+
+/// One rank's part of an aggregated file.
+#[derive(Debug, Serialize)]
+pub struct Part {
+    /// The rank.
+    pub rank: u32,
+    /// Where its first byte is in the file.
+    pub offset: u64,
+    /// Its bytes.
+    pub bytes: u64,
+    /// How many regions it has, if its header is good.
+    pub regions: Option<usize>,
+    /// What is wrong with its header.
+    pub error: Option<String>,
+}
+
+impl Report {
+    /// Says what is there; the checksum is added by [`Checksum::of`].
+    pub fn of(subject: &Subject, header: &Decoded) -> Report {
+        let start = subject.part.start;
+        let region = |region: &format::header::Region| Region {
+            id: region.id,
+            bytes: region.size,
+            offset: start + region.offset,
+        };
+        let (name, rank, version) = match subject.identity.clone() {
+            Some((name, rank, version)) => (Some(name), Some(rank), Some(version)),
+            None => (None, None, None),
+        };
+        Report {
+            path: subject.opened.path.clone(),
+            name,
+            version,
+            rank,
+            bytes: subject.part.end - start,
+            header_bytes: header.header().encoded_len() as u64,
+            regions: header.regions().iter().map(region).collect(),
+            checksum: None,
+            proof: None,
+        }
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        let mut text = title(&self.path, self.name.as_deref(), self.version);
+        if let Some(rank) = self.rank {
+            text += &format!(", rank {rank}");
+        }
+        text += &format!(
+            "\n{}: {} of header, {}\n",
+            output::bytes(self.bytes),
+            self.header_bytes,
+            output::count(self.regions.len(), "region", "regions")
+        );
+        if let Some(checksum) = &self.checksum {
+            text += &checksum.text();
+        }
+        if let Some(Proof { of, digest, fits }) = &self.proof {
+            let judgement = if *fits { "it fits" } else { "it does NOT fit" };
+            text += &format!("proof  {of}, {digest}\n       {judgement}\n");
+        }
+        if !self.regions.is_empty() {
+            let mut table = output::table(&[">region", ">bytes", ">size", ">offset"]);
+            for region in &self.regions {
+                table.add_row([
+                    region.id.to_string(),
+                    region.bytes.to_string(),
+                    size::show(region.bytes),
+                    region.offset.to_string(),
+                ]);
+            }
+            text += &format!("{table}\n");
+        }
+        text
+    }
+}
+
+impl Proof {
+    /// What proves a checkpoint, whose bytes are read for it.
+    pub fn of(subject: &Subject) -> Result<Option<Proof>> {
+        let Some(proof) = &subject.proof else { return Ok(None) };
+        let (Opened { file, path, .. }, part) = (subject.opened, subject.part.clone());
+        let is_of = subject.identity.as_ref().is_none_or(|(name, rank, version)| {
+            proof.is_of(name, *version, *rank, part.end - part.start)
+        });
+        let digest = proof.digest;
+        let fits = is_of && Digest::of_range(digest.sort(), file, part, path, |_| ())? == digest;
+        Ok(Some(Proof { of: proof.said(), digest: digest.to_string(), fits }))
+    }
+}
+
+impl Checksum {
+    /// Reads all of a checkpoint, and what `meta` has kept of it.
+    pub fn of(subject: &Subject, meta: Option<&std::path::Path>) -> Result<Checksum> {
+        let kept_in = meta.map(|meta| checksum::path(meta, &subject.checkpoint_file()));
+        let kept = match kept_in.as_deref().map(checksum::read) {
+            Some(Err(error)) if error.kind() == Kind::NotFound => None,
+            kept => kept.transpose()?,
+        };
+        let Opened { file, path, .. } = subject.opened;
+        let bar = output::bytes_bar("checksum", subject.part.end - subject.part.start);
+        let found = checksum::of_range(file, subject.part.clone(), path, |bytes| bar.inc(bytes))?;
+        bar.finish_and_clear();
+        Ok(Checksum {
+            sha256: found.to_string(),
+            kept: kept.map(|kept| kept.to_string()),
+            kept_in,
+            matches: kept.map(|kept| kept == found),
+        })
+    }
+
+    fn text(&self) -> String {
+        let place = self.kept_in.as_ref().map(|path| path.display());
+        let judgement = match (&self.kept, self.matches, place) {
+            (_, Some(true), Some(place)) => format!("as kept in {place}"),
+            (Some(kept), _, Some(place)) => format!("NOT {kept}, which is kept in {place}"),
+            (_, _, Some(place)) => format!("none is kept in {place}"),
+            (_, _, None) => {
+                "not compared: --meta, or the key meta of --config, says where one was kept"
+                    .to_owned()
+            }
+        };
+        format!("sha256 {}\n       {judgement}\n", self.sha256)
+    }
+}
+
+impl Parts {
+    /// For people.
+    pub fn text(&self) -> String {
+        let mut table = output::table(&[">rank", ">offset", ">bytes", ">size", ">regions", ""]);
+        for part in &self.ranks {
+            table.add_row([
+                part.rank.to_string(),
+                part.offset.to_string(),
+                part.bytes.to_string(),
+                size::show(part.bytes),
+                part.regions.map_or_else(String::new, |regions| regions.to_string()),
+                part.error.clone().unwrap_or_default(),
+            ]);
+        }
+        format!(
+            "{}, aggregated\n{} of {}\n{table}\n",
+            title(&self.path, self.name.as_deref(), self.version),
+            output::bytes(self.bytes),
+            output::count(self.ranks.len(), "rank", "ranks")
+        )
+    }
+}
+
+fn title(path: &std::path::Path, name: Option<&str>, version: Option<i32>) -> String {
+    match (name, version) {
+        (Some(name), Some(version)) => {
+            format!("{}: checkpoint \"{name}\" version {version}", path.display())
+        }
+        _ => path.display().to_string(),
+    }
+}

@@ -1,0 +1,65 @@
+//! The program under the name `veloc-inspect`: upstream's flags, and its output as far as scripts
+//! read it. What is new for them: a region is not written to a terminal, and ids may be negative.
+
+use std::path::PathBuf;
+
+use anyhow::{bail, Result};
+use clap::{ArgAction, Parser};
+use config::VERSION;
+
+use super::extract;
+use super::subject::Opened;
+use crate::output;
+
+/// The name of the program that is upstream's.
+pub const NAME: &str = "veloc-inspect";
+
+/// Show the header of a checkpoint file, or write one of its regions to standard output
+///
+/// It has the flags of VELOC's own tool, and prints what that prints. Ends with exit code 1 if the
+/// file cannot be read or has no such region.
+#[derive(Debug, Parser)]
+#[command(name = NAME, version = VERSION, max_term_width = 100, disable_help_flag = true)]
+pub struct Upstream {
+    /// List the regions
+    #[arg(long, short = 'h', required_unless_present = "extract")]
+    header: bool,
+    /// Write the bytes of this region
+    #[arg(long, short, value_name = "ID", allow_negative_numbers = true)]
+    extract: Option<i32>,
+    /// How many bytes of it [default: all]
+    #[arg(long, short, value_name = "BYTES")]
+    size: Option<u64>,
+    /// The checkpoint file
+    #[arg(long, short, value_name = "FILE", required_unless_present = "file")]
+    ckpt: Option<PathBuf>,
+    /// The same
+    #[arg(conflicts_with = "ckpt")]
+    file: Option<PathBuf>,
+    /// Print help
+    #[arg(long, action = ArgAction::Help)]
+    help: Option<bool>,
+}
+
+/// Does as upstream's tool does. With both, the header is what is asked for.
+pub fn run(asked: &Upstream) -> Result<()> {
+    let Some(path) = asked.ckpt.as_ref().or(asked.file.as_ref()) else {
+        bail!("which file? give --ckpt FILE");
+    };
+    let opened = Opened::open(path)?;
+    let subject = opened.subject(None, None)?;
+    match asked.extract {
+        Some(id) if !asked.header => extract::extract(&subject, id, asked.size, None)?,
+        _ => {
+            let header = subject.header()?;
+            let mut text = format!("Header for {}:\n", path.display());
+            for region in header.regions() {
+                text += &format!("id = {}, size = {}\n", region.id, region.size);
+            }
+            let total: u64 = header.regions().iter().map(|region| region.size).sum();
+            text += &format!("Total checkpoint size = {total}\n");
+            output::print(&text)?;
+        }
+    }
+    Ok(())
+}

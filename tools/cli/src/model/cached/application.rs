@@ -1,0 +1,222 @@
+//! The application: computes and takes a checkpoint, again and again, then computes and restores
+//! them in reverse.
+
+use anyhow::{bail, Result};
+use engine::catalog::entry::{Id, Part, Region, Tier};
+use engine::catalog::state::{Acquire, Destination, Reserve};
+use levels::space::Extent;
+
+use super::super::machine::{Actor, Machine};
+use super::super::motion::Motion;
+use super::transfer::{Piece, Transfer};
+use super::{Cached, NAME};
+
+/// The application and what it is at.
+#[derive(Debug, Default)]
+pub struct Application {
+    doing: Doing,
+    /// Checkpoints taken, then restores done.
+    taken: usize,
+    restored: usize,
+    /// Since when it is blocked.
+    since: f64,
+}
+
+#[derive(Debug, Default)]
+enum Doing {
+    #[default]
+    AllocatingDevice,
+    AllocatingHost,
+    Computing,
+    /// Waits for room.
+    Reserving(Id),
+    /// Copies into the device cache.
+    Capturing(Id),
+    /// Waits for bytes on their way up.
+    Acquiring(Id),
+    /// Copies out of the device cache.
+    Restoring(Id),
+    /// Copies out of the host buffer, a piece at a time.
+    RestoringFromHost(Id, Transfer),
+    Ended,
+}
+
+impl Application {
+    pub fn ended(&self) -> bool {
+        matches!(self.doing, Doing::Ended)
+    }
+
+    pub fn is_computing(&self) -> bool {
+        matches!(self.doing, Doing::Computing)
+    }
+}
+
+impl Cached {
+    pub(super) fn start_application(&mut self, machine: &mut Machine) {
+        if self.setup.direct_device {
+            let bytes = self.map.left();
+            machine.flow(self.number, Actor::Application, Motion::AllocateDevice, bytes);
+        } else {
+            self.compute(machine);
+        }
+    }
+
+    fn compute(&mut self, machine: &mut Machine) {
+        self.application.doing = Doing::Computing;
+        machine.timer(self.number, Actor::Application, self.interval);
+    }
+
+    pub(super) fn application_told(&mut self, machine: &mut Machine) -> Result<()> {
+        let now = machine.now();
+        match std::mem::take(&mut self.application.doing) {
+            Doing::AllocatingDevice => {
+                let bytes = self.map.left();
+                self.map.all();
+                self.state.device_grown(bytes);
+                self.state.device_completed();
+                match self.pages.as_ref().filter(|_| self.setup.direct_host) {
+                    Some(pages) => {
+                        let bytes = pages.len();
+                        self.application.doing = Doing::AllocatingHost;
+                        machine.flow(self.number, Actor::Application, Motion::AllocateHost, bytes);
+                    }
+                    None => {
+                        self.outcome.init = now;
+                        self.compute(machine);
+                    }
+                }
+            }
+            Doing::AllocatingHost => {
+                self.all_usable();
+                self.outcome.touched_at = now;
+                self.outcome.registered_at = now;
+                self.outcome.init = now;
+                self.compute(machine);
+            }
+            Doing::Computing => {
+                self.application.since = now;
+                self.calls.begins(now);
+                if self.application.taken < self.sizes.len() {
+                    self.pace.begun(now);
+                    let id = self.state.open(NAME, self.application.taken as i32);
+                    self.application.doing = Doing::Reserving(id);
+                } else {
+                    let version = (self.sizes.len() - 1 - self.application.restored) as i32;
+                    let Some(id) = self.state.find(NAME, version) else {
+                        bail!("process {}: version {version} is lost", self.number);
+                    };
+                    self.state.begin_restore(id);
+                    self.application.doing = Doing::Acquiring(id);
+                }
+            }
+            Doing::Capturing(id) => {
+                let size = self.sizes[self.application.taken];
+                let region = Region { id: 0, size, part: Part::Device, offset: 0 };
+                self.pace.captured(size, now);
+                self.state.commit(id, vec![region], true);
+                self.outcome.captured += size;
+                self.outcome.checkpoints.push(now - self.application.since);
+                self.application.taken += 1;
+                self.calls.ends(now);
+                self.compute(machine);
+            }
+            Doing::Restoring(id) => {
+                self.state.release(id, Part::Device, Tier::Device);
+                self.end_restore(id, machine);
+            }
+            Doing::RestoringFromHost(id, mut transfer) => {
+                self.end_piece(&mut transfer);
+                self.application.doing = Doing::RestoringFromHost(id, transfer);
+            }
+            doing @ (Doing::Reserving(_) | Doing::Acquiring(_) | Doing::Ended) => {
+                self.application.doing = doing;
+            }
+        }
+        Ok(())
+    }
+
+    fn end_restore(&mut self, id: Id, machine: &mut Machine) {
+        self.state.end_restore(id, true);
+        let version = self.sizes.len() - 1 - self.application.restored;
+        self.outcome.restored += self.sizes[version];
+        self.outcome.restores.push(machine.now() - self.application.since);
+        self.application.restored += 1;
+        self.calls.ends(machine.now());
+        if self.application.restored == self.sizes.len() {
+            self.application.doing = Doing::Ended;
+            self.outcome.end = machine.now();
+        } else {
+            self.compute(machine);
+        }
+    }
+
+    pub(super) fn application_goes_on(&mut self, machine: &mut Machine) -> Result<bool> {
+        match std::mem::take(&mut self.application.doing) {
+            Doing::Reserving(id) => {
+                let len = self.sizes[self.application.taken];
+                let [destination, _] = self.state.destination([len, 0])?;
+                if destination != Destination::Memory(Tier::Device) {
+                    bail!("process {}: {len} bytes are to go to {destination:?}", self.number);
+                }
+                match self.state.reserve(id, Part::Device, len, Tier::Device) {
+                    Reserve::Got { .. } => {
+                        machine.flow(self.number, Actor::Application, Motion::OnDevice, len);
+                        self.application.doing = Doing::Capturing(id);
+                        Ok(true)
+                    }
+                    Reserve::Wait(_) => {
+                        self.application.doing = Doing::Reserving(id);
+                        Ok(false)
+                    }
+                    Reserve::Never(error) => Err(error.into()),
+                }
+            }
+            Doing::Acquiring(id) => match self.state.acquire(id, Part::Device) {
+                Acquire::Memory(source) if source.tier == Tier::Device => {
+                    let bytes = self.sizes[self.sizes.len() - 1 - self.application.restored];
+                    machine.flow(self.number, Actor::Application, Motion::OnDevice, bytes);
+                    self.application.doing = Doing::Restoring(id);
+                    Ok(true)
+                }
+                Acquire::Memory(source) => {
+                    let bytes = self.sizes[self.sizes.len() - 1 - self.application.restored];
+                    // The device side is the application's own buffer, in one piece.
+                    let own = [Extent { offset: 0, len: u64::MAX }];
+                    let transfer = Transfer::new(&own, &source.extents, bytes, machine.now());
+                    self.application.doing = Doing::RestoringFromHost(id, transfer);
+                    Ok(true)
+                }
+                Acquire::Wait => {
+                    self.application.doing = Doing::Acquiring(id);
+                    Ok(false)
+                }
+                Acquire::File | Acquire::Lost => {
+                    bail!("process {}: the bytes of {id} are nowhere", self.number)
+                }
+            },
+            Doing::RestoringFromHost(id, mut transfer) => {
+                match self.next_piece(&mut transfer, false) {
+                    Piece::Moving | Piece::Blocked => {
+                        self.application.doing = Doing::RestoringFromHost(id, transfer);
+                        Ok(false)
+                    }
+                    Piece::Next { bytes, registered, .. } => {
+                        let motion = Motion::Up { registered };
+                        machine.flow(self.number, Actor::Application, motion, bytes);
+                        self.application.doing = Doing::RestoringFromHost(id, transfer);
+                        Ok(false)
+                    }
+                    Piece::Done => {
+                        self.state.release(id, Part::Device, Tier::Host);
+                        self.end_restore(id, machine);
+                        Ok(true)
+                    }
+                }
+            }
+            doing => {
+                self.application.doing = doing;
+                Ok(false)
+            }
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! A process with a device cache and a host buffer: this library, and the baselines that differ
+//! from it only in how they make memory usable.
+//!
+//! What decides is the library's: the catalog's state, the pages of the host buffer, the pace of
+//! touching, the choice of registrations and the turns. Here is what the engine does with threads
+//! and copies, done with flows and timers instead.
+
+mod application;
+mod prepare;
+mod transfer;
+
+use anyhow::{ensure, Result};
+use engine::catalog::state::{Shape, State};
+use levels::pages::{Pages, TOUCH_UNIT};
+use levels::{device_cache, host_buffer};
+use policy::lull::Forecast;
+use policy::order::RestoreOrder;
+use policy::pace::Pace;
+use policy::register::{self, Pin};
+use policy::slice;
+use policy::touch::{self, Mode, Touch};
+
+use super::machine::{Actor, Machine, Process};
+use super::scenario::{Outcome, Scenario, Staging};
+use crate::bench::plan::ApproachName;
+use application::Application;
+use prepare::{Mapper, Registrar, Toucher};
+use transfer::{Direction, Worker};
+
+/// The name under which the model keeps its checkpoints.
+const NAME: &str = "model";
+
+/// How an approach makes memory usable.
+#[derive(Clone, Copy, Debug)]
+struct Setup {
+    /// The device cache by one allocation, the application waiting; else in chunks, behind it.
+    direct_device: bool,
+    /// The host buffer allocated and pinned in one call, the application waiting.
+    direct_host: bool,
+    /// Pages of 4 KiB, set to 0 whole: a flush must stay behind, or it would be overwritten.
+    memset: bool,
+    touch: Touch,
+    pin: Pin,
+    /// Registration keeps to the lulls between the application's calls.
+    lulls: bool,
+    /// Threads that touch.
+    threads: usize,
+    /// Copies with memory that is not registered hold the lock of the context.
+    driver_stages: bool,
+}
+
+impl Setup {
+    fn of(scenario: &Scenario) -> Setup {
+        let ours = Setup {
+            direct_device: scenario.direct_device,
+            direct_host: false,
+            memset: false,
+            touch: scenario.touch,
+            pin: match register::is_of_use(scenario.pin, scenario.node.coherent) {
+                true => scenario.pin,
+                false => Pin::Off,
+            },
+            lulls: scenario.lulls,
+            threads: touch::threads(0, scenario.node.processors_per_process),
+            driver_stages: scenario.staging == Staging::Driver,
+        };
+        match scenario.approach {
+            ApproachName::DirectPin => {
+                Setup { direct_device: true, direct_host: true, pin: Pin::Off, ..ours }
+            }
+            ApproachName::IncrementalMemset => Setup {
+                memset: true,
+                touch: Touch::Concurrent,
+                pin: Pin::Parallel,
+                lulls: false,
+                threads: 1,
+                driver_stages: true,
+                ..ours
+            },
+            ApproachName::Ours
+            | ApproachName::Uvm
+            | ApproachName::UvmBudget
+            | ApproachName::Ring => ours,
+        }
+    }
+}
+
+/// The process.
+#[derive(Debug)]
+pub struct Cached {
+    number: Process,
+    sizes: Vec<u64>,
+    interval: f64,
+    setup: Setup,
+    state: State,
+    /// What the library knows of its host buffer; `None` without one.
+    pages: Option<Pages>,
+    /// What is true of it: the library hears of pages that a flush makes only at its end.
+    exists: Vec<bool>,
+    pace: Pace,
+    calls: Forecast,
+    application: Application,
+    map: Mapper,
+    touch: Toucher,
+    pin: Registrar,
+    flush: Worker,
+    fetch: Worker,
+    /// Up to when `outcome.held` is counted.
+    counted: f64,
+    outcome: Outcome,
+}
+
+impl Cached {
+    /// A process that has not begun.
+    pub fn new(number: Process, scenario: &Scenario) -> Cached {
+        let setup = Setup::of(scenario);
+        let mut state = State::new(Shape {
+            device: 0,
+            host: scenario.host_cache,
+            scratch: false,
+            persistent: false,
+            ephemeral: true,
+            order: RestoreOrder::Reverse,
+            device_granule: device_cache::GRANULE,
+            host_granule: host_buffer::GRANULE,
+        });
+        state.device_expected(scenario.device_cache);
+        let whole = setup.direct_host || scenario.approach == ApproachName::IncrementalMemset;
+        let host = scenario.host_cache;
+        let pin_chunk = if whole { host } else { scenario.pin_chunk.min(host) };
+        Cached {
+            number,
+            sizes: scenario.sizes_of(number).to_vec(),
+            interval: scenario.interval,
+            setup,
+            state,
+            pages: (host > 0).then(|| Pages::new(host, pin_chunk)),
+            exists: vec![false; host.div_ceil(TOUCH_UNIT) as usize],
+            pace: Pace::new(setup.touch),
+            calls: Forecast::default(),
+            application: Application::default(),
+            map: Mapper::new(scenario.device_cache, scenario.map_chunk),
+            touch: Toucher::default(),
+            pin: Registrar::default(),
+            flush: Worker::new(Direction::Down),
+            fetch: Worker::new(Direction::Up),
+            counted: 0.0,
+            outcome: Outcome::default(),
+        }
+    }
+
+    /// Begins.
+    pub fn start(&mut self, machine: &mut Machine) -> Result<()> {
+        self.start_application(machine);
+        if !self.setup.direct_device {
+            self.map_next(machine);
+        }
+        self.settle(machine)
+    }
+
+    /// What `actor` was waiting for has happened.
+    pub fn told(&mut self, actor: Actor, machine: &mut Machine) -> Result<()> {
+        self.count_held(machine.now());
+        match actor {
+            Actor::Application => self.application_told(machine)?,
+            Actor::Map => self.mapped(machine),
+            Actor::Touch => self.touched(machine),
+            Actor::Pin => self.registered(machine),
+            Actor::Turn => self.woken(),
+            // Whoever waits for a lull is asked whenever anything happens.
+            Actor::Lull => {}
+            Actor::Flush => self.transferred(Direction::Down),
+            Actor::Fetch => self.transferred(Direction::Up),
+        }
+        self.settle(machine)
+    }
+
+    /// Counts the time since the process was told something before, in which nothing of it has changed.
+    fn count_held(&mut self, now: f64) {
+        let copies = || [&self.flush, &self.fetch].iter().any(|worker| self.is_staged(worker));
+        if self.application.is_computing()
+            && (self.pin.is_registering() || self.setup.driver_stages && copies())
+        {
+            self.outcome.held += now - self.counted;
+        }
+        self.counted = now;
+    }
+
+    /// Whether the last restore has ended.
+    pub fn ended(&self) -> bool {
+        self.application.ended()
+    }
+
+    /// What it went through.
+    pub fn outcome(&self) -> Outcome {
+        let mut outcome = self.outcome.clone();
+        outcome.mode_changes = self.pace.model().changes();
+        outcome.sequential = self.pace.model().mode() == Mode::Sequential;
+        outcome
+    }
+
+    /// Checks what must be true after every step, and for the tests what no copy may do.
+    pub fn check(&self) -> Result<()> {
+        if let Err(broken) = self.state.check() {
+            anyhow::bail!("process {}: {broken}", self.number);
+        }
+        let pages = self.pages.as_ref();
+        ensure!(
+            pages.is_none_or(|pages| pages.touched_bytes() <= pages.len()),
+            "more was touched than there is"
+        );
+        Ok(())
+    }
+
+    /// Lets everybody go on who can.
+    fn settle(&mut self, machine: &mut Machine) -> Result<()> {
+        loop {
+            // Who is asked first makes no difference to time, only to the order at one moment:
+            // the application first, as in the library, where workers are woken after its step.
+            let mut went_on = self.application_goes_on(machine)?;
+            for direction in [Direction::Down, Direction::Up] {
+                went_on |= self.transfer_goes_on(direction, machine);
+            }
+            went_on |= self.registrar_goes_on(machine);
+            went_on |= self.toucher_goes_on(machine);
+            if !went_on {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether nothing will change any more in what a copy finds in the host buffer.
+    fn host_is_settled(&self) -> bool {
+        self.pin.ended() && self.pages.as_ref().is_none_or(Pages::all_touched)
+    }
+
+    /// The next piece of a copy at `at`, of `left` bytes: as the engine cuts it as long as pages are
+    /// made or registered, coarser where nothing can change within.
+    fn piece(&self, pages: &Pages, at: u64, left: u64) -> u64 {
+        if self.host_is_settled() {
+            return left;
+        }
+        let to_border = pages.layout().end(at) - at;
+        if pages.all_touched() && self.pin.is_queued() {
+            return left.min(to_border);
+        }
+        let to_unit = (at / TOUCH_UNIT + 1) * TOUCH_UNIT - at;
+        slice::next(left, to_border).min(to_unit)
+    }
+}

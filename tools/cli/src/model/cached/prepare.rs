@@ -1,0 +1,312 @@
+//! Making memory usable behind the application: mapping, touching, registering.
+
+use std::ops::Range;
+
+use levels::pages::{Pages, TOUCH_UNIT};
+use policy::map::may_map;
+use policy::register::{self, Next, Pin};
+
+use super::super::machine::{Actor, Machine};
+use super::super::motion::Motion;
+use super::super::turns::NOTICED_AFTER;
+use super::Cached;
+
+/// Maps the device cache.
+#[derive(Debug)]
+pub struct Mapper {
+    all: u64,
+    mapped: u64,
+    chunk: u64,
+}
+
+/// Touches pages.
+#[derive(Debug, Default)]
+pub struct Toucher {
+    /// The units under way, one for each thread.
+    units: Vec<Range<u64>>,
+    since: f64,
+}
+
+/// Registers.
+#[derive(Debug, Default)]
+pub struct Registrar {
+    doing: Doing,
+    has_turn: bool,
+    /// It has not looked whether the turn is free since it was woken.
+    woken: bool,
+    /// When it asks again whether there is a lull.
+    asks_at: f64,
+    /// Until when it holds its turn without a lull to use it in.
+    idle_until: Option<f64>,
+    /// For how long the next chunk has been put off, and since when it is again.
+    put_off: (f64, Option<f64>),
+    since: f64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Doing {
+    /// Waits for something to register, and for a lull to do so.
+    #[default]
+    Looking,
+    /// Waits for its turn.
+    Queued,
+    /// May register this chunk.
+    Beginning(usize),
+    /// The driver registers this chunk.
+    Registering(usize),
+    /// Nothing is left.
+    Ended,
+}
+
+impl Mapper {
+    pub fn new(all: u64, chunk: u64) -> Mapper {
+        Mapper { all, mapped: 0, chunk }
+    }
+
+    pub fn left(&self) -> u64 {
+        self.all - self.mapped
+    }
+
+    pub fn all(&mut self) {
+        self.mapped = self.all;
+    }
+
+    fn next(&self) -> u64 {
+        self.chunk.min(self.left())
+    }
+}
+
+impl Registrar {
+    pub fn is_queued(&self) -> bool {
+        self.doing == Doing::Queued
+    }
+
+    pub fn is_registering(&self) -> bool {
+        matches!(self.doing, Doing::Registering(_))
+    }
+
+    pub fn ended(&self) -> bool {
+        self.doing == Doing::Ended
+    }
+}
+
+impl Cached {
+    // ---- mapping -------------------------------------------------------------------------
+
+    pub(super) fn map_next(&mut self, machine: &mut Machine) {
+        let next = self.map.next();
+        let node = machine.node();
+        let total = node.device_memory.value as u64;
+        // The others on this device are taken to have mapped all of theirs.
+        let others = (machine.neighbours(self.number) as u64 - 1) * self.map.all;
+        let free = total.saturating_sub(others + self.map.mapped);
+        if next == 0 || !may_map(next, free, total) {
+            self.state.device_completed();
+            return;
+        }
+        let seconds = node.map_call.value + next as f64 / node.map.value;
+        machine.timer(self.number, Actor::Map, seconds);
+    }
+
+    pub(super) fn mapped(&mut self, machine: &mut Machine) {
+        let bytes = self.map.next();
+        self.map.mapped += bytes;
+        self.state.device_grown(bytes);
+        self.map_next(machine);
+    }
+
+    // ---- touching ------------------------------------------------------------------------
+
+    pub(super) fn toucher_goes_on(&mut self, machine: &mut Machine) -> bool {
+        if self.setup.direct_host || !self.touch.units.is_empty() || !self.pace.may_touch() {
+            return false;
+        }
+        let Some(pages) = &mut self.pages else {
+            return false;
+        };
+        let units: Vec<Range<u64>> = (0..self.setup.threads).map_while(|_| pages.claim()).collect();
+        if units.is_empty() {
+            if !pages.is_being_written() {
+                self.pace.all_touched();
+            }
+            return false;
+        }
+        // A flush may have made a page that the library does not know of yet: that one is free.
+        let missing: u64 = units
+            .iter()
+            .filter(|unit| !self.exists[(unit.start / TOUCH_UNIT) as usize])
+            .map(|unit| unit.end - unit.start)
+            .sum();
+        self.touch.since = machine.now();
+        // All threads as one: their units end at the same moment.
+        self.pace.touch();
+        self.touch.units = units;
+        if missing > 0 {
+            let motion = Motion::Touch { small: self.setup.memset };
+            machine.flow(self.number, Actor::Touch, motion, missing);
+        } else {
+            machine.timer(self.number, Actor::Touch, 0.0);
+        }
+        true
+    }
+
+    pub(super) fn touched(&mut self, machine: &mut Machine) {
+        let seconds = machine.now() - self.touch.since;
+        let Some(pages) = &mut self.pages else {
+            return;
+        };
+        let mut bytes = 0;
+        for unit in std::mem::take(&mut self.touch.units) {
+            self.exists[(unit.start / TOUCH_UNIT) as usize] = true;
+            bytes += unit.end - unit.start;
+            pages.touched(unit);
+        }
+        self.pace.touched(bytes, seconds);
+        self.note_touched(machine);
+    }
+
+    pub(super) fn note_touched(&mut self, machine: &Machine) {
+        let all = self.pages.as_ref().is_some_and(|pages| pages.all_touched());
+        if all && self.outcome.touched_at == 0.0 {
+            self.outcome.touched_at = machine.now();
+        }
+    }
+
+    /// Everything was touched and registered at once.
+    pub(super) fn all_usable(&mut self) {
+        self.exists.fill(true);
+        if let Some(pages) = &mut self.pages {
+            while let Some(unit) = pages.claim() {
+                pages.touched(unit);
+            }
+            while let Next::Register(chunk) = pages.next_registration(Pin::Parallel) {
+                pages.begin_registration(chunk);
+                pages.settle(chunk, true);
+            }
+        }
+    }
+
+    // ---- registration --------------------------------------------------------------------
+
+    pub(super) fn registrar_goes_on(&mut self, machine: &mut Machine) -> bool {
+        let pin = self.setup.pin;
+        let Some(pages) = &mut self.pages else {
+            return false;
+        };
+        match self.pin.doing {
+            Doing::Looking => match pages.next_registration(pin) {
+                Next::Wait => {
+                    self.leave_turn(machine);
+                    false
+                }
+                Next::Done => {
+                    self.pin.doing = Doing::Ended;
+                    self.leave_turn(machine);
+                    true
+                }
+                Next::Register(chunk) => {
+                    let bytes = pages.layout().bytes(chunk);
+                    let wait = self.until_lull(machine.now(), bytes.end - bytes.start);
+                    if wait > 0.0 {
+                        return self.await_lull(machine, wait);
+                    }
+                    self.pin.idle_until = None;
+                    if register::in_turn(pin) && !self.pin.has_turn {
+                        machine.turns.queue(self.number);
+                        self.pin.doing = Doing::Queued;
+                        self.pin.woken = true;
+                    } else {
+                        self.pin.doing = Doing::Beginning(chunk);
+                    }
+                    true
+                }
+            },
+            Doing::Queued => {
+                if !std::mem::take(&mut self.pin.woken) {
+                    return false;
+                }
+                let has_turn = machine.turns.attempt(self.number);
+                if has_turn {
+                    self.pin.has_turn = true;
+                    self.pin.doing = Doing::Looking;
+                }
+                has_turn
+            }
+            Doing::Beginning(chunk) => {
+                if !pages.begin_registration(chunk) {
+                    self.pin.doing = Doing::Looking;
+                    return true;
+                }
+                let bytes = pages.layout().bytes(chunk);
+                self.pin.doing = Doing::Registering(chunk);
+                self.pin.since = machine.now();
+                machine.stop_copies(self.number, true);
+                let motion = Motion::Register { small: self.setup.memset };
+                machine.flow(self.number, Actor::Pin, motion, bytes.end - bytes.start);
+                true
+            }
+            Doing::Registering(_) | Doing::Ended => false,
+        }
+    }
+
+    /// How long to put off the registration of `bytes`, as the engine asks.
+    fn until_lull(&mut self, now: f64, bytes: u64) -> f64 {
+        if !self.setup.lulls {
+            return 0.0;
+        }
+        let (waited, since) = &mut self.pin.put_off;
+        *waited += since.take().map_or(0.0, |since| now - since);
+        let before = self.pages.as_ref().map_or(0, Pages::registered_bytes);
+        let seconds = register::expected_seconds(bytes, (before, self.outcome.stopped));
+        let wait = self.calls.put_off(now, seconds, self.pin.put_off.0);
+        self.pin.put_off.1 = (wait > 0.0).then_some(now);
+        wait
+    }
+
+    /// Asks again after `wait` seconds, or gives back the turn that was held idle for too long.
+    fn await_lull(&mut self, machine: &mut Machine, mut wait: f64) -> bool {
+        let now = machine.now();
+        if self.pin.has_turn {
+            let until = *self.pin.idle_until.get_or_insert(now + register::LONGEST_IDLE_TURN);
+            if now >= until {
+                self.pin.idle_until = None;
+                self.leave_turn(machine);
+                return true;
+            }
+            wait = wait.min(until - now);
+        }
+        if self.pin.asks_at <= now || self.pin.asks_at > now + wait {
+            self.pin.asks_at = now + wait;
+            machine.timer(self.number, Actor::Lull, wait);
+        }
+        false
+    }
+
+    /// Told to look whether its turn has come.
+    pub(super) fn woken(&mut self) {
+        self.pin.woken = true;
+    }
+
+    pub(super) fn registered(&mut self, machine: &mut Machine) {
+        let (Doing::Registering(chunk), Some(pages)) = (self.pin.doing, &mut self.pages) else {
+            return;
+        };
+        pages.settle(chunk, true);
+        if pages.registered_bytes() == pages.len() {
+            self.outcome.registered_at = machine.now();
+        }
+        self.outcome.stopped += machine.now() - self.pin.since;
+        machine.stop_copies(self.number, false);
+        self.calls.worked(machine.now());
+        self.pin.doing = Doing::Looking;
+        self.pin.put_off = (0.0, None);
+    }
+
+    fn leave_turn(&mut self, machine: &mut Machine) {
+        if std::mem::take(&mut self.pin.has_turn) {
+            if let Some(waiting) = machine.turns.leave() {
+                machine.timer(waiting, Actor::Turn, NOTICED_AFTER);
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Copies between the device cache and the host buffer, piece by piece.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use engine::catalog::entry::Id;
+use engine::catalog::state::MoveEnd;
+use levels::pages::TOUCH_UNIT;
+use levels::space::{side_by_side, Extent};
+use policy::pace::Flush;
+
+use super::super::machine::{Actor, Machine};
+use super::super::motion::Motion;
+use super::Cached;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    Down,
+    Up,
+}
+
+/// A copy on its way.
+#[derive(Debug)]
+pub struct Transfer {
+    /// What is left of it: places in the host buffer, and bytes.
+    runs: VecDeque<(u64, u64)>,
+    /// The piece that is being moved: where, and how many bytes.
+    moving: Option<(u64, u64)>,
+    since: f64,
+}
+
+/// What a copy can do next.
+pub enum Piece {
+    /// A piece is on its way.
+    Moving,
+    /// The next piece is not yet to be written to.
+    Blocked,
+    /// This piece is to be moved now.
+    Next { bytes: u64, registered: bool, touched: bool },
+    /// All is there.
+    Done,
+}
+
+/// Who flushes or fetches.
+#[derive(Debug)]
+pub struct Worker {
+    direction: Direction,
+    job: Option<Job>,
+}
+
+#[derive(Debug)]
+struct Job {
+    id: Id,
+    len: u64,
+    host: Arc<[Extent]>,
+    untouched: u64,
+    transfer: Transfer,
+    flush: Option<Flush>,
+}
+
+impl Transfer {
+    pub fn new(device: &[Extent], host: &[Extent], len: u64, since: f64) -> Transfer {
+        let runs = side_by_side(device, host, len).map(|(_, at, len)| (at, len)).collect();
+        Transfer { runs, moving: None, since }
+    }
+}
+
+impl Worker {
+    pub fn new(direction: Direction) -> Worker {
+        Worker { direction, job: None }
+    }
+
+    fn actor(&self) -> Actor {
+        match self.direction {
+            Direction::Down => Actor::Flush,
+            Direction::Up => Actor::Fetch,
+        }
+    }
+}
+
+impl Cached {
+    /// The next piece of a copy. `writes`: it makes the pages that it finds missing.
+    pub(super) fn next_piece(&mut self, transfer: &mut Transfer, writes: bool) -> Piece {
+        if transfer.moving.is_some() {
+            return Piece::Moving;
+        }
+        let Some(&(at, left)) = transfer.runs.front() else {
+            return Piece::Done;
+        };
+        let Some(pages) = &self.pages else {
+            return Piece::Done;
+        };
+        let bytes = self.piece(pages, at, left);
+        let units = (at / TOUCH_UNIT) as usize..(at + bytes).div_ceil(TOUCH_UNIT) as usize;
+        let touched = pages.all_touched() || self.exists[units].iter().all(|&exists| exists);
+        if writes && self.setup.memset && !touched {
+            return Piece::Blocked;
+        }
+        let registered = pages.is_registered(at);
+        transfer.moving = Some((at, bytes));
+        Piece::Next { bytes, registered, touched }
+    }
+
+    /// The piece under way has arrived.
+    pub(super) fn end_piece(&mut self, transfer: &mut Transfer) {
+        let Some((at, bytes)) = transfer.moving.take() else {
+            return;
+        };
+        // A piece is no longer than a unit as long as any page is missing.
+        if let Some(exists) = self.exists.get_mut((at / TOUCH_UNIT) as usize) {
+            *exists = true;
+        }
+        if let Some((run_at, run_left)) = transfer.runs.front_mut() {
+            *run_at += bytes;
+            *run_left -= bytes;
+            if *run_left == 0 {
+                transfer.runs.pop_front();
+            }
+        }
+    }
+
+    /// Whether a piece is under way between the device and memory that is not registered.
+    pub(super) fn is_staged(&self, worker: &Worker) -> bool {
+        let moving = worker.job.as_ref().and_then(|job| job.transfer.moving);
+        let pages = self.pages.as_ref();
+        moving.is_some_and(|(at, _)| pages.is_some_and(|pages| !pages.is_registered(at)))
+    }
+
+    fn worker(&mut self, direction: Direction) -> &mut Worker {
+        match direction {
+            Direction::Down => &mut self.flush,
+            Direction::Up => &mut self.fetch,
+        }
+    }
+
+    pub(super) fn transferred(&mut self, direction: Direction) {
+        if let Some(mut job) = self.worker(direction).job.take() {
+            self.end_piece(&mut job.transfer);
+            self.worker(direction).job = Some(job);
+        }
+    }
+
+    pub(super) fn transfer_goes_on(&mut self, direction: Direction, machine: &mut Machine) -> bool {
+        let Some(mut job) = self.worker(direction).job.take() else {
+            return self.begin_job(direction, machine);
+        };
+        match self.next_piece(&mut job.transfer, direction == Direction::Down) {
+            Piece::Moving | Piece::Blocked => {}
+            Piece::Next { bytes, registered, touched } => {
+                let motion = match direction {
+                    Direction::Down => Motion::Down { registered, touched },
+                    Direction::Up => Motion::Up { registered },
+                };
+                machine.flow(self.number, self.worker(direction).actor(), motion, bytes);
+            }
+            Piece::Done => {
+                self.end_job(direction, job, machine);
+                return true;
+            }
+        }
+        self.worker(direction).job = Some(job);
+        false
+    }
+
+    fn begin_job(&mut self, direction: Direction, machine: &mut Machine) -> bool {
+        if self.pages.is_none() {
+            return false;
+        }
+        let next = match direction {
+            Direction::Down => self.state.next_flush(),
+            Direction::Up => self.state.next_fetch(),
+        };
+        let Some(next) = next else {
+            return false;
+        };
+        let untouched = self.pages.as_mut().map_or(0, |pages| {
+            let untouched = pages.untouched(&next.host);
+            // What is set to 0 must be so before a flush, not after it.
+            if direction == Direction::Down && !self.setup.memset {
+                pages.writing(&next.host);
+            }
+            untouched
+        });
+        let job = Job {
+            id: next.id,
+            len: next.len,
+            untouched,
+            transfer: Transfer::new(&next.device, &next.host, next.len, machine.now()),
+            host: next.host,
+            flush: (direction == Direction::Down).then(|| self.pace.flush()),
+        };
+        self.worker(direction).job = Some(job);
+        true
+    }
+
+    fn end_job(&mut self, direction: Direction, job: Job, machine: &mut Machine) {
+        let seconds = machine.now() - job.transfer.since;
+        match direction {
+            Direction::Down => {
+                if let Some(pages) = &mut self.pages {
+                    pages.written(&job.host);
+                }
+                if let Some(flush) = job.flush {
+                    self.pace.flushed(flush, job.len, job.untouched, seconds);
+                }
+                self.outcome.flushed += job.len;
+                self.state.flush_done(job.id, MoveEnd::Done);
+                self.note_touched(machine);
+            }
+            Direction::Up => {
+                self.outcome.fetched += job.len;
+                self.state.fetch_done(job.id, &MoveEnd::Done);
+            }
+        }
+    }
+}

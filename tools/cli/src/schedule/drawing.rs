@@ -1,0 +1,189 @@
+//! The lines of a picture of the plan: which state is computed when, and how long states stay stored.
+//! `python -m veloc.plot schedule` draws them.
+
+use std::collections::HashMap;
+
+use anyhow::{ensure, Result};
+use schedule::estimate::MOST_STRETCHES;
+use schedule::schedule::Action;
+use schedule::stretches::{go_through, Stretch, Visitor};
+use serde::Serialize;
+
+use super::plan::{Figures, Problem};
+use super::walk::{self, Walker, Way};
+
+/// Lines shorter than this share of the picture are left out, and so are parts of a plan: there may be
+/// millions.
+const SHORTEST: f64 = 1.0 / 2000.0;
+
+/// A line: the work that was done and the state where it begins, and the same where it ends.
+type Line = [f64; 4];
+
+/// All lines. The names are those of the JSON.
+#[derive(Debug, Default, Serialize)]
+pub struct Lines {
+    /// Steps are computed.
+    forward: Vec<Line>,
+    /// The adjoint goes back.
+    adjoint: Vec<Line>,
+    /// States stay stored.
+    stored: Vec<Line>,
+}
+
+/// The lines so far.
+#[derive(Default)]
+struct Page {
+    lines: Lines,
+    steps: f64,
+    work: f64,
+    /// The work that is done.
+    now: f64,
+    /// Up to where the adjoint is drawn, when it had come there.
+    turned: Option<(f64, u64)>,
+    /// By height, from where to where a state was drawn last as stored.
+    rows: HashMap<i64, (f64, f64)>,
+}
+
+impl Page {
+    /// The line between two places, unless it is too short to be seen.
+    fn line(&self, from: (f64, u64), to: (f64, u64)) -> Option<Line> {
+        let [x1, y1, x2, y2] = [from.0, from.1 as f64, to.0, to.1 as f64];
+        let length = (x2 - x1).abs() / self.work + (y2 - y1).abs() / self.steps;
+        (length >= SHORTEST).then_some([x1, y1, x2, y2])
+    }
+
+    /// Steps are computed, in so much work.
+    fn forward(&mut self, from: u64, to: u64, work: f64) {
+        let begun = self.now;
+        self.now += work;
+        self.lines.forward.extend(self.line((begun, from), (self.now, to)));
+    }
+
+    /// The adjoint has come to a state. What is too short to be seen is drawn with what follows.
+    fn adjoint(&mut self, fine: u64) {
+        let here = (self.now, fine);
+        let begun = *self.turned.get_or_insert(here);
+        if let Some(line) = self.line(begun, here) {
+            self.lines.adjoint.push(line);
+            self.turned = Some(here);
+        }
+    }
+
+    /// A state was stored until now. Millions of them in one row are one.
+    fn stored(&mut self, state: u64, since: f64) {
+        let (from, to) = (since / self.work, self.now / self.work);
+        let row = (state as f64 / self.steps / SHORTEST).round() as i64;
+        let is_drawn =
+            self.rows.get(&row).is_some_and(|(x1, x2)| x1 - from < SHORTEST && to - x2 < SHORTEST);
+        if let Some(line) = self.line((since, state), (self.now, state)).filter(|_| !is_drawn) {
+            self.lines.stored.push(line);
+            self.rows.insert(row, (from, to));
+        }
+    }
+}
+
+/// The lines of a plan.
+pub fn lines(problem: &Problem, figures: &Figures) -> Result<Lines> {
+    let plan = &problem.plan;
+    // A turn is a forward step and one of the adjoint.
+    let work = (figures.forward_evals + u128::from(plan.steps)) as f64;
+    let mut page = Page { steps: plan.steps as f64, work, ..Page::default() };
+    if problem.is_plain() {
+        let mut drawing = Drawing { page, grain: SHORTEST * work, stored: Vec::new() };
+        ensure!(
+            go_through(plan, &mut drawing, MOST_STRETCHES),
+            "--out: with {} slots more than {MOST_STRETCHES} stretches would be looked at; without --out the \
+             plan is drawn on the terminal",
+            plan.slots
+        );
+        return Ok(drawing.page.lines);
+    }
+    ensure!(
+        figures.forward_evals <= walk::LONGEST,
+        "--out: there are {} forward steps to draw, of which {} are possible with --online and with \
+         --disk-slots; without --out the plan is drawn on the terminal",
+        figures.forward_evals,
+        walk::LONGEST
+    );
+    walked(problem, &mut page);
+    Ok(page.lines)
+}
+
+/// Goes through the parts of a plan that can be seen.
+struct Drawing {
+    page: Page,
+    /// Less work than this cannot be seen.
+    grain: f64,
+    /// The states that are stored, and since when.
+    stored: Vec<(u64, f64)>,
+}
+
+impl Drawing {
+    /// The adjoint has come to a state, which is not needed any more.
+    fn comes_to(&mut self, fine: u64) {
+        self.page.adjoint(fine);
+        if let Some((state, since)) = self.stored.pop_if(|(state, _)| *state == fine) {
+            self.page.stored(state, since);
+        }
+    }
+}
+
+impl Visitor for Drawing {
+    fn enters(&mut self, stretch: &Stretch, _: Option<u64>) -> bool {
+        let work = stretch.advances() as f64 + 2.0 * stretch.steps() as f64;
+        if work > self.grain {
+            return true;
+        }
+        self.page.forward(stretch.base, stretch.end, work);
+        self.comes_to(stretch.low);
+        false
+    }
+
+    fn advances(&mut self, from: u64, to: u64) {
+        self.page.forward(from, to, (to - from) as f64);
+    }
+
+    fn stores(&mut self, state: u64) {
+        self.stored.push((state, self.page.now));
+    }
+
+    fn turns(&mut self, step: u64, _: Option<u64>) {
+        self.page.forward(step - 1, step, 1.0);
+        self.page.now += 1.0;
+        self.comes_to(step - 1);
+    }
+}
+
+/// Goes through all actions.
+fn walked(problem: &Problem, page: &mut Page) {
+    let mut walker = Walker::new(Way::new(problem), problem.plan.steps);
+    // By slot, when it got its state; and the slots that have a state, which may be in memory and on
+    // disk.
+    let mut since = HashMap::<u64, (f64, u64)>::new();
+    let mut slots_of = HashMap::<u64, Vec<u64>>::new();
+    loop {
+        match walker.step() {
+            Action::Advance { from, to } => page.forward(from, to, (to - from) as f64),
+            Action::Takeshot { state, slot } => {
+                slots_of.entry(state).or_default().push(slot);
+                if let Some((begun, state)) = since.insert(slot, (page.now, state)) {
+                    page.stored(state, begun);
+                }
+            }
+            Action::Restore { .. } => {}
+            Action::Firsturn { step, .. } | Action::Youturn { step, .. } => {
+                page.forward(step - 1, step, 1.0);
+                page.now += 1.0;
+                page.adjoint(step - 1);
+                // What is not needed any more ends here.
+                for slot in slots_of.remove(&(step - 1)).unwrap_or_default() {
+                    let has_it = since.get(&slot).is_some_and(|(_, state)| *state == step - 1);
+                    if let Some((begun, state)) = since.remove(&slot).filter(|_| has_it) {
+                        page.stored(state, begun);
+                    }
+                }
+            }
+            Action::Terminate => return,
+        }
+    }
+}

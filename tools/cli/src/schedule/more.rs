@@ -1,0 +1,133 @@
+//! Other ways to compare a schedule with, and how long it will take.
+
+use anyhow::{ensure, Context as _, Result};
+use schedule::binomial::repetitions;
+use schedule::estimate::{Estimate, Times, MOST_STRETCHES};
+use schedule::outlook::Outlook;
+use schedule::refusal::too_many;
+use schedule::strategy::{self, Costs, Strategy};
+use serde::Serialize;
+
+use super::plan::Problem;
+
+/// The most repetitions of a step in plans that are compared: 2 slots have as many with 5e9 steps. Where a
+/// crash leads is found by going through them.
+const MOST_REPEATED: u64 = 100_000;
+
+/// What a way costs. The names are those of the JSON.
+#[derive(Debug, Serialize)]
+pub struct Compared {
+    /// Its name.
+    pub strategy: &'static str,
+    /// Steps between two recovery states, or of a piece.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub distance: Option<u64>,
+    /// Forward steps that are not recorded.
+    pub advances: u128,
+    /// States that are stored.
+    pub takeshots: u128,
+    /// Steps that a failure in the first sweep costs at the most.
+    pub first_sweep_most_lost: u64,
+    /// The same on the average.
+    pub first_sweep_mean_lost: f64,
+    /// Steps that a failure in the reverse sweep costs at the most, at 31 places.
+    pub reverse_most_lost: u128,
+    /// The same on the average.
+    pub reverse_mean_lost: f64,
+}
+
+/// All ways.
+pub fn compare(problem: &Problem) -> Result<Vec<Compared>> {
+    let slots = problem.plan.slots.min(problem.plan.steps);
+    ensure!(
+        slots <= strategy::MOST_SLOTS,
+        "--compare: ways are compared for at most {} slots, not {slots}; what crashes cost with more, \
+         --crash-after says one by one",
+        strategy::MOST_SLOTS
+    );
+    let (repeated, _) = repetitions(problem.plan.steps, problem.plan.slots);
+    ensure!(
+        slots == 1 || repeated <= MOST_REPEATED,
+        "--compare: with {slots} slots a step is repeated up to {repeated} times; ways are compared for at \
+         most {MOST_REPEATED}"
+    );
+    let outlook = Outlook::of(&problem.plan).ok_or_else(|| too_many(&problem.plan))?;
+    Ok(strategy::compare(&problem.plan, &outlook).into_iter().map(Compared::from).collect())
+}
+
+impl From<Costs> for Compared {
+    fn from(costs: Costs) -> Compared {
+        let (strategy, distance) = match costs.strategy {
+            Strategy::Chosen => ("chosen", None),
+            Strategy::Continuous => ("continuous", None),
+            Strategy::SingleRecovery { every } => ("single recovery", Some(every)),
+            Strategy::TwoLevel { piece, .. } => ("two-level", Some(piece)),
+        };
+        Compared {
+            strategy,
+            distance,
+            advances: costs.advances,
+            takeshots: costs.writes,
+            first_sweep_most_lost: costs.most_lost,
+            first_sweep_mean_lost: costs.mean_lost,
+            reverse_most_lost: costs.reverse_lost.0,
+            reverse_mean_lost: costs.reverse_lost.1,
+        }
+    }
+}
+
+/// How long it will take. The names are those of the JSON.
+#[derive(Debug, Serialize)]
+pub struct Estimated {
+    /// Seconds if nothing fails.
+    pub undisturbed: f64,
+    /// Seconds with failures.
+    pub expected: f64,
+    /// What failures cost of these.
+    pub expected_loss: f64,
+    /// How many failures there will be.
+    pub failures: f64,
+    /// Adjoints that are stored if nothing fails.
+    pub adjoints_stored: u64,
+    /// Bytes of all slots, if the size of a state is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub storage: Option<u128>,
+}
+
+/// Estimates.
+pub fn estimate(problem: &Problem, times: &Times, state_size: Option<u64>) -> Result<Estimated> {
+    ensure!(
+        problem.disk.is_none() && !problem.online,
+        "--step-time: an estimate is for a known number of steps with slots that are all alike"
+    );
+    let plan = &problem.plan;
+    let Estimate { undisturbed, expected, failures, adjoints } = Estimate::of(plan, times)
+        .with_context(|| match times.mtbf.is_finite() {
+            true => format!(
+                "--mtbf {}: with {} steps and {} slots more than {MOST_STRETCHES} stretches would be looked at \
+                 for where the adjoint is stored; it is stored less often with a larger --adjoint, or a larger \
+                 --adjoint-time, and without --mtbf any number of steps is possible",
+                times.mtbf, plan.steps, plan.slots
+            ),
+            false => format!("--step-time: {}", too_many(plan)),
+        })?;
+    ensure!(
+        undisturbed.is_finite(),
+        "--step-time {:e}: {} steps take longer than can be counted",
+        times.step,
+        plan.steps
+    );
+    ensure!(
+        expected.is_finite(),
+        "--mtbf {}: failures come so often that it never ends; store more often, or use more slots",
+        times.mtbf
+    );
+    Ok(Estimated {
+        undisturbed,
+        expected,
+        expected_loss: expected - undisturbed,
+        failures,
+        adjoints_stored: adjoints,
+        storage: state_size.map(|size| u128::from(size) * u128::from(plan.slots.min(plan.steps))),
+    })
+}

@@ -1,0 +1,268 @@
+//! What is found.
+
+use anyhow::{ensure, Context as _, Result};
+use clap::ValueEnum;
+use schedule::binomial::advances;
+use schedule::bound::least_free;
+use schedule::disk::{Disk, UNIT};
+use schedule::levels::{self, TwoLevel};
+use schedule::online::Online;
+use schedule::outlook::{Outlook, MOST_ACTIONS};
+use schedule::refusal::too_many;
+use schedule::resume::{resume, Survivors};
+use schedule::rule;
+use schedule::schedule::{Action, Plan, Stored};
+use schedule::sums::{self, MOST_PAIRS};
+use serde::Serialize;
+
+use super::walk::{self, Walker, Way};
+
+/// What a schedule is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Problem {
+    /// Its steps, slots, distances and rule.
+    pub plan: Plan,
+    /// Slots on disk.
+    pub disk: Option<Disk>,
+    /// Whether the number of steps is not known before the end.
+    pub online: bool,
+}
+
+impl Problem {
+    /// Whether its slots are all alike, and its end is known.
+    pub fn is_plain(&self) -> bool {
+        self.disk.is_none() && !self.online
+    }
+}
+
+/// What was asked, in JSON.
+#[derive(Debug, Serialize)]
+pub struct Asked {
+    steps: u64,
+    slots: u64,
+    resilience: Option<u64>,
+    adjoint: Option<u64>,
+    rule: &'static str,
+    online: bool,
+    disk_slots: Option<u64>,
+    write_cost: Option<f64>,
+    read_cost: Option<f64>,
+}
+
+/// What is found. The names are those of the JSON.
+#[derive(Debug, Serialize)]
+pub struct Figures {
+    plan: Asked,
+    /// Forward steps that are not recorded.
+    pub advances: u128,
+    /// These, and those that are recorded.
+    pub forward_evals: u128,
+    /// States that are stored.
+    pub takeshots: u128,
+    /// How often the step that is repeated most is computed without being recorded, at the most.
+    pub repetition: u64,
+    /// The largest distance between states that are stored in the first sweep, and to the end.
+    pub max_gap: u64,
+    /// The states that are stored in the first sweep.
+    pub first_sweep: Vec<u64>,
+    /// The least resilience distance that costs nothing; `None` where there can be none.
+    pub least_resilience: Option<u64>,
+    /// The advances of a schedule that knows the end and has all slots in memory, if this one has not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ideal_advances: Option<u128>,
+    /// What disk is used for.
+    #[serde(flatten)]
+    pub transfers: Option<Transfers>,
+    /// What a crash leaves and costs.
+    #[serde(flatten)]
+    pub crash: Option<Crash>,
+}
+
+/// What disk is used for.
+#[derive(Debug, Serialize)]
+pub struct Transfers {
+    /// States written to disk.
+    pub disk_writes: u64,
+    /// States read from there.
+    pub disk_reads: u64,
+    /// These and the advances, in forward steps.
+    pub cost: f64,
+}
+
+/// A way through the steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sweep {
+    /// The first one, before the adjoint begins
+    Forward,
+    /// That of the adjoint
+    Reverse,
+}
+
+/// A crash.
+#[derive(Debug, Serialize)]
+pub struct Crash {
+    /// The sweep that it is in.
+    pub crash_in: Sweep,
+    /// The state that this one has come to.
+    pub crash_after: u64,
+    /// The states in the slots, by slot; some are needed no more.
+    pub slots: Vec<u64>,
+    /// In the reverse sweep the state of the adjoint that was stored last, the number of steps if none
+    /// was; in the forward sweep the state that is left and gone on from.
+    pub restart_from: u64,
+    /// Forward steps that are not recorded from there to the end.
+    pub restart_advances: u128,
+    /// The same from the place of the crash, had there been none.
+    pub undisturbed_advances: u128,
+}
+
+impl Figures {
+    /// Of a problem, and of a crash when a sweep has come to a state.
+    pub fn of(problem: &Problem, crash: Option<(Sweep, u64)>) -> Result<Figures> {
+        let Problem { plan, disk, online } = problem;
+        let slots = plan.slots.saturating_add(disk.map_or(0, |disk| disk.slots));
+        let ideal = advances(plan.steps, slots.min(plan.steps));
+        let (outlook, transfers) = match (disk, online) {
+            (None, false) => {
+                let outlook = Outlook::of(plan).ok_or_else(|| too_many(plan));
+                (outlook.with_context(|| format!("--slots {}", plan.slots))?, None)
+            }
+            (None, true) => {
+                let outlook = Outlook::of_pass(plan.steps, plan.slots).with_context(|| {
+                    format!(
+                        "--online: more than {MOST_ACTIONS} of {} states are stored in the pass, each of which \
+                         is looked at; fewer --steps are possible, or fewer --slots",
+                        plan.steps
+                    )
+                })?;
+                (outlook, None)
+            }
+            (Some(disk), _) => {
+                let (outlook, done) = sums::of_levels(plan, *disk).with_context(|| {
+                    format!(
+                        "--disk-slots {}: {} steps have more than {MOST_PAIRS} stretches that are not alike; \
+                         fewer slots are possible",
+                        disk.slots, plan.steps
+                    )
+                })?;
+                let transfers = Transfers::of(outlook.advances, done, disk);
+                (outlook, Some(transfers))
+            }
+        };
+        let crash = crash.map(|(sweep, state)| Crash::at(problem, &outlook, sweep, state));
+        let crash = crash.transpose()?;
+        Ok(Figures {
+            plan: Asked::from(problem),
+            advances: outlook.advances,
+            forward_evals: outlook.advances + u128::from(plan.steps),
+            takeshots: outlook.takeshots,
+            repetition: outlook.repetition,
+            max_gap: outlook.max_gap,
+            first_sweep: outlook.first_sweep,
+            least_resilience: (!online && disk.is_none())
+                .then(|| least_free(plan.steps, plan.slots)),
+            ideal_advances: (*online || disk.is_some()).then_some(ideal),
+            transfers,
+            crash,
+        })
+    }
+}
+
+impl From<&Problem> for Asked {
+    fn from(problem: &Problem) -> Asked {
+        let Problem { plan, disk, online } = *problem;
+        let name = rule::Rule::ALL.iter().find(|(rule, _)| *rule == plan.rule);
+        let steps_of = |parts: u64| parts as f64 / UNIT as f64;
+        Asked {
+            steps: plan.steps,
+            slots: plan.slots,
+            resilience: Some(plan.resilience).filter(|distance| *distance < u64::MAX),
+            adjoint: plan.adjoint,
+            rule: name.map_or("", |(_, name)| name),
+            online,
+            disk_slots: disk.map(|disk| disk.slots),
+            write_cost: disk.map(|disk| steps_of(disk.write)),
+            read_cost: disk.map(|disk| steps_of(disk.read)),
+        }
+    }
+}
+
+impl Transfers {
+    fn of(advances: u128, done: levels::Transfers, disk: &Disk) -> Transfers {
+        let parts = advances * u128::from(UNIT)
+            + u128::from(done.writes) * u128::from(disk.write)
+            + u128::from(done.reads) * u128::from(disk.read);
+        Transfers {
+            disk_writes: done.writes,
+            disk_reads: done.reads,
+            cost: parts as f64 / UNIT as f64,
+        }
+    }
+}
+
+impl Crash {
+    fn at(problem: &Problem, outlook: &Outlook, sweep: Sweep, state: u64) -> Result<Crash> {
+        let plan = problem.plan;
+        let last = plan.steps - 1;
+        match sweep {
+            Sweep::Reverse => ensure!(
+                state <= last,
+                "--crash-after {state}: the adjoint comes to the states from {last} to 0"
+            ),
+            Sweep::Forward => ensure!(
+                (1..=last).contains(&state),
+                "--crash-after {state} --crash-in forward: {}",
+                match last {
+                    0 => "a single step is the adjoint's at once".to_owned(),
+                    _ => format!("the forward sweep comes to the states from 1 to {last}"),
+                }
+            ),
+        }
+        ensure!(
+            walk::is_known(problem, sweep, outlook.advances),
+            "--crash-after {state}: there are {} forward steps to go through, of which {} are possible",
+            outlook.advances + u128::from(plan.steps),
+            walk::LONGEST
+        );
+        let mut left = Walker::new(Way::new(problem), plan.steps);
+        match sweep {
+            Sweep::Forward => left.until_the_forward_sweep_is_at(state),
+            Sweep::Reverse => left.until_the_adjoint_is_at(state),
+        }
+        let (mut slots, fine) = (left.slots(), left.adjoint.unwrap_or(plan.steps));
+        let next = match problem.disk {
+            // Of a node that is lost, memory is lost as well.
+            Some(disk) => Way::Levels(TwoLevel::resumed(plan, disk, &slots, fine)),
+            None if problem.online && sweep == Sweep::Forward => {
+                let online = Online::resumed(plan.slots, &slots);
+                Way::Open(online.context("state 0 is in no slot")?, plan.steps, plan.adjoint)
+            }
+            None => {
+                let states: Vec<Stored> = slots.clone();
+                let survivors = Survivors { states, adjoint: left.adjoint, at_start: false };
+                Way::Known(resume(plan, &survivors).ok().context("state 0 is in no slot")?)
+            }
+        };
+        let mut next = Walker::new(next, fine);
+        let first = next.step();
+        let restart_from = match (sweep, first) {
+            (Sweep::Reverse, _) => fine,
+            (Sweep::Forward, Action::Restore { state, .. }) => state,
+            // State 0 is the application's.
+            (Sweep::Forward, _) => 0,
+        };
+        if first != Action::Terminate {
+            next.go_to_the_end();
+        }
+        slots.sort_unstable_by_key(|stored| stored.slot);
+        Ok(Crash {
+            crash_in: sweep,
+            crash_after: state,
+            slots: slots.iter().map(|stored| stored.state).collect(),
+            restart_from,
+            restart_advances: next.advances,
+            undisturbed_advances: outlook.advances - left.advances,
+        })
+    }
+}

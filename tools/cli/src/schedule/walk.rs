@@ -1,0 +1,149 @@
+//! Going through a schedule action by action.
+
+use std::collections::BTreeMap;
+
+use schedule::leap::Left;
+use schedule::levels::TwoLevel;
+use schedule::online::Online;
+use schedule::schedule::{Action, Schedule, Stored};
+
+use super::plan::{Problem, Sweep};
+
+/// The longest way that is gone, in forward steps: some seconds, as there are no more actions than
+/// that.
+pub const LONGEST: u128 = 200_000_000;
+
+/// Whether a way with so many advances is short enough to be gone.
+pub fn is_short(problem: &Problem, advances: u128) -> bool {
+    advances + u128::from(problem.plan.steps) <= LONGEST
+}
+
+/// The same, or it need not be gone: where a way of slots that are all alike, and of a known end, comes to is
+/// known without its actions, and so it is in a pass.
+pub fn is_known(problem: &Problem, sweep: Sweep, advances: u128) -> bool {
+    let is_pass = problem.online && sweep == Sweep::Forward;
+    problem.is_plain() || is_pass || is_short(problem, advances)
+}
+
+/// A schedule of any kind.
+#[derive(Clone, Debug)]
+pub enum Way {
+    /// All slots are alike.
+    Known(Schedule),
+    /// Some are on disk.
+    Levels(TwoLevel),
+    /// The end, which is this state, is not known.
+    Open(Online, u64, Option<u64>),
+}
+
+impl Way {
+    /// From the beginning.
+    pub fn new(problem: &Problem) -> Way {
+        let plan = problem.plan;
+        match problem.disk {
+            Some(disk) => Way::Levels(TwoLevel::new(plan, disk)),
+            None if problem.online => Way::Open(Online::new(plan.slots), plan.steps, plan.adjoint),
+            None => Way::Known(Schedule::new(plan)),
+        }
+    }
+
+    /// The next action; of a pass, with all steps in one before which nothing can be stored.
+    pub fn next_action(&mut self) -> Action {
+        if let Way::Open(online, end, adjoint) = self {
+            if online.at() == Some(*end) {
+                if let Some(schedule) = online.end(*adjoint) {
+                    *self = Way::Known(schedule);
+                }
+            }
+        }
+        match self {
+            Way::Known(schedule) => schedule.next_action(),
+            Way::Levels(schedule) => schedule.next_action(),
+            Way::Open(online, end, _) => online.leap(*end),
+        }
+    }
+}
+
+/// Goes along a way, and keeps what its actions leave.
+#[derive(Clone, Debug)]
+pub struct Walker {
+    way: Way,
+    slots: BTreeMap<u64, u64>,
+    /// The state of the adjoint that was stored last.
+    pub adjoint: Option<u64>,
+    /// The state that the adjoint has come to.
+    pub fine: u64,
+    /// Steps that were not recorded.
+    pub advances: u128,
+}
+
+impl Walker {
+    /// At the beginning of a way whose adjoint is at `fine`.
+    pub fn new(way: Way, fine: u64) -> Walker {
+        let slots = BTreeMap::new();
+        Walker { way, slots, adjoint: None, fine, advances: 0 }
+    }
+
+    /// Does the next action.
+    pub fn step(&mut self) -> Action {
+        let action = self.way.next_action();
+        match action {
+            Action::Advance { from, to } => self.advances += u128::from(to - from),
+            Action::Takeshot { state, slot } => {
+                self.slots.insert(slot, state);
+            }
+            Action::Firsturn { step, check } | Action::Youturn { step, check } => {
+                self.fine = step - 1;
+                self.adjoint = if check { Some(self.fine) } else { self.adjoint };
+            }
+            Action::Restore { .. } | Action::Terminate => {}
+        }
+        action
+    }
+
+    /// Goes on until `state` is computed for the first time, and not yet stored.
+    pub fn until_the_forward_sweep_is_at(&mut self, state: u64) {
+        loop {
+            match self.step() {
+                Action::Advance { to, .. } if to >= state => {
+                    self.advances -= u128::from(to - state);
+                    return;
+                }
+                Action::Firsturn { .. } | Action::Terminate => return,
+                _ => {}
+            }
+        }
+    }
+
+    /// Goes from the beginning until the adjoint has come to `state`, and then no further: at once, if all
+    /// slots are alike.
+    pub fn until_the_adjoint_is_at(&mut self, state: u64) {
+        if let Way::Known(schedule) = &self.way {
+            let left = Left::at(schedule.plan(), state);
+            self.slots = left.states.iter().map(|stored| (stored.slot, stored.state)).collect();
+            (self.adjoint, self.fine, self.advances) = (left.adjoint, state, left.advances);
+            return;
+        }
+        while self.fine > state {
+            self.step();
+        }
+    }
+
+    /// Counts the steps to the end: at once, if all slots are alike, and the end is known by then.
+    pub fn go_to_the_end(&mut self) {
+        loop {
+            if let Way::Known(schedule) = &self.way {
+                self.advances += schedule.advances_left();
+                return;
+            }
+            if self.step() == Action::Terminate {
+                return;
+            }
+        }
+    }
+
+    /// What was stored in each slot last.
+    pub fn slots(&self) -> Vec<Stored> {
+        self.slots.iter().map(|(&slot, &state)| Stored { state, slot }).collect()
+    }
+}

@@ -1,0 +1,211 @@
+//! Copies by checkpoint and version: which ranks have one, and what all ranks can restore.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use anyhow::Result;
+use config::{Directories, Proof};
+use serde::Serialize;
+
+use super::scan::{self, Damaged, Key, Stored};
+use super::{look, own_user, Checksum, Condition, Copy, Place};
+use crate::output;
+
+/// What to look at, and how closely.
+#[derive(Debug)]
+pub struct Question<'a> {
+    /// Where.
+    pub directories: &'a Directories,
+    /// Only checkpoints of this name.
+    pub name: Option<&'a str>,
+    /// Only this version.
+    pub version: Option<i32>,
+    /// The ranks of the job are 0 to this less 1. `None`: those that have any version of the name.
+    pub ranks: Option<u32>,
+    /// Whether to read all bytes.
+    pub read_all: bool,
+}
+
+/// The answer. The field names of its JSON are part of the interface.
+#[derive(Debug, Serialize)]
+pub struct Answer {
+    /// Where it was looked.
+    pub directories: Looked,
+    /// What is stored, by name and version.
+    pub checkpoints: Vec<Version>,
+    /// The sums of all.
+    pub totals: Totals,
+    /// The versions that all ranks can restore, by name.
+    pub restorable: BTreeMap<String, Vec<i32>>,
+    /// How many ranks the job was said to have.
+    #[serde(skip)]
+    pub ranks: Option<u32>,
+}
+
+/// The directories.
+#[derive(Debug, Serialize)]
+pub struct Looked {
+    /// On the node.
+    #[serde(serialize_with = "output::optional_path")]
+    pub scratch: Option<PathBuf>,
+    /// On the parallel file system.
+    #[serde(serialize_with = "output::optional_path")]
+    pub persistent: Option<PathBuf>,
+    /// With checksums and tables.
+    #[serde(serialize_with = "output::optional_path")]
+    pub meta: Option<PathBuf>,
+}
+
+/// One version of a checkpoint.
+#[derive(Debug, Serialize)]
+pub struct Version {
+    /// The checkpoint's name.
+    pub name: String,
+    /// The version.
+    pub version: i32,
+    /// Whether every rank of the job has a good copy.
+    pub restorable: bool,
+    /// The ranks that have no good copy.
+    pub missing_ranks: BTreeSet<u32>,
+    /// The numbers of ranks of the jobs that the good copies are of, as far as proofs say.
+    pub jobs: BTreeSet<u32>,
+    /// Whether there is no one job, or not the one that was asked for, that all good copies can be of.
+    #[serde(skip)]
+    pub is_of_others: bool,
+    /// The bytes of all copies.
+    pub bytes: u64,
+    /// The copies, by rank and place.
+    pub copies: Vec<Copy>,
+    /// Aggregated files that cannot be read.
+    pub damaged: Vec<Damaged>,
+}
+
+/// Sums.
+#[derive(Debug, Default, Serialize)]
+pub struct Totals {
+    /// Names.
+    pub names: usize,
+    /// Versions of all names.
+    pub versions: usize,
+    /// Copies of all versions, parities counted in.
+    pub copies: usize,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The copies and aggregated files that cannot be used.
+    pub bad: usize,
+}
+
+impl Version {
+    /// The copies that cannot be used.
+    pub fn bad(&self) -> usize {
+        let bad = self.copies.iter().filter(|copy| copy.condition == Condition::Bad);
+        bad.count() + self.damaged.len()
+    }
+
+    /// The ranks whose copies were read, and of none of which it is known what was written.
+    pub fn unchecked_ranks(&self) -> BTreeSet<u32> {
+        let restores = self.copies.iter().filter(|copy| copy.restores());
+        let (known, unknown): (Vec<_>, Vec<_>) =
+            restores.partition(|copy| copy.checksum != Checksum::None);
+        let known: BTreeSet<u32> = known.iter().map(|copy| copy.rank).collect();
+        unknown.iter().map(|copy| copy.rank).filter(|rank| !known.contains(rank)).collect()
+    }
+
+    /// The ranks that have a copy of another user, by that user.
+    pub fn ranks_of_others(&self) -> BTreeMap<u32, BTreeSet<u32>> {
+        let mut others: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+        let own = own_user();
+        for copy in &self.copies {
+            if let Some(user) = copy.owner.filter(|user| *user != own) {
+                others.entry(user).or_default().insert(copy.rank);
+            }
+        }
+        others
+    }
+
+    /// The ranks of the copies in one place.
+    pub fn ranks_in(&self, place: Place) -> BTreeSet<u32> {
+        self.copies.iter().filter(|copy| copy.place == place).map(|copy| copy.rank).collect()
+    }
+}
+
+/// Looks.
+pub fn ask(question: &Question) -> Result<Answer> {
+    let mut found = scan::scan(question.directories, question.name)?;
+    let ranks = ranks_of(&found, question.ranks);
+    if let Some(version) = question.version {
+        found.retain(|(_, of), _| *of == version);
+    }
+    look::headers(&mut found);
+    if question.read_all {
+        look::contents(&mut found, question.directories.meta.as_deref());
+    }
+    let mut checkpoints = Vec::new();
+    let (mut totals, mut restorable) = (Totals::default(), BTreeMap::new());
+    for ((name, version), stored) in found {
+        let ranks = ranks.get(&name).cloned().unwrap_or_default();
+        let version = group(name, version, stored, ranks, question);
+        totals.versions += 1;
+        totals.copies += version.copies.len();
+        totals.bytes += version.bytes;
+        totals.bad += version.bad();
+        let versions: &mut Vec<i32> = restorable.entry(version.name.clone()).or_default();
+        if version.restorable {
+            versions.push(version.version);
+        }
+        checkpoints.push(version);
+    }
+    totals.names = restorable.len();
+    let Directories { scratch, persistent, meta, .. } = question.directories.clone();
+    let directories = Looked { scratch, persistent, meta };
+    Ok(Answer { directories, checkpoints, totals, restorable, ranks: question.ranks })
+}
+
+/// The ranks of the job of each name: as given, or all of which there is any version.
+fn ranks_of(found: &BTreeMap<Key, Stored>, given: Option<u32>) -> BTreeMap<String, BTreeSet<u32>> {
+    let mut ranks: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
+    for ((name, _), stored) in found {
+        let of = ranks.entry(name.clone()).or_default();
+        match given {
+            Some(given) => of.extend(0..given),
+            None => of.extend(stored.copies.iter().map(|copy| copy.rank)),
+        }
+    }
+    ranks
+}
+
+fn group(
+    name: String,
+    version: i32,
+    stored: Stored,
+    ranks: BTreeSet<u32>,
+    question: &Question,
+) -> Version {
+    let Stored { mut copies, damaged } = stored;
+    copies.sort_by_key(|copy| (copy.rank, copy.place));
+    let good = || copies.iter().filter(|copy| copy.restores() && ranks.contains(&copy.rank));
+    let able: BTreeSet<u32> = good().map(|copy| copy.rank).collect();
+    let missing_ranks: BTreeSet<u32> = ranks.difference(&able).copied().collect();
+    let jobs: BTreeSet<u32> = good().filter_map(|copy| copy.job_ranks).collect();
+    let can_be_of = |job: u32| {
+        let of_job = good().filter(|copy| copy.is_of_job(job)).map(|copy| copy.rank);
+        of_job.collect::<BTreeSet<u32>>() == able
+    };
+    // As a restart judges.
+    let is_of_others = question.directories.proof == Proof::Check
+        && match question.ranks {
+            Some(job) => !can_be_of(job),
+            None => !jobs.is_empty() && !jobs.iter().any(|job| can_be_of(*job)),
+        };
+    Version {
+        name,
+        version,
+        restorable: missing_ranks.is_empty() && !able.is_empty() && !is_of_others,
+        missing_ranks,
+        jobs,
+        is_of_others,
+        bytes: copies.iter().map(|copy| copy.bytes).sum(),
+        copies,
+        damaged,
+    }
+}

@@ -1,0 +1,240 @@
+//! What each copy is: its size and age, whether its header fits, and, if all of it is read, whether
+//! its bytes are those that were written.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::UNIX_EPOCH;
+
+use erasure::parity::ParityFile;
+use format::checksum;
+use format::header::Header;
+use format::names;
+use format::proof::{Digest, Proof, Sort};
+use indicatif::ProgressBar;
+use levels::files::refuse_hollow;
+use os::error::{Error, Kind};
+use os::files;
+
+use super::scan::{Key, Stored};
+use super::{own_user, routed, Checksum, Condition, Copy, Place};
+use crate::output;
+
+/// The most threads that look at files: more do not make a file system faster.
+const MOST_THREADS: usize = 8;
+
+/// Looks at the header of every copy.
+pub fn headers(found: &mut BTreeMap<Key, Stored>) {
+    let copies: Vec<&mut Copy> = found.values_mut().flat_map(|stored| &mut stored.copies).collect();
+    let bar = output::files_bar("looking", copies.len() as u64);
+    on_threads(copies, |copy| {
+        look(copy);
+        bar.inc(1);
+    });
+    bar.finish_and_clear();
+    // A job that goes on may have removed some since they were listed.
+    for stored in found.values_mut() {
+        stored.copies.retain(|copy| copy.condition != Condition::Unchecked);
+    }
+    found.retain(|_, stored| !stored.copies.is_empty() || !stored.damaged.is_empty());
+}
+
+/// Reads all of every good copy and compares it with its proof, else with the checksum of its version, or
+/// if there is neither, with the other copies of the same rank.
+pub fn contents(found: &mut BTreeMap<Key, Stored>, meta: Option<&Path>) {
+    let good = |copy: &Copy| copy.condition == Condition::Good;
+    let all = found.values().flat_map(|stored| &stored.copies);
+    let bar = output::bytes_bar("reading", all.filter(|copy| good(copy)).map(|c| c.bytes).sum());
+    let mut work = Vec::new();
+    for ((name, version), stored) in found.iter_mut() {
+        let mut by_rank: BTreeMap<u32, Vec<&mut Copy>> = BTreeMap::new();
+        let mut parities = Vec::new();
+        for copy in stored.copies.iter_mut().filter(|copy| good(copy)) {
+            match copy.place {
+                Place::Parity => parities.push(copy),
+                _ => by_rank.entry(copy.rank).or_default().push(copy),
+            }
+        }
+        let file = |rank| names::checkpoint_file(name, rank, *version);
+        work.extend(by_rank.into_iter().map(|(rank, copies)| (file(rank), copies)));
+        work.push((String::new(), parities));
+    }
+    on_threads(work, |(file, copies)| {
+        if file.is_empty() {
+            copies.into_iter().for_each(|copy| read_parity(copy, &bar));
+        } else {
+            read_rank(&file, copies, meta, &bar);
+        }
+    });
+    bar.finish_and_clear();
+}
+
+/// Does something with each item, on a few threads.
+fn on_threads<T: Send>(items: Vec<T>, act: impl Fn(T) + Sync) {
+    let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get());
+    let threads = threads.min(MOST_THREADS).min(items.len());
+    let items = Mutex::new(items.into_iter());
+    let next = || items.lock().unwrap_or_else(PoisonError::into_inner).next();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(item) = next() {
+                    act(item);
+                }
+            });
+        }
+    });
+}
+
+/// Finds out what a copy is. One that is not there any more stays unchecked.
+fn look(copy: &mut Copy) {
+    let metadata = match fs::metadata(&copy.path) {
+        Ok(metadata) => metadata,
+        Err(error) => {
+            copy.routed = fs::read_link(&copy.path).ok();
+            match (&copy.routed, error.kind()) {
+                (None, ErrorKind::NotFound) => {}
+                (Some(target), ErrorKind::NotFound) => {
+                    let reason = format!("it is a link to {target:?}, which is missing");
+                    copy.condemn(reason);
+                }
+                _ => copy.condemn(error.to_string()),
+            }
+            return;
+        }
+    };
+    copy.modified = metadata
+        .modified()
+        .ok()
+        .and_then(|time| time.duration_since(UNIX_EPOCH).ok())
+        .map(|time| time.as_secs());
+    // No more than the system says: to ask the library would make a file there.
+    let link = fs::symlink_metadata(&copy.path).map_or(metadata.uid(), |link| link.uid());
+    copy.owner = Some(if metadata.uid() == own_user() { link } else { metadata.uid() });
+    if copy.place != Place::Aggregated {
+        copy.bytes = metadata.len();
+    }
+    let result = read_header(copy);
+    copy.routed = match copy.place {
+        Place::Scratch | Place::Persistent => routed(&copy.path),
+        Place::Aggregated | Place::Parity => None,
+    };
+    copy.condition = Condition::Good;
+    match result {
+        Ok(()) => {}
+        // A file of the application's own has no header.
+        Err(error)
+            if copy.routed.is_some() && error.kind() == Kind::Corrupt && metadata.is_file() => {}
+        Err(error) if error.kind() == Kind::NotFound => copy.condition = Condition::Unchecked,
+        Err(error) => copy.condemn(without(&copy.path, &error.to_string())),
+    }
+    if copy.proof.is_none() && copy.restores() {
+        let hollow =
+            files::open(&copy.path).and_then(|file| refuse_hollow(&file, &copy.part(), &copy.path));
+        if let Err(error) = hollow {
+            copy.condemn(without(&copy.path, &error.to_string()));
+        }
+    }
+}
+
+/// Reads a copy's proof and header.
+fn read_header(copy: &mut Copy) -> os::error::Result<()> {
+    if copy.place == Place::Parity {
+        return ParityFile::read(&copy.path).map(drop);
+    }
+    let file = files::open(&copy.path)?;
+    if copy.place != Place::Aggregated {
+        // What is none is named when all of the file is read.
+        copy.proof = Proof::read(&file, &copy.path).unwrap_or_default();
+    }
+    copy.job_ranks = copy.proof.as_ref().map(|proof| proof.ranks).filter(|ranks| *ranks > 0);
+    Header::read(&file, copy.part(), &copy.path).map(drop)
+}
+
+/// Reads a parity file, which has the digest of what it holds in itself.
+fn read_parity(copy: &mut Copy, bar: &ProgressBar) {
+    match ParityFile::read(&copy.path).and_then(|parity| parity.verify()) {
+        Ok(()) => copy.checksum = Checksum::Good,
+        Err(error) => {
+            copy.checksum = Checksum::Bad;
+            copy.condemn(without(&copy.path, &error.to_string()));
+        }
+    }
+    bar.inc(copy.bytes);
+}
+
+/// Reads the copies that a rank has of a version.
+fn read_rank(file: &str, copies: Vec<&mut Copy>, meta: Option<&Path>, bar: &ProgressBar) {
+    let kept = meta.map(|meta| checksum::path(meta, file)).map(|path| checksum::read(&path));
+    let mut read = Vec::new();
+    for copy in copies {
+        match read_copy(file, copy, bar) {
+            Ok((Some(_), _)) => copy.checksum = Checksum::Good,
+            Ok((None, found)) => match &kept {
+                Some(Ok(kept)) if Digest::Sha256(*kept) == found => copy.checksum = Checksum::Good,
+                Some(Ok(kept)) => {
+                    copy.checksum = Checksum::Bad;
+                    copy.condemn(format!("its bytes have {found}, but SHA-256 {kept} was kept"));
+                }
+                Some(Err(error)) if error.kind() != Kind::NotFound => {
+                    copy.checksum = Checksum::Bad;
+                    copy.condemn(error.to_string());
+                }
+                _ => {
+                    copy.checksum = Checksum::None;
+                    read.push((found, copy));
+                }
+            },
+            Err(error) => {
+                copy.checksum = Checksum::Bad;
+                copy.condemn(without(&copy.path, &error.to_string()));
+            }
+        }
+    }
+    // Without anything to compare them with nobody can tell which of two is right.
+    if read.iter().any(|(found, _)| *found != read[0].0) {
+        for (_, copy) in &mut read {
+            copy.condemn(
+                "the copies of this rank differ, and there is neither a proof nor a checksum",
+            );
+        }
+    }
+}
+
+/// Reads a copy of the checkpoint file of this name to its end: its proof, if it has one, which it then
+/// fits; and the digest of its bytes, which is SHA-256 if it has none.
+fn read_copy(
+    file: &str,
+    copy: &Copy,
+    bar: &ProgressBar,
+) -> os::error::Result<(Option<Proof>, Digest)> {
+    let opened = files::open(&copy.path)?;
+    let proof = match copy.place {
+        Place::Aggregated => copy.proof.clone(),
+        _ => Proof::read(&opened, &copy.path)?,
+    };
+    let unfit = |what: String| Error::new(Kind::Corrupt, what);
+    if let (Some(proof), Some(of)) = (&proof, names::parse(file)) {
+        if !proof.is_of(of.name, of.version, of.rank, copy.bytes) {
+            let said = proof.said();
+            return Err(unfit(format!("it has {} bytes, and its proof says {said}", copy.bytes)));
+        }
+    }
+    let sort = proof.as_ref().map_or(Sort::Sha256, |proof| proof.digest.sort());
+    let found = Digest::of_range(sort, &opened, copy.part(), &copy.path, |bytes| bar.inc(bytes))?;
+    match proof {
+        Some(proof) if proof.digest != found => {
+            Err(unfit(format!("its bytes have {found}, but its proof says {}", proof.digest)))
+        }
+        proof => Ok((proof, found)),
+    }
+}
+
+/// A message that begins with the path, without it.
+fn without(path: &Path, message: &str) -> String {
+    let prefix = format!("{}: ", path.display());
+    message.strip_prefix(&prefix).unwrap_or(message).to_owned()
+}

@@ -1,0 +1,103 @@
+//! Which copies there are, by the names of files. Whatever else lies in the directories is passed
+//! over.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::Result;
+use config::Directories;
+use format::aggregate::{self, Offsets};
+use format::names;
+use os::files;
+use serde::Serialize;
+
+use super::{Copy, Place};
+
+/// A checkpoint's version.
+pub type Key = (String, i32);
+
+/// What is stored of one version.
+#[derive(Debug, Default)]
+pub struct Stored {
+    /// The copies, in no order.
+    pub copies: Vec<Copy>,
+    /// Aggregated files of which it is not known which ranks they have, and why.
+    pub damaged: Vec<Damaged>,
+}
+
+/// An aggregated file that cannot be read.
+#[derive(Clone, Debug, Serialize)]
+pub struct Damaged {
+    /// The file.
+    #[serde(serialize_with = "crate::output::path")]
+    pub path: std::path::PathBuf,
+    /// What is wrong.
+    pub reason: String,
+}
+
+/// Finds all copies of checkpoints called `name` (of all, if there is none).
+pub fn scan(directories: &Directories, name: Option<&str>) -> Result<BTreeMap<Key, Stored>> {
+    let mut found: BTreeMap<Key, Stored> = BTreeMap::new();
+    let wanted = |of: &str| name.is_none_or(|name| name == of);
+    let mut add = |parsed: names::Parsed, place, path| {
+        if wanted(parsed.name) {
+            let stored = found.entry((parsed.name.to_owned(), parsed.version)).or_default();
+            stored.copies.push(Copy::new(parsed.rank, place, path, None));
+        }
+    };
+    if let Some(scratch) = &directories.scratch {
+        for file in files_in(scratch)? {
+            if let Some(parsed) = names::parse(&file) {
+                add(parsed, Place::Scratch, scratch.join(&file));
+            } else if let Some(parsed) = names::parse_parity(&file) {
+                add(parsed, Place::Parity, scratch.join(&file));
+            }
+        }
+    }
+    let Some(persistent) = &directories.persistent else { return Ok(found) };
+    let mut aggregates = Vec::new();
+    for file in files_in(persistent)? {
+        if let Some(parsed) = names::parse(&file) {
+            add(parsed, Place::Persistent, persistent.join(&file));
+        } else if aggregate::parse_name(&file).is_some_and(|(name, _)| wanted(name)) {
+            aggregates.push(file);
+        }
+    }
+    for file in aggregates {
+        let Some((name, version)) = aggregate::parse_name(&file) else { continue };
+        let stored = found.entry((name.to_owned(), version)).or_default();
+        let path = persistent.join(&file);
+        match offsets(&path, directories.meta.as_deref(), &file) {
+            Ok(offsets) => stored.copies.extend((0..offsets.ranks()).filter_map(|rank| {
+                let part = offsets.part(rank)?;
+                let copy = Copy::new(rank as u32, Place::Aggregated, path.clone(), Some(part));
+                Some(Copy { proof: offsets.proof(rank), ..copy })
+            })),
+            Err(reason) => stored.damaged.push(Damaged { path, reason }),
+        }
+    }
+    Ok(found)
+}
+
+fn files_in(directory: &Path) -> Result<Vec<String>> {
+    Ok(files::list(directory, |name| Some(name.to_owned()))?)
+}
+
+/// The table of an aggregated file, or why there is none.
+fn offsets(path: &Path, meta: Option<&Path>, file: &str) -> Result<Offsets, String> {
+    let Some(meta) = meta else {
+        return Err("the directory meta, which has its table, is not known".to_owned());
+    };
+    let table = meta.join(file);
+    let read = || {
+        let data = files::open(path)?;
+        let len = files::len(&data, path)?;
+        // As a restart does.
+        let (offsets, without_table) = Offsets::find(&table, &data, len, path)?;
+        if let Some(found) = without_table {
+            eprintln!("{found}");
+        }
+        Ok(offsets)
+    };
+    read().map_err(|error: os::error::Error| error.to_string())
+}

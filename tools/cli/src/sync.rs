@@ -1,0 +1,75 @@
+//! `veloc sync`: copies what jobs have left in scratch alone to persistent.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{bail, Result};
+use clap::Args;
+use config::Config;
+use engine::owed;
+use format::names;
+use levels::files::Files;
+use os::files;
+
+use crate::output;
+
+/// Copy checkpoints that are in scratch only to persistent
+///
+/// A job leaves such checkpoints behind if persistent was away, or if it was killed and had no
+/// veloc-backend. They are copied as the configuration says (persistent_interval, max_versions), after a
+/// look at their proofs and checksums, and keep their times. Where scratch is a directory of each node,
+/// this is to be called on each of them, after the job.
+///
+/// Prints a line for each checkpoint. Ends with exit code 1 if one could not be copied.
+#[derive(Debug, Args)]
+pub struct Sync {
+    /// The configuration of the job [default: the environment, VELOC_SCRATCH and the like]
+    #[arg(default_value = "", hide_default_value = true)]
+    config: PathBuf,
+    /// Only checkpoints of this name
+    name: Option<String>,
+}
+
+/// Copies.
+pub fn run(sync: &Sync) -> Result<ExitCode> {
+    if let Some(name) = &sync.name {
+        names::validate_name(name)?;
+    }
+    let config = Config::load(&sync.config)?;
+    let (Some(scratch), Some(_)) = (&config.scratch, &config.persistent) else {
+        bail!("there is nothing to copy without scratch and persistent (both are keys)");
+    };
+    if config.ephemeral {
+        bail!("a job with ephemeral = true has no checkpoints in persistent");
+    }
+    let found: BTreeSet<(String, u32)> = files::list(scratch, |file| {
+        let file = names::parse(file)?;
+        let wanted = sync.name.as_ref().is_none_or(|name| name == file.name);
+        wanted.then(|| (file.name.to_owned(), file.rank))
+    })?
+    .into_iter()
+    .collect();
+    let (mut copied, mut failed) = (0, 0);
+    for (name, rank) in found {
+        let files = Files::open(&config, rank)?;
+        for version in files.owed(&name, config.persistent_interval, config.max_versions)? {
+            let what = format!("checkpoint \"{name}\" version {version} of rank {rank}");
+            match owed::copy(&files, &name, version) {
+                Ok(Some(bytes)) => {
+                    copied += 1;
+                    output::print(&format!("{what}: {bytes} bytes copied\n"))?;
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    failed += 1;
+                    eprintln!("error: {what}: {error}");
+                }
+            }
+        }
+    }
+    if (copied, failed) == (0, 0) {
+        output::print("persistent lacks nothing that is due\n")?;
+    }
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,153 @@
+//! Folders of checkpoint files made by hand, and runs of the tools on them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use format::proof::{Digest, Proof, Sort, NAME};
+use os::attributes;
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+/// Two regions, -1 of 3 bytes and 2 of 5 bytes: written down from the description of the format.
+pub const GOLDEN: [u8; 40] = [
+    2, 0, 0, 0, 0, 0, 0, 0, // two regions
+    0xff, 0xff, 0xff, 0xff, 3, 0, 0, 0, 0, 0, 0, 0, // id -1, 3 bytes
+    2, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, // id 2, 5 bytes
+    b'a', b'b', b'c', // region -1
+    b'd', b'e', b'f', b'g', b'h', // region 2
+];
+
+/// SHA-256 of [`GOLDEN`], by sha256sum.
+pub const GOLDEN_SHA256: &str = "4eda814f240c3c97d3641f1e8ac312da071f8a3031dc07133b90403605392500";
+
+/// A checkpoint of one region, 0.
+pub fn checkpoint(content: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    bytes.extend((content.len() as u64).to_le_bytes());
+    bytes.extend(content);
+    bytes
+}
+
+/// The directories of a job, and a configuration that names them.
+pub struct Job {
+    pub folder: tempfile::TempDir,
+}
+
+impl Job {
+    pub fn new() -> Job {
+        let job = Job { folder: tempfile::tempdir().unwrap() };
+        let mut text = String::from("mode = sync\n");
+        for directory in ["scratch", "persistent", "meta"] {
+            let path = job.folder.path().join(directory);
+            fs::create_dir(&path).unwrap();
+            text += &format!("{directory} = {}\n", path.display());
+        }
+        fs::write(job.folder.path().join("veloc.cfg"), text).unwrap();
+        job
+    }
+
+    /// A path below the job's folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes a file below the job's folder.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    /// Writes [`GOLDEN`] as "wave", with the proof of a job of so many ranks. `false`: the folder keeps
+    /// no proofs.
+    pub fn write_proven(&self, directory: &str, version: i32, rank: u32, ranks: u32) -> bool {
+        let path = self.write(&format!("{directory}/wave-{rank}-{version}.dat"), &GOLDEN);
+        let (name, digest) = ("wave".to_owned(), Digest::of(Sort::Xxh3, &GOLDEN));
+        let proof = Proof { name, version, rank, ranks, len: 40, digest };
+        let kept = attributes::set(&fs::File::open(&path).unwrap(), NAME, &proof.encode(), &path);
+        let kept = kept.unwrap();
+        if !kept {
+            println!("skipped: the folder for temporary files keeps no extended attributes");
+        }
+        kept
+    }
+
+    /// Keeps a checksum of these bytes for a checkpoint file of this name.
+    pub fn keep_checksum(&self, file: &str, bytes: &[u8]) {
+        self.write(&format!("meta/{file}.chksum"), &Sha256::digest(bytes));
+    }
+
+    /// Writes an aggregated file of these parts, and its table.
+    pub fn aggregate(&self, name: &str, version: u32, parts: &[Vec<u8>]) {
+        let file = format!("{name}-agg-{version}.dat");
+        let mut table = (parts.len() as i64).to_le_bytes().to_vec();
+        let mut start = 0i64;
+        for part in parts {
+            table.extend(start.to_le_bytes());
+            start += part.len() as i64;
+        }
+        self.write(&format!("meta/{file}"), &table);
+        self.write(&format!("persistent/{file}"), &parts.concat());
+    }
+
+    /// Runs `veloc` in the job's folder.
+    pub fn veloc(&self, arguments: &str) -> Ran {
+        run(Path::new(env!("CARGO_BIN_EXE_veloc")), self.folder.path(), arguments)
+    }
+}
+
+/// A run that has ended.
+pub struct Ran {
+    pub output: Output,
+}
+
+pub fn run(program: &Path, folder: &Path, arguments: &str) -> Ran {
+    let mut command = Command::new(program);
+    // What the machine that tests is set up with is not for the jobs here.
+    for (variable, _) in std::env::vars_os() {
+        if variable.to_string_lossy().starts_with("VELOC_") {
+            command.env_remove(variable);
+        }
+    }
+    let command = command.args(arguments.split_whitespace()).current_dir(folder);
+    Ran { output: command.stdin(Stdio::null()).output().unwrap() }
+}
+
+impl Ran {
+    pub fn code(&self) -> Option<i32> {
+        self.output.status.code()
+    }
+
+    pub fn stdout(&self) -> String {
+        String::from_utf8_lossy(&self.output.stdout).into_owned()
+    }
+
+    pub fn stderr(&self) -> String {
+        String::from_utf8_lossy(&self.output.stderr).into_owned()
+    }
+
+    /// What it printed, of a run that went well.
+    pub fn success(&self) -> String {
+        assert_eq!(self.code(), Some(0), "{}{}", self.stdout(), self.stderr());
+        assert_eq!(self.stderr(), "");
+        self.stdout()
+    }
+
+    /// What it printed as JSON, however it ended.
+    pub fn json(&self) -> Value {
+        let text = self.stdout();
+        serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}{}", self.stderr()))
+    }
+
+    /// Ended with code 1, and one line that has these words.
+    pub fn failure(&self, words: &[&str]) {
+        let text = self.stderr();
+        assert_eq!(self.code(), Some(1), "{}{text}", self.stdout());
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(text.starts_with("error: "), "{text}");
+        for word in words {
+            assert!(text.contains(word), "{text} lacks {word:?}");
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! `veloc inspect`, and `veloc-inspect` as upstream has it.
+
+use std::fs::{self, File};
+use std::os::fd::{FromRawFd as _, OwnedFd};
+use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{symlink, PermissionsExt as _};
+
+use std::process::{Command, Stdio};
+use std::ptr::null_mut;
+
+use format::proof::{Digest, Proof, Sort, NAME};
+use os::attributes;
+use serde_json::json;
+
+use crate::files::{checkpoint, run, Job, GOLDEN, GOLDEN_SHA256};
+
+#[test]
+fn what_is_in_a_file() {
+    let job = Job::new();
+    job.write("scratch/wave-3-12.dat", &GOLDEN);
+    let text = job.veloc("inspect scratch/wave-3-12.dat").success();
+    for part in
+        ["checkpoint \"wave\" version 12, rank 3", "40 bytes", GOLDEN_SHA256, "32 of header"]
+    {
+        assert!(text.contains(part), "{text}");
+    }
+    let found = job.veloc("inspect scratch/wave-3-12.dat --config veloc.cfg --json");
+    let meta = job.path("meta/wave-3-12.dat.chksum");
+    assert_eq!(
+        found.json(),
+        json!({
+            "path": "scratch/wave-3-12.dat",
+            "name": "wave", "version": 12, "rank": 3,
+            "bytes": 40, "header_bytes": 32,
+            "regions": [
+                {"id": -1, "bytes": 3, "offset": 32},
+                {"id": 2, "bytes": 5, "offset": 35},
+            ],
+            "checksum": {
+                "sha256": GOLDEN_SHA256, "kept": null, "kept_in": meta, "matches": null,
+            },
+            "proof": null,
+        })
+    );
+    // Of any other name: nothing is known but what is in it.
+    job.write("other", &GOLDEN);
+    let found = job.veloc("inspect other --no-checksum --json").json();
+    assert_eq!((&found["name"], &found["checksum"]), (&json!(null), &json!(null)));
+}
+
+/// Catches a proof that is not looked at, and one of another checkpoint that fits.
+#[test]
+fn proofs_are_compared() {
+    let job = Job::new();
+    let path = "scratch/wave-3-12.dat";
+    let prove = |rank: u32| {
+        let path = job.write(path, &GOLDEN);
+        let (name, digest) = ("wave".to_owned(), Digest::of(Sort::Xxh3, &GOLDEN));
+        let proof = Proof { name, version: 12, rank, ranks: 4, len: 40, digest };
+        let file = std::fs::File::open(&path).unwrap();
+        attributes::set(&file, NAME, &proof.encode(), &path).unwrap()
+    };
+    if !prove(3) {
+        println!("skipped: the folder for temporary files keeps no extended attributes");
+        return;
+    }
+    let text = job.veloc(&format!("inspect {path}")).success();
+    assert!(text.contains("\"wave\" version 12 of rank 3 of 4, 40 bytes, XXH3"), "{text}");
+    assert!(job.veloc("verify --config veloc.cfg").success().contains("good"));
+    let mut flipped = GOLDEN;
+    flipped[39] ^= 1;
+    job.write(path, &flipped);
+    job.veloc(&format!("inspect {path}")).failure(&["wave-3-12.dat", "does not fit its proof"]);
+    let said = job.veloc("verify --config veloc.cfg").stdout();
+    assert!(said.contains("its bytes have XXH3"), "{said}");
+    prove(2);
+    job.veloc(&format!("inspect {path}")).failure(&["wave-3-12.dat", "does not fit its proof"]);
+    let said = job.veloc("verify --config veloc.cfg").stdout();
+    assert!(said.contains("its proof says \"wave\" version 12 of rank 2"), "{said}");
+    std::fs::remove_file(job.path(path)).unwrap();
+    job.write(path, &GOLDEN);
+    let said = job.veloc("verify --config veloc.cfg").success();
+    assert!(said.contains("not checked: 3"), "{said}");
+}
+
+/// Catches a comparison that is left out, with another file's checksum, or of its text.
+#[test]
+fn checksums_are_compared() {
+    let job = Job::new();
+    let path = "scratch/wave-3-12.dat";
+    job.write(path, &GOLDEN);
+    job.keep_checksum("wave-3-12.dat", &GOLDEN);
+    let found = job.veloc(&format!("inspect {path} --meta meta --json")).json();
+    assert_eq!(found["checksum"]["matches"], true);
+    assert_eq!(found["checksum"]["kept"], GOLDEN_SHA256);
+    assert!(job.veloc(&format!("inspect {path} --meta meta")).success().contains("as kept in"));
+
+    let mut flipped = GOLDEN;
+    flipped[39] ^= 1;
+    job.write(path, &flipped);
+    let ran = job.veloc(&format!("inspect {path} --meta meta --json"));
+    ran.failure(&["wave-3-12.dat", "checksum"]);
+    assert_eq!(ran.json()["checksum"]["matches"], false);
+    job.write("meta/wave-3-12.dat.chksum", b"short");
+    job.veloc(&format!("inspect {path} --meta meta")).failure(&["chksum", "5 bytes"]);
+}
+
+#[test]
+fn regions_become_files() {
+    let job = Job::new();
+    job.write("wave-3-12.dat", &GOLDEN);
+    assert_eq!(job.veloc("inspect wave-3-12.dat --extract -1").success(), "abc");
+    assert_eq!(job.veloc("inspect wave-3-12.dat --extract 2 --size 4").success(), "defg");
+    assert_eq!(job.veloc("inspect wave-3-12.dat --extract 2 --size 0").success(), "defgh");
+    job.veloc("inspect wave-3-12.dat --extract 2 --output out").success();
+    assert_eq!(fs::read(job.path("out")).unwrap(), b"defgh");
+    let mode = fs::metadata(job.path("out")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o400, 0o400);
+    // A device is written to, not replaced.
+    symlink("/dev/null", job.path("null")).unwrap();
+    job.veloc("inspect wave-3-12.dat --extract 2 --output null").success();
+    assert!(fs::symlink_metadata(job.path("null")).unwrap().is_symlink());
+    job.veloc("inspect wave-3-12.dat --extract 1").failure(&["wave-3-12.dat", "no region 1"]);
+    job.veloc("inspect wave-3-12.dat --extract 2 --size 6").failure(&["5 bytes, fewer than the 6"]);
+    job.veloc("inspect wave-3-12.dat --extract 2 --output wave-3-12.dat")
+        .failure(&["the checkpoint itself"]);
+    job.veloc("inspect wave-3-12.dat --extract 2 --output none/x").failure(&["none/x"]);
+    assert_eq!(fs::read(job.path("wave-3-12.dat")).unwrap(), GOLDEN);
+    assert_eq!(job.veloc("inspect wave-3-12.dat --output x").code(), Some(2));
+    assert_eq!(job.veloc("inspect").code(), Some(2));
+    let left: Vec<_> = fs::read_dir(job.folder.path()).unwrap().collect();
+    assert_eq!(left.len(), 7, "{left:?}");
+}
+
+/// Catches a part that is read from its neighbour's bytes, and a checksum of the whole file.
+#[test]
+fn parts_of_aggregated_files() {
+    let job = Job::new();
+    let parts = [checkpoint(b"rank 0"), GOLDEN.to_vec(), checkpoint(b"")];
+    job.aggregate("wave", 7, &parts);
+    job.keep_checksum("wave-1-7.dat", &GOLDEN);
+    let file = "persistent/wave-agg-7.dat --config veloc.cfg";
+    let found = job.veloc(&format!("inspect {file} --json")).json();
+    assert_eq!(found["bytes"], 26 + 40 + 20);
+    assert_eq!(
+        found["ranks"],
+        json!([
+            {"rank": 0, "offset": 0, "bytes": 26, "regions": 1, "error": null},
+            {"rank": 1, "offset": 26, "bytes": 40, "regions": 2, "error": null},
+            {"rank": 2, "offset": 66, "bytes": 20, "regions": 1, "error": null},
+        ])
+    );
+    let found = job.veloc(&format!("inspect {file} --rank 1 --json")).json();
+    assert_eq!((&found["rank"], &found["bytes"]), (&json!(1), &json!(40)));
+    assert_eq!(found["regions"][1], json!({"id": 2, "bytes": 5, "offset": 61}));
+    assert_eq!(found["checksum"]["matches"], true);
+    assert_eq!(job.veloc(&format!("inspect {file} --rank 1 --extract 2")).success(), "defgh");
+    assert_eq!(job.veloc(&format!("inspect {file} --rank 0 --extract 0")).success(), "rank 0");
+    job.veloc(&format!("inspect {file} --rank 3")).failure(&["no rank 3", "3 ranks"]);
+    job.veloc(&format!("inspect {file} --extract 0")).failure(&["--rank"]);
+    job.veloc("inspect persistent/wave-agg-7.dat").failure(&["--meta"]);
+    job.veloc("inspect meta/wave-agg-7.dat --meta meta").failure(&["the table"]);
+    job.write("x-0-1.dat", &GOLDEN);
+    job.veloc("inspect x-0-1.dat --rank 0").failure(&["x-0-1.dat", "--rank 0"]);
+
+    // One damaged part is told from the others.
+    let mut bytes = parts.concat();
+    bytes[26] = 200;
+    job.write("persistent/wave-agg-7.dat", &bytes);
+    let ran = job.veloc(&format!("inspect {file} --json"));
+    ran.failure(&["1 of 3 parts"]);
+    assert_eq!(ran.json()["ranks"][0]["error"], json!(null));
+    assert!(ran.json()["ranks"][1]["error"].as_str().unwrap().contains("counts 200"));
+    job.write("meta/wave-agg-7.dat", &[0xff; 32]);
+    job.veloc(&format!("inspect {file}")).failure(&["meta/wave-agg-7.dat", "counts -1 ranks"]);
+    fs::remove_file(job.path("meta/wave-agg-7.dat")).unwrap();
+    job.veloc(&format!("inspect {file}")).failure(&["meta/wave-agg-7.dat", "rank 1", "200"]);
+}
+
+/// Without its table, an aggregated file is read as a restart would. Catches a file that is refused
+/// although it can be restored.
+#[test]
+fn parts_without_their_table() {
+    let job = Job::new();
+    let parts = [checkpoint(b"rank 0"), GOLDEN.to_vec(), checkpoint(b"")];
+    job.aggregate("wave", 7, &parts);
+    job.keep_checksum("wave-1-7.dat", &GOLDEN);
+    let file = "persistent/wave-agg-7.dat --config veloc.cfg";
+    let with_table = job.veloc(&format!("inspect {file} --json")).json();
+    fs::remove_file(job.path("meta/wave-agg-7.dat")).unwrap();
+    let ran = job.veloc(&format!("inspect {file} --json"));
+    assert_eq!(ran.json(), with_table);
+    let said = "meta/wave-agg-7.dat is missing; its 3 parts are found by their headers";
+    assert!(ran.stderr().contains(said), "{}", ran.stderr());
+    let found = job.veloc(&format!("inspect {file} --rank 1 --json")).json();
+    assert_eq!(found["checksum"]["matches"], true);
+    let extracted = job.veloc(&format!("inspect {file} --rank 1 --extract 2"));
+    assert_eq!((extracted.code(), extracted.stdout().as_str()), (Some(0), "defgh"));
+    job.write("meta/wave-agg-7.dat", &[0xff; 24]);
+    let ran = job.veloc(&format!("inspect {file} --json"));
+    assert_eq!(ran.json(), with_table);
+    assert!(ran.stderr().contains("its table is of no use"), "{}", ran.stderr());
+    fs::remove_file(job.path("meta/wave-agg-7.dat")).unwrap();
+    // One that ends too early could be anything.
+    job.write("persistent/wave-agg-7.dat", &parts.concat()[..80]);
+    job.veloc(&format!("inspect {file}")).failure(&["wave-agg-7.dat", "rank 2", "is missing"]);
+}
+
+/// Catches panics, allocations of what a file pretends to have, and waits for what never comes.
+#[test]
+fn hostile_files_are_one_line() {
+    let job = Job::new();
+    let mut entries = GOLDEN.to_vec();
+    entries[12..20].fill(0xff);
+    for (name, bytes) in [
+        ("empty", vec![]),
+        ("short", vec![1, 0, 0]),
+        ("truncated", GOLDEN[..39].to_vec()),
+        ("cut", GOLDEN[..20].to_vec()),
+        ("long", [&GOLDEN[..], b"x"].concat()),
+        ("count", [&(1u64 << 60).to_le_bytes()[..], &GOLDEN[8..]].concat()),
+        ("negative", entries),
+        ("noise", (0..200u8).map(|i| i.wrapping_mul(37)).collect()),
+    ] {
+        job.write(name, &bytes);
+        for more in ["", "--json", "--extract 2", "--no-checksum"] {
+            job.veloc(&format!("inspect {name} {more}")).failure(&[name]);
+        }
+    }
+    // A terabyte of nothing that counts as many regions as it has room for.
+    let sparse = File::create(job.path("sparse")).unwrap();
+    sparse.set_len(1 << 40).unwrap();
+    sparse.write_all_at(&(1u64 << 36).to_le_bytes(), 0).unwrap();
+    job.veloc("inspect sparse").failure(&["sparse"]);
+    let name = std::ffi::CString::new(job.path("pipe").to_str().unwrap()).unwrap();
+    // SAFETY: a string that ends with a null byte.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    job.veloc("inspect pipe").failure(&["pipe"]);
+    job.veloc("inspect scratch").failure(&["scratch is a directory"]);
+    job.veloc("inspect none").failure(&["none"]);
+    // A file that was routed is no checkpoint with a header, and this is said.
+    job.write("scratch/own-0-1.dat", b"my own bytes");
+    job.write("scratch/.own-0-1.dat.routed", b"/home/me/result");
+    job.veloc("inspect scratch/own-0-1.dat").failure(&["VELOC_Route_file", "/home/me/result"]);
+}
+
+#[test]
+fn upstreams_tool() {
+    let job = Job::new();
+    job.write("wave-3-12.dat", &GOLDEN);
+    let tool = job.path("veloc-inspect");
+    symlink(env!("CARGO_BIN_EXE_veloc"), &tool).unwrap();
+    let tool = |arguments: &str| run(&tool, job.folder.path(), arguments);
+    let expected = "Header for wave-3-12.dat:\nid = -1, size = 3\nid = 2, size = 5\n\
+                    Total checkpoint size = 8\n";
+    for flags in ["--header --ckpt wave-3-12.dat", "-h -c wave-3-12.dat", "--header wave-3-12.dat"]
+    {
+        assert_eq!(tool(flags).success(), expected, "{flags}");
+    }
+    assert_eq!(tool("--extract 2 --ckpt wave-3-12.dat").success(), "defgh");
+    assert_eq!(tool("-e 2 -s 2 -c wave-3-12.dat").success(), "de");
+    assert_eq!(tool("--extract -1 -c wave-3-12.dat").success(), "abc");
+    // Both: upstream shows the header.
+    assert_eq!(tool("-e 2 -h -c wave-3-12.dat").success(), expected);
+    tool("-e 7 -c wave-3-12.dat").failure(&["wave-3-12.dat", "no region 7"]);
+    tool("-h -c none").failure(&["none"]);
+    for usage in ["", "--header", "--ckpt wave-3-12.dat", "-e x -c wave-3-12.dat"] {
+        assert_eq!(tool(usage).code(), Some(2), "{usage}");
+    }
+    assert!(tool("--help").success().contains("--ckpt"));
+}
+
+/// Catches bytes that are poured over a terminal.
+#[test]
+fn terminals_get_no_bytes() {
+    let job = Job::new();
+    job.write("wave-3-12.dat", &GOLDEN);
+    let (mut master, mut slave) = (0, 0);
+    // SAFETY: two places for descriptors; no name, settings or size are asked for.
+    let opened =
+        unsafe { libc::openpty(&mut master, &mut slave, null_mut(), null_mut(), null_mut()) };
+    assert_eq!(opened, 0);
+    // SAFETY: open descriptors that nobody else has.
+    let (master, slave) =
+        unsafe { (File::from_raw_fd(master), Stdio::from(OwnedFd::from_raw_fd(slave))) };
+    let ended = Command::new(env!("CARGO_BIN_EXE_veloc"))
+        .args(["inspect", "wave-3-12.dat", "--extract", "2"])
+        .current_dir(job.folder.path())
+        .stdout(slave)
+        .output()
+        .unwrap();
+    assert_eq!(ended.status.code(), Some(1));
+    let text = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(text.contains("--output") && text.lines().count() == 1, "{text}");
+    drop(master);
+}

@@ -1,0 +1,52 @@
+//! The tools on what the library has written.
+
+use std::fs;
+
+use client::regions::Memory;
+use client::{Client, Selection};
+use config::Config;
+use serde_json::json;
+
+use crate::files::Job;
+
+/// Catches tools and library that are of different opinions on names, notes or formats.
+#[test]
+fn what_the_library_writes_is_good() {
+    let job = Job::new();
+    let text = fs::read_to_string(job.path("veloc.cfg")).unwrap();
+    let original = job.path("result");
+    let field: Vec<u8> = (0..10_000u32).map(|i| (i % 251) as u8).collect();
+    for rank in 0..2 {
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let mut client = Client::start_single(config, rank).unwrap();
+        let memory = Memory::new(4, field.as_ptr() as u64, field.len(), 1).unwrap();
+        client.protect(None, 4, memory).unwrap();
+        client.checkpoint("wave", 1).unwrap();
+        client.checkpoint("wave", 2).unwrap();
+        client.checkpoint_begin("own", 1).unwrap();
+        let routed = client.route_file(original.to_str().unwrap()).unwrap();
+        fs::write(routed, b"my own bytes").unwrap();
+        client.checkpoint_end(true).unwrap();
+        client.checkpoint_begin("wave", 3).unwrap();
+        client.checkpoint_mem(&Selection::All).unwrap();
+        client.checkpoint_end(rank == 0).unwrap();
+        client.finish(true).unwrap();
+    }
+    let ran = job.veloc("verify --config veloc.cfg --json");
+    let found = ran.json();
+    ran.success();
+    assert_eq!(found["restorable"], json!({"own": [1], "wave": [1, 2]}), "{found:#}");
+    let versions = found["checkpoints"].as_array().unwrap();
+    assert_eq!(versions.len(), 4);
+    for version in versions {
+        let copies = version["copies"].as_array().unwrap();
+        // In scratch and persistent, of each rank that has ended its checkpoint well.
+        assert_eq!(copies.len(), if version["version"] == 3 { 2 } else { 4 }, "{version:#}");
+        for copy in copies {
+            let routed = if version["name"] == "own" { json!(original) } else { json!(null) };
+            assert_eq!(copy["routed"], routed, "{copy}");
+        }
+    }
+    job.veloc("inspect persistent/wave-1-2.dat --extract 4 --output field").success();
+    assert!(fs::read(job.path("field")).unwrap() == field);
+}

@@ -1,0 +1,5 @@
+//! Prints the table of configuration keys, for `cargo xtask docs`.
+
+fn main() {
+    print!("{}", config::markdown());
+}

@@ -1,0 +1,155 @@
+//! `include/veloc.h` and `include/veloc/defs.h`, made from `src/capi`, and `include/veloc-mpi.h`, made
+//! from `crates/message-log/src/capi.rs`.
+//!
+//! cbindgen translates; what it cannot say is put right in `header/text.rs`: `VELOC_Init` takes an
+//! `MPI_Comm`, and only where there is MPI.
+
+mod text;
+
+use std::path::{Path, PathBuf};
+
+use cbindgen::{Bindings, Config, ItemType};
+
+use crate::error::{Error, Result, While};
+use crate::files::{read, write};
+use crate::project::root;
+
+/// A header, as it should be.
+#[derive(Debug)]
+pub struct Header {
+    /// Where it is kept.
+    pub path: PathBuf,
+    /// What it says.
+    pub text: String,
+}
+
+/// The modules with functions, in the order in which the header has them.
+const MODULES: [&str; 10] = [
+    "job",
+    "regions",
+    "checkpoint",
+    "restart",
+    "prefetch",
+    "metrics",
+    "schedule",
+    "schedule_settings",
+    "revolve",
+    "adjoint",
+];
+
+/// The module with the constants.
+const CONSTANTS: &str = "mod";
+
+/// What `libveloc-mpi.so` offers to C, beside MPI's own functions.
+const PARTS: &str = "crates/message-log/src/capi.rs";
+
+/// Modules that offer nothing to C.
+const INTERNAL: [&str; 4] = ["boundary", "cxx", "fortran", "messages"];
+
+/// Makes the headers.
+pub fn headers() -> Result<Vec<Header>> {
+    all_modules_are_known()?;
+    let constants = |config: &mut Config| {
+        config.include_guard = Some("VELOC_DEFS_H".into());
+        config.cpp_compat = false;
+        config.export.item_types = vec![ItemType::Constants];
+    };
+    let functions = |config: &mut Config| {
+        config.include_guard = Some("VELOC_H".into());
+        config.after_includes = Some(text::INCLUDES.into());
+        config.export.item_types =
+            vec![ItemType::Functions, ItemType::Structs, ItemType::OpaqueItems];
+    };
+    let parts = |config: &mut Config| {
+        config.header = Some(text::MPI_HEADER.into());
+        config.include_guard = Some("VELOC_MPI_H".into());
+        config.after_includes = Some(text::MPI_INCLUDES.into());
+        config.export.item_types =
+            vec![ItemType::Constants, ItemType::Functions, ItemType::Structs];
+    };
+    let include = root().join("include");
+    let capi = |modules: &[&str]| -> Vec<PathBuf> {
+        modules.iter().map(|module| sources().join(format!("{module}.rs"))).collect()
+    };
+    Ok(vec![
+        Header {
+            path: include.join("veloc/defs.h"),
+            text: text::defs(&translate(&capi(&[CONSTANTS]), constants)?),
+        },
+        Header {
+            path: include.join("veloc.h"),
+            text: text::veloc(&translate(&capi(&MODULES), functions)?)?,
+        },
+        Header {
+            path: include.join("veloc-mpi.h"),
+            text: text::veloc_mpi(&translate(&[root().join(PARTS)], parts)?),
+        },
+    ])
+}
+
+/// Writes the headers.
+pub fn update() -> Result<()> {
+    headers()?.iter().try_for_each(|header| write(&header.path, &header.text))
+}
+
+/// Fails, with the file and the first line, if a header is not as `src/capi` says.
+pub fn check() -> Result<()> {
+    for Header { path, text } in headers()? {
+        let kept = read(&path)?;
+        if kept == text {
+            continue;
+        }
+        let line = kept.lines().zip(text.lines()).take_while(|(kept, text)| kept == text).count();
+        return Err(Error::new(format!(
+            "{} is not what its sources say, from line {} on (`{}` should be `{}`); run cargo xtask \
+             header",
+            path.display(),
+            line + 1,
+            kept.lines().nth(line).unwrap_or(""),
+            text.lines().nth(line).unwrap_or("")
+        )));
+    }
+    Ok(())
+}
+
+/// cbindgen's translation of what the files offer. The settings that the headers do not share
+/// come from `own`.
+fn translate(sources: &[PathBuf], own: impl FnOnce(&mut Config)) -> Result<String> {
+    let path = root().join("cbindgen.toml");
+    let mut config = Config::from_file(&path).when(|| format!("reading {}", path.display()))?;
+    config.header = Some(text::HEADER.into());
+    own(&mut config);
+    let mut builder = cbindgen::Builder::new().with_config(config);
+    for source in sources {
+        builder = builder.with_src(source);
+    }
+    let bindings: Bindings = builder.generate().when(|| {
+        let sources: Vec<_> = sources.iter().map(|source| source.display().to_string()).collect();
+        format!("translating {}", sources.join(", "))
+    })?;
+    let mut text = Vec::new();
+    bindings.write(&mut text);
+    String::from_utf8(text).when(|| "reading cbindgen's text".into())
+}
+
+/// Fails if there is a module that no list above has.
+fn all_modules_are_known() -> Result<()> {
+    let folder = sources();
+    let what = || format!("reading the folder {}", folder.display());
+    for entry in std::fs::read_dir(&folder).when(what)? {
+        let path = entry.when(what)?.path();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let lists = [&MODULES[..], &INTERNAL, &[CONSTANTS]];
+        if !lists.iter().any(|list| list.contains(&name.as_str())) {
+            return Err(Error::new(format!(
+                "{}: tools/xtask/src/header.rs does not know this module",
+                path.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn sources() -> PathBuf {
+    Path::join(root(), "src/capi")
+}

@@ -1,0 +1,217 @@
+//! What the headers say beside cbindgen's translation, and how that is put right.
+
+use crate::error::{Error, Result};
+
+/// Their first lines.
+pub(super) const HEADER: &str = "\
+/*
+ * Checkpoints for adjoint computations on GPUs, behind the C interface of VELOC.
+ *
+ * Generated from src/capi by `cargo xtask header`. Do not edit.
+ *
+ * SPDX-License-Identifier: MIT OR Apache-2.0
+ */";
+
+/// The first lines of `veloc-mpi.h`.
+pub(super) const MPI_HEADER: &str = "\
+/*
+ * Messages of checkpointed parts of adjoint codes, logged and replayed.
+ *
+ * Generated from crates/message-log/src/capi.rs by `cargo xtask header`. Do not edit.
+ *
+ * SPDX-License-Identifier: MIT OR Apache-2.0
+ */";
+
+/// What `veloc-mpi.h` includes.
+pub(super) const MPI_INCLUDES: &str = "\
+#include <stddef.h>
+#include <stdint.h>
+
+#include \"veloc/defs.h\"";
+
+/// What `veloc.h` includes. A compiler that cannot look for a file is taken to have MPI, as
+/// programs for VELOC expect.
+pub(super) const INCLUDES: &str = "\
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include \"veloc/defs.h\"
+
+/*
+ * VELOC_Init is declared where there is MPI. Define VELOC_NO_MPI to do without; the library is the
+ * same.
+ */
+#ifndef VELOC_NO_MPI
+#ifdef __has_include
+#if !__has_include(<mpi.h>)
+#define VELOC_NO_MPI
+#endif
+#endif
+#endif
+
+#ifndef VELOC_NO_MPI
+#include <mpi.h>
+#endif";
+
+/// The declaration of the one function that needs MPI, as Rust has it and as C does.
+const MPI_FUNCTION: [&str; 2] = [
+    "int VELOC_Init(void *comm, const char *cfg_file);",
+    "int VELOC_Init(MPI_Comm comm, const char *cfg_file);",
+];
+
+/// What C++ programs get beyond C, at the end of `veloc.h`.
+const CXX: &str = "\
+#ifdef __cplusplus
+#include <stdio.h>
+
+#include <exception>
+
+/*
+ * As programs for VELOC's GPU prototype have it. The names are short and may be taken: define
+ * VELOC_NO_SHORT_NAMES to do without them. One that is a macro already stays that.
+ */
+typedef int (*release_routine)();
+#ifndef VELOC_NO_SHORT_NAMES
+#ifndef DEFAULT
+enum { DEFAULT = VELOC_DEFAULT };
+#endif
+#ifndef READ_ONLY
+enum { READ_ONLY = VELOC_READ_ONLY };
+#endif
+#endif
+
+/* Calls a release routine: a guard of VELOC_Mem_protect_guarded. */
+static inline int veloc_call_release(release_routine release, char *reason, size_t room)
+{
+#ifdef __cpp_exceptions
+    try {
+        release();
+        return VELOC_SUCCESS;
+    } catch (const std::exception &error) {
+        (void)snprintf(reason, room, \"threw: %s\", error.what());
+        return VELOC_FAILURE;
+    } catch (...) {
+        (void)snprintf(reason, room, \"threw what is no std::exception\");
+        return VELOC_FAILURE;
+    }
+#else
+    (void)reason;
+    (void)room;
+    release();
+    return VELOC_SUCCESS;
+#endif
+}
+
+/** As VELOC_Mem_protect_flags. What `release` throws is reported as VELOC_Mem_protect_guarded says. */
+static inline int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base_size,
+                                    unsigned int flags, release_routine release = NULL)
+{
+    return VELOC_Mem_protect_guarded(id, ptr, count, base_size, flags, release,
+                                     veloc_call_release);
+}
+#endif /* __cplusplus */
+
+";
+
+/// The end of `veloc.h`, in front of which that stands.
+const END: &str = "#endif  /* VELOC_H */";
+
+/// `veloc/defs.h` of cbindgen's text.
+pub(super) fn defs(translated: &str) -> String {
+    map_lines(translated, |line| match line.rsplit_once(' ') {
+        // An operator in front of the name must not reach into the value.
+        Some((define, value)) if line.starts_with("#define ") && value.starts_with('-') => {
+            format!("{define} ({value})")
+        }
+        _ => line.to_string(),
+    })
+}
+
+/// `veloc.h` of cbindgen's text.
+pub(super) fn veloc(translated: &str) -> Result<String> {
+    let text = preconditions(translated);
+    let [found, wanted] = MPI_FUNCTION;
+    let [before, after] = text.split(found).collect::<Vec<_>>()[..] else {
+        return Err(Error::new(format!("cbindgen does not say `{found}` once")));
+    };
+    let Some(comment) = before.rfind("/**") else {
+        return Err(Error::new(format!("`{found}` has no comment in front of it")));
+    };
+    let (before, comment) = before.split_at(comment);
+    let Some((after, "\n")) = after.split_once(END) else {
+        return Err(Error::new(format!("cbindgen does not end with `{END}`")));
+    };
+    let text =
+        format!("{before}#ifndef VELOC_NO_MPI\n{comment}{wanted}\n#endif{after}{CXX}{END}\n");
+    Ok(comments(&text))
+}
+
+/// `veloc-mpi.h` of cbindgen's text.
+pub(super) fn veloc_mpi(translated: &str) -> String {
+    comments(&preconditions(translated))
+}
+
+/// The text without comments that are not in every C.
+fn comments(text: &str) -> String {
+    text.replace("  // __cplusplus", " /* __cplusplus */")
+        .replace("// __cplusplus", "/* __cplusplus */")
+}
+
+/// What Rust's comments call "Safety" is what the caller has to see to.
+fn preconditions(text: &str) -> String {
+    let mut after_title = false;
+    map_lines(text, |line| {
+        if line.trim() == "* # Safety" {
+            after_title = true;
+            return String::new();
+        }
+        if std::mem::take(&mut after_title) {
+            return line.replacen("* ", "* @pre ", 1);
+        }
+        line.to_string()
+    })
+    .replace("\n\n *", "\n *")
+}
+
+/// The text with each line replaced.
+fn map_lines(text: &str, mut change: impl FnMut(&str) -> String) -> String {
+    let mut changed = String::with_capacity(text.len());
+    for line in text.lines() {
+        changed.push_str(&change(line));
+        changed.push('\n');
+    }
+    changed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn negative_values_get_parentheses() {
+        assert_eq!(defs("#define A -1\n#define B 2\n"), "#define A (-1)\n#define B 2\n");
+    }
+
+    #[test]
+    fn the_function_with_a_communicator_needs_mpi() {
+        let text = "/**\n * Other.\n */\nint other(void);\n\n/**\n * It.\n */\n\
+                    int VELOC_Init(void *comm, const char *cfg_file);\n#endif  /* VELOC_H */\n";
+        let made = veloc(text).unwrap();
+        assert_eq!(
+            made.replace(CXX, ""),
+            "/**\n * Other.\n */\nint other(void);\n\n#ifndef VELOC_NO_MPI\n/**\n * It.\n */\n\
+             int VELOC_Init(MPI_Comm comm, const char *cfg_file);\n#endif\n#endif  /* VELOC_H */\n"
+        );
+        assert!(made.contains(CXX));
+        let error = veloc("int VELOC_Init(int comm);").unwrap_err();
+        assert!(error.to_string().contains("void *comm"), "{error}");
+    }
+
+    #[test]
+    fn safety_becomes_a_precondition() {
+        let text = " *\n * # Safety\n * `name` is NULL or\n * a string.\n */\n";
+        assert_eq!(preconditions(text), " *\n * @pre `name` is NULL or\n * a string.\n */\n");
+    }
+}

@@ -1,0 +1,156 @@
+//! What a C program needs, laid out as it would be installed.
+//!
+//! ```text
+//! <target>/stage/<profile>/
+//!     lib/        libveloc-client.so, libveloc-client.a, libveloc-mpi.so
+//!     bin/        veloc-backend, which the library starts
+//!     include/    veloc.h, veloc/defs.h, veloc-mpi.h, softcuda.h
+//!     fortran/    the sources of the Fortran module, for the user's compiler
+//!     softcuda/   libcuda.so, libcuda.so.1: the software device, for LD_LIBRARY_PATH; libcudart.so.*: a
+//!                 runtime for it
+//! ```
+
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result, While};
+use crate::files::{copy, copy_folder, folder, link, Lock};
+use crate::project::{cargo, output, root, target_directory};
+use crate::runtime;
+
+/// How the libraries are built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// With the checks that tests want.
+    Debug,
+    /// As users have it.
+    Release,
+}
+
+impl Profile {
+    /// The name of cargo's folder.
+    pub fn name(self) -> &'static str {
+        match self {
+            Profile::Debug => "debug",
+            Profile::Release => "release",
+        }
+    }
+
+    /// What selects the profile on cargo's command line.
+    pub fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Profile::Debug => &[],
+            Profile::Release => &["--release"],
+        }
+    }
+}
+
+/// The staged folders.
+#[derive(Clone, Debug)]
+pub struct Stage {
+    /// The folder of them all.
+    pub folder: PathBuf,
+}
+
+impl Stage {
+    /// Where the libraries are: for `-L`, `-rpath` and `LD_LIBRARY_PATH`.
+    pub fn lib(&self) -> PathBuf {
+        self.folder.join("lib")
+    }
+
+    /// Where the programs are.
+    pub fn bin(&self) -> PathBuf {
+        self.folder.join("bin")
+    }
+
+    /// Where the headers are: for `-I`.
+    pub fn include(&self) -> PathBuf {
+        self.folder.join("include")
+    }
+
+    /// Where the sources of the Fortran module are.
+    pub fn fortran(&self) -> PathBuf {
+        self.folder.join("fortran")
+    }
+
+    /// Where the software device is: for `LD_LIBRARY_PATH`.
+    pub fn softcuda(&self) -> PathBuf {
+        self.folder.join("softcuda")
+    }
+
+    /// The shared library.
+    pub fn shared_library(&self) -> PathBuf {
+        self.lib().join("libveloc-client.so")
+    }
+
+    /// The library that logs messages.
+    pub fn message_log(&self) -> PathBuf {
+        self.lib().join("libveloc-mpi.so")
+    }
+
+    /// The static library.
+    pub fn static_library(&self) -> PathBuf {
+        self.lib().join("libveloc-client.a")
+    }
+}
+
+/// Builds the library and the software device, and lays them out. Safe to call from several
+/// processes at once.
+pub fn stage(profile: Profile) -> Result<Stage> {
+    let stages = target_directory()?.join("stage");
+    folder(&stages)?;
+    let lock = Lock::take(&stages.join(format!("{}.lock", profile.name())))?;
+    // The program is named for its dependencies, and not built: with them in view, cargo selects the
+    // same features as for the other builds, and so need not build the library again for those.
+    let packages = ["veloc", "daemon", "softcuda", "softcudart", "veloc-cli", "veloc-mpi"];
+    let built = build_targets(&packages, &["--lib", "--bin", "veloc-backend"], profile)?;
+
+    let stage = Stage { folder: stages.join(profile.name()) };
+    copy(built.find("libveloc_client.so")?, &stage.shared_library())?;
+    copy(built.find("libveloc_client.a")?, &stage.static_library())?;
+    copy(built.find("libveloc_mpi.so")?, &stage.message_log())?;
+    copy(built.find("veloc-backend")?, &stage.bin().join("veloc-backend"))?;
+    copy_folder(&root().join("include"), &stage.include())?;
+    copy_folder(&root().join("fortran"), &stage.fortran())?;
+    copy_folder(&root().join("crates/softcuda/include"), &stage.include())?;
+    copy(built.find("libsoftcuda.so")?, &stage.softcuda().join("libcuda.so.1"))?;
+    // One file under both names: a process that opens both must not get two drivers.
+    link("libcuda.so.1", &stage.softcuda().join("libcuda.so"))?;
+    runtime::link(built.find("libsoftcudart.a")?, &stage.softcuda())?;
+    drop(lock);
+    Ok(stage)
+}
+
+/// The files that a build has made.
+#[derive(Debug)]
+pub struct Built(Vec<PathBuf>);
+
+impl Built {
+    /// The file of this name.
+    pub fn find(&self, name: &str) -> Result<&Path> {
+        let found = self.0.iter().find(|path| path.file_name().is_some_and(|file| file == name));
+        found.map(PathBuf::as_path).ok_or_else(|| Error::new(format!("cargo build made no {name}")))
+    }
+}
+
+/// Builds packages of this workspace.
+pub fn build(packages: &[&str], profile: Profile) -> Result<Built> {
+    build_targets(packages, &[], profile)
+}
+
+/// Builds of these packages what `targets` selects on cargo's command line.
+fn build_targets(packages: &[&str], targets: &[&str], profile: Profile) -> Result<Built> {
+    let mut command = cargo();
+    command.args(["build", "--message-format=json-render-diagnostics"]);
+    command.args(targets).args(profile.arguments());
+    for package in packages {
+        command.args(["--package", package]);
+    }
+    let mut files = Vec::new();
+    for line in output(&mut command)?.lines() {
+        let message: serde_json::Value =
+            serde_json::from_str(line).when(|| format!("reading cargo's message {line}"))?;
+        let made = message["filenames"].as_array().into_iter().flatten();
+        files.extend(made.filter_map(|file| file.as_str().map(PathBuf::from)));
+    }
+    Ok(Built(files))
+}

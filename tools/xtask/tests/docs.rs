@@ -1,0 +1,64 @@
+//! What the documentation shows is what the library does.
+
+// A helper of tests fails by panicking, like the test that calls it.
+#![allow(clippy::unwrap_used)]
+
+use std::process::Command;
+
+use xtask::files;
+use xtask::links::linked_files;
+use xtask::project::{output, root};
+use xtask::stage::{stage, Profile};
+
+/// The block of this language in the README.
+fn block(language: &str) -> String {
+    let text = files::read(&root().join("README.md")).unwrap();
+    let (_, rest) = text.split_once(&format!("```{language}\n")).unwrap();
+    rest.split_once("```").unwrap().0.to_string()
+}
+
+#[test]
+fn the_readme_s_example_compiles_and_runs() {
+    let stage = stage(Profile::Debug).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (source, program) = (folder.path().join("program.c"), folder.path().join("program"));
+    files::write(&source, &block("c")).unwrap();
+    files::write(&folder.path().join("veloc.cfg"), &block("ini")).unwrap();
+    let mut compiler = Command::new("cc");
+    compiler.args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-DVELOC_NO_MPI", "-I"]);
+    compiler.arg(stage.include()).arg(&source).arg("-o").arg(&program);
+    compiler.arg("-L").arg(stage.lib()).arg("-lveloc-client");
+    output(&mut compiler).unwrap();
+
+    let mut run = Command::new(&program);
+    run.current_dir(folder.path()).env("LD_LIBRARY_PATH", stage.lib());
+    // The example's size is for another machine than one that tests.
+    run.env("VELOC_HOST_CACHE_SIZE", "128M").env("VELOC_GPU_CACHE_SIZE", "0");
+    let wanted: Vec<String> = (0..100).rev().map(|step| step.to_string()).collect();
+    assert_eq!(output(&mut run).unwrap().lines().collect::<Vec<_>>(), wanted);
+}
+
+#[test]
+fn the_table_of_keys_is_the_library_s() {
+    let text = files::read(&root().join("docs/configuration.md")).unwrap();
+    let table = config::markdown();
+    assert!(text.contains(table.trim()), "run cargo xtask docs");
+}
+
+/// Catches a link to a document or an example that has gone, or has another name.
+#[test]
+fn every_link_leads_to_a_file() {
+    let folder = root().join("docs");
+    let entries = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    let documents: Vec<_> = entries
+        .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
+        .chain(["README.md", "docs/results/README.md"].map(|name| root().join(name)))
+        .collect();
+    assert!(documents.len() > 6, "{documents:?}");
+    for document in documents {
+        for link in linked_files(&files::read(&document).unwrap()) {
+            let target = document.with_file_name(link);
+            assert!(target.exists(), "{}: {link}", document.display());
+        }
+    }
+}
