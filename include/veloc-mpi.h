@@ -1,7 +1,7 @@
 /*
  * Messages of checkpointed parts of adjoint codes, logged and replayed.
  *
- * Generated from message-log/src/capi.rs by `cargo xtask header`. Do not edit.
+ * Generated from crates/message-log/src/capi.rs by `cargo xtask header`. Do not edit.
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
