@@ -1,6 +1,6 @@
 //! The sweeps of an adjoint computation, driven from beginning to end: a schedule
 //! ([`adjoint`](schedule)) says what comes next, the application computes, and the
-//! [`client`](client) keeps the states.
+//! [`client`] keeps the states.
 //!
 //! | file | owns |
 //! | --- | --- |

@@ -1,5 +1,5 @@
 //! The process `veloc-backend`: it holds what its clients share with it, and goes on as an engine where
-//! one has ended ([`recover`]).
+//! one has ended (`recover`).
 
 #![deny(clippy::disallowed_methods)]
 

@@ -1,6 +1,6 @@
 //! What outlives the application: its host buffer and its ledger are shared with a process of its own on
 //! each node, which writes what is in them, should the job be killed. This is the application's side, and
-//! what both sides say to each other; the other one is [`daemon`](daemon).
+//! what both sides say to each other; the other one is the crate `daemon`.
 //!
 //! As long as an application lives it writes its files itself. The backend (`veloc-backend`) only
 //! holds the memory and waits; when a client has ended, it reads the [ledger](levels::ledger)

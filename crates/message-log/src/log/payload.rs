@@ -80,7 +80,7 @@ impl Chunk {
     /// Some of its bytes, to be written. There are as many.
     ///
     /// # Safety
-    /// As for [`Mapping::slice_mut`].
+    /// Nobody else reads or writes them meanwhile.
     #[allow(clippy::mut_from_ref)] // Parts of a chunk are read while others are written.
     pub unsafe fn bytes_mut(&self, at: usize, len: usize) -> &mut [u8] {
         // SAFETY: by the caller's promise.
