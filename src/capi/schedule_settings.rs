@@ -4,6 +4,7 @@ use std::ffi::c_int;
 
 use super::boundary::status;
 use super::schedule::{course, no_schedule, VELOC_Schedule};
+use adjoint::refused;
 use os::error::Error;
 use schedule::rule::Rule;
 
@@ -33,7 +34,7 @@ pub unsafe extern "C" fn VELOC_Schedule_set_disk(
 ) -> c_int {
     status("VELOC_Schedule_set_disk", || {
         // SAFETY: the caller's promise.
-        unsafe { course(schedule) }?.set_disk(disk_slots, write, read)
+        unsafe { course(schedule) }?.set_disk(disk_slots, write, read).map_err(refused)
     })
 }
 
@@ -55,7 +56,7 @@ pub unsafe extern "C" fn VELOC_Schedule_set_resilience_distance(
 ) -> c_int {
     status("VELOC_Schedule_set_resilience_distance", || {
         // SAFETY: the caller's promise.
-        unsafe { course(schedule) }?.set_resilience(distance)
+        unsafe { course(schedule) }?.set_resilience(distance).map_err(refused)
     })
 }
 
@@ -77,7 +78,7 @@ pub unsafe extern "C" fn VELOC_Schedule_set_adjoint_distance(
 ) -> c_int {
     status("VELOC_Schedule_set_adjoint_distance", || {
         // SAFETY: the caller's promise.
-        unsafe { course(schedule) }?.set_adjoint(distance)
+        unsafe { course(schedule) }?.set_adjoint(distance).map_err(refused)
     })
 }
 
@@ -106,7 +107,7 @@ pub unsafe extern "C" fn VELOC_Schedule_set_failures(
 ) -> c_int {
     status("VELOC_Schedule_set_failures", || {
         // SAFETY: the caller's promise.
-        unsafe { course(schedule) }?.set_failures(mtbf, write_cost, turn_cost)
+        unsafe { course(schedule) }?.set_failures(mtbf, write_cost, turn_cost).map_err(refused)
     })
 }
 
@@ -132,7 +133,7 @@ pub unsafe extern "C" fn VELOC_Schedule_set_rule(
             return Err(Error::invalid(format!("rule {rule}: it is one of VELOC_RULE_*, 0 to 3")));
         };
         // SAFETY: the caller's promise.
-        unsafe { course(schedule) }?.set_rule(*known)
+        unsafe { course(schedule) }?.set_rule(*known).map_err(refused)
     })
 }
 
@@ -156,8 +157,11 @@ pub unsafe extern "C" fn VELOC_Schedule_least_distance(
             return Err(Error::invalid("distance is NULL"));
         }
         // SAFETY: the caller's promise.
-        let least =
-            unsafe { schedule.as_ref() }.ok_or_else(no_schedule)?.course.least_distance()?;
+        let least = unsafe { schedule.as_ref() }
+            .ok_or_else(no_schedule)?
+            .course
+            .least_distance()
+            .map_err(refused)?;
         // SAFETY: not NULL, and the caller's promise. It is at most MAX_STEPS.
         unsafe { distance.write(least as i64) };
         Ok(())

@@ -50,7 +50,18 @@ mod together;
 mod verify;
 
 use client::Client;
-use os::error::Result;
+use os::error::{Error, Kind, Result};
+use schedule::error as of_schedule;
+
+/// A schedule's error as one of this library's.
+pub fn refused(error: of_schedule::Error) -> Error {
+    let kind = match error.kind() {
+        of_schedule::Kind::Invalid => Kind::Invalid,
+        of_schedule::Kind::Missing => Kind::NotFound,
+        of_schedule::Kind::Damaged => Kind::Corrupt,
+    };
+    Error::new(kind, error.to_string())
+}
 
 /// What the application does in a run. An error ends the run.
 pub trait Problem {

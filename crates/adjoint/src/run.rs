@@ -15,7 +15,7 @@ use super::replay::Replay;
 use super::settings::Settings;
 use super::start::{begin, Begun};
 use super::trail::Trail;
-use super::{Outcome, Problem, Reach};
+use super::{refused, Outcome, Problem, Reach};
 use engine::catalog::entry::FileTier;
 use os::error::{Error, Result};
 use schedule::course::Course;
@@ -222,7 +222,7 @@ impl<'a, R: Reach> Sweep<'a, R> {
 
     fn go(&mut self) -> Result<Outcome> {
         loop {
-            let stops = match self.course.next_action()? {
+            let stops = match self.course.next_action().map_err(refused)? {
                 Action::Advance { from, to } => self.advance(from, to)?,
                 Action::Takeshot { state, slot } => {
                     let stored = self.store(state, slot);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::refused;
 use client::regions::COMMON;
 use format::names;
 use os::error::{Error, Result};
@@ -147,7 +148,7 @@ impl Settings {
     pub fn course(&self, lasting: bool) -> Result<Course> {
         self.check_name()?;
         self.check_distances()?;
-        let mut course = Course::new(self.steps, self.slots)?;
+        let mut course = Course::new(self.steps, self.slots).map_err(refused)?;
         if self.slots > i64::from(i32::MAX) {
             return Err(Error::invalid(format!(
                 "slots = {}: each is a version, and at most {} can be",
@@ -155,9 +156,9 @@ impl Settings {
                 i32::MAX
             )));
         }
-        course.set_rule(self.rule)?;
+        course.set_rule(self.rule).map_err(refused)?;
         if self.resilience != 0 {
-            course.set_resilience(self.resilience)?;
+            course.set_resilience(self.resilience).map_err(refused)?;
         }
         let mut storing = course.clone();
         let adjoint = if self.adjoint == 0 { self.resilience } else { self.adjoint };
@@ -168,8 +169,10 @@ impl Settings {
                     self.adjoint
                 )));
             }
-            Some([mtbf, write, turn]) => storing.set_failures(mtbf, write, turn)?,
-            None if adjoint != 0 => storing.set_adjoint(adjoint)?,
+            Some([mtbf, write, turn]) => {
+                storing.set_failures(mtbf, write, turn).map_err(refused)?;
+            }
+            None if adjoint != 0 => storing.set_adjoint(adjoint).map_err(refused)?,
             None => {}
         }
         if !lasting && self.limit.is_some() {

@@ -10,7 +10,7 @@ use super::settings::{names_of, Settings};
 use super::survey::{self, Common, Found, Report};
 use super::trail::Trail;
 use super::verify;
-use super::{Problem, Reach};
+use super::{refused, Problem, Reach};
 use client::Client;
 use os::error::{Error, Kind, Result};
 use schedule::course::Course;
@@ -109,7 +109,7 @@ pub(super) fn begin(
     let common = survey::common(&reports)?;
     if common.resumes {
         first::compare(settings, problem, reach, &found, &common)?;
-        course.resume_stopped(&common.survivors)?;
+        course.resume_stopped(&common.survivors).map_err(refused)?;
         reach.with(|client| {
             client.try_again();
             Ok(())

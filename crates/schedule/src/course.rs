@@ -4,6 +4,7 @@ use super::binomial::MAX_STEPS;
 use super::bound;
 use super::carry;
 use super::disk::{Disk, MAX_COST, UNIT};
+use super::error::{Error, Kind, Result};
 use super::levels::TwoLevel;
 use super::online::Online;
 use super::outlook::{Outlook, MOST_ACTIONS};
@@ -13,7 +14,6 @@ use super::rule::Rule;
 use super::schedule::{Action, Plan, Schedule, Stored, Unfit};
 use super::sums::MOST_PAIRS;
 use super::upkeep::Threshold;
-use os::error::{Error, Kind, Result};
 
 /// A plan, and the schedule once it has begun.
 #[derive(Clone, Debug)]
@@ -178,7 +178,7 @@ impl Course {
         let fine = survivors.adjoint.unwrap_or(self.plan.steps).min(self.plan.steps);
         let lost = || {
             Error::new(
-                Kind::NotFound,
+                Kind::Missing,
                 "state 0 is in none of the slots, and without it the first steps cannot be repeated",
             )
         };

@@ -26,6 +26,7 @@ mod carry;
 mod convex;
 pub mod course;
 pub mod disk;
+pub mod error;
 pub mod estimate;
 pub mod leap;
 pub mod levels;

@@ -1,20 +1,19 @@
 //! Where a schedule stands, as bytes.
 //!
 //! Four letters, a version, and then numbers: 7 bits to a byte, the lowest first, with the highest bit
-//! set in all but the last byte. Last comes the SHA-256 of all that. [`super::unpack`] reads them.
+//! set in all but the last byte. Last come 8 bytes of [`checksum`] of all that. [`super::unpack`] reads them.
 
 use super::course::{Course, Way};
 use super::levels::TwoLevel;
 use super::rule::Rule;
 use super::schedule::{Done, Plan, Schedule, Stored};
 use super::upkeep::Threshold;
-use format::checksum::Checksum;
 
 /// The first bytes.
 pub(super) const MARK: [u8; 4] = *b"VSch";
 
-/// The version that is written and read. Version 1 had no checksum.
-pub(super) const VERSION: u8 = 2;
+/// The version that is written and read. Version 1 had no checksum, version 2 one of 32 bytes.
+pub(super) const VERSION: u8 = 3;
 
 impl Course {
     /// Where it stands.
@@ -52,9 +51,15 @@ impl Course {
 
 /// The bytes with their checksum behind them.
 pub fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
-    let checksum = Checksum::of(&bytes);
-    bytes.extend(checksum.as_bytes());
+    let checksum = checksum(&bytes);
+    bytes.extend(checksum);
     bytes
+}
+
+/// FNV-1a: bytes that differ in one place never have the same.
+pub(super) fn checksum(bytes: &[u8]) -> [u8; 8] {
+    let add = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, add).to_le_bytes()
 }
 
 struct Writer(Vec<u8>);

@@ -94,13 +94,13 @@ fn other_bytes_are_refused() {
     for (bytes, words) in [
         (&b""[..], "0 bytes"),
         (b"VSc", "3 bytes"),
-        (b"VSCH\x02\x00", "do not begin"),
+        (b"VSCH\x03\x00", "do not begin"),
         // A whole one, as it was written before there were checksums.
         (
             b"VSch\x01\x64\x05\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\0\0\0\0\0\0",
-            "of version 1, and this library reads version 2",
+            "of version 1, and this library reads version 3",
         ),
-        (b"VSch\x02\x00", "6 bytes are too few"),
+        (b"VSch\x03\x00", "6 bytes are too few"),
         (&bytes[..bytes.len() - 1], "checksum"),
     ] {
         let message = Course::unpack(bytes).unwrap_err().to_string();
@@ -109,7 +109,7 @@ fn other_bytes_are_refused() {
     let longer = [&bytes[..], b"\0"].concat();
     assert!(Course::unpack(&longer).is_err());
     // With a checksum that fits, too.
-    let content = &bytes[..bytes.len() - 32];
+    let content = &bytes[..bytes.len() - 8];
     assert_eq!(sealed(content.to_vec()), bytes);
     for content in [&content[..content.len() - 1], &[content, b"\0"].concat()] {
         let message = Course::unpack(&sealed(content.to_vec())).unwrap_err().to_string();

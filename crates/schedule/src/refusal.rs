@@ -4,10 +4,10 @@ use std::fmt::Display;
 
 use super::binomial::MAX_STEPS;
 use super::disk::Disk;
+use super::error::{Error, Result};
 use super::outlook::MOST_STATES;
 use super::rule::Rule;
 use super::schedule::{Plan, Unfit};
-use os::error::{Error, Result};
 
 /// A number of slots that cannot be.
 pub(super) fn wrong_slots(slots: i64) -> Error {

@@ -10,14 +10,13 @@ use std::cell::OnceCell;
 use super::binomial::MAX_STEPS;
 use super::course::{Course, Way};
 use super::disk::{Disk, MAX_COST};
+use super::error::{Error, Kind, Result};
 use super::levels::{Transfers, TwoLevel};
 use super::online::Online;
-use super::pack::{MARK, VERSION};
+use super::pack::{checksum, MARK, VERSION};
 use super::rule::Rule;
 use super::schedule::{Done, Plan, Schedule, Stored};
 use super::upkeep::{Threshold, Upkeep};
-use format::checksum::{self, Checksum};
-use os::error::{Error, Kind, Result};
 
 /// Counts are no more than this, so that they can go on for ever.
 const MOST_COUNTED: u64 = 1 << 62;
@@ -25,7 +24,7 @@ const MOST_COUNTED: u64 = 1 << 62;
 impl Course {
     /// What [`Course::pack`] has written.
     pub fn unpack(bytes: &[u8]) -> Result<Course> {
-        let wrong = |what: &str| Err(Error::new(Kind::Corrupt, format!("{what} of a schedule")));
+        let wrong = |what: &str| Err(Error::new(Kind::Damaged, format!("{what} of a schedule")));
         let Some((mark, rest)) = bytes.split_first_chunk::<4>() else {
             return wrong(&format!("{} bytes are not those", bytes.len()));
         };
@@ -37,13 +36,13 @@ impl Course {
                 "the bytes of a schedule are of version {version}, and this library reads version \
                  {VERSION}"
             );
-            return Err(Error::new(Kind::Corrupt, text));
+            return Err(Error::new(Kind::Damaged, text));
         }
-        let Some((rest, checksum)) = rest.split_last_chunk::<{ checksum::LEN }>() else {
+        let Some((rest, expected)) = rest.split_last_chunk::<8>() else {
             return wrong(&format!("{} bytes are too few for those", bytes.len()));
         };
-        let sealed = &bytes[..bytes.len() - checksum.len()];
-        if Checksum::of(sealed).as_bytes() != checksum {
+        let sealed = &bytes[..bytes.len() - expected.len()];
+        if checksum(sealed) != *expected {
             return wrong("the checksum does not fit: something has changed in the bytes");
         }
         let mut from = Reader(rest);
