@@ -132,7 +132,7 @@ static void wrong_uses(void)
     EQUAL(VELOC_Adjust(INT64_MAX), -1);
     REFUSED(VELOC_Schedule_unpack(NULL, 3, &schedule), "NULL");
     REFUSED(VELOC_Schedule_unpack("VSch\1", 5, &schedule), "version 1");
-    REFUSED(VELOC_Schedule_unpack("VSch\2", 5, &schedule), "5 bytes are too few");
+    REFUSED(VELOC_Schedule_unpack("VSch\3", 5, &schedule), "5 bytes are too few");
 }
 
 int main(int argc, char **argv)
