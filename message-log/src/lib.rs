@@ -19,9 +19,8 @@
 //!   probed for, the requests that a replay gives out, what must not be freed yet, and communicators that
 //!   stand in for others;
 //! - `state`: all of this, for one process, and who may touch it when;
-//! - `inside`: what a call does inside parts, recording and replaying, one room for each kind; in `recorded` what
-//!   most calls do inside parts that are recorded, in `quick` what
-//!   most calls outside parts do;
+//! - `inside`: what a call does inside parts, recording and replaying, one room for each kind; in
+//!   `quick` what most calls do outside parts and inside parts that are recorded;
 //! - `divergence`, `refuse`, `guard`: how a call fails, or panics; [`memory`]: where it does for want of memory;
 //!   `names`: what communicators are called then;
 //! - [`resend`]: messages that are sent again instead of kept;
