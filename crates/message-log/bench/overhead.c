@@ -7,12 +7,8 @@
  *
  *     mpirun -n 2 overhead [rounds]
  *
- * Times need an idle machine. What stays the same on a busy one are instructions of this library and
- * of the C library for it, as `valgrind --tool=callgrind` counts them (x86-64, MPICH 4.0, one of two
- * processes, 8 bytes, to itself but for the ping-pong; what more rounds add). Outside parts: Send to
- * MPI_PROC_NULL 44; Irecv, Send and Wait together 378; Isend, Recv and Wait 373; Irecv, Isend and Waitall
- * 697; Start and Wait 135, of a request that the library knows 439. In a part, with its end: Send and Recv
- * of a ping-pong 881; Irecv, Send and Wait 1,540.
+ * Times need an idle machine. What stays the same on a busy one are instructions of this library, as
+ * `valgrind --tool=callgrind` counts them.
  */
 #define _GNU_SOURCE
 #include <mpi.h>

@@ -37,6 +37,10 @@ const _: () = assert!(VELOC_PART_RESEND == parts::RESEND && VELOC_PART_KEEP == p
 /// Begins to log a part of the program: what its calls of MPI receive is kept, so that the part can
 /// be replayed. Parts may be nested to any depth.
 ///
+/// Error handlers and other functions that MPI calls for the program return, or end the job: if one leaves
+/// its call by `longjmp` or an exception, calls of MPI are passed on from then on, nothing is logged or
+/// replayed any more, and the functions for parts fail.
+///
 /// @param id what the part is called; the same part may be logged many times, and is then replayed
 /// in reverse order
 /// @param flags `VELOC_PART_RESEND` and `VELOC_PART_KEEP`, or 0

@@ -19,10 +19,9 @@
 //!   probed for, the requests that a replay gives out, what must not be freed yet, and communicators that
 //!   stand in for others;
 //! - `state`: all of this, for one process, and who may touch it when;
-//! - `inside`: what a call does inside parts, recording and replaying, one room for each kind; in `recorded` what
-//!   most calls do inside parts that are recorded, in `quick` what
-//!   most calls outside parts do;
-//! - `divergence`, `refuse`, `guard`, `left`: how a call fails, or ends otherwise; [`memory`]: where it does for want of memory;
+//! - `inside`: what a call does inside parts, recording and replaying, one room for each kind; in
+//!   `quick` what most calls do outside parts and inside parts that are recorded;
+//! - `divergence`, `refuse`, `guard`: how a call fails, or panics; [`memory`]: where it does for want of memory;
 //!   `names`: what communicators are called then;
 //! - [`resend`]: messages that are sent again instead of kept;
 //! - `store`: the log in checkpoints, and in the process that goes on from one;
@@ -43,7 +42,6 @@ pub mod exports;
 pub mod fortran;
 mod guard;
 mod inside;
-mod left;
 pub mod log;
 pub mod memory;
 mod messages;

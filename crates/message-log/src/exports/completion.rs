@@ -5,7 +5,7 @@
 use std::ffi::c_int;
 
 use crate::inside::completion::{complete, Completion, Kind};
-use crate::inside::{quick, recorded, requests, At};
+use crate::inside::{quick, requests, At};
 use crate::pmpi::{Handle, Ptr};
 
 /// `flag`, `outcount`, `index` or `indices`.
@@ -13,17 +13,13 @@ type Ints = *mut c_int;
 
 exports! {
     fn MPI_Wait(request: Ptr, status: Ptr)
-    quickly |_call, real| quick::wait(request, std::ptr::null(), real);
-    recorded |call, real(status)| {
-        recorded::wait(call, request, std::ptr::null_mut(), status, real)
+    quick |at, call, real(status)| {
+        quick::wait(at, call, request, std::ptr::null_mut(), status, real)
     };
-    |at, call, real(status)| {
-        complete(at, &Completion::new(call, Kind::One, request, 1, status), real)
-    };
+    complete(at, &Completion::new(call, Kind::One, request, 1, status), real);
     fn MPI_Test(request: Ptr, flag: Ints, status: Ptr)
-    quickly |_call, real| quick::wait(request, flag, real);
-    recorded |call, real(status)| recorded::wait(call, request, flag, status, real);
-    |at, call, real(status)| {
+    quick |at, call, real(status)| quick::wait(at, call, request, flag, status, real);
+    {
         let of = Completion::new(call, Kind::One, request, 1, status);
         complete(at, &Completion { flag, ..of }, real)
     };
@@ -39,8 +35,6 @@ exports! {
     };
 
     fn MPI_Waitall(count: c_int, requests: Ptr, statuses: Ptr)
-    quickly |_call, real| quick::wait_all(requests, count, real);
-    recorded |_call, _real| None;
     |at, call, real(statuses)| {
         complete(at, &Completion::new(call, Kind::All, requests, count, statuses), real)
     };

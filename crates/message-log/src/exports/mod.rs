@@ -8,9 +8,9 @@
 ///
 /// `|at, call, real| ...` is what is done in and outside parts, as `at` says: `call` is the
 /// function's name, and `real()` passes the call on as it is. With `real(status)` it takes another
-/// value for that argument, which is a pointer. What stands behind `quickly` is tried first outside
-/// parts: it passes the call on and says what that returned, or does nothing and says `None`; what
-/// stands behind `recorded` is the same for calls inside parts.
+/// value for that argument, which is a pointer. What stands behind `quick` is tried first, and compiled twice,
+/// outside parts and inside: it passes the call on and says what that returned, or does nothing and says
+/// `None`.
 /// `inside |call, real| ...` is what is done inside parts, where outside the call is passed on.
 macro_rules! exports {
     () => {};
@@ -50,9 +50,8 @@ macro_rules! exports {
     };
     (
         fn $name:ident($($arg:ident: $type:ty),* $(,)?)
-            quickly |$quick_call:ident, $quick_real:ident| $quick:expr;
-            recorded |$noted_call:ident, $noted_real:ident $(($noted_own:ident))?| $noted:expr;
-            |$at:ident, $call:ident, $real:ident $(($own:ident))?| $body:expr;
+            quick |$at:ident, $call:ident, $real:ident $(($own:ident))?| $quick:expr;
+            $body:expr;
         $($rest:tt)*
     ) => {
         exports! { @symbol $name($($arg: $type),*) {
@@ -63,51 +62,28 @@ macro_rules! exports {
                 exports! { @passing $name($($arg: $type),*) |$call, $real $(($own))?| {
                     let Some($at) = crate::state::at() else { return $real($($own)?) };
                     // SAFETY: the application's own arguments, as MPI says of the function.
-                    #[allow(unused_unsafe)] // Not all calls need it.
                     unsafe {
                         $body
                     }
                 } }
             }
-            // As usual, but inside a part that is recorded.
+            // As usual, but inside a part.
             #[inline(never)]
             #[allow(clippy::too_many_arguments)] // As MPI has it.
-            unsafe extern "C" fn noted($($arg: $type),*) -> std::ffi::c_int {
-                // SAFETY: as where calls are passed on.
-                let function: Option<unsafe extern "C" fn($($type),*) -> std::ffi::c_int> =
-                    unsafe { std::mem::transmute(FUNCTION.found()) };
-                if let Some(function) = function {
-                    let $noted_call = crate::log::Call(stringify!($name));
-                    // SAFETY: the application's own call, passed on, with a place of ours for what it
-                    // ignores.
-                    let $noted_real =
-                        move |$($noted_own: crate::pmpi::Ptr)?| unsafe { function($($arg),*) };
-                    // SAFETY: a part is open; the application's own arguments.
-                    #[allow(unused_unsafe)] // Not all calls need it.
-                    let noted: Option<std::ffi::c_int> = unsafe { $noted };
-                    if let Some(code) = noted {
-                        return code;
-                    }
+            unsafe extern "C" fn inside($($arg: $type),*) -> std::ffi::c_int {
+                exports! {
+                    @quick $name($($arg: $type),*) Inside |$at, $call, $real $(($own))?| $quick
                 }
                 // SAFETY: this function's own arguments.
                 unsafe { otherwise($($arg),*) }
             }
             if crate::state::is_outside() {
-                // SAFETY: as where calls are passed on.
-                let function: Option<unsafe extern "C" fn($($type),*) -> std::ffi::c_int> =
-                    unsafe { std::mem::transmute(FUNCTION.found()) };
-                if let Some(function) = function {
-                    let $quick_call = crate::log::Call(stringify!($name));
-                    // SAFETY: the application's own call, passed on.
-                    let $quick_real = move || unsafe { function($($arg),*) };
-                    // SAFETY: no part is open; the application's own arguments.
-                    if let Some(code) = unsafe { $quick } {
-                        return code;
-                    }
+                exports! {
+                    @quick $name($($arg: $type),*) Outside |$at, $call, $real $(($own))?| $quick
                 }
             } else if crate::state::is_in_part() {
                 // SAFETY: this function's own arguments.
-                return unsafe { noted($($arg),*) };
+                return unsafe { inside($($arg),*) };
             }
             // SAFETY: this function's own arguments.
             unsafe { otherwise($($arg),*) }
@@ -132,6 +108,23 @@ macro_rules! exports {
             } }
         } }
         exports! { $($rest)* }
+    };
+    (
+        @quick $name:ident($($arg:ident: $type:ty),*)
+            $where:ident |$at:ident, $call:ident, $real:ident $(($own:ident))?| $quick:expr
+    ) => {
+        // SAFETY: as where calls are passed on.
+        let function: Option<unsafe extern "C" fn($($type),*) -> std::ffi::c_int> =
+            unsafe { std::mem::transmute(FUNCTION.found()) };
+        if let Some(function) = function {
+            let ($at, $call) = (crate::inside::At::$where, crate::log::Call(stringify!($name)));
+            // SAFETY: the application's own call, passed on, with a place of ours for what it ignores.
+            let $real = move |$($own: crate::pmpi::Ptr)?| unsafe { function($($arg),*) };
+            // SAFETY: the phase was looked at; the application's own arguments.
+            if let Some(code) = unsafe { $quick } {
+                return code;
+            }
+        }
     };
     (
         @one $name:ident($($arg:ident: $type:ty),*) |$call:ident, $real:ident| $body:block

@@ -4,9 +4,8 @@
 
 use std::ffi::c_int;
 
-use crate::inside::counted::is_buffered;
 use crate::inside::p2p::{self, Message};
-use crate::inside::{nonblocking, quick, recorded};
+use crate::inside::{nonblocking, quick};
 use crate::pmpi::{Handle, Ptr};
 
 /// Defines the calls with counts of one width.
@@ -23,13 +22,10 @@ macro_rules! messages {
             $(
                 fn $send(
                     buf: Ptr, count: $count, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
-                ) quickly |call, real| {
+                ) quick |at, call, real| {
                     let message = Message::new(buf, count, datatype, dest, tag, comm);
-                    quick::send(&message, is_buffered(call.0), real)
-                }; recorded |call, real| {
-                    let message = Message::new(buf, count, datatype, dest, tag, comm);
-                    recorded::send(call, &message, is_buffered(call.0), real)
-                }; |at, call, real| {
+                    quick::send(at, call, &message, real)
+                }; {
                     let message = Message::new(buf, count, datatype, dest, tag, comm);
                     p2p::send(at, call, &message, real)
                 };
@@ -38,13 +34,10 @@ macro_rules! messages {
                 fn $isend(
                     buf: Ptr, count: $count, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
                     request: Ptr,
-                ) quickly |call, real| {
+                ) quick |at, call, real| {
                     let message = Message::new(buf, count, datatype, dest, tag, comm);
-                    quick::isend(call, &message, is_buffered(call.0), request, real)
-                }; recorded |call, real| {
-                    let message = Message::new(buf, count, datatype, dest, tag, comm);
-                    recorded::isend(call, &message, is_buffered(call.0), request, real)
-                }; |at, call, real| {
+                    quick::isend(at, call, &message, request, real)
+                }; {
                     let message = Message::new(buf, count, datatype, dest, tag, comm);
                     nonblocking::send(at, call, &message, request, real)
                 };
@@ -53,25 +46,20 @@ macro_rules! messages {
             fn $recv(
                 buf: Ptr, count: $count, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
                 status: Ptr,
-            ) quickly |_call, real| {
-                quick::recv(&Message::new(buf, count, datatype, source, tag, comm), real)
-            }; recorded |call, real(status)| {
+            ) quick |at, call, real(status)| {
                 let message = Message::new(buf, count, datatype, source, tag, comm);
-                recorded::recv(call, &message, status, real)
-            }; |at, call, real(status)| {
+                quick::recv(at, call, &message, status, real)
+            }; {
                 let message = Message::new(buf, count, datatype, source, tag, comm);
                 p2p::recv(at, call, &message, status, real)
             };
             fn $irecv(
                 buf: Ptr, count: $count, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
                 request: Ptr,
-            ) quickly |call, real| {
+            ) quick |at, call, real| {
                 let message = Message::new(buf, count, datatype, source, tag, comm);
-                quick::irecv(call, &message, request, real)
-            }; recorded |call, real| {
-                let message = Message::new(buf, count, datatype, source, tag, comm);
-                recorded::irecv(call, &message, request, real)
-            }; |at, call, real| {
+                quick::irecv(at, call, &message, request, real)
+            }; {
                 let message = Message::new(buf, count, datatype, source, tag, comm);
                 nonblocking::recv(at, call, &message, request, real)
             };

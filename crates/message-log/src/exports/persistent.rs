@@ -6,7 +6,6 @@ use std::ffi::c_int;
 
 use crate::inside::p2p::Message;
 use crate::inside::persistent::{self, Way};
-use crate::inside::quick;
 use crate::pmpi::{Handle, Ptr};
 
 /// Calls that make one.
@@ -33,12 +32,8 @@ inits! {
 
 exports! {
     fn MPI_Start(request: Ptr)
-    quickly |_call, real| quick::start(request, 1, real);
-    recorded |_call, _real| None;
     |at, call, real| persistent::start(at, call, request, 1, real);
     fn MPI_Startall(count: c_int, requests: Ptr)
-    quickly |_call, real| quick::start(requests, count, real);
-    recorded |_call, _real| None;
     |at, call, real| {
         persistent::start(at, call, requests, count, real)
     };

@@ -7,6 +7,7 @@ use super::SUCCESS;
 use crate::log::Call;
 use crate::pmpi::Handle;
 use crate::resend::comms::Place;
+use crate::resend::shortcuts::NOBODY;
 use crate::resend::streams::{Link, Pattern, Ticket};
 use crate::state::State;
 use crate::status::Status;
@@ -81,13 +82,6 @@ impl Posted {
         Posted { ticket, event: NO_EVENT, group: Place::default(), nth: 0, again: false }
     }
 
-    /// By the event with this number, which posts nothing else: one that names its stream. `again`: it can be
-    /// received again.
-    #[inline(always)]
-    pub fn at(ticket: Ticket, event: u64, again: bool) -> Posted {
-        Posted { event, again, ..Posted::of(ticket) }
-    }
-
     /// What names it among those that were posted.
     #[inline(always)]
     pub fn ticket(&self) -> Ticket {
@@ -112,11 +106,25 @@ impl State {
     #[inline]
     pub fn sends(&mut self, message: &Message, again: bool) -> Option<Link> {
         let place = self.outgoing(message)?;
+        self.sends_on(place, message.count, again)
+    }
+
+    /// A message of so many elements is sent on the stream at a place, unless that is [`NOBODY`]'s.
+    #[inline(always)]
+    pub(super) fn sends_on(&mut self, place: u32, count: i64, again: bool) -> Option<Link> {
         let own = self.mpi.rank as u32;
-        let streams = &mut self.resend.as_mut()?.streams;
-        let again =
-            again && streams.receiver(place) != own && message.count <= i64::from(c_int::MAX);
+        let streams = &mut self.resend.as_mut().filter(|_| place != NOBODY)?.streams;
+        let again = again && streams.receiver(place) != own && count <= i64::from(c_int::MAX);
         Some(streams.sent_at(place, again))
+    }
+
+    /// A message of so many elements was sent on the stream at a place, and its send completed. What names it,
+    /// if parts are open that may need that.
+    #[inline(always)]
+    pub(super) fn sent_on(&mut self, place: u32, count: i64, is_buffered: bool) -> Option<Link> {
+        let link = self.sends_on(place, count, !is_buffered)?;
+        self.resend.as_mut()?.streams.send_done(link, is_buffered);
+        self.linked(Some(link))
     }
 
     /// A non-blocking call sends a message: what its request counts.
@@ -149,29 +157,39 @@ impl State {
     /// A receive is posted.
     #[inline]
     pub fn posts(&mut self, message: &Message, again: bool) -> Option<Posted> {
-        // Outside parts the next event is of another call.
-        let event = match self.parts.is_any_open() {
+        match self.incoming(message) {
+            Some(place) => self.posts_on(place, message.count, again),
+            None => self.posts_any(message, again),
+        }
+    }
+
+    /// A receive for so many elements is posted that names the stream at a place, unless that is
+    /// [`NOBODY`]'s.
+    #[inline(always)]
+    pub(super) fn posts_on(&mut self, place: u32, count: i64, again: bool) -> Option<Posted> {
+        let (event, own) = (self.posting_event(), self.mpi.rank as u32);
+        let streams = &mut self.resend.as_mut().filter(|_| place != NOBODY)?.streams;
+        let again = again && streams.sender(place) != own && count <= i64::from(c_int::MAX);
+        Some(Posted { event, again, ..Posted::of(streams.posted_at(place)) })
+    }
+
+    /// The event of a receive that is posted now. Outside parts the next event is of another call.
+    #[inline(always)]
+    fn posting_event(&self) -> u64 {
+        match self.parts.is_any_open() {
             true => self.parts.next_event(),
             false => NO_EVENT,
-        };
-        let Some(place) = self.incoming(message) else {
-            return self.posts_any(message, event, again);
-        };
-        let own = self.mpi.rank as u32;
-        let streams = &mut self.resend.as_mut()?.streams;
-        let again = again && streams.sender(place) != own && message.count <= i64::from(c_int::MAX);
-        let ticket = streams.posted_at(place);
-        Some(Posted::at(ticket, event, again))
+        }
     }
 
     /// A receive is posted that names no stream that is known.
     #[inline(never)]
-    fn posts_any(&mut self, message: &Message, event: u64, again: bool) -> Option<Posted> {
+    fn posts_any(&mut self, message: &Message, again: bool) -> Option<Posted> {
         self.resend.as_ref()?;
         if message.peer == self.mpi.numbers.proc_null || !self.is_any(message) {
             return None;
         }
-        let numbers = self.mpi.numbers;
+        let (numbers, event) = (self.mpi.numbers, self.posting_event());
         let group = self.group(message.comm)?;
         let resend = self.resend.as_mut()?;
         let processes = resend.comms.group(group);
@@ -215,9 +233,16 @@ impl State {
             true => self.incoming_of(message, status)?,
             false => self.incoming(message)?,
         };
+        self.received_on(place, message.count)
+    }
+
+    /// A receive for so many elements that was posted in the same call, on the stream at a place unless that is
+    /// [`NOBODY`]'s, is done.
+    #[inline(always)]
+    pub(super) fn received_on(&mut self, place: u32, count: i64) -> Option<Link> {
         let own = self.mpi.rank as u32;
-        let streams = &mut self.resend.as_mut()?.streams;
-        let again = streams.sender(place) != own && message.count <= i64::from(c_int::MAX);
+        let streams = &mut self.resend.as_mut().filter(|_| place != NOBODY)?.streams;
+        let again = streams.sender(place) != own && count <= i64::from(c_int::MAX);
         let link = streams.received_at_once_at(place, again);
         streams.is_any_open().then_some(link)
     }

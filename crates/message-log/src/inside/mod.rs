@@ -18,7 +18,6 @@ pub mod persistent;
 pub mod plan;
 pub mod probe;
 pub mod quick;
-pub mod recorded;
 pub mod requests;
 pub mod starting;
 pub mod streams;
@@ -70,8 +69,6 @@ pub fn settled(state: &mut State, code: c_int) -> c_int {
     }
     code
 }
-
-pub use crate::state::outside;
 
 #[cold]
 fn has_lost(state: &mut State) -> Option<c_int> {

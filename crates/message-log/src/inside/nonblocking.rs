@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use super::counted::Counted;
 use super::p2p::Message;
-use super::{outside, with, At, SUCCESS};
+use super::{with, At, SUCCESS};
 use crate::log::{Call, Shape};
 use crate::parts::Source;
 use crate::pmpi::Ptr;
@@ -23,45 +23,29 @@ pub unsafe fn send(
     request: Ptr,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
-    if at == At::Outside {
-        let body = |state: &mut State| {
-            let counted = state.counts_send(call, message);
-            let code = real();
-            // SAFETY: by the caller's promise.
-            unsafe { state.started_outside(code, call, message, counted, false, request) };
-            code
-        };
-        // SAFETY: no part is open.
-        return unsafe { outside(body) };
-    }
     // SAFETY: by the caller's promise.
-    unsafe { send_inside(call, *message, request, real) }
+    with(|state| unsafe { sending(state, at, call, message, request, real) })
 }
 
-/// # Safety
-/// As for [`send`].
-#[inline(never)]
-unsafe fn send_inside(
-    call: Call,
-    message: Message,
-    request: Ptr,
-    real: impl FnOnce() -> c_int,
-) -> c_int {
-    // SAFETY: by the caller's promise.
-    with(|state| unsafe { sending_inside(state, call, &message, request, real) })
-}
-
-/// A non-blocking send inside parts.
+/// As [`send`], on the state.
 ///
 /// # Safety
 /// As for [`send`].
-pub(super) unsafe fn sending_inside(
+pub(super) unsafe fn sending(
     state: &mut State,
+    at: At,
     call: Call,
     message: &Message,
     request: Ptr,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
+    if at == At::Outside {
+        let counted = state.counts_send(call, message);
+        let code = real();
+        // SAFETY: by the caller's promise.
+        unsafe { state.started_outside(code, call, message, counted, false, request) };
+        return code;
+    }
     let shape = message.shape(call, state);
     if let Err(code) = state.reserve(call, shape.comm, 1) {
         return code;
@@ -90,47 +74,30 @@ pub unsafe fn recv(
     request: Ptr,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
-    if at == At::Outside {
-        let body = |state: &mut State| {
-            let counted = state.counts_receive(message);
-            let is_message = message.peer != state.mpi.numbers.proc_null;
-            let code = real();
-            // SAFETY: by the caller's promise.
-            unsafe { state.started_outside(code, call, message, counted, is_message, request) };
-            code
-        };
-        // SAFETY: no part is open.
-        return unsafe { outside(body) };
-    }
     // SAFETY: by the caller's promise.
-    unsafe { recv_inside(call, *message, request, real) }
+    with(|state| unsafe { receiving(state, at, call, message, request, real) })
 }
 
-/// # Safety
-/// As for [`recv`].
-#[inline(never)]
-unsafe fn recv_inside(
-    call: Call,
-    message: Message,
-    request: Ptr,
-    real: impl FnOnce() -> c_int,
-) -> c_int {
-    // SAFETY: by the caller's promise.
-    with(|state| unsafe { receiving_inside(state, call, &message, request, real) })
-}
-
-/// A non-blocking receive inside parts.
+/// As [`recv`], on the state.
 ///
 /// # Safety
 /// As for [`recv`].
-pub(super) unsafe fn receiving_inside(
+pub(super) unsafe fn receiving(
     state: &mut State,
+    at: At,
     call: Call,
     message: &Message,
     request: Ptr,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
     let is_message = message.peer != state.mpi.numbers.proc_null;
+    if at == At::Outside {
+        let counted = state.counts_receive(message);
+        let code = real();
+        // SAFETY: by the caller's promise.
+        unsafe { state.started_outside(code, call, message, counted, is_message, request) };
+        return code;
+    }
     let shape = message.shape(call, state);
     if let Err(code) = state.reserve(call, shape.comm, 1) {
         return code;

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use super::counted::{is_buffered, Arrival};
-use super::{outside, with, At, SUCCESS};
+use super::{with, At, SUCCESS};
 use crate::log::{Call, Outcome, Shape};
 use crate::parts::Source;
 use crate::pmpi::{Handle, Ptr};
@@ -82,35 +82,27 @@ impl Message {
 /// # Safety
 /// As MPI says of the call.
 pub unsafe fn send(at: At, call: Call, message: &Message, real: impl FnOnce() -> c_int) -> c_int {
-    if at == At::Inside {
-        // SAFETY: by the caller's promise.
-        return unsafe { send_inside(call, *message, real) };
-    }
-    // SAFETY: no part is open.
-    unsafe { outside(|state| sent(state, call, message, real).0) }
-}
-
-/// # Safety
-/// As for [`send`].
-#[inline(never)]
-unsafe fn send_inside(call: Call, message: Message, real: impl FnOnce() -> c_int) -> c_int {
     with(|state| {
-        if state.source() == Source::Log {
+        if at == At::Inside && state.source() == Source::Log {
             let shape = message.shape(call, state);
             // SAFETY: by the caller's promise.
-            return unsafe { send_replayed(state, shape, &message) };
+            return unsafe { send_replayed(state, shape, message) };
         }
-        sent_inside(state, call, &message, real)
+        sending(state, at, call, message, real)
     })
 }
 
-/// A send inside parts that are recorded.
-pub(super) fn sent_inside(
+/// A send outside parts, or inside parts that are recorded.
+pub(super) fn sending(
     state: &mut State,
+    at: At,
     call: Call,
     message: &Message,
     real: impl FnOnce() -> c_int,
 ) -> c_int {
+    if at == At::Outside {
+        return sent(state, call, message, real).0;
+    }
     let shape = message.shape(call, state);
     let (code, link) = sent(state, call, message, real);
     let link = state.linked(link);
@@ -155,38 +147,26 @@ pub unsafe fn recv(
     status: Ptr,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
-    if at == At::Outside {
-        // SAFETY: no part is open; and by the caller's promise.
-        return unsafe { outside(|state| received_outside(state, message, status, real)) };
-    }
     // SAFETY: by the caller's promise.
-    unsafe { recv_inside(call, *message, status, real) }
+    with(|state| unsafe { receiving(state, at, call, message, status, real) })
 }
 
-/// # Safety
-/// As for [`recv`].
-#[inline(never)]
-unsafe fn recv_inside(
-    call: Call,
-    message: Message,
-    status: Ptr,
-    real: impl FnOnce(Ptr) -> c_int,
-) -> c_int {
-    // SAFETY: by the caller's promise.
-    with(|state| unsafe { received_inside(state, call, &message, status, real) })
-}
-
-/// A receive inside parts.
+/// As [`recv`], on the state.
 ///
 /// # Safety
 /// As for [`recv`].
-pub(super) unsafe fn received_inside(
+pub(super) unsafe fn receiving(
     state: &mut State,
+    at: At,
     call: Call,
     message: &Message,
     status: Ptr,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
+    if at == At::Outside {
+        // SAFETY: by the caller's promise.
+        return unsafe { received_outside(state, message, status, real) };
+    }
     let shape = message.shape(call, state);
     // SAFETY: by the caller's promise.
     unsafe { received(state, shape, message, Arrival::Message(message), status, real) }
@@ -272,18 +252,14 @@ pub unsafe fn sendrecv(
     status: Ptr,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
-    if at == At::Outside {
-        let body = |state: &mut State| {
+    with(|state| {
+        if at == At::Outside {
             let link = state.sends(sent, false);
             // SAFETY: by the caller's promise.
             let code = unsafe { received_outside(state, received, status, real) };
             state.has_sent(link, false, code);
-            code
-        };
-        // SAFETY: no part is open.
-        return unsafe { outside(body) };
-    }
-    with(|state| {
+            return code;
+        }
         let shape = sent.shape(call, state);
         let route = state.sends_again(&shape);
         let mut link = None;

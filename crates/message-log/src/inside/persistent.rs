@@ -6,7 +6,7 @@ use std::ffi::c_int;
 
 use super::counted::{is_buffered, Counted};
 use super::p2p::Message;
-use super::{outside, with, At, SUCCESS};
+use super::{with, At, SUCCESS};
 use crate::divergence;
 use crate::log::{Call, Links, Outcome, Position, Shape};
 use crate::memory::{self, NoMemory};
@@ -84,11 +84,13 @@ pub unsafe fn start(
         // For MPI to refuse, the first time and in a replay.
         return real();
     }
-    if at == At::Outside {
-        // SAFETY: no part is open; by the caller's promise.
-        return unsafe { outside(|state| has_started(state, requests, count, real())) };
-    }
     with(|state| {
+        if at == At::Outside {
+            let code = real();
+            // SAFETY: by the caller's promise.
+            unsafe { state.has_started(requests, count, code) };
+            return code;
+        }
         let mut shape = Shape::of_requests(call, i64::from(count));
         for n in 0..usize::try_from(count).unwrap_or(0) {
             // SAFETY: by the caller's promise.
@@ -160,28 +162,6 @@ pub unsafe fn start(
     })
 }
 
-/// Outside parts MPI has returned this from a call that starts requests, and so does the call.
-///
-/// # Safety
-/// So many handles are at `requests`.
-pub(super) unsafe fn has_started(
-    state: &mut State,
-    requests: Ptr,
-    count: c_int,
-    code: c_int,
-) -> c_int {
-    // SAFETY: by the caller's promise.
-    unsafe {
-        if code == SUCCESS {
-            state.started(requests, count, 0);
-            state.count_started(requests, count, Links::None);
-        } else {
-            state.not_started(requests, count);
-        }
-    }
-    code
-}
-
 /// The places of requests that are started in one call, if there are several: each is an event of its own
 /// then, behind that of the call, since what belongs to the one must not come to another.
 fn each_of_several(count: c_int) -> std::ops::Range<usize> {
@@ -189,6 +169,22 @@ fn each_of_several(count: c_int) -> std::ops::Range<usize> {
 }
 
 impl State {
+    /// Outside parts a call that starts requests has returned with this code.
+    ///
+    /// # Safety
+    /// So many handles are at `requests`.
+    unsafe fn has_started(&mut self, requests: Ptr, count: c_int, code: c_int) {
+        // SAFETY: by the caller's promise.
+        unsafe {
+            if code == SUCCESS {
+                self.started(requests, count, 0);
+                self.count_started(requests, count, Links::None);
+            } else {
+                self.not_started(requests, count);
+            }
+        }
+    }
+
     /// What the `n`th of several requests does that are started in one call.
     ///
     /// # Safety

@@ -7,6 +7,7 @@ use super::p2p::Message;
 use super::SUCCESS;
 use crate::divergence;
 use crate::log::{Call, Outcome, Shape};
+use crate::memory::NoMemory;
 use crate::parts::Source;
 use crate::pmpi::Ptr;
 use crate::requests::{Life, Plain, Request};
@@ -35,7 +36,15 @@ impl State {
         let handle = unsafe { self.mpi.read_handle(request) };
         let mut plain = Plain { counted, ..Plain::default() };
         plain.note(&self.mpi, call, message, receives, request);
-        self.begun_plain(handle, plain);
+        match self.requests.insert_plain(handle, plain) {
+            // Its send was done when it began: only such requests share a handle.
+            Ok(Some(before @ Counted::Send { .. })) => {
+                self.is_done(&before, None, false);
+            }
+            Ok(_) => {}
+            // A part in which it is completed cannot be replayed.
+            Err(NoMemory) => self.miscounts(),
+        }
     }
 
     /// A non-blocking receive. One of no process receives nothing.

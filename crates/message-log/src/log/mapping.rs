@@ -26,6 +26,12 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// So many bytes, counted while they are there. `None` if the system gives no memory.
     pub fn map(len: usize, mapped: &Mapped) -> Option<Mapping> {
+        mapped.fetch_add(len, Ordering::Relaxed);
+        Mapping::map_counted(len, mapped)
+    }
+
+    /// As [`map`](Self::map), of bytes that are counted already; not any more if the system gives none.
+    fn map_counted(len: usize, mapped: &Mapped) -> Option<Mapping> {
         // SAFETY: an anonymous mapping at an address of the system's choice.
         let base = unsafe {
             libc::mmap(
@@ -38,12 +44,12 @@ impl Mapping {
             )
         };
         if base == libc::MAP_FAILED {
+            mapped.fetch_sub(len, Ordering::Relaxed);
             return None;
         }
         // Fewer faults and fewer misses. A system without huge pages goes on with small ones.
         // SAFETY: the mapping just made.
         unsafe { libc::madvise(base, len, libc::MADV_HUGEPAGE) };
-        mapped.fetch_add(len, Ordering::Relaxed);
         Some(Mapping { base: base.cast(), len, mapped: Some(Arc::clone(mapped)) })
     }
 
@@ -125,6 +131,8 @@ pub struct Maker {
     made: Receiver<Mapping>,
     /// One is on its way.
     is_ordered: bool,
+    len: usize,
+    mapped: Mapped,
 }
 
 impl Maker {
@@ -133,10 +141,10 @@ impl Maker {
     pub fn start(len: usize, mapped: &Mapped) -> Option<Maker> {
         let (orders, to_do) = mpsc::channel();
         let (done, made) = mpsc::channel();
-        let mapped = Arc::clone(mapped);
+        let (mapped, counter) = (Arc::clone(mapped), Arc::clone(mapped));
         let work = move || {
             while to_do.recv().is_ok() {
-                let Some(mut mapping) = Mapping::map(len, &mapped) else { continue };
+                let Some(mut mapping) = Mapping::map_counted(len, &counter) else { continue };
                 mapping.touch();
                 if done.send(mapping).is_err() {
                     break;
@@ -145,13 +153,19 @@ impl Maker {
         };
         let builder = std::thread::Builder::new().name("veloc-mpi pages".into());
         os::threads::unsignalled(|| builder.spawn(work)).ok()?;
-        Some(Maker { orders, made, is_ordered: false })
+        Some(Maker { orders, made, is_ordered: false, len, mapped })
     }
 
-    /// Has one made, unless one is being made.
+    /// Has one made, unless one is being made. It counts from now on: another one that is mapped meanwhile
+    /// must not make both exceed the limit.
     pub fn order(&mut self) {
-        if !self.is_ordered && self.orders.send(()).is_ok() {
-            self.is_ordered = true;
+        if self.is_ordered {
+            return;
+        }
+        self.mapped.fetch_add(self.len, Ordering::Relaxed);
+        self.is_ordered = self.orders.send(()).is_ok();
+        if !self.is_ordered {
+            self.mapped.fetch_sub(self.len, Ordering::Relaxed);
         }
     }
 

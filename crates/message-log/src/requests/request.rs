@@ -133,7 +133,7 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// What a call begins, but for what that counts; `receives`: there is a message that it receives.
+    /// What a call has begun, but for what that counts; `receives`: there is a message that it receives.
     #[inline(always)]
     pub fn note(&mut self, mpi: &Mpi, call: Call, message: &Message, receives: bool, request: Ptr) {
         self.call = call;

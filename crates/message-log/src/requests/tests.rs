@@ -52,10 +52,9 @@ proptest! {
                         datatype: 2,
                         counted,
                     };
-                    // As a call that has begun, where that has a handle of its own.
-                    let about = table.about_to_begin().map(|about| *about = plain);
-                    if about.and_then(|()| table.has_begun(handle).map(|_| ())).is_none() {
-                        table.insert_plain(handle, plain).unwrap();
+                    match table.insert_plain_alone(handle) {
+                        Some(alone) => *alone = plain,
+                        None => drop(table.insert_plain(handle, plain).unwrap()),
                     }
                     model.insert(handle, (number, true));
                 }
@@ -86,7 +85,7 @@ proptest! {
                     let place = table.alone(handle).map(|(place, _)| place);
                     prop_assert_eq!(place.is_some(), is_known);
                     if let Some(place) = place {
-                        let number = table.at(place).map(|request| request.began);
+                        let number = table.at_mut(place).map(|request| request.began);
                         table.retire_at(place);
                         prop_assert_eq!(number, model.remove(&handle).map(|(number, _)| number));
                     }

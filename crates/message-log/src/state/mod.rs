@@ -3,19 +3,18 @@
 //! MPI at any level but `MPI_THREAD_MULTIPLE` gets calls from one thread at a time, and what one did
 //! is seen by the next: the application sees to that. So the state needs no lock. While a call of
 //! the application's has it, calls that come from inside MPI (of reduction functions, callbacks of
-//! attributes, error handlers) see [`BUSY`] and are passed on. If such a function does not return but
-//! jumps out of the call (`left`), the state is not used any more.
+//! attributes, error handlers) see [`BUSY`] and are passed on. If such a function jumps out of its call
+//! instead of returning, the phase stays [`BUSY`]: MPI goes on, and no part begins, ends or is replayed.
 
 mod passed;
 
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::deferred::Deferred;
 use crate::guard;
 use crate::inside::{later, At};
-use crate::left;
 use crate::log::{Arena, Limit};
 use crate::messages::Messages;
 use crate::mpi::Mpi;
@@ -30,7 +29,7 @@ use crate::stand_ins::StandIns;
 use crate::store::Store;
 use crate::types::Types;
 
-pub use passed::{look_at, outside, passing};
+pub use passed::{look_at, passing};
 
 /// Nothing is known yet: MPI may not be initialised.
 pub const UNKNOWN: u8 = 0;
@@ -49,14 +48,14 @@ const LOST: u8 = 6;
 
 static PHASE: AtomicU8 = AtomicU8::new(UNKNOWN);
 
-/// An address in the stack of the call that is being worked on.
-static BUSY_AT: AtomicUsize = AtomicUsize::new(0);
+/// What is said of a call on parts that comes while a call of MPI's is under way.
+const WITHIN: &str =
+    "a call of MPI's is under way: it is called from within that, or an error handler \
+    or another function that MPI called has jumped out of it instead of returning";
 
 /// A call begins to be worked on.
 #[inline(always)]
 fn begin_busy() {
-    let here = 0u8;
-    BUSY_AT.store(&raw const here as usize, Ordering::Relaxed);
     PHASE.store(BUSY, Ordering::Relaxed);
 }
 
@@ -73,29 +72,8 @@ pub fn at() -> Option<At> {
         OUTSIDE => Some(At::Outside),
         INSIDE | FAILED => Some(At::Inside),
         UNKNOWN => look(),
-        BUSY => is_over().then(at).flatten(),
         _ => None,
     }
-}
-
-/// Whether the call that is being worked on was left otherwise than by its return: then nothing is
-/// logged or replayed any more.
-#[cold]
-fn is_over() -> bool {
-    if !left::is_left(BUSY_AT.load(Ordering::Relaxed)) {
-        return false;
-    }
-    // SAFETY: see `Cell`; the call that had the state is not there any more.
-    match unsafe { &mut *STATE.0.get() } {
-        Some(state) => {
-            if state.failed.is_none() {
-                refuse::say(&state.mpi, left::TEXT);
-            }
-            give_up(state, left::TEXT);
-        }
-        None => PHASE.store(UNKNOWN, Ordering::Relaxed),
-    }
-    true
 }
 
 /// Whether no part is open, and the call that is made now is no other's.
@@ -255,8 +233,8 @@ fn completely<T>(state: &mut State, body: impl FnOnce(&mut State) -> T) -> T {
 /// Makes the state, if MPI has begun and nothing is in the way.
 #[cold]
 fn prepare() -> Result<(), String> {
-    if phase() == BUSY && !is_over() {
-        return Err("it is called from within a call of MPI's".into());
+    if phase() == BUSY {
+        return Err(WITHIN.into());
     }
     // SAFETY: see `Cell`; nobody has the state: the phase would be BUSY.
     let state = unsafe { &mut *STATE.0.get() };
@@ -394,11 +372,9 @@ pub mod tests {
         assert_eq!(phase(), ALIEN);
 
         begin(|_| ());
-        // SAFETY: no part is open.
-        assert_eq!(unsafe { outside(|_| 7) }, 7);
+        assert_eq!(call(|_| 7), 7);
         assert_eq!(phase(), OUTSIDE);
-        // SAFETY: as above.
-        assert_ne!(unsafe { outside(|_| panic!("out of bounds")) }, 0);
+        assert_ne!(call(|_| panic!("out of bounds")), 0);
         assert_eq!(phase(), ALIEN);
         // There was nothing to lose.
         assert_eq!(crate::store::tests::refusal(), None);

@@ -9,18 +9,6 @@ use super::{begin_busy, completely, fail, give_up, State, INSIDE, OUTSIDE, PHASE
 use crate::guard;
 use crate::inside::{later, settled, At};
 
-/// Runs a call of MPI's outside parts on the state: as `call` does, without a look at what the caller has
-/// looked at.
-///
-/// # Safety
-/// The phase is [`OUTSIDE`].
-#[inline]
-pub unsafe fn outside(body: impl FnOnce(&mut State) -> c_int) -> c_int {
-    begin_busy();
-    // SAFETY: by the caller's promise.
-    unsafe { finish(OUTSIDE, body) }
-}
-
 /// The end of a call that is being worked on: what it returns.
 ///
 /// # Safety

@@ -35,31 +35,24 @@ pub unsafe fn complete(at: At, call: &Completion, real: impl FnOnce(Ptr) -> c_in
         // For MPI to refuse, the first time and in a replay.
         return real(call.statuses);
     }
-    if at == At::Outside {
-        // SAFETY: no part is open; and by the caller's promise.
-        return unsafe { super::outside(|state| outside::complete(state, *call, real)) };
-    }
     // SAFETY: by the caller's promise.
-    unsafe { complete_inside(*call, real) }
+    with(|state| unsafe { completing(state, at, call, real) })
 }
 
-/// # Safety
-/// As for [`complete`].
-#[inline(never)]
-unsafe fn complete_inside(call: Completion, real: impl FnOnce(Ptr) -> c_int) -> c_int {
-    // SAFETY: by the caller's promise.
-    with(|state| unsafe { completing(state, &call, real) })
-}
-
-/// A call inside parts that completes requests.
+/// As [`complete`], on the state.
 ///
 /// # Safety
 /// As for [`complete`].
 pub(super) unsafe fn completing(
     state: &mut State,
+    at: At,
     call: &Completion,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
+    if at == At::Outside {
+        // SAFETY: by the caller's promise.
+        return unsafe { outside::complete(state, call, real) };
+    }
     let shape = Shape::of_requests(call.call, i64::from(call.count));
     match state.source() {
         // SAFETY: by the caller's promise.

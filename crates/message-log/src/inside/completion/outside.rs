@@ -19,13 +19,12 @@ use crate::status::Status;
 /// As for [`complete`](super::complete).
 pub(super) unsafe fn complete(
     state: &mut State,
-    call: Completion,
+    call: &Completion,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
     if state.requests.is_empty() {
         return real(call.statuses);
     }
-    let call = &call;
     // SAFETY: by the caller's promise.
     let Ok(before) = (unsafe { Handles::read(state, call) }) else {
         return places::refuse(state, call);

@@ -51,13 +51,6 @@ impl Requests {
 
     /// The request at a place, unless it is plain.
     #[inline(always)]
-    pub fn at(&self, place: Place) -> Option<&Request> {
-        let slot = self.slots.get(place.slot as usize)?;
-        slot.known.as_deref().map(|known| &known.request)
-    }
-
-    /// The request at a place, unless it is plain.
-    #[inline(always)]
     pub fn at_mut(&mut self, place: Place) -> Option<&mut Request> {
         let slot = self.slots.get_mut(place.slot as usize)?;
         slot.known.as_deref_mut().map(|known| &mut known.request)

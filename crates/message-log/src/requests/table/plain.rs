@@ -1,6 +1,6 @@
 //! Plain requests: begun outside parts, and mostly gone before one begins.
 
-use super::{Entry, Requests};
+use super::{Entry, Requests, NO_SLOT};
 use crate::inside::counted::Counted;
 use crate::memory::{self, NoMemory};
 use crate::requests::Plain;
@@ -13,18 +13,11 @@ pub struct Place {
 }
 
 impl Requests {
-    /// Room for a plain request that is about to begin, if there is some without a word with the system. As
-    /// soon as it [has begun](Self::has_begun), it is known.
+    /// A plain request has begun: where it is noted. `None`, and it is not known, if another one has its handle,
+    /// or there is no room without a word with the system.
     #[inline(always)]
-    pub fn about_to_begin(&mut self) -> Option<&mut Plain> {
-        self.slots.get_mut(self.free as usize).map(|slot| &mut slot.plain)
-    }
-
-    /// A plain request has begun that was [about to](Self::about_to_begin), with this handle. `None`, and it is
-    /// not known, if another one has that.
-    #[inline(always)]
-    pub fn has_begun(&mut self, handle: usize) -> Option<&mut Plain> {
-        if self.entries.is_empty() {
+    pub fn insert_plain_alone(&mut self, handle: usize) -> Option<&mut Plain> {
+        if self.free == NO_SLOT {
             return None;
         }
         let (place, slot) = (self.find(handle), self.free);

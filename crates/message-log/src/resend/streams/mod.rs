@@ -15,12 +15,10 @@
 //! | `counters` | the counts, found by stream |
 //! | `receives` | receives and their order |
 //! | `waiting` | those that have received nothing yet |
-//! | `quick` | what of all this is left outside parts |
 //! | `journal` | changes since a part began, and what its end tells the others |
 
 mod counters;
 mod journal;
-mod quick;
 mod receives;
 mod stream;
 mod waiting;

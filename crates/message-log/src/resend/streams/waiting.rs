@@ -34,12 +34,6 @@ impl Waiting {
         Ok(())
     }
 
-    /// Whether none waits.
-    #[inline(always)]
-    pub(super) fn is_empty(&self) -> bool {
-        self.first == 0
-    }
-
     /// How many were posted before another and wait still.
     #[inline(always)]
     pub(super) fn before(&self, order: Order) -> u64 {
@@ -99,7 +93,7 @@ mod tests {
                 assert_eq!(waiting.remove(done), at.is_some(), "{done} of {model:?}");
                 at.map(|at| model.remove(at));
             }
-            assert_eq!(waiting.is_empty(), model.is_empty());
+            assert_eq!(waiting.before(order + 1), model.len() as u64);
             assert!(model.first().is_none_or(|&first| waiting.is_first(first)));
             for other in 1..=order + 1 {
                 let before = model.iter().filter(|&&one| one < other).count() as u64;

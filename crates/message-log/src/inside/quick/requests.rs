@@ -6,13 +6,14 @@ use std::rc::Rc;
 use super::packed;
 use crate::device;
 use crate::inside::completion::{self, Completion, Kind};
-use crate::inside::counted::Counted;
+use crate::inside::counted::{is_buffered, Counted, Posted};
 use crate::inside::p2p::Message;
 use crate::inside::{nonblocking, At, SUCCESS};
 use crate::log::{Call, Item, Items, Outcome, Payload, Shape};
 use crate::pmpi::Ptr;
-use crate::requests::{Life, Place, Request};
+use crate::requests::{Life, Place, Plain, Request};
 use crate::resend::shortcuts::NOBODY;
+use crate::resend::Resend;
 use crate::state::{self, State};
 use crate::status::Status;
 use crate::target::{Block, Target};
@@ -20,89 +21,194 @@ use crate::target::{Block, Target};
 /// A call that begins to send; `None`: it was not called.
 ///
 /// # Safety
-/// The phase is that of a part; `request` is the call's.
+/// The phase is that of `at`; `request` is the call's.
 #[inline(always)]
 pub unsafe fn isend(
+    at: At,
     call: Call,
     message: &Message,
-    is_buffered: bool,
     request: Ptr,
     real: impl FnOnce() -> c_int,
 ) -> Option<c_int> {
     let prepare = |state: &mut State| {
-        (state.has_room() && state.requests.has_room()).then_some(())?;
-        Some((state.known_shape(call, message)?, state.outgoing_lately(message)?))
+        let noted = state.room_to_note(at, call, message)?;
+        (noted.is_none() || state.requests.has_room()).then_some(())?;
+        Some((noted, state.outgoing_lately(message)?))
     };
     // SAFETY: by the caller's promise.
-    let (shape, stream) = unsafe { state::look_at(prepare) }?;
+    let (noted, stream) = unsafe { state::look_at(prepare) }?;
     let quick = |state: &mut State, code| {
-        // SAFETY: by the caller's promise, MPI has written a handle there if it has returned this.
-        if code != SUCCESS || unsafe { state.is_taken(request) } {
+        if code != SUCCESS {
             return false;
         }
-        let link = state.begins_to_send(stream, message.count, is_buffered);
+        let is_buffered = is_buffered(call.0);
+        let Some(shape) = noted else {
+            // SAFETY: by the caller's promise, MPI has written a handle there.
+            let begun = unsafe { begins_outside(state, call, message, false, request) };
+            let Some((plain, resend)) = begun else { return false };
+            if let Some(resend) = resend.as_mut().filter(|_| stream != NOBODY) {
+                let link = resend.streams.sent_at(stream, false);
+                plain.counted = Counted::Send { link, is_buffered };
+            }
+            return true;
+        };
+        // SAFETY: as above.
+        if unsafe { state.is_taken(request) } {
+            return false;
+        }
+        let link = state.sends_on(stream, message.count, !is_buffered);
         let counted = link.map_or(Counted::Nothing, |link| Counted::Send { link, is_buffered });
         let links = state.linked(link).into();
         // SAFETY: as above.
         let began = unsafe { state.begins(shape, Target::Nothing, false, counted, request) };
-        state.records(shape, Outcome { began, links, ..Outcome::of(SUCCESS) })
+        state.parts.record_in_room(shape, Outcome { began, links, ..Outcome::of(SUCCESS) })
     };
     let message = *message;
     // SAFETY: by the caller's promise.
     let slow = move |state: &mut State, code| unsafe {
-        nonblocking::sending_inside(state, call, &message, request, || code)
+        nonblocking::sending(state, at, call, &message, request, || code)
     };
     // SAFETY: by the caller's promise.
-    Some(unsafe { state::passing(At::Inside, real, quick, slow) })
+    Some(unsafe { state::passing(at, real, quick, slow) })
 }
 
 /// A call that begins to receive; `None`: it was not called.
 ///
 /// # Safety
-/// The phase is that of a part; `request` is the call's.
+/// The phase is that of `at`; `request` is the call's.
 #[inline(always)]
 pub unsafe fn irecv(
+    at: At,
     call: Call,
     message: &Message,
     request: Ptr,
     real: impl FnOnce() -> c_int,
 ) -> Option<c_int> {
     let prepare = |state: &mut State| {
-        (state.has_room() && state.requests.has_room()).then_some(())?;
+        let noted = state.room_to_note(at, call, message)?;
+        (noted.is_none() || state.requests.has_room()).then_some(())?;
         let stream = state.incoming_lately(message)?;
         // Who has no stream may be nobody, or anybody where nothing is counted.
         let is_nobody = stream == NOBODY && message.peer == state.mpi.numbers.proc_null;
-        Some((state.known_shape(call, message)?, stream, !is_nobody))
+        Some((noted, stream, !is_nobody))
     };
     // SAFETY: by the caller's promise.
-    let (shape, stream, is_message) = unsafe { state::look_at(prepare) }?;
+    let (noted, stream, is_message) = unsafe { state::look_at(prepare) }?;
     let quick = |state: &mut State, code| {
-        // SAFETY: by the caller's promise, MPI has written a handle there if it has returned this.
-        if code != SUCCESS || unsafe { state.is_taken(request) } {
+        if code != SUCCESS {
             return false;
         }
-        let posted = state.posted_on(stream, message.count);
+        let Some(shape) = noted else {
+            // SAFETY: by the caller's promise, MPI has written a handle there.
+            let begun = unsafe { begins_outside(state, call, message, is_message, request) };
+            let Some((plain, resend)) = begun else { return false };
+            if let Some(resend) = resend.as_mut().filter(|_| stream != NOBODY) {
+                plain.counted = Counted::Receive(Posted::of(resend.streams.posted_at(stream)));
+            }
+            return true;
+        };
+        // SAFETY: as above.
+        if unsafe { state.is_taken(request) } {
+            return false;
+        }
+        let posted = state.posts_on(stream, message.count, true);
         let counted = posted.map_or(Counted::Nothing, Counted::Receive);
         let target = if is_message { message.target(state) } else { Target::Nothing };
         // SAFETY: as above.
         let began = unsafe { state.begins(shape, target, is_message, counted, request) };
-        state.records(shape, Outcome { began, ..Outcome::of(SUCCESS) })
+        state.parts.record_in_room(shape, Outcome { began, ..Outcome::of(SUCCESS) })
     };
     let message = *message;
     // SAFETY: by the caller's promise.
     let slow = move |state: &mut State, code| unsafe {
-        nonblocking::receiving_inside(state, call, &message, request, || code)
+        nonblocking::receiving(state, at, call, &message, request, || code)
     };
     // SAFETY: by the caller's promise.
-    Some(unsafe { state::passing(At::Inside, real, quick, slow) })
+    Some(unsafe { state::passing(at, real, quick, slow) })
+}
+
+/// A call outside parts has begun a request: what is noted of it, and as yet counts nothing, written where it
+/// stands, as moving it takes longer than all else; and what it may be counted by. `None`: it is not noted, as
+/// another one has its handle, or there is no room.
+///
+/// # Safety
+/// Its handle is at `request`.
+#[inline(always)]
+unsafe fn begins_outside<'a>(
+    state: &'a mut State,
+    call: Call,
+    message: &Message,
+    receives: bool,
+    request: Ptr,
+) -> Option<(&'a mut Plain, &'a mut Option<Resend>)> {
+    // SAFETY: by the caller's promise.
+    let handle = unsafe { state.mpi.read_handle(request) };
+    let plain = state.requests.insert_plain_alone(handle)?;
+    plain.note(&state.mpi, call, message, receives, request);
+    plain.counted = Counted::Nothing;
+    Some((plain, &mut state.resend))
 }
 
 /// `MPI_Wait`, or `MPI_Test` if there is a flag; `None`: it was not called. `real` gets the place for the status.
 ///
 /// # Safety
-/// The phase is that of a part; as MPI says of the call.
+/// The phase is that of `at`; as MPI says of the call.
 #[inline(always)]
 pub unsafe fn wait(
+    at: At,
+    call: Call,
+    request: Ptr,
+    flag: *mut c_int,
+    status: Ptr,
+    real: impl FnOnce(Ptr) -> c_int,
+) -> Option<c_int> {
+    (!request.is_null()).then_some(())?;
+    // SAFETY: by the caller's promise.
+    unsafe {
+        match at {
+            At::Outside => wait_outside(request, || real(status)),
+            At::Inside => wait_inside(call, request, flag, status, real),
+        }
+    }
+}
+
+/// # Safety
+/// No part is open; `request` is the call's.
+#[inline(always)]
+unsafe fn wait_outside(request: Ptr, real: impl FnOnce() -> c_int) -> Option<c_int> {
+    // SAFETY: by the caller's promise, a handle is there before the call and after it.
+    let handle = move |state: &State| unsafe { state.mpi.read_handle(request) };
+    // A plain request, or one that is of no interest.
+    let prepare = |state: &mut State| match state.requests.plain(handle(state)) {
+        Some((place, counted)) => (!counted.needs_status()).then_some(Some(place)),
+        None => (!state.requests.has(handle(state))).then_some(None),
+    };
+    // SAFETY: by the caller's promise.
+    let known = unsafe { state::look_at(prepare) }?;
+    let quick = |state: &mut State, code| {
+        let Some(place) = known.filter(|_| handle(state) == state.mpi.request_null) else {
+            return code == SUCCESS;
+        };
+        let counted = state.requests.counted_at(place).copied().unwrap_or_default();
+        state.requests.remove_at(place);
+        state.is_done(&counted, None, code != SUCCESS);
+        true
+    };
+    let slow = |state: &mut State, code| {
+        if !state.requests.is_empty() {
+            // It failed, and what became of its request is not known.
+            state.miscounts();
+        }
+        code
+    };
+    // SAFETY: by the caller's promise.
+    Some(unsafe { state::passing(At::Outside, real, quick, slow) })
+}
+
+/// # Safety
+/// The phase is that of a part; as MPI says of the call.
+#[inline(always)]
+unsafe fn wait_inside(
     call: Call,
     request: Ptr,
     flag: *mut c_int,
@@ -110,7 +216,7 @@ pub unsafe fn wait(
     real: impl FnOnce(Ptr) -> c_int,
 ) -> Option<c_int> {
     let prepare = |state: &mut State| {
-        (!request.is_null() && state.has_room() && !device::is_there()).then_some(())?;
+        (state.has_room() && !device::is_there()).then_some(())?;
         // SAFETY: by the caller's promise.
         let handle = unsafe { state.mpi.read_handle(request) };
         let (place, known) = state.requests.alone(handle)?;
@@ -134,7 +240,8 @@ pub unsafe fn wait(
             return false;
         }
         if said() == 0 {
-            return state.parts.record_same(shape) || state.records(shape, Outcome::of(SUCCESS));
+            let parts = &mut state.parts;
+            return parts.record_same(shape) || parts.record_in_room(shape, Outcome::of(SUCCESS));
         }
         // SAFETY: by the caller's promise, and MPI has written the status.
         let (after, status) =
@@ -164,7 +271,7 @@ pub unsafe fn wait(
             code
         };
         // SAFETY: by the caller's promise.
-        unsafe { completion::completing(state, &call, real) }
+        unsafe { completion::completing(state, At::Inside, &call, real) }
     };
     // SAFETY: by the caller's promise.
     Some(unsafe { state::passing(At::Inside, || real(place), quick, slow) })
@@ -264,18 +371,9 @@ impl State {
             }
         };
         requests.retire_at(at);
-        let link = match counted {
-            Counted::Receive(posted) => self.received_by(&posted),
-            Counted::Send { link, is_buffered } => {
-                if let Some(resend) = &mut self.resend {
-                    resend.streams.send_done(link, is_buffered);
-                }
-                None
-            }
-            _ => None,
-        };
+        let link = self.is_done(&counted, None, false);
         let item = Item { began, link, ..Item::new(status, target, payload) };
-        let items = Items::One(item);
-        self.records(shape, Outcome { number: 1, items, ..Outcome::of(SUCCESS) })
+        let outcome = Outcome { number: 1, items: Items::One(item), ..Outcome::of(SUCCESS) };
+        self.parts.record_in_room(shape, outcome)
     }
 }
