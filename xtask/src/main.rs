@@ -70,9 +70,9 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
-    /// Make THIRD-PARTY-NOTICES from the licences of the crates that are linked in
+    /// Make THIRD-PARTY-NOTICES from the licences of the crates that are linked in, by cargo-about
     Notices {
-        /// Write nothing; fail if it differs, or if a crate brings no text of its licence
+        /// Write nothing; fail if it lists other crates or versions than cargo does
         #[arg(long)]
         check: bool,
     },
