@@ -17,10 +17,12 @@ pub mod package;
 pub mod programs;
 pub mod project;
 pub mod python;
+
 pub mod runtime;
 pub mod said;
 pub mod sanitizers;
 pub mod stage;
+pub mod steps;
 pub mod suite;
 pub mod system;
 
