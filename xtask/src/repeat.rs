@@ -105,7 +105,7 @@ fn report(times: NonZeroU32, failures: &BTreeMap<String, Failure>) -> Result<()>
             println!("no test failed in {times} rounds");
             Ok(())
         }
-        count => Err(Error::new(format!("{count} tests failed in {times} rounds"))),
+        count => Err(Error::new(format!("{count} of the tests failed in {times} rounds"))),
     }
 }
 
