@@ -2,7 +2,7 @@
 //!
 //! [`stage`](mod@stage) lays out what a C program needs; the tests of the C interface start with
 //! it. The commands are [`header`], [`docs`], [`notices`], [`nvidia`], [`programs`], [`bundle`],
-//! [`package`] and [`suite`], the rest is what they share.
+//! [`package`], [`quick`], [`suite`] and [`repeat`], the rest is what they share.
 
 pub mod bundle;
 pub mod docs;
@@ -17,10 +17,14 @@ pub mod package;
 pub mod programs;
 pub mod project;
 pub mod python;
+pub mod quick;
+
+pub mod repeat;
 pub mod runtime;
 pub mod said;
 pub mod sanitizers;
 pub mod stage;
+pub mod steps;
 pub mod suite;
 pub mod system;
 

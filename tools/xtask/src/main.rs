@@ -1,13 +1,14 @@
 //! `cargo xtask`: the project's own commands.
 
 use std::ffi::OsString;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 use xtask::stage::{stage, Profile};
-use xtask::{bundle, docs, header, notices, nvidia, programs, suite, Result};
+use xtask::{bundle, docs, header, notices, nvidia, programs, quick, repeat, suite, Result};
 
 /// The project's own commands.
 #[derive(Debug, Parser)]
@@ -45,7 +46,17 @@ enum Task {
         /// Run this check alone; can be given several times
         #[arg(long, value_name = "STEP", value_parser = PossibleValuesParser::new(suite::names()))]
         only: Vec<String>,
+        /// Run the tests alone, so often and under load, and name those that fail
+        #[arg(long, value_name = "N", conflicts_with_all = ["keep_going", "only"])]
+        repeat: Option<NonZeroU32>,
+        /// Repeat those tests alone whose names contain this
+        #[arg(requires = "repeat")]
+        filter: Option<String>,
     },
+    /// Check what has changed, in less than a minute: format, lints, unit tests, one C program
+    ///
+    /// Changed is what differs from the last commit, or, if nothing does, what that commit has changed.
+    Quick,
     /// Build the library and the software device and lay them out, as `lib`, `include`, `softcuda`
     Stage {
         /// With optimisation
@@ -70,9 +81,9 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
-    /// Make THIRD-PARTY-NOTICES from the licences of the crates that are linked in
+    /// Make THIRD-PARTY-NOTICES from the licences of the crates that are linked in, by cargo-about
     Notices {
-        /// Write nothing; fail if it differs, or if a crate brings no text of its licence
+        /// Write nothing; fail if it lists other crates or versions than cargo does
         #[arg(long)]
         check: bool,
     },
@@ -88,7 +99,9 @@ fn run(task: Task) -> Result<()> {
     match task {
         Task::Rtm { arguments } => programs::rtm(&arguments, &[], Path::new(".")),
         Task::Veloc { arguments } => programs::veloc(&arguments),
-        Task::Test { keep_going, only } => suite::test(&only, keep_going),
+        Task::Test { repeat: Some(times), filter, .. } => repeat::repeat(times, filter.as_deref()),
+        Task::Test { keep_going, only, .. } => suite::test(&only, keep_going),
+        Task::Quick => quick::quick(),
         Task::Stage { release } => {
             let profile = if release { Profile::Release } else { Profile::Debug };
             println!("{}", stage(profile)?.folder.display());

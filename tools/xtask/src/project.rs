@@ -31,14 +31,17 @@ pub fn cargo() -> Command {
     command
 }
 
-/// The folder that cargo builds into.
-pub fn target_directory() -> Result<PathBuf> {
+/// What cargo says of the workspace, without the crates of others.
+pub fn metadata() -> Result<serde_json::Value> {
     let mut command = cargo();
     command.args(["metadata", "--no-deps", "--format-version", "1"]);
     let text = output(&mut command)?;
-    let found: serde_json::Value =
-        serde_json::from_str(&text).when(|| "reading cargo's metadata".into())?;
-    found["target_directory"]
+    serde_json::from_str(&text).when(|| "reading cargo's metadata".into())
+}
+
+/// The folder that cargo builds into.
+pub fn target_directory() -> Result<PathBuf> {
+    metadata()?["target_directory"]
         .as_str()
         .map(PathBuf::from)
         .ok_or_else(|| Error::new("cargo's metadata names no target_directory"))

@@ -1,42 +1,28 @@
 //! The test command: every check that the project has, one after the other.
 
 use std::ffi::OsString;
-use std::io::Write;
-use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result, While as _};
-use crate::project::{cargo, has_program, line, root, run, target_directory};
+use crate::project::{has_program, line, root, run, target_directory};
 use crate::stage::Profile;
-use crate::{bundle, docs, header, notices, nvidia, package, programs, sanitizers, system};
-
-/// One check.
-struct Step {
-    name: &'static str,
-    about: &'static str,
-    run: fn() -> Result<Outcome>,
-}
-
-/// How a check that did not fail ended.
-enum Outcome {
-    Passed,
-    Skipped(&'static str),
-}
+use crate::steps::{cargo_step, run_all, Outcome, Report, Step};
+use crate::{bundle, docs, driver, header, notices, nvidia, package, programs, sanitizers, system};
 
 /// The checks, the quick ones first. The tests come last, so that a log ends with them.
-const STEPS: [Step; 13] = [
-    Step { name: "system", about: "the programs that the tests need", run: system_programs },
-    Step { name: "format", about: "rustfmt finds nothing to change", run: format },
-    Step { name: "lints", about: "clippy has no warning", run: lints },
-    Step { name: "licences", about: "licences and sources of all crates", run: licences },
-    Step { name: "docs", about: "the documentation builds without a warning", run: docs },
-    Step { name: "generated", about: "header, table and notices are up to date", run: generated },
-    Step { name: "models", about: "catalog and ring under model checkers", run: models },
-    Step { name: "sanitizers", about: "threads and memory of the library", run: sanitizers },
-    Step { name: "rtm", about: "the demonstration, small, verified", run: rtm },
-    Step { name: "nvidia", about: "NVIDIA's compilers, headers and libraries", run: nvidia_parts },
-    Step { name: "bundle", about: "the GPU bundle on the software device", run: gpu_bundle },
-    Step { name: "package", about: "programs that use the installed package", run: package },
-    Step { name: "tests", about: "the tests of the workspace", run: tests },
+const STEPS: [Step<'static>; 13] = [
+    Step { name: "system", about: "the programs that the tests need", run: &system_programs },
+    Step { name: "format", about: "rustfmt finds nothing to change", run: &format },
+    Step { name: "lints", about: "clippy has no warning", run: &lints },
+    Step { name: "licences", about: "licences and sources of all crates", run: &licences },
+    Step { name: "docs", about: "the documentation builds without a warning", run: &docs },
+    Step { name: "generated", about: "header, table and notices are up to date", run: &generated },
+    Step { name: "models", about: "catalog and ring under model checkers", run: &models },
+    Step { name: "sanitizers", about: "threads and memory of the library", run: &sanitizers },
+    Step { name: "rtm", about: "the demonstration, small, verified", run: &rtm },
+    Step { name: "nvidia", about: "NVIDIA's compilers, headers and libraries", run: &nvidia_parts },
+    Step { name: "bundle", about: "the GPU bundle on the software device", run: &gpu_bundle },
+    Step { name: "package", about: "programs that use the installed package", run: &package },
+    Step { name: "tests", about: "the tests of the workspace", run: &tests },
 ];
 
 /// The names of the checks.
@@ -45,70 +31,39 @@ pub fn names() -> Vec<&'static str> {
 }
 
 /// Runs the checks called `only` (all if there is none) up to the first that fails, or all of them
-/// with `keep_going`. Ends with a table.
+/// with `keep_going`. Ends with a table, and with what was not covered.
 pub fn test(only: &[String], keep_going: bool) -> Result<()> {
-    let since = Instant::now();
-    let mut table = Vec::new();
-    let mut failed = Vec::new();
-    for step in STEPS.iter().filter(|step| only.is_empty() || only.iter().any(|n| n == step.name)) {
-        println!("\n==> {}: {}", step.name, step.about);
-        let since = Instant::now();
-        let result = (step.run)();
-        let verdict = match &result {
-            Ok(Outcome::Passed) => "ok".to_string(),
-            Ok(Outcome::Skipped(why)) => format!("skipped: {why}"),
-            Err(_) => "FAILED".to_string(),
+    let chosen = |step: &Step| only.is_empty() || only.iter().any(|name| name == step.name);
+    let steps: Vec<Step> = STEPS.into_iter().filter(chosen).collect();
+    let mut report = run_all(&steps, keep_going);
+    if only.is_empty() {
+        let found = match driver::devices() {
+            0 => "there is none here",
+            _ => "only the demonstration ran on it",
         };
-        if let Err(error) = result {
-            // Behind what the step has printed.
-            let _ = std::io::stdout().flush();
-            eprintln!("error: {}: {error}", step.name);
-            failed.push(step.name);
-        }
-        table.push((step.name, since.elapsed(), verdict));
-        if !failed.is_empty() && !keep_going {
-            break;
-        }
+        let why = format!("{found}; cargo xtask gpu-bundle makes a folder of tests for one");
+        report.open.push(("a GPU".to_owned(), why));
     }
-    println!("\n{:<12} {:>13}  result", "step", "time");
-    for (name, time, verdict) in &table {
-        println!("{name:<12} {:>13}  {verdict}", clock(*time));
-    }
-    println!("{:<12} {:>13}", "all", clock(since.elapsed()));
-    if failed.is_empty() {
-        return Ok(());
-    }
-    Err(Error::new(format!(
-        "failed: {}; to repeat: cargo xtask test --only {}",
-        failed.join(", "),
-        failed.join(" --only ")
-    )))
+    println!("\n{}", uncovered(&report));
+    report
+        .result(|failed| format!("to repeat: cargo xtask test --only {}", failed.join(" --only ")))
 }
 
-/// Minutes and seconds, or seconds alone.
-fn clock(time: Duration) -> String {
-    let tenths = time.as_millis() / 100;
-    let seconds = format!("{}.{} s", tenths / 10 % 60, tenths % 10);
-    match tenths / 600 {
-        0 => seconds,
-        minutes => format!("{minutes} min {seconds:>6}"),
+/// The lines about what was not covered.
+fn uncovered(report: &Report) -> String {
+    if report.open.is_empty() {
+        return "no step was skipped".to_owned();
     }
-}
-
-/// Runs cargo, and shows the command.
-fn cargo_step(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Outcome> {
-    let mut command = cargo();
-    command.args(arguments).envs(variables.iter().copied());
-    let shown: Vec<_> =
-        variables.iter().map(|(name, value)| format!("{name}='{value}' ")).collect();
-    println!("$ {}{}", shown.concat(), line(&command));
-    run(&mut command)?;
-    Ok(Outcome::Passed)
+    let lines = report.open.iter().map(|(what, why)| format!("  {what}: {why}\n"));
+    format!("not covered:\n{}", lines.collect::<String>().trim_end())
 }
 
 fn system_programs() -> Result<Outcome> {
-    system::prepare()?;
-    Ok(Outcome::Passed)
+    let missing = system::prepare()?;
+    Ok(match &missing[..] {
+        [] => Outcome::Passed,
+        _ => Outcome::Skipped(format!("tests that need {}", missing.join(", "))),
+    })
 }
 
 fn format() -> Result<Outcome> {
@@ -121,7 +76,7 @@ fn lints() -> Result<Outcome> {
 
 fn licences() -> Result<Outcome> {
     if !has_program("cargo-deny") {
-        return Ok(Outcome::Skipped("cargo-deny is not installed"));
+        return Ok(Outcome::Skipped("cargo-deny is not installed".to_owned()));
     }
     // Not the advisories: their database is fetched anew each time.
     cargo_step(&["deny", "--workspace", "check", "licenses", "bans", "sources"], &[])
@@ -150,7 +105,7 @@ fn models() -> Result<Outcome> {
 }
 
 fn sanitizers() -> Result<Outcome> {
-    Ok(sanitizers::check()?.map_or(Outcome::Passed, Outcome::Skipped))
+    Ok(sanitizers::check()?.into())
 }
 
 fn rtm() -> Result<Outcome> {
@@ -216,9 +171,9 @@ fn gpu_bundle() -> Result<Outcome> {
 fn nvidia_parts() -> Result<Outcome> {
     // Not on everybody's machine: they are not free software.
     if std::env::var_os("CI").is_none() {
-        return Ok(Outcome::Skipped("CI is not set; cargo xtask nvidia runs it"));
+        return Ok(Outcome::Skipped("CI is not set; cargo xtask nvidia runs it".to_owned()));
     }
-    Ok(nvidia::check()?.map_or(Outcome::Passed, Outcome::Skipped))
+    Ok(nvidia::check()?.into())
 }
 
 fn package() -> Result<Outcome> {
@@ -232,13 +187,17 @@ fn tests() -> Result<Outcome> {
 }
 
 #[cfg(test)]
-mod tests_of_the_table {
+mod tests_of_the_report {
     use super::*;
 
+    /// Catches a skipped step, or a machine without a GPU, that is passed over in silence.
     #[test]
-    fn times_are_in_minutes_and_seconds() {
-        assert_eq!(clock(Duration::from_millis(61_250)), "1 min  1.2 s");
-        assert_eq!(clock(Duration::from_secs(3600)), "60 min  0.0 s");
-        assert_eq!(clock(Duration::from_millis(9_999)), "9.9 s");
+    fn what_was_not_covered_is_listed_with_its_reason() {
+        let mut report = Report::default();
+        assert_eq!(uncovered(&report), "no step was skipped");
+        report.open.push(("licences".to_owned(), "no cargo-deny".to_owned()));
+        report.open.push(("a GPU".to_owned(), "there is none".to_owned()));
+        let wanted = "not covered:\n  licences: no cargo-deny\n  a GPU: there is none";
+        assert_eq!(uncovered(&report), wanted);
     }
 }

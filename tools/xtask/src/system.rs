@@ -1,9 +1,10 @@
 //! What the tests need beside Rust, and how it gets onto the machine.
 
+use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, While as _};
 use crate::project::{has_program, run};
 use crate::python::has_module;
 
@@ -53,9 +54,10 @@ fn is_there(what: &str) -> bool {
     }
 }
 
-/// Sees to it that all programs are there: root on Debian or Ubuntu gets what is missing, others
-/// are told what to run.
-pub fn prepare() -> Result<()> {
+/// Sees to it that all programs are there: root on Debian or Ubuntu gets what is missing, after a
+/// question if somebody can answer it; others are told what to run. Gives what is missing still,
+/// without which some tests are skipped.
+pub fn prepare() -> Result<Vec<&'static str>> {
     let absent = |wanted: &[(&'static str, &'static str)]| -> Vec<(&'static str, &'static str)> {
         wanted.iter().filter(|(what, _)| !is_there(what)).copied().collect()
     };
@@ -63,24 +65,19 @@ pub fn prepare() -> Result<()> {
     let missing: Vec<_> = needed.iter().chain(&welcome).copied().collect();
     if missing.is_empty() {
         println!("nothing is missing");
-        return Ok(());
+        return Ok(Vec::new());
     }
-    let programs: Vec<_> = missing.iter().map(|(program, _)| *program).collect();
+    println!("missing: {}", names(&missing).join(", "));
     // SAFETY: asks for a number.
     let root = unsafe { libc::geteuid() } == 0;
-    if !root || !has_program("apt-get") {
-        let advice = format!(
-            "missing: {}; run: sudo apt-get install --yes {}",
-            programs.join(", "),
-            packages(&missing).join(" ")
-        );
+    if !root || !has_program("apt-get") || !may_install(&packages(&missing))? {
+        let advice = format!("run: sudo apt-get install --yes {}", packages(&missing).join(" "));
         if needed.is_empty() {
             println!("{advice} (without these, some tests are skipped)");
-            return Ok(());
+            return Ok(names(&welcome));
         }
-        return Err(Error::new(advice));
+        return Err(Error::new(format!("missing: {}; {advice}", names(&missing).join(", "))));
     }
-    println!("missing: {}", programs.join(", "));
     run(Command::new("apt-get").args(["update", "--quiet"]))?;
     let mut wanted = packages(&needed);
     // One that this release does not have would keep the others from being installed.
@@ -93,7 +90,30 @@ pub fn prepare() -> Result<()> {
     run(Command::new("apt-get")
         .args(["install", "--yes", "--quiet", "--no-install-recommends", "libc6-dev"])
         .args(&wanted)
-        .env("DEBIAN_FRONTEND", "noninteractive"))
+        .env("DEBIAN_FRONTEND", "noninteractive"))?;
+    Ok(names(&absent(&WELCOME)))
+}
+
+/// Asks whether to install these packages. Nobody is asked in CI, or where nobody can answer.
+fn may_install(packages: &[&str]) -> Result<bool> {
+    if std::env::var_os("CI").is_some() || !std::io::stdin().is_terminal() {
+        return Ok(true);
+    }
+    print!("install {} (all together up to a gigabyte)? [y/N] ", packages.join(", "));
+    let mut answer = String::new();
+    std::io::stdout().flush().when(|| "asking what to install".into())?;
+    std::io::stdin().read_line(&mut answer).when(|| "reading the answer".into())?;
+    Ok(is_yes(&answer))
+}
+
+/// Whether an answer agrees. No answer does not.
+fn is_yes(answer: &str) -> bool {
+    matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
+}
+
+/// The names of what is missing.
+fn names(missing: &[(&'static str, &'static str)]) -> Vec<&'static str> {
+    missing.iter().map(|(what, _)| what.trim_start_matches("import ")).collect()
 }
 
 /// The packages of what is missing, each once.
@@ -109,4 +129,16 @@ fn is_known(package: &str) -> bool {
     command.args(["show", "--no-all-versions", package]);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches an installation to which nobody has agreed: by Enter, or by an input that has ended.
+    #[test]
+    fn only_yes_is_yes() {
+        assert!(is_yes("y\n") && is_yes(" Yes\n"));
+        assert!(!is_yes("") && !is_yes("\n") && !is_yes("no\n") && !is_yes("maybe yes\n"));
+    }
 }

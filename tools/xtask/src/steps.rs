@@ -1,0 +1,149 @@
+//! Steps of a command: run one after the other, with their times, and a table at the end.
+
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::project::{cargo, line, run};
+
+/// One step.
+pub struct Step<'a> {
+    /// What it is called on the command line and in the table.
+    pub name: &'a str,
+    /// What it shows.
+    pub about: &'a str,
+    /// What it does.
+    pub run: &'a dyn Fn() -> Result<Outcome>,
+}
+
+/// How a step that did not fail ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// All of it was done.
+    Passed,
+    /// It, or a part of it, was not done, for this reason.
+    Skipped(String),
+}
+
+impl From<Option<&str>> for Outcome {
+    fn from(why: Option<&str>) -> Outcome {
+        why.map_or(Outcome::Passed, |why| Outcome::Skipped(why.to_owned()))
+    }
+}
+
+/// What a run of steps has left open.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// The steps that failed.
+    pub failed: Vec<String>,
+    /// What was not covered: a step, and why.
+    pub open: Vec<(String, String)>,
+}
+
+/// Runs the steps up to the first that fails, or all of them with `keep_going`. Prints when each begins
+/// and ends, and a table.
+pub fn run_all(steps: &[Step], keep_going: bool) -> Report {
+    let since = Instant::now();
+    let mut report = Report::default();
+    let mut table = Vec::new();
+    for step in steps {
+        if !report.failed.is_empty() && !keep_going {
+            report.open.push((step.name.to_owned(), "not run after a failure".to_owned()));
+            continue;
+        }
+        println!("\n==> {}: {} (after {})", step.name, step.about, clock(since.elapsed()));
+        let begun = Instant::now();
+        let result = (step.run)();
+        // Before what is said on standard error.
+        let _ = std::io::stdout().flush();
+        let verdict = match result {
+            Ok(Outcome::Passed) => "ok".to_owned(),
+            Ok(Outcome::Skipped(why)) => {
+                report.open.push((step.name.to_owned(), why.clone()));
+                format!("skipped: {why}")
+            }
+            Err(error) => {
+                eprintln!("error: {}: {error}", step.name);
+                report.failed.push(step.name.to_owned());
+                "FAILED".to_owned()
+            }
+        };
+        let time = clock(begun.elapsed());
+        println!("<== {}: {verdict} ({time})", step.name);
+        table.push((step.name, time, verdict));
+    }
+    println!("\n{:<12} {:>13}  result", "step", "time");
+    for (name, time, verdict) in &table {
+        println!("{name:<12} {time:>13}  {verdict}");
+    }
+    println!("{:<12} {:>13}", "all", clock(since.elapsed()));
+    report
+}
+
+/// Runs cargo, and shows the command.
+pub fn cargo_step(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Outcome> {
+    let mut command = cargo();
+    command.args(arguments).envs(variables.iter().copied());
+    let shown: Vec<_> =
+        variables.iter().map(|(name, value)| format!("{name}='{value}' ")).collect();
+    println!("$ {}{}", shown.concat(), line(&command));
+    run(&mut command)?;
+    Ok(Outcome::Passed)
+}
+
+/// Minutes and seconds, or seconds alone.
+pub fn clock(time: Duration) -> String {
+    let tenths = time.as_millis() / 100;
+    let seconds = format!("{}.{} s", tenths / 10 % 60, tenths % 10);
+    match tenths / 600 {
+        0 => seconds,
+        minutes => format!("{minutes} min {seconds:>6}"),
+    }
+}
+
+impl Report {
+    /// An error that names the steps that failed, if there are any, and how to repeat them.
+    pub fn result(&self, repeat: impl Fn(&[String]) -> String) -> Result<()> {
+        match &self.failed[..] {
+            [] => Ok(()),
+            failed => Err(Error::new(format!("failed: {}; {}", failed.join(", "), repeat(failed)))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_in_minutes_and_seconds() {
+        assert_eq!(clock(Duration::from_millis(61_250)), "1 min  1.2 s");
+        assert_eq!(clock(Duration::from_secs(3600)), "60 min  0.0 s");
+        assert_eq!(clock(Duration::from_millis(9_999)), "9.9 s");
+    }
+
+    /// Catches a failure that lets the rest run, or is lost, and a skipped step that nobody hears of.
+    #[test]
+    fn what_failed_and_what_is_open_is_told() {
+        let step = |name, run| Step { name, about: "", run };
+        let passes = || Ok(Outcome::Passed);
+        let skips = || Ok(Outcome::Skipped("no compiler".to_owned()));
+        let fails = || Err(Error::new("wrong"));
+        let steps = [
+            step("first", &passes),
+            step("second", &skips),
+            step("third", &fails),
+            step("last", &skips),
+        ];
+        let open = |report: &Report| {
+            report.open.iter().map(|(name, why)| format!("{name}: {why}")).collect::<Vec<_>>()
+        };
+        let report = run_all(&steps, false);
+        assert_eq!(open(&report), ["second: no compiler", "last: not run after a failure"]);
+        let error = report.result(|failed| format!("again: {}", failed.join(" "))).unwrap_err();
+        assert_eq!(error.to_string(), "failed: third; again: third");
+        let report = run_all(&steps, true);
+        assert_eq!(open(&report), ["second: no compiler", "last: no compiler"]);
+        assert!(run_all(&steps[..2], false).result(|_| String::new()).is_ok());
+    }
+}
