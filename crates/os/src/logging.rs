@@ -12,8 +12,25 @@ use crate::clock::utc;
 /// The variable of the environment.
 const VARIABLE: &str = "VELOC_LOG";
 
-/// The root of every module's path, by which `VELOC_LOG` can name it.
-const ROOT: &str = env!("CARGO_CRATE_NAME");
+/// The crates of the library, by which `VELOC_LOG` can name their modules.
+const CRATES: [&str; 16] = [
+    "adjoint",
+    "client",
+    "config",
+    "daemon",
+    "device",
+    "driver",
+    "engine",
+    "erasure",
+    "format",
+    "levels",
+    "mpi",
+    "os",
+    "policy",
+    "recovery",
+    "trace",
+    "veloc_client",
+];
 
 /// Starts to log, unless the process has a logger already: what `VELOC_LOG` asks for, or messages of
 /// this level and worse. `arrange` says where they go and how they look.
@@ -34,7 +51,7 @@ pub fn start(level: LevelFilter, arrange: impl FnOnce(&mut Builder)) {
     if let Some(value) = asked.filter(|value| !is_understood(value)) {
         log::warn!(
             "{VARIABLE} is \"{value}\", which is none of off, error, warn, info, debug and trace, \
-             nor one of these for a module, as in {ROOT}::engine=debug; logging as for {}",
+             nor one of these for a module, as in engine::storage=debug; logging as for {}",
             level.as_str().to_ascii_lowercase()
         );
     }
@@ -72,9 +89,7 @@ pub fn with_time_and_topic(builder: &mut Builder) {
 fn is_understood(value: &str) -> bool {
     let (directives, text) = value.split_once('/').unwrap_or((value, ""));
     let is_level = |word: &str| word.parse::<LevelFilter>().is_ok();
-    let is_module = |name: &str| {
-        name.strip_prefix(ROOT).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
-    };
+    let is_module = |name: &str| CRATES.contains(&name.split("::").next().unwrap_or(name));
     let mut directives =
         directives.split(',').map(str::trim).filter(|one| !one.is_empty()).peekable();
     // A text alone, such as a directory's path, would leave nothing but errors, and few of these.

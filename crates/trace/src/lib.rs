@@ -26,7 +26,7 @@
 //! The recorder knows nothing of this library's engine; other programs may record with it:
 //!
 //! ```
-//! use crate::{Activity, Recorder, Setup};
+//! use trace::{Activity, Recorder, Setup};
 //! # let folder = tempfile::tempdir().unwrap();
 //! # let path = folder.path().join("trace.json");
 //! let trace = Recorder::start(&Setup { file: Some(path), rank: 0 })?;
