@@ -123,17 +123,17 @@ fn a_guess_refuses_no_file() {
     }
 }
 
-/// Scratch is to keep one file, and has room for some. Catches a file that goes past it although room
-/// is about to come.
+/// Scratch is to keep one file, and has room for some. Catches files that limits of versions leave there, so
+/// that a later one has no room.
 #[test]
-fn files_of_the_application_wait_for_those_before() {
+fn room_of_files_of_the_application_is_used_again() {
     for configuration in [ASYNC, SYNC] {
         let configuration = format!("{configuration}scratch_versions = 1\n");
         on_each(&configuration, "scratch", |job, ground| {
             let own = job.path("own").display().to_string();
-            let routes: String = (1..=12).map(|v| format!(" route=x:{v}:{own}")).collect();
+            let routes: String = (1..=12).map(|v| format!(" route=x:{v}:{own} wait")).collect();
             let commands = [
-                format!("size=1000000{routes} wait newest=x:12 reroute=x:12:{own}"),
+                format!("size=1000000{routes} newest=x:12 reroute=x:12:{own}"),
                 shell(format!("test \"$(ls {})\" = x-0-12.dat", job.scratch().display())),
             ];
             let ended = script(ground, job.run("script", ""), &commands);

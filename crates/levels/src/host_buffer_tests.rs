@@ -99,7 +99,7 @@ fn alone(name: &str) -> bool {
         return true;
     }
     let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", &format!("tier::host_buffer::tests::{name}"), "--nocapture"]);
+    child.args(["--exact", &format!("host_buffer::tests::{name}"), "--nocapture"]);
     let output = child.env(ALONE, "1").output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.contains("1 passed"), "{name}, alone: {said}");
