@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::boundary::{guarded, status, with_client};
 use client::Client;
+use engine::catalog::entry::Level;
 use erasure::node::Node;
 use os::error::{Error, Result};
 use policy::touch::{Mode, Rate};
@@ -110,7 +111,8 @@ fn collect(client: &Client) -> VELOC_Metrics {
     let engine = client.engine();
     let metrics = &engine.metrics;
     let (counts, device, host, live) = engine.catalog.look(|state| {
-        (state.counts(), state.device_room(), state.host_room(), state.live() as u64)
+        let [device, host] = [Level::DEVICE, Level::HOST].map(|level| state.room(level));
+        (state.counts(), device, host, state.live() as u64)
     });
     let model = engine.pace.model();
     let inputs = model.inputs();
@@ -133,8 +135,8 @@ fn collect(client: &Client) -> VELOC_Metrics {
         checkpoints: counts.checkpoints,
         restores: counts.restores,
         live,
-        device_evictions: counts.device_evictions,
-        host_evictions: counts.host_evictions,
+        device_evictions: counts.evictions[Level::DEVICE.index()],
+        host_evictions: counts.evictions[Level::HOST.index()],
         discards: counts.discards,
         spills: counts.spills,
         fetches: counts.fetches,

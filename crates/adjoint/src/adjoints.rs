@@ -11,11 +11,11 @@
 use std::collections::BTreeSet;
 
 use client::Client;
-use engine::catalog::entry::FileTier;
+use engine::catalog::entry::FileLevel;
 use os::error::{Error, Result};
 
 /// The tiers of files, by number.
-const TIERS: [FileTier; 2] = [FileTier::Scratch, FileTier::Persistent];
+const TIERS: [FileLevel; 2] = [FileLevel::Scratch, FileLevel::Persistent];
 /// Behind them: the parities of the files in scratch.
 const PARITIES: usize = 2;
 /// How many things a process may have of an adjoint.
@@ -33,7 +33,7 @@ pub trait Shelf {
     fn may_protect(&self, version: i32) -> bool;
 
     /// Removes a version from a tier, unless it is in use. Whether it is gone.
-    fn retire(&self, version: i32, tier: FileTier) -> Result<bool>;
+    fn retire(&self, version: i32, tier: FileLevel) -> Result<bool>;
 }
 
 /// That of a client, for the adjoints of a name.
@@ -57,7 +57,7 @@ impl Shelf for Files<'_> {
         self.client.may_have_parities(self.name, version)
     }
 
-    fn retire(&self, version: i32, tier: FileTier) -> Result<bool> {
+    fn retire(&self, version: i32, tier: FileLevel) -> Result<bool> {
         self.client.retire(self.name, version, tier)
     }
 }
@@ -123,7 +123,7 @@ impl Adjoints {
     /// What this process says when all meet: the newest that it has, and which of the candidates.
     pub fn tell(&self, shelf: &impl Shelf) -> (Versions, Versions) {
         let newest = std::array::from_fn(|kind| {
-            let tier = if kind == PARITIES { FileTier::Scratch as usize } else { kind };
+            let tier = if kind == PARITIES { FileLevel::Scratch as usize } else { kind };
             let there = self.there[tier].iter().flatten().rev().copied();
             there
                 // What is older is of no interest.
@@ -165,7 +165,7 @@ impl Adjoints {
             };
             let older: Vec<i32> = there.range(..newest).copied().collect();
             for version in older {
-                if tier == FileTier::Scratch && protects(version) {
+                if tier == FileLevel::Scratch && protects(version) {
                     continue;
                 }
                 // What is still to be copied to persistent goes with a later one.
@@ -225,7 +225,7 @@ mod tests {
             self.parities.borrow().get(&version).is_some_and(|fate| *fate != Fate::Missing)
         }
 
-        fn retire(&self, version: i32, _: FileTier) -> Result<bool> {
+        fn retire(&self, version: i32, _: FileLevel) -> Result<bool> {
             self.files.borrow_mut().remove(&version);
             // They are of nothing then.
             self.parities.borrow_mut().insert(version, Fate::Missing);

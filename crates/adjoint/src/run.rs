@@ -16,7 +16,7 @@ use super::settings::Settings;
 use super::start::{begin, Begun};
 use super::trail::Trail;
 use super::{refused, Outcome, Problem, Reach};
-use engine::catalog::entry::FileTier;
+use engine::catalog::entry::FileLevel;
 use os::error::{Error, Result};
 use schedule::course::Course;
 use schedule::schedule::Action;
@@ -113,7 +113,8 @@ impl<'a, R: Reach> Sweep<'a, R> {
         let Begun { course, of, states, adjoints: adjoint, hashes, found, common, replay } = begun;
         let steps = of.steps;
         let (first_place, lasting, tiers) = reach.with(|client| {
-            let tiers = [FileTier::Scratch, FileTier::Persistent].map(|tier| client.has_tier(tier));
+            let tiers =
+                [FileLevel::Scratch, FileLevel::Persistent].map(|tier| client.has_tier(tier));
             Ok((client.reserve_hints(steps + 1), client.keeps_files(), tiers))
         })?;
         let there: BTreeSet<i32> = match common.resumes {

@@ -18,7 +18,7 @@ use std::fmt::Display;
 use aggregation::{Aggregation, LAST_LENGTH};
 pub use ending::Standing;
 
-use engine::catalog::entry::{FileTier, Id};
+use engine::catalog::entry::{FileLevel, Id};
 use engine::catalog::state::State;
 use engine::shared::Shared;
 use levels::files::Place;
@@ -288,9 +288,9 @@ impl Agreement {
 /// What becomes of a checkpoint's file in a tier, or of its parities.
 fn fate(engine: &Shared) -> impl Fn(Id, usize) -> Fate + '_ {
     |id, tier| match tier {
-        0 => engine.catalog.look(|state: &State| state.fate(id, FileTier::Scratch)),
+        0 => engine.catalog.look(|state: &State| state.fate(id, FileLevel::Scratch)),
         PARITIES => engine.fate_of_parities(id),
-        _ => engine.catalog.look(|state: &State| state.fate(id, FileTier::Persistent)),
+        _ => engine.catalog.look(|state: &State| state.fate(id, FileLevel::Persistent)),
     }
 }
 

@@ -38,7 +38,7 @@ use agreement::{Agreement, Standing};
 use config::Config;
 use device::{Device, Driver};
 use engine::capture::Open;
-use engine::catalog::entry::FileTier;
+use engine::catalog::entry::FileLevel;
 use engine::restore::Restoring;
 use engine::Engine;
 use format::names;
@@ -126,7 +126,7 @@ impl Client {
         };
         let engine = Engine::start(config, process, device)?;
         let messages = MessageLog::find();
-        let scratch = messages.and_then(|_| engine.files.directory(FileTier::Scratch));
+        let scratch = messages.and_then(|_| engine.files.directory(FileLevel::Scratch));
         let offered = scratch.map(Offered::begin).transpose()?;
         Ok(Client {
             offered,
@@ -280,7 +280,7 @@ impl Client {
         self.engine.say_what_is_owed(name);
         let _naming = self.engine.naming.lock();
         let owed = self.engine.owed(name);
-        self.engine.retention[FileTier::Scratch as usize].lock().forget(name);
+        self.engine.retention[FileLevel::Scratch as usize].lock().forget(name);
         for version in self.engine.catalog.step(|state| state.cleanup(name)) {
             if self.engine.files.has_scratch() && !owed.contains(&version) {
                 self.engine.files.remove_scratch(name, version, None)?;

@@ -15,7 +15,7 @@ use super::agreement::Agreement;
 use super::callbacks::Object;
 use super::regions::{Memory, Protected};
 use super::{check_name, protect, Client, Phase, Selection};
-use engine::catalog::entry::{FileTier, Part, Region};
+use engine::catalog::entry::{FileLevel, Part, Region};
 use engine::catalog::state::State;
 use format::names;
 use mpi::Comm;
@@ -30,12 +30,12 @@ impl Client {
     }
 
     /// Whether there is a tier of files, of those that outlive the job.
-    pub fn has_tier(&self, tier: FileTier) -> bool {
+    pub fn has_tier(&self, tier: FileLevel) -> bool {
         let files = &self.engine.files;
         self.keeps_files()
             && match tier {
-                FileTier::Scratch => files.has_scratch(),
-                FileTier::Persistent => files.has_persistent(),
+                FileLevel::Scratch => files.has_scratch(),
+                FileLevel::Persistent => files.has_persistent(),
             }
     }
 
@@ -245,7 +245,7 @@ impl Client {
     }
 
     /// Whether a version has a file in its place in a tier.
-    pub fn has_file(&self, name: &str, version: i32, tier: FileTier) -> bool {
+    pub fn has_file(&self, name: &str, version: i32, tier: FileLevel) -> bool {
         self.engine.catalog.look(|state| state.has_file(name, version, tier))
     }
 
@@ -274,7 +274,7 @@ impl Client {
     }
 
     /// Removes a version's file from a tier, unless it is in use. Whether it is gone.
-    pub fn retire(&self, name: &str, version: i32, tier: FileTier) -> Result<bool> {
+    pub fn retire(&self, name: &str, version: i32, tier: FileLevel) -> Result<bool> {
         self.engine.retire(tier, name, version)
     }
 

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use super::{Client, Phase};
-use engine::catalog::entry::FileTier;
+use engine::catalog::entry::FileLevel;
 use levels::files::Files;
 use os::descriptors::Kept;
 use os::error::{Error, Kind, Result};
 use os::{files, times};
-use trace::metrics::{Cause, Hop};
+use trace::metrics::{Cause, Stop};
 
 /// The file, under its temporary name.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(super) struct Routed {
     /// The application's own file, which this one will replace.
     pub original: Arc<str>,
     /// Where it is: beside the application's own if scratch cannot take it.
-    pub tier: FileTier,
+    pub tier: FileLevel,
     /// Where the application writes.
     pub temporary: PathBuf,
     /// When it was changed, as long as nobody has written to it.
@@ -36,14 +36,14 @@ impl Routed {
     /// The system's, with the path; that there is no scratch directory.
     pub fn create(
         files: &Files,
-        tier: FileTier,
+        tier: FileLevel,
         name: &str,
         version: i32,
         original: &str,
     ) -> Result<Routed> {
         let temporary = match tier {
-            FileTier::Scratch => files.temporary(&files.scratch_path(name, version)?),
-            FileTier::Persistent => files.temporary(Path::new(original)),
+            FileLevel::Scratch => files.temporary(&files.scratch_path(name, version)?),
+            FileLevel::Persistent => files.temporary(Path::new(original)),
         };
         let file = files::create(&temporary)?;
         if let Err(error) = files::probe_room(&file, &temporary) {
@@ -133,7 +133,10 @@ impl Client {
                 let lock = || self.engine.naming.lock();
                 let (path, bytes) = files.fetch_routed(&restoring.name, restoring.version, lock)?;
                 if bytes > 0 {
-                    self.engine.metrics.hop(Hop::PtoF).add(bytes, since.elapsed());
+                    self.engine
+                        .metrics
+                        .hop((Stop::Persistent, Stop::Scratch))
+                        .add(bytes, since.elapsed());
                     self.engine.metrics.waited(Cause::File, since);
                 }
                 path
@@ -166,7 +169,7 @@ mod tests {
         let (config, _) = Config::from_text(&text, |_| None).unwrap();
         let files = Files::open(&config, 0).unwrap();
         let routed =
-            |version| Routed::create(&files, FileTier::Scratch, "x", version, "/own").unwrap();
+            |version| Routed::create(&files, FileLevel::Scratch, "x", version, "/own").unwrap();
         let untouched = routed(1);
         let error = untouched.check_written().unwrap_err().to_string();
         assert!(error.contains(".x-0-1.dat.tmp-") && error.contains("/own"), "{error}");

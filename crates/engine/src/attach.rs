@@ -8,6 +8,7 @@ use super::shared::{DeviceSide, Own};
 use super::{prepare, transfer};
 use device::{Device, Event, Waiting};
 use levels::device_cache::DeviceCache;
+use levels::level::Level;
 use os::error::{Error, Kind, Result};
 use os::mapping;
 use os::memory::{self, HugePages};
@@ -60,11 +61,11 @@ impl Engine {
             return Ok(());
         }
         if reserved > 0 {
-            self.catalog.step(|state| state.device_expected(reserved));
+            self.catalog.step(|state| state.expect_capacity(Level::DEVICE, reserved));
             self.spawn("map", prepare::map)?;
             if self.host.is_some() {
-                self.spawn("flush", transfer::flush)?;
-                self.spawn("fetch", transfer::fetch)?;
+                self.spawn("flush", |shared| transfer::flush(shared, Level::DEVICE))?;
+                self.spawn("fetch", |shared| transfer::fetch(shared, Level::DEVICE))?;
             }
         }
         if let Some(host) = &self.host {

@@ -1,7 +1,7 @@
 //! Taking a checkpoint: the one step that keeps the application waiting.
 //!
 //! The application's thread finds room, then copies: device regions within the device, host regions
-//! into the host buffer. What is larger than a tier goes straight to the tier below.
+//! into the host buffer. What is larger than a level goes straight to the level below.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use super::place::Place;
 use super::shared::Shared;
 use super::spool::Spool;
 use super::Engine;
-use crate::catalog::entry::{Id, Part, Region, Tier};
+use crate::catalog::entry::{Id, Level, Part, Region};
 use crate::catalog::state::{Destination, PersistJob, Reserve, State, WaitFor};
 use device::Driver;
 use levels::space::{cut, Extent};
@@ -203,7 +203,7 @@ impl Shared {
         // What this very checkpoint holds already cannot make room for it.
         let held = self.catalog.look(|state| state.building_bytes(open.id));
         let both = [lens[0] + held[0], lens[1] + held[1]];
-        let mut rooms: [Option<(Tier, u64, Vec<Extent>)>; 2] = [None, None];
+        let mut rooms: [Option<(Level, u64, Vec<Extent>)>; 2] = [None, None];
         for part in [Part::Device, Part::Host] {
             let len = lens[part as usize];
             if len > 0 {
@@ -225,12 +225,12 @@ impl Shared {
             .iter()
             .zip(&regions)
             .filter_map(|(place, region)| {
-                let (tier, base, extents) = rooms[region.part as usize].as_ref()?;
+                let (level, base, extents) = rooms[region.part as usize].as_ref()?;
                 let extents = cut(extents, region.offset - base, region.size).collect();
-                Some(Run { place: *place, tier: *tier, extents })
+                Some(Run { place: *place, level: *level, extents })
             })
             .collect();
-        let is_lent = |run: &Run| run.place.lent && run.tier == Tier::Host;
+        let is_lent = |run: &Run| run.place.lent && run.level == Level::HOST;
         let (lent, now): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(is_lent);
         self.copy(open.id, Way::In, &now).map_err(|error| {
             // The system may refuse memory to the host buffer. A file needs none.
@@ -242,7 +242,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Room for `len` bytes of a part, in the tier it belongs to. `both` is what the checkpoint
+    /// Room for `len` bytes of a part, in the level it belongs to. `both` is what the checkpoint
     /// will have of each part in all.
     fn find_room(
         &self,
@@ -250,41 +250,41 @@ impl Shared {
         part: Part,
         len: u64,
         both: [u64; 2],
-    ) -> std::result::Result<(Tier, u64, Vec<Extent>), Option<Error>> {
+    ) -> std::result::Result<(Level, u64, Vec<Extent>), Option<Error>> {
         let mut retried = false;
         loop {
-            let tier = self.catalog.look(|state| match state.destination(both)?[part as usize] {
-                Destination::Memory(tier) => {
-                    // A part is in one tier, and what is in the device cache cannot be moved
+            let level = self.catalog.look(|state| match state.destination(both)?[part as usize] {
+                Destination::Memory(level) => {
+                    // A part is in one level, and what is in the device cache cannot be moved
                     // before the checkpoint is complete.
+                    let staging = state.staging();
                     let before = state.building_in(open.id, part);
                     let device = state.building_in(open.id, Part::Device);
-                    if device == Some(Tier::Host) && !state.fits_host(both) {
+                    if device == Some(staging) && !state.fits_staging(both) {
                         return Ok(None);
                     }
-                    let room = state.host_room().0;
+                    let room = state.room(staging).0;
                     Ok(match before {
-                        Some(Tier::Host) if both[0] + both[1] <= room => Some(Tier::Host),
-                        Some(before) => (before == tier).then_some(tier),
-                        None => Some(tier),
+                        Some(before) if before == staging && both[0] + both[1] <= room => {
+                            Some(staging)
+                        }
+                        Some(before) => (before == level).then_some(level),
+                        None => Some(level),
                     })
                 }
                 Destination::File => Ok(None),
             });
-            let Some(tier) = tier.map_err(Some)? else {
+            let Some(level) = level.map_err(Some)? else {
                 return Err(None);
             };
-            match self.reserve(open.id, part, len, tier) {
-                Ok((base, extents)) => return Ok((tier, base, extents)),
+            match self.reserve(open.id, part, len, level) {
+                Ok((base, extents)) => return Ok((level, base, extents)),
                 Err(error) if error.kind() != Kind::NoRoom => return Err(Some(error)),
                 Err(error) => {
-                    // The tier may have become too small meanwhile: the device had less memory than
+                    // The level may have become too small meanwhile: the device had less memory than
                     // the cache was to have, or the machine's became short. Else what failed to
                     // move on before may move on now.
-                    let (capacity, _) = self.catalog.look(|state| match tier {
-                        Tier::Device => state.device_room(),
-                        Tier::Host => state.host_room(),
-                    });
+                    let (capacity, _) = self.catalog.look(|state| state.room(level));
                     if capacity < len {
                         continue;
                     }
@@ -296,19 +296,19 @@ impl Shared {
         }
     }
 
-    fn reserve(&self, id: Id, part: Part, len: u64, tier: Tier) -> Result<(u64, Vec<Extent>)> {
+    fn reserve(&self, id: Id, part: Part, len: u64, level: Level) -> Result<(u64, Vec<Extent>)> {
         let mut waiting: Option<(WaitFor, Instant)> = None;
         let count = |waiting: &mut Option<(WaitFor, Instant)>| {
             if let Some((cause, since)) = waiting.take() {
                 let cause = match cause {
-                    WaitFor::Map => Cause::Map,
-                    WaitFor::DeviceRoom => Cause::DeviceRoom,
-                    WaitFor::HostRoom => Cause::HostRoom,
+                    WaitFor::Growth => Cause::Map,
+                    WaitFor::Room(Level::DEVICE) => Cause::DeviceRoom,
+                    WaitFor::Room(_) => Cause::HostRoom,
                 };
                 self.metrics.waited(cause, since);
             }
         };
-        let got = self.catalog.wait(|state| match state.reserve(id, part, len, tier) {
+        let got = self.catalog.wait(|state| match state.reserve(id, part, len, level) {
             Reserve::Got { base, extents } => Some(Ok((base, extents))),
             Reserve::Never(error) => Some(Err(error)),
             Reserve::Wait(cause) => {

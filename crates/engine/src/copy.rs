@@ -1,4 +1,4 @@
-//! Copies between the application's memory and the memory tiers, on the application's thread.
+//! Copies between the application's memory and the levels of memory, on the application's thread.
 //!
 //! Device memory is copied by the library's own stream, host memory by the processor, both at once.
 //! Whatever happens, no copy is running any more when `copy` returns; if that cannot be
@@ -10,14 +10,16 @@ use super::gate::Closed;
 use super::lane::Direction;
 use super::place::Place;
 use super::shared::{Own, Shared};
-use crate::catalog::entry::{Id, Part, Tier};
+use super::store::stop;
+use crate::catalog::entry::{Id, Level, Part, Region, MOST};
 use device::context::Current;
 use device::{Pointer, PLAIN};
+use levels::files::Target;
 use levels::host_buffer::HostBuffer;
 use levels::space::Extent;
-use os::error::Result;
+use os::error::{Error, Kind, Result};
 use os::sync::MutexGuard;
-use trace::metrics::{Cause, Hop};
+use trace::metrics::{Cause, Stop};
 use trace::Activity;
 
 /// The direction of a copy, seen from the library.
@@ -29,13 +31,13 @@ pub enum Way {
     Out,
 }
 
-/// The bytes of one region: where the application has them, and where the tier.
+/// The bytes of one region: where the application has them, and where the level.
 #[derive(Clone, Debug)]
 pub struct Run {
     /// The application's memory.
     pub place: Place,
-    /// The tier.
-    pub tier: Tier,
+    /// The level.
+    pub level: Level,
     /// Its bytes there, in order; as many as are to be copied.
     pub extents: Vec<Extent>,
 }
@@ -48,7 +50,12 @@ impl Run {
 
     /// Whether the processor copies it; else the device does.
     pub fn by_processor(&self) -> bool {
-        self.tier == Tier::Host && self.place.part() == Part::Host
+        self.level == Level::HOST && self.place.part() == Part::Host
+    }
+
+    /// Whether the level's own store copies it: neither processor nor device reach it by address.
+    fn by_store(&self) -> bool {
+        self.level > Level::HOST
     }
 }
 
@@ -56,7 +63,10 @@ impl Shared {
     /// Copies `runs` of checkpoint `id` and waits for them. The copies come after everything that
     /// the application has queued before (in its stream, if it gave one).
     pub(super) fn copy(&self, id: Id, way: Way, runs: &[Run]) -> Result<()> {
-        let on_device = |run: &Run| run.place.kind != PLAIN || run.tier == Tier::Device;
+        if runs.iter().any(Run::by_store) {
+            return self.copy_by_store(way, runs);
+        }
+        let on_device = |run: &Run| run.place.kind != PLAIN || run.level == Level::DEVICE;
         if !runs.iter().any(on_device) {
             let since = Instant::now();
             let copied = self.copy_by_processor(way, runs);
@@ -67,7 +77,7 @@ impl Shared {
         if way == Way::In {
             // As for copies of the processor: it is what the driver copies by where pages are not
             // registered.
-            let down = runs.iter().filter(|run| run.tier == Tier::Host && !run.by_processor());
+            let down = runs.iter().filter(|run| run.level == Level::HOST && !run.by_processor());
             down.into_iter().try_for_each(|run| self.host()?.ensure(&run.extents))?;
         }
         let mut queue = DeviceCopies::begin(self, id, runs)?;
@@ -116,18 +126,39 @@ impl Shared {
         Ok(())
     }
 
+    /// The same where a level's own store has the bytes: they are brought back only, as no such level
+    /// captures any. They come by way of this process's memory, as those of a file do.
+    fn copy_by_store(&self, way: Way, runs: &[Run]) -> Result<()> {
+        if way == Way::In {
+            return Err(Error::new(Kind::Internal, "no level below the host buffer captures"));
+        }
+        let since = Instant::now();
+        for run in runs {
+            let store = self.store(run.level)?;
+            let region =
+                Region { id: run.place.id, size: run.bytes(), part: run.place.part(), offset: 0 };
+            let mut target = self.target(&region, &run.place, true);
+            let mut put = |bytes: &[u8]| match &mut target {
+                Target::Taken(_, take) => take(bytes),
+                Target::Memory(_) => Ok(()),
+            };
+            run.extents.iter().try_for_each(|&place| store.read(self, place, &mut put))?;
+        }
+        self.metrics.waited(Cause::Copy, since);
+        self.count(way, runs, (since, since.elapsed()), false);
+        Ok(())
+    }
+
     /// Counts what was copied from a moment on, and the time that it took.
     fn count(&self, way: Way, runs: &[Run], took: (Instant, Duration), by_processor: bool) {
         let (since, time) = took;
-        for tier in [Tier::Device, Tier::Host] {
-            let counted = |run: &&Run| run.tier == tier && run.by_processor() == by_processor;
+        for level in (0..MOST).map(Level::new) {
+            let counted = |run: &&Run| run.level == level && run.by_processor() == by_processor;
             let bytes: u64 = runs.iter().filter(counted).map(Run::bytes).sum();
             if bytes > 0 {
-                let hop = match (way, tier) {
-                    (Way::In, Tier::Device) => Hop::AtoD,
-                    (Way::In, Tier::Host) => Hop::AtoH,
-                    (Way::Out, Tier::Device) => Hop::DtoA,
-                    (Way::Out, Tier::Host) => Hop::HtoA,
+                let hop = match way {
+                    Way::In => (Stop::Application, stop(level)),
+                    Way::Out => (stop(level), Stop::Application),
                 };
                 self.metrics.hop(hop).add(bytes, time);
                 let event = if way == Way::In { Activity::Capture } else { Activity::Recover };
@@ -141,15 +172,15 @@ impl Shared {
 fn copy_run(host: &HostBuffer, way: Way, run: &Run) {
     let mut application = run.place.address as *mut u8;
     for extent in &run.extents {
-        let (tier, len) = (host.address(extent.offset), extent.len as usize);
+        let (buffer, len) = (host.address(extent.offset), extent.len as usize);
         // SAFETY: the application gives at least as many bytes as the run has (the client has
         // checked it) and does not use them meanwhile; the extents are this checkpoint's, within
         // the mapping, and complete if they are read. Registration makes no difference to the
         // processor.
         unsafe {
             match way {
-                Way::In => std::ptr::copy_nonoverlapping(application, tier, len),
-                Way::Out => std::ptr::copy_nonoverlapping(tier, application, len),
+                Way::In => std::ptr::copy_nonoverlapping(application, buffer, len),
+                Way::Out => std::ptr::copy_nonoverlapping(buffer, application, len),
             }
             application = application.add(len);
         }
@@ -199,12 +230,11 @@ impl<'a> DeviceCopies<'a> {
     fn add(&mut self, way: Way, run: &Run) -> Result<()> {
         let mut application = run.place.address;
         for extent in &run.extents {
-            match run.tier {
-                Tier::Device => {
-                    let tier = self.shared.cache()?.address(extent.offset);
-                    self.add_to_cache(way, &run.place, application, tier, extent.len)?;
-                }
-                Tier::Host => self.add_to_host(way, application, *extent)?,
+            if run.level == Level::DEVICE {
+                let cached = self.shared.cache()?.address(extent.offset);
+                self.add_to_cache(way, &run.place, application, cached, extent.len)?;
+            } else {
+                self.add_to_host(way, application, *extent)?;
             }
             application += extent.len;
         }
@@ -217,13 +247,13 @@ impl<'a> DeviceCopies<'a> {
         way: Way,
         place: &Place,
         application: u64,
-        tier: u64,
+        cached: u64,
         len: u64,
     ) -> Result<()> {
         let stream = self.own.lane.stream();
         let (to, from) = match way {
-            Way::In => (tier, application),
-            Way::Out => (application, tier),
+            Way::In => (cached, application),
+            Way::Out => (application, cached),
         };
         // SAFETY: the extent is this checkpoint's, and complete if it is read; the driver has
         // vouched for device pointers, the application for host pointers; all stay until `finish`

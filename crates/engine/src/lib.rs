@@ -2,18 +2,18 @@
 //!
 //! | file | on whose thread | moves |
 //! | --- | --- | --- |
-//! | [`capture`] | the application's | finds room, then copies to the first tier |
+//! | [`capture`] | the application's | finds room, then copies to the first level |
 //! | `direct` | the application's | scratch to persistent, in `mode = sync` |
-//! | [`copy`] | the application's | between application memory and the memory tiers |
-//! | `application` | the application's | from application memory to memory that is in no tier |
+//! | [`copy`] | the application's | between application memory and the levels of memory |
+//! | `application` | the application's | from application memory to memory that is in no level |
 //! | [`spool`] | the application's | application memory straight to a file |
 //! | [`restore`] | the application's | the nearest copy to application memory |
-//! | `piece` | the application's | the nearest copy to memory that is in no tier, piece by piece |
+//! | `piece` | the application's | the nearest copy to memory that is in no level, piece by piece |
 //! | [`loan`] | a worker | what the application lends, to the host buffer |
 //! | [`prepare`] | workers | maps the device cache, touches and registers the host buffer |
 //! | [`transfer`] | workers | device cache to host buffer and back |
 //! | [`storage`] | workers | host buffer to scratch to persistent, and back up |
-//! | `prune` | workers | removes the files of versions that a tier is not to keep |
+//! | `prune` | workers | removes the files of versions that a level is not to keep |
 //! | [`owed`] | the application's, and `veloc sync` | what earlier jobs have left in scratch alone, said and copied |
 //! | `refuge` | who writes files | what scratch cannot take, to persistent alone |
 //! | `routed` | the application's | gives files of its own their place and their name |
@@ -42,6 +42,7 @@ pub mod restore;
 pub mod shared;
 pub mod spool;
 pub mod storage;
+pub mod store;
 pub mod transfer;
 
 mod application;

@@ -7,16 +7,17 @@ use std::thread::{Builder, JoinHandle};
 
 use super::buffer::host_buffer;
 use super::shared::Shared;
-use super::{encode, loan, prepare, refuge, storage};
+use super::store::Store;
+use super::{encode, loan, prepare, refuge, storage, transfer};
 use crate::catalog::monitor::Catalog;
 use crate::catalog::state::{Shape, State};
 use config::{Config, Mode};
 use device::{Device, Driver};
 use erasure::node::Node;
-use levels::device_cache;
 use levels::files::{Files, Identities};
-use levels::host_buffer::{self, HostBuffer};
+use levels::host_buffer::HostBuffer;
 use levels::ledger::{Ledger, Record, Standing};
+use levels::level::{self, Level, LevelSpec};
 use os::affinity;
 use os::error::{Error, Kind, Result};
 use os::logging;
@@ -47,9 +48,19 @@ impl std::ops::Deref for Engine {
 }
 
 impl Engine {
-    /// Makes the tiers' places (no memory is touched, mapped or registered) and starts the
+    /// Makes the levels' places (no memory is touched, mapped or registered) and starts the
     /// workers. `device` is the one the application already uses, if it does.
     pub fn start(config: Config, process: Process, device: Option<Device>) -> Result<Engine> {
+        Engine::start_with(config, process, device, Vec::new())
+    }
+
+    /// The same with more levels of memory below the host buffer, in the order of their rows.
+    pub fn start_with(
+        config: Config,
+        process: Process,
+        device: Option<Device>,
+        lower: Vec<(LevelSpec, Box<dyn Store>)>,
+    ) -> Result<Engine> {
         let rank = process.rank;
         warn_of_unused(&config);
         let (files, refused) = refuge::open_files(&config, rank)?;
@@ -57,7 +68,10 @@ impl Engine {
         let (host, estate) = host_buffer(&config)?;
         // Not before: a job that cannot start must not take the name of the one that does.
         let trace = recorder(&config, rank);
-        let mut state = State::new(shape(&config, &files, host.as_ref()));
+        let mut shape = shape(&config, &files, host.as_ref());
+        let (rows, lower): (Vec<_>, Vec<_>) = lower.into_iter().unzip();
+        shape.memory.extend(rows);
+        let mut state = State::new(shape);
         state.record_to(trace.clone());
         let link = estate.and_then(|estate| {
             let ledger = Ledger::new(&estate.ledger);
@@ -80,7 +94,10 @@ impl Engine {
             state.note_to(ledger);
             link
         });
-        let shared = Arc::new(Shared::new(config, Catalog::new(state), host, files, link, trace));
+        let catalog = Catalog::new(state);
+        let mut shared = Shared::new(config, catalog, host, files, link, trace);
+        shared.lower = lower;
+        let shared = Arc::new(shared);
         log::info!(
             "checkpoints of number {rank}: host buffer of {} bytes, scratch {:?}, persistent {:?}{}",
             shared.host.as_ref().map_or(0, HostBuffer::len),
@@ -111,7 +128,7 @@ impl Engine {
         let files = Files::open_for_heir(&config, process.rank, directories)?.of_job(process.ranks);
         let mut state = State::new(shape(&config, &files, host.as_ref()));
         for (record, standing) in left {
-            if let Err(error) = state.inherit(record, *standing) {
+            if let Err(error) = state.take_over(record, *standing) {
                 log::error!("{error}");
             }
         }
@@ -141,6 +158,10 @@ impl Engine {
                 self.spawn("read", storage::read)?;
             }
         }
+        for level in (0..self.lower.len()).map(|row| Level::new(Level::HOST.index() + row)) {
+            self.spawn("flush", move |shared| transfer::flush(shared, level))?;
+            self.spawn("fetch", move |shared| transfer::fetch(shared, level))?;
+        }
         // File-based checkpoints are persisted even without a persistent directory.
         self.spawn("persist", storage::persist)?;
         if self.host.is_some() {
@@ -164,7 +185,11 @@ impl Engine {
         started
     }
 
-    pub(super) fn spawn(&self, name: &str, work: fn(&Shared) -> Result<()>) -> Result<()> {
+    pub(super) fn spawn(
+        &self,
+        name: &str,
+        work: impl FnOnce(&Shared) -> Result<()> + Send + 'static,
+    ) -> Result<()> {
         self.spawn_as(name, name.to_owned(), work)
     }
 
@@ -173,7 +198,7 @@ impl Engine {
         &self,
         name: &str,
         in_trace: String,
-        work: fn(&Shared) -> Result<()>,
+        work: impl FnOnce(&Shared) -> Result<()> + Send + 'static,
     ) -> Result<()> {
         let shared = self.shared.clone();
         let owned = name.to_owned();
@@ -273,16 +298,13 @@ fn warn_of_unused(config: &Config) {
     }
 }
 
-/// The tiers of a job.
+/// The levels of a job.
 fn shape(config: &Config, files: &Files, host: Option<&HostBuffer>) -> Shape {
     Shape {
-        device: 0,
-        host: host.map_or(0, HostBuffer::len),
+        memory: level::of_node(0, host.map_or(0, HostBuffer::len)),
         scratch: files.has_scratch(),
         persistent: files.has_persistent(),
         ephemeral: config.ephemeral,
         order: config.restore_order,
-        device_granule: device_cache::GRANULE,
-        host_granule: host_buffer::GRANULE,
     }
 }

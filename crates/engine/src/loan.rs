@@ -15,14 +15,14 @@ use super::lane::Direction;
 use super::shared::Shared;
 use super::spool::about;
 use super::transfer::Queue;
-use crate::catalog::entry::{Id, Tier};
+use crate::catalog::entry::{Id, Level};
 use crate::catalog::monitor::Worker;
 use crate::catalog::state::{Arrival, MoveEnd, State};
 use device::PLAIN;
 use levels::space::Extent;
 use os::error::{Error, Result};
 use os::sync::Mutex;
-use trace::metrics::Hop;
+use trace::metrics::Stop;
 use trace::Activity;
 
 /// Tells the application that a region's bytes are not needed any more.
@@ -98,9 +98,9 @@ impl Shared {
         open: &Open,
         len: u64,
         both: [u64; 2],
-    ) -> Option<(Tier, u64, Vec<Extent>)> {
+    ) -> Option<(Level, u64, Vec<Extent>)> {
         let room = self.catalog.step(|state| state.reserve_for_loan(open.id, len, both));
-        room.map(|(base, extents)| (Tier::Host, base, extents))
+        room.map(|(base, extents)| (Level::HOST, base, extents))
     }
 
     /// Takes these runs into a checkpoint's loan, once the application's own queued work on them is
@@ -188,7 +188,9 @@ fn bring_from_device(
     let mut span = shared.trace.span(Activity::Capture).of(&arrival.name, arrival.version);
     let extents: Vec<Extent> = runs.iter().flat_map(|run| run.extents.iter().copied()).collect();
     let bytes = extents.iter().map(|extent| extent.len).sum();
-    let flushed = queue.flush_to(&extents, bytes, &arrival.name, arrival.version, |queue| {
+    let what = "flushing to the host buffer";
+    let whose = (&*arrival.name, arrival.version);
+    let flushed = queue.flush_to(&extents, bytes, what, whose, |queue| {
         runs.iter().try_for_each(|run| {
             let mut from = run.place.address;
             run.extents.iter().try_for_each(|extent| {
@@ -199,7 +201,7 @@ fn bring_from_device(
         })
     });
     if flushed.end == MoveEnd::Done {
-        shared.metrics.hop(Hop::AtoH).add(bytes, since.elapsed());
+        shared.metrics.hop((Stop::Application, Stop::HOST)).add(bytes, since.elapsed());
         span.bytes(bytes);
         span.untouched(flushed.untouched);
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::shared::Shared;
-use crate::catalog::entry::FileTier;
+use crate::catalog::entry::FileLevel;
 use erasure::parity::ParityFile;
 use levels::files::Files;
 use os::error::{Error, Kind, Result};
@@ -44,9 +44,9 @@ impl Shared {
         let shown = |path: Option<&Path>| path.unwrap_or(Path::new("")).display().to_string();
         log::warn!(
             "{what} in {} only; `veloc sync {}` copies what is there to {}",
-            shown(self.files.directory(FileTier::Scratch)),
+            shown(self.files.directory(FileLevel::Scratch)),
             shown(self.config.file.as_deref()),
-            shown(self.files.directory(FileTier::Persistent)),
+            shown(self.files.directory(FileLevel::Persistent)),
         );
     }
 }

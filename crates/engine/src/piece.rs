@@ -12,7 +12,7 @@ use crate::catalog::state::Acquire;
 use levels::files::Wanted;
 use levels::space::cut;
 use os::error::{Error, Kind, Result};
-use trace::metrics::{Cause, Hop};
+use trace::metrics::{Cause, Stop};
 
 impl Shared {
     /// Fills `bytes` with those of a region from `start` on, which has as many, from the nearest copy.
@@ -33,10 +33,10 @@ impl Shared {
         };
         match acquired {
             (id, Acquire::Memory(source)) => {
-                let (part, tier) = (region.part, source.tier);
-                let _reading = Reading { shared: self, id, part, tier };
+                let (part, level) = (region.part, source.level);
+                let _reading = Reading { shared: self, id, part, level };
                 let extents = cut(&source.extents, region.offset + start, place.len).collect();
-                let copied = self.copy(id, Way::Out, &[Run { place, tier, extents }]);
+                let copied = self.copy(id, Way::Out, &[Run { place, level, extents }]);
                 if copied.is_err() {
                     std::mem::forget(std::mem::take(bytes));
                 }
@@ -66,7 +66,7 @@ impl Shared {
             });
         self.metrics.waited(Cause::File, since);
         read?;
-        self.metrics.hop(Hop::FtoA).add(place.len, since.elapsed());
+        self.metrics.hop((Stop::Scratch, Stop::Application)).add(place.len, since.elapsed());
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::guard::LOOK_EVERY;
 use super::pace::Lull;
 use super::shared::Shared;
-use crate::catalog::state::State;
+use crate::catalog::entry::Level;
 use config::TouchMethod as Setting;
 use device::register;
 use levels::host_buffer::{Claim, HostBuffer, TouchMethod, TOUCH_UNIT};
@@ -44,7 +44,7 @@ pub fn map(shared: &Shared) -> Result<()> {
                 shared.metrics.map.add(bytes, since.elapsed());
                 span.bytes(bytes);
                 drop(span);
-                shared.catalog.step(|state| state.device_grown(bytes));
+                shared.catalog.step(|state| state.grown(Level::DEVICE, bytes));
                 shared.trace.counter(Counter::DeviceMapped, mapped);
             }
             Err(error) => {
@@ -60,7 +60,7 @@ pub fn map(shared: &Shared) -> Result<()> {
             }
         }
     }
-    shared.catalog.step(State::device_completed);
+    shared.catalog.step(|state| state.completed(Level::DEVICE));
     Ok(())
 }
 
@@ -107,7 +107,7 @@ pub fn touch(shared: &Shared) -> Result<()> {
             );
             host.give_up();
             // What the kernel has no memory for, a checkpoint must not be the first to use.
-            shared.catalog.step(|state| state.shorten_host(unit.start));
+            shared.catalog.step(|state| state.shorten(Level::HOST, unit.start));
             break;
         }
         let time = since.elapsed();

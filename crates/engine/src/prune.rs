@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::shared::Shared;
-use crate::catalog::entry::{FileTier, Id};
+use crate::catalog::entry::{FileLevel, Id};
 use os::error::{Error, Kind, Result};
 use policy::rounds::{Fate, PARITIES};
 
@@ -15,11 +15,11 @@ const AT_A_TIME: usize = 8;
 impl Shared {
     /// A checkpoint's file has come to a tier: what is now more than the tier is to keep goes. The
     /// caller holds the lock of names.
-    pub(super) fn arrived(&self, tier: FileTier, name: &str, version: i32, id: Id) {
+    pub(super) fn arrived(&self, tier: FileLevel, name: &str, version: i32, id: Id) {
         if self.config.ephemeral {
             return;
         }
-        if tier == FileTier::Scratch {
+        if tier == FileLevel::Scratch {
             self.protect(name, version);
         }
         let (managed, extra) =
@@ -29,8 +29,8 @@ impl Shared {
         }
         // One that others lack in persistent must not count there: older ones would go that all have. It
         // counts as the one in scratch, which it stands for.
-        let has_others = !self.common[FileTier::Persistent as usize].lock().is_alone();
-        let tier = if extra && has_others { FileTier::Scratch } else { tier };
+        let has_others = !self.common[FileLevel::Persistent as usize].lock().is_alone();
+        let tier = if extra && has_others { FileLevel::Scratch } else { tier };
         {
             let mut kept = self.retention[tier as usize].lock();
             if !kept.is_limited() {
@@ -40,7 +40,7 @@ impl Shared {
                 match self.files.oldest_first(tier, name) {
                     // What persistent lacks of earlier jobs is not this one's to remove.
                     Ok(mut found) => {
-                        if tier == FileTier::Scratch {
+                        if tier == FileLevel::Scratch {
                             let owed = self.owed(name);
                             found.retain(|version| !owed.contains(version));
                         }
@@ -62,12 +62,12 @@ impl Shared {
     /// to have there. The caller holds the lock of names.
     pub fn is_extra_no_more(&self, name: &str, version: i32, id: Id) {
         self.left_scratch(name, version);
-        self.arrived(FileTier::Persistent, name, version, id);
+        self.arrived(FileLevel::Persistent, name, version, id);
     }
 
     /// Before a file of a name comes to a tier: removes what is known by now to be more than the tier is
     /// to keep. A process that has no others has removed it before.
-    pub(super) fn make_room(&self, tier: FileTier, name: &str) {
+    pub(super) fn make_room(&self, tier: FileLevel, name: &str) {
         let limited = self.retention[tier as usize].lock().is_limited();
         if limited && !self.common[tier as usize].lock().is_alone() {
             let _naming = self.naming.lock();
@@ -77,10 +77,10 @@ impl Shared {
 
     /// An error of writing to a tier. That it has no room may be due to the limit of versions, which wants
     /// room for one more: then the error names that.
-    pub(super) fn with_limit(&self, tier: FileTier, error: Error) -> Error {
+    pub(super) fn with_limit(&self, tier: FileLevel, error: Error) -> Error {
         let (key, limit) = match tier {
-            FileTier::Scratch => ("scratch_versions", self.config.scratch_versions),
-            FileTier::Persistent => ("max_versions", self.config.max_versions),
+            FileLevel::Scratch => ("scratch_versions", self.config.scratch_versions),
+            FileLevel::Persistent => ("max_versions", self.config.max_versions),
         };
         if error.kind() != Kind::NoRoom || limit == 0 {
             return error;
@@ -92,14 +92,14 @@ impl Shared {
     }
 
     /// Removes what is more than a tier is to keep of a name. The caller holds the lock of names.
-    pub(super) fn prune(&self, tier: FileTier, name: &str) {
+    pub(super) fn prune(&self, tier: FileLevel, name: &str) {
         self.prune_others(tier, name, None);
     }
 
     /// The same, but for the version that has just `arrived`: the catalog does not know yet that its
     /// file is there, and would take it for that of an older checkpoint. One that comes late, behind
     /// younger ones, goes the next time.
-    fn prune_others(&self, tier: FileTier, name: &str, arrived: Option<i32>) {
+    fn prune_others(&self, tier: FileLevel, name: &str, arrived: Option<i32>) {
         loop {
             let excess = self.excess(tier, name);
             let mut removed = 0;
@@ -123,7 +123,7 @@ impl Shared {
 
     /// Removes a version's file from a tier, unless it is in use: then false. The caller holds the
     /// lock of names.
-    fn remove_from(&self, tier: FileTier, name: &str, version: i32) -> Result<bool> {
+    fn remove_from(&self, tier: FileLevel, name: &str, version: i32) -> Result<bool> {
         let extra = self
             .catalog
             .look(|state| state.find(name, version).is_some_and(|id| state.is_extra(id)));
@@ -131,21 +131,21 @@ impl Shared {
             return Ok(false);
         }
         match tier {
-            FileTier::Scratch if extra => self.files.remove_persistent(name, version)?,
-            FileTier::Scratch => {
+            FileLevel::Scratch if extra => self.files.remove_persistent(name, version)?,
+            FileLevel::Scratch => {
                 // An aggregated file is removed for all by one process, perhaps later.
-                let persistent = FileTier::Persistent as usize;
+                let persistent = FileLevel::Persistent as usize;
                 let persistent = self.retention[persistent].lock().has(name, version);
                 self.files.remove_scratch(name, version, persistent)?;
             }
-            FileTier::Persistent => self.files.remove_persistent(name, version)?,
+            FileLevel::Persistent => self.files.remove_persistent(name, version)?,
         }
         Ok(true)
     }
 
     /// Removes a version that its owner does not need any more from a tier, unless it is in use.
     /// Whether it is gone.
-    pub fn retire(&self, tier: FileTier, name: &str, version: i32) -> Result<bool> {
+    pub fn retire(&self, tier: FileLevel, name: &str, version: i32) -> Result<bool> {
         let _naming = self.naming.lock();
         self.remove_from(tier, name, version)
     }
@@ -173,13 +173,13 @@ impl Shared {
     }
 
     /// The oldest versions of a name that are more than a tier is to keep.
-    fn excess(&self, tier: FileTier, name: &str) -> Vec<i32> {
-        let in_scratch = tier == FileTier::Scratch;
+    fn excess(&self, tier: FileLevel, name: &str) -> Vec<i32> {
+        let in_scratch = tier == FileLevel::Scratch;
         let kept = self.retention[tier as usize].lock();
         let common = self.common[tier as usize].lock();
         // An aggregated file is of use only when all processes have written their parts.
         let also = in_scratch && self.config.aggregated;
-        let too = also.then(|| self.common[FileTier::Persistent as usize].lock());
+        let too = also.then(|| self.common[FileLevel::Persistent as usize].lock());
         let youngest = common.youngest().min(too.as_ref().map_or(u64::MAX, |too| too.youngest()));
         let counts = |id| common.has(id) && too.as_ref().is_none_or(|too| too.has(id));
         let Some(node) = self.erasure.get().filter(|_| in_scratch) else {
@@ -201,7 +201,7 @@ impl Shared {
     /// The same for all names, once nothing is under way any more.
     pub fn prune_all(&self) {
         let _naming = self.naming.lock();
-        for tier in [FileTier::Scratch, FileTier::Persistent] {
+        for tier in [FileLevel::Scratch, FileLevel::Persistent] {
             let names = self.retention[tier as usize].lock().names();
             for name in names {
                 self.prune(tier, &name);
@@ -211,6 +211,6 @@ impl Shared {
 
     /// A version's file has left scratch otherwise. The caller holds the lock of names.
     pub(super) fn left_scratch(&self, name: &str, version: i32) {
-        self.retention[FileTier::Scratch as usize].lock().remove(name, version);
+        self.retention[FileLevel::Scratch as usize].lock().remove(name, version);
     }
 }

@@ -7,14 +7,14 @@ use super::copy::{Run, Way};
 use super::place::Place;
 use super::shared::Shared;
 use super::spool::about;
-use crate::catalog::entry::{Id, Part, Region, Tier, PARTS};
+use crate::catalog::entry::{Id, Level, Part, Region, PARTS};
 use crate::catalog::state::{Acquire, Content, Source, State};
 use device::{Pointer, PLAIN};
 use format::header::Decoded;
 use levels::files::{Files, Found, Target, Wanted};
 use levels::space::cut;
 use os::error::{Error, Kind, Result};
-use trace::metrics::{Cause, Hop};
+use trace::metrics::{Cause, Stop};
 
 /// What a restore that failed on its way has done.
 const UNDEFINED: &str = "what is in the regions that were to be restored is undefined now";
@@ -48,12 +48,12 @@ pub(super) struct Reading<'a> {
     pub(super) shared: &'a Shared,
     pub(super) id: Id,
     pub(super) part: Part,
-    pub(super) tier: Tier,
+    pub(super) level: Level,
 }
 
 impl Drop for Reading<'_> {
     fn drop(&mut self) {
-        self.shared.catalog.step(|state| state.release(self.id, self.part, self.tier));
+        self.shared.catalog.step(|state| state.release(self.id, self.part, self.level));
     }
 }
 
@@ -268,7 +268,7 @@ impl Shared {
     ) -> Result<()> {
         match self.acquire(id, part)? {
             Acquire::Memory(source) => {
-                let _reading = Reading { shared: self, id, part, tier: source.tier };
+                let _reading = Reading { shared: self, id, part, level: source.level };
                 self.copy_out(id, &source, wanted)
             }
             Acquire::File => self.read_file(restoring, wanted),
@@ -294,13 +294,13 @@ impl Shared {
         acquired
     }
 
-    /// From a memory tier to the application. The catalog keeps the source.
+    /// From a level of memory to the application. The catalog keeps the source.
     fn copy_out(&self, id: Id, source: &Source, wanted: &[(&Region, &Place)]) -> Result<()> {
         let runs: Vec<Run> = wanted
             .iter()
             .map(|(region, place)| Run {
                 place: **place,
-                tier: source.tier,
+                level: source.level,
                 extents: cut(&source.extents, region.offset, region.size).collect(),
             })
             .collect();
@@ -341,7 +341,7 @@ impl Shared {
             return Err(if begun { error.followed_by(UNDEFINED) } else { error });
         }
         let bytes = wanted.iter().map(|(region, _)| region.size).sum();
-        self.metrics.hop(Hop::FtoA).add(bytes, since.elapsed());
+        self.metrics.hop((Stop::Scratch, Stop::Application)).add(bytes, since.elapsed());
         Ok(())
     }
 
@@ -439,8 +439,8 @@ mod tests {
         let reading = catch_unwind(AssertUnwindSafe(|| {
             let acquired = engine.catalog.step(|state| state.acquire(id, Part::Host));
             let Acquire::Memory(source) = acquired else { return };
-            let (part, tier) = (Part::Host, source.tier);
-            let _reading = Reading { shared: &engine, id, part, tier };
+            let (part, level) = (Part::Host, source.level);
+            let _reading = Reading { shared: &engine, id, part, level };
             panic!("as a fault of the library would");
         }));
         assert!(reading.is_err());

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::capture::Open;
 use super::shared::Shared;
-use crate::catalog::entry::{FileTier, Id};
+use crate::catalog::entry::{FileLevel, Id};
 use crate::catalog::state::{is_of_the_file_system, State};
 use os::error::{Error, Result};
 use os::files::SizeLimitOutlived;
@@ -27,21 +27,21 @@ impl Shared {
         &self,
         open: &mut Open,
         bytes: u64,
-        create: impl Fn(FileTier) -> Result<T>,
+        create: impl Fn(FileLevel) -> Result<T>,
     ) -> Result<T> {
         let since = Instant::now();
         let _outlived = SizeLimitOutlived::begin();
-        self.make_room(FileTier::Scratch, &open.name);
+        self.make_room(FileLevel::Scratch, &open.name);
         let enough = self.files.expect_room(bytes);
         let guessed = enough.is_err();
-        let in_scratch = enough.and_then(|()| create(FileTier::Scratch));
+        let in_scratch = enough.and_then(|()| create(FileLevel::Scratch));
         let mut beside = |refused: Error| {
             self.may_route_past_scratch(open.id, &mut open.persist, &refused)?;
-            self.past_scratch(refused, || create(FileTier::Persistent))
+            self.past_scratch(refused, || create(FileLevel::Persistent))
         };
         let placed = in_scratch.or_else(|refused| match beside(refused) {
             // It may be smaller than it was taken for, and nothing else can be done.
-            Err(_) if guessed => create(FileTier::Scratch).or_else(beside),
+            Err(_) if guessed => create(FileLevel::Scratch).or_else(beside),
             placed => placed,
         });
         self.metrics.waited(Cause::File, since);
@@ -63,7 +63,7 @@ impl Shared {
             return Err(refused.clone());
         }
         let persists = *persist.get_or_insert_with(|| self.is_to_persist());
-        let awaits = self.catalog.look(|state| state.awaits_place(id));
+        let awaits = self.catalog.look(|state| state.is_undecided(id));
         let wanted = persists || awaits && !self.persistence_depends_on_time();
         if self.files.has_persistent() && wanted {
             return Ok(());
@@ -77,7 +77,7 @@ impl Shared {
     pub fn commit_routed(
         &self,
         mut open: Open,
-        tier: FileTier,
+        tier: FileLevel,
         temporary: &Path,
         original: Arc<str>,
     ) -> Result<()> {
@@ -90,8 +90,8 @@ impl Shared {
         let naming = self.naming.lock();
         let (id, name, version) = (open.id, open.name.clone(), open.version);
         let named = self.may_write().and_then(|()| match tier {
-            FileTier::Scratch => self.files.publish_routed(temporary, &name, version, &original),
-            FileTier::Persistent => {
+            FileLevel::Scratch => self.files.publish_routed(temporary, &name, version, &original),
+            FileLevel::Persistent => {
                 self.files.publish_routed_straight(temporary, &name, version, &original)
             }
         });
@@ -101,8 +101,8 @@ impl Shared {
         }
         let persist = open.persist.unwrap_or_else(|| self.is_to_persist());
         let own = match tier {
-            FileTier::Scratch => self.commit_file(id, Vec::new(), Some(original), persist),
-            FileTier::Persistent => {
+            FileLevel::Scratch => self.commit_file(id, Vec::new(), Some(original), persist),
+            FileLevel::Persistent => {
                 // Persistent has a newer one.
                 self.left_scratch(&name, version);
                 let routed = Some(original);

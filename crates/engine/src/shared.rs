@@ -10,7 +10,8 @@ use super::guard::Guard;
 use super::lane::Lane;
 use super::loan::Loans;
 use super::pace::{Flushing, Pace};
-use crate::catalog::entry::{FileTier, Id};
+use super::store::Store;
+use crate::catalog::entry::{FileLevel, Id, Level};
 use crate::catalog::monitor::Catalog;
 use crate::catalog::state::State;
 use config::Config;
@@ -41,6 +42,8 @@ pub struct Shared {
     pub catalog: Catalog,
     /// The host buffer.
     pub host: Option<HostBuffer>,
+    /// The levels of memory below the host buffer, in the order of their rows.
+    pub lower: Vec<Box<dyn Store>>,
     /// The device, once there is one.
     pub device: OnceLock<DeviceSide>,
     /// The directories.
@@ -65,10 +68,10 @@ pub struct Shared {
     /// older checkpoint's file must not take the place of a newer one's. Taken before the
     /// catalog's lock. Captures into memory never take it.
     pub naming: Mutex<()>,
-    /// The versions in scratch and in persistent, if they are limited; by [`FileTier`]. Taken after
+    /// The versions in scratch and in persistent, if they are limited; by [`FileLevel`]. Taken after
     /// `naming`.
     ///
-    /// [`FileTier`]: crate::catalog::entry::FileTier
+    /// [`FileLevel`]: crate::catalog::entry::FileLevel
     pub retention: [Mutex<Retention>; 2],
     /// The checkpoints that all processes of the job are known to have in scratch, and in
     /// persistent: no others are counted among those to keep; and those of which all have made
@@ -129,6 +132,7 @@ impl Shared {
             config,
             catalog,
             host,
+            lower: Vec::new(),
             device: OnceLock::new(),
             files,
             link,
@@ -206,7 +210,7 @@ impl Shared {
         // The file first: it is told of before it counts as there.
         match self
             .catalog
-            .look(|state| (state.fate(id, FileTier::Scratch), state.key_in_scratch(id)))
+            .look(|state| (state.fate(id, FileLevel::Scratch), state.key_in_scratch(id)))
         {
             (Fate::Open, _) => Fate::Open,
             (_, Some(key)) => node.fate(&key),
@@ -289,10 +293,10 @@ impl Shared {
             let short = self.guard.judge(physical)?;
             host.rest(short);
             match short {
-                true => state.limit_host(host.front()),
-                false => state.lift_host_limit(),
+                true => state.limit(Level::HOST, host.front()),
+                false => state.lift_limit(Level::HOST),
             }
-            Some((short, state.host_room().0))
+            Some((short, state.room(Level::HOST).0))
         });
         let Some((short, room)) = changed else { return };
         let Physical { available, total } = physical;
@@ -316,7 +320,8 @@ impl Shared {
         self.catalog.step(|state| {
             let result = step(state);
             if self.trace.is_on() {
-                self.trace.counters([Counter::DeviceUsed, Counter::HostUsed], state.used());
+                let used = [Level::DEVICE, Level::HOST].map(|level| state.used(level));
+                self.trace.counters([Counter::DeviceUsed, Counter::HostUsed], used);
             }
             result
         })

@@ -1,29 +1,28 @@
 //! A checkpoint that goes straight to its scratch file, on the application's thread: in
-//! `mode = sync`, or because it is larger than the memory tiers.
+//! `mode = sync`, or because it is larger than the levels of memory.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::lane::Lane;
 use super::place::Place;
 use super::shared::Shared;
-use crate::catalog::entry::{FileTier, Id, Region, Tier};
+use crate::catalog::entry::{FileLevel, Id, Region};
 use crate::catalog::state::Source;
-use device::{Pointer, Waiting, PLAIN};
+use device::{Pointer, PLAIN};
 use format::header::Header;
 use levels::files::{Output, Written};
 use levels::space::cut;
 use os::error::{Error, Result};
 use os::files;
 use policy::slice::SLICE;
-use trace::metrics::Hop;
+use trace::metrics::Stop;
 
 /// The file under way.
 #[derive(Debug)]
 pub struct Spool {
     output: Output,
     /// Where it is: past scratch if that cannot take it.
-    tier: FileTier,
+    tier: FileLevel,
     complete: PathBuf,
     /// The header of the regions that were expected, with which the file begins.
     expected: Vec<u8>,
@@ -37,7 +36,7 @@ impl Spool {
     /// Starts the file of a checkpoint that is expected to have these regions, as id and size.
     pub fn create(
         shared: &Shared,
-        tier: FileTier,
+        tier: FileLevel,
         name: &str,
         version: i32,
         expected: Vec<(i32, u64)>,
@@ -45,8 +44,8 @@ impl Spool {
         shared.settle();
         shared.may_write()?;
         let complete = match tier {
-            FileTier::Scratch => shared.files.scratch_path(name, version)?,
-            FileTier::Persistent => shared.files.own_persistent_path(name, version)?,
+            FileLevel::Scratch => shared.files.scratch_path(name, version)?,
+            FileLevel::Persistent => shared.files.own_persistent_path(name, version)?,
         };
         let expected = Header::new(expected)?.encode();
         let output = new_output(shared, &complete)?;
@@ -62,7 +61,7 @@ impl Spool {
     }
 
     /// Where it is.
-    pub fn tier(&self) -> FileTier {
+    pub fn tier(&self) -> FileLevel {
         self.tier
     }
 
@@ -75,7 +74,7 @@ impl Spool {
         let output = new_output(shared, &complete)?;
         let end = self.output.end;
         self.replace(output, |old, output| copy_range(old, output, 0, end))?;
-        (self.tier, self.complete) = (FileTier::Persistent, complete);
+        (self.tier, self.complete) = (FileLevel::Persistent, complete);
         Ok(())
     }
 
@@ -83,8 +82,8 @@ impl Spool {
     pub fn complete(&mut self, shared: &Shared, name: &str, version: i32) -> Result<()> {
         self.put_in_order(shared)?;
         match self.tier {
-            FileTier::Scratch => shared.files.seal(&self.output, name, version),
-            FileTier::Persistent => shared.files.seal_straight(&self.output, name, version, None),
+            FileLevel::Scratch => shared.files.seal(&self.output, name, version),
+            FileLevel::Persistent => shared.files.seal_straight(&self.output, name, version, None),
         }
     }
 
@@ -220,7 +219,7 @@ impl Shared {
             spool.written.push((place.id, place.len, at));
             total += place.len;
         }
-        self.metrics.hop(Hop::AtoF).add(total, since.elapsed());
+        self.metrics.hop((Stop::Application, Stop::Scratch)).add(total, since.elapsed());
         Ok(())
     }
 
@@ -232,36 +231,9 @@ impl Shared {
         region: &Region,
         mut put: impl FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
-        match source.tier {
-            Tier::Host => {
-                let host = self.host()?;
-                for extent in cut(&source.extents, region.offset, region.size) {
-                    // SAFETY: a complete copy that nobody changes while it is read, within the
-                    // mapping.
-                    let bytes = unsafe {
-                        std::slice::from_raw_parts(host.address(extent.offset), extent.len as usize)
-                    };
-                    put(bytes)?;
-                }
-            }
-            Tier::Device => {
-                let cache = self.cache()?;
-                let side = self.device_side()?;
-                let _current = side.device.enter()?;
-                let idle = side.to_files.lock().take();
-                let mut lane = match idle {
-                    Some(lane) => lane,
-                    None => Lane::new(&side.device, Waiting::Asleep)?,
-                };
-                for extent in cut(&source.extents, region.offset, region.size) {
-                    let from = cache.address(extent.offset);
-                    // SAFETY: a complete copy that nobody changes while it is read.
-                    unsafe { lane.read(self, from, extent.len, Some(&self.gate), &mut put) }?;
-                }
-                *side.to_files.lock() = Some(lane);
-            }
-        }
-        Ok(())
+        let store = self.store(source.level)?;
+        cut(&source.extents, region.offset, region.size)
+            .try_for_each(|place| store.read(self, place, &mut put))
     }
 }
 

@@ -5,7 +5,8 @@ use std::time::Instant;
 use super::place::Place as Region;
 use super::shared::Shared;
 use super::spool::{about, put_regions};
-use crate::catalog::entry::{FileTier, Tier};
+use super::store::stop;
+use crate::catalog::entry::FileLevel;
 use crate::catalog::monitor::Worker;
 use crate::catalog::state::{After, FileJob, PersistJob, State};
 use format::header::Header;
@@ -13,7 +14,7 @@ use levels::files::{Output, Place, Target, Wanted, Written};
 use levels::space::cut;
 use os::error::{Kind, Result};
 use os::files;
-use trace::metrics::Hop;
+use trace::metrics::Stop;
 use trace::Activity;
 
 /// Writes scratch files until the engine stops.
@@ -23,16 +24,16 @@ pub fn write(shared: &Shared) -> Result<()> {
         return shared.may_write();
     }
     while let Some(job) = shared.catalog.next(Worker::Write, State::next_write) {
-        shared.make_room(FileTier::Scratch, &job.name);
+        shared.make_room(FileLevel::Scratch, &job.name);
         let written = write_temporary(shared, &job);
         let naming = shared.naming.lock();
         let result = written
             .and_then(|written| give_name(shared, &job, written))
-            .map_err(|error| shared.with_limit(FileTier::Scratch, error))
+            .map_err(|error| shared.with_limit(FileLevel::Scratch, error))
             .map_err(about(&job.name, job.version));
         if matches!(result, Ok(true)) {
             // Before it counts as done: whoever waits for that finds the old versions gone.
-            shared.arrived(FileTier::Scratch, &job.name, job.version, job.id);
+            shared.arrived(FileLevel::Scratch, &job.name, job.version, job.id);
         }
         let result = result.map(|_| ());
         let failure = result.as_ref().err().map(ToString::to_string);
@@ -64,36 +65,30 @@ pub(super) fn persist_one(shared: &Shared, job: &PersistJob, memory: Option<&[Re
     let brought = match &job.routed {
         Some(_) => bring(shared, job, None),
         None => {
-            shared.make_room(FileTier::Persistent, &job.name);
+            shared.make_room(FileLevel::Persistent, &job.name);
             bring(shared, job, memory)
         }
     };
     let _naming = shared.naming.lock();
     let result = brought
         .and_then(|written| written.map_or(Ok(true), |w| give_name_straight(shared, job, w)))
-        .map_err(|error| shared.with_limit(FileTier::Persistent, error))
+        .map_err(|error| shared.with_limit(FileLevel::Persistent, error))
         .map_err(about(&job.name, job.version));
     if matches!(result, Ok(true)) {
-        shared.arrived(FileTier::Persistent, &job.name, job.version, job.id);
+        shared.arrived(FileLevel::Persistent, &job.name, job.version, job.id);
     }
     let result = result.map(|_| ());
-    let lost = result.as_ref().err().filter(|error| {
+    let gone = result.as_ref().is_err_and(|error| {
         error.kind() == Kind::NotFound && shared.files.lacks_scratch(&job.name, job.version)
     });
-    let lost = lost.map(ToString::to_string);
-    let mut again = false;
     let after = shared.step_counted(|state| {
-        again = lost.is_some() && state.is_written_again(job);
-        if again {
-            return After::Keep;
+        if gone {
+            state.scratch_is_gone(job.id);
         }
         state.persist_done(job, result)
     });
-    if let Some(lost) = lost.filter(|_| again) {
-        shared.degrade("lost", format!("{lost}: it is written to scratch again, from memory"));
-    }
     // Its scratch file had to stay until now.
-    shared.prune(FileTier::Scratch, &job.name);
+    shared.prune(FileLevel::Scratch, &job.name);
     if after == After::Unlink {
         unlink(shared, &job.name, job.version);
     }
@@ -110,15 +105,23 @@ fn bring(shared: &Shared, job: &PersistJob, memory: Option<&[Region]>) -> Result
     let (hop, bytes, written) = match (&job.straight, place, memory) {
         (None, Some(place), Some(regions)) => {
             let put = |output: &mut Output| put_regions(output, regions);
-            (Hop::AtoF, shared.files.write_part(&job.name, job.version, place, put)?, None)
+            (
+                (Stop::Application, Stop::Scratch),
+                shared.files.write_part(&job.name, job.version, place, put)?,
+                None,
+            )
         }
         (None, ..) => {
             let routed = job.routed.as_deref();
-            (Hop::FtoP, shared.files.persist(&job.name, job.version, routed, place)?, None)
+            (
+                (Stop::Scratch, Stop::Persistent),
+                shared.files.persist(&job.name, job.version, routed, place)?,
+                None,
+            )
         }
         (Some(source), ..) => {
             let written = write_straight(shared, source, place)?;
-            (from_memory(source), written.len, Some(written))
+            ((from_memory(source), Stop::Scratch), written.len, Some(written))
         }
     };
     shared.metrics.hop(hop).add(bytes, since.elapsed());
@@ -156,7 +159,10 @@ fn write_temporary(shared: &Shared, job: &FileJob) -> Result<Written> {
     let complete = output.finish();
     match written {
         Ok(()) => {
-            shared.metrics.hop(from_memory(job)).add(complete.len, since.elapsed());
+            shared
+                .metrics
+                .hop((from_memory(job), Stop::Scratch))
+                .add(complete.len, since.elapsed());
             span.bytes(complete.len);
             Ok(complete)
         }
@@ -167,14 +173,10 @@ fn write_temporary(shared: &Shared, job: &FileJob) -> Result<Written> {
     }
 }
 
-/// The way of a file that is written from memory.
-fn from_memory(job: &FileJob) -> Hop {
-    let from_device = job.memory.iter().flatten().any(|source| source.tier == Tier::Device);
-    if from_device {
-        Hop::DtoF
-    } else {
-        Hop::HtoF
-    }
+/// Where a file that is written from memory comes from: the first level that it is read from.
+fn from_memory(job: &FileJob) -> Stop {
+    let first = job.memory.iter().flatten().map(|source| source.level).min();
+    first.map_or(Stop::HOST, stop)
 }
 
 /// Writes a persistent file from memory, under its temporary name.
@@ -267,7 +269,7 @@ fn read_one(shared: &Shared, job: &FileJob) -> Result<()> {
     for source in job.memory.iter().flatten() {
         host.written(&source.extents);
     }
-    shared.metrics.hop(Hop::FtoH).add(bytes, since.elapsed());
+    shared.metrics.hop((Stop::Scratch, Stop::HOST)).add(bytes, since.elapsed());
     span.bytes(bytes);
     Ok(())
 }

@@ -7,7 +7,7 @@ use super::capture::Open;
 use super::place::Place;
 use super::shared::Shared;
 use super::spool::Spool;
-use crate::catalog::entry::{FileTier, Region};
+use crate::catalog::entry::{FileLevel, Region};
 use levels::files::Written;
 use os::error::Result;
 use os::files::SizeLimitOutlived;
@@ -43,13 +43,13 @@ impl Shared {
                         }
                     }
                 };
-                self.make_room(FileTier::Scratch, &open.name);
-                match start(FileTier::Scratch) {
+                self.make_room(FileLevel::Scratch, &open.name);
+                match start(FileLevel::Scratch) {
                     Err(error) => {
-                        let error = self.with_limit(FileTier::Scratch, error);
+                        let error = self.with_limit(FileLevel::Scratch, error);
                         self.may_go_past_scratch(&error)?;
-                        self.make_room(FileTier::Persistent, &open.name);
-                        self.past_scratch(error, || start(FileTier::Persistent))?
+                        self.make_room(FileLevel::Persistent, &open.name);
+                        self.past_scratch(error, || start(FileLevel::Persistent))?
                     }
                     Ok(started) => started,
                 }
@@ -60,11 +60,11 @@ impl Shared {
         let tier = spool.tier();
         let mut result =
             self.spool_places(&mut spool, &places).map_err(|error| self.with_limit(tier, error));
-        if let (Err(error), FileTier::Scratch) = (&result, tier) {
+        if let (Err(error), FileLevel::Scratch) = (&result, tier) {
             let error = error.clone();
             let may = self.may_go_past_scratch(&error);
             result = may.and_then(|()| {
-                self.make_room(FileTier::Persistent, &open.name);
+                self.make_room(FileLevel::Persistent, &open.name);
                 self.past_scratch(error, || {
                     spool.go_past_scratch(self, &open.name, open.version)?;
                     self.spool_places(&mut spool, &places)
@@ -83,13 +83,13 @@ impl Shared {
     }
 
     /// Completes the file of a checkpoint, in scratch or past it.
-    fn complete_spool(&self, mut spool: Box<Spool>, open: &Open) -> Result<(FileTier, Written)> {
+    fn complete_spool(&self, mut spool: Box<Spool>, open: &Open) -> Result<(FileLevel, Written)> {
         let mut completed = spool.complete(self, &open.name, open.version);
-        if let (Err(error), FileTier::Scratch) = (&completed, spool.tier()) {
+        if let (Err(error), FileLevel::Scratch) = (&completed, spool.tier()) {
             let error = error.clone();
             let may = self.may_go_past_scratch(&error);
             completed = may.and_then(|()| {
-                self.make_room(FileTier::Persistent, &open.name);
+                self.make_room(FileLevel::Persistent, &open.name);
                 self.past_scratch(error, || {
                     spool.go_past_scratch(self, &open.name, open.version)?;
                     spool.complete(self, &open.name, open.version)
@@ -120,8 +120,8 @@ impl Shared {
         let published = complete.and_then(|(tier, file)| {
             let (name, version) = (&open.name, open.version);
             let published = match tier {
-                FileTier::Scratch => self.files.publish(&file, name, version),
-                FileTier::Persistent => self.publish_straight(&file, name, version, None),
+                FileLevel::Scratch => self.files.publish(&file, name, version),
+                FileLevel::Persistent => self.publish_straight(&file, name, version, None),
             };
             match published {
                 Ok(()) => Ok(tier),
@@ -133,7 +133,7 @@ impl Shared {
         });
         let tier = published?;
         let regions = std::mem::take(&mut open.regions);
-        if tier == FileTier::Persistent {
+        if tier == FileLevel::Persistent {
             self.catalog.step(|state| state.commit_persistent(open.id, regions, None, persist));
             open.under_way = false;
             self.arrived(tier, &open.name, open.version, open.id);
@@ -142,7 +142,7 @@ impl Shared {
         }
         let own = self.commit_file(open.id, regions, None, persist);
         open.under_way = false;
-        self.arrived(FileTier::Scratch, &open.name, open.version, open.id);
+        self.arrived(FileLevel::Scratch, &open.name, open.version, open.id);
         drop(naming);
         let result = self.wait_persistent(open.id, own);
         self.metrics.waited(Cause::File, since);

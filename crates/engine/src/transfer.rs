@@ -1,71 +1,152 @@
-//! Copies between the device cache and the host buffer, on workers of their own: flushes down and
-//! fetches up.
+//! Copies between levels of memory, on workers of their own: flushes down and fetches up.
 
 use std::time::Instant;
 
 use super::lane::{Direction, Lane};
 use super::shared::Shared;
 use super::spool::about;
+use super::store::stop;
+use crate::catalog::entry::Level;
 use crate::catalog::monitor::Worker;
 use crate::catalog::state::{MoveEnd, MoveJob, State};
 use device::Waiting;
 use levels::space::{side_by_side, Extent};
-use os::error::Result;
-use trace::metrics::Hop;
+use os::error::{Error, Result};
 use trace::Activity;
 
-/// A copy to the host buffer that has ended.
+/// A copy that has ended.
 #[derive(Debug)]
 pub struct Flushed {
     /// How.
     pub end: MoveEnd,
-    /// Bytes that went to pages that did not exist.
+    /// Bytes that went to pages of the host buffer that did not exist.
     pub untouched: u64,
 }
 
-/// Flushes until the engine stops.
-pub fn flush(shared: &Shared) -> Result<()> {
-    let mut queue = Queue::new(shared)?;
-    while let Some(job) = shared.catalog.next(Worker::Flush, State::next_flush) {
+/// Flushes from a level until the engine stops.
+pub fn flush(shared: &Shared, from: Level) -> Result<()> {
+    let mut mover = Mover::new(shared, from)?;
+    let next = |state: &mut State| state.next_flush(from);
+    while let Some(job) = shared.catalog.next(Worker::Flush(from), next) {
         let since = Instant::now();
         let mut span = shared.trace.span(Activity::Flush).of(&job.name, job.version);
-        let flushed = queue.flush_to(&job.host, job.len, &job.name, job.version, |queue| {
-            queue.queue(&job, Direction::Down)
-        });
-        let end = flushed.end;
+        let Flushed { end, untouched } = mover.carry_out(&job, "flushing");
         if end == MoveEnd::Done {
-            shared.metrics.hop(Hop::DtoH).add(job.len, since.elapsed());
+            count(shared, &job, since);
             span.bytes(job.len);
-            span.untouched(flushed.untouched);
+            span.untouched(untouched);
         }
         drop(span);
-        shared.step_counted(|state| state.flush_done(job.id, end));
+        shared.step_counted(|state| state.flush_done(&job, end));
     }
     Ok(())
 }
 
-/// Fetches until the engine stops.
-pub fn fetch(shared: &Shared) -> Result<()> {
-    let mut queue = Queue::new(shared)?;
-    while let Some(job) = shared.catalog.next(Worker::Fetch, State::next_fetch) {
+/// Fetches to a level until the engine stops.
+pub fn fetch(shared: &Shared, to: Level) -> Result<()> {
+    let mut mover = Mover::new(shared, to)?;
+    let next = |state: &mut State| state.next_fetch(to);
+    while let Some(job) = shared.catalog.next(Worker::Fetch(to), next) {
         let since = Instant::now();
         let mut span = shared.trace.span(Activity::Fetch).of(&job.name, job.version);
-        let what = "fetching to the device cache";
-        let end = queue.run(what, &job.name, job.version, |q| q.queue(&job, Direction::Up));
+        let Flushed { end, .. } = mover.carry_out(&job, "fetching");
         match &end {
             MoveEnd::Done => {
-                shared.metrics.hop(Hop::HtoD).add(job.len, since.elapsed());
+                count(shared, &job, since);
                 span.bytes(job.len);
             }
-            // Nothing is lost: the restore takes the copy in the host buffer.
+            // Nothing is lost: the restore takes the copy in the level below.
             MoveEnd::Failed(error) | MoveEnd::Stranded(error) => {
                 shared.degrade("fetch", format!("fetching ahead failed: {error}"));
             }
         }
         drop(span);
-        shared.step_counted(|state| state.fetch_done(job.id, &end));
+        shared.step_counted(|state| state.fetch_done(&job, end));
     }
     Ok(())
+}
+
+fn count(shared: &Shared, job: &MoveJob, since: Instant) {
+    let hop = (stop(job.from.level), stop(job.to.level));
+    shared.metrics.hop(hop).add(job.len, since.elapsed());
+}
+
+/// Carries out the copies of one worker.
+#[derive(Debug)]
+enum Mover<'a> {
+    /// Between device cache and host buffer.
+    Device(Queue<'a>),
+    /// Between the host buffer and a level below, by that level's store.
+    Store(&'a Shared),
+}
+
+impl<'a> Mover<'a> {
+    /// Of copies whose upper level is this one.
+    fn new(shared: &'a Shared, upper: Level) -> Result<Self> {
+        Ok(match upper {
+            Level::DEVICE => Mover::Device(Queue::new(shared)?),
+            _ => Mover::Store(shared),
+        })
+    }
+
+    fn carry_out(&mut self, job: &MoveJob, verb: &str) -> Flushed {
+        let (shared, queue) = match self {
+            Mover::Device(queue) => (queue.shared, Some(queue)),
+            Mover::Store(shared) => (*shared, None),
+        };
+        let name = shared.catalog.look(|state| state.name_of(job.to.level));
+        let what = format!("{verb} to the {name}");
+        match queue {
+            Some(queue) if job.to.level == Level::HOST => {
+                let copies = |queue: &mut Queue<'_>| queue.queue(job, Direction::Down);
+                queue.flush_to(&job.to.extents, job.len, &what, (&job.name, job.version), copies)
+            }
+            Some(queue) => {
+                let copies = |queue: &mut Queue<'_>| queue.queue(job, Direction::Up);
+                let end = queue.run(&what, (&job.name, job.version), copies);
+                Flushed { end, untouched: 0 }
+            }
+            None => by_store(shared, job, &what),
+        }
+    }
+}
+
+/// Copies between the host buffer and a level below.
+fn by_store(shared: &Shared, job: &MoveJob, what: &str) -> Flushed {
+    let upwards = job.to.level == Level::HOST;
+    let copy = || {
+        let (from, to) = (shared.store(job.from.level)?, shared.store(job.to.level)?);
+        for (read, written, len) in side_by_side(&job.from.extents, &job.to.extents, job.len) {
+            let mut at = written;
+            from.read(shared, Extent { offset: read, len }, &mut |bytes| {
+                let place = Extent { offset: at, len: bytes.len() as u64 };
+                at += place.len;
+                to.write(shared, place, bytes)
+            })?;
+        }
+        Ok(())
+    };
+    let mut untouched = 0;
+    let copied = match shared.host() {
+        Ok(host) if upwards => {
+            untouched = host.untouched(&job.to.extents);
+            let made = host.ensure(&job.to.extents);
+            host.writing(&job.to.extents);
+            let copied = made.and_then(|()| copy());
+            match &copied {
+                Ok(()) => host.written(&job.to.extents),
+                Err(_) => host.not_written(&job.to.extents),
+            }
+            copied
+        }
+        Ok(_) => copy(),
+        Err(error) => Err(error),
+    };
+    let failed = |error: Error| about(&job.name, job.version)(error.within(what));
+    Flushed {
+        end: copied.map_or_else(|e| MoveEnd::Failed(failed(e)), |()| MoveEnd::Done),
+        untouched,
+    }
 }
 
 /// A lane of the calling thread.
@@ -88,12 +169,11 @@ impl<'a> Queue<'a> {
         &mut self,
         places: &[Extent],
         bytes: u64,
-        name: &str,
-        version: i32,
+        what: &str,
+        (name, version): (&str, i32),
         copies: impl FnOnce(&mut Self) -> Result<()>,
     ) -> Flushed {
         let shared = self.shared;
-        let what = "flushing to the host buffer";
         let host = match shared.host() {
             Ok(host) => host,
             Err(error) => return Flushed { end: MoveEnd::Failed(error), untouched: 0 },
@@ -110,7 +190,7 @@ impl<'a> Queue<'a> {
         }
         host.writing(places);
         let flushing = shared.pace.flush();
-        let end = self.run(what, name, version, copies);
+        let end = self.run(what, (name, version), copies);
         if end == MoveEnd::Done {
             host.written(places);
             shared.flushed(flushing, bytes, untouched);
@@ -124,8 +204,7 @@ impl<'a> Queue<'a> {
     fn run(
         &mut self,
         what: &str,
-        name: &str,
-        version: i32,
+        (name, version): (&str, i32),
         copies: impl FnOnce(&mut Self) -> Result<()>,
     ) -> MoveEnd {
         let finished = copies(self).and_then(|()| self.lane.finish(self.shared.host()?));
@@ -142,7 +221,11 @@ impl<'a> Queue<'a> {
 
     fn queue(&mut self, job: &MoveJob, direction: Direction) -> Result<()> {
         let cache = self.shared.cache()?;
-        for (device_at, host_at, len) in side_by_side(&job.device, &job.host, job.len) {
+        let (device, host) = match direction {
+            Direction::Down => (&job.from.extents, &job.to.extents),
+            Direction::Up => (&job.to.extents, &job.from.extents),
+        };
+        for (device_at, host_at, len) in side_by_side(device, host, job.len) {
             let place = Extent { offset: host_at, len };
             self.stretch(cache.address(device_at), place, direction)?;
         }

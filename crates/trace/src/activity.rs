@@ -86,18 +86,8 @@ pub const COUNTERS: [(Counter, &str); 5] = [
     (Counter::HostUsed, "host used"),
 ];
 
-/// Where a copy was that was given up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Place {
-    /// The device cache.
-    Device = 0,
-    /// The host buffer.
-    Host,
-}
-
-/// The names of the places, in the order of their numbers.
-pub const PLACES: [&str; 2] = ["device", "host"];
+/// What the levels of memory are called, by their row.
+pub const LEVELS: [&str; 2] = ["device", "host"];
 
 #[cfg(test)]
 mod tests {

@@ -58,5 +58,5 @@ mod tests;
 #[cfg(test)]
 mod track_tests;
 
-pub use activity::{Activity, Counter, Place};
+pub use activity::{Activity, Counter};
 pub use recorder::{Recorder, Setup, Span};

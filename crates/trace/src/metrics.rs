@@ -7,42 +7,63 @@ use std::time::{Duration, Instant};
 pub use crate::cause::{Cause, CAUSES};
 use crate::Recorder;
 
-/// A way that bytes take from one place to another. A: application, D: device cache, H: host
-/// buffer, F: scratch file, P: persistent file (the names of VELOC's GPU prototype).
+/// Where bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // Each name says it.
-pub enum Hop {
-    AtoD = 0,
-    AtoH = 1,
-    AtoF = 2,
-    DtoH = 3,
-    DtoF = 4,
-    HtoF = 5,
-    FtoP = 6,
-    PtoF = 7,
-    FtoH = 8,
-    HtoD = 9,
-    DtoA = 10,
-    HtoA = 11,
-    FtoA = 12,
+pub enum Stop {
+    /// In the application's memory.
+    Application,
+    /// In a level of memory: its row in the table of levels.
+    Memory(u8),
+    /// In a scratch file.
+    Scratch,
+    /// In a persistent file.
+    Persistent,
 }
 
-/// All hops with their names, in the order of their numbers.
-pub const HOPS: [(Hop, &str); 13] = [
-    (Hop::AtoD, "AtoD"),
-    (Hop::AtoH, "AtoH"),
-    (Hop::AtoF, "AtoF"),
-    (Hop::DtoH, "DtoH"),
-    (Hop::DtoF, "DtoF"),
-    (Hop::HtoF, "HtoF"),
-    (Hop::FtoP, "FtoP"),
-    (Hop::PtoF, "PtoF"),
-    (Hop::FtoH, "FtoH"),
-    (Hop::HtoD, "HtoD"),
-    (Hop::DtoA, "DtoA"),
-    (Hop::HtoA, "HtoA"),
-    (Hop::FtoA, "FtoA"),
-];
+impl Stop {
+    /// The device cache.
+    pub const DEVICE: Stop = Stop::Memory(0);
+    /// The host buffer.
+    pub const HOST: Stop = Stop::Memory(1);
+
+    fn index(self) -> usize {
+        match self {
+            Stop::Application => 0,
+            Stop::Scratch => 1,
+            Stop::Persistent => 2,
+            Stop::Memory(row) => 3 + usize::from(row),
+        }
+    }
+}
+
+/// As many as there can be: four levels of memory.
+const STOPS: usize = 7;
+
+/// A way that bytes take from one place to another.
+pub type Hop = (Stop, Stop);
+
+/// The hops that VELOC's GPU prototype counts, with its names, in the order of its numbers. A: application,
+/// D: device cache, H: host buffer, F: scratch file, P: persistent file.
+pub const HOPS: [(Hop, &str); 13] = {
+    use Stop::{Application as A, Persistent as P, Scratch as F};
+    const D: Stop = Stop::DEVICE;
+    const H: Stop = Stop::HOST;
+    [
+        ((A, D), "AtoD"),
+        ((A, H), "AtoH"),
+        ((A, F), "AtoF"),
+        ((D, H), "DtoH"),
+        ((D, F), "DtoF"),
+        ((H, F), "HtoF"),
+        ((F, P), "FtoP"),
+        ((P, F), "PtoF"),
+        ((F, H), "FtoH"),
+        ((H, D), "HtoD"),
+        ((D, A), "DtoA"),
+        ((H, A), "HtoA"),
+        ((F, A), "FtoA"),
+    ]
+};
 
 /// A sum over time.
 #[derive(Debug, Default)]
@@ -79,7 +100,7 @@ impl Sum {
 /// The counters of one job.
 #[derive(Debug, Default)]
 pub struct Metrics {
-    hops: [Sum; HOPS.len()],
+    hops: [[Sum; STOPS]; STOPS],
     blocked: [Sum; CAUSES.len()],
     /// Mapping of the device cache: bytes and time.
     pub map: Sum,
@@ -105,8 +126,8 @@ impl Metrics {
     }
 
     /// The counter of a hop.
-    pub fn hop(&self, hop: Hop) -> &Sum {
-        &self.hops[hop as usize]
+    pub fn hop(&self, (from, to): Hop) -> &Sum {
+        &self.hops[from.index()][to.index()]
     }
 
     /// The counter of a cause of waiting.
@@ -151,9 +172,15 @@ impl Metrics {
 mod tests {
     use super::*;
 
+    /// Catches a hop that is counted with another one, or under its name.
     #[test]
-    fn names_stand_at_their_numbers() {
-        assert!(HOPS.iter().enumerate().all(|(i, (hop, _))| *hop as usize == i));
+    fn each_hop_has_a_counter_of_its_own() {
+        let metrics = Metrics::default();
+        for (number, (hop, name)) in HOPS.into_iter().enumerate() {
+            metrics.hop(hop).add(1 << number, Duration::from_nanos(1));
+            let counted = metrics.text(1024);
+            assert!(counted.contains(&format!("{name}: {} bytes,", 1 << number)), "{counted}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::activity::{Activity, Counter, Place, ACTIVITIES};
+use super::activity::{Activity, Counter, ACTIVITIES};
 use super::cause::Cause;
 use super::nvtx::Nvtx;
 use super::place;
@@ -149,9 +149,9 @@ impl Recorder {
         self.after(Kind::Blocked, cause as u8, since, time, [0, 0], None);
     }
 
-    /// A copy of a checkpoint was given up.
-    pub fn evicted(&self, from: Place, name: &str, version: i32, bytes: u64) {
-        self.now(Kind::Evict, from as u8, [bytes, 0], Some((name, version)));
+    /// A copy of a checkpoint was given up; `level` is the row of the one that it was in.
+    pub fn evicted(&self, level: u8, name: &str, version: i32, bytes: u64) {
+        self.now(Kind::Evict, level, [bytes, 0], Some((name, version)));
     }
 
     /// Pages are touched concurrently with flushes from here on, or in their pauses. In seconds, how

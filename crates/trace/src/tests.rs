@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::cause::{Cause, CAUSES};
-use super::{Activity, Counter, Place, Recorder, Setup};
+use super::{Activity, Counter, Recorder, Setup};
 use crate::metrics::Metrics;
 use os::forks;
 
@@ -55,7 +55,7 @@ fn every_kind_of_event_is_in_the_file() {
         let mut outer = trace.span(Activity::Checkpoint).of("shot", 3);
         let since = Instant::now();
         trace.blocked(Cause::DeviceRoom, since, Duration::from_nanos(0));
-        trace.evicted(Place::Host, "other", 1, 99);
+        trace.evicted(1, "other", 1, 99);
         let mut inner = trace.span(Activity::Capture);
         inner.bytes(1 << 40);
         inner.untouched(5);

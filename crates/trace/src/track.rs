@@ -34,7 +34,7 @@ pub enum Kind {
     Span = 1,
     /// The application waited; the detail is a [`Cause`](super::cause::Cause).
     Blocked,
-    /// A copy left a tier; the detail is a [`Place`](super::Place).
+    /// A copy left a tier; the detail is its row.
     Evict,
     /// `touch = auto` has decided; the detail is 1 for concurrently.
     Decide,

@@ -3,6 +3,7 @@
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use super::*;
+use crate::catalog::state::Worker;
 use crate::Engine;
 use config::Config;
 use levels::host_buffer::HostBuffer;
@@ -116,7 +117,12 @@ fn a_checkpoint_that_is_dropped_is_given_up() {
         engine.capture(&mut open, &[place(mib)], Vec::new()).unwrap();
         assert_eq!(open.spool.is_some(), mib == 5);
         drop(open);
-        assert_eq!(engine.catalog.look(|state| state.used()), [0, 0]);
+        assert_eq!(
+            engine
+                .catalog
+                .look(|state| [Level::DEVICE, Level::HOST].map(|level| state.used(level))),
+            [0, 0]
+        );
         assert_eq!(std::fs::read_dir(&scratch).unwrap().count(), 0);
     }
 }
@@ -138,7 +144,7 @@ fn what_a_shrunken_host_buffer_cannot_take_goes_to_a_file() {
     let naming = engine.naming.lock();
     engine.capture(&mut first, &[place(2)], Vec::new()).unwrap();
     engine.commit(first).unwrap();
-    while engine.catalog.look(|state| state.work().write) {
+    while engine.catalog.look(|state| state.has_work(Worker::Write)) {
         std::thread::yield_now();
     }
     let before = engine.catalog.look(State::changes);
@@ -147,7 +153,7 @@ fn what_a_shrunken_host_buffer_cannot_take_goes_to_a_file() {
         while engine.catalog.look(State::changes) == before {
             std::thread::yield_now();
         }
-        engine.catalog.step(|state| state.limit_host(0));
+        engine.catalog.step(|state| state.limit(Level::HOST, 0));
         drop(naming);
         captured.join().unwrap().unwrap();
     });

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use levels::files::Place;
 use levels::ledger;
-pub use levels::level::{FileTier, Tier};
+pub use levels::level::{FileLevel, Level, MOST};
 pub use levels::region::{Id, Part, Region, MESSAGES, PARTS};
 use levels::space::Extent;
 
@@ -18,9 +18,11 @@ pub enum Stage {
     Filling,
     /// Complete.
     Ready,
+    /// There is none: a copy to this level failed, and is not tried again until asked for.
+    Failed,
 }
 
-/// A part's copy in a memory tier.
+/// A part's copy in a level of memory.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryCopy {
     /// How far it has come.
@@ -31,41 +33,80 @@ pub struct MemoryCopy {
     pub readers: u32,
 }
 
+impl MemoryCopy {
+    /// A copy whose bytes are still to come.
+    pub fn filling(extents: Arc<[Extent]>) -> Self {
+        MemoryCopy { stage: Stage::Filling, extents, readers: 0 }
+    }
+
+    /// What is left of a copy that has failed.
+    pub fn failed() -> Self {
+        MemoryCopy { stage: Stage::Failed, ..MemoryCopy::default() }
+    }
+}
+
 /// The bytes of one part.
 #[derive(Clone, Debug, Default)]
 pub struct PartState {
     /// How many, the padding between separately captured runs included.
     pub len: u64,
-    /// In the device cache.
-    pub device: MemoryCopy,
-    /// In the host buffer.
-    pub host: MemoryCopy,
+    /// Its copies in memory, by level.
+    pub copies: [MemoryCopy; MOST],
 }
 
 impl PartState {
-    /// The copy in `tier`.
-    pub fn copy(&self, tier: Tier) -> &MemoryCopy {
-        match tier {
-            Tier::Device => &self.device,
-            Tier::Host => &self.host,
-        }
+    /// The copy in a level.
+    pub fn copy(&self, level: Level) -> &MemoryCopy {
+        &self.copies[level.index()]
     }
 
-    /// The copy in `tier`.
-    pub fn copy_mut(&mut self, tier: Tier) -> &mut MemoryCopy {
-        match tier {
-            Tier::Device => &mut self.device,
-            Tier::Host => &mut self.host,
-        }
+    /// The copy in a level.
+    pub fn copy_mut(&mut self, level: Level) -> &mut MemoryCopy {
+        &mut self.copies[level.index()]
+    }
+
+    /// Whether a level has all of it.
+    pub fn is_ready(&self, level: Level) -> bool {
+        self.copy(level).stage == Stage::Ready
+    }
+
+    /// Whether any level has all of it, or there is nothing to have.
+    pub fn is_in_memory(&self) -> bool {
+        self.len == 0 || self.copies.iter().any(|copy| copy.stage == Stage::Ready)
+    }
+
+    /// Whether a level below has all of it.
+    pub fn is_backed(&self, level: Level) -> bool {
+        self.copies[level.index() + 1..].iter().any(|copy| copy.stage == Stage::Ready)
+    }
+
+    /// Whether no level from `levels` has any of it, nor has failed to get it.
+    pub fn is_absent(&self, mut levels: impl Iterator<Item = usize>) -> bool {
+        levels.all(|level| self.copies[level].stage == Stage::Absent)
+    }
+
+    /// The first level in which it has room.
+    pub fn first(&self) -> Option<Level> {
+        let holds = |copy: &MemoryCopy| matches!(copy.stage, Stage::Filling | Stage::Ready);
+        self.copies.iter().position(holds).map(Level::new)
+    }
+
+    /// Whether it is in a level, and a copy to one below has failed.
+    pub fn flush_has_failed(&self) -> bool {
+        let mut below = self.copies.iter().skip_while(|copy| copy.stage != Stage::Ready);
+        below.any(|copy| copy.stage == Stage::Failed)
     }
 }
 
-/// A checkpoint's copy in a file tier.
+/// A checkpoint's copy in a level of files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FileCopy {
     /// There is none and none is wanted.
     #[default]
     Absent,
+    /// Of persistent: other processes take part in deciding whether it is wanted. The backend of a killed
+    /// process makes it, under a name of its own.
+    Undecided,
     /// To be written.
     Wanted,
     /// Being written.
@@ -76,12 +117,19 @@ pub enum FileCopy {
     Failed,
     /// Of scratch: could not be written, so that the checkpoint goes to persistent without it.
     Bypassed,
+    /// Of scratch: the same, and no other process has its checkpoint in persistent.
+    Substituted,
 }
 
 impl FileCopy {
     /// Whether it is still to be made.
     pub fn is_due(self) -> bool {
         matches!(self, FileCopy::Wanted | FileCopy::Writing | FileCopy::Failed)
+    }
+
+    /// Of scratch: whether the checkpoint goes to persistent without it.
+    pub fn is_bypassed(self) -> bool {
+        matches!(self, FileCopy::Bypassed | FileCopy::Substituted)
     }
 }
 
@@ -92,6 +140,9 @@ pub enum Life {
     Building,
     /// Taken: it can be restored.
     Live,
+    /// Replaced by one that only this process can write so far, and kept for that time: the backend of a
+    /// killed process would write this one.
+    Held,
     /// Replaced, cleaned up or given up: it goes as soon as no transfer uses it.
     Dropped,
 }
@@ -99,33 +150,33 @@ pub enum Life {
 /// From where a writer could read a whole checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Readable {
-    /// From the host buffer, at its full speed.
-    FromHost,
-    /// Partly from the device cache: slower, and needed only when flushes are stuck for room.
-    FromDevice,
+    /// From the staging level, or from where it can never leave for that, at full speed.
+    Staged,
+    /// Partly from a level above: slower, and needed only when flushes are stuck for room.
+    Unstaged,
 }
 
 /// Membership in the state's work lists; see [`crate::catalog::state::State`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lists {
-    /// In the flush list.
-    pub flush: bool,
+    /// Could be flushed from a level, by level.
+    pub flush: [bool; MOST],
+    /// Its rank among the victims of a level, by level.
+    pub victim: [Option<policy::evict::Rank>; MOST],
+    /// Could be fetched to a level from the one below, by level.
+    pub fetch: [bool; MOST],
+    /// Could be read from a file to the staging level.
+    pub read: bool,
     /// In the write list, and from where it could be written.
     pub write: Option<Readable>,
     /// In the list of those that an ephemeral job may spill to files.
     pub spill: Option<Readable>,
     /// In the persist list.
     pub persist: bool,
-    /// Its rank among the victims of the device cache.
-    pub device_victim: Option<policy::evict::Rank>,
-    /// Its rank among the victims of the host buffer.
-    pub host_victim: Option<policy::evict::Rank>,
-    /// Could be fetched from the host buffer to the device cache.
-    pub to_device: bool,
-    /// Could be fetched from a file to the host buffer.
-    pub to_host: bool,
     /// A step on its way to its files has failed.
     pub failed: bool,
+    /// Still to reach a file and not in the ledger: only this process can write it.
+    pub exposed: bool,
 }
 
 /// One checkpoint.
@@ -152,17 +203,10 @@ pub struct Entry {
     pub found: bool,
     /// Where it goes in an aggregated file, if it goes there.
     pub place: Option<Place>,
-    /// It goes to persistent once it is known where, if that is decided: whoever goes on for this process
-    /// before that copies it to a file of its own.
-    pub awaits_place: bool,
-    /// It goes to persistent only because scratch could not take it: other processes have none there.
-    pub extra: bool,
-    /// The application, which waits for its persistent copy, makes it: no worker does.
-    pub claimed: bool,
     /// Where it stands in its life.
     pub life: Life,
     /// Parts with bytes that are still on their way from memory that the application has lent to
-    /// the host buffer, indexed by [`Part`].
+    /// the staging level, indexed by [`Part`].
     pub arriving: [bool; 2],
     /// Transfers under way that name it.
     pub busy: u32,
@@ -174,25 +218,14 @@ pub struct Entry {
     pub consumed: Option<u64>,
     /// Positions of the hints that name it, the next one first.
     pub hints: Vec<u64>,
-    /// A flush that failed is not tried again until asked for.
-    pub flush_failed: bool,
-    /// A fetch that failed is not tried again ahead of a restore.
-    pub fetch_failed: bool,
     /// To be dropped, with its scratch file, as soon as it is persistent (`VELOC_Cleanup`).
     pub doomed: bool,
-    /// Its file in scratch was gone when it was to be copied, and is written once more: that is not
-    /// tried again unasked.
-    pub written_again: bool,
     /// The lists it stands in.
     pub lists: Lists,
     /// Its record in the ledger, and what that says.
     pub noted: Option<(ledger::Slot, ledger::Standing)>,
-    /// It is still to reach a file, and has no record: only this process can write it.
-    pub exposed: bool,
     /// The older one of its name and version that is held as long as this one is exposed.
     pub replaces: Option<Id>,
-    /// It was replaced, and keeps its memory and its record for that time.
-    pub held: bool,
 }
 
 impl Entry {
@@ -209,9 +242,6 @@ impl Entry {
             routed: None,
             found: false,
             place: None,
-            awaits_place: false,
-            extra: false,
-            claimed: false,
             life: Life::Building,
             arriving: [false; 2],
             busy: 0,
@@ -219,15 +249,10 @@ impl Entry {
             stranded: false,
             consumed: None,
             hints: Vec::new(),
-            flush_failed: false,
-            fetch_failed: false,
             doomed: false,
-            written_again: false,
             lists: Lists::default(),
             noted: None,
-            exposed: false,
             replaces: None,
-            held: false,
         }
     }
 
@@ -248,22 +273,31 @@ impl Entry {
 
     /// Its bytes in memory have still to reach a file.
     pub fn needs_memory(&self) -> bool {
-        let straight = self.scratch == FileCopy::Bypassed;
-        self.scratch.is_due() || straight && (self.persistent.is_due() || self.awaits_place)
+        self.scratch.is_due()
+            || self.scratch.is_bypassed()
+                && (self.persistent.is_due() || self.persistent == FileCopy::Undecided)
     }
 
     /// Whether memory has all of it.
     pub fn is_in_memory(&self) -> bool {
-        let is_ready = |copy: &MemoryCopy| copy.stage == Stage::Ready;
-        self.parts
-            .iter()
-            .all(|part| part.len == 0 || is_ready(&part.device) || is_ready(&part.host))
+        self.parts.iter().all(PartState::is_in_memory)
     }
 
     /// A step on its way to its files has failed, and is not tried again until asked for.
     pub fn has_failed(&self) -> bool {
         let files = [self.scratch, self.persistent];
-        self.life == Life::Live && (self.flush_failed || files.contains(&FileCopy::Failed))
+        self.life == Life::Live && (self.flush_has_failed() || files.contains(&FileCopy::Failed))
+    }
+
+    /// Whether a copy to a level below has failed.
+    pub fn flush_has_failed(&self) -> bool {
+        self.parts.iter().any(PartState::flush_has_failed)
+    }
+
+    /// Nothing but this process's memory has what is still to reach a file.
+    pub fn is_exposed(&self) -> bool {
+        let due = self.needs_memory() || self.persistent.is_due();
+        self.life == Life::Live && due && self.noted.is_none()
     }
 
     /// Whether somebody above says which of its name's versions stay.

@@ -11,9 +11,10 @@ use std::sync::Arc;
 use shuttle::sync::Mutex;
 use shuttle::thread;
 
-use super::entry::{Id, Part, Region, Tier};
+use super::entry::{Id, Level, Part, Region};
 use super::monitor::{Catalog, Worker};
 use super::state::*;
+use levels::level::LevelSpec;
 use levels::space::{cut, side_by_side};
 use os::error::{Error, Kind};
 use policy::order::RestoreOrder;
@@ -21,15 +22,10 @@ use policy::order::RestoreOrder;
 const ITERATIONS: usize = 3_000;
 const LEN: u64 = 4;
 
-/// The tiers' bytes. The lock is not the catalog's: copies run beside it, as in the engine.
-struct Memory {
-    device: Mutex<Vec<u8>>,
-    host: Mutex<Vec<u8>>,
-}
-
 struct Job {
     catalog: Catalog,
-    memory: Memory,
+    /// The bytes of each level. The locks are not the catalog's: copies run beside it, as in the engine.
+    memory: Vec<Mutex<Vec<u8>>>,
     /// Where in the host buffer the bytes of a loan belong.
     lent: Mutex<HashMap<Id, Vec<u64>>>,
 }
@@ -46,76 +42,76 @@ impl Job {
         scratch: bool,
         ephemeral: bool,
     ) -> Arc<Job> {
+        Job::of_levels(order, &[device, host], scratch, ephemeral)
+    }
+
+    /// A job with levels of these sizes: device cache, host buffer, and any below.
+    fn of_levels(order: RestoreOrder, sizes: &[u64], scratch: bool, ephemeral: bool) -> Arc<Job> {
+        let mut memory = vec![LevelSpec::device(0, LEN), LevelSpec::host(sizes[1], LEN)];
+        memory.extend(sizes[2..].iter().map(|&capacity| LevelSpec {
+            name: "lower level",
+            captures: [false, false],
+            staging: false,
+            // Each copy takes more room there than it has bytes.
+            ..LevelSpec::host(capacity, LEN + 2)
+        }));
         let mut state = State::new(Shape {
-            device: 0,
-            host,
+            memory,
             scratch,
             persistent: scratch && !ephemeral,
             ephemeral,
             order,
-            device_granule: LEN,
-            host_granule: LEN,
         });
-        state.device_expected(device);
+        state.expect_capacity(Level::DEVICE, sizes[0]);
         Arc::new(Job {
             catalog: Catalog::new(state),
-            memory: Memory {
-                device: Mutex::new(vec![0; device as usize]),
-                host: Mutex::new(vec![0; host as usize]),
-            },
+            memory: sizes.iter().map(|&bytes| Mutex::new(vec![0; bytes as usize])).collect(),
             lent: Mutex::new(HashMap::new()),
         })
     }
 
-    fn tier(&self, tier: Tier) -> &Mutex<Vec<u8>> {
-        match tier {
-            Tier::Device => &self.memory.device,
-            Tier::Host => &self.memory.host,
-        }
+    fn level(&self, level: Level) -> &Mutex<Vec<u8>> {
+        &self.memory[level.index()]
     }
 
     fn map(&self, device: u64) {
         for _ in 0..device / LEN {
-            self.catalog.step(|state| state.device_grown(LEN));
+            self.catalog.step(|state| state.grown(Level::DEVICE, LEN));
         }
-        self.catalog.step(State::device_completed);
+        self.catalog.step(|state| state.completed(Level::DEVICE));
     }
 
-    fn copy(&self, job: &MoveJob, down: bool) {
-        for (device, host, len) in side_by_side(&job.device, &job.host, job.len) {
+    fn copy(&self, job: &MoveJob) {
+        for (from, to, len) in side_by_side(&job.from.extents, &job.to.extents, job.len) {
             for i in 0..len {
-                let (d, h) = ((device + i) as usize, (host + i) as usize);
-                if down {
-                    let byte = self.memory.device.lock().unwrap()[d];
-                    self.memory.host.lock().unwrap()[h] = byte;
-                } else {
-                    let byte = self.memory.host.lock().unwrap()[h];
-                    self.memory.device.lock().unwrap()[d] = byte;
-                }
+                let byte = self.level(job.from.level).lock().unwrap()[(from + i) as usize];
+                self.level(job.to.level).lock().unwrap()[(to + i) as usize] = byte;
             }
         }
     }
 
     /// A flusher; every flush in `fails` fails.
     fn flush(&self, fails: &[usize]) {
+        self.flush_from(Level::DEVICE, fails);
+    }
+
+    fn flush_from(&self, level: Level, fails: &[usize]) {
         let mut count = 0;
-        while let Some(job) = self.catalog.next(Worker::Flush, State::next_flush) {
-            self.copy(&job, true);
+        let next = |state: &mut State| state.next_flush(level);
+        while let Some(job) = self.catalog.next(Worker::Flush(level), next) {
+            self.copy(&job);
             let result = if fails.contains(&count) {
                 MoveEnd::Failed(Error::new(Kind::System, "injected"))
             } else {
                 MoveEnd::Done
             };
             count += 1;
-            self.catalog.step(|state| state.flush_done(job.id, result));
+            self.catalog.step(|state| state.flush_done(&job, result));
         }
     }
 
     fn fetch(&self) {
-        while let Some(job) = self.catalog.next(Worker::Fetch, State::next_fetch) {
-            self.copy(&job, false);
-            self.catalog.step(|state| state.fetch_done(job.id, &MoveEnd::Done));
-        }
+        self.fetch_noting(Level::DEVICE, &Mutex::default());
     }
 
     fn write(&self) {
@@ -132,13 +128,19 @@ impl Job {
         }
     }
 
-    fn capture(&self, version: i32, part: Part, tier: Tier) -> Result<(), Error> {
-        self.capture_from(version, part, tier, false)
+    fn capture(&self, version: i32, part: Part, level: Level) -> Result<(), Error> {
+        self.capture_from(version, part, level, false)
     }
 
-    fn capture_from(&self, version: i32, part: Part, tier: Tier, lent: bool) -> Result<(), Error> {
+    fn capture_from(
+        &self,
+        version: i32,
+        part: Part,
+        level: Level,
+        lent: bool,
+    ) -> Result<(), Error> {
         let id = self.catalog.step(|state| state.open("x", version));
-        let reserved = self.catalog.wait(|state| match state.reserve(id, part, LEN, tier) {
+        let reserved = self.catalog.wait(|state| match state.reserve(id, part, LEN, level) {
             Reserve::Got { extents, .. } => Some(Ok(extents)),
             Reserve::Never(error) => Some(Err(error)),
             Reserve::Wait(_) => None,
@@ -159,7 +161,7 @@ impl Job {
             self.lent.lock().unwrap().insert(id, room);
         } else {
             for at in room {
-                self.tier(tier).lock().unwrap()[at as usize] = version as u8 + 1;
+                self.level(level).lock().unwrap()[at as usize] = version as u8 + 1;
             }
         }
         self.catalog.step(|state| state.commit_lent(id, vec![region], arriving, true));
@@ -174,7 +176,7 @@ impl Job {
                 MoveEnd::Failed(Error::new(Kind::System, "injected"))
             } else {
                 for at in room {
-                    self.tier(Tier::Host).lock().unwrap()[at as usize] = job.version as u8 + 1;
+                    self.level(Level::HOST).lock().unwrap()[at as usize] = job.version as u8 + 1;
                 }
                 MoveEnd::Done
             };
@@ -196,11 +198,11 @@ impl Job {
             Acquire::Memory(source) => {
                 for extent in cut(&source.extents, 0, LEN) {
                     for at in extent.offset..extent.offset + extent.len {
-                        let byte = self.tier(source.tier).lock().unwrap()[at as usize];
+                        let byte = self.level(source.level).lock().unwrap()[at as usize];
                         assert_eq!(byte, version as u8 + 1, "version {version}");
                     }
                 }
-                self.catalog.step(|state| state.release(id, part, source.tier));
+                self.catalog.step(|state| state.release(id, part, source.level));
             }
             Acquire::File => {}
             other => panic!("{other:?}"),
@@ -208,12 +210,13 @@ impl Job {
         self.catalog.step(|state| state.end_restore(id, true));
     }
 
-    /// Fetches, and notes which versions.
-    fn fetch_noting(&self, fetched: &Mutex<Vec<i32>>) {
-        while let Some(job) = self.catalog.next(Worker::Fetch, State::next_fetch) {
+    /// Fetches to a level, and notes which versions.
+    fn fetch_noting(&self, level: Level, fetched: &Mutex<Vec<i32>>) {
+        let next = |state: &mut State| state.next_fetch(level);
+        while let Some(job) = self.catalog.next(Worker::Fetch(level), next) {
             fetched.lock().unwrap().push(job.version);
-            self.copy(&job, false);
-            self.catalog.step(|state| state.fetch_done(job.id, &MoveEnd::Done));
+            self.copy(&job);
+            self.catalog.step(|state| state.fetch_done(&job, MoveEnd::Done));
         }
     }
 
@@ -230,7 +233,7 @@ fn run(job: &Arc<Job>, worker: impl Fn(&Job) + Send + Sync + 'static) -> thread:
 
 fn there_and_back(job: &Job) {
     for version in 0..4 {
-        job.capture(version, Part::Device, Tier::Device).unwrap();
+        job.capture(version, Part::Device, Level::DEVICE).unwrap();
     }
     for version in (0..4).rev() {
         job.restore(version, Part::Device);
@@ -263,6 +266,28 @@ fn a_shot_comes_to_its_end_and_restores_what_it_took() {
     );
 }
 
+/// The same with one more level below a host buffer for two checkpoints, from which they come back by way of
+/// the host buffer. Catches a level that no worker is woken for, and room that is freed below unnoticed.
+#[test]
+fn one_more_level_is_one_more_row() {
+    shuttle::check_random(
+        || {
+            let sizes = [LEN, 2 * LEN, 4 * (LEN + 2)];
+            let job = Job::of_levels(RestoreOrder::Reverse, &sizes, false, true);
+            let workers = [
+                run(&job, |job| job.map(LEN)),
+                run(&job, |job| job.flush(&[])),
+                run(&job, |job| job.flush_from(Level::HOST, &[])),
+                run(&job, Job::fetch),
+                run(&job, |job| job.fetch_noting(Level::HOST, &Mutex::default())),
+            ];
+            there_and_back(&job);
+            end(&job, workers);
+        },
+        ITERATIONS,
+    );
+}
+
 /// A job that ends in files, with a host buffer for two checkpoints. Catches a wait for room that
 /// no write ends, and a drain that returns early or never.
 #[test]
@@ -272,7 +297,7 @@ fn a_small_host_buffer_drains_to_files() {
             let job = Job::new(0, 2 * LEN, true, false);
             let workers = [run(&job, Job::write), run(&job, Job::persist)];
             for version in 0..5 {
-                job.capture(version % 3, Part::Host, Tier::Host).unwrap();
+                job.capture(version % 3, Part::Host, Level::HOST).unwrap();
             }
             job.catalog.wait_drained().unwrap();
             job.catalog.look(|state| {
@@ -313,11 +338,11 @@ fn a_failed_flush_ends_the_wait_for_its_room() {
         || {
             let job = Job::new(LEN, 4 * LEN, false, true);
             let workers = [run(&job, |job| job.map(LEN)), run(&job, |job| job.flush(&[0]))];
-            job.capture(0, Part::Device, Tier::Device).unwrap();
-            if job.capture(1, Part::Device, Tier::Device).is_err() {
+            job.capture(0, Part::Device, Level::DEVICE).unwrap();
+            if job.capture(1, Part::Device, Level::DEVICE).is_err() {
                 assert!(job.catalog.step(State::take_failure).is_some());
                 assert!(job.catalog.step(State::retry));
-                job.capture(1, Part::Device, Tier::Device).unwrap();
+                job.capture(1, Part::Device, Level::DEVICE).unwrap();
             }
             job.restore(0, Part::Device);
             job.restore(1, Part::Device);
@@ -337,16 +362,16 @@ fn loans_arrive_while_others_wait_for_them() {
             let workers =
                 [run(&job, |job| job.arrive(&[3])), run(&job, Job::write), run(&job, Job::persist)];
             for version in 0..2 {
-                job.capture_from(version, Part::Host, Tier::Host, true).unwrap();
+                job.capture_from(version, Part::Host, Level::HOST, true).unwrap();
                 // Nobody else does anything that could wake the worker.
                 job.catalog.wait(|state| (!state.arriving()).then_some(())).unwrap();
             }
             for version in [0, 1, 0, 2] {
-                job.capture_from(version, Part::Host, Tier::Host, true).unwrap();
+                job.capture_from(version, Part::Host, Level::HOST, true).unwrap();
                 job.restore(version, Part::Host);
             }
-            job.capture_from(3, Part::Host, Tier::Host, true).unwrap();
-            job.capture(1, Part::Host, Tier::Host).unwrap();
+            job.capture_from(3, Part::Host, Level::HOST, true).unwrap();
+            job.capture(1, Part::Host, Level::HOST).unwrap();
             job.catalog.wait_drained().unwrap();
             job.catalog.look(|state| {
                 assert!(!state.arriving());
@@ -376,13 +401,13 @@ fn early_hints_order_the_fetches() {
             let workers = [
                 run(&job, |job| job.map(2 * LEN)),
                 run(&job, |job| job.flush(&[])),
-                run(&job, move |job| job.fetch_noting(&noted)),
+                run(&job, move |job| job.fetch_noting(Level::DEVICE, &noted)),
             ];
             let order = [2, 0, 3, 1];
-            job.capture(0, Part::Device, Tier::Device).unwrap();
+            job.capture(0, Part::Device, Level::DEVICE).unwrap();
             job.catalog.step(|state| order.map(|version| state.hint("x", version)));
             for version in 0..4 {
-                job.capture(version, Part::Device, Tier::Device).unwrap();
+                job.capture(version, Part::Device, Level::DEVICE).unwrap();
             }
             job.catalog.step(State::start_fetching);
             // The first two have room together.
@@ -396,7 +421,8 @@ fn early_hints_order_the_fetches() {
             let fetched = fetched.lock().unwrap().clone();
             let mut rest = order.iter();
             assert!(fetched.iter().all(|one| rest.any(|next| next == one)), "{fetched:?}");
-            job.catalog.look(|state| assert_eq!(state.work().fetch, false));
+            job.catalog
+                .look(|state| assert_eq!(state.has_work(Worker::Fetch(Level::DEVICE)), false));
             end(&job, workers);
         },
         ITERATIONS,
@@ -414,7 +440,7 @@ fn a_dead_worker_keeps_nobody_waiting() {
                 run(&job, |job| job.catalog.fail(Error::new(Kind::Internal, "the flusher died"))),
             ];
             let taken: Vec<_> =
-                (0..3).map(|v| job.capture(v, Part::Device, Tier::Device)).collect();
+                (0..3).map(|v| job.capture(v, Part::Device, Level::DEVICE)).collect();
             assert!(taken.iter().any(Result::is_err));
             end(&job, workers);
         },

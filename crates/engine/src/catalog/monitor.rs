@@ -4,34 +4,38 @@
 //! something to do is woken. A waiter therefore needs no owner to remember it, and a worker that
 //! ends for good says so by [`Catalog::fail`], which ends every wait with an error.
 
+use super::entry::{Level, MOST};
 use super::state::State;
+pub use super::state::Worker;
 use os::error::{Error, Kind, Result};
 use os::sync::{Condvar, Mutex};
 
-/// The workers that take work from the catalog.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Worker {
-    /// Copies from the device cache to the host buffer.
-    Flush = 0,
-    /// Writes scratch files.
-    Write = 1,
-    /// Makes persistent copies.
-    Persist = 2,
-    /// Copies from the host buffer to the device cache.
-    Fetch = 3,
-    /// Reads files into the host buffer.
-    Read = 4,
-    /// Copies what the application has lent to the host buffer.
-    Arrive = 5,
+/// How many workers there can be: two for each level of memory, and four.
+const WORKERS: usize = 2 * MOST + 4;
+
+/// The worker of each number.
+fn workers() -> impl Iterator<Item = (usize, Worker)> {
+    let levels = || (0..MOST).map(Level::new);
+    let others = [Worker::Write, Worker::Persist, Worker::Read, Worker::Arrive];
+    levels().map(Worker::Flush).chain(levels().map(Worker::Fetch)).chain(others).enumerate()
 }
 
-const WORKERS: [Worker; 6] =
-    [Worker::Flush, Worker::Write, Worker::Persist, Worker::Fetch, Worker::Read, Worker::Arrive];
+/// The number of a worker.
+fn number(worker: Worker) -> usize {
+    match worker {
+        Worker::Flush(level) => level.index(),
+        Worker::Fetch(level) => MOST + level.index(),
+        Worker::Write => 2 * MOST,
+        Worker::Persist => 2 * MOST + 1,
+        Worker::Read => 2 * MOST + 2,
+        Worker::Arrive => 2 * MOST + 3,
+    }
+}
 
 #[derive(Debug)]
 struct Guarded {
     state: State,
-    asleep: [bool; WORKERS.len()],
+    asleep: [bool; WORKERS],
     app_waits: usize,
     drain_waits: usize,
     woken_at: u64,
@@ -56,7 +60,7 @@ impl Guarded {
 #[derive(Debug)]
 pub struct Catalog {
     guarded: Mutex<Guarded>,
-    work: [Condvar; WORKERS.len()],
+    work: [Condvar; WORKERS],
     app: Condvar,
     drained: Condvar,
 }
@@ -141,9 +145,9 @@ impl Catalog {
             if job.is_some() {
                 return job;
             }
-            guarded.asleep[worker as usize] = true;
-            guarded = self.work[worker as usize].wait(guarded);
-            guarded.asleep[worker as usize] = false;
+            guarded.asleep[number(worker)] = true;
+            guarded = self.work[number(worker)].wait(guarded);
+            guarded.asleep[number(worker)] = false;
         }
     }
 
@@ -179,12 +183,10 @@ impl Catalog {
         }
         guarded.woken_at = guarded.state.changes();
         if guarded.asleep.contains(&true) {
-            let work = guarded.state.work();
-            let wanted = [work.flush, work.write, work.persist, work.fetch, work.read, work.arrive];
-            for worker in WORKERS {
-                if guarded.asleep[worker as usize] && wanted[worker as usize] {
-                    guarded.asleep[worker as usize] = false;
-                    self.work[worker as usize].notify_one();
+            for (number, worker) in workers() {
+                if guarded.asleep[number] && guarded.state.has_work(worker) {
+                    guarded.asleep[number] = false;
+                    self.work[number].notify_one();
                 }
             }
         }

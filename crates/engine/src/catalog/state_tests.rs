@@ -1,4 +1,4 @@
-//! The catalog against a world of small tiers that really hold bytes.
+//! The catalog against a world of small levels that really hold bytes.
 //!
 //! `World` does what the engine does, one step at a time, with plain vectors as memory. Random
 //! histories, here, show that no step breaks an invariant, that what is restored is what was captured,
@@ -18,9 +18,9 @@ mod world;
 
 use proptest::prelude::*;
 
-use super::entry::FileTier;
+use super::entry::FileLevel;
 use policy::order::RestoreOrder;
-use world::{Job0, World, GRANULE, NAME};
+use world::{Job0, Third, World, GRANULE, NAME, THIRD_GRANULE};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -36,7 +36,7 @@ enum Step {
     Start,
     Retry,
     Cleanup,
-    Prune(i32, FileTier),
+    Prune(i32, FileLevel),
     Limit(u64),
     Lift,
     /// Whatever has it, it is given up.
@@ -64,7 +64,7 @@ fn step() -> impl Strategy<Value = Step> {
             _ => Step::Begin,
         }),
         1 => (0..12i32, any::<bool>()).prop_map(|(v, scratch)| {
-            Step::Prune(v, if scratch { FileTier::Scratch } else { FileTier::Persistent })
+            Step::Prune(v, if scratch { FileLevel::Scratch } else { FileLevel::Persistent })
         }),
         1 => (0..12i32).prop_map(Step::GiveUp),
         1 => prop::bool::weighted(0.2).prop_map(|c| if c { Step::Cleanup } else { Step::Begin }),
@@ -77,10 +77,16 @@ fn job() -> impl Strategy<Value = Job0> {
         Just(RestoreOrder::Same),
         Just(RestoreOrder::Random)
     ];
-    (0..20u64, 0..30u64, any::<bool>(), any::<bool>(), any::<bool>(), order).prop_map(
-        |(device, host, scratch, persistent, ephemeral, order)| Job0 {
+    let third = (0..3u8, 0..20u64).prop_map(|(which, size)| match which {
+        0 => None,
+        1 => Some(Third::Between(size * THIRD_GRANULE)),
+        _ => Some(Third::Below(size * THIRD_GRANULE)),
+    });
+    (0..20u64, 0..30u64, third, any::<bool>(), any::<bool>(), any::<bool>(), order).prop_map(
+        |(device, host, third, scratch, persistent, ephemeral, order)| Job0 {
             device: device * GRANULE,
             host: host * GRANULE,
+            third,
             // A job that is not ephemeral must have scratch (the configuration says so).
             scratch: scratch || !ephemeral,
             persistent,
@@ -128,8 +134,14 @@ proptest! {
                 Step::Retry => drop(world.state.retry()),
                 Step::Cleanup => world.cleanup(),
                 Step::Prune(version, tier) => world.prune(version, tier),
-                Step::Limit(bytes) => world.state.limit_host(bytes),
-                Step::Lift => world.state.lift_host_limit(),
+                Step::Limit(bytes) => {
+                    let staging = world.state.staging();
+                    world.state.limit(staging, bytes);
+                },
+                Step::Lift => {
+                    let staging = world.state.staging();
+                    world.state.lift_limit(staging);
+                },
                 Step::GiveUp(version) => {
                     world.state.withdraw(NAME, version);
                     world.expected.remove(&version);
@@ -167,7 +179,7 @@ proptest! {
         for _ in 0..400 {
             world.everybody_works();
         }
-        prop_assert!(world.state.drained(), "work is left that nobody can do");
+        prop_assert!(world.state.drained(), "work is left that nobody can do: {:#?}", world.state);
         let versions: Vec<i32> = world.expected.keys().copied().collect();
         for version in versions {
             world.restore(version);

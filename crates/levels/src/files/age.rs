@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use super::Files;
-use crate::level::FileTier;
+use crate::level::FileLevel;
 use os::error::Result;
 use os::sync::Mutex;
 use os::times;
@@ -17,7 +17,7 @@ impl Files {
     /// Makes the file at `path`, or the link, which is about to get its name in a tier, later than the
     /// one before it: files that are written within one tick of the system's clock have the same
     /// time. One that is later already stays as it is.
-    pub(super) fn stamp(&self, tier: FileTier, path: &Path) {
+    pub(super) fn stamp(&self, tier: FileLevel, path: &Path) {
         let mut last = self.ages.0[tier as usize].lock();
         let stamped = times::modified(path).and_then(|own| {
             let time = later_than(*last, own);
@@ -36,7 +36,7 @@ impl Files {
 
     /// Gives the copy at `path` of a file that was `taken` before the time of that one, which is its
     /// place among the others: it may be made late. What persistent lacks is told by it, too.
-    pub(super) fn stamp_copy(&self, tier: FileTier, path: &Path, taken: SystemTime) {
+    pub(super) fn stamp_copy(&self, tier: FileLevel, path: &Path, taken: SystemTime) {
         match times::set_modified(path, taken) {
             Ok(()) => {
                 let mut last = self.ages.0[tier as usize].lock();
@@ -56,7 +56,7 @@ impl Files {
         path: &Path,
         taken: Option<SystemTime>,
     ) -> Result<SystemTime> {
-        let mut last = self.ages.0[FileTier::Persistent as usize].lock();
+        let mut last = self.ages.0[FileLevel::Persistent as usize].lock();
         let time = match taken {
             Some(taken) => taken,
             None => later_than(*last, times::modified(path)?),
@@ -152,7 +152,7 @@ mod tests {
         of_next_job.iter().for_each(|files| files.rescue_parts().unwrap());
         let oldest_first = of_next_job.each_ref().map(|files| {
             assert!(files.is_aggregated("x", 7));
-            files.oldest_first(FileTier::Persistent, "x").unwrap()
+            files.oldest_first(FileLevel::Persistent, "x").unwrap()
         });
         assert_eq!(oldest_first, [vec![3, 7, 5], vec![7, 5]]);
     }
@@ -183,7 +183,7 @@ mod tests {
             files.persist("y", version, Some(original.to_str().unwrap()), None).unwrap();
         }
         for (tier, name) in
-            [(FileTier::Scratch, "x"), (FileTier::Persistent, "x"), (FileTier::Persistent, "y")]
+            [(FileLevel::Scratch, "x"), (FileLevel::Persistent, "x"), (FileLevel::Persistent, "y")]
         {
             assert_eq!(files.oldest_first(tier, name).unwrap(), [30, 11, 20], "{tier:?} {name}");
         }

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::opened::ProvenBy;
 use super::{Files, Opened, Output};
-use crate::level::FileTier;
+use crate::level::FileLevel;
 use format::aggregate::{self, Offsets, Proofs};
 use format::header::Header;
 use format::names;
@@ -161,7 +161,7 @@ impl Files {
             files::remove(&new_table)?;
             return claim.map(|_| ());
         }
-        self.stamp_copy(FileTier::Persistent, temporary, taken);
+        self.stamp_copy(FileLevel::Persistent, temporary, taken);
         // Whoever dies in between leaves a whole file or none, and never a table of another one.
         let named = files::remove(table)
             .and_then(|()| files::remove(data))

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use super::expected::Evidence;
 use super::{Files, Found, Opened};
-use crate::level::FileTier;
+use crate::level::FileLevel;
 use format::checksum::Checksum;
 use format::header::Decoded;
 use format::names;
@@ -46,7 +46,8 @@ impl Files {
     pub fn versions(&self, name: &str) -> Result<BTreeSet<i32>> {
         let (mut found, mut of_others) = (BTreeSet::new(), BTreeSet::new());
         let mut failed = Vec::new();
-        for listed in [FileTier::Scratch, FileTier::Persistent].map(|tier| self.all_in(tier, name))
+        for listed in
+            [FileLevel::Scratch, FileLevel::Persistent].map(|tier| self.all_in(tier, name))
         {
             match listed {
                 Ok(listed) => {
@@ -215,7 +216,7 @@ impl Files {
     }
 
     /// The files of a name in a tier, with their versions.
-    pub(super) fn all_in(&self, tier: FileTier, name: &str) -> Result<Vec<(i32, PathBuf)>> {
+    pub(super) fn all_in(&self, tier: FileLevel, name: &str) -> Result<Vec<(i32, PathBuf)>> {
         let Some(directory) = self.directory(tier) else {
             return Ok(Vec::new());
         };
@@ -223,8 +224,8 @@ impl Files {
             (version, directory.join(names::checkpoint_file(name, self.rank, version)))
         });
         let shared = match tier {
-            FileTier::Scratch => Vec::new(),
-            FileTier::Persistent => self.aggregated_versions(name)?,
+            FileLevel::Scratch => Vec::new(),
+            FileLevel::Persistent => self.aggregated_versions(name)?,
         };
         let shared = shared
             .into_iter()
@@ -234,12 +235,12 @@ impl Files {
 
     /// The versions of a name in a tier by the time of their last change, oldest first; none of other
     /// users' files.
-    pub fn oldest_first(&self, tier: FileTier, name: &str) -> Result<Vec<i32>> {
+    pub fn oldest_first(&self, tier: FileLevel, name: &str) -> Result<Vec<i32>> {
         Ok(self.by_age(tier, name)?.into_iter().map(|(_, version)| version).collect())
     }
 
     /// The same with these times.
-    pub(super) fn by_age(&self, tier: FileTier, name: &str) -> Result<Vec<(SystemTime, i32)>> {
+    pub(super) fn by_age(&self, tier: FileLevel, name: &str) -> Result<Vec<(SystemTime, i32)>> {
         let mut found = Vec::new();
         for (version, path) in self.all_in(tier, name)? {
             // Not that of the file a link leads to. What has gone meanwhile is not there.

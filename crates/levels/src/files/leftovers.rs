@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use super::{read_note, Files};
-use crate::level::FileTier;
+use crate::level::FileLevel;
 use format::{aggregate, checksum, names};
 use os::error::Result;
 use os::{self, files};
@@ -83,7 +83,7 @@ impl Files {
             (of.name == name && of.rank == self.rank).then_some(of.version)
         })?;
         let [scratch, persistent] =
-            [FileTier::Scratch, FileTier::Persistent].map(|tier| self.all_in(tier, name));
+            [FileLevel::Scratch, FileLevel::Persistent].map(|tier| self.all_in(tier, name));
         let there: HashSet<i32> =
             scratch?.into_iter().chain(persistent?).map(|(version, _)| version).collect();
         for version in kept.into_iter().filter(|version| !there.contains(version)) {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
-use crate::level::FileTier;
+use crate::level::FileLevel;
 use config::{Config, Proof, SyncFiles};
 use format::names::{self};
 use os::error::{Error, Result};
@@ -258,10 +258,10 @@ impl Files {
     }
 
     /// The directory of a tier.
-    pub fn directory(&self, tier: FileTier) -> Option<&Path> {
+    pub fn directory(&self, tier: FileLevel) -> Option<&Path> {
         match tier {
-            FileTier::Scratch => self.scratch.as_deref(),
-            FileTier::Persistent => self.persistent.as_deref(),
+            FileLevel::Scratch => self.scratch.as_deref(),
+            FileLevel::Persistent => self.persistent.as_deref(),
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use super::expected::Evidence;
 use super::{Files, Opened};
-use crate::level::FileTier;
+use crate::level::FileLevel;
 use format::proof;
 use os::error::Result;
 use os::{attributes, files, times};
@@ -28,9 +28,9 @@ impl Files {
             return Ok(Vec::new());
         }
         let left = |(taken, version), persistent| (version, Left { taken, version, persistent });
-        let there = self.by_age(FileTier::Persistent, name)?;
+        let there = self.by_age(FileLevel::Persistent, name)?;
         let mut all: BTreeMap<i32, Left> = there.into_iter().map(|one| left(one, true)).collect();
-        for (taken, version) in self.by_age(FileTier::Scratch, name)? {
+        for (taken, version) in self.by_age(FileLevel::Scratch, name)? {
             if !self.is_routed(name, version) {
                 let persistent = self.is_copied(name, version, taken);
                 all.extend([left((taken, version), persistent)]);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{hashing, Files, Place};
-use crate::level::FileTier;
+use crate::level::FileLevel;
 use format::names;
 use format::proof::{self, Sort};
 use os::error::{Error, Result};
@@ -47,8 +47,8 @@ impl Files {
             return Err(error);
         }
         match (&link, taken) {
-            (None, Ok(taken)) => self.stamp_copy(FileTier::Persistent, &temporary, taken),
-            (None, Err(_)) => self.stamp(FileTier::Persistent, &temporary),
+            (None, Ok(taken)) => self.stamp_copy(FileLevel::Persistent, &temporary, taken),
+            (None, Err(_)) => self.stamp(FileLevel::Persistent, &temporary),
             (Some(_), _) => {}
         }
         files::atomic_replace(&temporary, &target, durability)?;
@@ -64,7 +64,7 @@ impl Files {
         let temporary = self.temporary(link);
         std::os::unix::fs::symlink(target, &temporary)
             .map_err(|error| Error::system(format!("linking {}", temporary.display()), &error))?;
-        self.stamp(FileTier::Persistent, &temporary);
+        self.stamp(FileLevel::Persistent, &temporary);
         files::atomic_replace(&temporary, link, self.persistent_durability())
     }
 

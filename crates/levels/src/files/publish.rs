@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use super::{Files, Output, Written};
-use crate::level::FileTier;
+use crate::level::FileLevel;
 use config::SyncFiles;
 use format::names;
 use format::proof::Digest;
@@ -34,7 +34,7 @@ impl Files {
         self.remove_parity(name, version)?;
         self.remove_checksum(name, version)?;
         let durability = self.scratch_durability();
-        self.stamp(FileTier::Scratch, &written.temporary);
+        self.stamp(FileLevel::Scratch, &written.temporary);
         files::atomic_replace(&written.temporary, &self.own_path(name, version)?, durability)?;
         self.put_checksum(name, version, written.digest, durability)
     }
@@ -51,7 +51,7 @@ impl Files {
         self.may_change_in(self.scratch.as_deref())?;
         self.remove_parity(name, version)?;
         self.remove_checksum(name, version)?;
-        self.stamp(FileTier::Scratch, temporary);
+        self.stamp(FileLevel::Scratch, temporary);
         self.publish_rebuilt(temporary, name, version, Some(original))
     }
 

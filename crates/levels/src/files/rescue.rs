@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use super::aggregate::{self as parts, Part};
 use super::attempts::Attempt;
 use super::{refuse_hollow, Files, Place};
-use crate::level::FileTier;
+use crate::level::FileLevel;
 use format::{aggregate, names};
 use os::error::{Kind, Result};
 use os::files;
@@ -109,7 +109,7 @@ impl Files {
             }
             files::sync(&to, &temporary)?;
             self.may_change_in(self.persistent.as_deref())?;
-            self.stamp_copy(FileTier::Persistent, &temporary, taken);
+            self.stamp_copy(FileLevel::Persistent, &temporary, taken);
             files::atomic_replace(&temporary, &target, self.persistent_durability())
         });
         if copied.is_err() {

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use super::{refuse_hollow, Files};
-use crate::level::FileTier;
+use crate::level::FileLevel;
 use format::{names, proof};
 use os::error::{Error, Kind, Result};
 use os::files::{self, Durability, Stranger};
@@ -47,7 +47,7 @@ impl Files {
     /// in scratch, or at `original`, which it will replace. That is looked for on this node, and at one
     /// path elsewhere: to list the files of all ranks may take its time. 0: there is none.
     pub fn expected_len(&self, name: &str, original: &Path) -> u64 {
-        let newest = self.oldest_first(FileTier::Scratch, name).unwrap_or_default().pop();
+        let newest = self.oldest_first(FileLevel::Scratch, name).unwrap_or_default().pop();
         let in_scratch = newest.map_or(0, |version| self.scratch_len(name, version));
         in_scratch.max(std::fs::metadata(original).map_or(0, |found| found.len()))
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::aggregate::common_temporary;
 use super::{Files, Output, Place, Written};
-use crate::level::FileTier;
+use crate::level::FileLevel;
 use os::error::{Error, Result};
 use os::files::{self, Durability};
 
@@ -78,7 +78,7 @@ impl Files {
             }
             None => {
                 let path = self.own_persistent_path(name, version)?;
-                self.stamp(FileTier::Persistent, &written.temporary);
+                self.stamp(FileLevel::Persistent, &written.temporary);
                 files::atomic_replace(&written.temporary, &path, durability)?;
             }
         }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::aggregate::common_temporary;
 use super::{Files, Found, Place};
-use crate::level::FileTier;
+use crate::level::FileLevel;
 use config::Config;
 use format::checksum::Checksum;
 use format::header::Header;
@@ -72,7 +72,7 @@ fn own_files_come_first() {
         assert_eq!([1, 2, 3].map(|version| byte(&files, version)), [1, 2, 33]);
         assert!(!files.is_persistent("x", 1) && files.is_persistent("x", 2));
         assert_eq!(files.owed("x", Some(0), 0).unwrap(), [1]);
-        assert_eq!(files.oldest_first(FileTier::Scratch, "x").unwrap(), [1]);
+        assert_eq!(files.oldest_first(FileLevel::Scratch, "x").unwrap(), [1]);
         // A link of theirs to a file of one's own.
         let link = files.scratch_path("x", 9).unwrap();
         symlink("x-0-1.dat", &link).unwrap();

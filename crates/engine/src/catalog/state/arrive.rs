@@ -1,18 +1,19 @@
 //! Steps of what the application lends: a checkpoint whose bytes are still on their way from the
-//! application's memory to the host buffer when it is committed.
+//! application's memory to the staging level when it is committed.
 
 use super::{Arrival, MoveEnd, Reserve, State};
-use crate::catalog::entry::{Id, Life, MemoryCopy, Part, Region, Stage, Tier, PARTS};
+use crate::catalog::entry::{Id, Life, MemoryCopy, Part, Region, Stage, PARTS};
 use levels::space::Extent;
 
 impl State {
-    /// Whether the host buffer could hold so many bytes of each part, were it empty.
-    pub fn fits_host(&self, lens: [u64; 2]) -> bool {
-        let [device, host] = lens.map(|len| self.host.rounded(len));
-        device.saturating_add(host) <= self.shape.host
+    /// Whether the staging level could hold so many bytes of each part, were it empty.
+    pub fn fits_staging(&self, lens: [u64; 2]) -> bool {
+        let staging = self.level(self.staging);
+        let [device, host] = lens.map(|len| staging.space.rounded(len));
+        device.saturating_add(host) <= staging.spec.capacity
     }
 
-    /// Takes room in the host buffer for `len` more bytes of device memory that is lent, if that
+    /// Takes room in the staging level for `len` more bytes of device memory that is lent, if that
     /// needs no wait and discards nothing. `both` is what the checkpoint will have of each part in
     /// all.
     pub fn reserve_for_loan(
@@ -21,11 +22,12 @@ impl State {
         len: u64,
         both: [u64; 2],
     ) -> Option<(u64, Vec<Extent>)> {
-        let elsewhere = self.building_in(id, Part::Device) == Some(Tier::Device);
-        if elsewhere || !self.fits_host(both) || !self.make_host_room(len, false) {
+        let staging = self.staging;
+        let elsewhere = self.building_in(id, Part::Device).is_some_and(|level| level != staging);
+        if elsewhere || !self.fits_staging(both) || !self.make_room(staging, len, false) {
             return None;
         }
-        match self.reserve(id, Part::Device, len, Tier::Host) {
+        match self.reserve(id, Part::Device, len, staging) {
             Reserve::Got { base, extents } => Some((base, extents)),
             Reserve::Wait(_) | Reserve::Never(_) => None,
         }
@@ -67,14 +69,16 @@ impl State {
     /// Ends the way of what was lent. A checkpoint whose bytes did not arrive does not exist.
     pub fn arrived(&mut self, id: Id, end: MoveEnd) {
         let mut lost = false;
+        let staging = self.staging;
         if let Some(entry) = self.entries.get_mut(&id) {
             let arriving = std::mem::take(&mut entry.arriving);
             let live = entry.life == Life::Live;
+            let space = &mut self.levels[staging.index()].space;
             for part in PARTS.into_iter().filter(|&part| arriving[part as usize]) {
-                let copy = &mut entry.part_mut(part).host;
+                let copy = entry.part_mut(part).copy_mut(staging);
                 match end {
                     MoveEnd::Done => copy.stage = Stage::Ready,
-                    MoveEnd::Failed(_) => self.host.release(&std::mem::take(copy).extents),
+                    MoveEnd::Failed(_) => space.release(&std::mem::take(copy).extents),
                     MoveEnd::Stranded(_) => *copy = MemoryCopy::default(),
                 }
             }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use super::{Destination, Reserve, Source, State};
 use crate::catalog::entry::{
-    Entry, FileCopy, FileTier, Id, Life, Part, Region, Stage, Tier, PARTS,
+    Entry, FileCopy, FileLevel, Id, Level, Life, Part, Region, Stage, MOST, PARTS,
 };
 use format::header::{self, Decoded};
 use levels::files::Place;
+use levels::level::LevelSpec;
 use os::error::{Error, Kind, Result};
 use policy::rounds::Fate;
 
@@ -28,25 +29,36 @@ pub enum Content<'a> {
 impl State {
     /// Where a capture goes that has so many bytes of each part, in one checkpoint.
     pub fn destination(&self, lens: [u64; 2]) -> Result<[Destination; 2]> {
-        let [device, host] = lens;
-        let (device_r, host_r) = (self.host.rounded(device), self.host.rounded(host));
-        let device_fits = device > 0 && self.device.rounded(device) <= self.shape.device;
-        let to_host = if device_fits { host_r } else { device_r.saturating_add(host_r) };
-        if to_host <= self.shape.host {
-            let device = if device_fits { Tier::Device } else { Tier::Host };
-            return Ok([Destination::Memory(device), Destination::Memory(Tier::Host)]);
+        let mut taken = [0u64; MOST];
+        let mut place = |part: Part| {
+            let len = lens[part as usize];
+            let captures = |level: &Level| self.level(*level).spec.captures[part as usize];
+            self.levels().filter(captures).find(|&level| {
+                let memory = self.level(level);
+                let taken = &mut taken[level.index()];
+                let sum = taken.saturating_add(memory.space.rounded(len));
+                let fits = sum <= memory.spec.capacity;
+                *taken = if fits { sum } else { *taken };
+                fits
+            })
+        };
+        if let [Some(device), Some(host)] = PARTS.map(&mut place) {
+            return Ok([Destination::Memory(device), Destination::Memory(host)]);
         }
         if self.shape.scratch {
             return Ok([Destination::File, Destination::File]);
         }
+        let sizes = self.levels.iter().map(|level| {
+            let LevelSpec { key, capacity, .. } = level.spec;
+            format!("{key} ({capacity} bytes)")
+        });
+        let sizes: Vec<_> = sizes.collect();
         Err(Error::new(
             Kind::NoRoom,
             format!(
-                "a checkpoint of {} bytes is larger than gpu_cache_size ({} bytes) and \
-                 host_cache_size ({} bytes), and there is no scratch to stream it to",
-                device.saturating_add(host),
-                self.shape.device,
-                self.shape.host
+                "a checkpoint of {} bytes is larger than {}, and there is no scratch to stream it to",
+                lens[0].saturating_add(lens[1]),
+                sizes.join(" and ")
             ),
         ))
     }
@@ -63,9 +75,9 @@ impl State {
         id
     }
 
-    /// Takes room for `len` more bytes of `part` in `tier`, evicting as the policy allows.
-    pub fn reserve(&mut self, id: Id, part: Part, len: u64, tier: Tier) -> Reserve {
-        let extents = match self.take_room(len, tier) {
+    /// Takes room for `len` more bytes of `part` in a level, evicting as the policy allows.
+    pub fn reserve(&mut self, id: Id, part: Part, len: u64, level: Level) -> Reserve {
+        let extents = match self.take_room(len, level) {
             Ok(extents) => extents,
             Err(other) => return other,
         };
@@ -75,26 +87,20 @@ impl State {
         let state = entry.part_mut(part);
         let base = state.len;
         state.len += extents.iter().map(|extent| extent.len).sum::<u64>();
-        let copy = state.copy_mut(tier);
+        let copy = state.copy_mut(level);
         copy.stage = Stage::Filling;
         copy.extents = copy.extents.iter().chain(&extents).copied().collect();
         Reserve::Got { base, extents }
     }
 
-    /// The tier in which `part` of a checkpoint under way already has bytes.
-    pub fn building_in(&self, id: Id, part: Part) -> Option<Tier> {
-        let part = self.entries.get(&id)?.part(part);
-        [Tier::Device, Tier::Host].into_iter().find(|&tier| part.copy(tier).stage != Stage::Absent)
+    /// The level in which `part` of a checkpoint under way already has bytes.
+    pub fn building_in(&self, id: Id, part: Part) -> Option<Level> {
+        self.entries.get(&id)?.part(part).first()
     }
 
-    /// What a checkpoint under way holds in each tier, in bytes: device, host.
+    /// What a checkpoint under way holds of each part, in bytes.
     pub fn building_bytes(&self, id: Id) -> [u64; 2] {
-        let Some(entry) = self.entries.get(&id) else {
-            return [0, 0];
-        };
-        [Tier::Device, Tier::Host].map(|tier| {
-            PARTS.iter().flat_map(|&p| entry.part(p).copy(tier).extents.iter()).map(|e| e.len).sum()
-        })
+        self.entries.get(&id).map_or([0, 0], |entry| PARTS.map(|part| entry.part(part).len))
     }
 
     /// The memory that a checkpoint under way has filled, by part.
@@ -103,8 +109,8 @@ impl State {
             return [None, None];
         };
         PARTS.map(|part| {
-            let tier = self.building_in(id, part)?;
-            Some(Source { tier, extents: entry.part(part).copy(tier).extents.clone() })
+            let level = entry.part(part).first()?;
+            Some(Source { level, extents: entry.part(part).copy(level).extents.clone() })
         })
     }
 
@@ -121,8 +127,7 @@ impl State {
         };
         entry.regions = regions;
         for (part, arriving) in entry.parts.iter_mut().zip(entry.arriving) {
-            for tier in [Tier::Device, Tier::Host] {
-                let copy = part.copy_mut(tier);
+            for copy in &mut part.copies {
                 if copy.stage == Stage::Filling && !arriving {
                     copy.stage = Stage::Ready;
                 }
@@ -167,7 +172,9 @@ impl State {
         if self.shape.ephemeral {
             self.spilled.insert((entry.name.clone(), entry.version));
         }
-        entry.persistent = if persistent { FileCopy::Wanted } else { FileCopy::Absent };
+        if persistent {
+            entry.persistent = FileCopy::Wanted;
+        }
         entry.routed = routed;
         self.counts.checkpoints += 1;
         self.enliven(id);
@@ -188,10 +195,8 @@ impl State {
             return;
         };
         lay_out(entry, regions);
-        entry.scratch = FileCopy::Bypassed;
+        entry.scratch = if persist { FileCopy::Bypassed } else { FileCopy::Substituted };
         entry.persistent = FileCopy::Present;
-        entry.awaits_place = false;
-        entry.extra = !persist;
         entry.routed = routed;
         self.counts.checkpoints += 1;
         self.enliven(id);
@@ -199,9 +204,8 @@ impl State {
 
     /// A checkpoint that was begun may have to be copied to persistent, once it is known where to.
     pub fn await_place(&mut self, id: Id) {
-        let lasting = self.shape.persistent;
-        if let Some(entry) = self.entries.get_mut(&id) {
-            entry.awaits_place = lasting;
+        if let Some(entry) = self.entries.get_mut(&id).filter(|_| self.shape.persistent) {
+            entry.persistent = FileCopy::Undecided;
             self.reindex(id);
         }
     }
@@ -213,9 +217,14 @@ impl State {
         let mut there = None;
         if let Some(entry) = self.entries.get_mut(&id) {
             let has_file = !matches!(entry.scratch, FileCopy::Absent);
-            entry.awaits_place = false;
-            if std::mem::take(&mut entry.extra) && entry.persistent == FileCopy::Present {
-                there = Some((entry.name.clone(), entry.version));
+            if entry.scratch == FileCopy::Substituted {
+                entry.scratch = FileCopy::Bypassed;
+                if entry.persistent == FileCopy::Present {
+                    there = Some((entry.name.clone(), entry.version));
+                }
+            }
+            if entry.persistent == FileCopy::Undecided {
+                entry.persistent = FileCopy::Absent;
             }
             if entry.persistent == FileCopy::Absent
                 && entry.life == Life::Live
@@ -228,35 +237,34 @@ impl State {
                     // It is known only now that there is another place for it.
                     entry.scratch = FileCopy::Bypassed;
                 }
-                self.reindex(id);
             }
+            self.reindex(id);
         }
         there
     }
 
     /// What becomes of a checkpoint's file in a tier.
-    pub fn fate(&self, id: Id, tier: FileTier) -> Fate {
+    pub fn fate(&self, id: Id, tier: FileLevel) -> Fate {
         let Some(entry) = self.entries.get(&id) else {
             return Fate::Missing;
         };
         let file = match tier {
             // What went past scratch counts there like what is in it: it stands in the way of nothing
             // that is older, and persistent has it.
-            FileTier::Scratch if entry.scratch == FileCopy::Bypassed => match entry.persistent {
-                FileCopy::Absent => FileCopy::Wanted,
+            FileLevel::Scratch if entry.scratch.is_bypassed() => match entry.persistent {
+                FileCopy::Absent | FileCopy::Undecided => FileCopy::Wanted,
                 file => file,
             },
-            FileTier::Scratch => entry.scratch,
-            FileTier::Persistent => entry.persistent,
+            FileLevel::Scratch => entry.scratch,
+            FileLevel::Persistent => entry.persistent,
         };
         match (entry.life, file) {
             (Life::Building, _) => Fate::Open,
-            (Life::Live, FileCopy::Present | FileCopy::Absent) => Fate::There,
+            (Life::Live, FileCopy::Present | FileCopy::Absent | FileCopy::Undecided) => Fate::There,
             (Life::Live, FileCopy::Wanted | FileCopy::Writing) => Fate::Open,
             // It may be tried again, but nobody waits: where there is no room, limits make some.
-            (Life::Live, FileCopy::Failed | FileCopy::Bypassed) | (Life::Dropped, _) => {
-                Fate::Missing
-            }
+            (Life::Live, FileCopy::Failed | FileCopy::Bypassed | FileCopy::Substituted)
+            | (Life::Held | Life::Dropped, _) => Fate::Missing,
         }
     }
 

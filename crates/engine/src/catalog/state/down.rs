@@ -1,62 +1,80 @@
-//! Steps down the tiers: flush, write, persist.
+//! Steps down the levels: flush, write, persist.
 
-use std::sync::Arc;
-
-use super::lists::readable_from;
-use super::Starved;
 use super::{After, FileJob, MoveEnd, MoveJob, PersistJob, Source, State};
-use crate::catalog::entry::{Entry, FileCopy, Id, Life, MemoryCopy, Part, Stage, PARTS};
-use levels::space::Extent;
+use crate::catalog::entry::{Entry, FileCopy, Id, Level, Life, MemoryCopy, Part, Stage, PARTS};
 use os::error::Result;
 
 impl State {
-    /// The next flush from the device cache to the host buffer, oldest first. `None` while there
-    /// is nothing to flush or no room for it.
-    pub fn next_flush(&mut self) -> Option<MoveJob> {
-        let &(consumed, id) = self.flush.first()?;
-        let len = self.entries.get(&id)?.part(Part::Device).len;
+    /// The next flush from a level to one below, oldest first. `None` while there is nothing to flush
+    /// or no room for it.
+    pub fn next_flush(&mut self, from: Level) -> Option<MoveJob> {
+        let &(consumed, id) = self.level(from).flush.first()?;
+        let entry = self.entries.get(&id)?;
+        let (part, to) = self.flush_of(entry, from)?;
+        let len = entry.part(part).len;
         // What was consumed is not worth giving up anything else for.
-        while !self.make_host_room(len, !consumed) {
+        while !self.make_room(to, len, !consumed) {
             // Nor is what it replaces.
-            if !self.let_go_of_oldest() {
-                self.press(Starved::Flush);
+            if to != self.staging || !self.let_go_of_oldest() {
+                self.press_flush(from);
                 return None;
             }
         }
-        self.starved[Starved::Flush as usize] = false;
-        let host: Arc<[Extent]> = self.host.allocate(len)?.into();
-        let entry = self.entries.get_mut(&id)?;
-        let part = entry.part_mut(Part::Device);
-        part.host = MemoryCopy { stage: Stage::Filling, extents: host.clone(), readers: 0 };
-        part.device.readers += 1;
-        let device = part.device.extents.clone();
-        let (name, version) = (entry.name.clone(), entry.version);
+        self.level_mut(from).starved = false;
+        let job = self.begin_move(id, part, [from, to])?;
         self.started(id, true);
-        Some(MoveJob { id, name, version, len, device, host })
+        Some(job)
     }
 
-    /// Ends a flush. One that did not succeed leaves the checkpoint in the device cache.
-    pub fn flush_done(&mut self, id: Id, end: MoveEnd) {
-        if let Some(entry) = self.entries.get_mut(&id) {
-            let part = entry.part_mut(Part::Device);
-            part.device.readers -= 1;
-            match end {
-                MoveEnd::Done => part.host.stage = Stage::Ready,
-                MoveEnd::Failed(error) => {
-                    let extents = std::mem::take(&mut part.host).extents;
-                    entry.flush_failed = true;
-                    self.host.release(&extents);
-                    self.has_failed(id, error);
-                }
-                MoveEnd::Stranded(error) => {
-                    part.host = MemoryCopy::default();
-                    entry.flush_failed = true;
-                    entry.stranded = true;
-                    self.has_failed(id, error);
-                }
+    /// Takes the room of a copy from one level to another.
+    pub(super) fn begin_move(
+        &mut self,
+        id: Id,
+        part: Part,
+        [from, to]: [Level; 2],
+    ) -> Option<MoveJob> {
+        let len = self.entries.get(&id)?.part(part).len;
+        let extents = self.allocate(to, len)?;
+        let entry = self.entries.get_mut(&id)?;
+        let state = entry.part_mut(part);
+        *state.copy_mut(to) = MemoryCopy::filling(extents.clone());
+        let source = state.copy_mut(from);
+        source.readers += 1;
+        let from = Source { level: from, extents: source.extents.clone() };
+        let to = Source { level: to, extents };
+        let (name, version) = (entry.name.clone(), entry.version);
+        Some(MoveJob { id, name, version, part, len, from, to })
+    }
+
+    /// Ends such a copy. One that did not succeed leaves the part where it was. An error if it failed.
+    pub(super) fn end_move(&mut self, job: &MoveJob, end: MoveEnd) -> Result<()> {
+        let Some(entry) = self.entries.get_mut(&job.id) else { return Ok(()) };
+        let state = entry.part_mut(job.part);
+        state.copy_mut(job.from.level).readers -= 1;
+        match end {
+            MoveEnd::Done => {
+                state.copy_mut(job.to.level).stage = Stage::Ready;
+                Ok(())
+            }
+            MoveEnd::Failed(error) => {
+                self.copy_failed(job.id, job.part, job.to.level);
+                Err(error)
+            }
+            MoveEnd::Stranded(error) => {
+                // Its room is never given to others.
+                *state.copy_mut(job.to.level) = MemoryCopy::failed();
+                entry.stranded = true;
+                Err(error)
             }
         }
-        self.ended(id, true);
+    }
+
+    /// Ends a flush. One that did not succeed leaves the checkpoint where it was.
+    pub fn flush_done(&mut self, job: &MoveJob, end: MoveEnd) {
+        if let Err(error) = self.end_move(job, end) {
+            self.has_failed(job.id, error);
+        }
+        self.ended(job.id, true);
     }
 
     /// The next checkpoint to be written to scratch.
@@ -65,8 +83,9 @@ impl State {
             .writable(&self.write)
             .or_else(|| self.spill.first().copied().filter(|_| self.pressed()));
         let (_, id) = now?;
+        let sources = self.sources(id)?;
         let entry = self.entries.get_mut(&id)?;
-        let job = read_by_writer(id, entry);
+        let job = read_by_writer(id, entry, sources);
         entry.scratch = FileCopy::Writing;
         self.started(id, true);
         Some(job)
@@ -74,7 +93,7 @@ impl State {
 
     /// Whether a checkpoint whose temporary file is complete may take its place in scratch.
     pub fn still_wanted(&self, id: Id) -> bool {
-        self.entries.get(&id).is_some_and(|entry| entry.life == Life::Live || entry.held)
+        self.entries.get(&id).is_some_and(|entry| matches!(entry.life, Life::Live | Life::Held))
     }
 
     /// Ends a write.
@@ -119,9 +138,10 @@ impl State {
 
     /// The copying of this checkpoint, if it could begin now: for who would wait for it.
     pub fn take_persist(&mut self, id: Id) -> Option<PersistJob> {
+        let sources = self.sources(id)?;
         let entry = self.entries.get_mut(&id).filter(|entry| entry.lists.persist)?;
         entry.persistent = FileCopy::Writing;
-        let straight = (entry.scratch == FileCopy::Bypassed).then(|| read_by_writer(id, entry));
+        let straight = entry.scratch.is_bypassed().then(|| read_by_writer(id, entry, sources));
         let job = PersistJob {
             id,
             name: entry.name.clone(),
@@ -137,45 +157,35 @@ impl State {
     /// Whoever waits for the persistent copy of this checkpoint makes it, once it is known where to.
     /// [`State::take_claimed`] or [`State::give_claim_back`] follows.
     pub fn claim_persist(&mut self, id: Id) {
-        self.set_claimed(id, true);
+        self.claims.insert(id);
+        self.reindex(id);
     }
 
     /// The persistent copy of a checkpoint that was claimed is for a worker to make after all.
     pub fn give_claim_back(&mut self, id: Id) {
-        self.set_claimed(id, false);
+        if self.claims.remove(&id) {
+            self.reindex(id);
+        }
     }
 
     /// The copying of a checkpoint that was claimed, if it could begin now. If not, a worker does it
     /// when it can.
     pub fn take_claimed(&mut self, id: Id) -> Option<PersistJob> {
-        self.set_claimed(id, false);
+        self.give_claim_back(id);
         self.take_persist(id)
     }
 
-    fn set_claimed(&mut self, id: Id, claimed: bool) {
-        if let Some(entry) = self.entries.get_mut(&id).filter(|entry| entry.claimed != claimed) {
-            entry.claimed = claimed;
-            self.reindex(id);
-        }
-    }
-
     /// A checkpoint was to be copied to persistent, and its file in scratch is not there any more. If memory
-    /// has it, it is written again, and then copied: true, which ends that copying. Not unasked a second
-    /// time, nor where only files have it: their directory may come back. Then false.
-    pub fn is_written_again(&mut self, job: &PersistJob) -> bool {
-        let entry = self.entries.get_mut(&job.id).filter(|entry| {
+    /// has it, it is to be written again: until then, nobody may take memory for a copy of that file.
+    pub fn scratch_is_gone(&mut self, id: Id) {
+        let entry = self.entries.get_mut(&id).filter(|entry| {
             let owns_file = entry.scratch == FileCopy::Present && entry.routed.is_none();
             entry.life == Life::Live && owns_file && entry.is_in_memory()
         });
-        let Some(entry) = entry else { return false };
-        // Until it is there, nobody may take memory for a copy of it.
-        entry.scratch = FileCopy::Wanted;
-        if std::mem::replace(&mut entry.written_again, true) {
-            return false;
+        if let Some(entry) = entry {
+            entry.scratch = FileCopy::Wanted;
+            self.reindex(id);
         }
-        entry.persistent = FileCopy::Wanted;
-        self.ended(job.id, true);
-        true
     }
 
     /// Ends the making of a persistent copy.
@@ -197,12 +207,13 @@ impl State {
                 }
                 Err(error) => {
                     entry.persistent = FileCopy::Failed;
-                    if entry.scratch == FileCopy::Bypassed {
-                        // Both are tried again.
-                        entry.scratch = FileCopy::Failed;
-                        if std::mem::take(&mut entry.extra) {
+                    if entry.scratch.is_bypassed() {
+                        // Both are tried again; persistent only if scratch refuses it again, where
+                        // nothing else asks for it.
+                        if entry.scratch == FileCopy::Substituted {
                             entry.persistent = FileCopy::Absent;
                         }
+                        entry.scratch = FileCopy::Failed;
                     }
                     // The copy in scratch is the only one: it is not cleaned up after all.
                     entry.doomed = false;
@@ -220,19 +231,22 @@ impl State {
         }
         after
     }
+
+    /// Where a writer reads each part from.
+    fn sources(&self, id: Id) -> Option<[Option<Level>; 2]> {
+        let entry = self.entries.get(&id)?;
+        Some(PARTS.map(|part| self.readable_from(entry.part(part))))
+    }
 }
 
 /// What a writer reads a checkpoint from. [`was_read`] follows.
-fn read_by_writer(id: Id, entry: &mut Entry) -> FileJob {
-    let mut memory = [None, None];
-    for part in PARTS {
-        let Some(tier) = readable_from(entry.part(part)) else {
-            continue;
-        };
-        let copy = entry.part_mut(part).copy_mut(tier);
+fn read_by_writer(id: Id, entry: &mut Entry, sources: [Option<Level>; 2]) -> FileJob {
+    let memory = PARTS.map(|part| {
+        let level = sources[part as usize]?;
+        let copy = entry.part_mut(part).copy_mut(level);
         copy.readers += 1;
-        memory[part as usize] = Some(Source { tier, extents: copy.extents.clone() });
-    }
+        Some(Source { level, extents: copy.extents.clone() })
+    });
     let (name, version, regions) = (entry.name.clone(), entry.version, entry.regions.clone());
     FileJob { id, name, version, regions, memory }
 }
@@ -241,7 +255,7 @@ fn read_by_writer(id: Id, entry: &mut Entry) -> FileJob {
 fn was_read(job: &FileJob, entry: &mut Entry) {
     for part in PARTS {
         if let Some(source) = &job.memory[part as usize] {
-            entry.part_mut(part).copy_mut(source.tier).readers -= 1;
+            entry.part_mut(part).copy_mut(source.level).readers -= 1;
         }
     }
 }

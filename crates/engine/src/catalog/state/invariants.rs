@@ -3,15 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::level::Memory;
 use super::lists::has_bytes;
 use super::{State, Versions};
-use crate::catalog::entry::{Entry, Id, Life, Stage, Tier, PARTS};
+use crate::catalog::entry::{Entry, Id, Life, Readable, Stage, MOST, PARTS};
 use levels::space::Extent;
+use policy::evict::Rank;
 
 impl State {
     /// Checks every invariant; used by the tests after each step.
     ///
-    /// 1. Room: each byte of a tier is free or in exactly one copy.
+    /// 1. Room: each byte of a level is free or in exactly one copy.
     /// 2. Nothing is lost: every part of a live checkpoint is complete somewhere, or on its way
     ///    from memory that the application has lent.
     /// 3. The lists are what the entries say.
@@ -20,36 +22,35 @@ impl State {
     /// 6. Hints wait for what is not there, or is to go.
     /// 7. Nobody reads a copy that is not complete, and what is read is not a victim.
     pub fn check(&self) -> std::result::Result<(), String> {
-        for (tier, space) in [(Tier::Device, &self.device), (Tier::Host, &self.host)] {
-            let mut held: Vec<Extent> = Vec::new();
-            for entry in self.entries.values() {
-                for part in &entry.parts {
-                    held.extend(part.copy(tier).extents.iter());
-                }
-            }
+        for level in self.levels() {
+            let Memory { spec, space, .. } = self.level(level);
+            let copies = self.entries.values().flat_map(|entry| &entry.parts);
+            let held = copies.flat_map(|part| part.copy(level).extents.iter().copied());
+            let mut held: Vec<Extent> = held.collect();
             held.sort_by_key(|extent| extent.offset);
             if held.windows(2).any(|pair| pair[0].offset + pair[0].len > pair[1].offset) {
-                return Err(format!("{tier:?}: two copies overlap: {held:?}"));
+                return Err(format!("{}: two copies overlap: {held:?}", spec.name));
             }
             let sum: u64 = held.iter().map(|extent| extent.len).sum();
             if sum + space.free() != space.capacity() {
-                return Err(format!("{tier:?}: {sum} held + {} free", space.free()));
+                return Err(format!("{}: {sum} held + {} free", spec.name, space.free()));
             }
         }
-        let exposed = self.entries.values().filter(|entry| entry.exposed).count();
+        let exposed = self.entries.values().filter(|entry| entry.lists.exposed).count();
         if exposed != self.exposed {
             return Err(format!("{exposed} are exposed, not {}", self.exposed));
         }
-        let holds = self.entries.values().filter(|entry| entry.exposed);
+        let holds = self.entries.values().filter(|entry| entry.is_exposed());
         let held_for: BTreeSet<Id> = holds.filter_map(|entry| entry.replaces).collect();
-        let held = self.entries.iter().filter(|(_, entry)| entry.held).map(|(id, _)| *id);
+        let held =
+            self.entries.iter().filter(|(_, entry)| entry.life == Life::Held).map(|(id, _)| *id);
         let held: BTreeSet<Id> = held.collect();
         if held != self.held || !held.is_subset(&held_for) {
             return Err(format!("{held:?} are held, not {:?} of {held_for:?}", self.held));
         }
         let mut fresh = Compared::default();
         for (&id, entry) in &self.entries {
-            let expected = self.lists_of(entry);
+            let expected = self.lists_of(id, entry);
             if entry.lists != expected {
                 return Err(format!("{id}: in lists {:?}, not {expected:?}", entry.lists));
             }
@@ -64,28 +65,29 @@ impl State {
                     }
                 }
             }
-            for copy in entry.parts.iter().flat_map(|part| [&part.device, &part.host]) {
+            for copy in entry.parts.iter().flat_map(|part| &part.copies) {
                 if copy.readers > 0 && copy.stage != Stage::Ready {
                     return Err(format!("{id}: a copy is read that is {:?}", copy.stage));
                 }
             }
         }
-        let kept = Compared {
-            flush: self.flush.clone(),
-            ranked: [
-                self.write.iter().map(|&(rank, id)| (rank as u8, id)).collect(),
-                self.spill.iter().map(|&(rank, id)| (rank as u8, id)).collect(),
-                self.device_victims.iter().map(|&(rank, id)| (rank as u8, id)).collect(),
-                self.host_victims.iter().map(|&(rank, id)| (rank as u8, id)).collect(),
-            ],
+        let ranks = |set: &BTreeSet<(Rank, Id)>| set.iter().map(|&(r, id)| (r as u8, id)).collect();
+        let readable = |set: &BTreeSet<(Readable, Id)>| {
+            set.iter().map(|&(from, id)| (from as u8, id)).collect()
+        };
+        let mut kept = Compared {
+            write: [readable(&self.write), readable(&self.spill)],
             persist: self.persist.clone(),
             failed: self.failed.clone(),
-            hinted: [self.hinted_to_device.clone(), self.hinted_to_host.clone()],
-            versions: [
-                self.versions_of(|versions| &versions.to_device),
-                self.versions_of(|versions| &versions.to_host),
-            ],
+            read: (self.hinted.clone(), self.versions_of(|versions| &versions.read)),
+            ..Compared::default()
         };
+        for (i, level) in self.levels.iter().enumerate() {
+            kept.flush[i] = level.flush.clone();
+            kept.victims[i] = ranks(&level.victims);
+            let versions = self.versions_of(|versions| &versions.fetch[i]);
+            kept.fetch[i] = (level.hinted.clone(), versions);
+        }
         if kept != fresh {
             return Err(format!("the lists are {kept:?}, not {fresh:?}"));
         }
@@ -108,41 +110,38 @@ impl State {
 /// All lists, for comparing them as they are kept with what the entries say.
 #[derive(Debug, Default, PartialEq)]
 struct Compared {
-    flush: BTreeSet<(bool, Id)>,
-    ranked: [BTreeSet<(u8, Id)>; 4],
+    flush: [BTreeSet<(bool, Id)>; MOST],
+    victims: [BTreeSet<(u8, Id)>; MOST],
+    fetch: [Ahead; MOST],
+    read: Ahead,
+    write: [BTreeSet<(u8, Id)>; 2],
     persist: BTreeSet<Id>,
     failed: BTreeSet<Id>,
-    hinted: [BTreeSet<(u64, Id)>; 2],
-    versions: [BTreeSet<(Arc<str>, i32)>; 2],
 }
+
+/// What could be brought up: by hint, and by name and version.
+type Ahead = (BTreeSet<(u64, Id)>, BTreeSet<(Arc<str>, i32)>);
 
 impl Compared {
     fn add(&mut self, id: Id, entry: &Entry) {
         let lists = &entry.lists;
-        if lists.flush {
-            self.flush.insert((entry.consumed.is_some(), id));
-        }
-        let ranks = [
-            lists.write.map(|rank| rank as u8),
-            lists.spill.map(|rank| rank as u8),
-            lists.device_victim.map(|rank| rank as u8),
-            lists.host_victim.map(|rank| rank as u8),
-        ];
-        for (set, rank) in self.ranked.iter_mut().zip(ranks) {
-            set.extend(rank.map(|rank| (rank, id)));
-        }
-        if lists.failed {
-            self.failed.insert(id);
-        }
-        if lists.persist {
-            self.persist.insert(id);
-        }
-        for (i, fetchable) in [lists.to_device, lists.to_host].into_iter().enumerate() {
-            if fetchable {
-                self.hinted[i].extend(entry.hints.first().map(|&hint| (hint, id)));
-                self.versions[i].insert((entry.name.clone(), entry.version));
+        let ahead = |list: &mut Ahead, wanted: bool| {
+            if wanted {
+                list.0.extend(entry.hints.first().map(|&hint| (hint, id)));
+                list.1.insert((entry.name.clone(), entry.version));
             }
+        };
+        for i in 0..MOST {
+            self.flush[i].extend(lists.flush[i].then_some((entry.consumed.is_some(), id)));
+            self.victims[i].extend(lists.victim[i].map(|rank| (rank as u8, id)));
+            ahead(&mut self.fetch[i], lists.fetch[i]);
         }
+        ahead(&mut self.read, lists.read);
+        for (set, from) in self.write.iter_mut().zip([lists.write, lists.spill]) {
+            set.extend(from.map(|from| (from as u8, id)));
+        }
+        self.failed.extend(lists.failed.then_some(id));
+        self.persist.extend(lists.persist.then_some(id));
     }
 }
 

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::State;
 use crate::catalog::entry::{
-    Entry, FileCopy, Id, Life, Lists, Part, PartState, Readable, Stage, Tier,
+    Entry, FileCopy, Id, Level, Life, Lists, Part, PartState, Readable, MOST,
 };
-use policy::evict::{self, Resident};
+use policy::evict::{self, Rank, Resident};
 
 impl State {
     /// Takes an entry off every list.
@@ -24,7 +24,9 @@ impl State {
             return;
         };
         let now = entry.lists;
-        let unsorted = Lists { flush: false, to_device: false, to_host: false, ..now };
+        let nowhere = Lists::default();
+        let unsorted =
+            Lists { flush: nowhere.flush, fetch: nowhere.fetch, read: nowhere.read, ..now };
         if now != unsorted {
             entry.lists = unsorted;
             self.relist(id, now, unsorted);
@@ -42,7 +44,7 @@ impl State {
         let Some(entry) = self.entries.get(&id) else {
             return;
         };
-        let wanted = self.lists_of(entry);
+        let wanted = self.lists_of(id, entry);
         let now = entry.lists;
         if now != wanted {
             self.relist(id, now, wanted);
@@ -57,95 +59,70 @@ impl State {
         let Some(entry) = self.entries.get(&id) else {
             return;
         };
-        put(&mut self.flush, (entry.consumed.is_some(), id), now.flush, wanted.flush);
+        let consumed = entry.consumed.is_some();
+        for (i, level) in self.levels.iter_mut().enumerate() {
+            put(&mut level.flush, (consumed, id), now.flush[i], wanted.flush[i]);
+            put_ranked(&mut level.victims, id, now.victim[i], wanted.victim[i]);
+            if let Some(&hint) = entry.hints.first() {
+                put(&mut level.hinted, (hint, id), now.fetch[i], wanted.fetch[i]);
+            }
+        }
+        if let Some(&hint) = entry.hints.first() {
+            put(&mut self.hinted, (hint, id), now.read, wanted.read);
+        }
         put(&mut self.persist, id, now.persist, wanted.persist);
         put(&mut self.failed, id, now.failed, wanted.failed);
         put_ranked(&mut self.write, id, now.write, wanted.write);
         put_ranked(&mut self.spill, id, now.spill, wanted.spill);
-        put_ranked(&mut self.device_victims, id, now.device_victim, wanted.device_victim);
-        put_ranked(&mut self.host_victims, id, now.host_victim, wanted.host_victim);
-        if let Some(&hint) = entry.hints.first() {
-            put(&mut self.hinted_to_device, (hint, id), now.to_device, wanted.to_device);
-            put(&mut self.hinted_to_host, (hint, id), now.to_host, wanted.to_host);
-        }
-        if (now.to_device, now.to_host) == (wanted.to_device, wanted.to_host) {
+        self.exposed += usize::from(wanted.exposed);
+        self.exposed -= usize::from(now.exposed);
+        if (now.fetch, now.read) == (wanted.fetch, wanted.read) {
             return;
         }
         if let Some(versions) = self.names.get_mut(&entry.name) {
-            put(&mut versions.to_device, entry.version, now.to_device, wanted.to_device);
-            put(&mut versions.to_host, entry.version, now.to_host, wanted.to_host);
+            for (i, fetch) in versions.fetch.iter_mut().enumerate() {
+                put(fetch, entry.version, now.fetch[i], wanted.fetch[i]);
+            }
+            put(&mut versions.read, entry.version, now.read, wanted.read);
         }
     }
 
     /// From where a writer could read the whole checkpoint now, if it could.
     pub(super) fn readable(&self, entry: &Entry) -> Option<Readable> {
-        let mut from = Readable::FromHost;
+        let mut from = Readable::Staged;
         for part in entry.parts.iter().filter(|part| part.len > 0) {
-            // What can never be in the host buffer is read from the device as a matter of course.
-            let fits = self.host.rounded(part.len) <= self.shape.host;
-            match readable_from(part)? {
-                Tier::Device if fits && !entry.flush_failed => from = Readable::FromDevice,
-                Tier::Device | Tier::Host => {}
+            // What can never be in the staging level is read elsewhere as a matter of course.
+            let may_come = self.level(self.staging).fits(part.len) && !part.flush_has_failed();
+            if self.readable_from(part)? < self.staging && may_come {
+                from = Readable::Unstaged;
             }
         }
         Some(from)
     }
 
-    /// The next of a list that a writer should take: what the host buffer has; what only the
-    /// device cache has when somebody is stuck for room.
+    /// Where a writer reads a part from; `None` if it is empty or in no memory.
+    pub(super) fn readable_from(&self, part: &PartState) -> Option<Level> {
+        let above = self.staging.index();
+        // What is below the staging level does not come there to be written.
+        let mut nearest = self.levels().skip(above).chain(self.levels().take(above));
+        nearest.find(|&level| part.len > 0 && part.is_ready(level))
+    }
+
+    /// The next of a list that a writer should take: what the staging level has; what only a level above
+    /// has when somebody is stuck for room.
     pub(super) fn writable(&self, list: &BTreeSet<(Readable, Id)>) -> Option<(Readable, Id)> {
-        list.first().copied().filter(|(from, _)| *from != Readable::FromDevice || self.pressed())
+        list.first().copied().filter(|(from, _)| *from != Readable::Unstaged || self.pressed())
     }
 
     /// The lists an entry belongs to.
-    pub(super) fn lists_of(&self, entry: &Entry) -> Lists {
+    pub(super) fn lists_of(&self, id: Id, entry: &Entry) -> Lists {
         if entry.life != Life::Live {
             return Lists::default();
         }
         let shape = &self.shape;
-        let device = entry.part(Part::Device);
         let in_file = entry.in_file();
-        let consumed = entry.consumed.is_some();
-        let lowest_is_memory = shape.ephemeral && !shape.scratch;
-        let kept = entry.restoring > 0 || entry.stranded;
         let readable = self.readable(entry);
-        let fits_host = self.host.rounded(device.len) <= shape.host;
-        let device_victim = (device.device.stage == Stage::Ready)
-            .then(|| {
-                evict::rank(
-                    Resident {
-                        backed: device.host.stage == Stage::Ready || in_file,
-                        in_use: kept || device.device.readers > 0,
-                        consumed,
-                    },
-                    lowest_is_memory,
-                )
-            })
-            .flatten();
-        let in_host = |part: &PartState| part.host.stage == Stage::Ready;
-        let host_victim = entry
-            .parts
-            .iter()
-            .any(in_host)
-            .then(|| {
-                evict::rank(
-                    Resident {
-                        backed: in_file,
-                        in_use: kept || entry.parts.iter().any(|part| part.host.readers > 0),
-                        consumed,
-                    },
-                    lowest_is_memory,
-                )
-            })
-            .flatten();
-        let total: u64 = entry.parts.iter().map(|part| self.host.rounded(part.len)).sum();
-        Lists {
-            flush: device.device.stage == Stage::Ready
-                && device.host.stage == Stage::Absent
-                && !in_file
-                && !entry.flush_failed
-                && fits_host
-                && device.len > 0,
+        let mut lists = Lists {
             write: readable.filter(|_| entry.scratch == FileCopy::Wanted),
             spill: readable.filter(|_| {
                 shape.ephemeral
@@ -154,29 +131,50 @@ impl State {
                     && entry.persistent != FileCopy::Present
             }),
             persist: entry.persistent == FileCopy::Wanted
-                && !entry.claimed
-                && match entry.scratch {
-                    FileCopy::Present => true,
-                    FileCopy::Bypassed => readable.is_some(),
-                    _ => false,
-                },
-            device_victim,
-            host_victim,
-            to_device: device.len > 0
-                && device.device.stage == Stage::Absent
-                && device.host.stage == Stage::Ready
-                && !entry.fetch_failed
-                && self.device.rounded(device.len) <= shape.device,
-            to_host: in_file
-                && total > 0
-                && total <= shape.host
-                && !entry.fetch_failed
-                && entry.routed.is_none()
-                && entry.parts.iter().all(|part| {
-                    part.device.stage == Stage::Absent && part.host.stage == Stage::Absent
-                }),
+                && self.can_be_persisted(entry)
+                && !self.claims.contains(&id),
+            read: in_file && entry.routed.is_none() && self.could_be_read(entry),
             failed: entry.has_failed(),
+            exposed: entry.is_exposed(),
+            ..Lists::default()
+        };
+        for level in self.levels() {
+            let i = level.index();
+            lists.flush[i] = !in_file && self.flush_of(entry, level).is_some();
+            lists.victim[i] = self.victim_rank(entry, level, in_file);
+            lists.fetch[i] = self.fetch_of(entry, level).is_some();
         }
+        lists
+    }
+
+    /// Whether its file in scratch can be copied to persistent, or memory written there in its place.
+    pub(super) fn can_be_persisted(&self, entry: &Entry) -> bool {
+        match entry.scratch {
+            FileCopy::Present => true,
+            scratch => scratch.is_bypassed() && self.readable(entry).is_some(),
+        }
+    }
+
+    /// Whether none of it is in memory, and the staging level could hold all of it.
+    fn could_be_read(&self, entry: &Entry) -> bool {
+        let staging = self.level(self.staging);
+        let total: u64 = entry.parts.iter().map(|part| staging.space.rounded(part.len)).sum();
+        total > 0
+            && total <= staging.spec.capacity
+            && entry.parts.iter().all(|part| part.is_absent(0..MOST))
+    }
+
+    /// The rank of its copies in a level among those that may be evicted, if they may.
+    fn victim_rank(&self, entry: &Entry, level: Level, in_file: bool) -> Option<Rank> {
+        let mut copies = entry.parts.iter().filter(|part| part.is_ready(level)).peekable();
+        copies.peek()?;
+        let used = entry.parts.iter().any(|part| part.copy(level).readers > 0);
+        let resident = Resident {
+            backed: in_file || copies.all(|part| part.is_backed(level)),
+            in_use: used || entry.restoring > 0 || entry.stranded,
+            consumed: entry.consumed.is_some(),
+        };
+        evict::rank(resident, self.shape.ephemeral && !self.shape.scratch)
     }
 }
 
@@ -204,25 +202,7 @@ fn put_ranked<R: Ord + Copy>(
     }
 }
 
-/// Where a writer reads a part from; `None` if it is empty or in no memory.
-pub(super) fn readable_from(part: &PartState) -> Option<Tier> {
-    if part.len == 0 {
-        None
-    } else if part.host.stage == Stage::Ready {
-        Some(Tier::Host)
-    } else if part.device.stage == Stage::Ready {
-        Some(Tier::Device)
-    } else {
-        None
-    }
-}
-
 /// The part is complete somewhere, or about to be.
 pub(super) fn has_bytes(entry: &Entry, part: Part) -> bool {
-    let state = entry.part(part);
-    state.len == 0
-        || entry.arriving[part as usize]
-        || entry.in_file()
-        || state.device.stage == Stage::Ready
-        || state.host.stage == Stage::Ready
+    entry.arriving[part as usize] || entry.in_file() || entry.part(part).is_in_memory()
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::State;
-use crate::catalog::entry::{Entry, FileCopy, FileTier, Id, Life};
+use crate::catalog::entry::{Entry, FileCopy, FileLevel, Id, Life};
 
 impl State {
     /// The live versions of a name, ascending.
@@ -35,7 +35,11 @@ impl State {
     /// Sets the place at which a checkpoint will be read. Whether it is there; if so, the lists have to be
     /// brought in line.
     pub(super) fn set_place(&mut self, id: Id, place: Option<u64>) -> bool {
-        if self.entries.get(&id).is_none_or(|entry| entry.life == Life::Dropped) {
+        if self
+            .entries
+            .get(&id)
+            .is_none_or(|entry| matches!(entry.life, Life::Held | Life::Dropped))
+        {
             return false;
         }
         self.rekey(id, |entry| {
@@ -72,13 +76,13 @@ impl State {
     }
 
     /// Whether a version's file is in its place in a tier, or has gone past scratch to the next one.
-    pub fn has_file(&self, name: &str, version: i32, tier: FileTier) -> bool {
+    pub fn has_file(&self, name: &str, version: i32, tier: FileLevel) -> bool {
         let entry = self.find(name, version).and_then(|id| self.entries.get(&id));
         entry.is_some_and(|entry| {
             FileCopy::Present
                 == match tier {
-                    FileTier::Scratch if entry.scratch != FileCopy::Bypassed => entry.scratch,
-                    FileTier::Scratch | FileTier::Persistent => entry.persistent,
+                    FileLevel::Scratch if !entry.scratch.is_bypassed() => entry.scratch,
+                    FileLevel::Scratch | FileLevel::Persistent => entry.persistent,
                 }
         })
     }
@@ -102,7 +106,7 @@ impl State {
     pub fn is_withdrawn(&self, name: &str) -> bool {
         let writes = |entry: &Entry| {
             *entry.name == *name
-                && entry.life == Life::Dropped
+                && matches!(entry.life, Life::Held | Life::Dropped)
                 && [entry.scratch, entry.persistent].contains(&FileCopy::Writing)
         };
         !self.entries.values().any(|entry| writes(entry))

@@ -6,14 +6,15 @@
 //! logarithm of the number of checkpoints, whatever their number is.
 
 mod arrive;
+mod bypass;
 mod capture;
 mod down;
-mod heir;
+mod handover;
 mod hints;
 mod invariants;
+mod level;
 mod lists;
 mod managed;
-mod refuge;
 mod removal;
 mod replaced;
 mod requests;
@@ -24,29 +25,23 @@ mod up;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-use super::entry::{Entry, FileCopy, Id, Life, Readable, Region, Tier};
+use super::entry::{Entry, FileCopy, Id, Level, Life, Readable, Region, Stage, MOST};
+use level::Memory;
 use levels::ledger::Ledger;
-use levels::space::Space;
 use os::error::{Error, Kind};
-use policy::evict::Rank;
 use trace::Recorder;
 
+pub use bypass::is_of_the_file_system;
 pub use capture::Content;
-pub use refuge::is_of_the_file_system;
 pub use requests::*;
-
-/// Who may wait for room in the host buffer.
-#[derive(Clone, Copy, Debug)]
-enum Starved {
-    Application = 0,
-    Flush = 1,
-}
 
 #[derive(Debug, Default)]
 struct Versions {
     live: BTreeMap<i32, Id>,
-    to_device: BTreeSet<i32>,
-    to_host: BTreeSet<i32>,
+    /// Those that could be fetched to a level, by level.
+    fetch: [BTreeSet<i32>; MOST],
+    /// Those that could be read from a file.
+    read: BTreeSet<i32>,
     /// Positions of the hints that name a version which is not there.
     hints: BTreeMap<i32, Vec<u64>>,
 }
@@ -58,30 +53,28 @@ pub struct State {
     /// Boxed, and in a tree: a table would move them all when it grows, while a capture waits.
     entries: BTreeMap<Id, Box<Entry>>,
     names: HashMap<Arc<str>, Versions>,
-    device: Space,
-    /// The device cache will not grow any more.
-    device_complete: bool,
-    host: Space,
-    /// Consumed checkpoints are flushed last, the others in the order they were taken.
-    flush: BTreeSet<(bool, Id)>,
+    /// The levels of memory, the fastest first.
+    levels: Vec<Memory>,
+    staging: Level,
+    /// The first level that captures each part.
+    tops: [Level; 2],
     write: BTreeSet<(Readable, Id)>,
     spill: BTreeSet<(Readable, Id)>,
     persist: BTreeSet<Id>,
+    /// Those of which the application makes the persistent copy itself, as it waits for it.
+    claims: BTreeSet<Id>,
     /// What failed on its way to its files, and is not tried again until asked for.
     failed: BTreeSet<Id>,
     /// Checkpoints of which bytes are still to come, in the order in which they were taken.
     arrivals: VecDeque<Id>,
-    device_victims: BTreeSet<(Rank, Id)>,
-    host_victims: BTreeSet<(Rank, Id)>,
-    hinted_to_device: BTreeSet<(u64, Id)>,
-    hinted_to_host: BTreeSet<(u64, Id)>,
+    /// What is hinted and could be read from a file.
+    hinted: BTreeSet<(u64, Id)>,
     /// The name last read and the version read: where expectations start from.
     reading: Option<(Arc<str>, i64)>,
     /// Fetching ahead is wanted: the application reads, or has asked for it.
     fetching: bool,
-    /// Who waits for room in the host buffer, indexed by [`Starved`]: ephemeral checkpoints may
-    /// then spill to files.
-    starved: [bool; 2],
+    /// The application waits for room: ephemeral checkpoints may then spill to files.
+    starved: bool,
     /// The scratch files of an ephemeral job, to be removed at its end.
     spilled: BTreeSet<(Arc<str>, i32)>,
     /// The regions of the last checkpoint that was taken into memory.
@@ -112,28 +105,27 @@ pub struct State {
 impl State {
     /// An empty catalog for a job of this shape.
     pub fn new(shape: Shape) -> Self {
-        let mut host = Space::new(shape.host_granule);
-        host.grow(shape.host);
+        let levels: Vec<Memory> = shape.memory.iter().cloned().map(Memory::new).collect();
+        let first = |is: &dyn Fn(&Memory) -> bool| levels.iter().position(is).map(Level::new);
+        let staging = first(&|level| level.spec.staging).unwrap_or(Level::HOST);
+        let tops = [0, 1].map(|part| first(&|level| level.spec.captures[part]).unwrap_or(staging));
         State {
-            device: Space::new(shape.device_granule),
-            device_complete: shape.device == 0,
-            host,
+            levels,
+            staging,
+            tops,
             shape,
             entries: BTreeMap::new(),
             names: HashMap::new(),
-            flush: BTreeSet::new(),
             write: BTreeSet::new(),
             spill: BTreeSet::new(),
             persist: BTreeSet::new(),
+            claims: BTreeSet::new(),
             failed: BTreeSet::new(),
             arrivals: VecDeque::new(),
-            device_victims: BTreeSet::new(),
-            host_victims: BTreeSet::new(),
-            hinted_to_device: BTreeSet::new(),
-            hinted_to_host: BTreeSet::new(),
+            hinted: BTreeSet::new(),
             reading: None,
             fetching: false,
-            starved: [false; 2],
+            starved: false,
             spilled: BTreeSet::new(),
             last_regions: Arc::from([]),
             next_id: 1,
@@ -162,63 +154,12 @@ impl State {
         self.changes
     }
 
-    /// A device cache of `bytes` is going to be mapped.
-    pub fn device_expected(&mut self, bytes: u64) {
-        self.shape.device = bytes;
-        self.device_complete = bytes == 0;
-    }
-
-    /// The device cache was mapped by `bytes` further.
-    pub fn device_grown(&mut self, bytes: u64) {
-        self.device.grow(bytes);
-        self.changes += 1;
-    }
-
-    /// The device cache will not grow any more. What it is short of its size is not waited for.
-    pub fn device_completed(&mut self) {
-        self.device_complete = true;
-        self.shape.device = self.device.capacity();
-        self.changes += 1;
-        let ids: Vec<Id> = self.entries.keys().copied().collect();
-        for id in ids {
-            self.reindex(id);
-        }
-    }
-
-    /// The host buffer must not grow beyond what it uses of its first `bytes` and what it holds
-    /// behind them: memory is short.
-    pub fn limit_host(&mut self, bytes: u64) {
-        self.host.withdraw(bytes.next_multiple_of(self.shape.host_granule));
-        self.host_resized();
-    }
-
-    /// The same for good.
-    pub fn shorten_host(&mut self, bytes: u64) {
-        self.limit_host(bytes);
-        self.host.forget_withdrawn();
-    }
-
-    /// Takes [`State::limit_host`] back: there is memory again.
-    pub fn lift_host_limit(&mut self) {
-        self.host.restore();
-        self.host_resized();
-    }
-
-    fn host_resized(&mut self) {
-        self.shape.host = self.host.capacity();
-        self.changes += 1;
-        let ids: Vec<Id> = self.entries.keys().copied().collect();
-        for id in ids {
-            self.reindex(id);
-        }
-    }
-
     /// No checkpoint is being flushed, written or persisted, and none that could be is left.
     pub fn drained(&self) -> bool {
         self.draining == 0
             && self.write.is_empty()
             && self.persist.is_empty()
-            && !self.flush_can_come()
+            && !self.levels().any(|level| self.flush_can_come(level))
     }
 
     /// Once no persistent copy of this checkpoint is wanted or being made: whether it is as it
@@ -284,8 +225,10 @@ impl State {
         let failed: Vec<Id> = self.failed.iter().copied().collect();
         for &id in &failed {
             if let Some(entry) = self.entries.get_mut(&id) {
-                entry.flush_failed = false;
-                entry.written_again = false;
+                let copies = entry.parts.iter_mut().flat_map(|part| &mut part.copies);
+                for copy in copies.filter(|copy| copy.stage == Stage::Failed) {
+                    copy.stage = Stage::Absent;
+                }
                 for file in [&mut entry.scratch, &mut entry.persistent] {
                     if *file == FileCopy::Failed {
                         *file = FileCopy::Wanted;
@@ -300,24 +243,20 @@ impl State {
     /// Something that failed stands in the way of making room.
     pub fn anything_failed(&self) -> bool {
         let mut failed = self.failed.iter().filter_map(|id| self.entries.get(id));
-        failed.any(|entry| entry.flush_failed || entry.scratch == FileCopy::Failed)
+        failed.any(|entry| entry.flush_has_failed() || entry.scratch == FileCopy::Failed)
     }
 
-    /// How many bytes of checkpoints memory can hold.
-    pub fn memory(&self) -> u64 {
-        self.shape.device + self.shape.host
-    }
-
-    /// Which workers have something to do.
-    pub fn work(&self) -> Work {
-        Work {
-            flush: !self.flush.is_empty() && self.flush_can_come(),
-            write: self.writable(&self.write).is_some()
-                || (self.pressed() && !self.spill.is_empty()),
-            persist: !self.persist.is_empty(),
-            fetch: self.candidate(Tier::Device).is_some(),
-            read: self.candidate(Tier::Host).is_some(),
-            arrive: !self.arrivals.is_empty(),
+    /// Whether a worker has something to do.
+    pub fn has_work(&self, worker: Worker) -> bool {
+        match worker {
+            Worker::Flush(level) => self.flush_can_come(level),
+            Worker::Write => {
+                self.writable(&self.write).is_some() || (self.pressed() && !self.spill.is_empty())
+            }
+            Worker::Persist => !self.persist.is_empty(),
+            Worker::Fetch(level) => self.next_to_fetch(level).is_some(),
+            Worker::Read => self.next_to_read().is_some(),
+            Worker::Arrive => !self.arrivals.is_empty(),
         }
     }
 
@@ -338,21 +277,6 @@ impl State {
         self.counts
     }
 
-    /// Room in the device cache: all that is mapped, and free, in bytes.
-    pub fn device_room(&self) -> (u64, u64) {
-        (self.device.capacity(), self.device.free())
-    }
-
-    /// Room in the host buffer: all, and free, in bytes.
-    pub fn host_room(&self) -> (u64, u64) {
-        (self.host.capacity(), self.host.free())
-    }
-
-    /// Bytes taken of the device cache and of the host buffer.
-    pub fn used(&self) -> [u64; 2] {
-        [&self.device, &self.host].map(|space| space.capacity() - space.free())
-    }
-
     /// Checkpoints that can be restored.
     pub fn live(&self) -> usize {
         self.names.values().map(|versions| versions.live.len()).sum()
@@ -365,17 +289,23 @@ impl State {
         }
     }
 
-    /// Somebody waits for room in the host buffer.
-    fn press(&mut self, who: Starved) {
-        if !std::mem::replace(&mut self.starved[who as usize], true) {
+    /// The application waits for room.
+    fn press(&mut self) {
+        if !std::mem::replace(&mut self.starved, true) {
+            self.changes += 1;
+        }
+    }
+
+    /// Flushes from a level wait for room.
+    fn press_flush(&mut self, level: Level) {
+        if !std::mem::replace(&mut self.level_mut(level).starved, true) {
             self.changes += 1;
         }
     }
 
     fn pressed(&self) -> bool {
         // What was to be flushed may have gone.
-        let flush = self.starved[Starved::Flush as usize] && !self.flush.is_empty();
-        flush || self.starved[Starved::Application as usize]
+        self.starved || self.levels.iter().any(|level| level.starved && !level.flush.is_empty())
     }
 
     fn started(&mut self, id: Id, draining: bool) {
@@ -417,11 +347,10 @@ impl State {
         };
         self.changes += 1;
         for part in &mut entry.parts {
-            let device = std::mem::take(&mut part.device).extents;
-            self.device.release(&device);
-            let host = std::mem::take(&mut part.host).extents;
-            self.host.release(&host);
             part.len = 0;
+            for (copy, level) in part.copies.iter_mut().zip(&mut self.levels) {
+                level.space.release(&std::mem::take(copy).extents);
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::State;
-use crate::catalog::entry::{FileCopy, FileTier, Id, Life};
+use crate::catalog::entry::{FileCopy, FileLevel, Id, Life};
 
 impl State {
     /// Removes a name's checkpoints from memory and scratch (`VELOC_Cleanup`). Those whose
@@ -44,7 +44,7 @@ impl State {
 
     /// A version's file is about to be removed from a tier because there are too many. False: it is
     /// still in use, and must stay. A checkpoint that is in no file after that is gone.
-    pub fn forget_file(&mut self, name: &str, version: i32, tier: FileTier) -> bool {
+    pub fn forget_file(&mut self, name: &str, version: i32, tier: FileLevel) -> bool {
         let Some(id) = self.find(name, version) else {
             return true;
         };
@@ -52,23 +52,22 @@ impl State {
             return true;
         };
         // Or has failed to be: then this is the only copy.
-        let to_be_persisted =
-            matches!(entry.persistent, FileCopy::Wanted | FileCopy::Writing | FileCopy::Failed);
+        let to_be_persisted = entry.persistent.is_due();
         let file = match tier {
             // It stands for the one in scratch.
-            FileTier::Scratch if entry.extra => &mut entry.persistent,
-            FileTier::Scratch => &mut entry.scratch,
-            FileTier::Persistent => &mut entry.persistent,
+            FileLevel::Scratch if entry.scratch == FileCopy::Substituted => &mut entry.persistent,
+            FileLevel::Scratch => &mut entry.scratch,
+            FileLevel::Persistent => &mut entry.persistent,
         };
         match *file {
             FileCopy::Present => {}
             // The file that is there may be this one already: persistent copies get their names
             // before it is known here.
-            FileCopy::Writing if tier == FileTier::Persistent => return false,
+            FileCopy::Writing if tier == FileLevel::Persistent => return false,
             // The file is that of an older checkpoint of this version.
             _ => return true,
         }
-        if entry.restoring > 0 || (tier == FileTier::Scratch && to_be_persisted) {
+        if entry.restoring > 0 || (tier == FileLevel::Scratch && to_be_persisted) {
             return false;
         }
         *file = FileCopy::Absent;
@@ -96,8 +95,15 @@ impl State {
     }
 
     pub(super) fn discard(&mut self, id: Id, to_make_room: bool) {
+        if self.retire(id, Life::Dropped) && to_make_room {
+            self.counts.discards += 1;
+        }
+    }
+
+    /// Nobody finds a checkpoint under its name any more. False: there is none.
+    pub(super) fn retire(&mut self, id: Id, life: Life) -> bool {
         let Some(entry) = self.entries.get_mut(&id) else {
-            return;
+            return false;
         };
         if entry.life == Life::Live {
             let name = entry.name.clone();
@@ -110,12 +116,10 @@ impl State {
         }
         self.delist(id);
         if let Some(entry) = self.entries.get_mut(&id) {
-            entry.life = Life::Dropped;
+            entry.life = life;
         }
         self.leave_hints(id);
-        if to_make_room {
-            self.counts.discards += 1;
-        }
         self.settle(id);
+        true
     }
 }

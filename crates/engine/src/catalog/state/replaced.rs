@@ -2,20 +2,15 @@
 //! would outlive this process: until then what the ledger has of the older one is held.
 
 use super::State;
-use crate::catalog::entry::{Entry, Id, Life, Part, Stage};
+use crate::catalog::entry::{Entry, Id, Level, Life, Stage};
 
 impl State {
     /// A checkpoint gives way to a newer one of its name and version. Its file stays until the new
     /// one's takes its place.
     pub(super) fn replace(&mut self, older: Id, newer: Id) {
-        let exposed = self.entries.get(&newer).is_some_and(|entry| entry.exposed);
+        let exposed = self.entries.get(&newer).is_some_and(|entry| entry.is_exposed());
         let held = match self.entries.get_mut(&older).filter(|_| exposed) {
-            Some(entry) if is_worth_holding(entry) => {
-                entry.held = true;
-                entry.busy += 1;
-                self.held.insert(older);
-                Some(older)
-            }
+            Some(entry) if is_worth_holding(entry) => Some(older),
             // It was not safe itself: what it has held is held on.
             Some(entry) => entry.replaces.take(),
             None => None,
@@ -23,9 +18,12 @@ impl State {
         if let Some(entry) = self.entries.get_mut(&newer) {
             entry.replaces = held;
         }
-        self.discard(older, false);
         if held == Some(older) {
-            self.release_device_copy(older);
+            self.held.insert(older);
+            self.retire(older, Life::Held);
+            self.keep_staged_copy(older);
+        } else {
+            self.discard(older, false);
         }
     }
 
@@ -49,8 +47,7 @@ impl State {
             return false;
         }
         if let Some(entry) = self.entries.get_mut(&id) {
-            entry.held = false;
-            entry.busy -= 1;
+            entry.life = Life::Dropped;
         }
         self.settle(id);
         true
@@ -65,8 +62,6 @@ impl State {
             return;
         };
         if let Some(entry) = self.entries.get_mut(&older) {
-            entry.held = false;
-            entry.busy -= 1;
             entry.life = Life::Live;
             let (name, version) = (entry.name.clone(), entry.version);
             self.names.entry(name).or_default().live.insert(version, older);
@@ -76,21 +71,24 @@ impl State {
         self.reindex(older);
     }
 
-    /// Device memory is for those that are restored: what is held has its bytes in the host buffer.
-    fn release_device_copy(&mut self, id: Id) {
+    /// Other levels are for what is restored: what is held has its bytes in the staging level.
+    fn keep_staged_copy(&mut self, id: Id) {
         let Some(entry) = self.entries.get_mut(&id).filter(|entry| !entry.stranded) else {
             return;
         };
-        let copy = &mut entry.part_mut(Part::Device).device;
-        if copy.stage == Stage::Ready && copy.readers == 0 {
-            let extents = std::mem::take(copy).extents;
-            self.device.release(&extents);
-            self.changes += 1;
+        for part in &mut entry.parts {
+            for (i, copy) in part.copies.iter_mut().enumerate() {
+                let is_free = copy.stage == Stage::Ready && copy.readers == 0;
+                if is_free && Level::new(i) != self.staging {
+                    self.levels[i].space.release(&std::mem::take(copy).extents);
+                    self.changes += 1;
+                }
+            }
         }
     }
 }
 
-/// Whether an heir would write a checkpoint from the host buffer, and nothing else has it.
+/// Whether the backend would write a checkpoint from the staging level, and nothing else has it.
 fn is_worth_holding(entry: &Entry) -> bool {
     let in_memory = entry.noted.is_some_and(|(_, now)| now.in_host && !now.in_scratch);
     in_memory && !entry.doomed

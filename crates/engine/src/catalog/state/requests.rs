@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use crate::catalog::entry::{Id, Region, Tier};
+use crate::catalog::entry::{Id, Level, Part, Region, MOST};
 use levels::files::Place;
+use levels::level::LevelSpec;
 use levels::space::Extent;
 use os::error::Error;
 use policy::order::RestoreOrder;
 
-/// The tiers that a job has, and how it uses them.
+/// The levels that a job has, and how it uses them.
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// Bytes the device cache will have when it is wholly mapped; 0: there is none.
-    pub device: u64,
-    /// Bytes of the host buffer; 0: there is none.
-    pub host: u64,
+    /// The levels of memory, the fastest first. One of them is the staging level. A level of 0 bytes is as
+    /// good as none.
+    pub memory: Vec<LevelSpec>,
     /// There is a scratch directory.
     pub scratch: bool,
     /// There is a persistent directory.
@@ -23,27 +23,38 @@ pub struct Shape {
     pub ephemeral: bool,
     /// In which order checkpoints will be read back.
     pub order: RestoreOrder,
-    /// Allocation unit of the device cache in bytes.
-    pub device_granule: u64,
-    /// Allocation unit of the host buffer in bytes.
-    pub host_granule: u64,
+}
+
+/// A worker that takes work from the catalog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Worker {
+    /// Copies from a level to the one below.
+    Flush(Level),
+    /// Copies to a level from the one below.
+    Fetch(Level),
+    /// Writes scratch files.
+    Write,
+    /// Makes persistent copies.
+    Persist,
+    /// Reads files into the staging level.
+    Read,
+    /// Copies what the application has lent to the staging level.
+    Arrive,
 }
 
 /// Why a reservation has to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitFor {
-    /// For the device cache to be mapped further.
-    Map,
-    /// For a flush, so that the device cache can evict.
-    DeviceRoom,
-    /// For a write, so that the host buffer can evict.
-    HostRoom,
+    /// For a level that grows to have more bytes.
+    Growth,
+    /// For a flush or a write, so that a level can evict.
+    Room(Level),
 }
 
 /// The answer to a reservation.
 #[derive(Debug)]
 pub enum Reserve {
-    /// Room was taken: where the run starts in its part, and where it lies in the tier.
+    /// Room was taken: where the run starts in its part, and where it lies in the level.
     Got {
         /// Offset within the part.
         base: u64,
@@ -59,22 +70,22 @@ pub enum Reserve {
 /// Where a capture's bytes are to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Destination {
-    /// To a memory tier.
-    Memory(Tier),
-    /// Straight to a file: it is larger than the memory tiers.
+    /// To a level of memory.
+    Memory(Level),
+    /// Straight to a file: it is larger than the levels of memory.
     File,
 }
 
-/// Bytes in a memory tier.
+/// Bytes in a level of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// The tier.
-    pub tier: Tier,
+    /// The level.
+    pub level: Level,
     /// Where in it.
     pub extents: Arc<[Extent]>,
 }
 
-/// A copy between the device cache and the host buffer.
+/// A copy of one part from one level of memory to another.
 #[derive(Clone, Debug)]
 pub struct MoveJob {
     /// The checkpoint.
@@ -83,12 +94,14 @@ pub struct MoveJob {
     pub name: Arc<str>,
     /// Its version.
     pub version: i32,
+    /// The part.
+    pub part: Part,
     /// Bytes to copy.
     pub len: u64,
-    /// Where in the device cache.
-    pub device: Arc<[Extent]>,
-    /// Where in the host buffer.
-    pub host: Arc<[Extent]>,
+    /// Where from.
+    pub from: Source,
+    /// Where to.
+    pub to: Source,
 }
 
 /// A checkpoint whose bytes are to be brought from memory that the application has lent.
@@ -102,7 +115,7 @@ pub struct Arrival {
     pub version: i32,
 }
 
-/// How a copy between the device cache and the host buffer ended.
+/// How a copy between two levels of memory ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MoveEnd {
     /// All bytes are there.
@@ -177,35 +190,16 @@ pub struct Counts {
     pub checkpoints: u64,
     /// Checkpoints restored.
     pub restores: u64,
-    /// Copies that left the device cache to make room.
-    pub device_evictions: u64,
-    /// Copies that left the host buffer to make room.
-    pub host_evictions: u64,
+    /// Copies that left a level of memory to make room, by level.
+    pub evictions: [u64; MOST],
     /// Consumed checkpoints of an ephemeral job that were given up to make room.
     pub discards: u64,
     /// Checkpoints of an ephemeral job that overflowed to a file.
     pub spills: u64,
-    /// Parts fetched to the device cache ahead of their restore.
+    /// Parts fetched to a level from the one below ahead of their restore.
     pub fetches: u64,
-    /// Restored device parts that were in the device cache when asked for.
+    /// Restored parts of device memory that were in the first level when asked for.
     pub device_hits: u64,
-    /// Restored device parts that were not.
+    /// Those that were not.
     pub device_misses: u64,
-}
-
-/// Which workers have something to do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Work {
-    /// Flushes.
-    pub flush: bool,
-    /// Writes to scratch.
-    pub write: bool,
-    /// Copies to persistent.
-    pub persist: bool,
-    /// Fetches to the device cache.
-    pub fetch: bool,
-    /// Reads of files.
-    pub read: bool,
-    /// Bytes of what the application has lent.
-    pub arrive: bool,
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Acquire, Source, State};
-use crate::catalog::entry::{Id, Part, Region, Stage, Tier};
+use crate::catalog::entry::{Id, Level, Part, Region, Stage};
 
 impl State {
     /// The live checkpoint of this name and version.
@@ -34,14 +34,16 @@ impl State {
         self.entries.get(&id).map(|entry| entry.regions.clone())
     }
 
-    /// Whether the region's bytes are wholly in the device cache.
+    /// Whether the region's bytes are wholly in the first level that captures device memory.
     pub fn on_device(&self, id: Id, region: i32) -> bool {
         let Some(entry) = self.entries.get(&id) else {
             return false;
         };
-        entry.regions.iter().find(|r| r.id == region).is_some_and(|region| {
-            region.part == Part::Device && entry.part(Part::Device).device.stage == Stage::Ready
-        })
+        entry
+            .regions
+            .iter()
+            .find(|r| r.id == region)
+            .is_some_and(|region| entry.part(region.part).is_ready(self.top(region.part)))
     }
 
     /// Starts a restore: its copies stay where they are until [`State::end_restore`].
@@ -60,37 +62,36 @@ impl State {
 
     /// Where to read a part from, the nearest copy first.
     pub fn acquire(&mut self, id: Id, part: Part) -> Acquire {
+        let top = self.top(part);
         let Some(entry) = self.entries.get_mut(&id) else {
             return Acquire::Lost;
         };
         let in_file = entry.in_file();
         let state = entry.part_mut(part);
-        let tier = match (state.device.stage, state.host.stage) {
-            (Stage::Ready, _) => Tier::Device,
-            (Stage::Filling, _) => return Acquire::Wait,
-            (Stage::Absent, Stage::Ready) => Tier::Host,
-            (Stage::Absent, Stage::Filling) => return Acquire::Wait,
-            (Stage::Absent, Stage::Absent) if in_file => return Acquire::File,
-            (Stage::Absent, Stage::Absent) => return Acquire::Lost,
+        let Some(level) = state.first() else {
+            return if in_file { Acquire::File } else { Acquire::Lost };
         };
-        let copy = state.copy_mut(tier);
+        let copy = state.copy_mut(level);
+        if copy.stage == Stage::Filling {
+            return Acquire::Wait;
+        }
         copy.readers += 1;
         let extents = copy.extents.clone();
         if part == Part::Device {
-            match tier {
-                Tier::Device => self.counts.device_hits += 1,
-                Tier::Host => self.counts.device_misses += 1,
+            match level == top {
+                true => self.counts.device_hits += 1,
+                false => self.counts.device_misses += 1,
             }
         }
         self.in_flight += 1;
         self.reindex(id);
-        Acquire::Memory(Source { tier, extents })
+        Acquire::Memory(Source { level, extents })
     }
 
     /// Gives back what [`State::acquire`] gave.
-    pub fn release(&mut self, id: Id, part: Part, tier: Tier) {
+    pub fn release(&mut self, id: Id, part: Part, level: Level) {
         if let Some(entry) = self.entries.get_mut(&id) {
-            let copy = entry.part_mut(part).copy_mut(tier);
+            let copy = entry.part_mut(part).copy_mut(level);
             copy.readers -= 1;
             self.in_flight -= 1;
             self.changes += 1;

@@ -1,68 +1,50 @@
-//! Room in the memory tiers: taking it, making it by eviction, and telling whether it can come.
+//! Room in the levels of memory: taking it, making it by eviction, and telling whether it can come.
 
+use super::level::Memory;
 use super::lists::has_bytes;
-use super::{Reserve, Starved, State, WaitFor};
-use crate::catalog::entry::{Id, Part, Stage, Tier, PARTS};
+use super::{Reserve, State, WaitFor};
+use crate::catalog::entry::{Id, Level, Stage, PARTS};
 use levels::space::Extent;
 use os::error::{Error, Kind};
 use policy::evict::Rank;
-use trace::Place;
 
 impl State {
     pub(super) fn take_room(
         &mut self,
         len: u64,
-        tier: Tier,
+        level: Level,
     ) -> std::result::Result<Vec<Extent>, Reserve> {
         loop {
-            let space = match tier {
-                Tier::Device => &mut self.device,
-                Tier::Host => &mut self.host,
-            };
-            if let Some(extents) = space.allocate(len) {
-                self.starved[Starved::Application as usize] = false;
+            let memory = self.level_mut(level);
+            if let Some(extents) = memory.space.allocate(len) {
+                self.starved = false;
                 return Ok(extents);
             }
-            if tier == Tier::Device && !self.device_complete {
-                return Err(Reserve::Wait(WaitFor::Map));
+            if !memory.complete {
+                return Err(Reserve::Wait(WaitFor::Growth));
             }
-            let (victims, capacity) = match tier {
-                Tier::Device => (&self.device_victims, self.device.capacity()),
-                Tier::Host => (&self.host_victims, self.host.capacity()),
-            };
-            let victim = victims.first().copied();
+            let victim = memory.victims.first().copied();
             if let Some((_, id)) = victim.filter(|(rank, _)| *rank < Rank::Discardable) {
-                self.evict(id, tier);
+                self.evict(id, level);
                 continue;
             }
-            self.press(Starved::Application);
-            let may_come = match tier {
-                Tier::Device => self.device_room_can_come(),
-                Tier::Host => self.host_room_can_come(),
-            };
-            if may_come {
-                return Err(Reserve::Wait(match tier {
-                    Tier::Device => WaitFor::DeviceRoom,
-                    Tier::Host => WaitFor::HostRoom,
-                }));
+            self.press();
+            if self.room_can_come(level) {
+                return Err(Reserve::Wait(WaitFor::Room(level)));
             }
-            if tier == Tier::Host && self.let_go_of_oldest() {
+            if level == self.staging && self.let_go_of_oldest() {
                 continue;
             }
             let Some((_, id)) = victim else {
                 // Nobody waits any more.
-                self.starved[Starved::Application as usize] = false;
-                return Err(Reserve::Never(self.no_room(len, tier, capacity)));
+                self.starved = false;
+                return Err(Reserve::Never(self.no_room(len, level)));
             };
-            self.evict(id, tier);
+            self.evict(id, level);
         }
     }
 
-    pub(super) fn no_room(&self, len: u64, tier: Tier, capacity: u64) -> Error {
-        let (what, key) = match tier {
-            Tier::Device => ("device cache", "gpu_cache_size"),
-            Tier::Host => ("host buffer", "host_cache_size"),
-        };
+    fn no_room(&self, len: u64, level: Level) -> Error {
         let cause = self.last_failure.as_ref().filter(|_| self.anything_failed());
         let why = if let Some(cause) = cause {
             format!("what it holds could not be moved on: {cause}")
@@ -72,86 +54,96 @@ impl State {
         } else {
             "nothing in it can move on".to_owned()
         };
+        let Memory { spec, space, .. } = self.level(level);
         Error::new(
             Kind::NoRoom,
-            format!("no room for {len} bytes in the {what} ({key}, {capacity} bytes): {why}"),
+            format!(
+                "no room for {len} bytes in the {} ({}, {} bytes): {why}",
+                spec.name,
+                spec.key,
+                space.capacity()
+            ),
         )
     }
 
-    /// Room in the host buffer for `len` bytes, at the cost of others.
-    pub(super) fn make_host_room(&mut self, len: u64, discard: bool) -> bool {
-        while self.host.rounded(len) > self.host.free() {
-            match self.host_victims.first().copied() {
-                Some((rank, id)) if discard || rank < Rank::Discardable => {
-                    self.evict(id, Tier::Host);
-                }
-                _ => return false,
+    /// Room in a level for `len` bytes, at the cost of others. False, and nothing has left, if that is not
+    /// enough.
+    pub(super) fn make_room(&mut self, level: Level, len: u64, discard: bool) -> bool {
+        let enough = self.could_make_room(level, len, discard);
+        loop {
+            let Memory { space, victims, .. } = self.level(level);
+            match victims.first().copied() {
+                _ if !enough || space.rounded(len) <= space.free() => return enough,
+                Some((_, id)) => self.evict(id, level),
+                None => return false,
             }
+        }
+    }
+
+    /// Whether there is room for `len` bytes in a level, or its victims have it.
+    fn could_make_room(&self, level: Level, len: u64, discard: bool) -> bool {
+        let Memory { space, victims, .. } = self.level(level);
+        let mut free = space.free();
+        let may_go = |(rank, _): &&(Rank, Id)| discard || *rank < Rank::Discardable;
+        let mut victims = victims.iter().take_while(may_go);
+        while free < space.rounded(len) {
+            let entry = victims.next().and_then(|(_, id)| self.entries.get(id));
+            let Some(entry) = entry else { return false };
+            let copies = entry.parts.iter().filter(|part| part.is_ready(level));
+            free +=
+                copies.flat_map(|part| part.copy(level).extents.iter()).map(|e| e.len).sum::<u64>();
         }
         true
     }
 
-    pub(super) fn flush_can_come(&self) -> bool {
-        self.flush.first().is_some_and(|&(consumed, id)| {
-            self.entries.get(&id).is_some_and(|entry| {
-                self.host.rounded(entry.part(Part::Device).len) <= self.host.free()
-                    || self
-                        .host_victims
-                        .first()
-                        .is_some_and(|(rank, _)| *rank < Rank::Discardable || !consumed)
-                    || !self.held.is_empty()
-                    || self.host_room_can_come()
+    /// Whether a flush from a level has room, or room for it can come.
+    pub(super) fn flush_can_come(&self, from: Level) -> bool {
+        self.level(from).flush.first().is_some_and(|&(consumed, id)| {
+            let next = self.entries.get(&id).and_then(|entry| {
+                let (part, to) = self.flush_of(entry, from)?;
+                Some((to, entry.part(part).len))
+            });
+            next.is_some_and(|(to, len)| {
+                self.could_make_room(to, len, !consumed)
+                    || to == self.staging && !self.held.is_empty()
+                    || self.room_can_come(to)
             })
         })
     }
 
-    pub(super) fn device_room_can_come(&self) -> bool {
+    /// Whether something may leave a level.
+    pub(super) fn room_can_come(&self, level: Level) -> bool {
         self.in_flight > 0
-            || self.flush_can_come()
-            || !self.write.is_empty()
-            || !self.persist.is_empty()
-            || (self.shape.scratch && !self.spill.is_empty())
-    }
-
-    pub(super) fn host_room_can_come(&self) -> bool {
-        self.in_flight > 0
+            || self.flush_can_come(level)
             || !self.write.is_empty()
             // What scratch could not take leaves memory for persistent.
             || !self.persist.is_empty()
             || (self.shape.scratch && !self.spill.is_empty())
     }
 
-    pub(super) fn evict(&mut self, id: Id, tier: Tier) {
+    pub(super) fn evict(&mut self, id: Id, level: Level) {
         self.delist(id);
         let Some(entry) = self.entries.get_mut(&id) else {
             return;
         };
+        let space = &mut self.levels[level.index()].space;
         let mut bytes = 0;
         for part in &mut entry.parts {
-            let len = part.len;
-            let copy = part.copy_mut(tier);
-            if copy.stage == Stage::Ready {
-                bytes += len;
-                let extents = std::mem::take(copy).extents;
-                match tier {
-                    Tier::Device => self.device.release(&extents),
-                    Tier::Host => self.host.release(&extents),
+            if !part.is_ready(level) {
+                continue;
+            }
+            bytes += part.len;
+            space.release(&std::mem::take(part.copy_mut(level)).extents);
+            // It is not to be flushed any more.
+            for copy in &mut part.copies[level.index()..] {
+                if copy.stage == Stage::Failed {
+                    copy.stage = Stage::Absent;
                 }
             }
         }
-        let from = match tier {
-            Tier::Device => {
-                self.counts.device_evictions += 1;
-                Place::Device
-            }
-            Tier::Host => {
-                self.counts.host_evictions += 1;
-                Place::Host
-            }
-        };
-        self.trace.evicted(from, &entry.name, entry.version, bytes);
-        let whole = PARTS.iter().all(|&part| has_bytes(entry, part));
-        if whole {
+        self.counts.evictions[level.index()] += 1;
+        self.trace.evicted(level.index() as u8, &entry.name, entry.version, bytes);
+        if PARTS.iter().all(|&part| has_bytes(entry, part)) {
             self.reindex(id);
         } else {
             self.discard(id, true);

@@ -1,10 +1,10 @@
-//! Steps up the tiers, ahead of use: fetches to the device cache, reads of files.
+//! Steps up the levels, ahead of use: fetches from one level of memory to the next, reads of files.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
-use super::{FileJob, MoveEnd, MoveJob, Source, State};
-use crate::catalog::entry::{Entry, Id, MemoryCopy, Part, Stage, Tier, PARTS};
-use levels::space::Extent;
+use super::level::Memory;
+use super::{FileJob, MoveEnd, MoveJob, Source, State, Versions};
+use crate::catalog::entry::{Entry, Id, Level, MemoryCopy, Stage, PARTS};
 use os::error::Result;
 use policy::evict::Rank;
 use policy::order::{self, NextUse, RestoreOrder};
@@ -19,56 +19,35 @@ impl State {
         self.changes += 1;
     }
 
-    /// The next fetch from the host buffer to the device cache.
-    pub fn next_fetch(&mut self) -> Option<MoveJob> {
-        let (id, when) = self.candidate(Tier::Device)?;
-        let len = self.entries.get(&id)?.part(Part::Device).len;
-        if !self.make_room_for_fetch(len, when, Tier::Device) {
+    /// The next fetch to a level from the one below.
+    pub fn next_fetch(&mut self, to: Level) -> Option<MoveJob> {
+        let (id, when) = self.next_to_fetch(to)?;
+        let entry = self.entries.get(&id)?;
+        let (part, from) = self.fetch_of(entry, to)?;
+        let len = entry.part(part).len;
+        if !self.make_room_for_fetch(len, when, to) {
             return None;
         }
-        let device: Arc<[Extent]> = self.device.allocate(len)?.into();
-        let entry = self.entries.get_mut(&id)?;
-        let part = entry.part_mut(Part::Device);
-        part.device = MemoryCopy { stage: Stage::Filling, extents: device.clone(), readers: 0 };
-        part.host.readers += 1;
-        let host = part.host.extents.clone();
-        let (name, version) = (entry.name.clone(), entry.version);
+        let job = self.begin_move(id, part, [from, to])?;
         self.started(id, false);
-        Some(MoveJob { id, name, version, len, device, host })
+        Some(job)
     }
 
-    /// Ends a fetch to the device cache. One that did not succeed leaves the checkpoint where it
-    /// was.
-    pub fn fetch_done(&mut self, id: Id, end: &MoveEnd) {
-        if let Some(entry) = self.entries.get_mut(&id) {
-            let part = entry.part_mut(Part::Device);
-            part.host.readers -= 1;
-            match end {
-                MoveEnd::Done => {
-                    part.device.stage = Stage::Ready;
-                    self.counts.fetches += 1;
-                }
-                MoveEnd::Failed(_) => {
-                    let extents = std::mem::take(&mut part.device).extents;
-                    entry.fetch_failed = true;
-                    self.device.release(&extents);
-                }
-                MoveEnd::Stranded(_) => {
-                    part.device = MemoryCopy::default();
-                    entry.fetch_failed = true;
-                    entry.stranded = true;
-                }
-            }
+    /// Ends a fetch. One that did not succeed leaves the checkpoint where it was.
+    pub fn fetch_done(&mut self, job: &MoveJob, end: MoveEnd) {
+        if self.end_move(job, end).is_ok() {
+            self.counts.fetches += 1;
         }
-        self.ended(id, false);
+        self.ended(job.id, false);
     }
 
-    /// The next read of a file into the host buffer.
+    /// The next read of a file into the staging level.
     pub fn next_read(&mut self) -> Option<FileJob> {
-        let (id, when) = self.candidate(Tier::Host)?;
+        let (id, when) = self.next_to_read()?;
+        let staging = self.staging;
         let lens = PARTS.map(|part| self.entries.get(&id).map_or(0, |e| e.part(part).len));
-        let rounded = lens.map(|len| self.host.rounded(len));
-        if !self.make_room_for_fetch(rounded[0] + rounded[1], when, Tier::Host) {
+        let rounded = lens.map(|len| self.level(staging).space.rounded(len));
+        if !self.make_room_for_fetch(rounded[0] + rounded[1], when, staging) {
             return None;
         }
         let mut memory = [None, None];
@@ -76,10 +55,10 @@ impl State {
             if lens[part as usize] == 0 {
                 continue;
             }
-            let extents: Arc<[Extent]> = self.host.allocate(lens[part as usize])?.into();
-            self.entries.get_mut(&id)?.part_mut(part).host =
-                MemoryCopy { stage: Stage::Filling, extents: extents.clone(), readers: 0 };
-            memory[part as usize] = Some(Source { tier: Tier::Host, extents });
+            let extents = self.allocate(staging, lens[part as usize])?;
+            *self.entries.get_mut(&id)?.part_mut(part).copy_mut(staging) =
+                MemoryCopy::filling(extents.clone());
+            memory[part as usize] = Some(Source { level: staging, extents });
         }
         self.started(id, false);
         let entry = self.entries.get(&id)?;
@@ -92,43 +71,45 @@ impl State {
         })
     }
 
-    /// Ends a read of a file into the host buffer.
+    /// Ends a read of a file into the staging level.
     pub fn read_done(&mut self, job: &FileJob, result: &Result<()>) {
-        if let Some(entry) = self.entries.get_mut(&job.id) {
-            for part in PARTS {
-                if job.memory[part as usize].is_none() {
-                    continue;
-                }
-                if result.is_ok() {
-                    entry.part_mut(part).host.stage = Stage::Ready;
-                } else {
-                    let extents = std::mem::take(&mut entry.part_mut(part).host).extents;
-                    self.host.release(&extents);
-                    entry.fetch_failed = true;
-                }
+        for part in PARTS {
+            let Some(Source { level, .. }) = job.memory[part as usize] else { continue };
+            if result.is_err() {
+                self.copy_failed(job.id, part, level);
+            } else if let Some(entry) = self.entries.get_mut(&job.id) {
+                entry.part_mut(part).copy_mut(level).stage = Stage::Ready;
             }
         }
         self.ended(job.id, false);
     }
 
-    /// What to fetch next into `tier`, and when it will be used.
-    pub(super) fn candidate(&self, tier: Tier) -> Option<(Id, NextUse)> {
+    /// What to fetch next to a level, and when it will be used.
+    pub(super) fn next_to_fetch(&self, level: Level) -> Option<(Id, NextUse)> {
+        self.next_ahead(&self.level(level).hinted, |of| &of.fetch[level.index()])
+    }
+
+    /// What to read next from a file, and when it will be used.
+    pub(super) fn next_to_read(&self) -> Option<(Id, NextUse)> {
+        self.next_ahead(&self.hinted, |of| &of.read)
+    }
+
+    /// The next of those that could be brought up: what is hinted first; else what is expected next of
+    /// the name that the application reads.
+    fn next_ahead(
+        &self,
+        hinted: &BTreeSet<(u64, Id)>,
+        versions: impl Fn(&Versions) -> &BTreeSet<i32>,
+    ) -> Option<(Id, NextUse)> {
         if !self.fetching {
             return None;
         }
-        let hinted = match tier {
-            Tier::Device => self.hinted_to_device.first(),
-            Tier::Host => self.hinted_to_host.first(),
-        };
-        if let Some(&(position, id)) = hinted {
+        if let Some(&(position, id)) = hinted.first() {
             return Some((id, NextUse::Hinted(position)));
         }
         let (name, current) = self.reading.as_ref()?;
-        let versions = self.names.get(name)?;
-        let set = match tier {
-            Tier::Device => &versions.to_device,
-            Tier::Host => &versions.to_host,
-        };
+        let of = self.names.get(name)?;
+        let set = versions(of);
         let bound = |v: i64| v.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
         let version = match self.shape.order {
             RestoreOrder::Reverse if *current > i64::from(i32::MAX) => set.last(),
@@ -136,7 +117,7 @@ impl State {
             RestoreOrder::Same => set.range(bound(*current + 1)..).next(),
             RestoreOrder::Random => None,
         }?;
-        let id = *versions.live.get(version)?;
+        let id = *of.live.get(version)?;
         let distance = order::distance(self.shape.order, *current, i64::from(*version))?;
         Some((id, NextUse::Expected(distance)))
     }
@@ -155,12 +136,9 @@ impl State {
     }
 
     /// Room for something that will be used at `when`: only at the cost of what is used later.
-    pub(super) fn make_room_for_fetch(&mut self, len: u64, when: NextUse, tier: Tier) -> bool {
+    pub(super) fn make_room_for_fetch(&mut self, len: u64, when: NextUse, level: Level) -> bool {
         loop {
-            let (space, victims, complete) = match tier {
-                Tier::Device => (&self.device, &self.device_victims, self.device_complete),
-                Tier::Host => (&self.host, &self.host_victims, true),
-            };
+            let Memory { space, victims, complete, .. } = self.level(level);
             if space.rounded(len) <= space.free() {
                 return true;
             }
@@ -175,7 +153,7 @@ impl State {
                 .filter(|(use_of_victim, _)| *use_of_victim > when)
                 .max_by_key(|&(use_of_victim, id)| (use_of_victim, std::cmp::Reverse(id)));
             match latest {
-                Some((_, id)) => self.evict(id, tier),
+                Some((_, id)) => self.evict(id, level),
                 None => return false,
             }
         }

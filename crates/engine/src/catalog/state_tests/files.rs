@@ -1,7 +1,7 @@
 //! Files: written, replaced, cleaned up, limited, and what failed on its way to them.
 
 use super::world::{failure, world, Job0, World, NAME};
-use crate::catalog::entry::{FileTier, Id, Part, Region, Tier};
+use crate::catalog::entry::{FileLevel, Id, Level, Part, Region};
 use crate::catalog::state::*;
 use policy::order::RestoreOrder;
 use policy::rounds::Fate;
@@ -54,6 +54,7 @@ fn cleaning_up_waits_for_the_persistent_copy() {
     let job = Job0 {
         device: 0,
         host: 100,
+        third: None,
         scratch: true,
         persistent: true,
         ephemeral: false,
@@ -103,22 +104,22 @@ fn what_other_processes_are_told_of_a_file() {
     let mut world = world(0, 40, true, false);
     assert!(world.capture(1, [0, 4]));
     let first = world.state.find(NAME, 1).unwrap();
-    assert_eq!(world.state.fate(first, FileTier::Scratch), Fate::Open);
+    assert_eq!(world.state.fate(first, FileLevel::Scratch), Fate::Open);
     assert_eq!(world.state.key_in_scratch(first), None);
     world.begin_jobs();
     world.end_job(0, true);
-    assert_eq!(world.state.fate(first, FileTier::Scratch), Fate::Missing, "it has failed");
+    assert_eq!(world.state.fate(first, FileLevel::Scratch), Fate::Missing, "it has failed");
     world.state.retry();
     world.everybody_works();
-    assert_eq!(world.state.fate(first, FileTier::Scratch), Fate::There);
-    assert_eq!(world.state.fate(first, FileTier::Persistent), Fate::There);
+    assert_eq!(world.state.fate(first, FileLevel::Scratch), Fate::There);
+    assert_eq!(world.state.fate(first, FileLevel::Persistent), Fate::There);
     assert_eq!(world.state.key_in_scratch(first), Some((NAME.into(), 1)));
     assert!(world.capture(1, [0, 4]));
-    assert_eq!(world.state.fate(first, FileTier::Scratch), Fate::Missing, "it was replaced");
+    assert_eq!(world.state.fate(first, FileLevel::Scratch), Fate::Missing, "it was replaced");
     let unknown = world.state.open(NAME, 2);
-    assert_eq!(world.state.fate(unknown, FileTier::Scratch), Fate::Open);
+    assert_eq!(world.state.fate(unknown, FileLevel::Scratch), Fate::Open);
     world.state.abort(unknown);
-    assert_eq!(world.state.fate(unknown, FileTier::Scratch), Fate::Missing, "it was given up");
+    assert_eq!(world.state.fate(unknown, FileLevel::Scratch), Fate::Missing, "it was given up");
 }
 
 /// Catches a limit that removes the file of a version that was taken again, while that gets its
@@ -128,6 +129,7 @@ fn a_file_that_is_being_made_persistent_is_not_removed() {
     let mut world = World::new(Job0 {
         device: 0,
         host: 100,
+        third: None,
         scratch: true,
         persistent: true,
         ephemeral: false,
@@ -140,19 +142,20 @@ fn a_file_that_is_being_made_persistent_is_not_removed() {
             true
         }) {}
         let job = world.state.next_persist().unwrap();
-        assert!(!world.state.forget_file(NAME, 1, FileTier::Persistent));
+        assert!(!world.state.forget_file(NAME, 1, FileLevel::Persistent));
         world.state.persist_done(&job, Ok(()));
     }
-    assert!(world.state.forget_file(NAME, 1, FileTier::Persistent));
+    assert!(world.state.forget_file(NAME, 1, FileLevel::Persistent));
 }
 
 /// Its file in scratch goes before it is copied. Catches memory that is given up as if the file were
-/// there, and a file that is written again for ever.
+/// there, and a copy that is not tried again when it is asked for.
 #[test]
 fn what_is_gone_before_it_is_copied_is_written_again() {
     let mut world = World::new(Job0 {
         device: 0,
         host: 40,
+        third: None,
         scratch: true,
         persistent: true,
         ephemeral: false,
@@ -165,28 +168,21 @@ fn what_is_gone_before_it_is_copied_is_written_again() {
     };
     let lose = |world: &mut World| {
         let job = world.state.next_persist().unwrap();
-        let again = world.state.is_written_again(&job);
-        if !again {
-            world.state.persist_done(&job, Err(failure()));
-        }
+        world.state.scratch_is_gone(job.id);
+        world.state.persist_done(&job, Err(failure()));
         world.state.check().unwrap();
-        again
+        assert_eq!(world.state.take_failure(), Some(failure()));
     };
     assert!(world.capture(1, [0, 20]));
     write(&mut world);
-    assert!(lose(&mut world) && world.state.take_failure().is_none());
-    assert!(!world.state.has_file(NAME, 1, FileTier::Scratch), "memory has the only copy");
+    lose(&mut world);
+    assert!(!world.state.has_file(NAME, 1, FileLevel::Scratch), "memory has the only copy");
     write(&mut world);
-    assert!(!lose(&mut world), "once is enough");
-    assert_eq!(world.state.take_failure(), Some(failure()));
-    write(&mut world);
-    assert!(world.state.next_persist().is_none());
+    assert!(world.state.next_persist().is_none(), "nobody has asked for it");
     assert!(world.state.retry());
-    assert!(lose(&mut world), "it was asked for");
-    write(&mut world);
     // What memory does not have any more may come back with its directory.
     assert!(world.capture(2, [0, 36]));
-    assert!(!lose(&mut world));
+    lose(&mut world);
     assert!(world.state.retry());
     assert_eq!(world.state.next_persist().unwrap().version, 1);
 }
@@ -199,6 +195,7 @@ fn what_scratch_cannot_take_goes_to_persistent() {
     let mut world = World::new(Job0 {
         device: 0,
         host: 100,
+        third: None,
         scratch: true,
         persistent: true,
         ephemeral: false,
@@ -210,7 +207,7 @@ fn what_scratch_cannot_take_goes_to_persistent() {
         if awaits {
             state.await_place(id);
         }
-        assert!(matches!(state.reserve(id, Part::Host, 4, Tier::Host), Reserve::Got { .. }));
+        assert!(matches!(state.reserve(id, Part::Host, 4, Level::HOST), Reserve::Got { .. }));
         state.commit(id, vec![Region { id: 0, size: 4, part: Part::Host, offset: 0 }], false);
         let job = state.next_write().unwrap();
         assert_eq!(state.write_done(&job, Err(failure())), After::Say);
@@ -225,9 +222,9 @@ fn what_scratch_cannot_take_goes_to_persistent() {
         state.check().unwrap();
     };
     assert!(state.is_extra(alone) && !state.is_extra(undecided));
-    assert_eq!(state.fate(alone, FileTier::Scratch), Fate::Open);
+    assert_eq!(state.fate(alone, FileLevel::Scratch), Fate::Open);
     persist(state, alone, Ok(()));
-    assert_eq!(state.fate(alone, FileTier::Scratch), Fate::There);
+    assert_eq!(state.fate(alone, FileLevel::Scratch), Fate::There);
     assert!(state.next_persist().is_none(), "it is not known yet where the others go");
     state.want_no_persistent(undecided);
     assert!(state.is_extra(undecided));
@@ -244,7 +241,7 @@ fn what_scratch_cannot_take_goes_to_persistent() {
     let job = state.next_write().unwrap();
     assert_eq!(state.write_done(&job, Err(failure())), After::Say);
     persist(state, undecided, Ok(()));
-    assert!(state.forget_file(NAME, 2, FileTier::Scratch));
+    assert!(state.forget_file(NAME, 2, FileLevel::Scratch));
     assert_eq!(state.find(NAME, 2), None);
 }
 

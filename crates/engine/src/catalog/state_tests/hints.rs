@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::world::{world, Job, Job0, World, GRANULE, NAME};
-use crate::catalog::entry::{FileTier, Part};
+use crate::catalog::entry::{FileLevel, Part};
 use crate::catalog::state::Content;
 use format::header::Header;
 use policy::order::RestoreOrder;
@@ -18,7 +18,7 @@ enum Step {
     Start,
     Retry,
     Cleanup,
-    Prune(i32, FileTier),
+    Prune(i32, FileLevel),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -33,7 +33,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Retry),
         1 => Just(Step::Cleanup),
         1 => (0..5i32, any::<bool>()).prop_map(|(v, scratch)| {
-            Step::Prune(v, if scratch { FileTier::Scratch } else { FileTier::Persistent })
+            Step::Prune(v, if scratch { FileLevel::Scratch } else { FileLevel::Persistent })
         }),
     ]
 }
@@ -54,6 +54,7 @@ proptest! {
         let mut world = World::new(Job0 {
             device: memory.0 * GRANULE,
             host: memory.1 * GRANULE,
+            third: None,
             scratch: scratch || !ephemeral,
             persistent,
             ephemeral,

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::world::{GRANULE, NAME};
-use crate::catalog::entry::{Id, Life, Part, Region, Tier};
+use crate::catalog::entry::{FileCopy, Id, Level, Life, Part, Region};
 use crate::catalog::state::*;
 use levels::files::Place;
 use levels::ledger::{self, Ledger};
+use levels::level::LevelSpec;
 use os::shared::SharedMemory;
 use policy::order::RestoreOrder;
 
@@ -27,7 +28,7 @@ fn killed_after(stores: u64) -> (SharedMemory, Vec<(u64, Owed)>) {
         if awaits {
             state.await_place(id);
         }
-        assert!(matches!(state.reserve(id, Part::Host, size, Tier::Host), Reserve::Got { .. }));
+        assert!(matches!(state.reserve(id, Part::Host, size, Level::HOST), Reserve::Got { .. }));
         state.commit(id, vec![Region { id: 0, size, part: Part::Host, offset: 0 }], false);
         id
     };
@@ -54,7 +55,7 @@ fn killed_after(stores: u64) -> (SharedMemory, Vec<(u64, Owed)>) {
         }
         let owed = |id: &Id| {
             let entry = state.entry(*id).filter(|entry| entry.life == Life::Live)?;
-            let persist = entry.persistent.is_due() || entry.awaits_place;
+            let persist = entry.persistent.is_due() || entry.persistent == FileCopy::Undecided;
             let due = entry.scratch.is_due() || persist;
             due.then(|| (entry.version, (entry.bytes(), persist, entry.place)))
         };
@@ -65,14 +66,11 @@ fn killed_after(stores: u64) -> (SharedMemory, Vec<(u64, Owed)>) {
 
 fn a_state() -> State {
     State::new(Shape {
-        device: 0,
-        host: 400,
+        memory: vec![LevelSpec::device(0, GRANULE), LevelSpec::host(400, GRANULE)],
         scratch: true,
         persistent: true,
         ephemeral: false,
         order: RestoreOrder::Reverse,
-        device_granule: GRANULE,
-        host_granule: GRANULE,
     })
 }
 
@@ -88,7 +86,7 @@ fn the_ledger_of_any_moment_is_that_before_a_step_or_after_it() {
         let (memory, _) = killed_after(killed);
         let mut heir = a_state();
         for (record, standing) in ledger::read(&memory).unwrap() {
-            heir.inherit(&record, standing).unwrap();
+            heir.take_over(&record, standing).unwrap();
         }
         let found = |version: i32| {
             let entry = heir.entry(heir.find(NAME, version)?).unwrap();

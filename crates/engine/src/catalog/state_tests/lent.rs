@@ -1,7 +1,7 @@
 //! Checkpoints of memory that was lent.
 
 use super::world::{world, NAME};
-use crate::catalog::entry::{Part, Tier};
+use crate::catalog::entry::{Level, Part};
 use crate::catalog::state::*;
 
 /// Catches a checkpoint that is written, restored or given up while its bytes are still to come.
@@ -9,14 +9,14 @@ use crate::catalog::state::*;
 fn what_was_lent_is_there_once_it_has_arrived() {
     let mut world = world(0, 40, true, false);
     assert!(world.capture_from(1, [0, 20], true));
-    assert!(!world.state.drained() && !world.state.work().write);
+    assert!(!world.state.drained() && !world.state.has_work(Worker::Write));
     let id = world.state.find(NAME, 1).unwrap();
     world.state.begin_restore(id);
     assert!(matches!(world.state.acquire(id, Part::Host), Acquire::Wait));
     // Its room is taken, and room will come.
     let other = world.state.open(NAME, 2);
-    let reserved = world.state.reserve(other, Part::Host, 24, Tier::Host);
-    assert!(matches!(reserved, Reserve::Wait(WaitFor::HostRoom)));
+    let reserved = world.state.reserve(other, Part::Host, 24, Level::HOST);
+    assert!(matches!(reserved, Reserve::Wait(WaitFor::Room(Level::HOST))));
     world.state.abort(other);
     world.state.end_restore(id, false);
     world.begin_jobs();
@@ -34,7 +34,10 @@ fn a_loan_discards_nothing_and_waits_for_nothing() {
     world.restore(0);
     let id = world.state.open(NAME, 1);
     assert_eq!(world.state.reserve_for_loan(id, 12, [12, 0]), None);
-    assert!(matches!(world.state.reserve(id, Part::Device, 12, Tier::Device), Reserve::Got { .. }));
+    assert!(matches!(
+        world.state.reserve(id, Part::Device, 12, Level::DEVICE),
+        Reserve::Got { .. }
+    ));
     assert_eq!(world.state.counts().discards, 0);
     world.state.abort(id);
     // In a job with files, what is in them makes room.
@@ -58,11 +61,11 @@ fn a_loan_that_fails_or_is_replaced_leaves_nothing() {
     world.begin_jobs();
     assert!(world.capture(1, [0, 16]));
     world.state.check().unwrap();
-    assert_eq!(world.state.host_room().1, 4, "the old one's room is still being written to");
+    assert_eq!(world.state.room(Level::HOST).1, 4, "the old one's room is still being written to");
     world.end_job(0, true);
     assert!(matches!(world.state.acquire(id, Part::Host), Acquire::Lost));
     world.state.end_restore(id, false);
-    assert_eq!(world.state.host_room().1, 24);
+    assert_eq!(world.state.room(Level::HOST).1, 24);
     assert_eq!(world.state.take_failure(), None, "nobody wants it any more");
     assert!(world.capture_from(2, [0, 20], true));
     world.begin_jobs();

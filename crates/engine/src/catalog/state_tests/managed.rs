@@ -1,7 +1,7 @@
 //! Checkpoints that somebody manages for the application, and what has failed of them.
 
 use super::world::{world, World, NAME};
-use crate::catalog::entry::{Part, Region, Tier};
+use crate::catalog::entry::{Level, Part, Region};
 use crate::catalog::state::*;
 use os::error::{Error, Kind};
 
@@ -12,7 +12,7 @@ fn failures_of_what_is_managed() {
     let mut world = world(0, 40, true, false);
     let fails = |world: &mut World, version: i32, managed: bool| {
         let new = world.state.open(NAME, version);
-        let room = world.state.reserve(new, Part::Host, 8, Tier::Host);
+        let room = world.state.reserve(new, Part::Host, 8, Level::HOST);
         assert!(matches!(room, Reserve::Got { .. }), "{room:?}");
         if managed {
             world.state.mark(new, -3);
@@ -29,7 +29,7 @@ fn failures_of_what_is_managed() {
     fails(&mut world, 4, false);
     // What keeps others out is named with its cause.
     let more = world.state.open(NAME, 5);
-    let room = world.state.reserve(more, Part::Host, 12, Tier::Host);
+    let room = world.state.reserve(more, Part::Host, 12, Level::HOST);
     assert!(matches!(&room, Reserve::Never(e) if e.to_string().contains("refused 4")), "{room:?}");
     world.state.withdraw(NAME, 2);
     let failure = world.state.take_failure().unwrap().to_string();
@@ -37,7 +37,7 @@ fn failures_of_what_is_managed() {
     assert_eq!(world.state.take_failure(), None);
     assert!(world.state.unwritten().unwrap().to_string().contains("version 1"));
     // What was given up has made room.
-    assert!(matches!(world.state.reserve(more, Part::Host, 12, Tier::Host), Reserve::Got { .. }));
+    assert!(matches!(world.state.reserve(more, Part::Host, 12, Level::HOST), Reserve::Got { .. }));
     world.state.abort(more);
     world.state.check().unwrap();
     fails(&mut world, 6, true);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::world::{world, Job, Job0, World, NAME};
-use crate::catalog::entry::Part;
+use crate::catalog::entry::{Level, Part};
 use crate::catalog::state::Content;
 use format::header::Header;
 use levels::ledger;
@@ -15,6 +15,7 @@ fn taken_again(host: u64, persistent: bool) -> (Job0, World, [BTreeMap<i32, Vec<
     let job = Job0 {
         device: 40,
         host,
+        third: None,
         scratch: true,
         persistent,
         ephemeral: false,
@@ -48,12 +49,16 @@ fn what_is_taken_again_stays_until_the_new_one_is_safe() {
         heir.scratch.get(&(NAME.to_string(), 1)).cloned()
     };
     assert_eq!(written_by_heir(&world), Some(old));
-    assert_eq!(world.state.used(), [12, 12], "one is in device memory, and one in the host's");
-    let flush = world.state.next_flush().unwrap();
+    assert_eq!(
+        [Level::DEVICE, Level::HOST].map(|level| world.state.used(level)),
+        [12, 12],
+        "one is in device memory, and one in the host's"
+    );
+    let flush = world.state.next_flush(Level::DEVICE).unwrap();
     world.jobs.push(Job::Flush(flush));
     world.end_job(0, false);
     world.state.check().unwrap();
-    assert_eq!(world.state.used(), [12, 12]);
+    assert_eq!([Level::DEVICE, Level::HOST].map(|level| world.state.used(level)), [12, 12]);
     assert_eq!(written_by_heir(&world), Some(new));
     world.everybody_works();
     world.restore(1);
@@ -72,7 +77,7 @@ fn what_is_taken_again_gives_its_room_up() {
     for persistent in [false, true] {
         let (_, mut world, _) = taken_again(400, persistent);
         world.cleanup();
-        assert_eq!(world.state.used()[1], 0);
+        assert_eq!(world.state.used(Level::HOST), 0);
         world.state.check().unwrap();
     }
 }
@@ -89,7 +94,7 @@ fn what_is_taken_a_third_time_keeps_the_first() {
     let (_, mut other, _) = taken_again(400, false);
     assert!(other.state.next_write().is_none(), "what was replaced is not written");
     other.everybody_works();
-    assert_eq!(other.state.used()[1], 12);
+    assert_eq!(other.state.used(Level::HOST), 12);
     let mut heir = world.heir(job);
     heir.everybody_works();
     assert_eq!(heir.scratch.get(&(NAME.to_string(), 1)), Some(&old));

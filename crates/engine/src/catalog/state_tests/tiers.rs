@@ -1,7 +1,7 @@
 //! What leaves a memory tier, what comes back to it, and when.
 
 use super::world::{world, Job0, World, GRANULE, NAME};
-use crate::catalog::entry::{Part, Region, Tier};
+use crate::catalog::entry::{Level, Part, Region};
 use crate::catalog::state::*;
 use policy::order::RestoreOrder;
 
@@ -27,6 +27,7 @@ fn nothing_is_evicted_before_the_device_cache_is_wholly_mapped() {
     let job = Job0 {
         device: 48,
         host: 400,
+        third: None,
         scratch: false,
         persistent: false,
         ephemeral: true,
@@ -39,10 +40,10 @@ fn nothing_is_evicted_before_the_device_cache_is_wholly_mapped() {
     world.end_job(0, false);
     let id = world.state.open(NAME, 1);
     assert!(matches!(
-        world.state.reserve(id, Part::Device, 12, Tier::Device),
-        Reserve::Wait(WaitFor::Map)
+        world.state.reserve(id, Part::Device, 12, Level::DEVICE),
+        Reserve::Wait(WaitFor::Growth)
     ));
-    assert_eq!(world.state.counts().device_evictions, 0);
+    assert_eq!(world.state.counts().evictions[0], 0);
 }
 
 #[test]
@@ -171,6 +172,7 @@ fn regions_that_stay_the_same_are_kept_once() {
     let mut state = World::new(Job0 {
         device: 0,
         host: 400,
+        third: None,
         scratch: false,
         persistent: false,
         ephemeral: true,
@@ -179,7 +181,10 @@ fn regions_that_stay_the_same_are_kept_once() {
     .state;
     let mut take = |version: i32, size: u64| {
         let id = state.open(NAME, version);
-        assert!(matches!(state.reserve(id, Part::Host, 2 * size, Tier::Host), Reserve::Got { .. }));
+        assert!(matches!(
+            state.reserve(id, Part::Host, 2 * size, Level::HOST),
+            Reserve::Got { .. }
+        ));
         let region = |id: i32| Region { id, size, part: Part::Host, offset: size * id as u64 };
         state.commit(id, vec![region(1), region(0)], false);
         state.regions(id).unwrap()
@@ -212,9 +217,9 @@ fn what_was_to_be_flushed_and_has_gone_needs_no_room() {
     let mut world = world(24, 12, true, true);
     assert!(world.capture(0, [0, 12]));
     assert!(world.capture(1, [12, 0]));
-    assert!(world.state.next_flush().is_none(), "the host buffer is full");
-    assert!(world.state.work().write, "room is made by writing");
+    assert!(world.state.next_flush(Level::DEVICE).is_none(), "the host buffer is full");
+    assert!(world.state.has_work(Worker::Write), "room is made by writing");
     let id = world.state.find(NAME, 1).unwrap();
     world.state.abort(id);
-    assert!(!world.state.work().write);
+    assert!(!world.state.has_work(Worker::Write));
 }

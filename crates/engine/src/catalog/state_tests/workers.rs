@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::world::{failure, Job, World, NAME};
-use crate::catalog::entry::{Region, Tier};
+use crate::catalog::entry::{Level, Region};
 use crate::catalog::state::*;
 use levels::space::{cut, side_by_side};
 
@@ -12,8 +12,12 @@ impl World {
     /// time.
     pub(super) fn begin_jobs(&mut self) -> bool {
         let before = self.jobs.len();
-        if !self.jobs.iter().any(|job| matches!(job, Job::Flush(_))) {
-            self.jobs.extend(self.state.next_flush().map(Job::Flush));
+        let levels: Vec<Level> = self.state.levels().collect();
+        for &level in &levels {
+            let is = |job: &Job| matches!(job, Job::Flush(job) if job.from.level == level);
+            if !self.jobs.iter().any(is) {
+                self.jobs.extend(self.state.next_flush(level).map(Job::Flush));
+            }
         }
         if !self.jobs.iter().any(|job| matches!(job, Job::Write(_))) {
             self.jobs.extend(self.state.next_write().map(Job::Write));
@@ -21,8 +25,11 @@ impl World {
         if !self.jobs.iter().any(|job| matches!(job, Job::Persist(_))) {
             self.jobs.extend(self.state.next_persist().map(Job::Persist));
         }
-        if !self.jobs.iter().any(|job| matches!(job, Job::Fetch(_))) {
-            self.jobs.extend(self.state.next_fetch().map(Job::Fetch));
+        for &level in &levels {
+            let is = |job: &Job| matches!(job, Job::Fetch(job) if job.to.level == level);
+            if !self.jobs.iter().any(is) {
+                self.jobs.extend(self.state.next_fetch(level).map(Job::Fetch));
+            }
         }
         if !self.jobs.iter().any(|job| matches!(job, Job::Read(_))) {
             self.jobs.extend(self.state.next_read().map(Job::Read));
@@ -42,18 +49,15 @@ impl World {
         let end = if fails { MoveEnd::Failed(failure()) } else { MoveEnd::Done };
         match self.jobs.remove(which) {
             Job::Flush(job) => {
-                for (d, h, len) in side_by_side(&job.device, &job.host, job.len) {
-                    let bytes = self.device[d as usize..(d + len) as usize].to_vec();
-                    self.host[h as usize..(h + len) as usize].copy_from_slice(&bytes);
-                }
-                self.state.flush_done(job.id, end);
+                self.move_bytes(&job);
+                self.state.flush_done(&job, end);
             }
             Job::Arrive(job) => {
                 let lent = self.lent.remove(&job.id).unwrap();
                 let was_there = self.state.find(NAME, job.version) == Some(job.id);
                 if !fails {
                     for (room, bytes) in &lent {
-                        self.put(Tier::Host, room, bytes);
+                        self.put(self.state.staging(), room, bytes);
                     }
                 }
                 self.state.arrived(job.id, end);
@@ -68,11 +72,8 @@ impl World {
                 }
             }
             Job::Fetch(job) => {
-                for (d, h, len) in side_by_side(&job.device, &job.host, job.len) {
-                    let bytes = self.host[h as usize..(h + len) as usize].to_vec();
-                    self.device[d as usize..(d + len) as usize].copy_from_slice(&bytes);
-                }
-                self.state.fetch_done(job.id, &end);
+                self.move_bytes(&job);
+                self.state.fetch_done(&job, end);
             }
             Job::Write(job) => {
                 let content = self.content(&job);
@@ -123,12 +124,20 @@ impl World {
                     let mut at = 0;
                     for extent in cut(&source.extents, region.offset, region.size) {
                         let to = extent.offset as usize..(extent.offset + extent.len) as usize;
-                        self.host[to].copy_from_slice(&bytes[at..at + extent.len as usize]);
+                        self.memory(source.level)[to]
+                            .copy_from_slice(&bytes[at..at + extent.len as usize]);
                         at += extent.len as usize;
                     }
                 }
                 self.state.read_done(&job, &result);
             }
+        }
+    }
+
+    fn move_bytes(&mut self, job: &MoveJob) {
+        for (from, to, len) in side_by_side(&job.from.extents, &job.to.extents, job.len) {
+            let bytes = self.memory(job.from.level)[from as usize..(from + len) as usize].to_vec();
+            self.memory(job.to.level)[to as usize..(to + len) as usize].copy_from_slice(&bytes);
         }
     }
 
@@ -145,7 +154,7 @@ impl World {
         let mut bytes = Vec::new();
         for extent in cut(&source.extents, region.offset, region.size) {
             let from = extent.offset as usize..(extent.offset + extent.len) as usize;
-            bytes.extend_from_slice(&self.memory(source.tier)[from]);
+            bytes.extend_from_slice(&self.memory(source.level)[from]);
         }
         bytes
     }

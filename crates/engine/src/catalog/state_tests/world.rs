@@ -1,17 +1,19 @@
-//! A world of small tiers that really hold bytes, and a job in it: it does what the engine does, one
+//! A world of small levels that really hold bytes, and a job in it: it does what the engine does, one
 //! step at a time, with plain vectors as memory.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::catalog::entry::{FileCopy, FileTier, Id, Region, Stage, Tier, PARTS};
+use crate::catalog::entry::{FileCopy, FileLevel, Id, Level, Region, PARTS};
 use crate::catalog::state::*;
 use levels::ledger::{self, Ledger};
+use levels::level::LevelSpec;
 use levels::space::{cut, Extent};
 use os::error::{Error, Kind};
 use os::shared::SharedMemory;
 use policy::order::RestoreOrder;
 
 pub(super) const GRANULE: u64 = 4;
+pub(super) const THIRD_GRANULE: u64 = 6;
 
 /// A transfer that was begun and not ended.
 pub(super) enum Job {
@@ -29,8 +31,8 @@ pub(super) type Lent = Vec<(Vec<Extent>, Vec<u8>)>;
 pub(super) struct World {
     pub(super) state: State,
     pub(super) ledger: SharedMemory,
-    pub(super) device: Vec<u8>,
-    pub(super) host: Vec<u8>,
+    /// The bytes of each level of memory.
+    pub(super) memory: Vec<Vec<u8>>,
     pub(super) scratch: HashMap<(String, i32), BTreeMap<i32, Vec<u8>>>,
     pub(super) persistent: HashMap<(String, i32), BTreeMap<i32, Vec<u8>>>,
     pub(super) jobs: Vec<Job>,
@@ -59,10 +61,41 @@ pub(super) const NAME: &str = "wave";
 pub(super) struct Job0 {
     pub(super) device: u64,
     pub(super) host: u64,
+    pub(super) third: Option<Third>,
     pub(super) scratch: bool,
     pub(super) persistent: bool,
     pub(super) ephemeral: bool,
     pub(super) order: RestoreOrder,
+}
+
+/// One more level of memory: what it takes to have it is a row, and bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Third {
+    /// Of so many bytes, between the device cache and the host buffer.
+    Between(u64),
+    /// Below the host buffer.
+    Below(u64),
+}
+
+impl Job0 {
+    fn levels(self) -> Vec<LevelSpec> {
+        let device = LevelSpec::device(0, GRANULE);
+        let host = LevelSpec::host(self.host, GRANULE);
+        let third = |capacity| LevelSpec {
+            name: "third level",
+            key: "third_cache_size",
+            capacity,
+            granule: THIRD_GRANULE,
+            captures: [false, false],
+            grows: false,
+            staging: false,
+        };
+        match self.third {
+            None => vec![device, host],
+            Some(Third::Between(bytes)) => vec![device, third(bytes), host],
+            Some(Third::Below(bytes)) => vec![device, host, third(bytes)],
+        }
+    }
 }
 
 pub(super) fn failure() -> Error {
@@ -72,16 +105,15 @@ pub(super) fn failure() -> Error {
 impl World {
     pub(super) fn new(job: Job0) -> World {
         let mut state = State::new(Shape {
-            device: 0,
-            host: job.host,
+            memory: job.levels(),
             scratch: job.scratch,
             persistent: job.persistent && job.scratch,
             ephemeral: job.ephemeral,
             order: job.order,
-            device_granule: GRANULE,
-            host_granule: GRANULE,
         });
-        state.device_expected(job.device);
+        state.expect_capacity(Level::DEVICE, job.device);
+        let levels = job.levels().into_iter().enumerate();
+        let sizes = levels.map(|(row, spec)| if row == 0 { job.device } else { spec.capacity });
         let ledger = SharedMemory::create("ledger", 1 << 20).unwrap();
         if !job.ephemeral {
             state.note_to(Ledger::new(&ledger).unwrap());
@@ -89,8 +121,7 @@ impl World {
         World {
             state,
             ledger,
-            device: vec![0; job.device as usize],
-            host: vec![0; job.host as usize],
+            memory: sizes.map(|bytes| vec![0; bytes as usize]).collect(),
             scratch: HashMap::new(),
             persistent: HashMap::new(),
             jobs: Vec::new(),
@@ -111,11 +142,12 @@ impl World {
     /// What goes on if the process is killed now: its host buffer, its files and its ledger.
     pub(super) fn heir(&self, job: Job0) -> World {
         let mut heir = World::new(Job0 { device: 0, ..job });
-        heir.host = self.host.clone();
+        let staging = self.state.staging().index();
+        heir.memory[staging] = self.memory[staging].clone();
         heir.scratch = self.scratch.clone();
         heir.persistent = self.persistent.clone();
         for (record, standing) in ledger::read(&self.ledger).unwrap() {
-            heir.state.inherit(&record, standing).unwrap();
+            heir.state.take_over(&record, standing).unwrap();
         }
         heir
     }
@@ -126,17 +158,17 @@ impl World {
         let Some(id) = self.state.find(NAME, version) else { return false };
         let entry = self.state.entry(id).unwrap();
         entry.scratch == FileCopy::Present && self.scratch.contains_key(&file)
-            || entry.parts.iter().all(|part| part.len == 0 || part.host.stage == Stage::Ready)
+            || entry.parts.iter().all(|part| part.len == 0 || part.is_ready(self.state.staging()))
     }
 
     pub(super) fn map(&mut self) {
         let chunk = self.to_map.min(12);
         self.to_map -= chunk;
         if chunk > 0 {
-            self.state.device_grown(chunk);
+            self.state.grown(Level::DEVICE, chunk);
         }
         if self.to_map == 0 {
-            self.state.device_completed();
+            self.state.completed(Level::DEVICE);
         }
     }
 
@@ -166,10 +198,10 @@ impl World {
             let bytes: Vec<u8> =
                 (0..len).map(|i| self.fill.wrapping_mul(31).wrapping_add(i as u8)).collect();
             let mut offset = 0;
-            if let Destination::Memory(tier) = to[part as usize] {
+            if let Destination::Memory(level) = to[part as usize] {
                 let mut turns = 0;
                 let extents = loop {
-                    match self.state.reserve(id, part, len, tier) {
+                    match self.state.reserve(id, part, len, level) {
                         Reserve::Got { base, extents } => {
                             offset = base;
                             break extents;
@@ -186,11 +218,11 @@ impl World {
                     }
                 };
                 let room: Vec<Extent> = cut(&extents, 0, len).collect();
-                if lent && tier == Tier::Host {
+                if lent && level == self.state.staging() {
                     arriving[part as usize] = true;
                     later.push((room, bytes.clone()));
                 } else {
-                    self.put(tier, &room, &bytes);
+                    self.put(level, &room, &bytes);
                 }
             }
             regions.push(Region { id: region, size: len, part, offset });
@@ -210,20 +242,17 @@ impl World {
         true
     }
 
-    pub(super) fn put(&mut self, tier: Tier, room: &[Extent], bytes: &[u8]) {
+    pub(super) fn put(&mut self, level: Level, room: &[Extent], bytes: &[u8]) {
         let mut at = 0;
         for extent in room {
             let to = extent.offset as usize..(extent.offset + extent.len) as usize;
-            self.memory(tier)[to].copy_from_slice(&bytes[at..at + extent.len as usize]);
+            self.memory(level)[to].copy_from_slice(&bytes[at..at + extent.len as usize]);
             at += extent.len as usize;
         }
     }
 
-    pub(super) fn memory(&mut self, tier: Tier) -> &mut Vec<u8> {
-        match tier {
-            Tier::Device => &mut self.device,
-            Tier::Host => &mut self.host,
-        }
+    pub(super) fn memory(&mut self, level: Level) -> &mut Vec<u8> {
+        &mut self.memory[level.index()]
     }
 
     /// Restores a version. What the catalog still has must be what was captured.
@@ -270,7 +299,7 @@ impl World {
                 Acquire::Memory(source) => {
                     let bytes = self.bytes(&source, region);
                     self.state.check().unwrap();
-                    self.state.release(id, region.part, source.tier);
+                    self.state.release(id, region.part, source.level);
                     return bytes;
                 }
                 Acquire::File => {
@@ -289,14 +318,14 @@ impl World {
         }
     }
 
-    pub(super) fn prune(&mut self, version: i32, tier: FileTier) {
+    pub(super) fn prune(&mut self, version: i32, tier: FileLevel) {
         if self.ephemeral || !self.state.forget_file(NAME, version, tier) {
             return;
         }
         let file = (NAME.to_string(), version);
         match tier {
-            FileTier::Scratch => self.scratch.remove(&file),
-            FileTier::Persistent => self.persistent.remove(&file),
+            FileLevel::Scratch => self.scratch.remove(&file),
+            FileLevel::Persistent => self.persistent.remove(&file),
         };
         self.pruned.insert(version);
         if self.state.find(NAME, version).is_none() {
@@ -314,8 +343,8 @@ impl World {
 }
 
 pub(super) fn world(device: u64, host: u64, scratch: bool, ephemeral: bool) -> World {
-    let job =
-        Job0 { device, host, scratch, persistent: false, ephemeral, order: RestoreOrder::Reverse };
+    let order = RestoreOrder::Reverse;
+    let job = Job0 { device, host, third: None, scratch, persistent: false, ephemeral, order };
     let mut world = World::new(job);
     while world.to_map > 0 {
         world.map();

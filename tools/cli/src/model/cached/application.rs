@@ -2,7 +2,7 @@
 //! them in reverse.
 
 use anyhow::{bail, Result};
-use engine::catalog::entry::{Id, Part, Region, Tier};
+use engine::catalog::entry::{Id, Level, Part, Region};
 use engine::catalog::state::{Acquire, Destination, Reserve};
 use levels::space::Extent;
 
@@ -72,8 +72,8 @@ impl Cached {
             Doing::AllocatingDevice => {
                 let bytes = self.map.left();
                 self.map.all();
-                self.state.device_grown(bytes);
-                self.state.device_completed();
+                self.state.grown(Level::DEVICE, bytes);
+                self.state.completed(Level::DEVICE);
                 match self.pages.as_ref().filter(|_| self.setup.direct_host) {
                     Some(pages) => {
                         let bytes = pages.len();
@@ -121,7 +121,7 @@ impl Cached {
                 self.compute(machine);
             }
             Doing::Restoring(id) => {
-                self.state.release(id, Part::Device, Tier::Device);
+                self.state.release(id, Part::Device, Level::DEVICE);
                 self.end_restore(id, machine);
             }
             Doing::RestoringFromHost(id, mut transfer) => {
@@ -155,10 +155,10 @@ impl Cached {
             Doing::Reserving(id) => {
                 let len = self.sizes[self.application.taken];
                 let [destination, _] = self.state.destination([len, 0])?;
-                if destination != Destination::Memory(Tier::Device) {
+                if destination != Destination::Memory(Level::DEVICE) {
                     bail!("process {}: {len} bytes are to go to {destination:?}", self.number);
                 }
-                match self.state.reserve(id, Part::Device, len, Tier::Device) {
+                match self.state.reserve(id, Part::Device, len, Level::DEVICE) {
                     Reserve::Got { .. } => {
                         machine.flow(self.number, Actor::Application, Motion::OnDevice, len);
                         self.application.doing = Doing::Capturing(id);
@@ -172,7 +172,7 @@ impl Cached {
                 }
             }
             Doing::Acquiring(id) => match self.state.acquire(id, Part::Device) {
-                Acquire::Memory(source) if source.tier == Tier::Device => {
+                Acquire::Memory(source) if source.level == Level::DEVICE => {
                     let bytes = self.sizes[self.sizes.len() - 1 - self.application.restored];
                     machine.flow(self.number, Actor::Application, Motion::OnDevice, bytes);
                     self.application.doing = Doing::Restoring(id);
@@ -207,7 +207,7 @@ impl Cached {
                         Ok(false)
                     }
                     Piece::Done => {
-                        self.state.release(id, Part::Device, Tier::Host);
+                        self.state.release(id, Part::Device, Level::HOST);
                         self.end_restore(id, machine);
                         Ok(true)
                     }

@@ -10,9 +10,10 @@ mod prepare;
 mod transfer;
 
 use anyhow::{ensure, Result};
+use engine::catalog::entry::Level;
 use engine::catalog::state::{Shape, State};
+use levels::level;
 use levels::pages::{Pages, TOUCH_UNIT};
-use levels::{device_cache, host_buffer};
 use policy::lull::Forecast;
 use policy::order::RestoreOrder;
 use policy::pace::Pace;
@@ -115,16 +116,13 @@ impl Cached {
     pub fn new(number: Process, scenario: &Scenario) -> Cached {
         let setup = Setup::of(scenario);
         let mut state = State::new(Shape {
-            device: 0,
-            host: scenario.host_cache,
+            memory: level::of_node(0, scenario.host_cache),
             scratch: false,
             persistent: false,
             ephemeral: true,
             order: RestoreOrder::Reverse,
-            device_granule: device_cache::GRANULE,
-            host_granule: host_buffer::GRANULE,
         });
-        state.device_expected(scenario.device_cache);
+        state.expect_capacity(Level::DEVICE, scenario.device_cache);
         let whole = setup.direct_host || scenario.approach == ApproachName::IncrementalMemset;
         let host = scenario.host_cache;
         let pin_chunk = if whole { host } else { scenario.pin_chunk.min(host) };

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use engine::catalog::entry::Level;
 use levels::pages::{Pages, TOUCH_UNIT};
 use policy::map::may_map;
 use policy::register::{self, Next, Pin};
@@ -101,7 +102,7 @@ impl Cached {
         let others = (machine.neighbours(self.number) as u64 - 1) * self.map.all;
         let free = total.saturating_sub(others + self.map.mapped);
         if next == 0 || !may_map(next, free, total) {
-            self.state.device_completed();
+            self.state.completed(Level::DEVICE);
             return;
         }
         let seconds = node.map_call.value + next as f64 / node.map.value;
@@ -111,7 +112,7 @@ impl Cached {
     pub(super) fn mapped(&mut self, machine: &mut Machine) {
         let bytes = self.map.next();
         self.map.mapped += bytes;
-        self.state.device_grown(bytes);
+        self.state.grown(Level::DEVICE, bytes);
         self.map_next(machine);
     }
 

@@ -1,10 +1,9 @@
 //! Copies between the device cache and the host buffer, piece by piece.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
-use engine::catalog::entry::Id;
-use engine::catalog::state::MoveEnd;
+use engine::catalog::entry::Level;
+use engine::catalog::state::{MoveEnd, MoveJob};
 use levels::pages::TOUCH_UNIT;
 use levels::space::{side_by_side, Extent};
 use policy::pace::Flush;
@@ -50,9 +49,7 @@ pub struct Worker {
 
 #[derive(Debug)]
 struct Job {
-    id: Id,
-    len: u64,
-    host: Arc<[Extent]>,
+    moved: MoveJob,
     untouched: u64,
     transfer: Transfer,
     flush: Option<Flush>,
@@ -167,26 +164,28 @@ impl Cached {
             return false;
         }
         let next = match direction {
-            Direction::Down => self.state.next_flush(),
-            Direction::Up => self.state.next_fetch(),
+            Direction::Down => self.state.next_flush(Level::DEVICE),
+            Direction::Up => self.state.next_fetch(Level::DEVICE),
         };
         let Some(next) = next else {
             return false;
         };
+        let (device, host) = match direction {
+            Direction::Down => (&next.from.extents, &next.to.extents),
+            Direction::Up => (&next.to.extents, &next.from.extents),
+        };
         let untouched = self.pages.as_mut().map_or(0, |pages| {
-            let untouched = pages.untouched(&next.host);
+            let untouched = pages.untouched(host);
             // What is set to 0 must be so before a flush, not after it.
             if direction == Direction::Down && !self.setup.memset {
-                pages.writing(&next.host);
+                pages.writing(host);
             }
             untouched
         });
         let job = Job {
-            id: next.id,
-            len: next.len,
             untouched,
-            transfer: Transfer::new(&next.device, &next.host, next.len, machine.now()),
-            host: next.host,
+            transfer: Transfer::new(device, host, next.len, machine.now()),
+            moved: next,
             flush: (direction == Direction::Down).then(|| self.pace.flush()),
         };
         self.worker(direction).job = Some(job);
@@ -198,18 +197,18 @@ impl Cached {
         match direction {
             Direction::Down => {
                 if let Some(pages) = &mut self.pages {
-                    pages.written(&job.host);
+                    pages.written(&job.moved.to.extents);
                 }
                 if let Some(flush) = job.flush {
-                    self.pace.flushed(flush, job.len, job.untouched, seconds);
+                    self.pace.flushed(flush, job.moved.len, job.untouched, seconds);
                 }
-                self.outcome.flushed += job.len;
-                self.state.flush_done(job.id, MoveEnd::Done);
+                self.outcome.flushed += job.moved.len;
+                self.state.flush_done(&job.moved, MoveEnd::Done);
                 self.note_touched(machine);
             }
             Direction::Up => {
-                self.outcome.fetched += job.len;
-                self.state.fetch_done(job.id, &MoveEnd::Done);
+                self.outcome.fetched += job.moved.len;
+                self.state.fetch_done(&job.moved, MoveEnd::Done);
             }
         }
     }

@@ -5,35 +5,35 @@ use crate::catalog::entry::{FileCopy, Id, Life};
 use os::error::{Error, Kind};
 
 impl State {
-    /// Whether a checkpoint is to be copied to persistent once it is known where to.
-    pub fn awaits_place(&self, id: Id) -> bool {
-        self.entries.get(&id).is_some_and(|entry| entry.awaits_place)
+    /// Whether it is still open if a checkpoint is to be copied to persistent.
+    pub fn is_undecided(&self, id: Id) -> bool {
+        self.entries.get(&id).is_some_and(|entry| entry.persistent == FileCopy::Undecided)
     }
 
     /// Whether a checkpoint has its file in persistent alone, as scratch could not take it.
     pub fn is_past_scratch(&self, id: Id) -> bool {
         let entry = self.entries.get(&id);
         entry.is_some_and(|entry| {
-            (entry.scratch, entry.persistent) == (FileCopy::Bypassed, FileCopy::Present)
+            entry.scratch.is_bypassed() && entry.persistent == FileCopy::Present
         })
     }
 
     /// Whether a checkpoint goes to persistent, or has gone there, only because scratch could not take it.
     /// Other processes have none there.
     pub fn is_extra(&self, id: Id) -> bool {
-        self.entries.get(&id).is_some_and(|entry| entry.extra)
+        self.entries.get(&id).is_some_and(|entry| entry.scratch == FileCopy::Substituted)
     }
 
     /// It is decided that a checkpoint is not copied to persistent. What waited for that because scratch
     /// could not take it goes there all the same.
     pub fn want_no_persistent(&mut self, id: Id) {
-        let lasting = self.shape.persistent;
         let Some(entry) = self.entries.get_mut(&id) else { return };
-        entry.awaits_place = false;
-        let waits = (entry.scratch, entry.persistent) == (FileCopy::Bypassed, FileCopy::Absent);
-        if waits && entry.life == Life::Live && lasting {
-            entry.persistent = FileCopy::Wanted;
-            entry.extra = true;
+        if entry.persistent == FileCopy::Undecided {
+            entry.persistent = FileCopy::Absent;
+            if entry.scratch.is_bypassed() && entry.life == Life::Live {
+                entry.persistent = FileCopy::Wanted;
+                entry.scratch = FileCopy::Substituted;
+            }
         }
         self.reindex(id);
     }
@@ -46,9 +46,9 @@ impl State {
         let live = entry.life == Life::Live;
         if live && lasting && is_of_the_file_system(&error) {
             entry.scratch = FileCopy::Bypassed;
-            if entry.persistent != FileCopy::Wanted && !entry.awaits_place {
+            if !matches!(entry.persistent, FileCopy::Wanted | FileCopy::Undecided) {
                 entry.persistent = FileCopy::Wanted;
-                entry.extra = true;
+                entry.scratch = FileCopy::Substituted;
             }
             return true;
         }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::State;
-use crate::catalog::entry::{Entry, FileCopy, Id, Life, MemoryCopy, Part, Stage, PARTS};
+use crate::catalog::entry::{Entry, FileCopy, Id, Level, Life, MemoryCopy, Part, Stage, PARTS};
 use levels::ledger::{Ledger, Record, Standing};
 use os::error::{Error, Kind, Result};
 
@@ -18,11 +18,11 @@ impl State {
     pub(super) fn note(&mut self, id: Id) {
         let Some(ledger) = &mut self.ledger else { return };
         let Some(entry) = self.entries.get_mut(&id) else { return };
-        let wanted = standing(entry);
+        let wanted = standing(entry, self.staging);
         match (entry.noted, wanted.is_of_use()) {
             (None, false) => {}
             (None, true) => {
-                let slot = ledger.put(&record(id, entry), wanted);
+                let slot = ledger.put(&record(id, entry, self.staging), wanted);
                 entry.noted = slot.map(|slot| (slot, wanted));
             }
             (Some((slot, _)), false) => {
@@ -35,14 +35,7 @@ impl State {
                 entry.noted = Some((slot, wanted));
             }
         }
-        let due = entry.needs_memory() || entry.persistent.is_due();
-        let exposed = entry.life == Life::Live && due && entry.noted.is_none();
-        match (std::mem::replace(&mut entry.exposed, exposed), exposed) {
-            (false, true) => self.exposed += 1,
-            (true, false) => self.exposed -= 1,
-            _ => {}
-        }
-        if !exposed && entry.replaces.is_some() {
+        if !entry.is_exposed() && entry.replaces.is_some() {
             self.let_go_of_replaced(id);
         }
     }
@@ -64,13 +57,14 @@ impl State {
         left
     }
 
-    /// Takes a checkpoint over that another process has left in the host buffer or in scratch.
+    /// Takes a checkpoint over that another process has left in the staging level or in scratch.
     ///
     /// # Errors
     /// Its bytes lie where there is no room, or where another one's are.
-    pub fn inherit(&mut self, record: &Record<'_>, standing: Standing) -> Result<()> {
+    pub fn take_over(&mut self, record: &Record<'_>, standing: Standing) -> Result<()> {
         let id = self.next_id;
         self.next_id += 1;
+        let staging = self.staging;
         let mut entry = Entry::new(self.interned(&record.name), record.version);
         entry.regions = Arc::from(&*record.regions);
         entry.mark = record.mark;
@@ -81,7 +75,7 @@ impl State {
             if !standing.in_host || *len == 0 {
                 continue;
             }
-            if !self.host.take(extents) {
+            if !self.level_mut(staging).space.take(extents) {
                 return Err(Error::new(
                     Kind::Corrupt,
                     format!(
@@ -90,8 +84,8 @@ impl State {
                     ),
                 ));
             }
-            state.host =
-                MemoryCopy { stage: Stage::Ready, extents: Arc::from(&**extents), readers: 0 };
+            let extents = Arc::from(&**extents);
+            *state.copy_mut(staging) = MemoryCopy { stage: Stage::Ready, extents, readers: 0 };
         }
         entry.scratch = if standing.in_scratch { FileCopy::Present } else { FileCopy::Wanted };
         if standing.persist {
@@ -107,25 +101,25 @@ impl State {
 }
 
 /// What the ledger is to say of an entry.
-fn standing(entry: &Entry) -> Standing {
-    if entry.life != Life::Live && !entry.held {
+fn standing(entry: &Entry, staging: Level) -> Standing {
+    if !matches!(entry.life, Life::Live | Life::Held) {
         return Standing::default();
     }
     let in_scratch = entry.scratch == FileCopy::Present;
     Standing {
         in_host: entry.needs_memory()
-            && entry.parts.iter().all(|part| part.len == 0 || part.host.stage == Stage::Ready),
+            && entry.parts.iter().all(|part| part.len == 0 || part.is_ready(staging)),
         in_scratch,
-        persist: entry.persistent.is_due() || entry.awaits_place,
+        persist: entry.persistent.is_due() || entry.persistent == FileCopy::Undecided,
         doomed: entry.doomed,
         placed: entry.place.is_some(),
     }
 }
 
-fn record(id: Id, entry: &Entry) -> Record<'_> {
+fn record(id: Id, entry: &Entry, staging: Level) -> Record<'_> {
     let part = |part: Part| {
         let part = entry.part(part);
-        (part.len, Cow::Borrowed(&*part.host.extents))
+        (part.len, Cow::Borrowed(&*part.copy(staging).extents))
     };
     Record {
         id,

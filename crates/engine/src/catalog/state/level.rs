@@ -1,0 +1,194 @@
+//! The levels of memory as the catalog keeps them: the row of each, its room, and the lists that are its
+//! own. Nothing else in the catalog knows which levels there are.
+
+use std::collections::BTreeSet;
+
+use super::State;
+use crate::catalog::entry::{Entry, Id, Level, Part, Stage, MOST, PARTS};
+use levels::level::LevelSpec;
+use levels::space::{Extent, Space};
+use policy::evict::Rank;
+
+/// A level of memory.
+#[derive(Debug)]
+pub(super) struct Memory {
+    pub(super) spec: LevelSpec,
+    pub(super) space: Space,
+    /// It will not grow any more.
+    pub(super) complete: bool,
+    /// What could be flushed from it. Consumed checkpoints come last, the others in the order in which
+    /// they were taken.
+    pub(super) flush: BTreeSet<(bool, Id)>,
+    pub(super) victims: BTreeSet<(Rank, Id)>,
+    /// What is hinted and could be fetched to it.
+    pub(super) hinted: BTreeSet<(u64, Id)>,
+    /// A flush from it waits for room below: ephemeral checkpoints may then spill to files.
+    pub(super) starved: bool,
+}
+
+impl Memory {
+    pub(super) fn new(spec: LevelSpec) -> Memory {
+        let mut space = Space::new(spec.granule);
+        if !spec.grows {
+            space.grow(spec.capacity);
+        }
+        Memory {
+            space,
+            complete: !spec.grows || spec.capacity == 0,
+            spec,
+            flush: BTreeSet::new(),
+            victims: BTreeSet::new(),
+            hinted: BTreeSet::new(),
+            starved: false,
+        }
+    }
+
+    /// Whether so many bytes fit, were it empty.
+    pub(super) fn fits(&self, len: u64) -> bool {
+        self.space.rounded(len) <= self.spec.capacity
+    }
+}
+
+impl State {
+    pub(super) fn level(&self, level: Level) -> &Memory {
+        &self.levels[level.index()]
+    }
+
+    pub(super) fn level_mut(&mut self, level: Level) -> &mut Memory {
+        &mut self.levels[level.index()]
+    }
+
+    /// All levels of memory, the fastest first.
+    pub fn levels(&self) -> impl DoubleEndedIterator<Item = Level> {
+        (0..self.levels.len()).map(Level::new)
+    }
+
+    /// The level that files are written from and read into.
+    pub fn staging(&self) -> Level {
+        self.staging
+    }
+
+    /// What messages call a level.
+    pub fn name_of(&self, level: Level) -> &'static str {
+        self.level(level).spec.name
+    }
+
+    /// The first level that captures a part.
+    pub(super) fn top(&self, part: Part) -> Level {
+        self.tops[part as usize]
+    }
+
+    /// The next level below that could hold so many bytes.
+    pub(super) fn below(&self, level: Level, len: u64) -> Option<Level> {
+        self.levels().skip(level.index() + 1).find(|&below| self.level(below).fits(len))
+    }
+
+    /// What a flush of an entry from a level would copy next, and where to.
+    pub(super) fn flush_of(&self, entry: &Entry, level: Level) -> Option<(Part, Level)> {
+        PARTS.into_iter().find_map(|part| {
+            let state = entry.part(part);
+            let flushable =
+                state.len > 0 && state.is_ready(level) && state.is_absent(level.index() + 1..MOST);
+            flushable.then(|| Some((part, self.below(level, state.len)?)))?
+        })
+    }
+
+    /// What a fetch of an entry to a level would copy next, and where from.
+    pub(super) fn fetch_of(&self, entry: &Entry, level: Level) -> Option<(Part, Level)> {
+        PARTS.into_iter().find_map(|part| {
+            let state = entry.part(part);
+            let below = self.below(level, state.len)?;
+            let fetchable = state.len > 0
+                && level >= self.top(part)
+                && state.is_absent(0..level.index() + 1)
+                && state.is_ready(below)
+                && self.level(level).fits(state.len);
+            fetchable.then_some((part, below))
+        })
+    }
+
+    /// Gives room back.
+    pub(super) fn give_back(&mut self, level: Level, extents: &[Extent]) {
+        self.level_mut(level).space.release(extents);
+    }
+
+    /// Takes room without making any.
+    pub(super) fn allocate(&mut self, level: Level, len: u64) -> Option<std::sync::Arc<[Extent]>> {
+        Some(self.level_mut(level).space.allocate(len)?.into())
+    }
+
+    /// A level is going to have `bytes`, of which none are there yet.
+    pub fn expect_capacity(&mut self, level: Level, bytes: u64) {
+        let level = self.level_mut(level);
+        level.spec.capacity = bytes;
+        level.complete = bytes == 0;
+    }
+
+    /// There are `bytes` more of a level.
+    pub fn grown(&mut self, level: Level, bytes: u64) {
+        self.level_mut(level).space.grow(bytes);
+        self.changes += 1;
+    }
+
+    /// A level will not grow any more. What it is short of its size is not waited for.
+    pub fn completed(&mut self, level: Level) {
+        self.level_mut(level).complete = true;
+        self.resized(level);
+    }
+
+    /// A level must not grow beyond what it uses of its first `bytes` and what it holds behind them:
+    /// memory is short.
+    pub fn limit(&mut self, level: Level, bytes: u64) {
+        let memory = self.level_mut(level);
+        memory.space.withdraw(bytes.next_multiple_of(memory.spec.granule));
+        self.resized(level);
+    }
+
+    /// The same for good.
+    pub fn shorten(&mut self, level: Level, bytes: u64) {
+        self.limit(level, bytes);
+        self.level_mut(level).space.forget_withdrawn();
+    }
+
+    /// Takes [`State::limit`] back: there is memory again.
+    pub fn lift_limit(&mut self, level: Level) {
+        self.level_mut(level).space.restore();
+        self.resized(level);
+    }
+
+    fn resized(&mut self, level: Level) {
+        let memory = self.level_mut(level);
+        memory.spec.capacity = memory.space.capacity();
+        self.changes += 1;
+        let ids: Vec<Id> = self.entries.keys().copied().collect();
+        for id in ids {
+            self.reindex(id);
+        }
+    }
+
+    /// Room in a level: all that is there, and free, in bytes.
+    pub fn room(&self, level: Level) -> (u64, u64) {
+        let space = &self.level(level).space;
+        (space.capacity(), space.free())
+    }
+
+    /// Bytes taken of a level.
+    pub fn used(&self, level: Level) -> u64 {
+        let (capacity, free) = self.room(level);
+        capacity - free
+    }
+
+    /// How many bytes of checkpoints memory can hold.
+    pub fn memory(&self) -> u64 {
+        self.levels.iter().map(|level| level.spec.capacity).sum()
+    }
+
+    /// A copy that is to come has failed: its room goes to others.
+    pub(super) fn copy_failed(&mut self, id: Id, part: Part, level: Level) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let copy = entry.part_mut(part).copy_mut(level);
+        let extents = std::mem::take(&mut copy.extents);
+        copy.stage = Stage::Failed;
+        self.give_back(level, &extents);
+    }
+}

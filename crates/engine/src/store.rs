@@ -1,0 +1,104 @@
+//! The memory of a level, as the engine moves bytes to and from it. The catalog says which place holds
+//! what; a store only copies.
+//!
+//! The device cache and the host buffer are reached by their addresses, so that the device copies straight
+//! between them. A level below the host buffer exchanges bytes with the host buffer by its own `read` and
+//! `write`.
+
+use std::fmt::Debug;
+
+use super::lane::Lane;
+use super::shared::{DeviceSide, Shared};
+use crate::catalog::entry::Level;
+use device::Waiting;
+use levels::host_buffer::HostBuffer;
+use levels::space::Extent;
+use os::error::{Error, Kind, Result};
+use trace::metrics::Stop;
+
+/// Takes bytes piece by piece.
+pub type Put<'a> = dyn FnMut(&[u8]) -> Result<()> + 'a;
+
+/// The memory of a level.
+pub trait Store: Debug + Send + Sync {
+    /// Hands the bytes of a place to `put`, piece by piece in order. The catalog keeps the place as it is
+    /// meanwhile, and nothing is being read any more when this returns.
+    ///
+    /// # Errors
+    /// Those of the memory, and of `put`.
+    fn read(&self, shared: &Shared, place: Extent, put: &mut Put<'_>) -> Result<()>;
+
+    /// Copies bytes to a place of as many, which the catalog has given the caller.
+    ///
+    /// # Errors
+    /// Those of the memory. Nothing is being written any more.
+    fn write(&self, shared: &Shared, place: Extent, bytes: &[u8]) -> Result<()>;
+}
+
+impl Store for HostBuffer {
+    fn read(&self, _: &Shared, place: Extent, put: &mut Put<'_>) -> Result<()> {
+        // SAFETY: a complete copy that nobody changes while it is read, within the mapping.
+        put(unsafe { std::slice::from_raw_parts(self.address(place.offset), place.len as usize) })
+    }
+
+    fn write(&self, _: &Shared, place: Extent, bytes: &[u8]) -> Result<()> {
+        // SAFETY: the catalog has given the caller the place, which is within the mapping and has as many
+        // bytes; the caller's are elsewhere.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.address(place.offset), bytes.len());
+        }
+        Ok(())
+    }
+}
+
+impl Store for DeviceSide {
+    fn read(&self, shared: &Shared, place: Extent, put: &mut Put<'_>) -> Result<()> {
+        let from = shared.cache()?.address(place.offset);
+        let _current = self.device.enter()?;
+        let idle = self.to_files.lock().take();
+        let mut lane = match idle {
+            Some(lane) => lane,
+            None => Lane::new(&self.device, Waiting::Asleep)?,
+        };
+        // SAFETY: a complete copy that nobody changes while it is read.
+        unsafe { lane.read(shared, from, place.len, Some(&shared.gate), put) }?;
+        *self.to_files.lock() = Some(lane);
+        Ok(())
+    }
+
+    fn write(&self, shared: &Shared, place: Extent, bytes: &[u8]) -> Result<()> {
+        let to = shared.cache()?.address(place.offset);
+        let own = self.own.lock();
+        let _current = self.device.enter()?;
+        // SAFETY: the catalog has given the caller the place; the caller's bytes stay until the stream was
+        // waited for.
+        unsafe { own.lane.stream().copy_from_host(to, bytes.as_ptr(), bytes.len() as u64) }?;
+        own.lane.stream().synchronize()
+    }
+}
+
+impl Shared {
+    /// The memory of a level in which the catalog says that there are bytes.
+    pub fn store(&self, level: Level) -> Result<&dyn Store> {
+        match level {
+            Level::DEVICE => Ok(self.device_side()?),
+            Level::HOST => Ok(self.host()?),
+            lower => {
+                let lower = self.lower.get(lower.index() - 2);
+                let store =
+                    lower.ok_or_else(|| Error::new(Kind::Internal, "there is no such level"))?;
+                Ok(&**store)
+            }
+        }
+    }
+}
+
+/// A level, for the metrics.
+pub fn stop(level: Level) -> Stop {
+    Stop::Memory(level.index() as u8)
+}
+
+#[cfg(test)]
+#[cfg(not(feature = "model-check"))]
+#[path = "store_tests.rs"]
+mod tests;

@@ -1,0 +1,102 @@
+//! A fifth level: one row and one store are what it takes.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // A test stops at the first fault.
+
+use super::*;
+use crate::place::Place;
+use crate::Engine;
+use config::Config;
+use levels::level::LevelSpec;
+use os::sync::Mutex;
+use recovery::Process;
+
+const CHECKPOINT: usize = 1 << 20;
+
+/// Memory that neither the processor nor a device reaches by address, as that of a drive; with bytes turned
+/// round, so that nobody takes its content for that of another level.
+#[derive(Debug)]
+struct Drive {
+    bytes: Mutex<Vec<u8>>,
+    refuses: bool,
+}
+
+impl Store for Drive {
+    fn read(&self, _: &Shared, place: Extent, put: &mut Put<'_>) -> Result<()> {
+        let from = place.offset as usize..(place.offset + place.len) as usize;
+        let turned: Vec<u8> = self.bytes.lock()[from].iter().map(|byte| !byte).collect();
+        turned.chunks(100_000).try_for_each(put)
+    }
+
+    fn write(&self, _: &Shared, place: Extent, bytes: &[u8]) -> Result<()> {
+        if self.refuses {
+            return Err(Error::new(Kind::System, "the drive is broken"));
+        }
+        let to = place.offset as usize..(place.offset + place.len) as usize;
+        for (to, from) in self.bytes.lock()[to].iter_mut().zip(bytes) {
+            *to = !from;
+        }
+        Ok(())
+    }
+}
+
+fn engine(refuses: bool) -> Engine {
+    let text = "mode = async\nephemeral = true\nhost_cache_size = 3M\nrestore_order = reverse\n";
+    let (config, _) = Config::from_text(text, |_| None).unwrap();
+    let capacity = 16 << 20;
+    let row = LevelSpec {
+        name: "drive",
+        key: "drive_size",
+        granule: 4096,
+        captures: [false, false],
+        staging: false,
+        ..LevelSpec::host(capacity, 1)
+    };
+    let bytes = Mutex::new(vec![0; capacity as usize]);
+    let drive = Box::new(Drive { bytes, refuses });
+    Engine::start_with(config, Process::alone(0), None, vec![(row, drive)]).unwrap()
+}
+
+fn take(engine: &Engine, version: i32) -> Result<()> {
+    let bytes = vec![version as u8; CHECKPOINT];
+    let mut open = engine.begin("x", version);
+    let place = Place::plain(1, bytes.as_ptr(), bytes.len());
+    engine.capture(&mut open, &[place], Vec::new())?;
+    engine.commit(open)
+}
+
+/// Catches a level whose bytes are not those of the checkpoint, which are not found there, or which do not
+/// make room above.
+#[test]
+fn checkpoints_overflow_to_one_more_level_and_come_back() {
+    let engine = engine(false);
+    for version in 0..10 {
+        take(&engine, version).unwrap();
+    }
+    for version in (0..10).rev() {
+        let restoring =
+            engine.begin_restore("x", version, |_| crate::catalog::entry::Part::Host).unwrap();
+        let mut bytes = vec![99; CHECKPOINT];
+        let place = Place::plain(1, bytes.as_mut_ptr(), bytes.len());
+        engine.recover(&restoring, &[place]).unwrap();
+        engine.end_restore(restoring, true);
+        assert!(bytes.iter().all(|&byte| byte == version as u8), "version {version}");
+    }
+    let drive = stop(Level::new(2));
+    let moved = |hop| engine.metrics.hop(hop).amount();
+    assert!(moved((Stop::HOST, drive)) >= 7 * CHECKPOINT as u64);
+    assert!(moved((drive, Stop::HOST)) + moved((drive, Stop::Application)) > 0);
+    assert_eq!(engine.catalog.look(|state| state.check()), Ok(()));
+}
+
+/// Catches a failure below that is not heard of, and a checkpoint that is given up for it.
+#[test]
+fn a_level_that_fails_is_named_and_nothing_is_lost() {
+    let engine = engine(true);
+    let taken: Vec<_> = (0..5).map(|version| take(&engine, version)).collect();
+    let error = taken.iter().find_map(|taken| taken.as_ref().err()).unwrap().to_string();
+    assert!(error.contains("host buffer") && error.contains("the drive is broken"), "{error}");
+    for version in 0..3 {
+        assert!(taken[version].is_ok());
+        engine.can_restore("x", version as i32).unwrap();
+    }
+}
