@@ -101,7 +101,7 @@ const NO_SIZE: usize = 4096;
 /// stored stays, whatever `max_versions` and `scratch_versions` say. What
 /// VELOC_Region_protect had for the two names is not protected afterwards.
 ///
-/// Each slot is a version of the name, and each stored adjoint one of the other name, in all tiers, as
+/// Each slot is a version of the name, and each stored adjoint one of the other name, in all levels, as
 /// other checkpoints; states are fetched ahead in the order in which the schedule reads them. With
 /// VELOC_VERIFY_REPLAY each state (of more than 1,048,576, as many at equal distances) is hashed when
 /// it is first computed, and compared when it is computed or restored again, also by a later job: the

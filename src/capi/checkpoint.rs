@@ -10,7 +10,7 @@ use os::error::Error;
 
 /// Takes a checkpoint of all protected regions.
 ///
-/// Returns when the application may change its memory again. Waits for room in the first tier and
+/// Returns when the application may change its memory again. Waits for room in the first level and
 /// for its own copy, not for the checkpoint before; with `mode = sync`, until the files are
 /// complete.
 ///

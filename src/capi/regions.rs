@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::boundary::{call_back, status, string, with_client};
 use super::{VELOC_READ_ONLY, VELOC_SUCCESS};
 use client::regions::{Memory, Terms};
-use engine::loan::Release;
+use engine::deferred::Release;
 use os::error::{Error, Result};
 
 /// Bytes that a guard has for the reason of a failure, the final NUL included.
@@ -49,7 +49,7 @@ pub extern "C" fn VELOC_Mem_protect(
 /// region is copied, and released before the call returns, as it is without the flag: with
 /// `mode = sync`, for a checkpoint that goes straight to a file, and for device memory if the host
 /// buffer has no room for it at the moment, or beside device memory that is not lent. Without
-/// `release`, VELOC_Checkpoint_wait ends every loan. If the application is killed, what was lent
+/// `release`, VELOC_Checkpoint_wait ends every deferred capture. If the application is killed, what was lent
 /// and has not reached the host buffer is lost.
 ///
 /// @param id         as VELOC_Mem_protect

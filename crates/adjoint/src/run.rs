@@ -114,7 +114,7 @@ impl<'a, R: Reach> Sweep<'a, R> {
         let steps = of.steps;
         let (first_place, lasting, tiers) = reach.with(|client| {
             let tiers =
-                [FileLevel::Scratch, FileLevel::Persistent].map(|tier| client.has_tier(tier));
+                [FileLevel::Scratch, FileLevel::Persistent].map(|tier| client.has_level(tier));
             Ok((client.reserve_hints(steps + 1), client.keeps_files(), tiers))
         })?;
         let there: BTreeSet<i32> = match common.resumes {

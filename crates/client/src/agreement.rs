@@ -21,7 +21,7 @@ pub use ending::Standing;
 use engine::catalog::entry::{FileLevel, Id};
 use engine::catalog::state::State;
 use engine::shared::Shared;
-use levels::files::Place;
+use levels::files::AggregatePart;
 use mpi::{Comm, Queue};
 use os::error::Result;
 use policy::rounds::{Breach, Common, Fate, Rounds, Values, GIVEN_UP, PARITIES};
@@ -57,7 +57,7 @@ struct Deferred {
     /// Whether it is made.
     persist: Option<bool>,
     /// Where it goes; `Some(None)`: to a file of its own.
-    place: Option<Option<Place>>,
+    place: Option<Option<AggregatePart>>,
 }
 
 impl Agreement {
@@ -265,7 +265,7 @@ impl Agreement {
     /// The application waits for its files. What is undecided is copied: the results get a moment
     /// to come, but are not waited for, as another process may wait for this one. Parts of
     /// aggregated files have no other way: they are waited for.
-    pub fn settle(&mut self, engine: &Shared) {
+    pub fn await_all(&mut self, engine: &Shared) {
         if self.aggregation.is_some() {
             return self.take(engine, Queue::wait);
         }
@@ -285,9 +285,9 @@ impl Agreement {
     }
 }
 
-/// What becomes of a checkpoint's file in a tier, or of its parities.
+/// What becomes of a checkpoint's file in a level, or of its parities.
 fn fate(engine: &Shared) -> impl Fn(Id, usize) -> Fate + '_ {
-    |id, tier| match tier {
+    |id, level| match level {
         0 => engine.catalog.look(|state: &State| state.fate(id, FileLevel::Scratch)),
         PARITIES => engine.fate_of_parities(id),
         _ => engine.catalog.look(|state: &State| state.fate(id, FileLevel::Persistent)),

@@ -194,7 +194,7 @@ impl Client {
                     if self.engine.writes_directly() && agreement.aggregates() {
                         // Before it is known where it goes, so that no worker is quicker.
                         let claim = self.engine.claim(id);
-                        agreement.settle(&self.engine);
+                        agreement.await_all(&self.engine);
                         let places = captured.as_ref().map(|captured| &*captured.places);
                         return committed.and(claim.copy(places));
                     }
@@ -203,8 +203,8 @@ impl Client {
             }
             Phase::Checkpoint { open, routed: Some(routed) } => {
                 let id = open.id;
-                let Routed { tier, temporary, original, .. } = routed;
-                let committed = self.engine.commit_routed(open, tier, &temporary, original);
+                let Routed { level, temporary, original, .. } = routed;
+                let committed = self.engine.commit_routed(open, level, &temporary, original);
                 if let Some(agreement) = &mut self.agreement {
                     agreement.taken_alone(&self.engine, id);
                     if self.engine.writes_directly() {
@@ -226,7 +226,7 @@ impl Client {
             return Err(Error::invalid("a checkpoint is open (VELOC_Checkpoint_end)"));
         }
         if let Some(agreement) = &mut self.agreement {
-            agreement.settle(&self.engine);
+            agreement.await_all(&self.engine);
         }
         self.engine.drain()
     }

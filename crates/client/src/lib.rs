@@ -216,7 +216,7 @@ impl Client {
     pub fn leave(&mut self) {
         let (drained, handed_over) =
             self.engine.catalog.look(|state| (state.drained(), state.is_handed_over()));
-        let inherited = self.engine.has_heir() && handed_over;
+        let inherited = self.engine.has_successor() && handed_over;
         if !drained && !self.engine.config.ephemeral && !inherited {
             log::warn!(
                 "the process ends without VELOC_Finalize: checkpoints that have not reached their \
@@ -276,19 +276,19 @@ impl Client {
                 )));
             }
         }
-        self.engine.settle();
-        self.engine.say_what_is_owed(name);
+        self.engine.await_earlier_jobs();
+        self.engine.warn_of_backlog(name);
         let _naming = self.engine.naming.lock();
-        let owed = self.engine.owed(name);
+        let backlog = self.engine.backlog(name);
         self.engine.retention[FileLevel::Scratch as usize].lock().forget(name);
         for version in self.engine.catalog.step(|state| state.cleanup(name)) {
-            if self.engine.files.has_scratch() && !owed.contains(&version) {
+            if self.engine.files.has_scratch() && !backlog.contains(&version) {
                 self.engine.files.remove_scratch(name, version, None)?;
             }
         }
         self.engine.files.clean_scratch(name, |version| {
             self.engine.catalog.look(|state| state.find(name, version).is_some())
-                || owed.contains(&version)
+                || backlog.contains(&version)
         })
     }
 

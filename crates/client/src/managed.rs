@@ -29,11 +29,11 @@ impl Client {
         !self.engine.config.ephemeral
     }
 
-    /// Whether there is a tier of files, of those that outlive the job.
-    pub fn has_tier(&self, tier: FileLevel) -> bool {
+    /// Whether there is a level of files, of those that outlive the job.
+    pub fn has_level(&self, level: FileLevel) -> bool {
         let files = &self.engine.files;
         self.keeps_files()
-            && match tier {
+            && match level {
                 FileLevel::Scratch => files.has_scratch(),
                 FileLevel::Persistent => files.has_persistent(),
             }
@@ -71,7 +71,7 @@ impl Client {
 
     /// The versions of a name that this process has, in memory or in files, good or not.
     pub fn versions(&self, name: &str) -> Result<BTreeSet<i32>> {
-        self.engine.settle();
+        self.engine.await_earlier_jobs();
         let mut versions = self.engine.catalog.look(|state| state.versions(name));
         if self.keeps_files() {
             versions.extend(self.engine.files.versions(name)?);
@@ -244,9 +244,9 @@ impl Client {
         Ok(())
     }
 
-    /// Whether a version has a file in its place in a tier.
-    pub fn has_file(&self, name: &str, version: i32, tier: FileLevel) -> bool {
-        self.engine.catalog.look(|state| state.has_file(name, version, tier))
+    /// Whether a version has a file in its place in a level.
+    pub fn has_file(&self, name: &str, version: i32, level: FileLevel) -> bool {
+        self.engine.catalog.look(|state| state.has_file(name, version, level))
     }
 
     /// Whether this process has its parities of a version.
@@ -273,9 +273,9 @@ impl Client {
         }
     }
 
-    /// Removes a version's file from a tier, unless it is in use. Whether it is gone.
-    pub fn retire(&self, name: &str, version: i32, tier: FileLevel) -> Result<bool> {
-        self.engine.retire(tier, name, version)
+    /// Removes a version's file from a level, unless it is in use. Whether it is gone.
+    pub fn retire(&self, name: &str, version: i32, level: FileLevel) -> Result<bool> {
+        self.engine.retire(level, name, version)
     }
 
     /// Removes a version from memory and files.

@@ -21,7 +21,7 @@ impl Client {
         self.check_id(id)?;
         self.check_protects(group, id, &Protected::Memory(region.clone()))?;
         if region.terms.read_only {
-            self.engine.serve_loans()?;
+            self.engine.start_deferred_captures()?;
         }
         let address = region.address;
         let kind = self.kind(address, region.len);

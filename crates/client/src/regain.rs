@@ -38,7 +38,7 @@ impl Client {
         if !self.all_agree(ready)? {
             return Ok(());
         }
-        self.engine.settle();
+        self.engine.await_earlier_jobs();
         let mut versions = self.engine.files.versions_of_anybody(name).unwrap_or_else(|error| {
             // What this process cannot look for may still be rebuilt.
             log::warn!("{error}");

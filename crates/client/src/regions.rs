@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::callbacks::Object;
 use super::Selection;
 use engine::catalog::entry::Part;
-use engine::loan::Release;
+use engine::deferred::Release;
 use format::mark;
 use os::access::{self, Mappings};
 use os::error::{Error, Kind, Result};

@@ -114,7 +114,7 @@ impl Client {
         let Begun { restoring, prepared, unread } = begun?;
         self.phase = Phase::Restart { restoring };
         if other.is_none() {
-            self.engine.say_what_is_owed(name);
+            self.engine.warn_of_backlog(name);
         }
         Ok((prepared?, unread))
     }

@@ -20,7 +20,7 @@ pub(super) struct Routed {
     /// The application's own file, which this one will replace.
     pub original: Arc<str>,
     /// Where it is: beside the application's own if scratch cannot take it.
-    pub tier: FileLevel,
+    pub level: FileLevel,
     /// Where the application writes.
     pub temporary: PathBuf,
     /// When it was changed, as long as nobody has written to it.
@@ -36,12 +36,12 @@ impl Routed {
     /// The system's, with the path; that there is no scratch directory.
     pub fn create(
         files: &Files,
-        tier: FileLevel,
+        level: FileLevel,
         name: &str,
         version: i32,
         original: &str,
     ) -> Result<Routed> {
-        let temporary = match tier {
+        let temporary = match level {
             FileLevel::Scratch => files.temporary(&files.scratch_path(name, version)?),
             FileLevel::Persistent => files.temporary(Path::new(original)),
         };
@@ -55,7 +55,13 @@ impl Routed {
         // it empty. Where a file system refuses, it has the time of now.
         let _ = file.set_modified(SystemTime::UNIX_EPOCH);
         let untouched = times::modified(&temporary)?;
-        Ok(Routed { original: original.into(), tier, temporary, untouched, _file: Kept::new(file) })
+        Ok(Routed {
+            original: original.into(),
+            level,
+            temporary,
+            untouched,
+            _file: Kept::new(file),
+        })
     }
 
     /// The bytes of the file. Refuses one that nobody has written: the application's own would be
@@ -120,8 +126,8 @@ impl Client {
                         let bytes = self.routed_bytes.entry(name.clone());
                         let bytes = *bytes
                             .or_insert_with(|| files.expected_len(&name, Path::new(&original)));
-                        let new = self.engine.place_routed(open, bytes, |tier| {
-                            Routed::create(files, tier, &name, version, &original)
+                        let new = self.engine.place_routed(open, bytes, |level| {
+                            Routed::create(files, level, &name, version, &original)
                         })?;
                         routed.insert(new).temporary.clone()
                     }

@@ -25,7 +25,7 @@ impl Client {
         }
         let found = self.newest_of_all(name, bound, checked, of.is_some());
         if let Ok(Some(_)) = found {
-            self.engine.say_what_is_owed(name);
+            self.engine.warn_of_backlog(name);
         }
         found
     }
@@ -117,7 +117,7 @@ impl Client {
             // No file can have a newer one, and a folder of many takes long to read.
             return Ok(known);
         }
-        self.engine.settle();
+        self.engine.await_earlier_jobs();
         newest_file(&self.engine.files, name, bound, known)
     }
 

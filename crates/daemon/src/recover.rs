@@ -45,7 +45,7 @@ pub(super) fn finish(
     let mapping = host.map(Mapping::of).transpose()?;
     let buffer =
         mapping.map(|mapping| HostBuffer::over(mapping, config.pin_chunk_size, config.huge_pages));
-    let engine = Engine::inherit(config, process, directories, buffer, &records)?;
+    let engine = Engine::take_over(config, process, directories, buffer, &records)?;
     engine.drain().map_err(|error| {
         let [lost, owed] = engine.catalog.look(State::left_behind);
         let lost = names(&lost).map(|names| format!("lost with its memory: {names}"));

@@ -1,4 +1,4 @@
-//! Reads of the application's memory to memory that is in no tier.
+//! Reads of the application's memory to memory that is in no level.
 
 use super::place::Place;
 use super::shared::Shared;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::copy::{Run, Way};
-use super::loan::{Loan, Release};
+use super::deferred::{DeferredCapture, Release};
 use super::place::Place;
 use super::shared::Shared;
 use super::spool::Spool;
@@ -41,7 +41,7 @@ pub struct Open {
     /// The file it goes to directly, if it does.
     pub spool: Option<Box<Spool>>,
     /// What it has still to fetch.
-    pub loan: Loan,
+    pub deferred: DeferredCapture,
 }
 
 impl Drop for Open {
@@ -78,7 +78,7 @@ impl Open {
             regions: Vec::new(),
             persist: None,
             spool: None,
-            loan: Loan::default(),
+            deferred: DeferredCapture::default(),
         }
     }
 }
@@ -94,10 +94,10 @@ impl Shared {
         releases: Vec<(i32, Arc<dyn Release>)>,
     ) -> Result<()> {
         self.capture_places(open, places)?;
-        let mut ended = Loan::default();
+        let mut ended = DeferredCapture::default();
         for (id, release) in releases {
-            let loan = if open.loan.has(id) { &mut open.loan } else { &mut ended };
-            loan.until(id, release);
+            let deferred = if open.deferred.has(id) { &mut open.deferred } else { &mut ended };
+            deferred.until(id, release);
         }
         self.end(ended);
         Ok(())
@@ -149,7 +149,7 @@ impl Shared {
         let persist = open.persist.unwrap_or_else(|| self.is_to_persist());
         match open.spool.take() {
             None => {
-                self.commit_with_loan(&mut open, persist);
+                self.commit_deferred(&mut open, persist);
                 open.under_way = false;
                 Ok(())
             }
@@ -178,7 +178,7 @@ impl Shared {
 
     /// Gives a checkpoint under way up.
     pub fn abort(&self, mut open: Open) {
-        self.end(std::mem::take(&mut open.loan));
+        self.end(std::mem::take(&mut open.deferred));
     }
 
     /// `Err(None)`: the checkpoint does not fit in memory and must go to a file.
@@ -209,7 +209,7 @@ impl Shared {
             if len > 0 {
                 let mut of_part = places.iter().filter(|place| place.part() == part);
                 let lent = part == Part::Device && of_part.all(|place| place.lent);
-                let room = lent.then(|| self.room_for_loan(open, len, both)).flatten();
+                let room = lent.then(|| self.room_for_deferred(open, len, both)).flatten();
                 rooms[part as usize] = Some(match room {
                     Some(room) => room,
                     None => self.find_room(open, part, len, both)?,

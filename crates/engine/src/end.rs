@@ -50,7 +50,7 @@ impl Engine {
         if self.config.ephemeral || self.catalog.look(nothing_left) {
             return Ok(());
         }
-        if self.has_heir() {
+        if self.has_successor() {
             let _span = self.trace.span(Activity::Drain);
             let since = Instant::now();
             let waited = self
@@ -60,7 +60,7 @@ impl Engine {
             waited?;
             // What has failed is tried again here, so that it can be reported.
             let handed_over = |state: &State| state.is_handed_over() && !state.drained();
-            if self.catalog.look(handed_over) && self.has_heir_for_certain() {
+            if self.catalog.look(handed_over) && self.successor_answers() {
                 return Ok(());
             }
         }

@@ -9,13 +9,13 @@
 //! | [`spool`] | the application's | application memory straight to a file |
 //! | [`restore`] | the application's | the nearest copy to application memory |
 //! | `piece` | the application's | the nearest copy to memory that is in no level, piece by piece |
-//! | [`loan`] | a worker | what the application lends, to the host buffer |
+//! | [`deferred`] | a worker | what the application lends, to the host buffer |
 //! | [`prepare`] | workers | maps the device cache, touches and registers the host buffer |
 //! | [`transfer`] | workers | device cache to host buffer and back |
 //! | [`storage`] | workers | host buffer to scratch to persistent, and back up |
 //! | `prune` | workers | removes the files of versions that a level is not to keep |
-//! | [`owed`] | the application's, and `veloc sync` | what earlier jobs have left in scratch alone, said and copied |
-//! | `refuge` | who writes files | what scratch cannot take, to persistent alone |
+//! | [`backlog`] | the application's, and `veloc sync` | what earlier jobs have left in scratch alone, said and copied |
+//! | `bypass` | who writes files | what scratch cannot take, to persistent alone |
 //! | `routed` | the application's | gives files of its own their place and their name |
 //! | [`encode`] | workers | scratch files of other processes to parities of them |
 //!
@@ -26,15 +26,15 @@
 
 #![deny(clippy::disallowed_methods)]
 
+pub mod backlog;
 pub mod capture;
 pub mod catalog;
 pub mod copy;
+pub mod deferred;
 pub mod encode;
 pub mod gate;
 pub mod guard;
 pub mod lane;
-pub mod loan;
-pub mod owed;
 pub mod pace;
 pub mod place;
 pub mod prepare;
@@ -48,6 +48,7 @@ pub mod transfer;
 mod application;
 mod attach;
 mod buffer;
+mod bypass;
 mod direct;
 mod end;
 #[cfg(test)]
@@ -56,7 +57,6 @@ mod erasure_tests;
 mod lifecycle;
 mod piece;
 mod prune;
-mod refuge;
 mod routed;
 mod streamed;
 

@@ -1,4 +1,4 @@
-//! Starting a job: the tiers it has, and the workers that serve them.
+//! Starting a job: the levels it has, and the workers that serve them.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use std::thread::{Builder, JoinHandle};
 use super::buffer::host_buffer;
 use super::shared::Shared;
 use super::store::Store;
-use super::{encode, loan, prepare, refuge, storage, transfer};
+use super::{bypass, deferred, encode, prepare, storage, transfer};
 use crate::catalog::monitor::Catalog;
 use crate::catalog::state::{Shape, State};
 use config::{Config, Mode};
@@ -63,7 +63,7 @@ impl Engine {
     ) -> Result<Engine> {
         let rank = process.rank;
         warn_of_unused(&config);
-        let (files, refused) = refuge::open_files(&config, rank)?;
+        let (files, refused) = bypass::open_files(&config, rank)?;
         let files = files.of_job(process.ranks);
         let (host, estate) = host_buffer(&config)?;
         // Not before: a job that cannot start must not take the name of the one that does.
@@ -118,14 +118,15 @@ impl Engine {
     ///
     /// If the process had others, it removes no old versions: it cannot know which of them those
     /// have.
-    pub fn inherit(
+    pub fn take_over(
         config: Config,
         process: Process,
         directories: &Identities,
         host: Option<HostBuffer>,
         left: &[(Record<'_>, Standing)],
     ) -> Result<Engine> {
-        let files = Files::open_for_heir(&config, process.rank, directories)?.of_job(process.ranks);
+        let files =
+            Files::open_for_successor(&config, process.rank, directories)?.of_job(process.ranks);
         let mut state = State::new(shape(&config, &files, host.as_ref()));
         for (record, standing) in left {
             if let Err(error) = state.take_over(record, *standing) {
@@ -174,11 +175,11 @@ impl Engine {
     }
 
     /// The application lends memory from here on: somebody must fetch it.
-    pub fn serve_loans(&self) -> Result<()> {
+    pub fn start_deferred_captures(&self) -> Result<()> {
         if self.host.is_none() || self.lending.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
-        let started = self.spawn("arrive", loan::arrive);
+        let started = self.spawn("arrive", deferred::arrive);
         if started.is_err() {
             self.lending.store(false, Ordering::Release);
         }

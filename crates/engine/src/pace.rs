@@ -27,7 +27,7 @@ pub struct Pace {
 
 /// What became of waiting for a lull.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lull {
+pub enum IdleWindow {
     /// It is there.
     Now,
     /// Not within the time that there was.
@@ -90,7 +90,7 @@ impl Pace {
         self.changed.notify_all();
     }
 
-    /// Work that [`await_lull`](Self::await_lull) was asked for has ended.
+    /// Work that [`await_idle_window`](Self::await_idle_window) was asked for has ended.
     pub fn worked(&self) {
         let now = self.origin.elapsed().as_secs_f64();
         self.now.lock().calls.worked(now);
@@ -99,29 +99,34 @@ impl Pace {
     /// Waits until work of about `seconds` can begin that would keep a call of the application
     /// waiting; for `at_most` so many seconds, if there is a limit. Adds what it took to `waited`,
     /// the time for which the work was put off before.
-    pub fn await_lull(&self, seconds: f64, at_most: Option<f64>, waited: &mut f64) -> Lull {
+    pub fn await_idle_window(
+        &self,
+        seconds: f64,
+        at_most: Option<f64>,
+        waited: &mut f64,
+    ) -> IdleWindow {
         let since = self.origin.elapsed().as_secs_f64();
-        let lull = self.find_lull(seconds, at_most, *waited);
+        let window = self.find_idle_window(seconds, at_most, *waited);
         *waited += self.origin.elapsed().as_secs_f64() - since;
-        lull
+        window
     }
 
-    fn find_lull(&self, seconds: f64, at_most: Option<f64>, waited: f64) -> Lull {
+    fn find_idle_window(&self, seconds: f64, at_most: Option<f64>, waited: f64) -> IdleWindow {
         let since = self.origin.elapsed().as_secs_f64();
         let mut now = self.now.lock();
         loop {
             if now.done {
-                return Lull::Never;
+                return IdleWindow::Never;
             }
             let at = self.origin.elapsed().as_secs_f64();
             let mut wait = now.calls.put_off(at, seconds, waited + at - since);
             if wait <= 0.0 {
-                return Lull::Now;
+                return IdleWindow::Now;
             }
             if let Some(at_most) = at_most {
                 let left = since + at_most - at;
                 if left <= 0.0 {
-                    return Lull::TooLate;
+                    return IdleWindow::TooLate;
                 }
                 wait = wait.min(left);
             }

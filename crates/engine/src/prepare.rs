@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::guard::LOOK_EVERY;
-use super::pace::Lull;
+use super::pace::IdleWindow;
 use super::shared::Shared;
 use crate::catalog::entry::Level;
 use config::TouchMethod as Setting;
@@ -168,13 +168,13 @@ pub fn pin(shared: &Shared) -> Result<()> {
         // before the turn is taken, and if it has passed by then only the next moment is waited for.
         let held = turns.as_ref().is_some_and(Turns::is_held);
         let at_most = held.then_some(registration::LONGEST_IDLE_TURN);
-        match await_lull(shared, host, chunk, at_most, &mut waited) {
-            Lull::Now => {}
-            Lull::TooLate => {
+        match await_idle_window(shared, host, chunk, at_most, &mut waited) {
+            IdleWindow::Now => {}
+            IdleWindow::TooLate => {
                 leave(&mut turns);
                 continue;
             }
-            Lull::Never => break,
+            IdleWindow::Never => break,
         }
         match &mut turns {
             Some(open) if !held => {
@@ -211,21 +211,21 @@ fn leave(turns: &mut Option<Turns>) {
     }
 }
 
-fn await_lull(
+fn await_idle_window(
     shared: &Shared,
     host: &HostBuffer,
     chunk: usize,
     at_most: Option<f64>,
     waited: &mut f64,
-) -> Lull {
+) -> IdleWindow {
     let bytes = host.chunk(chunk);
     let before = &shared.metrics.register;
     let measured = (before.amount(), before.nanoseconds() as f64 / 1e9);
     let seconds = registration::expected_seconds(bytes.end - bytes.start, measured);
     let span = shared.trace.span(Activity::Lull);
-    let lull = shared.pace.await_lull(seconds, at_most, waited);
+    let window = shared.pace.await_idle_window(seconds, at_most, waited);
     drop(span);
-    lull
+    window
 }
 
 /// Waits for the turn, or for the end of the job.
@@ -251,7 +251,7 @@ fn register_one(shared: &Shared, host: &HostBuffer, chunk: usize) -> Result<bool
     // SAFETY: no copy uses a chunk that is not registered (`lane`); the mapping lives until every chunk
     // was unregistered (`unpin`).
     let result = unsafe { register::register(&side.device, host.address(bytes.start), len) };
-    registration.settle(result.is_ok());
+    registration.end(result.is_ok());
     shared.pace.worked();
     match result {
         Ok(()) => {

@@ -1,4 +1,4 @@
-//! Removing the files of versions that are more than a tier is to keep.
+//! Removing the files of versions that are more than a level is to keep.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use policy::rounds::{Fate, PARITIES};
 const AT_A_TIME: usize = 8;
 
 impl Shared {
-    /// A checkpoint's file has come to a tier: what is now more than the tier is to keep goes. The
+    /// A checkpoint's file has come to a level: what is now more than the level is to keep goes. The
     /// caller holds the lock of names.
-    pub(super) fn arrived(&self, tier: FileLevel, name: &str, version: i32, id: Id) {
+    pub(super) fn arrived(&self, level: FileLevel, name: &str, version: i32, id: Id) {
         if self.config.ephemeral {
             return;
         }
-        if tier == FileLevel::Scratch {
+        if level == FileLevel::Scratch {
             self.protect(name, version);
         }
         let (managed, extra) =
@@ -30,19 +30,19 @@ impl Shared {
         // One that others lack in persistent must not count there: older ones would go that all have. It
         // counts as the one in scratch, which it stands for.
         let has_others = !self.common[FileLevel::Persistent as usize].lock().is_alone();
-        let tier = if extra && has_others { FileLevel::Scratch } else { tier };
+        let level = if extra && has_others { FileLevel::Scratch } else { level };
         {
-            let mut kept = self.retention[tier as usize].lock();
+            let mut kept = self.retention[level as usize].lock();
             if !kept.is_limited() {
                 return;
             }
             if !kept.knows(name) {
-                match self.files.oldest_first(tier, name) {
+                match self.files.oldest_first(level, name) {
                     // What persistent lacks of earlier jobs is not this one's to remove.
                     Ok(mut found) => {
-                        if tier == FileLevel::Scratch {
-                            let owed = self.owed(name);
-                            found.retain(|version| !owed.contains(version));
+                        if level == FileLevel::Scratch {
+                            let backlog = self.backlog(name);
+                            found.retain(|version| !backlog.contains(version));
                         }
                         kept.found(name, found);
                     }
@@ -55,7 +55,7 @@ impl Shared {
             }
             kept.put(name, version, id);
         }
-        self.prune_others(tier, name, Some(version));
+        self.prune_others(level, name, Some(version));
     }
 
     /// A checkpoint that is in persistent because scratch could not take it is one that all processes are
@@ -65,20 +65,20 @@ impl Shared {
         self.arrived(FileLevel::Persistent, name, version, id);
     }
 
-    /// Before a file of a name comes to a tier: removes what is known by now to be more than the tier is
+    /// Before a file of a name comes to a level: removes what is known by now to be more than the level is
     /// to keep. A process that has no others has removed it before.
-    pub(super) fn make_room(&self, tier: FileLevel, name: &str) {
-        let limited = self.retention[tier as usize].lock().is_limited();
-        if limited && !self.common[tier as usize].lock().is_alone() {
+    pub(super) fn make_room(&self, level: FileLevel, name: &str) {
+        let limited = self.retention[level as usize].lock().is_limited();
+        if limited && !self.common[level as usize].lock().is_alone() {
             let _naming = self.naming.lock();
-            self.prune(tier, name);
+            self.prune(level, name);
         }
     }
 
-    /// An error of writing to a tier. That it has no room may be due to the limit of versions, which wants
+    /// An error of writing to a level. That it has no room may be due to the limit of versions, which wants
     /// room for one more: then the error names that.
-    pub(super) fn with_limit(&self, tier: FileLevel, error: Error) -> Error {
-        let (key, limit) = match tier {
+    pub(super) fn with_limit(&self, level: FileLevel, error: Error) -> Error {
+        let (key, limit) = match level {
             FileLevel::Scratch => ("scratch_versions", self.config.scratch_versions),
             FileLevel::Persistent => ("max_versions", self.config.max_versions),
         };
@@ -91,20 +91,20 @@ impl Shared {
         ))
     }
 
-    /// Removes what is more than a tier is to keep of a name. The caller holds the lock of names.
-    pub(super) fn prune(&self, tier: FileLevel, name: &str) {
-        self.prune_others(tier, name, None);
+    /// Removes what is more than a level is to keep of a name. The caller holds the lock of names.
+    pub(super) fn prune(&self, level: FileLevel, name: &str) {
+        self.prune_others(level, name, None);
     }
 
     /// The same, but for the version that has just `arrived`: the catalog does not know yet that its
     /// file is there, and would take it for that of an older checkpoint. One that comes late, behind
     /// younger ones, goes the next time.
-    fn prune_others(&self, tier: FileLevel, name: &str, arrived: Option<i32>) {
+    fn prune_others(&self, level: FileLevel, name: &str, arrived: Option<i32>) {
         loop {
-            let excess = self.excess(tier, name);
+            let excess = self.excess(level, name);
             let mut removed = 0;
             for &version in excess.iter().filter(|version| Some(**version) != arrived) {
-                match self.remove_from(tier, name, version) {
+                match self.remove_from(level, name, version) {
                     Ok(true) => {}
                     // What is being restored or persisted goes with the next one.
                     Ok(false) => continue,
@@ -112,7 +112,7 @@ impl Shared {
                         return self.degrade("prune", format!("an old version stays: {error}"));
                     }
                 }
-                self.retention[tier as usize].lock().remove(name, version);
+                self.retention[level as usize].lock().remove(name, version);
                 removed += 1;
             }
             if removed == 0 || excess.len() < AT_A_TIME {
@@ -121,16 +121,16 @@ impl Shared {
         }
     }
 
-    /// Removes a version's file from a tier, unless it is in use: then false. The caller holds the
+    /// Removes a version's file from a level, unless it is in use: then false. The caller holds the
     /// lock of names.
-    fn remove_from(&self, tier: FileLevel, name: &str, version: i32) -> Result<bool> {
+    fn remove_from(&self, level: FileLevel, name: &str, version: i32) -> Result<bool> {
         let extra = self
             .catalog
             .look(|state| state.find(name, version).is_some_and(|id| state.is_extra(id)));
-        if !self.catalog.step(|state| state.forget_file(name, version, tier)) {
+        if !self.catalog.step(|state| state.forget_file(name, version, level)) {
             return Ok(false);
         }
-        match tier {
+        match level {
             FileLevel::Scratch if extra => self.files.remove_persistent(name, version)?,
             FileLevel::Scratch => {
                 // An aggregated file is removed for all by one process, perhaps later.
@@ -143,17 +143,17 @@ impl Shared {
         Ok(true)
     }
 
-    /// Removes a version that its owner does not need any more from a tier, unless it is in use.
+    /// Removes a version that its owner does not need any more from a level, unless it is in use.
     /// Whether it is gone.
-    pub fn retire(&self, tier: FileLevel, name: &str, version: i32) -> Result<bool> {
+    pub fn retire(&self, level: FileLevel, name: &str, version: i32) -> Result<bool> {
         let _naming = self.naming.lock();
-        self.remove_from(tier, name, version)
+        self.remove_from(level, name, version)
     }
 
     /// Removes versions of a name from every place. What of it is being written is waited for. One that cannot
     /// be removed does not keep the others; the first such failure is the error.
     pub fn remove_everywhere(&self, name: &str, versions: &BTreeSet<i32>) -> Result<()> {
-        self.settle();
+        self.await_earlier_jobs();
         self.may_write()?;
         self.catalog.step(|state| {
             versions.iter().for_each(|version| state.withdraw(name, *version));
@@ -172,11 +172,11 @@ impl Shared {
         removed
     }
 
-    /// The oldest versions of a name that are more than a tier is to keep.
-    fn excess(&self, tier: FileLevel, name: &str) -> Vec<i32> {
-        let in_scratch = tier == FileLevel::Scratch;
-        let kept = self.retention[tier as usize].lock();
-        let common = self.common[tier as usize].lock();
+    /// The oldest versions of a name that are more than a level is to keep.
+    fn excess(&self, level: FileLevel, name: &str) -> Vec<i32> {
+        let in_scratch = level == FileLevel::Scratch;
+        let kept = self.retention[level as usize].lock();
+        let common = self.common[level as usize].lock();
         // An aggregated file is of use only when all processes have written their parts.
         let also = in_scratch && self.config.aggregated;
         let too = also.then(|| self.common[FileLevel::Persistent as usize].lock());
@@ -201,10 +201,10 @@ impl Shared {
     /// The same for all names, once nothing is under way any more.
     pub fn prune_all(&self) {
         let _naming = self.naming.lock();
-        for tier in [FileLevel::Scratch, FileLevel::Persistent] {
-            let names = self.retention[tier as usize].lock().names();
+        for level in [FileLevel::Scratch, FileLevel::Persistent] {
+            let names = self.retention[level as usize].lock().names();
             for name in names {
-                self.prune(tier, &name);
+                self.prune(level, &name);
             }
         }
     }

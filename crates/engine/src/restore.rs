@@ -74,7 +74,7 @@ impl Shared {
         if let Some(id) = self.catalog.look(|state| state.find(name, version)) {
             return Ok(id);
         }
-        self.settle();
+        self.await_earlier_jobs();
         let found = self.files.look(name, version).map_err(|error| match error.kind() {
             Kind::NotFound => Error::new(Kind::NotFound, self.no_such(name, version)),
             _ => error,
@@ -103,7 +103,7 @@ impl Shared {
         if self.catalog.look(in_memory) {
             return Ok(());
         }
-        self.settle();
+        self.await_earlier_jobs();
         self.files.look(name, version).map(drop)
     }
 
@@ -171,7 +171,7 @@ impl Shared {
         if self.files.digest().is_none() || known() {
             return None;
         }
-        self.settle();
+        self.await_earlier_jobs();
         let header = self.files.undisputed_header(name, version)?;
         Some(self.begin_restore_stored(self.files.clone(), name, version, Some(&header), part_of))
     }

@@ -77,7 +77,7 @@ impl Shared {
     pub fn commit_routed(
         &self,
         mut open: Open,
-        tier: FileLevel,
+        level: FileLevel,
         temporary: &Path,
         original: Arc<str>,
     ) -> Result<()> {
@@ -89,7 +89,7 @@ impl Shared {
         self.metrics.waited(Cause::File, since);
         let naming = self.naming.lock();
         let (id, name, version) = (open.id, open.name.clone(), open.version);
-        let named = self.may_write().and_then(|()| match tier {
+        let named = self.may_write().and_then(|()| match level {
             FileLevel::Scratch => self.files.publish_routed(temporary, &name, version, &original),
             FileLevel::Persistent => {
                 self.files.publish_routed_straight(temporary, &name, version, &original)
@@ -100,7 +100,7 @@ impl Shared {
             return Err(error.within(format!("the routed file of {original}")));
         }
         let persist = open.persist.unwrap_or_else(|| self.is_to_persist());
-        let own = match tier {
+        let own = match level {
             FileLevel::Scratch => self.commit_file(id, Vec::new(), Some(original), persist),
             FileLevel::Persistent => {
                 // Persistent has a newer one.
@@ -114,7 +114,7 @@ impl Shared {
             }
         };
         open.under_way = false;
-        self.arrived(tier, &name, version, id);
+        self.arrived(level, &name, version, id);
         drop(naming);
         self.pace.call_ends();
         self.wait_persistent(id, own)

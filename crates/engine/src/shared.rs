@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use super::deferred::DeferredCaptures;
 use super::gate::Gate;
 use super::guard::Guard;
 use super::lane::Lane;
-use super::loan::Loans;
 use super::pace::{Flushing, Pace};
 use super::store::Store;
 use crate::catalog::entry::{FileLevel, Id, Level};
@@ -63,7 +63,7 @@ pub struct Shared {
     /// The machine's memory.
     pub guard: Guard,
     /// What the application has lent to checkpoints.
-    pub loans: Loans,
+    pub deferred: DeferredCaptures,
     /// Held while a file gets or loses its name, together with the catalog's step that says so: an
     /// older checkpoint's file must not take the place of a newer one's. Taken before the
     /// catalog's lock. Captures into memory never take it.
@@ -142,7 +142,7 @@ impl Shared {
             pace,
             gate: Gate::default(),
             guard: Guard::default(),
-            loans: Loans::default(),
+            deferred: DeferredCaptures::default(),
             naming: Mutex::new(()),
             asked: Mutex::new(HashSet::new()),
             stream: Mutex::new(None),
@@ -250,7 +250,7 @@ impl Shared {
 
     /// Waits until nothing of an earlier job of this rank is left to be written: before files are
     /// looked at or written. False: the job ends, or nothing [may be written](Self::may_write).
-    pub fn settle(&self) -> bool {
+    pub fn await_earlier_jobs(&self) -> bool {
         let settled = self.await_predecessor();
         if settled && self.config.aggregated && !self.config.ephemeral {
             self.rescued.get_or_init(|| {
@@ -263,12 +263,12 @@ impl Shared {
     }
 
     /// Whether somebody writes what is in the host buffer when this process ends.
-    pub fn has_heir(&self) -> bool {
+    pub fn has_successor(&self) -> bool {
         self.link.as_ref().is_some_and(Link::is_up)
     }
 
     /// The same, of one that has just answered: what it is given now it will write.
-    pub fn has_heir_for_certain(&self) -> bool {
+    pub fn successor_answers(&self) -> bool {
         self.link.as_ref().is_some_and(Link::answers)
     }
 
@@ -280,14 +280,14 @@ impl Shared {
             self.host.as_ref().filter(|host| host.mapping().kind() != mapping::Kind::SharedHuge);
         if let (true, Some(host)) = (self.guard.is_due(bytes), host) {
             if let Ok(physical) = memory::physical() {
-                self.heed(host, physical);
+                self.follow_memory_pressure(host, physical);
             }
         }
         self.guard.is_short()
     }
 
     /// Limits the host buffer if memory has become short, and takes that back when it is not any more.
-    fn heed(&self, host: &HostBuffer, physical: Physical) {
+    fn follow_memory_pressure(&self, host: &HostBuffer, physical: Physical) {
         // Judged within the step: two who look at once must not each undo what the other has found.
         let changed = self.catalog.step(|state| {
             let short = self.guard.judge(physical)?;

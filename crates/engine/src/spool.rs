@@ -22,7 +22,7 @@ use trace::metrics::Stop;
 pub struct Spool {
     output: Output,
     /// Where it is: past scratch if that cannot take it.
-    tier: FileLevel,
+    level: FileLevel,
     complete: PathBuf,
     /// The header of the regions that were expected, with which the file begins.
     expected: Vec<u8>,
@@ -36,21 +36,21 @@ impl Spool {
     /// Starts the file of a checkpoint that is expected to have these regions, as id and size.
     pub fn create(
         shared: &Shared,
-        tier: FileLevel,
+        level: FileLevel,
         name: &str,
         version: i32,
         expected: Vec<(i32, u64)>,
     ) -> Result<Spool> {
-        shared.settle();
+        shared.await_earlier_jobs();
         shared.may_write()?;
-        let complete = match tier {
+        let complete = match level {
             FileLevel::Scratch => shared.files.scratch_path(name, version)?,
             FileLevel::Persistent => shared.files.own_persistent_path(name, version)?,
         };
         let expected = Header::new(expected)?.encode();
         let output = new_output(shared, &complete)?;
         let (written, spoilt) = (Vec::new(), false);
-        let mut spool = Spool { output, tier, complete, expected, written, spoilt };
+        let mut spool = Spool { output, level, complete, expected, written, spoilt };
         match spool.output.put(&spool.expected) {
             Ok(()) => Ok(spool),
             Err(error) => {
@@ -61,8 +61,8 @@ impl Spool {
     }
 
     /// Where it is.
-    pub fn tier(&self) -> FileLevel {
-        self.tier
+    pub fn level(&self) -> FileLevel {
+        self.level
     }
 
     /// Goes on in persistent with what is written already, because scratch has no room for the rest.
@@ -74,14 +74,14 @@ impl Spool {
         let output = new_output(shared, &complete)?;
         let end = self.output.end;
         self.replace(output, |old, output| copy_range(old, output, 0, end))?;
-        (self.tier, self.complete) = (FileLevel::Persistent, complete);
+        (self.level, self.complete) = (FileLevel::Persistent, complete);
         Ok(())
     }
 
     /// Completes the file, under its temporary name. After an error it is as it was.
     pub fn complete(&mut self, shared: &Shared, name: &str, version: i32) -> Result<()> {
         self.put_in_order(shared)?;
-        match self.tier {
+        match self.level {
             FileLevel::Scratch => shared.files.seal(&self.output, name, version),
             FileLevel::Persistent => shared.files.seal_straight(&self.output, name, version, None),
         }

@@ -10,7 +10,7 @@ use crate::catalog::entry::FileLevel;
 use crate::catalog::monitor::Worker;
 use crate::catalog::state::{After, FileJob, PersistJob, State};
 use format::header::Header;
-use levels::files::{Output, Place, Target, Wanted, Written};
+use levels::files::{AggregatePart, Output, Target, Wanted, Written};
 use levels::space::cut;
 use os::error::{Kind, Result};
 use os::files;
@@ -20,7 +20,7 @@ use trace::Activity;
 /// Writes scratch files until the engine stops.
 pub fn write(shared: &Shared) -> Result<()> {
     bind(shared)?;
-    if !shared.settle() {
+    if !shared.await_earlier_jobs() {
         return shared.may_write();
     }
     while let Some(job) = shared.catalog.next(Worker::Write, State::next_write) {
@@ -50,7 +50,7 @@ pub fn write(shared: &Shared) -> Result<()> {
 
 /// Makes persistent copies until the engine stops.
 pub fn persist(shared: &Shared) -> Result<()> {
-    if !shared.settle() {
+    if !shared.await_earlier_jobs() {
         return shared.may_write();
     }
     while let Some(job) = shared.catalog.next(Worker::Persist, State::next_persist) {
@@ -180,7 +180,11 @@ fn from_memory(job: &FileJob) -> Stop {
 }
 
 /// Writes a persistent file from memory, under its temporary name.
-fn write_straight(shared: &Shared, job: &FileJob, place: Option<&Place>) -> Result<Written> {
+fn write_straight(
+    shared: &Shared,
+    job: &FileJob,
+    place: Option<&AggregatePart>,
+) -> Result<Written> {
     bind(shared)?;
     let mut output = shared.files.create_straight(&job.name, job.version, place)?;
     let written = write_file(shared, job, &mut output)

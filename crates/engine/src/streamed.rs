@@ -1,4 +1,4 @@
-//! Taking a checkpoint that no memory tier takes: the application's thread writes it to its file, which
+//! Taking a checkpoint that no memory level takes: the application's thread writes it to its file, which
 //! gets its name when it is committed.
 
 use std::time::Instant;
@@ -30,10 +30,10 @@ impl Shared {
                 let captured = open.regions.iter().map(|region| (region.id, region.size));
                 let now = places.iter().map(|place| (place.id, place.len));
                 let expected: Vec<_> = captured.chain(now).collect();
-                self.end_loan(open)?;
-                let start = |tier| {
+                self.finish_deferred(open)?;
+                let start = |level| {
                     let (name, expected) = (&open.name, expected.clone());
-                    let spool = Spool::create(self, tier, name, open.version, expected)?;
+                    let spool = Spool::create(self, level, name, open.version, expected)?;
                     let mut spool = Box::new(spool);
                     match self.spool_memory(open.id, &open.regions, &mut spool) {
                         Ok(()) => Ok(spool),
@@ -57,10 +57,10 @@ impl Shared {
         };
         let mut places = places.to_vec();
         places.sort_by_key(|place| place.id);
-        let tier = spool.tier();
+        let level = spool.level();
         let mut result =
-            self.spool_places(&mut spool, &places).map_err(|error| self.with_limit(tier, error));
-        if let (Err(error), FileLevel::Scratch) = (&result, tier) {
+            self.spool_places(&mut spool, &places).map_err(|error| self.with_limit(level, error));
+        if let (Err(error), FileLevel::Scratch) = (&result, level) {
             let error = error.clone();
             let may = self.may_go_past_scratch(&error);
             result = may.and_then(|()| {
@@ -85,7 +85,7 @@ impl Shared {
     /// Completes the file of a checkpoint, in scratch or past it.
     fn complete_spool(&self, mut spool: Box<Spool>, open: &Open) -> Result<(FileLevel, Written)> {
         let mut completed = spool.complete(self, &open.name, open.version);
-        if let (Err(error), FileLevel::Scratch) = (&completed, spool.tier()) {
+        if let (Err(error), FileLevel::Scratch) = (&completed, spool.level()) {
             let error = error.clone();
             let may = self.may_go_past_scratch(&error);
             completed = may.and_then(|()| {
@@ -97,7 +97,7 @@ impl Shared {
             });
         }
         match completed {
-            Ok(()) => Ok((spool.tier(), spool.finish())),
+            Ok(()) => Ok((spool.level(), spool.finish())),
             Err(error) => {
                 spool.discard();
                 Err(error)
@@ -117,26 +117,26 @@ impl Shared {
         let _outlived = SizeLimitOutlived::begin();
         let complete = self.complete_spool(spool, &open);
         let naming = self.naming.lock();
-        let published = complete.and_then(|(tier, file)| {
+        let published = complete.and_then(|(level, file)| {
             let (name, version) = (&open.name, open.version);
-            let published = match tier {
+            let published = match level {
                 FileLevel::Scratch => self.files.publish(&file, name, version),
                 FileLevel::Persistent => self.publish_straight(&file, name, version, None),
             };
             match published {
-                Ok(()) => Ok(tier),
+                Ok(()) => Ok(level),
                 Err(error) => {
                     file.discard();
                     Err(error)
                 }
             }
         });
-        let tier = published?;
+        let level = published?;
         let regions = std::mem::take(&mut open.regions);
-        if tier == FileLevel::Persistent {
+        if level == FileLevel::Persistent {
             self.catalog.step(|state| state.commit_persistent(open.id, regions, None, persist));
             open.under_way = false;
-            self.arrived(tier, &open.name, open.version, open.id);
+            self.arrived(level, &open.name, open.version, open.id);
             self.metrics.waited(Cause::File, since);
             return Ok(());
         }

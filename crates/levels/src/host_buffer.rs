@@ -374,14 +374,14 @@ pub struct Registration<'a> {
 
 impl Registration<'_> {
     /// Ends it: the chunk is registered, or the driver has refused.
-    pub fn settle(mut self, registered: bool) {
+    pub fn end(mut self, registered: bool) {
         self.registered = registered;
     }
 }
 
 impl Drop for Registration<'_> {
     fn drop(&mut self) {
-        self.buffer.change(|pages| pages.settle(self.chunk, self.registered));
+        self.buffer.change(|pages| pages.registration_ended(self.chunk, self.registered));
     }
 }
 

@@ -85,11 +85,11 @@ fn prepared(pin: Pin, trouble: Trouble) {
                 assert!(!buffer.is_registered(buffer.chunk(chunk).start));
                 if trouble == Trouble::Registering && thread_rng().gen_bool(0.5) {
                     if thread_rng().gen_bool(0.5) {
-                        registration.settle(false);
+                        registration.end(false);
                     }
                     return;
                 }
-                registration.settle(true);
+                registration.end(true);
             }
         }
     };

@@ -180,7 +180,7 @@ fn a_chunk_counts_as_registered_once_it_is() {
     let registration = buffer.begin_registration(chunk).unwrap();
     assert!(buffer.begin_registration(chunk).is_none(), "it has begun");
     assert!(!buffer.is_registered(0));
-    registration.settle(true);
+    registration.end(true);
     assert!(buffer.is_registered(2 * U - 1) && !buffer.is_registered(2 * U));
     assert_eq!(buffer.registered_bytes(), 2 * U);
     let next = buffer.next_registration(Pin::Serial).unwrap();

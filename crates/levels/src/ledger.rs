@@ -14,7 +14,7 @@ use std::sync::atomic::{compiler_fence, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use super::files::Place;
+use super::files::AggregatePart;
 use super::region::{Id, Region};
 use super::space::Extent;
 use os::error::{Error, Kind, Result};
@@ -27,7 +27,7 @@ use words::{Link, Words, CONTENT, FIRST};
 /// First word of a ledger: "veloc" and the version of this layout and of [`Record`].
 const MAGIC: u64 = 0x0004_0063_6f6c_6576;
 
-/// One checkpoint, as its heir needs to know it.
+/// One checkpoint, as its successor needs to know it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record<'a> {
     /// Larger is younger.
@@ -40,7 +40,7 @@ pub struct Record<'a> {
     pub routed: Option<Cow<'a, str>>,
     /// Where it goes in an aggregated file, if it goes there. Beside the others, as it may come later.
     #[serde(skip)]
-    pub place: Option<Place>,
+    pub place: Option<AggregatePart>,
     /// Its regions, ascending by id.
     pub regions: Cow<'a, [Region]>,
     /// Which of them is its mark ([`format::mark`]), if one is: it is not the application's own.
@@ -153,7 +153,7 @@ impl Ledger {
 
     /// Changes how far a checkpoint has come. Its place is written down with that if it is known only
     /// now.
-    pub fn set(&self, slot: Slot, standing: Standing, place: Option<&Place>) {
+    pub fn set(&self, slot: Slot, standing: Standing, place: Option<&AggregatePart>) {
         let before = Standing::of(self.words.slot(slot.0, 0).load(Ordering::Relaxed));
         if let Some(place) = place.filter(|_| standing.placed && !before.placed) {
             self.words.put_place(slot.0, place);
@@ -178,7 +178,12 @@ impl Ledger {
         }
     }
 
-    fn write(&mut self, bytes: &[u8], place: Option<&Place>, standing: Standing) -> Result<Slot> {
+    fn write(
+        &mut self,
+        bytes: &[u8],
+        place: Option<&AggregatePart>,
+        standing: Standing,
+    ) -> Result<Slot> {
         let pieces: Vec<&[u8]> = bytes.chunks(CONTENT * 8).collect();
         let missing = pieces.len().saturating_sub(self.free.len());
         if missing > (self.words.slots() - self.used) as usize {

@@ -12,7 +12,12 @@ fn record(id: Id, regions: usize, extents: usize) -> Record<'static> {
         name: format!("wave.{id}").into(),
         version: id as i32,
         routed: id.is_multiple_of(2).then(|| Cow::from("/a/b")),
-        place: id.is_multiple_of(3).then_some(Place { offset: id, ranks: 3, job: 7, attempt: id }),
+        place: id.is_multiple_of(3).then_some(AggregatePart {
+            offset: id,
+            ranks: 3,
+            job: 7,
+            attempt: id,
+        }),
         regions: (0..regions).map(region).collect(),
         mark: id.is_multiple_of(5).then_some(-3),
         parts: [(0, Cow::from(vec![])), (99, (0..extents).map(extent).collect())],

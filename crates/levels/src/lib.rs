@@ -1,6 +1,6 @@
-//! The tiers: places with room for checkpoints, one above the other.
+//! The levels: places with room for checkpoints, one above the other.
 //!
-//! A tier knows its space and what is resident in it. It does not know when anything happens: what
+//! A level knows its space and what is resident in it. It does not know when anything happens: what
 //! to flush, touch, register, evict or fetch next is decided in `policy`, and carried out in
 //! `engine`.
 

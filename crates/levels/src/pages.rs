@@ -312,7 +312,7 @@ impl Pages {
     }
 
     /// The registration of a chunk has ended: it is registered, or the driver has refused.
-    pub fn settle(&mut self, chunk: usize, registered: bool) {
+    pub fn registration_ended(&mut self, chunk: usize, registered: bool) {
         if registered {
             self.chunks[chunk] = Chunk::Registered;
             let bytes = self.layout.bytes(chunk);

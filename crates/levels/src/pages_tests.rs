@@ -61,7 +61,7 @@ fn what_rests_is_waited_for_but_keeps_nothing_off() {
         pages.rest(true);
         assert_eq!(pages.next_registration(pin), Next::Register(0));
         assert!(pages.begin_registration(0));
-        pages.settle(0, true);
+        pages.registration_ended(0, true);
         assert_eq!(pages.next_registration(pin), Next::Wait);
         assert_eq!(pages.next_registration(Pin::Off), Next::Done);
         pages.rest(false);
@@ -78,7 +78,7 @@ fn what_rests_is_waited_for_but_keeps_nothing_off() {
         assert_eq!(pages.next_registration(pin), Next::Register(1));
         for chunk in 1..3 {
             assert!(pages.begin_registration(chunk));
-            pages.settle(chunk, true);
+            pages.registration_ended(chunk, true);
         }
         assert_eq!(pages.next_registration(pin), Next::Done);
     }

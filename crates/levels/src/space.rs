@@ -1,4 +1,4 @@
-//! Room in a memory tier, given out in first-in first-out order.
+//! Room in a memory level, given out in first-in first-out order.
 //!
 //! The room is a ring: allocations follow a cursor that runs upwards and wraps. A checkpoint that
 //! does not fit in the hole at the cursor takes several: since every copy is cut into slices
@@ -9,16 +9,16 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A run of bytes in a tier.
+/// A run of bytes in a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extent {
-    /// First byte, counted from the start of the tier.
+    /// First byte, counted from the start of the level.
     pub offset: u64,
     /// Number of bytes.
     pub len: u64,
 }
 
-/// The free and the taken room of one tier, in bytes.
+/// The free and the taken room of one level, in bytes.
 #[derive(Debug)]
 pub struct Space {
     granule: u64,

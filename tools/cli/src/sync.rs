@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{bail, Result};
 use clap::Args;
 use config::Config;
-use engine::owed;
+use engine::backlog;
 use format::names;
 use levels::files::Files;
 use os::files;
@@ -53,9 +53,9 @@ pub fn run(sync: &Sync) -> Result<ExitCode> {
     let (mut copied, mut failed) = (0, 0);
     for (name, rank) in found {
         let files = Files::open(&config, rank)?;
-        for version in files.owed(&name, config.persistent_interval, config.max_versions)? {
+        for version in files.backlog(&name, config.persistent_interval, config.max_versions)? {
             let what = format!("checkpoint \"{name}\" version {version} of rank {rank}");
-            match owed::copy(&files, &name, version) {
+            match backlog::copy(&files, &name, version) {
                 Ok(Some(bytes)) => {
                     copied += 1;
                     output::print(&format!("{what}: {bytes} bytes copied\n"))?;

@@ -7,7 +7,7 @@ use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use super::{Agreement, Deferred, OTHER_HAS_FAILED};
 use engine::catalog::entry::Id;
 use engine::shared::Shared;
-use levels::files::Place;
+use levels::files::AggregatePart;
 use mpi::{Comm, Queue};
 use os::error::Result;
 use policy::rounds::GIVEN_UP;
@@ -101,7 +101,7 @@ impl Agreement {
         let same = lines.iter().all(|line| line.0 == lines[0].0);
         let place = (same && lines.len() == self.ranks as usize).then(|| {
             let offset = lines[..self.rank as usize].iter().map(|line| line.1).sum();
-            Place { offset, ranks: self.ranks, job, attempt }
+            AggregatePart { offset, ranks: self.ranks, job, attempt }
         });
         if place.is_none() {
             engine.degrade(

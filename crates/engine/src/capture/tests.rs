@@ -22,7 +22,7 @@ fn what_the_system_has_no_memory_for_goes_to_a_file() {
     let host = HostBuffer::over(Mapping::of(&memory).unwrap(), 1 << 20, false);
     let host = Some(host.may_be_refused());
     memory.refuse_from(1 << 20).unwrap();
-    let engine = Engine::inherit(config, Process::alone(0), &Vec::new(), host, &[]).unwrap();
+    let engine = Engine::take_over(config, Process::alone(0), &Vec::new(), host, &[]).unwrap();
     let bytes = vec![7u8; 3 << 20];
     let mut open = engine.begin("x", 1);
     let place = Place::plain(1, bytes.as_ptr(), bytes.len());
@@ -67,7 +67,8 @@ fn a_part_is_written_from_what_the_application_has() {
         let len = written.len();
         // To be told from what the application has.
         std::fs::write(&scratch, vec![0; len]).unwrap();
-        let place = levels::files::Place { offset: 0, ranks: 1, job: 1, attempt: version as u64 };
+        let place =
+            levels::files::AggregatePart { offset: 0, ranks: 1, job: 1, attempt: version as u64 };
         let claim = engine.claim(id);
         engine.catalog.step(|state| state.want_persistent(id, Some(place)));
         claim.copy(from_memory.then_some(&places[..])).unwrap();

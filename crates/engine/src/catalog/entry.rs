@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use levels::files::Place;
+use levels::files::AggregatePart;
 use levels::ledger;
 pub use levels::level::{FileLevel, Level, MOST};
 pub use levels::region::{Id, Part, Region, MESSAGES, PARTS};
@@ -202,7 +202,7 @@ pub struct Entry {
     /// It was found on disk: an earlier job has taken it.
     pub found: bool,
     /// Where it goes in an aggregated file, if it goes there.
-    pub place: Option<Place>,
+    pub place: Option<AggregatePart>,
     /// Where it stands in its life.
     pub life: Life,
     /// Parts with bytes that are still on their way from memory that the application has lent to

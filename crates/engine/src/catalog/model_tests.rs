@@ -26,7 +26,7 @@ struct Job {
     catalog: Catalog,
     /// The bytes of each level. The locks are not the catalog's: copies run beside it, as in the engine.
     memory: Vec<Mutex<Vec<u8>>>,
-    /// Where in the host buffer the bytes of a loan belong.
+    /// Where in the host buffer the bytes of a deferred capture belong.
     lent: Mutex<HashMap<Id, Vec<u64>>>,
 }
 
@@ -168,7 +168,7 @@ impl Job {
         Ok(())
     }
 
-    /// Brings what was lent; every loan in `fails` fails.
+    /// Brings what was lent; every deferred capture in `fails` fails.
     fn arrive(&self, fails: &[i32]) {
         while let Some(job) = self.catalog.next(Worker::Arrive, State::next_arrival) {
             let room = self.lent.lock().unwrap().remove(&job.id).unwrap();

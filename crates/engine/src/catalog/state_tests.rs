@@ -6,13 +6,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test stops at the first fault.
 
+mod deferred;
 mod files;
 mod hints;
 mod ledger;
-mod lent;
+mod levels;
 mod managed;
 mod taken_again;
-mod tiers;
 mod workers;
 mod world;
 
@@ -133,7 +133,7 @@ proptest! {
                 Step::Start => world.state.start_fetching(),
                 Step::Retry => drop(world.state.retry()),
                 Step::Cleanup => world.cleanup(),
-                Step::Prune(version, tier) => world.prune(version, tier),
+                Step::Prune(version, level) => world.prune(version, level),
                 Step::Limit(bytes) => {
                     let staging = world.state.staging();
                     world.state.limit(staging, bytes);
@@ -152,25 +152,25 @@ proptest! {
             }
         }
         if !job.ephemeral {
-            // Should the process be killed now, its heir writes all that has left the device.
-            let mut heir = world.heir(job);
-            if let Err(broken) = heir.state.check() {
+            // Should the process be killed now, its successor writes all that has left the device.
+            let mut successor = world.successor(job);
+            if let Err(broken) = successor.state.check() {
                 return Err(TestCaseError::fail(broken));
             }
             for _ in 0..400 {
-                heir.everybody_works();
+                successor.everybody_works();
             }
-            prop_assert!(heir.state.drained(), "the heir leaves work undone");
+            prop_assert!(successor.state.drained(), "the successor leaves work undone");
             for (&version, content) in &world.expected {
                 let removed = world.cleaned.contains(&version) || world.pruned.contains(&version);
                 if !world.left_the_device(version) || removed {
                     continue;
                 }
                 let file = (NAME.to_string(), version);
-                let nearest = heir.scratch.get(&file).or_else(|| heir.persistent.get(&file));
+                let nearest = successor.scratch.get(&file).or_else(|| successor.persistent.get(&file));
                 prop_assert_eq!(nearest, Some(content), "version {}", version);
                 if job.persistent {
-                    prop_assert_eq!(heir.persistent.get(&file), Some(content), "{}", version);
+                    prop_assert_eq!(successor.persistent.get(&file), Some(content), "{}", version);
                 }
             }
         }

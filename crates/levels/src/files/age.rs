@@ -9,16 +9,16 @@ use os::error::Result;
 use os::sync::Mutex;
 use os::times;
 
-/// The time of the file that came last to each tier.
+/// The time of the file that came last to each level.
 #[derive(Debug, Default)]
 pub(super) struct Ages([Mutex<Option<SystemTime>>; 2]);
 
 impl Files {
-    /// Makes the file at `path`, or the link, which is about to get its name in a tier, later than the
+    /// Makes the file at `path`, or the link, which is about to get its name in a level, later than the
     /// one before it: files that are written within one tick of the system's clock have the same
     /// time. One that is later already stays as it is.
-    pub(super) fn stamp(&self, tier: FileLevel, path: &Path) {
-        let mut last = self.ages.0[tier as usize].lock();
+    pub(super) fn stamp(&self, level: FileLevel, path: &Path) {
+        let mut last = self.ages.0[level as usize].lock();
         let stamped = times::modified(path).and_then(|own| {
             let time = later_than(*last, own);
             if time == own {
@@ -36,15 +36,15 @@ impl Files {
 
     /// Gives the copy at `path` of a file that was `taken` before the time of that one, which is its
     /// place among the others: it may be made late. What persistent lacks is told by it, too.
-    pub(super) fn stamp_copy(&self, tier: FileLevel, path: &Path, taken: SystemTime) {
+    pub(super) fn stamp_copy(&self, level: FileLevel, path: &Path, taken: SystemTime) {
         match times::set_modified(path, taken) {
             Ok(()) => {
-                let mut last = self.ages.0[tier as usize].lock();
+                let mut last = self.ages.0[level as usize].lock();
                 *last = Some(last.map_or(taken, |last| last.max(taken)));
             }
             Err(error) => {
                 self.warn_once(error.to_string());
-                self.stamp(tier, path);
+                self.stamp(level, path);
             }
         }
     }
@@ -87,7 +87,7 @@ fn later_than(last: Option<SystemTime>, own: SystemTime) -> SystemTime {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::{Output, Place};
+    use crate::files::{AggregatePart, Output};
     use config::Config;
     use std::fs::File;
 
@@ -135,7 +135,7 @@ mod tests {
         };
         let persist = |rank: u32, version, is_part| {
             let offset = u64::from(rank) * 8;
-            let place = Place { offset, ranks: 2, job: 5, attempt: version as u64 };
+            let place = AggregatePart { offset, ranks: 2, job: 5, attempt: version as u64 };
             let place = Some(&place).filter(|_| is_part);
             all[rank as usize].persist("x", version, None, place).unwrap();
         };
@@ -182,10 +182,10 @@ mod tests {
             std::fs::write(copy, "the application's").unwrap();
             files.persist("y", version, Some(original.to_str().unwrap()), None).unwrap();
         }
-        for (tier, name) in
+        for (level, name) in
             [(FileLevel::Scratch, "x"), (FileLevel::Persistent, "x"), (FileLevel::Persistent, "y")]
         {
-            assert_eq!(files.oldest_first(tier, name).unwrap(), [30, 11, 20], "{tier:?} {name}");
+            assert_eq!(files.oldest_first(level, name).unwrap(), [30, 11, 20], "{level:?} {name}");
         }
     }
 }

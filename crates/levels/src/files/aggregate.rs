@@ -35,7 +35,7 @@ const MOST_LINES: u64 = 1 << 22;
 
 /// Where a process's part of an aggregated file goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct AggregatePart {
     /// The part's first byte.
     pub offset: u64,
     /// How many processes have a part.
@@ -55,7 +55,7 @@ impl Files {
 
     /// Copies a checkpoint's scratch file to its place in the aggregated file. The last one of all
     /// processes to do so completes the file.
-    pub fn persist_part(&self, name: &str, version: i32, place: &Place) -> Result<u64> {
+    pub fn persist_part(&self, name: &str, version: i32, place: &AggregatePart) -> Result<u64> {
         let (data, _) = self.places_of(name, version)?;
         let durability = self.persistent_durability();
         let source = self.scratch_path(name, version)?;
@@ -79,7 +79,7 @@ impl Files {
         &self,
         name: &str,
         version: i32,
-        place: &Place,
+        place: &AggregatePart,
         put: impl FnOnce(&mut Output) -> Result<()>,
     ) -> Result<u64> {
         self.may_change_in(self.persistent.as_deref())?;
@@ -102,7 +102,7 @@ impl Files {
         &self,
         name: &str,
         version: i32,
-        place: &Place,
+        place: &AggregatePart,
         temporary: &Path,
         (bytes, digest, taken): (u64, Option<Digest>, Option<SystemTime>),
     ) -> Result<()> {
@@ -233,7 +233,7 @@ impl Files {
 }
 
 /// A temporary name that all processes of a job know.
-pub(super) fn common_temporary(data: &Path, end: &str, place: &Place) -> PathBuf {
+pub(super) fn common_temporary(data: &Path, end: &str, place: &AggregatePart) -> PathBuf {
     let file = data.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = file.unwrap_or_default() + end;
     data.with_file_name(names::temporary_file(&name, place.job, place.attempt))
@@ -355,7 +355,8 @@ mod tests {
             let files = Files::open(&config, rank).unwrap();
             fs::write(files.persistent_path("x", 1).unwrap(), content(7)).unwrap();
             fs::write(files.scratch_path("x", 1).unwrap(), content(8)).unwrap();
-            let place = Place { offset: u64::from(rank) * len, ranks: 2, job: 5, attempt: 1 };
+            let place =
+                AggregatePart { offset: u64::from(rank) * len, ranks: 2, job: 5, attempt: 1 };
             files.persist("x", 1, None, Some(&place)).unwrap();
             fs::remove_file(files.scratch_path("x", 1).unwrap()).unwrap();
         }

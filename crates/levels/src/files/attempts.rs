@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 
 use super::aggregate::{common_temporary, ROLL};
 use super::rescue::Roll;
-use super::{Files, Place};
+use super::{AggregatePart, Files};
 use format::{aggregate, names};
 use os::error::Result;
 use os::files;
@@ -16,9 +16,9 @@ pub(super) struct Attempt<'a> {
     pub(super) of: &'a str,
     /// It is the roll, and not the file itself.
     pub(super) is_roll: bool,
-    /// As in `Place`.
+    /// As in `AggregatePart`.
     pub(super) job: u32,
-    /// As in `Place`.
+    /// As in `AggregatePart`.
     pub(super) attempt: u64,
 }
 
@@ -49,7 +49,12 @@ impl Files {
 
     /// The same of one checkpoint's name, once a file of it is complete: then all processes of the job
     /// have made files of what was left to them. Later these may be gone, because there are newer ones.
-    pub(super) fn remove_passed_by(&self, name: &str, version: i32, place: &Place) -> Result<()> {
+    pub(super) fn remove_passed_by(
+        &self,
+        name: &str,
+        version: i32,
+        place: &AggregatePart,
+    ) -> Result<()> {
         let rolls = OnceCell::new();
         self.remove_attempts(|attempt| match aggregate::parse_name(attempt.of) {
             Some((of, _)) if of == name && attempt.job != place.job => {
@@ -79,7 +84,8 @@ impl Files {
 
     /// Whether some process has an attempt's file open, in which there is no part yet.
     fn is_begun(&self, name: &str, version: i32, attempt: &Attempt<'_>) -> bool {
-        let place = Place { offset: 0, ranks: 0, job: attempt.job, attempt: attempt.attempt };
+        let place =
+            AggregatePart { offset: 0, ranks: 0, job: attempt.job, attempt: attempt.attempt };
         self.aggregated_data(name, version).is_none_or(|data| {
             let path = common_temporary(&data, "", &place);
             path.exists() && files::is_in_use(&path)

@@ -139,7 +139,7 @@ mod tests {
             names(files.persist("x", 1, None, None), "p");
             names(files.remove_persistent("x", 1), "p");
             names(files.create_straight("x", 1, None), "p");
-            names(files.copy_owed("x", 1), "p");
+            names(files.copy_backlog("x", 1), "p");
             files.remove_scratch("x", 1, Some(true)).unwrap();
         });
         with_links(|files, swap| {
@@ -200,11 +200,11 @@ mod tests {
                 |_| None,
             )
             .unwrap();
-            let heir =
-                |files: &Files| Files::open_for_heir(&config, 0, &files.identities()).unwrap();
-            heir(files).remove_scratch("x", 2, None).unwrap();
+            let successor =
+                |files: &Files| Files::open_for_successor(&config, 0, &files.identities()).unwrap();
+            successor(files).remove_scratch("x", 2, None).unwrap();
             swap("s");
-            names(heir(files).remove_scratch("x", 1, None), "s");
+            names(successor(files).remove_scratch("x", 1, None), "s");
         });
     }
 

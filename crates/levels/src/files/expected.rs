@@ -134,7 +134,7 @@ impl Files {
             }
             (None, kept) => {
                 let known = kept?.flatten().zip(sums.map(|sums| sums.path(&file)));
-                refuse_hollow(&opened.file, &opened.part, &opened.path)?;
+                refuse_holes(&opened.file, &opened.part, &opened.path)?;
                 let expected = known.map(|(sum, path)| {
                     let kept_in = Some(path);
                     Expected { digest: Digest::Sha256(sum), kept_in }
@@ -321,7 +321,7 @@ fn is_unfit(error: &Error) -> bool {
 ///
 /// # Errors
 /// [`Kind::Corrupt`], with what is stored of how many bytes; else the system's. Both name the path.
-pub fn refuse_hollow(file: &File, part: &Range<u64>, path: &Path) -> Result<()> {
+pub fn refuse_holes(file: &File, part: &Range<u64>, path: &Path) -> Result<()> {
     let found = file.metadata();
     let found = found.map_err(|e| Error::system(format!("stat {}", path.display()), &e))?;
     let (len, stored) = (found.len(), found.blocks().saturating_mul(BLOCK));

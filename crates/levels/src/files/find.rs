@@ -47,7 +47,7 @@ impl Files {
         let (mut found, mut of_others) = (BTreeSet::new(), BTreeSet::new());
         let mut failed = Vec::new();
         for listed in
-            [FileLevel::Scratch, FileLevel::Persistent].map(|tier| self.all_in(tier, name))
+            [FileLevel::Scratch, FileLevel::Persistent].map(|level| self.all_in(level, name))
         {
             match listed {
                 Ok(listed) => {
@@ -215,15 +215,15 @@ impl Files {
         self.open_nearest(name, version).map(Found::Regions)
     }
 
-    /// The files of a name in a tier, with their versions.
-    pub(super) fn all_in(&self, tier: FileLevel, name: &str) -> Result<Vec<(i32, PathBuf)>> {
-        let Some(directory) = self.directory(tier) else {
+    /// The files of a name in a level, with their versions.
+    pub(super) fn all_in(&self, level: FileLevel, name: &str) -> Result<Vec<(i32, PathBuf)>> {
+        let Some(directory) = self.directory(level) else {
             return Ok(Vec::new());
         };
         let own = versions(directory, name, self.rank)?.into_iter().map(|version| {
             (version, directory.join(names::checkpoint_file(name, self.rank, version)))
         });
-        let shared = match tier {
+        let shared = match level {
             FileLevel::Scratch => Vec::new(),
             FileLevel::Persistent => self.aggregated_versions(name)?,
         };
@@ -233,16 +233,16 @@ impl Files {
         Ok(own.chain(shared).collect())
     }
 
-    /// The versions of a name in a tier by the time of their last change, oldest first; none of other
+    /// The versions of a name in a level by the time of their last change, oldest first; none of other
     /// users' files.
-    pub fn oldest_first(&self, tier: FileLevel, name: &str) -> Result<Vec<i32>> {
-        Ok(self.by_age(tier, name)?.into_iter().map(|(_, version)| version).collect())
+    pub fn oldest_first(&self, level: FileLevel, name: &str) -> Result<Vec<i32>> {
+        Ok(self.by_age(level, name)?.into_iter().map(|(_, version)| version).collect())
     }
 
     /// The same with these times.
-    pub(super) fn by_age(&self, tier: FileLevel, name: &str) -> Result<Vec<(SystemTime, i32)>> {
+    pub(super) fn by_age(&self, level: FileLevel, name: &str) -> Result<Vec<(SystemTime, i32)>> {
         let mut found = Vec::new();
-        for (version, path) in self.all_in(tier, name)? {
+        for (version, path) in self.all_in(level, name)? {
             // Not that of the file a link leads to. What has gone meanwhile is not there.
             let there = fs::symlink_metadata(&path).ok();
             let own = there.filter(|there| files::stranger(there, &path).is_none());

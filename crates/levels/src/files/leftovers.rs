@@ -83,7 +83,7 @@ impl Files {
             (of.name == name && of.rank == self.rank).then_some(of.version)
         })?;
         let [scratch, persistent] =
-            [FileLevel::Scratch, FileLevel::Persistent].map(|tier| self.all_in(tier, name));
+            [FileLevel::Scratch, FileLevel::Persistent].map(|level| self.all_in(level, name));
         let there: HashSet<i32> =
             scratch?.into_iter().chain(persistent?).map(|(version, _)| version).collect();
         for version in kept.into_iter().filter(|version| !there.contains(version)) {
@@ -165,7 +165,7 @@ fn remove_unused(directory: &Path, names: Vec<String>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::Place;
+    use crate::files::AggregatePart;
     use config::Config;
     use format::proof::{Digest, Sort};
     use os::files::Durability;
@@ -200,7 +200,8 @@ mod tests {
                 let files = Files::open(config, rank).unwrap();
                 files.rescue_parts().unwrap();
                 fs::write(files.scratch_path(name, version).unwrap(), [0; 8]).unwrap();
-                let place = Place { offset: u64::from(rank) * 8, ranks: 3, job, attempt: 1 };
+                let place =
+                    AggregatePart { offset: u64::from(rank) * 8, ranks: 3, job, attempt: 1 };
                 files.persist(name, version, None, Some(&place)).unwrap();
             };
             take(0, "x", 4, 7);

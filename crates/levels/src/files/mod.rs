@@ -1,4 +1,4 @@
-//! The file tiers: scratch on the node, persistent on the parallel file system.
+//! The file levels: scratch on the node, persistent on the parallel file system.
 //!
 //! A checkpoint's file appears by being renamed: whoever sees it sees it whole. Its format is
 //! upstream's (`format::header`).
@@ -20,17 +20,16 @@ use os::sync::Mutex;
 mod age;
 mod aggregate;
 mod attempts;
+mod backlog;
 mod checksums;
 mod directories;
 mod expected;
 mod find;
 mod hashing;
-mod heir;
 mod leftovers;
 mod opened;
 mod others;
 mod output;
-mod owed;
 mod persist;
 mod proven;
 mod publish;
@@ -41,13 +40,14 @@ mod routed;
 mod straight;
 #[cfg(test)]
 mod strangers;
+mod successor;
 
 use age::Ages;
-pub use aggregate::Place;
+pub use aggregate::AggregatePart;
 use checksums::Checksums;
 pub use directories::Identities;
 use directories::Known;
-pub use expected::refuse_hollow;
+pub use expected::refuse_holes;
 pub use opened::{Found, Opened};
 pub use output::{Output, Written};
 use proven::Proven;
@@ -77,7 +77,7 @@ pub struct Files {
     sync: SyncFiles,
     proof: Proof,
     /// This process goes on for another one.
-    is_heir: bool,
+    is_successor: bool,
 }
 
 /// Which files there may be beside a checkpoint's own in scratch, so that none is looked for that
@@ -203,7 +203,7 @@ impl Files {
             ephemeral: config.ephemeral,
             sync: config.sync_files,
             proof: config.proof,
-            is_heir: false,
+            is_successor: false,
         };
         let looked = found.scratch.as_deref().map(|scratch| found.look_through_scratch(scratch));
         let others = [&found.persistent, &used].into_iter().flatten();
@@ -257,9 +257,9 @@ impl Files {
         self.persistent.is_some()
     }
 
-    /// The directory of a tier.
-    pub fn directory(&self, tier: FileLevel) -> Option<&Path> {
-        match tier {
+    /// The directory of a level.
+    pub fn directory(&self, level: FileLevel) -> Option<&Path> {
+        match level {
             FileLevel::Scratch => self.scratch.as_deref(),
             FileLevel::Persistent => self.persistent.as_deref(),
         }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{hashing, Files, Place};
+use super::{hashing, AggregatePart, Files};
 use crate::level::FileLevel;
 use format::names;
 use format::proof::{self, Sort};
@@ -19,7 +19,7 @@ impl Files {
         name: &str,
         version: i32,
         routed: Option<&str>,
-        place: Option<&Place>,
+        place: Option<&AggregatePart>,
     ) -> Result<u64> {
         self.may_change_in(self.persistent.as_deref())?;
         if let Some(place) = place {

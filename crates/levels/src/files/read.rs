@@ -212,7 +212,7 @@ mod tests {
         }
 
         fn copies(&self) -> [PathBuf; 2] {
-            ["s", "p"].map(|tier| self.directory.path().join(tier).join("x-0-1.dat"))
+            ["s", "p"].map(|level| self.directory.path().join(level).join("x-0-1.dat"))
         }
 
         fn damage(&self, copy: &Path, at: usize) {

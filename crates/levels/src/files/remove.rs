@@ -1,4 +1,4 @@
-//! Removing what is kept of a checkpoint in a tier: its file, and the files beside it.
+//! Removing what is kept of a checkpoint in a level: its file, and the files beside it.
 
 use std::sync::atomic::Ordering;
 

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use super::aggregate::{self as parts, Part};
 use super::attempts::Attempt;
-use super::{refuse_hollow, Files, Place};
+use super::{refuse_holes, AggregatePart, Files};
 use crate::level::FileLevel;
 use format::{aggregate, names};
 use os::error::{Kind, Result};
@@ -24,7 +24,7 @@ impl Files {
     /// # Errors
     /// Persistent cannot be read. What cannot be copied is a warning.
     pub fn rescue_parts(&self) -> Result<()> {
-        if self.is_heir {
+        if self.is_successor {
             // What one process has left, others that have ended are about to complete.
             return Ok(());
         }
@@ -86,14 +86,14 @@ impl Files {
         let Some(Part { begin: offset, len, digest, taken }) = own else {
             return Ok(None);
         };
-        let place = Place { offset, ranks: 0, job: roll.job, attempt: roll.attempt };
+        let place = AggregatePart { offset, ranks: 0, job: roll.job, attempt: roll.attempt };
         let source = parts::common_temporary(&data, "", &place);
         let from = match files::open_own(&source) {
             Err(error) if error.kind() == Kind::NotFound && data.exists() => return Ok(None),
             opened => opened?,
         };
         // A damaged roll may ask for more than any part has.
-        refuse_hollow(&from, &(0..files::len(&from, &source)?), &source)?;
+        refuse_holes(&from, &(0..files::len(&from, &source)?), &source)?;
         let temporary = self.temporary(&target);
         let copied = files::create(&temporary).and_then(|to| {
             let mut buffer = vec![0; len.min(SLICE) as usize];
@@ -148,9 +148,9 @@ pub(super) struct Roll {
     pub(super) name: String,
     /// Its version.
     pub(super) version: i32,
-    /// As in `Place`.
+    /// As in `AggregatePart`.
     pub(super) job: u32,
-    /// As in `Place`.
+    /// As in `AggregatePart`.
     pub(super) attempt: u64,
     path: PathBuf,
 }
@@ -177,7 +177,7 @@ mod tests {
         let put = |rank, version, text: &str, attempt| {
             let files = of(rank);
             std::fs::write(files.scratch_path("x", version).unwrap(), text).unwrap();
-            let place = Place { offset: u64::from(rank) * 5, ranks: 3, job: 7, attempt };
+            let place = AggregatePart { offset: u64::from(rank) * 5, ranks: 3, job: 7, attempt };
             assert_eq!(files.persist_part("x", version, &place).unwrap(), 5);
         };
         put(0, 1, "first", 1);
@@ -230,7 +230,7 @@ mod tests {
         let (config, _) = Config::from_text(&text, |_| None).unwrap();
         let files = Files::open(&config, 0).unwrap();
         std::fs::write(files.scratch_path("x", 1).unwrap(), "first").unwrap();
-        let place = Place { offset: 0, ranks: 2, job: 7, attempt: 1 };
+        let place = AggregatePart { offset: 0, ranks: 2, job: 7, attempt: 1 };
         files.persist_part("x", 1, &place).unwrap();
         let [data, roll] = ["", ".roll"].map(|end| below(&format!("p/.x-agg-1.dat{end}.tmp-7-1")));
         let open = |path: &PathBuf| std::fs::File::options().write(true).open(path).unwrap();

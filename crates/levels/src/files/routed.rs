@@ -4,7 +4,7 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use super::{refuse_hollow, Files};
+use super::{refuse_holes, Files};
 use crate::level::FileLevel;
 use format::{names, proof};
 use os::error::{Error, Kind, Result};
@@ -107,7 +107,7 @@ impl Files {
                 return Ok(whose);
             };
             let len = files::len(&opened, path)?;
-            refuse_hollow(&opened, &(0..len), path)?;
+            refuse_holes(&opened, &(0..len), path)?;
             match self.has_content(path, len, kept, || Ok(()))? {
                 true => Ok(whose),
                 false => Err(Error::new(

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::aggregate::common_temporary;
-use super::{Files, Output, Place, Written};
+use super::{AggregatePart, Files, Output, Written};
 use crate::level::FileLevel;
 use os::error::{Error, Result};
 use os::files::{self, Durability};
@@ -16,7 +16,7 @@ impl Files {
         &self,
         name: &str,
         version: i32,
-        place: Option<&Place>,
+        place: Option<&AggregatePart>,
     ) -> Result<Output> {
         self.may_change_in(self.persistent.as_deref())?;
         let Some(place) = place else {
@@ -32,7 +32,7 @@ impl Files {
     /// A checkpoint's file in persistent.
     ///
     /// # Errors
-    /// There is no such tier.
+    /// There is no such level.
     pub fn own_persistent_path(&self, name: &str, version: i32) -> Result<PathBuf> {
         self.persistent_path(name, version).ok_or_else(|| {
             Error::invalid(
@@ -50,7 +50,7 @@ impl Files {
         output: &Output,
         name: &str,
         version: i32,
-        place: Option<&Place>,
+        place: Option<&AggregatePart>,
     ) -> Result<()> {
         if place.is_none() {
             self.prove(output, name, version)?;
@@ -66,7 +66,7 @@ impl Files {
         written: &Written,
         name: &str,
         version: i32,
-        place: Option<&Place>,
+        place: Option<&AggregatePart>,
     ) -> Result<()> {
         self.may_change_in(self.persistent.as_deref())?;
         self.clear_scratch(name, version)?;
@@ -158,7 +158,7 @@ mod tests {
         let old = [0; 8].to_vec();
         let header = format::header::Header::new(vec![(1, 7)]).unwrap();
         let new = [header.encode(), b"content".to_vec()].concat();
-        let write = |files: &Files, place: Option<&Place>| {
+        let write = |files: &Files, place: Option<&AggregatePart>| {
             let mut output = files.create_straight("x", 1, place).unwrap();
             output.put(&new).unwrap();
             files.seal_straight(&output, "x", 1, place).unwrap();
@@ -175,7 +175,7 @@ mod tests {
         }
         for (files, offset) in [(&one, new.len() as u64), (&zero, 0)] {
             fs::write(files.scratch_path("x", 1).unwrap(), &old).unwrap();
-            write(files, Some(&Place { offset, ranks: 2, job: 1, attempt: 1 }));
+            write(files, Some(&AggregatePart { offset, ranks: 2, job: 1, attempt: 1 }));
         }
         for files in [&zero, &one] {
             assert!(!files.persistent_path("x", 1).unwrap().exists());

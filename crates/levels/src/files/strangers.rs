@@ -5,7 +5,7 @@ use std::os::unix::fs::{chown, lchown, symlink};
 use std::path::Path;
 
 use super::aggregate::common_temporary;
-use super::{Files, Found, Place};
+use super::{AggregatePart, Files, Found};
 use crate::level::FileLevel;
 use config::Config;
 use format::checksum::Checksum;
@@ -71,7 +71,7 @@ fn own_files_come_first() {
         assert_eq!(files.versions("x").unwrap().into_iter().collect::<Vec<_>>(), [1, 2]);
         assert_eq!([1, 2, 3].map(|version| byte(&files, version)), [1, 2, 33]);
         assert!(!files.is_persistent("x", 1) && files.is_persistent("x", 2));
-        assert_eq!(files.owed("x", Some(0), 0).unwrap(), [1]);
+        assert_eq!(files.backlog("x", Some(0), 0).unwrap(), [1]);
         assert_eq!(files.oldest_first(FileLevel::Scratch, "x").unwrap(), [1]);
         // A link of theirs to a file of one's own.
         let link = files.scratch_path("x", 9).unwrap();
@@ -115,7 +115,7 @@ fn rolls_of_others_are_none() {
     with_files("rolls_of_others_are_none", "aggregated = true\n", |config, put| {
         let files = Files::open(config, 0).unwrap();
         put("s/x-0-4.dat", &content(4), true);
-        let place = Place { offset: 0, ranks: 2, job: 7, attempt: 1 };
+        let place = AggregatePart { offset: 0, ranks: 2, job: 7, attempt: 1 };
         files.persist("x", 4, None, Some(&place)).unwrap();
         let data = files.aggregated_data("x", 4).unwrap();
         let [part, roll] = ["", ".roll"].map(|end| common_temporary(&data, end, &place));

@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Place, Record};
+use super::{AggregatePart, Record};
 use os::error::{Error, Kind, Result};
 use os::mapping::Mapping;
 use os::shared::SharedMemory;
@@ -100,18 +100,18 @@ impl Words {
     }
 
     /// Stores where a record goes in an aggregated file, in its first slot.
-    pub fn put_place(&self, index: u32, place: &Place) {
-        let Place { offset, ranks, job, attempt } = *place;
+    pub fn put_place(&self, index: u32, place: &AggregatePart) {
+        let AggregatePart { offset, ranks, job, attempt } = *place;
         self.put(index, PLACE, offset);
         self.put(index, PLACE + 1, u64::from(ranks) << 32 | u64::from(job));
         self.put(index, PLACE + 2, attempt);
     }
 
     /// What that is, once the state says so.
-    pub fn place(&self, index: u32) -> Place {
+    pub fn place(&self, index: u32) -> AggregatePart {
         let word = |at: usize| self.slot(index, PLACE + at).load(Ordering::Relaxed);
         let numbers = word(1);
-        Place {
+        AggregatePart {
             offset: word(0),
             ranks: (numbers >> 32) as u32,
             job: numbers as u32,

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use anyhow::{bail, Result};
 use clap::Args;
 use format::header::Header;
-use levels::files::refuse_hollow;
+use levels::files::refuse_holes;
 
 use self::report::{Checksum, Part, Parts, Proof, Report};
 use self::subject::{meta_of, Opened};
@@ -83,7 +83,7 @@ pub fn run(inspect: &Inspect) -> Result<()> {
     let mut report = Report::of(&subject, &subject.header()?);
     if !inspect.no_checksum {
         if subject.proof.is_none() {
-            refuse_hollow(&opened.file, &subject.part, &opened.path)?;
+            refuse_holes(&opened.file, &subject.part, &opened.path)?;
         }
         report.checksum = Some(Checksum::of(&subject, meta.as_deref())?);
         report.proof = Proof::of(&subject)?;

@@ -15,7 +15,7 @@ use format::header::Header;
 use format::names;
 use format::proof::{Digest, Proof, Sort};
 use indicatif::ProgressBar;
-use levels::files::refuse_hollow;
+use levels::files::refuse_holes;
 use os::error::{Error, Kind};
 use os::files;
 
@@ -133,7 +133,7 @@ fn look(copy: &mut Copy) {
     }
     if copy.proof.is_none() && copy.restores() {
         let hollow =
-            files::open(&copy.path).and_then(|file| refuse_hollow(&file, &copy.part(), &copy.path));
+            files::open(&copy.path).and_then(|file| refuse_holes(&file, &copy.part(), &copy.path));
         if let Err(error) = hollow {
             copy.condemn(without(&copy.path, &error.to_string()));
         }

@@ -16,7 +16,7 @@ impl State {
     /// Takes room in the staging level for `len` more bytes of device memory that is lent, if that
     /// needs no wait and discards nothing. `both` is what the checkpoint will have of each part in
     /// all.
-    pub fn reserve_for_loan(
+    pub fn reserve_for_deferred(
         &mut self,
         id: Id,
         len: u64,

@@ -7,7 +7,7 @@ use crate::catalog::entry::{
     Entry, FileCopy, FileLevel, Id, Level, Life, Part, Region, Stage, MOST, PARTS,
 };
 use format::header::{self, Decoded};
-use levels::files::Place;
+use levels::files::AggregatePart;
 use levels::level::LevelSpec;
 use os::error::{Error, Kind, Result};
 use policy::rounds::Fate;
@@ -116,7 +116,7 @@ impl State {
 
     /// Ends a checkpoint: it can be restored from here on and replaces an older one of the same
     /// name and version. `regions` may be in any order. It is copied to persistent if there is that
-    /// tier and `persist` says so.
+    /// level and `persist` says so.
     pub fn commit(&mut self, id: Id, mut regions: Vec<Region>, persist: bool) {
         regions.sort_by_key(|region| region.id);
         let wanted = self.shape.scratch && !self.shape.ephemeral;
@@ -140,7 +140,7 @@ impl State {
             entry.persistent = FileCopy::Wanted;
         }
         self.counts.checkpoints += 1;
-        self.enliven(id);
+        self.make_live(id);
     }
 
     /// These regions, in the memory of the last checkpoint's if they are the same: most jobs have
@@ -177,7 +177,7 @@ impl State {
         }
         entry.routed = routed;
         self.counts.checkpoints += 1;
-        self.enliven(id);
+        self.make_live(id);
     }
 
     /// Ends a checkpoint whose bytes went straight to its persistent file, which is in its place,
@@ -199,7 +199,7 @@ impl State {
         entry.persistent = FileCopy::Present;
         entry.routed = routed;
         self.counts.checkpoints += 1;
-        self.enliven(id);
+        self.make_live(id);
     }
 
     /// A checkpoint that was begun may have to be copied to persistent, once it is known where to.
@@ -212,7 +212,11 @@ impl State {
 
     /// A checkpoint is to be copied to persistent after all, to a file of its own or to its place in
     /// an aggregated one. Its name and version if it is there already because scratch could not take it.
-    pub fn want_persistent(&mut self, id: Id, place: Option<Place>) -> Option<(Arc<str>, i32)> {
+    pub fn want_persistent(
+        &mut self,
+        id: Id,
+        place: Option<AggregatePart>,
+    ) -> Option<(Arc<str>, i32)> {
         let lasting = self.shape.persistent;
         let mut there = None;
         if let Some(entry) = self.entries.get_mut(&id) {
@@ -243,12 +247,12 @@ impl State {
         there
     }
 
-    /// What becomes of a checkpoint's file in a tier.
-    pub fn fate(&self, id: Id, tier: FileLevel) -> Fate {
+    /// What becomes of a checkpoint's file in a level.
+    pub fn fate(&self, id: Id, level: FileLevel) -> Fate {
         let Some(entry) = self.entries.get(&id) else {
             return Fate::Missing;
         };
-        let file = match tier {
+        let file = match level {
             // What went past scratch counts there like what is in it: it stands in the way of nothing
             // that is older, and persistent has it.
             FileLevel::Scratch if entry.scratch.is_bypassed() => match entry.persistent {
@@ -325,11 +329,11 @@ impl State {
             entry.persistent = FileCopy::Present;
         }
         self.entries.insert(id, Box::new(entry));
-        self.enliven(id);
+        self.make_live(id);
         id
     }
 
-    pub(super) fn enliven(&mut self, id: Id) {
+    pub(super) fn make_live(&mut self, id: Id) {
         let Some(entry) = self.entries.get_mut(&id) else {
             return;
         };

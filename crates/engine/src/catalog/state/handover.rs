@@ -95,7 +95,7 @@ impl State {
         entry.place = record.place;
         entry.doomed = standing.doomed;
         self.entries.insert(id, Box::new(entry));
-        self.enliven(id);
+        self.make_live(id);
         Ok(())
     }
 }

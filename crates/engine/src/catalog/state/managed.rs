@@ -75,12 +75,12 @@ impl State {
         self.entries.get(&id).is_some_and(|entry| entry.is_managed())
     }
 
-    /// Whether a version's file is in its place in a tier, or has gone past scratch to the next one.
-    pub fn has_file(&self, name: &str, version: i32, tier: FileLevel) -> bool {
+    /// Whether a version's file is in its place in a level, or has gone past scratch to the next one.
+    pub fn has_file(&self, name: &str, version: i32, level: FileLevel) -> bool {
         let entry = self.find(name, version).and_then(|id| self.entries.get(&id));
         entry.is_some_and(|entry| {
             FileCopy::Present
-                == match tier {
+                == match level {
                     FileLevel::Scratch if !entry.scratch.is_bypassed() => entry.scratch,
                     FileLevel::Scratch | FileLevel::Persistent => entry.persistent,
                 }

@@ -144,7 +144,7 @@ impl State {
         }
     }
 
-    /// Records what leaves the memory tiers from here on.
+    /// Records what leaves the memory levels from here on.
     pub fn record_to(&mut self, trace: Recorder) {
         self.trace = trace;
     }
@@ -203,7 +203,7 @@ impl State {
     pub fn unwritten(&self) -> Option<Error> {
         let mut failed = self.failed.iter().filter_map(|id| self.entries.get(id));
         let oldest = failed.next()?;
-        let tier = if oldest.scratch.is_due() { "scratch" } else { "persistent" };
+        let level = if oldest.scratch.is_due() { "scratch" } else { "persistent" };
         let more = match failed.count() {
             0 => String::new(),
             more => format!(" (nor could {more} more)"),
@@ -211,7 +211,7 @@ impl State {
         Some(Error::new(
             Kind::System,
             format!(
-                "checkpoint \"{}\" version {} could not be written to {tier}{more}; \
+                "checkpoint \"{}\" version {} could not be written to {level}{more}; \
                  VELOC_Checkpoint_wait tries again",
                 oldest.name, oldest.version
             ),
@@ -324,11 +324,11 @@ impl State {
             entry.busy -= 1;
             self.draining -= u32::from(draining);
         }
-        self.settle(id);
+        self.free_or_reindex(id);
     }
 
     /// Frees a dropped entry that nothing uses any more; brings the lists up to date otherwise.
-    fn settle(&mut self, id: Id) {
+    fn free_or_reindex(&mut self, id: Id) {
         match self.entries.get(&id) {
             Some(entry) if entry.life == Life::Dropped && entry.busy == 0 => {
                 self.note(id);

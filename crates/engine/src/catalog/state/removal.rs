@@ -42,9 +42,9 @@ impl State {
         unlink
     }
 
-    /// A version's file is about to be removed from a tier because there are too many. False: it is
+    /// A version's file is about to be removed from a level because there are too many. False: it is
     /// still in use, and must stay. A checkpoint that is in no file after that is gone.
-    pub fn forget_file(&mut self, name: &str, version: i32, tier: FileLevel) -> bool {
+    pub fn forget_file(&mut self, name: &str, version: i32, level: FileLevel) -> bool {
         let Some(id) = self.find(name, version) else {
             return true;
         };
@@ -53,7 +53,7 @@ impl State {
         };
         // Or has failed to be: then this is the only copy.
         let to_be_persisted = entry.persistent.is_due();
-        let file = match tier {
+        let file = match level {
             // It stands for the one in scratch.
             FileLevel::Scratch if entry.scratch == FileCopy::Substituted => &mut entry.persistent,
             FileLevel::Scratch => &mut entry.scratch,
@@ -63,11 +63,11 @@ impl State {
             FileCopy::Present => {}
             // The file that is there may be this one already: persistent copies get their names
             // before it is known here.
-            FileCopy::Writing if tier == FileLevel::Persistent => return false,
+            FileCopy::Writing if level == FileLevel::Persistent => return false,
             // The file is that of an older checkpoint of this version.
             _ => return true,
         }
-        if entry.restoring > 0 || (tier == FileLevel::Scratch && to_be_persisted) {
+        if entry.restoring > 0 || (level == FileLevel::Scratch && to_be_persisted) {
             return false;
         }
         *file = FileCopy::Absent;
@@ -119,7 +119,7 @@ impl State {
             entry.life = life;
         }
         self.leave_hints(id);
-        self.settle(id);
+        self.free_or_reindex(id);
         true
     }
 }

@@ -49,7 +49,7 @@ impl State {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.life = Life::Dropped;
         }
-        self.settle(id);
+        self.free_or_reindex(id);
         true
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::catalog::entry::{Id, Level, Part, Region, MOST};
-use levels::files::Place;
+use levels::files::AggregatePart;
 use levels::level::LevelSpec;
 use levels::space::Extent;
 use os::error::Error;
@@ -154,7 +154,7 @@ pub struct PersistJob {
     /// The path that was routed, for a file-based checkpoint.
     pub routed: Option<Arc<str>>,
     /// Where it goes in an aggregated file, if it goes there.
-    pub place: Option<Place>,
+    pub place: Option<AggregatePart>,
     /// Its bytes in memory, if it has no scratch file.
     pub straight: Option<FileJob>,
 }

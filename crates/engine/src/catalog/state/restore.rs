@@ -103,14 +103,14 @@ impl State {
     /// says that it will be read again.
     pub fn end_restore(&mut self, id: Id, success: bool) {
         self.has_restored(id, success);
-        self.settle(id);
+        self.free_or_reindex(id);
     }
 
     /// The same, and [`expect`](Self::expect) with the next place at which it will be read.
     pub fn end_restore_expecting(&mut self, id: Id, success: bool, next: Option<u64>) {
         self.has_restored(id, success);
         let expects = self.set_place(id, next);
-        self.settle(id);
+        self.free_or_reindex(id);
         if expects {
             self.goes_by_places();
         }

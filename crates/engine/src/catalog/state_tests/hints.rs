@@ -78,7 +78,7 @@ proptest! {
                 Step::Start => world.state.start_fetching(),
                 Step::Retry => drop(world.state.retry()),
                 Step::Cleanup => world.cleanup(),
-                Step::Prune(version, tier) => world.prune(version, tier),
+                Step::Prune(version, level) => world.prune(version, level),
             }
             if let Err(broken) = world.state.check() {
                 return Err(TestCaseError::fail(broken));

@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 use super::world::{GRANULE, NAME};
 use crate::catalog::entry::{FileCopy, Id, Level, Life, Part, Region};
 use crate::catalog::state::*;
-use levels::files::Place;
+use levels::files::AggregatePart;
 use levels::ledger::{self, Ledger};
 use levels::level::LevelSpec;
 use os::shared::SharedMemory;
 use policy::order::RestoreOrder;
 
 /// What is owed of a version: the size of its region, whether it goes to persistent, and where.
-type Owed = BTreeMap<i32, (u64, bool, Option<Place>)>;
+type Owed = BTreeMap<i32, (u64, bool, Option<AggregatePart>)>;
 
 /// A job that is killed after so many stores to its ledger: the ledger, and what was owed before the
 /// first and after each step of the job, with the stores that the ledger had seen by then.
 fn killed_after(stores: u64) -> (SharedMemory, Vec<(u64, Owed)>) {
-    let place = |attempt| Some(Place { offset: 9, ranks: 4, job: 7, attempt });
+    let place = |attempt| Some(AggregatePart { offset: 9, ranks: 4, job: 7, attempt });
     let memory = SharedMemory::create("ledger", 1 << 20).unwrap();
     let ledger = Ledger::new(&memory).unwrap();
     ledger.kill_after(stores);
@@ -53,13 +53,13 @@ fn killed_after(stores: u64) -> (SharedMemory, Vec<(u64, Owed)>) {
                 state.persist_done(&job, Ok(()));
             }
         }
-        let owed = |id: &Id| {
+        let backlog = |id: &Id| {
             let entry = state.entry(*id).filter(|entry| entry.life == Life::Live)?;
             let persist = entry.persistent.is_due() || entry.persistent == FileCopy::Undecided;
             let due = entry.scratch.is_due() || persist;
             due.then(|| (entry.version, (entry.bytes(), persist, entry.place)))
         };
-        steps.push((state.ledger_stores(), ids.iter().filter_map(owed).collect()));
+        steps.push((state.ledger_stores(), ids.iter().filter_map(backlog).collect()));
     }
     (memory, steps)
 }
@@ -84,17 +84,17 @@ fn the_ledger_of_any_moment_is_that_before_a_step_or_after_it() {
     assert!(stores > 20, "{stores}");
     for killed in 0..=stores {
         let (memory, _) = killed_after(killed);
-        let mut heir = a_state();
+        let mut successor = a_state();
         for (record, standing) in ledger::read(&memory).unwrap() {
-            heir.take_over(&record, standing).unwrap();
+            successor.take_over(&record, standing).unwrap();
         }
         let found = |version: i32| {
-            let entry = heir.entry(heir.find(NAME, version)?).unwrap();
+            let entry = successor.entry(successor.find(NAME, version)?).unwrap();
             Some((entry.bytes(), entry.persistent.is_due(), entry.place))
         };
         let step = steps.windows(2).find(|pair| pair[1].0 >= killed).unwrap();
         for version in [1, 2] {
-            let either = [&step[0].1, &step[1].1].map(|owed| owed.get(&version).copied());
+            let either = [&step[0].1, &step[1].1].map(|backlog| backlog.get(&version).copied());
             let found = found(version);
             assert!(either.contains(&found), "{killed} stores: {found:?}, not one of {either:?}");
         }

@@ -43,10 +43,10 @@ fn taken_again(host: u64, persistent: bool) -> (Job0, World, [BTreeMap<i32, Vec<
 fn what_is_taken_again_stays_until_the_new_one_is_safe() {
     let (job, mut world, [old, new]) = taken_again(400, false);
     let written_by_heir = |world: &World| {
-        let mut heir = world.heir(job);
-        heir.everybody_works();
-        heir.everybody_works();
-        heir.scratch.get(&(NAME.to_string(), 1)).cloned()
+        let mut successor = world.successor(job);
+        successor.everybody_works();
+        successor.everybody_works();
+        successor.scratch.get(&(NAME.to_string(), 1)).cloned()
     };
     assert_eq!(written_by_heir(&world), Some(old));
     assert_eq!(
@@ -95,9 +95,9 @@ fn what_is_taken_a_third_time_keeps_the_first() {
     assert!(other.state.next_write().is_none(), "what was replaced is not written");
     other.everybody_works();
     assert_eq!(other.state.used(Level::HOST), 12);
-    let mut heir = world.heir(job);
-    heir.everybody_works();
-    assert_eq!(heir.scratch.get(&(NAME.to_string(), 1)), Some(&old));
+    let mut successor = world.successor(job);
+    successor.everybody_works();
+    assert_eq!(successor.scratch.get(&(NAME.to_string(), 1)), Some(&old));
 }
 
 /// Catches a version that is lost because what was lent to take it again could not be fetched.

@@ -140,16 +140,16 @@ impl World {
     }
 
     /// What goes on if the process is killed now: its host buffer, its files and its ledger.
-    pub(super) fn heir(&self, job: Job0) -> World {
-        let mut heir = World::new(Job0 { device: 0, ..job });
+    pub(super) fn successor(&self, job: Job0) -> World {
+        let mut successor = World::new(Job0 { device: 0, ..job });
         let staging = self.state.staging().index();
-        heir.memory[staging] = self.memory[staging].clone();
-        heir.scratch = self.scratch.clone();
-        heir.persistent = self.persistent.clone();
+        successor.memory[staging] = self.memory[staging].clone();
+        successor.scratch = self.scratch.clone();
+        successor.persistent = self.persistent.clone();
         for (record, standing) in ledger::read(&self.ledger).unwrap() {
-            heir.state.take_over(&record, standing).unwrap();
+            successor.state.take_over(&record, standing).unwrap();
         }
-        heir
+        successor
     }
 
     /// Whether all of a version has left the device.
@@ -318,12 +318,12 @@ impl World {
         }
     }
 
-    pub(super) fn prune(&mut self, version: i32, tier: FileLevel) {
-        if self.ephemeral || !self.state.forget_file(NAME, version, tier) {
+    pub(super) fn prune(&mut self, version: i32, level: FileLevel) {
+        if self.ephemeral || !self.state.forget_file(NAME, version, level) {
             return;
         }
         let file = (NAME.to_string(), version);
-        match tier {
+        match level {
             FileLevel::Scratch => self.scratch.remove(&file),
             FileLevel::Persistent => self.persistent.remove(&file),
         };

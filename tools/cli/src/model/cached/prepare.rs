@@ -182,7 +182,7 @@ impl Cached {
             }
             while let Next::Register(chunk) = pages.next_registration(Pin::Parallel) {
                 pages.begin_registration(chunk);
-                pages.settle(chunk, true);
+                pages.registration_ended(chunk, true);
             }
         }
     }
@@ -209,7 +209,7 @@ impl Cached {
                     let bytes = pages.layout().bytes(chunk);
                     let wait = self.until_lull(machine.now(), bytes.end - bytes.start);
                     if wait > 0.0 {
-                        return self.await_lull(machine, wait);
+                        return self.await_idle_window(machine, wait);
                     }
                     self.pin.idle_until = None;
                     if register::in_turn(pin) && !self.pin.has_turn {
@@ -265,7 +265,7 @@ impl Cached {
     }
 
     /// Asks again after `wait` seconds, or gives back the turn that was held idle for too long.
-    fn await_lull(&mut self, machine: &mut Machine, mut wait: f64) -> bool {
+    fn await_idle_window(&mut self, machine: &mut Machine, mut wait: f64) -> bool {
         let now = machine.now();
         if self.pin.has_turn {
             let until = *self.pin.idle_until.get_or_insert(now + register::LONGEST_IDLE_TURN);
@@ -292,7 +292,7 @@ impl Cached {
         let (Doing::Registering(chunk), Some(pages)) = (self.pin.doing, &mut self.pages) else {
             return;
         };
-        pages.settle(chunk, true);
+        pages.registration_ended(chunk, true);
         if pages.registered_bytes() == pages.len() {
             self.outcome.registered_at = machine.now();
         }

@@ -15,7 +15,7 @@ use config::Config;
 use engine::place::Place as Region;
 use engine::Engine;
 use format::header::Header;
-use levels::files::Place;
+use levels::files::AggregatePart;
 use recovery::Process;
 use tempfile::TempDir;
 
@@ -103,7 +103,7 @@ pub fn member(folder: &Path, rank: u32, bytes: u64, repeats: u32) -> Result<()> 
         say("taken")?;
         wait()?;
         let job = std::os::unix::process::parent_id();
-        let place = Place { offset, ranks: RANKS, job, attempt: u64::from(round) };
+        let place = AggregatePart { offset, ranks: RANKS, job, attempt: u64::from(round) };
         let claim = engine.claim(id);
         engine.catalog.step(|state| state.want_persistent(id, Some(place)));
         claim.copy(Some(&[region]))?;

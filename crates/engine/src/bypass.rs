@@ -7,7 +7,7 @@
 use super::shared::Shared;
 use crate::catalog::state::is_of_the_file_system;
 use config::Config;
-use levels::files::{Files, Place, Written};
+use levels::files::{AggregatePart, Files, Written};
 use os::error::{Error, Result};
 
 /// What is said once: that checkpoints go to persistent alone.
@@ -88,7 +88,7 @@ impl Shared {
         written: &Written,
         name: &str,
         version: i32,
-        place: Option<&Place>,
+        place: Option<&AggregatePart>,
     ) -> Result<()> {
         self.files.publish_straight(written, name, version, place)?;
         // It has a newer one.

@@ -14,12 +14,12 @@ use os::error::{Error, Kind, Result};
 impl Shared {
     /// The versions of a name that earlier jobs have left in scratch and that persistent lacks. They stay in
     /// scratch until they have been copied.
-    pub fn owed(&self, name: &str) -> BTreeSet<i32> {
+    pub fn backlog(&self, name: &str) -> BTreeSet<i32> {
         let (interval, limit) = (self.config.persistent_interval, self.config.max_versions);
         if self.config.ephemeral {
             return BTreeSet::new();
         }
-        match self.files.owed(name, interval, limit) {
+        match self.files.backlog(name, interval, limit) {
             // What this job has taken gets there by itself.
             Ok(versions) => self.catalog.look(|state| {
                 versions.into_iter().filter(|version| !state.has_taken(name, *version)).collect()
@@ -32,11 +32,11 @@ impl Shared {
     }
 
     /// Says once of a name how many such versions it has.
-    pub fn say_what_is_owed(&self, name: &str) {
+    pub fn warn_of_backlog(&self, name: &str) {
         if !self.asked.lock().insert(name.to_owned()) {
             return;
         }
-        let what = match self.owed(name).len() {
+        let what = match self.backlog(name).len() {
             0 => return,
             1 => format!("1 checkpoint of \"{name}\" is"),
             count => format!("{count} checkpoints of \"{name}\" are"),
@@ -60,7 +60,7 @@ pub fn copy(files: &Files, name: &str, version: i32) -> Result<Option<u64>> {
         let what = "its file in scratch is not what its parities were made of";
         return Err(Error::new(Kind::Corrupt, what));
     }
-    files.copy_owed(name, version)
+    files.copy_backlog(name, version)
 }
 
 /// Whether a scratch file is what its parities were made of, where there are any.

@@ -23,7 +23,7 @@ impl Files {
     ///
     /// # Errors
     /// A directory cannot be listed.
-    pub fn owed(&self, name: &str, interval: Option<u64>, limit: usize) -> Result<Vec<i32>> {
+    pub fn backlog(&self, name: &str, interval: Option<u64>, limit: usize) -> Result<Vec<i32>> {
         if self.scratch.is_none() || self.persistent.is_none() {
             return Ok(Vec::new());
         }
@@ -55,7 +55,7 @@ impl Files {
     ///
     /// # Errors
     /// Its file is damaged; the system's.
-    pub fn copy_owed(&self, name: &str, version: i32) -> Result<Option<u64>> {
+    pub fn copy_backlog(&self, name: &str, version: i32) -> Result<Option<u64>> {
         self.copy_owed_while(name, version, || ())
     }
 
@@ -148,9 +148,9 @@ mod tests {
         fs::write(at("p/x-0-5.dat"), content(6)).unwrap();
         times::set_modified(&at("p/x-0-5.dat"), earlier).unwrap();
         fs::write(at("s/.x-0-4.dat.routed"), "/own").unwrap();
-        let owed = || files.owed("x", Some(0), 0).unwrap();
-        assert_eq!(owed(), [5, 3, 1]);
-        assert_eq!(files.owed("x", None, 0).unwrap(), [0; 0]);
+        let backlog = || files.backlog("x", Some(0), 0).unwrap();
+        assert_eq!(backlog(), [5, 3, 1]);
+        assert_eq!(files.backlog("x", None, 0).unwrap(), [0; 0]);
         let copy = |version, between: &dyn Fn()| files.copy_owed_while("x", version, between);
         let len = content(0).len() as u64;
         assert_eq!(copy(3, &|| ()), Ok(Some(len)));
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(copy(2, &|| ()), Ok(None), "it is there");
         assert_eq!(copy(5, &|| ()), Ok(Some(len)));
         assert_eq!(fs::read(at("p/x-0-5.dat")).unwrap(), content(5));
-        assert_eq!(owed(), [1]);
+        assert_eq!(backlog(), [1]);
         // Taken again while it is copied.
         let again = || {
             fs::write(at("new"), content(9)).unwrap();

@@ -26,14 +26,14 @@ fn what_was_lent_is_there_once_it_has_arrived() {
     assert_eq!(world.scratch[&(NAME.to_string(), 1)], world.expected[&1]);
 }
 
-/// Catches a loan that costs a checkpoint its life although the device cache has room.
+/// Catches a deferred capture that costs a checkpoint its life although the device cache has room.
 #[test]
 fn a_loan_discards_nothing_and_waits_for_nothing() {
     let mut world = world(48, 12, false, true);
     assert!(world.capture(0, [0, 12]));
     world.restore(0);
     let id = world.state.open(NAME, 1);
-    assert_eq!(world.state.reserve_for_loan(id, 12, [12, 0]), None);
+    assert_eq!(world.state.reserve_for_deferred(id, 12, [12, 0]), None);
     assert!(matches!(
         world.state.reserve(id, Part::Device, 12, Level::DEVICE),
         Reserve::Got { .. }
@@ -45,13 +45,13 @@ fn a_loan_discards_nothing_and_waits_for_nothing() {
     assert!(world.capture(0, [0, 12]));
     world.everybody_works();
     let id = world.state.open(NAME, 1);
-    assert_eq!(world.state.reserve_for_loan(id, 12, [12, 4]), None, "both parts do not fit");
-    assert!(world.state.reserve_for_loan(id, 12, [12, 0]).is_some());
+    assert_eq!(world.state.reserve_for_deferred(id, 12, [12, 4]), None, "both parts do not fit");
+    assert!(world.state.reserve_for_deferred(id, 12, [12, 0]).is_some());
     world.state.check().unwrap();
 }
 
 /// Catches room that is given to others while bytes are on their way to it, and bytes of a failed
-/// loan that are taken for a checkpoint's.
+/// capture that are taken for a checkpoint's.
 #[test]
 fn a_loan_that_fails_or_is_replaced_leaves_nothing() {
     let mut world = world(0, 40, true, false);

@@ -1,4 +1,4 @@
-//! What leaves a memory tier, what comes back to it, and when.
+//! What leaves a memory level, what comes back to it, and when.
 
 use super::world::{world, Job0, World, GRANULE, NAME};
 use crate::catalog::entry::{Level, Part, Region};

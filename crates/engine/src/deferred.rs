@@ -2,7 +2,7 @@
 //! copy to the host buffer can be made by a worker, after the checkpoint call has returned.
 //!
 //! The catalog knows such a checkpoint as one whose bytes are still to come. Whatever becomes of
-//! it, its loan ends: by the worker, by the call that gave the checkpoint up, or with the job.
+//! it, the deferred capture ends: by the worker, by the call that gave the checkpoint up, or with the job.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -37,18 +37,18 @@ pub trait Release: Debug + Send + Sync {
 /// What a checkpoint has still to fetch from the application's memory. Its end releases the
 /// regions, on every path.
 #[derive(Debug, Default)]
-pub struct Loan {
+pub struct DeferredCapture {
     runs: Vec<Run>,
     releases: Vec<(i32, Arc<dyn Release>)>,
 }
 
-impl Loan {
+impl DeferredCapture {
     /// Whether a region of this id is lent.
     pub fn has(&self, id: i32) -> bool {
         self.runs.iter().any(|run| run.place.id == id)
     }
 
-    /// The routine to call for a region when the loan ends.
+    /// The routine to call for a region when the capture ends.
     pub fn until(&mut self, region: i32, release: Arc<dyn Release>) {
         self.releases.push((region, release));
     }
@@ -71,7 +71,7 @@ impl Loan {
     }
 }
 
-impl Drop for Loan {
+impl Drop for DeferredCapture {
     fn drop(&mut self) {
         for error in self.release() {
             // There is no call any more that it could be reported by.
@@ -80,12 +80,12 @@ impl Drop for Loan {
     }
 }
 
-/// The loans of checkpoints that are committed.
+/// The deferred captures of checkpoints that are committed.
 #[derive(Debug, Default)]
-pub struct Loans(Mutex<HashMap<Id, Loan>>);
+pub struct DeferredCaptures(Mutex<HashMap<Id, DeferredCapture>>);
 
-impl Loans {
-    fn take(&self, id: Id) -> Option<Loan> {
+impl DeferredCaptures {
+    fn take(&self, id: Id) -> Option<DeferredCapture> {
         self.0.lock().remove(&id)
     }
 }
@@ -93,17 +93,17 @@ impl Loans {
 impl Shared {
     /// Room for device memory that is lent, in the host buffer, if it has some now: else a copy in
     /// the device cache keeps the application waiting for less.
-    pub(super) fn room_for_loan(
+    pub(super) fn room_for_deferred(
         &self,
         open: &Open,
         len: u64,
         both: [u64; 2],
     ) -> Option<(Level, u64, Vec<Extent>)> {
-        let room = self.catalog.step(|state| state.reserve_for_loan(open.id, len, both));
+        let room = self.catalog.step(|state| state.reserve_for_deferred(open.id, len, both));
         room.map(|(base, extents)| (Level::HOST, base, extents))
     }
 
-    /// Takes these runs into a checkpoint's loan, once the application's own queued work on them is
+    /// Takes these runs into what a checkpoint has deferred, once the application's own queued work on them is
     /// done.
     pub(super) fn lend(&self, open: &mut Open, mut runs: Vec<Run>) -> Result<()> {
         if runs.iter().any(|run| run.place.kind != PLAIN) {
@@ -113,31 +113,31 @@ impl Shared {
             drop(side.after_application(self, &own)?);
             own.lane.stream().synchronize()?;
         }
-        open.loan.runs.append(&mut runs);
+        open.deferred.runs.append(&mut runs);
         Ok(())
     }
 
     /// Copies at once what a checkpoint under way was to fetch later.
-    pub(super) fn end_loan(&self, open: &mut Open) -> Result<()> {
-        let loan = std::mem::take(&mut open.loan);
-        let copied = self.copy(open.id, Way::In, &loan.runs);
-        self.end(loan);
+    pub(super) fn finish_deferred(&self, open: &mut Open) -> Result<()> {
+        let deferred = std::mem::take(&mut open.deferred);
+        let copied = self.copy(open.id, Way::In, &deferred.runs);
+        self.end(deferred);
         copied
     }
 
-    /// Releases the regions of a loan. A routine that fails is reported as what fails in the
+    /// Releases the regions of a deferred capture. A routine that fails is reported as what fails in the
     /// background is, by whichever thread it was called.
-    pub(super) fn end(&self, mut loan: Loan) {
-        for error in loan.release() {
+    pub(super) fn end(&self, mut deferred: DeferredCapture) {
+        for error in deferred.release() {
             self.catalog.step(|state| state.report(error));
         }
     }
 
-    /// Commits a checkpoint whose loan, if it has one, is left to the worker.
-    pub(super) fn commit_with_loan(&self, open: &mut Open, persist: bool) {
-        let arriving = open.loan.parts();
-        if !open.loan.runs.is_empty() {
-            self.loans.0.lock().insert(open.id, std::mem::take(&mut open.loan));
+    /// Commits a checkpoint whose deferred capture, if it has one, is left to the worker.
+    pub(super) fn commit_deferred(&self, open: &mut Open, persist: bool) {
+        let arriving = open.deferred.parts();
+        if !open.deferred.runs.is_empty() {
+            self.deferred.0.lock().insert(open.id, std::mem::take(&mut open.deferred));
         }
         let (id, regions) = (open.id, std::mem::take(&mut open.regions));
         self.step_counted(|state| state.commit_lent(id, regions, arriving, persist));
@@ -148,10 +148,10 @@ impl Shared {
 pub fn arrive(shared: &Shared) -> Result<()> {
     let mut queue = None;
     while let Some(arrival) = shared.catalog.next(Worker::Arrive, State::next_arrival) {
-        let Some(loan) = shared.loans.take(arrival.id) else { continue };
-        let end = bring(shared, &mut queue, &arrival, &loan);
+        let Some(deferred) = shared.deferred.take(arrival.id) else { continue };
+        let end = bring(shared, &mut queue, &arrival, &deferred);
         // Before anybody hears that all is done.
-        shared.end(loan);
+        shared.end(deferred);
         shared.catalog.step(|state| state.arrived(arrival.id, end));
     }
     Ok(())
@@ -161,11 +161,11 @@ fn bring<'a>(
     shared: &'a Shared,
     queue: &mut Option<Queue<'a>>,
     arrival: &Arrival,
-    loan: &Loan,
+    deferred: &DeferredCapture,
 ) -> MoveEnd {
-    let there = loan.runs.iter().try_for_each(|run| run.place.check());
-    let by_processor = there.and_then(|()| shared.copy_and_count(Way::In, &loan.runs));
-    let by_device: Vec<&Run> = loan.runs.iter().filter(|run| !run.by_processor()).collect();
+    let there = deferred.runs.iter().try_for_each(|run| run.place.check());
+    let by_processor = there.and_then(|()| shared.copy_and_count(Way::In, &deferred.runs));
+    let by_device: Vec<&Run> = deferred.runs.iter().filter(|run| !run.by_processor()).collect();
     let ready = by_processor.and_then(|()| match queue {
         _ if by_device.is_empty() => Ok(None),
         Some(queue) => Ok(Some(queue)),
