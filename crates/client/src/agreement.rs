@@ -24,7 +24,7 @@ use engine::shared::Shared;
 use levels::files::Place;
 use mpi::{Comm, Queue};
 use os::error::Result;
-use policy::rounds::{Breach, Common, Fate, Rounds, Values, GIVEN_UP, PARITIES};
+use policy::rounds::{Common, Disagreement, FileState, Rounds, Values, PARITIES, WITHDRAWN};
 
 const OTHER_HAS_FAILED: &str = "MPI has failed on another process";
 
@@ -138,7 +138,7 @@ impl Agreement {
     /// for both again.
     pub fn even(&mut self, engine: &Shared, [rounds, gathered]: [u64; 2]) {
         while !self.failed && self.calls.begun() < rounds {
-            let values = self.rounds.begin_void(fate(engine));
+            let values = self.rounds.begin_without_key(fate(engine));
             self.post(engine, &values);
         }
         self.gather_up_to(engine, gathered);
@@ -185,9 +185,9 @@ impl Agreement {
             return;
         };
         let outcome = self.rounds.end(least);
-        match outcome.broke {
+        match outcome.disagreement {
             None => {}
-            Some(Breach::Different) => {
+            Some(Disagreement::Different) => {
                 engine.degrade(
                     "agreement",
                     "the processes take different checkpoints: old versions are not removed any \
@@ -195,7 +195,7 @@ impl Agreement {
                      have",
                 );
             }
-            Some(Breach::GivenUp) => self.fail(engine, OTHER_HAS_FAILED),
+            Some(Disagreement::Withdrawn) => self.fail(engine, OTHER_HAS_FAILED),
         }
         for (common, learned) in engine.common.iter().zip(outcome.common) {
             common.lock().learn(learned);
@@ -242,7 +242,7 @@ impl Agreement {
                  persistent file of its own"
             ),
         );
-        let _ = self.calls.begin(|comm| comm.begin_least(&GIVEN_UP));
+        let _ = self.calls.begin(|comm| comm.begin_least(&WITHDRAWN));
         if let Some(aggregation) = &mut self.aggregation {
             let _ = aggregation.calls.begin(|comm| comm.begin_gather(&LAST_LENGTH));
             aggregation.awaited.clear();
@@ -286,7 +286,7 @@ impl Agreement {
 }
 
 /// What becomes of a checkpoint's file in a tier, or of its parities.
-fn fate(engine: &Shared) -> impl Fn(Id, usize) -> Fate + '_ {
+fn fate(engine: &Shared) -> impl Fn(Id, usize) -> FileState + '_ {
     |id, tier| match tier {
         0 => engine.catalog.look(|state: &State| state.fate(id, FileTier::Scratch)),
         PARITIES => engine.fate_of_parities(id),

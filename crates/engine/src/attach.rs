@@ -82,7 +82,7 @@ impl Engine {
                 );
             }
             let capabilities = device.capabilities();
-            if !register::is_of_use(self.config.pin, capabilities.pageable_access) {
+            if !register::is_useful(self.config.pin, capabilities.pageable_access) {
                 log::info!("the host buffer is not registered: off, or the device needs it not");
             } else if !capabilities.host_register {
                 self.degrade("pin", "this device's driver does not register host memory");

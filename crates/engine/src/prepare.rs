@@ -143,7 +143,7 @@ pub fn pin(shared: &Shared) -> Result<()> {
     side.device.bind()?;
     let host = shared.host()?;
     let pin = shared.config.pin;
-    let mut turns = if registration::in_turn(pin) {
+    let mut turns = if registration::takes_node_lock(pin) {
         match Turns::open() {
             Ok(turns) => Some(turns),
             Err(error) => {
@@ -167,7 +167,7 @@ pub fn pin(shared: &Shared) -> Result<()> {
         // due, and not while one waits. Nor does anybody else wait for that: the lull is found
         // before the turn is taken, and if it has passed by then only the next moment is waited for.
         let held = turns.as_ref().is_some_and(Turns::is_held);
-        let at_most = held.then_some(registration::LONGEST_IDLE_TURN);
+        let at_most = held.then_some(registration::LONGEST_IDLE_LOCK);
         match await_lull(shared, host, chunk, at_most, &mut waited) {
             Lull::Now => {}
             Lull::TooLate => {
@@ -232,7 +232,7 @@ fn await_lull(
 fn enter(shared: &Shared, turns: &mut Turns) -> Result<()> {
     let since = Instant::now();
     let span = shared.trace.span(Activity::Turn);
-    let entered = turns.enter(registration::LONGEST_WAIT_FOR_TURN, &|| shared.stopping());
+    let entered = turns.enter(registration::NODE_LOCK_TIMEOUT, &|| shared.stopping());
     drop(span);
     shared.metrics.turn.add(0, since.elapsed());
     entered.map(drop)

@@ -26,7 +26,7 @@ use os::memory::{self, Physical};
 use os::sync::Mutex;
 use policy::interval::Interval;
 use policy::retention::Retention;
-use policy::rounds::{Common, Fate, TIERS};
+use policy::rounds::{Common, FileState, TIERS};
 use policy::touch::Mode;
 use recovery::link::Link;
 use trace::metrics::Metrics;
@@ -199,18 +199,18 @@ impl Shared {
     }
 
     /// What becomes of the parities that this process makes of a checkpoint.
-    pub fn fate_of_parities(&self, id: Id) -> Fate {
+    pub fn fate_of_parities(&self, id: Id) -> FileState {
         let Some(node) = self.erasure.get() else {
-            return Fate::There;
+            return FileState::Present;
         };
         // The file first: it is told of before it counts as there.
         match self
             .catalog
             .look(|state| (state.fate(id, FileTier::Scratch), state.key_in_scratch(id)))
         {
-            (Fate::Open, _) => Fate::Open,
-            (_, Some(key)) => node.fate(&key),
-            (_, None) => Fate::Missing,
+            (FileState::Pending, _) => FileState::Pending,
+            (_, Some(key)) => node.parity_state(&key),
+            (_, None) => FileState::Missing,
         }
     }
 

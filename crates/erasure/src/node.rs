@@ -20,7 +20,7 @@ use os::error::{Error, Kind, Result};
 use os::fork::Private;
 use os::network::{self, Connection};
 use os::sync::{Condvar, Mutex};
-use policy::rounds::Fate;
+use policy::rounds::FileState;
 
 /// While something is expected of others, they are looked after so often.
 const LOOK: Duration = Duration::from_secs(1);
@@ -261,8 +261,8 @@ impl Node {
     }
 
     /// What becomes of this process's parities of a version whose file is in scratch.
-    pub fn fate(&self, key: &Key) -> Fate {
-        self.known.now.lock().progress.fate(key)
+    pub fn parity_state(&self, key: &Key) -> FileState {
+        self.known.now.lock().progress.parity_state(key)
     }
 
     /// Whether this process has made its parities of a version, or will as far as it knows.

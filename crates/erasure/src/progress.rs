@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::encoding::{Encoding, Member};
 use format::checksum::Checksum;
-use policy::rounds::Fate;
+use policy::rounds::FileState;
 
 /// A checkpoint's name and version.
 pub type Key = (Arc<str>, i32);
@@ -186,13 +186,13 @@ impl Progress {
     }
 
     /// What becomes of this member's parities of a version whose file is in scratch.
-    pub fn fate(&self, key: &Key) -> Fate {
+    pub fn parity_state(&self, key: &Key) -> FileState {
         if self.made.contains(key) {
-            return Fate::There;
+            return FileState::Present;
         }
         match self.is_under_way(key) || self.complete.contains(key) {
-            true => Fate::Open,
-            false => Fate::Missing,
+            true => FileState::Pending,
+            false => FileState::Missing,
         }
     }
 

@@ -7,7 +7,7 @@
 
 /// What a tier knows of one resident copy when it must decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Resident {
+pub struct ResidentCopy {
     /// The same bytes are complete in a lower tier.
     pub backed: bool,
     /// Transfers read this copy right now.
@@ -18,7 +18,7 @@ pub struct Resident {
 
 /// The rank of a victim: smaller leaves first; within a rank, the oldest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Rank {
+pub enum EvictionClass {
     /// Restored already, and backed by a lower tier.
     Consumed,
     /// Backed by a lower tier.
@@ -30,13 +30,13 @@ pub enum Rank {
 /// Whether a copy may leave its tier, and its rank among those that may.
 ///
 /// `may_discard` is true for the lowest tier of an ephemeral job without files.
-pub fn rank(copy: Resident, may_discard: bool) -> Option<Rank> {
+pub fn eviction_class(copy: ResidentCopy, may_discard: bool) -> Option<EvictionClass> {
     match copy {
-        Resident { in_use: true, .. } => None,
-        Resident { backed: true, consumed: true, .. } => Some(Rank::Consumed),
-        Resident { backed: true, .. } => Some(Rank::Backed),
-        Resident { consumed: true, .. } if may_discard => Some(Rank::Discardable),
-        Resident { .. } => None,
+        ResidentCopy { in_use: true, .. } => None,
+        ResidentCopy { backed: true, consumed: true, .. } => Some(EvictionClass::Consumed),
+        ResidentCopy { backed: true, .. } => Some(EvictionClass::Backed),
+        ResidentCopy { consumed: true, .. } if may_discard => Some(EvictionClass::Discardable),
+        ResidentCopy { .. } => None,
     }
 }
 
@@ -46,20 +46,26 @@ mod tests {
 
     #[test]
     fn the_only_copy_leaves_only_when_consumed_and_discardable() {
-        let only = Resident { backed: false, in_use: false, consumed: false };
-        assert_eq!(rank(only, true), None);
-        assert_eq!(rank(Resident { consumed: true, ..only }, false), None);
-        assert_eq!(rank(Resident { consumed: true, ..only }, true), Some(Rank::Discardable));
+        let only = ResidentCopy { backed: false, in_use: false, consumed: false };
+        assert_eq!(eviction_class(only, true), None);
+        assert_eq!(eviction_class(ResidentCopy { consumed: true, ..only }, false), None);
+        assert_eq!(
+            eviction_class(ResidentCopy { consumed: true, ..only }, true),
+            Some(EvictionClass::Discardable)
+        );
     }
 
     #[test]
     fn a_copy_in_use_stays() {
-        let used = Resident { backed: true, in_use: true, consumed: true };
-        assert_eq!(rank(used, true), None);
+        let used = ResidentCopy { backed: true, in_use: true, consumed: true };
+        assert_eq!(eviction_class(used, true), None);
     }
 
     #[test]
     fn consumed_copies_leave_first_and_the_last_ones_of_their_bytes_last() {
-        assert!(Rank::Consumed < Rank::Backed && Rank::Backed < Rank::Discardable);
+        assert!(
+            EvictionClass::Consumed < EvictionClass::Backed
+                && EvictionClass::Backed < EvictionClass::Discardable
+        );
     }
 }

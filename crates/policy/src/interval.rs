@@ -40,7 +40,7 @@ impl Interval {
 
 /// A checkpoint that an earlier job has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Left {
+pub struct LeftVersion {
     /// When it was taken, about.
     pub taken: SystemTime,
     /// Its version.
@@ -52,7 +52,7 @@ pub struct Left {
 /// The versions that should have a copy in persistent and have none, the newest first: one in each
 /// interval of so many seconds (0: each; `None`: none), as far as that can be told from the times of
 /// their files, and no older ones than persistent keeps (`limit`; 0: all).
-pub fn owed(seconds: Option<u64>, limit: usize, mut left: Vec<Left>) -> Vec<i32> {
+pub fn persist_backlog(seconds: Option<u64>, limit: usize, mut left: Vec<LeftVersion>) -> Vec<i32> {
     let Some(interval) = seconds.map(Duration::from_secs) else {
         return Vec::new();
     };
@@ -93,25 +93,29 @@ mod tests {
     /// Catches copies that nobody asked for, and those that would be removed as soon as they are made.
     #[test]
     fn what_earlier_jobs_owe() {
-        let owed = |seconds, limit, left: &[(u64, i32, bool)]| {
-            let one = |&(taken, version, persistent): &(u64, i32, bool)| Left {
+        let backlog = |seconds, limit, left: &[(u64, i32, bool)]| {
+            let one = |&(taken, version, persistent): &(u64, i32, bool)| LeftVersion {
                 taken: SystemTime::UNIX_EPOCH + Duration::from_secs(taken),
                 version,
                 persistent,
             };
-            super::owed(seconds, limit, left.iter().map(one).collect())
+            super::persist_backlog(seconds, limit, left.iter().map(one).collect())
         };
         // After a rollback: taken in this order.
         let left = [(0, 7, true), (10, 8, false), (20, 5, true), (30, 6, false), (40, 9, false)];
-        assert_eq!(owed(Some(0), 0, &left), [9, 6, 8]);
-        assert_eq!(owed(None, 0, &left), [0; 0]);
-        assert_eq!(owed(Some(0), 3, &left), [9, 6]);
-        assert_eq!(owed(Some(0), 1, &left), [9]);
-        assert_eq!(owed(Some(20), 0, &left), [9]);
-        assert_eq!(owed(Some(5), 0, &left), [9, 6, 8]);
-        assert_eq!(owed(Some(50), 0, &left), [0; 0]);
+        assert_eq!(backlog(Some(0), 0, &left), [9, 6, 8]);
+        assert_eq!(backlog(None, 0, &left), [0; 0]);
+        assert_eq!(backlog(Some(0), 3, &left), [9, 6]);
+        assert_eq!(backlog(Some(0), 1, &left), [9]);
+        assert_eq!(backlog(Some(20), 0, &left), [9]);
+        assert_eq!(backlog(Some(5), 0, &left), [9, 6, 8]);
+        assert_eq!(backlog(Some(50), 0, &left), [0; 0]);
         let nothing = [(0, 1, false), (10, 2, false), (20, 3, false)];
-        assert_eq!(owed(Some(10), 0, &nothing), [3, 2], "the first interval begins with the first");
-        assert_eq!(owed(Some(0), 2, &nothing), [3, 2]);
+        assert_eq!(
+            backlog(Some(10), 0, &nothing),
+            [3, 2],
+            "the first interval begins with the first"
+        );
+        assert_eq!(backlog(Some(0), 2, &nothing), [3, 2]);
     }
 }

@@ -9,13 +9,13 @@
 /// The most members of a group of erasure coding.
 pub const LARGEST_GROUP: usize = 64;
 
+pub mod bandwidth;
 pub mod evict;
+pub mod idle_window;
 pub mod interval;
-pub mod lull;
 pub mod map;
-pub mod need;
 pub mod order;
-pub mod pace;
+pub mod prefault;
 pub mod register;
 pub mod retention;
 pub mod rounds;

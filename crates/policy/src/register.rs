@@ -43,9 +43,9 @@ pub fn next(
     chunks: usize,
     all_touched: bool,
     touched: impl Fn(usize) -> bool,
-    settled: impl Fn(usize) -> bool,
+    done: impl Fn(usize) -> bool,
 ) -> Next {
-    let open = || (0..chunks).filter(|&chunk| !settled(chunk));
+    let open = || (0..chunks).filter(|&chunk| !done(chunk));
     match pin {
         Pin::Off => Next::Done,
         Pin::Serial | Pin::Parallel => match open().next() {
@@ -76,24 +76,24 @@ pub fn expected_seconds(bytes: u64, before: (u64, f64)) -> f64 {
 
 /// Whether there is anything to register: a device that reads the host's page tables copies as fast
 /// without.
-pub fn is_of_use(pin: Pin, reads_page_tables: bool) -> bool {
+pub fn is_useful(pin: Pin, reads_page_tables: bool) -> bool {
     pin != Pin::Off && !reads_page_tables
 }
 
 /// Whether registration waits for this process's turn on the node.
-pub fn in_turn(pin: Pin) -> bool {
+pub fn takes_node_lock(pin: Pin) -> bool {
     matches!(pin, Pin::Serial | Pin::Chunked)
 }
 
 /// How long a turn is waited for. Who has it may be stopped, or hold it for no good reason, and to go on
 /// without one only takes longer: the registrations of several processes share one rate.
-pub const LONGEST_WAIT_FOR_TURN: Duration = Duration::from_secs(5);
+pub const NODE_LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a turn may be held idle for a lull, in seconds: about as long as it takes to hand it
 /// over, for the others sleep for half a millisecond between two looks. It is given back after that,
 /// and when no chunk is left that could be registered; until then it is kept for one chunk after the
 /// other, of which several take less than handing it over.
-pub const LONGEST_IDLE_TURN: f64 = 2e-3;
+pub const LONGEST_IDLE_LOCK: f64 = 2e-3;
 
 #[cfg(test)]
 mod tests {
@@ -115,8 +115,8 @@ mod tests {
 
     #[test]
     fn a_device_that_reads_page_tables_needs_nothing_registered() {
-        assert!(is_of_use(Pin::Serial, false) && !is_of_use(Pin::Serial, true));
-        assert!(!is_of_use(Pin::Off, false));
+        assert!(is_useful(Pin::Serial, false) && !is_useful(Pin::Serial, true));
+        assert!(!is_useful(Pin::Off, false));
     }
 
     #[test]

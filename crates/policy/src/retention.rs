@@ -15,11 +15,11 @@ pub type Taken = u64;
 pub struct Retention {
     /// How many of each name to keep; 0: all.
     limit: usize,
-    names: HashMap<String, Kept>,
+    names: HashMap<String, VersionsByAge>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct VersionsByAge {
     /// Version by when it was taken; the second number orders those found on disk.
     by_age: BTreeMap<(Taken, usize), i32>,
     ages: HashMap<i32, (Taken, usize)>,
@@ -42,7 +42,7 @@ impl Retention {
     }
 
     /// Says what the tier has of a name, oldest first. What this job has taken is known better already.
-    pub fn found(&mut self, name: &str, versions: impl IntoIterator<Item = i32>) {
+    pub fn set_found(&mut self, name: &str, versions: impl IntoIterator<Item = i32>) {
         let kept = self.names.entry(name.to_owned()).or_default();
         kept.forget_found();
         for (order, version) in versions.into_iter().enumerate() {
@@ -127,7 +127,7 @@ impl Retention {
     }
 }
 
-impl Kept {
+impl VersionsByAge {
     fn forget_found(&mut self) {
         let taken = self.by_age.split_off(&(1, 0));
         for version in std::mem::replace(&mut self.by_age, taken).into_values() {
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn after_a_rollback_the_newest_is_kept() {
         let mut kept = Retention::new(2);
-        kept.found("x", [8, 9, 10]);
+        kept.set_found("x", [8, 9, 10]);
         kept.put("x", 5, 1);
         assert_eq!(kept.excess("x", 99, u64::MAX, |_| true, |_, _| false), [8, 9]);
         kept.put("x", 6, 2);
@@ -172,10 +172,10 @@ mod tests {
     #[test]
     fn what_is_found_later_keeps_its_age() {
         let mut kept = Retention::new(2);
-        kept.found("x", [8, 9]);
+        kept.set_found("x", [8, 9]);
         kept.put("x", 5, 1);
         kept.put("x", 9, 2);
-        kept.found("x", [7, 8, 9, 5]);
+        kept.set_found("x", [7, 8, 9, 5]);
         assert_eq!(kept.excess("x", 99, u64::MAX, |_| true, |_, _| false), [7, 8]);
         kept.remove("x", 9);
         assert_eq!(kept.excess("x", 99, u64::MAX, |_| true, |_, _| false), [7]);
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn only_what_all_have_counts() {
         let mut kept = Retention::new(1);
-        kept.found("x", [8, 9]);
+        kept.set_found("x", [8, 9]);
         for version in 1..=4 {
             kept.put("x", version, version as u64);
         }
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn what_earlier_jobs_have_left_goes_with_the_first_that_all_have() {
         let mut kept = Retention::new(3);
-        kept.found("x", 1..=6);
+        kept.set_found("x", 1..=6);
         kept.put("x", 7, 1);
         kept.put("x", 8, 2);
         kept.put("x", 9, 3);
@@ -230,7 +230,7 @@ mod tests {
                 list.retain(|&other| other != version);
                 list.push(version);
             };
-            kept.found("x", old.iter().copied());
+            kept.set_found("x", old.iter().copied());
             for version in old {
                 put(&mut list, version);
             }

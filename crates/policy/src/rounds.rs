@@ -35,7 +35,7 @@ pub type Values = [i64; VALUES];
 const NO_KEY: i64 = (i64::MIN >> 1) - 1;
 
 /// What a process passes that takes no part in the agreement any more: it ends for all by that.
-pub const GIVEN_UP: Values = {
+pub const WITHDRAWN: Values = {
     let mut values = [0; VALUES];
     values[0] = NO_KEY;
     values[1] = NO_KEY;
@@ -45,11 +45,11 @@ pub const GIVEN_UP: Values = {
 
 /// What becomes of a checkpoint's file in a tier, or of its parities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum FileState {
     /// It may still come.
-    Open,
+    Pending,
     /// It is in its place, or none is wanted of any process.
-    There,
+    Present,
     /// It never comes, or was replaced before anybody asked.
     Missing,
 }
@@ -60,7 +60,7 @@ pub struct Rounds {
     /// Rounds begun.
     begun: u64,
     /// The checkpoint of the last one has not begun, as far as is known.
-    owed: bool,
+    unopened: bool,
     /// Rounds whose results have come.
     ended: u64,
     /// Rounds, oldest first, of which this process's file may still be missing; by tier. `None`:
@@ -90,11 +90,11 @@ pub struct Rounds {
 
 /// Why nothing is agreed any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Breach {
+pub enum Disagreement {
     /// The processes have taken different checkpoints.
     Different,
     /// One of them has given the agreement up.
-    GivenUp,
+    Withdrawn,
 }
 
 /// What a result means.
@@ -106,60 +106,60 @@ pub struct Outcome {
     /// it is to be made.
     pub persist: Option<(Id, bool)>,
     /// From here on nothing is agreed, and why.
-    pub broke: Option<Breach>,
+    pub disagreement: Option<Disagreement>,
 }
 
 impl Rounds {
     /// Begins the round of a checkpoint, which `key` tells from others. `persist` is whether it is
-    /// to be copied to persistent, for the process that decides. `fate` tells what becomes of a
+    /// to be copied to persistent, for the process that decides. `state` tells what becomes of a
     /// checkpoint's file in a tier.
     pub fn begin(
         &mut self,
         key: i64,
         persist: Option<bool>,
-        fate: impl Fn(Id, usize) -> Fate,
+        state: impl Fn(Id, usize) -> FileState,
     ) -> Values {
-        let values = self.values(key, persist, fate);
-        self.owed = true;
+        let values = self.values(key, persist, state);
+        self.unopened = true;
         values
     }
 
     /// Begins a round in the place of one that others have begun, of a checkpoint that never begins here and
     /// of which this process knows no key.
-    pub fn begin_void(&mut self, fate: impl Fn(Id, usize) -> Fate) -> Values {
-        let mut values = self.values(0, None, fate);
+    pub fn begin_without_key(&mut self, state: impl Fn(Id, usize) -> FileState) -> Values {
+        let mut values = self.values(0, None, state);
         // Those of the others are less.
         (values[0], values[1]) = (i64::MAX, i64::MAX);
-        self.owed = true;
+        self.unopened = true;
         values
     }
 
     /// Begins a round that has no checkpoint, in the place of one that others have begun.
-    pub fn begin_empty(&mut self, fate: impl Fn(Id, usize) -> Fate) -> Values {
-        self.values(0, None, fate)
+    pub fn begin_without_checkpoint(&mut self, state: impl Fn(Id, usize) -> FileState) -> Values {
+        self.values(0, None, state)
     }
 
     /// Begins the last round, which has no checkpoint: at the end, to learn what all have.
-    pub fn begin_last(&mut self, fate: impl Fn(Id, usize) -> Fate) -> Values {
+    pub fn begin_last(&mut self, state: impl Fn(Id, usize) -> FileState) -> Values {
         // What lies behind the last parities is of no interest any more, nor are those before.
-        let made = |id: Option<Id>| id.is_some_and(|id| fate(id, PARITIES) == Fate::There);
+        let made = |id: Option<Id>| id.is_some_and(|id| state(id, PARITIES) == FileState::Present);
         let last = self.unsettled[PARITIES].iter().rev().find(|(_, id)| made(*id));
         self.skipped = last.map_or(0, |&(round, _)| round);
-        self.values(0, None, fate)
+        self.values(0, None, state)
     }
 
     fn values(
         &mut self,
         key: i64,
         persist: Option<bool>,
-        fate: impl Fn(Id, usize) -> Fate,
+        state: impl Fn(Id, usize) -> FileState,
     ) -> Values {
-        if std::mem::take(&mut self.owed) {
+        if std::mem::take(&mut self.unopened) {
             for unsettled in &mut self.unsettled {
                 unsettled.push_back((self.begun, None));
             }
         }
-        let settled = self.settle(fate);
+        let settled = self.settled_rounds(state);
         self.begun += 1;
         let key = key >> 1; // So that it can be negated.
         let mut values = [0; VALUES];
@@ -174,7 +174,7 @@ impl Rounds {
     /// The checkpoint of the round that was begun last. Whether its copy to persistent is still to
     /// be decided on.
     pub fn opened(&mut self, id: Id, undecided: bool) {
-        self.owed = false;
+        self.unopened = false;
         if undecided {
             self.undecided.push_back((self.begun, id));
         }
@@ -191,8 +191,9 @@ impl Rounds {
     pub fn end(&mut self, least: &Values) -> Outcome {
         self.ended += 1;
         let same = least[0] == -least[1];
-        let why = if least[0] == NO_KEY { Breach::GivenUp } else { Breach::Different };
-        let broke = (!same && !self.broken).then_some(why);
+        let why =
+            if least[0] == NO_KEY { Disagreement::Withdrawn } else { Disagreement::Different };
+        let disagreement = (!same && !self.broken).then_some(why);
         self.broken |= !same;
         let of_round = self.undecided.iter().find(|&&(round, _)| round == self.ended);
         // When in doubt, a copy too many.
@@ -213,7 +214,7 @@ impl Rounds {
                 self.taken.pop_front();
             }
         }
-        Outcome { common, persist, broke }
+        Outcome { common, persist, disagreement }
     }
 
     /// The checkpoints that are common by this and were not known to be: every process knows about
@@ -263,23 +264,23 @@ impl Rounds {
     }
 
     /// Up to which round the fate of all of this process's files is known, by tier.
-    fn settle(&mut self, fate: impl Fn(Id, usize) -> Fate) -> [u64; TIERS] {
+    fn settled_rounds(&mut self, state: impl Fn(Id, usize) -> FileState) -> [u64; TIERS] {
         let undecided = [self.undecided.front(), self.alone.front()];
         let undecided = undecided.into_iter().flatten().map(|&(round, _)| round).min();
         let mut settled = [0; TIERS];
         for (tier, unsettled) in self.unsettled.iter_mut().enumerate() {
             while let Some(&(round, id)) = unsettled.front() {
                 let open = tier == PERSISTENT && undecided.is_some_and(|first| first <= round);
-                let fate = id.map_or(Fate::Missing, |id| fate(id, tier));
-                if open || fate == Fate::Open {
+                let state = id.map_or(FileState::Missing, |id| state(id, tier));
+                if open || state == FileState::Pending {
                     break;
                 }
                 // Most versions have no parities. To tell of a later one that it lacks them, before all
                 // have told of the last one that has some, would leave that in doubt.
                 let is_heard = self.made <= self.known[tier] || round <= self.skipped;
-                match fate {
-                    Fate::Missing if tier == PARITIES && !is_heard => break,
-                    Fate::Missing => self.missing[tier] = round,
+                match state {
+                    FileState::Missing if tier == PARITIES && !is_heard => break,
+                    FileState::Missing => self.missing[tier] = round,
                     _ if tier == PARITIES => self.made = round,
                     _ => {}
                 }

@@ -43,15 +43,15 @@ const UNTOUCHED_OVER_TOUCHED: f64 = 0.5;
 /// What is left of either rate under competition, until it has been measured.
 const UNDER_COMPETITION: f64 = 0.7;
 /// A flush with a larger share of untouched pages than this measures their rate.
-const WHOLLY: f64 = 0.9;
+const MOSTLY_UNTOUCHED: f64 = 0.9;
 /// Weight of a new measurement in a running mean.
-const NEW: f64 = 0.25;
+const NEW_WEIGHT: f64 = 0.25;
 /// A mode is replaced by one whose flush is shorter than this share of its own.
-const BETTER_BY: f64 = 0.9;
+const SWITCH_BELOW: f64 = 0.9;
 
 /// How a page is given memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Means {
+pub enum TouchMethod {
     /// Many pages by one system call.
     Populate,
     /// A write to each page, which changes nothing.
@@ -66,11 +66,11 @@ pub enum Means {
 /// application can map or unmap anything: neither a larger heap, nor a thread's stack. A write needs
 /// that lock for no page (Linux 6.4), or for one (before). But it ends the process where the system
 /// refuses the page, which a populating call reports.
-pub fn means(populate: bool, refused: bool) -> Means {
+pub fn touch_method(populate: bool, refused: bool) -> TouchMethod {
     if populate && refused {
-        Means::Populate
+        TouchMethod::Populate
     } else {
-        Means::Write
+        TouchMethod::Write
     }
 }
 
@@ -95,7 +95,7 @@ impl Rate {
     pub fn add(&mut self, bytes: u64, seconds: f64) {
         if bytes > 0 && seconds > 0.0 {
             let rate = bytes as f64 / seconds;
-            self.0 = Some(self.0.map_or(rate, |mean| mean + NEW * (rate - mean)));
+            self.0 = Some(self.0.map_or(rate, |mean| mean + NEW_WEIGHT * (rate - mean)));
         }
     }
 
@@ -219,7 +219,7 @@ impl Model {
             if old == 0.0 {
                 new
             } else {
-                old + NEW * (new - old)
+                old + NEW_WEIGHT * (new - old)
             }
         };
         self.inputs.checkpoint_bytes = mean(self.inputs.checkpoint_bytes, bytes as f64);
@@ -238,7 +238,7 @@ impl Model {
     }
 
     /// There is something to touch, perhaps again.
-    pub fn touches(&mut self) {
+    pub fn touch_begins(&mut self) {
         self.open = true;
     }
 
@@ -256,7 +256,7 @@ impl Model {
     /// touched meanwhile, or not. Decides anew, if there is a choice.
     pub fn flushed(&mut self, bytes: u64, untouched: u64, seconds: f64, beside_touch: bool) {
         let ratio = self.inputs.untouched_over_touched();
-        if (untouched as f64) > WHOLLY * bytes as f64 {
+        if (untouched as f64) > MOSTLY_UNTOUCHED * bytes as f64 {
             // Known without competition only: what competition costs is known from touched pages.
             let seconds = if beside_touch { seconds * self.inputs.competition() } else { seconds };
             self.inputs.flush_untouched.add(bytes, seconds);
@@ -283,10 +283,10 @@ impl Model {
             return;
         };
         let better = match self.mode {
-            Mode::Sequential if prediction.concurrent < BETTER_BY * prediction.sequential => {
+            Mode::Sequential if prediction.concurrent < SWITCH_BELOW * prediction.sequential => {
                 Mode::Concurrent
             }
-            Mode::Concurrent if prediction.sequential < BETTER_BY * prediction.concurrent => {
+            Mode::Concurrent if prediction.sequential < SWITCH_BELOW * prediction.concurrent => {
                 Mode::Sequential
             }
             same => same,

@@ -125,9 +125,9 @@ fn touching_leaves_processors_to_the_application() {
 
 #[test]
 fn pages_are_populated_only_where_a_write_could_end_the_process() {
-    assert_eq!(means(true, false), Means::Write);
-    assert_eq!(means(true, true), Means::Populate);
-    assert_eq!(means(false, true), Means::Write);
+    assert_eq!(touch_method(true, false), TouchMethod::Write);
+    assert_eq!(touch_method(true, true), TouchMethod::Populate);
+    assert_eq!(touch_method(false, true), TouchMethod::Write);
 }
 
 #[test]

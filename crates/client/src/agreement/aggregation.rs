@@ -10,13 +10,13 @@ use engine::shared::Shared;
 use levels::files::Place;
 use mpi::{Comm, Queue};
 use os::error::Result;
-use policy::rounds::GIVEN_UP;
+use policy::rounds::WITHDRAWN;
 
 /// What is passed for the length of a checkpoint that a process could not take.
 const NOT_TAKEN: i64 = -1;
 
 /// What a process passes last that has given up.
-pub(super) const LAST_LENGTH: [i64; 2] = [GIVEN_UP[0], NOT_TAKEN];
+pub(super) const LAST_LENGTH: [i64; 2] = [WITHDRAWN[0], NOT_TAKEN];
 
 /// The lengths that the processes tell each other.
 #[derive(Debug)]

@@ -117,9 +117,9 @@ pub struct Lists {
     /// In the persist list.
     pub persist: bool,
     /// Its rank among the victims of the device cache.
-    pub device_victim: Option<policy::evict::Rank>,
+    pub device_victim: Option<policy::evict::EvictionClass>,
     /// Its rank among the victims of the host buffer.
-    pub host_victim: Option<policy::evict::Rank>,
+    pub host_victim: Option<policy::evict::EvictionClass>,
     /// Could be fetched from the host buffer to the device cache.
     pub to_device: bool,
     /// Could be fetched from a file to the host buffer.

@@ -246,21 +246,25 @@ fn what_nobody_else_takes_is_forgotten() {
 fn the_fate_of_parities_is_told() {
     let mut group = Group::new(&[Choice::All; 2]);
     group.complete(&[0], 1);
-    assert_eq!(group.members[0].fate(&key(1)), Fate::Open, "not announced");
+    assert_eq!(group.members[0].parity_state(&key(1)), FileState::Pending, "not announced");
     let task = group.members[0].next_task();
     assert_eq!(task, Some(Task::Announce(key(1))));
-    assert_eq!(group.members[0].fate(&key(1)), Fate::Open, "being announced");
+    assert_eq!(group.members[0].parity_state(&key(1)), FileState::Pending, "being announced");
     group.members[0].announced(0, key(1), file(0, 0));
     group.members[0].announced(1, key(1), file(1, 0));
-    assert_eq!(group.members[0].fate(&key(1)), Fate::Open, "to be encoded");
+    assert_eq!(group.members[0].parity_state(&key(1)), FileState::Pending, "to be encoded");
     let Some(Task::Encode(encoding)) = group.members[0].next_task() else { panic!() };
-    assert_eq!(group.members[0].fate(&key(1)), Fate::Open, "being encoded");
+    assert_eq!(group.members[0].parity_state(&key(1)), FileState::Pending, "being encoded");
     group.members[0].ended(0, &key(1), encoding.id());
-    assert_eq!(group.members[0].fate(&key(1)), Fate::Missing, "it has failed");
+    assert_eq!(group.members[0].parity_state(&key(1)), FileState::Missing, "it has failed");
     group.members[0].made(key(1));
-    assert_eq!(group.members[0].fate(&key(1)), Fate::There);
+    assert_eq!(group.members[0].parity_state(&key(1)), FileState::Present);
     group.members[0].complete(key(1), false);
-    assert_eq!(group.members[0].fate(&key(1)), Fate::Open, "taken again");
+    assert_eq!(group.members[0].parity_state(&key(1)), FileState::Pending, "taken again");
     group.die(1);
-    assert_eq!(group.members[0].fate(&key(1)), Fate::Missing, "nobody is there any more");
+    assert_eq!(
+        group.members[0].parity_state(&key(1)),
+        FileState::Missing,
+        "nobody is there any more"
+    );
 }

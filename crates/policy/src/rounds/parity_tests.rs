@@ -11,15 +11,15 @@ fn parities_that_come_late_are_known_of() {
     let mut protected = [Common::default(), Common::default()];
     let is_one = |id: Id| id % 8 == 2;
     // One process takes longer than the other.
-    let fate = |process: usize, now: Id| {
+    let state = |process: usize, now: Id| {
         move |id: Id, tier| match tier {
-            PARITIES if !is_one(id) => Fate::Missing,
-            PARITIES if now < id + 3 + process as Id => Fate::Open,
-            _ => Fate::There,
+            PARITIES if !is_one(id) => FileState::Missing,
+            PARITIES if now < id + 3 + process as Id => FileState::Pending,
+            _ => FileState::Present,
         }
     };
     for now in 1..=40 {
-        let begin = |process: usize| rounds[process].begin(7, None, fate(process, now));
+        let begin = |process: usize| rounds[process].begin(7, None, state(process, now));
         let passed = [0, 1].map(begin);
         for (rounds, protected) in rounds.iter_mut().zip(&mut protected) {
             rounds.opened(now, false);
@@ -40,18 +40,19 @@ fn the_last_parities_are_known_of_in_the_end() {
     for made in [&[5][..], &[2, 5], &[2, 3, 5, 6], &[9]] {
         let mut rounds = [Rounds::default(), Rounds::default()];
         for now in 1..=9 {
-            let open = |_, tier| if tier == PARITIES { Fate::Open } else { Fate::There };
+            let open =
+                |_, tier| if tier == PARITIES { FileState::Pending } else { FileState::Present };
             let passed = rounds.each_mut().map(|rounds| rounds.begin(7, None, open));
             for rounds in &mut rounds {
                 rounds.opened(now, false);
                 rounds.end(&least(&passed));
             }
         }
-        let fate = |id: Id, tier| match tier {
-            PARITIES if !made.contains(&id) => Fate::Missing,
-            _ => Fate::There,
+        let state = |id: Id, tier| match tier {
+            PARITIES if !made.contains(&id) => FileState::Missing,
+            _ => FileState::Present,
         };
-        let passed = rounds.each_mut().map(|rounds| rounds.begin_last(fate));
+        let passed = rounds.each_mut().map(|rounds| rounds.begin_last(state));
         for rounds in &mut rounds {
             let mut protected = Common::default();
             protected.learn(rounds.end(&least(&passed)).common[PARITIES]);

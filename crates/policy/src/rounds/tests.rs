@@ -15,7 +15,7 @@ struct Process {
     /// Results that were taken.
     taken: usize,
     /// The checkpoints of its rounds, and what became of their files.
-    ids: Vec<(Id, Fate)>,
+    ids: Vec<(Id, FileState)>,
     files: BTreeSet<i32>,
     /// What became of its parities, of versions whose files all have been told of.
     parities: BTreeMap<i32, bool>,
@@ -57,21 +57,21 @@ fn step() -> impl Strategy<Value = Step> {
 const FIRST: usize = 4;
 
 /// What a process says of its files.
-fn fate_by<'a>(
-    ids: &'a [(Id, Fate)],
+fn state_by<'a>(
+    ids: &'a [(Id, FileState)],
     files: &'a BTreeSet<i32>,
     parities: &'a BTreeMap<i32, bool>,
-) -> impl Fn(Id, usize) -> Fate + 'a {
+) -> impl Fn(Id, usize) -> FileState + 'a {
     |id, tier| {
-        let fate = ids.iter().find(|known| known.0 == id).unwrap().1;
+        let state = ids.iter().find(|known| known.0 == id).unwrap().1;
         let version = (id / 10) as i32;
-        match (fate, parities.get(&version)) {
-            (Fate::There, made) if tier == PARITIES => match made {
-                Some(true) => Fate::There,
-                None if files.contains(&version) => Fate::Open,
-                _ => Fate::Missing,
+        match (state, parities.get(&version)) {
+            (FileState::Present, made) if tier == PARITIES => match made {
+                Some(true) => FileState::Present,
+                None if files.contains(&version) => FileState::Pending,
+                _ => FileState::Missing,
             },
-            (fate, _) => fate,
+            (state, _) => state,
         }
     }
 }
@@ -94,7 +94,7 @@ proptest! {
         let mut had: Vec<BTreeSet<i32>> = Vec::new();
         for ((process, kept), left) in processes.iter_mut().zip(&mut kept).zip(left) {
             process.files.extend(0..left as i32);
-            kept.found("x", 0..left as i32);
+            kept.set_found("x", 0..left as i32);
             had.push(process.files.clone());
         }
         for step in steps {
@@ -102,32 +102,32 @@ proptest! {
                 Step::Take(p) | Step::Refuse(p) | Step::GiveUp(p) => {
                     let Process { rounds, ids, passed, files, parities, .. } = &mut processes[p];
                     let version = FIRST + ids.len();
-                    let fate = fate_by(ids, files, parities);
-                    passed.push(rounds.begin(version as i64 * 77, None, fate));
+                    let state = state_by(ids, files, parities);
+                    passed.push(rounds.begin(version as i64 * 77, None, state));
                     // Numbers of checkpoints differ between processes.
                     let id = version as Id * 10 + p as Id;
                     if !matches!(step, Step::Refuse(_)) {
                         rounds.opened(id, false);
                     }
                     let taken = matches!(step, Step::Take(_));
-                    ids.push((id, if taken { Fate::Open } else { Fate::Missing }));
+                    ids.push((id, if taken { FileState::Pending } else { FileState::Missing }));
                 }
                 Step::Even(p) => {
                     let most = processes.iter().map(|process| process.passed.len()).max();
                     let Process { rounds, ids, passed, files, parities, .. } = &mut processes[p];
                     while passed.len() < most.unwrap() {
-                        passed.push(rounds.begin_void(fate_by(ids, files, parities)));
+                        passed.push(rounds.begin_without_key(state_by(ids, files, parities)));
                         let version = FIRST + ids.len();
-                        ids.push((version as Id * 10 + p as Id, Fate::Missing));
+                        ids.push((version as Id * 10 + p as Id, FileState::Missing));
                     }
                 }
                 Step::Write(p) => {
                     let Process { ids, files, .. } = &mut processes[p];
-                    let Some(at) = ids.iter().position(|(_, fate)| *fate == Fate::Open) else {
+                    let Some(at) = ids.iter().position(|(_, state)| *state == FileState::Pending) else {
                         continue;
                     };
                     let version = (FIRST + at) as i32;
-                    ids[at].1 = Fate::There;
+                    ids[at].1 = FileState::Present;
                     files.insert(version);
                     had[p].insert(version);
                     kept[p].put("x", version, ids[at].0);
@@ -151,7 +151,7 @@ proptest! {
                     let process = &mut processes[p];
                     process.taken += 1;
                     let outcome = process.rounds.end(&least);
-                    prop_assert!(outcome.broke.is_none());
+                    prop_assert!(outcome.disagreement.is_none());
                     process.common.learn(outcome.common[0]);
                     process.protected.learn(outcome.common[PARITIES]);
                 }
@@ -200,7 +200,7 @@ fn one_decides_for_all() {
         let mut passed = Vec::new();
         for (process, rounds) in rounds.iter_mut().enumerate() {
             let decides = (process == 0).then_some(persist);
-            passed.push(rounds.begin(7, decides, |_, _| Fate::There));
+            passed.push(rounds.begin(7, decides, |_, _| FileState::Present));
             rounds.opened(round, true);
         }
         assert!(passed.iter().all(|values| values[4] == round as i64 - 1), "{passed:?}");
@@ -218,9 +218,11 @@ fn what_all_have_is_known_a_round_later() {
     let mut rounds = [Rounds::default(), Rounds::default()];
     let mut common = Common::default();
     for round in 1..=9u64 {
-        let missing = |id: Id, _| if id == 4 { Fate::Missing } else { Fate::There };
-        let passed =
-            [rounds[0].begin(7, None, |_, _| Fate::There), rounds[1].begin(7, None, missing)];
+        let missing = |id: Id, _| if id == 4 { FileState::Missing } else { FileState::Present };
+        let passed = [
+            rounds[0].begin(7, None, |_, _| FileState::Present),
+            rounds[1].begin(7, None, missing),
+        ];
         rounds.iter_mut().for_each(|rounds| rounds.opened(round, false));
         let outcomes = rounds.each_mut().map(|rounds| rounds.end(&least(&passed)));
         assert_eq!(outcomes[0], outcomes[1]);
@@ -244,7 +246,7 @@ fn a_copy_that_one_alone_has_is_not_common() {
             let passed = [0, 1].map(|process| {
                 let rounds: &mut Rounds = &mut rounds[process];
                 let decides = (process == 0).then_some(persist);
-                let values = rounds.begin(7, decides, |_, _| Fate::There);
+                let values = rounds.begin(7, decides, |_, _| FileState::Present);
                 rounds.opened(round, true);
                 if alone && process == 1 {
                     rounds.decided_alone(round);
@@ -271,15 +273,15 @@ fn a_copy_that_one_alone_has_is_not_common() {
 #[test]
 fn different_checkpoints_agree_on_nothing() {
     let mut mine = Rounds::default();
-    let first = mine.begin(8, None, |_, _| Fate::There);
+    let first = mine.begin(8, None, |_, _| FileState::Present);
     mine.opened(1, true);
-    let other = Rounds::default().begin(4, Some(false), |_, _| Fate::There);
+    let other = Rounds::default().begin(4, Some(false), |_, _| FileState::Present);
     let outcome = mine.end(&least(&[first, other]));
-    let broke = Some(Breach::Different);
-    assert_eq!(outcome, Outcome { common: NOTHING, persist: Some((1, true)), broke });
-    let second = mine.begin(8, None, |_, _| Fate::There);
+    let disagreement = Some(Disagreement::Different);
+    assert_eq!(outcome, Outcome { common: NOTHING, persist: Some((1, true)), disagreement });
+    let second = mine.begin(8, None, |_, _| FileState::Present);
     let outcome = mine.end(&second);
-    assert_eq!((outcome.common, outcome.broke), (NOTHING, None));
+    assert_eq!((outcome.common, outcome.disagreement), (NOTHING, None));
 }
 
 /// The same of one that has given up, which is told from them; whatever key the others pass.
@@ -287,11 +289,15 @@ fn different_checkpoints_agree_on_nothing() {
 fn one_that_has_given_up_ends_the_agreement() {
     for key in [i64::MIN, -1, 0, 8, i64::MAX] {
         let mut mine = Rounds::default();
-        let values = mine.begin(key, Some(false), |_, _| Fate::There);
+        let values = mine.begin(key, Some(false), |_, _| FileState::Present);
         mine.opened(1, true);
-        let outcome = mine.end(&least(&[values, GIVEN_UP]));
-        let broke = Some(Breach::GivenUp);
-        assert_eq!(outcome, Outcome { common: NOTHING, persist: Some((1, true)), broke });
+        let outcome = mine.end(&least(&[values, WITHDRAWN]));
+        let disagreement = Some(Disagreement::Withdrawn);
+        assert_eq!(outcome, Outcome { common: NOTHING, persist: Some((1, true)), disagreement });
     }
-    assert_eq!(Rounds::default().end(&GIVEN_UP).broke, Some(Breach::GivenUp), "all have");
+    assert_eq!(
+        Rounds::default().end(&WITHDRAWN).disagreement,
+        Some(Disagreement::Withdrawn),
+        "all have"
+    );
 }

@@ -9,7 +9,7 @@ use crate::catalog::entry::{
 use format::header::{self, Decoded};
 use levels::files::Place;
 use os::error::{Error, Kind, Result};
-use policy::rounds::Fate;
+use policy::rounds::FileState;
 
 /// What was found on disk as a checkpoint.
 #[derive(Clone, Copy, Debug)]
@@ -235,9 +235,9 @@ impl State {
     }
 
     /// What becomes of a checkpoint's file in a tier.
-    pub fn fate(&self, id: Id, tier: FileTier) -> Fate {
+    pub fn fate(&self, id: Id, tier: FileTier) -> FileState {
         let Some(entry) = self.entries.get(&id) else {
-            return Fate::Missing;
+            return FileState::Missing;
         };
         let file = match tier {
             // What went past scratch counts there like what is in it: it stands in the way of nothing
@@ -250,12 +250,12 @@ impl State {
             FileTier::Persistent => entry.persistent,
         };
         match (entry.life, file) {
-            (Life::Building, _) => Fate::Open,
-            (Life::Live, FileCopy::Present | FileCopy::Absent) => Fate::There,
-            (Life::Live, FileCopy::Wanted | FileCopy::Writing) => Fate::Open,
+            (Life::Building, _) => FileState::Pending,
+            (Life::Live, FileCopy::Present | FileCopy::Absent) => FileState::Present,
+            (Life::Live, FileCopy::Wanted | FileCopy::Writing) => FileState::Pending,
             // It may be tried again, but nobody waits: where there is no room, limits make some.
             (Life::Live, FileCopy::Failed | FileCopy::Bypassed) | (Life::Dropped, _) => {
-                Fate::Missing
+                FileState::Missing
             }
         }
     }

@@ -6,7 +6,7 @@ use super::State;
 use crate::catalog::entry::{
     Entry, FileCopy, Id, Life, Lists, Part, PartState, Readable, Stage, Tier,
 };
-use policy::evict::{self, Resident};
+use policy::evict::{self, ResidentCopy};
 
 impl State {
     /// Takes an entry off every list.
@@ -112,8 +112,8 @@ impl State {
         let fits_host = self.host.rounded(device.len) <= shape.host;
         let device_victim = (device.device.stage == Stage::Ready)
             .then(|| {
-                evict::rank(
-                    Resident {
+                evict::eviction_class(
+                    ResidentCopy {
                         backed: device.host.stage == Stage::Ready || in_file,
                         in_use: kept || device.device.readers > 0,
                         consumed,
@@ -128,8 +128,8 @@ impl State {
             .iter()
             .any(in_host)
             .then(|| {
-                evict::rank(
-                    Resident {
+                evict::eviction_class(
+                    ResidentCopy {
                         backed: in_file,
                         in_use: kept || entry.parts.iter().any(|part| part.host.readers > 0),
                         consumed,

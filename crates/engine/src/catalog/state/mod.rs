@@ -28,7 +28,7 @@ use super::entry::{Entry, FileCopy, Id, Life, Readable, Region, Tier};
 use levels::ledger::Ledger;
 use levels::space::Space;
 use os::error::{Error, Kind};
-use policy::evict::Rank;
+use policy::evict::EvictionClass;
 use trace::Recorder;
 
 pub use capture::Content;
@@ -71,8 +71,8 @@ pub struct State {
     failed: BTreeSet<Id>,
     /// Checkpoints of which bytes are still to come, in the order in which they were taken.
     arrivals: VecDeque<Id>,
-    device_victims: BTreeSet<(Rank, Id)>,
-    host_victims: BTreeSet<(Rank, Id)>,
+    device_victims: BTreeSet<(EvictionClass, Id)>,
+    host_victims: BTreeSet<(EvictionClass, Id)>,
     hinted_to_device: BTreeSet<(u64, Id)>,
     hinted_to_host: BTreeSet<(u64, Id)>,
     /// The name last read and the version read: where expectations start from.

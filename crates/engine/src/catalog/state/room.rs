@@ -5,7 +5,7 @@ use super::{Reserve, Starved, State, WaitFor};
 use crate::catalog::entry::{Id, Part, Stage, Tier, PARTS};
 use levels::space::Extent;
 use os::error::{Error, Kind};
-use policy::evict::Rank;
+use policy::evict::EvictionClass;
 use trace::Place;
 
 impl State {
@@ -31,7 +31,7 @@ impl State {
                 Tier::Host => (&self.host_victims, self.host.capacity()),
             };
             let victim = victims.first().copied();
-            if let Some((_, id)) = victim.filter(|(rank, _)| *rank < Rank::Discardable) {
+            if let Some((_, id)) = victim.filter(|(class, _)| *class < EvictionClass::Discardable) {
                 self.evict(id, tier);
                 continue;
             }
@@ -82,7 +82,7 @@ impl State {
     pub(super) fn make_host_room(&mut self, len: u64, discard: bool) -> bool {
         while self.host.rounded(len) > self.host.free() {
             match self.host_victims.first().copied() {
-                Some((rank, id)) if discard || rank < Rank::Discardable => {
+                Some((class, id)) if discard || class < EvictionClass::Discardable => {
                     self.evict(id, Tier::Host);
                 }
                 _ => return false,
@@ -98,7 +98,7 @@ impl State {
                     || self
                         .host_victims
                         .first()
-                        .is_some_and(|(rank, _)| *rank < Rank::Discardable || !consumed)
+                        .is_some_and(|(class, _)| *class < EvictionClass::Discardable || !consumed)
                     || !self.held.is_empty()
                     || self.host_room_can_come()
             })

@@ -7,7 +7,7 @@ use engine::catalog::entry::Id;
 use engine::catalog::state::MoveEnd;
 use levels::pages::TOUCH_UNIT;
 use levels::space::{side_by_side, Extent};
-use policy::pace::Flush;
+use policy::bandwidth::Flush;
 
 use super::super::machine::{Actor, Machine};
 use super::super::motion::Motion;
@@ -187,7 +187,7 @@ impl Cached {
             untouched,
             transfer: Transfer::new(&next.device, &next.host, next.len, machine.now()),
             host: next.host,
-            flush: (direction == Direction::Down).then(|| self.pace.flush()),
+            flush: (direction == Direction::Down).then(|| self.pace.flush_begins()),
         };
         self.worker(direction).job = Some(job);
         true
@@ -201,7 +201,7 @@ impl Cached {
                     pages.written(&job.host);
                 }
                 if let Some(flush) = job.flush {
-                    self.pace.flushed(flush, job.len, job.untouched, seconds);
+                    self.pace.flush_ends(flush, job.len, job.untouched, seconds);
                 }
                 self.outcome.flushed += job.len;
                 self.state.flush_done(job.id, MoveEnd::Done);

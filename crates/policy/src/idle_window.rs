@@ -18,11 +18,11 @@
 //! The first call of all cannot be expected. The second one tells the interval, and is waited for.
 
 /// Weight of a new interval in the running means.
-const NEW: f64 = 0.25;
+const NEW_WEIGHT: f64 = 0.25;
 /// Calls may come this many mean deviations early.
 const EARLY: f64 = 2.0;
 /// After this many intervals without a call, none is expected any more.
-const CEASED: f64 = 2.0;
+const CALLS_CEASED: f64 = 2.0;
 /// What does not fit in begins within this share of an interval after a call.
 const JUST_AFTER: f64 = 0.1;
 /// Calls that take more than this share of the time wait for copies: to copy into the device cache
@@ -57,7 +57,7 @@ pub struct Forecast {
 
 impl Forecast {
     /// The application calls.
-    pub fn begins(&mut self, now: f64) {
+    pub fn call_begins(&mut self, now: f64) {
         if let Some(before) = self.began {
             let new = (now - before).max(0.0);
             match &mut self.interval {
@@ -67,8 +67,8 @@ impl Forecast {
                 }
                 None => self.interval = Some(new),
                 Some(mean) => {
-                    self.deviation += NEW * ((new - *mean).abs() - self.deviation);
-                    *mean += NEW * (new - *mean);
+                    self.deviation += NEW_WEIGHT * ((new - *mean).abs() - self.deviation);
+                    *mean += NEW_WEIGHT * (new - *mean);
                 }
             }
         }
@@ -79,14 +79,14 @@ impl Forecast {
 
     /// Work that would keep a call waiting has ended: what the call under way takes says nothing
     /// about its copies.
-    pub fn worked(&mut self, now: f64) {
+    pub fn blocking_work_ended(&mut self, now: f64) {
         self.stopped = self.calling.then_some(now);
     }
 
     /// The call has ended.
-    pub fn ends(&mut self, now: f64) {
+    pub fn call_ends(&mut self, now: f64) {
         if let (Some(began), true) = (self.began, self.calling && self.stopped.is_none()) {
-            self.call += NEW * (now - began - self.call);
+            self.call += NEW_WEIGHT * (now - began - self.call);
         }
         self.ended = now;
         self.calling = false;
@@ -94,7 +94,7 @@ impl Forecast {
 
     /// How long to put off work of `duration` that would keep a call waiting, and that was put off for
     /// `waited` already: 0 to begin now. Ask again after that time, or after the next call.
-    pub fn put_off(&self, now: f64, duration: f64, waited: f64) -> f64 {
+    pub fn delay(&self, now: f64, duration: f64, waited: f64) -> f64 {
         let Some(began) = self.began else {
             return 0.0;
         };
@@ -111,12 +111,12 @@ impl Forecast {
             return 0.0;
         }
         // From here on no call is expected; also the end of a call that takes unusually long.
-        let ceased = began + CEASED * interval;
+        let ceased = began + CALLS_CEASED * interval;
         let next = began + interval - EARLY * self.deviation;
         let fits = !self.calling && now + duration <= next;
-        let lull = next - self.ended;
+        let window = next - self.ended;
         let just_after = !self.calling && now - self.ended <= JUST_AFTER * interval;
-        if fits || (duration > lull && just_after) || now >= ceased {
+        if fits || (duration > window && just_after) || now >= ceased {
             0.0
         } else {
             ceased - now
@@ -132,42 +132,42 @@ mod tests {
     fn regular() -> Forecast {
         let mut forecast = Forecast::default();
         for call in 0..=10 {
-            forecast.begins(f64::from(call) * 0.02);
-            forecast.ends(f64::from(call) * 0.02 + 0.0001);
+            forecast.call_begins(f64::from(call) * 0.02);
+            forecast.call_ends(f64::from(call) * 0.02 + 0.0001);
         }
         forecast
     }
 
     #[test]
     fn what_fits_before_the_next_call_begins_at_once() {
-        assert_eq!(regular().put_off(0.201, 0.015, 0.0), 0.0);
-        assert_eq!(regular().put_off(0.216, 0.003, 0.0), 0.0);
+        assert_eq!(regular().delay(0.201, 0.015, 0.0), 0.0);
+        assert_eq!(regular().delay(0.216, 0.003, 0.0), 0.0);
     }
 
     #[test]
     fn what_would_last_into_the_next_call_waits_for_its_end() {
         let mut forecast = regular();
-        let wait = forecast.put_off(0.216, 0.006, 0.0);
+        let wait = forecast.delay(0.216, 0.006, 0.0);
         assert!(wait > 0.0);
-        forecast.begins(0.22);
-        assert!(forecast.put_off(0.2201, 0.006, 0.0) > 0.0, "a call is under way");
-        forecast.ends(0.2202);
-        assert_eq!(forecast.put_off(0.2202, 0.006, 0.0), 0.0);
+        forecast.call_begins(0.22);
+        assert!(forecast.delay(0.2201, 0.006, 0.0) > 0.0, "a call is under way");
+        forecast.call_ends(0.2202);
+        assert_eq!(forecast.delay(0.2202, 0.006, 0.0), 0.0);
     }
 
     #[test]
     fn what_fits_nowhere_begins_just_after_a_call() {
-        assert_eq!(regular().put_off(0.2005, 0.5, 0.0), 0.0);
-        assert!(regular().put_off(0.21, 0.5, 0.0) > 0.0);
+        assert_eq!(regular().delay(0.2005, 0.5, 0.0), 0.0);
+        assert!(regular().delay(0.21, 0.5, 0.0) > 0.0);
     }
 
     #[test]
     fn nothing_is_waited_for_once_calls_have_ceased_and_never_for_longer() {
-        assert_eq!(regular().put_off(0.25, 0.5, 0.0), 0.0);
-        let wait = regular().put_off(0.21, 0.5, 0.0);
+        assert_eq!(regular().delay(0.25, 0.5, 0.0), 0.0);
+        let wait = regular().delay(0.21, 0.5, 0.0);
         assert!(wait <= 0.03 + 1e-9, "{wait}");
-        assert_eq!(regular().put_off(0.21 + wait, 0.5, 0.0), 0.0);
-        assert_eq!(Forecast::default().put_off(1.0, 0.5, 0.0), 0.0);
+        assert_eq!(regular().delay(0.21 + wait, 0.5, 0.0), 0.0);
+        assert_eq!(Forecast::default().delay(1.0, 0.5, 0.0), 0.0);
     }
 
     #[test]
@@ -175,12 +175,12 @@ mod tests {
         let mut forecast = regular();
         for (call, late) in [0.0, 0.004, -0.004, 0.004, -0.004, 0.004].into_iter().enumerate() {
             let now = 0.22 + 0.02 * call as f64 + late;
-            forecast.begins(now);
-            forecast.ends(now + 0.0001);
+            forecast.call_begins(now);
+            forecast.call_ends(now + 0.0001);
         }
         // 4 ms after a call, 5 ms of work: at regular calls every 20 ms there is no question.
-        assert_eq!(regular().put_off(0.204, 0.005, 0.0), 0.0);
-        assert!(forecast.put_off(0.328, 0.005, 0.0) > 0.0, "{forecast:?}");
+        assert_eq!(regular().delay(0.204, 0.005, 0.0), 0.0);
+        assert!(forecast.delay(0.328, 0.005, 0.0) > 0.0, "{forecast:?}");
     }
 
     /// Catches a registrar that keeps to lulls where every call waits for a flush: it would register
@@ -190,17 +190,17 @@ mod tests {
         let calls = |share: f64| {
             let mut forecast = Forecast::default();
             for call in 0..=20 {
-                forecast.begins(f64::from(call) * 0.02);
-                forecast.ends((f64::from(call) + share) * 0.02);
+                forecast.call_begins(f64::from(call) * 0.02);
+                forecast.call_ends((f64::from(call) + share) * 0.02);
             }
             forecast
         };
         // 1 ms before the next call, 5 ms of work.
-        assert!(calls(0.1).put_off(0.419, 0.005, 0.0) > 0.0);
-        assert_eq!(calls(0.6).put_off(0.419, 0.005, 0.0), 0.0);
+        assert!(calls(0.1).delay(0.419, 0.005, 0.0) > 0.0);
+        assert_eq!(calls(0.6).delay(0.419, 0.005, 0.0), 0.0);
         let mut waits = calls(0.6);
-        waits.begins(0.42);
-        assert_eq!(waits.put_off(0.421, 0.005, 0.0), 0.0, "nor while a call waits");
+        waits.call_begins(0.42);
+        assert_eq!(waits.delay(0.421, 0.005, 0.0), 0.0, "nor while a call waits");
     }
 
     /// Catches a registrar that goes through all its chunks while one call waits, and one that leaves
@@ -209,17 +209,17 @@ mod tests {
     fn between_two_registrations_a_call_has_time_for_its_copies() {
         let mut forecast = Forecast::default();
         for call in 0..=20 {
-            forecast.begins(f64::from(call) * 0.02);
-            forecast.ends((f64::from(call) + 0.6) * 0.02);
+            forecast.call_begins(f64::from(call) * 0.02);
+            forecast.call_ends((f64::from(call) + 0.6) * 0.02);
         }
-        forecast.begins(0.42);
-        assert_eq!(forecast.put_off(0.421, 0.004, 0.0), 0.0);
-        forecast.worked(0.425);
-        assert!(forecast.put_off(0.425, 0.004, 0.0) > 0.0);
-        assert_eq!(forecast.put_off(0.4261, 0.004, 0.0), 0.0);
-        forecast.worked(0.43);
-        forecast.ends(0.4305);
-        assert_eq!(forecast.put_off(0.4305, 0.004, 0.0), 0.0, "nobody waits any more");
+        forecast.call_begins(0.42);
+        assert_eq!(forecast.delay(0.421, 0.004, 0.0), 0.0);
+        forecast.blocking_work_ended(0.425);
+        assert!(forecast.delay(0.425, 0.004, 0.0) > 0.0);
+        assert_eq!(forecast.delay(0.4261, 0.004, 0.0), 0.0);
+        forecast.blocking_work_ended(0.43);
+        forecast.call_ends(0.4305);
+        assert_eq!(forecast.delay(0.4305, 0.004, 0.0), 0.0, "nobody waits any more");
     }
 
     /// Catches a registration that is begun between the first two calls: it may hit the second one,
@@ -227,16 +227,16 @@ mod tests {
     #[test]
     fn the_second_call_is_waited_for() {
         let mut forecast = Forecast::default();
-        assert_eq!(forecast.put_off(0.0, 0.005, 0.0), 0.0, "the first cannot be expected");
-        forecast.begins(0.1);
-        assert!(forecast.put_off(0.1, 0.005, 0.0) > 0.0);
-        forecast.ends(0.101);
-        let wait = forecast.put_off(0.102, 0.005, 0.0);
+        assert_eq!(forecast.delay(0.0, 0.005, 0.0), 0.0, "the first cannot be expected");
+        forecast.call_begins(0.1);
+        assert!(forecast.delay(0.1, 0.005, 0.0) > 0.0);
+        forecast.call_ends(0.101);
+        let wait = forecast.delay(0.102, 0.005, 0.0);
         assert!(wait > 0.0 && wait <= SECOND_CALL, "{wait}");
-        assert_eq!(forecast.put_off(0.102 + wait, 0.005, 0.0), 0.0);
-        forecast.begins(0.12);
-        forecast.ends(0.121);
-        assert_eq!(forecast.put_off(0.122, 0.005, 0.0), 0.0);
+        assert_eq!(forecast.delay(0.102 + wait, 0.005, 0.0), 0.0);
+        forecast.call_begins(0.12);
+        forecast.call_ends(0.121);
+        assert_eq!(forecast.delay(0.122, 0.005, 0.0), 0.0);
     }
 
     /// Catches a single long call (the first one that finds no room, a registration that was begun
@@ -244,11 +244,11 @@ mod tests {
     #[test]
     fn one_long_call_makes_no_busy_application() {
         let mut forecast = regular();
-        forecast.begins(0.22);
-        forecast.ends(0.235);
-        forecast.begins(0.24);
-        forecast.ends(0.2401);
-        assert!(forecast.put_off(0.259, 0.005, 0.0) > 0.0, "{forecast:?}");
+        forecast.call_begins(0.22);
+        forecast.call_ends(0.235);
+        forecast.call_begins(0.24);
+        forecast.call_ends(0.2401);
+        assert!(forecast.delay(0.259, 0.005, 0.0) > 0.0, "{forecast:?}");
     }
 
     /// Catches a registrar that takes calls which its own work keeps waiting for busy ones, and so
@@ -258,21 +258,21 @@ mod tests {
         let mut forecast = regular();
         for call in 0..10 {
             let began = 0.22 + 0.02 * f64::from(call);
-            forecast.begins(began);
-            forecast.worked(began + 0.014);
-            forecast.ends(began + 0.015);
+            forecast.call_begins(began);
+            forecast.blocking_work_ended(began + 0.014);
+            forecast.call_ends(began + 0.015);
         }
-        assert!(forecast.put_off(0.419, 0.005, 0.0) > 0.0, "{forecast:?}");
+        assert!(forecast.delay(0.419, 0.005, 0.0) > 0.0, "{forecast:?}");
     }
 
     #[test]
     fn a_long_pause_is_no_interval() {
         let mut forecast = regular();
-        forecast.begins(100.0);
-        forecast.ends(100.1);
-        let wait = forecast.put_off(100.15, 0.5, 0.0);
+        forecast.call_begins(100.0);
+        forecast.call_ends(100.1);
+        let wait = forecast.delay(100.15, 0.5, 0.0);
         assert!(wait <= SECOND_CALL, "{wait}");
-        assert_eq!(forecast.put_off(100.15 + wait, 0.5, 0.0), 0.0);
+        assert_eq!(forecast.delay(100.15 + wait, 0.5, 0.0), 0.0);
     }
 
     /// Catches work that every lull begins without: it asks a little late after each call, is longer
@@ -282,11 +282,11 @@ mod tests {
         for duration in [0.5, 0.0195] {
             let mut forecast = regular();
             let (mut waited, mut calls) = (0.0, 0);
-            while forecast.put_off(0.2 + 0.02 * f64::from(calls) + 0.0025, duration, waited) > 0.0 {
+            while forecast.delay(0.2 + 0.02 * f64::from(calls) + 0.0025, duration, waited) > 0.0 {
                 calls += 1;
                 assert!(calls < 100, "{duration} s of work: no lull in {calls} calls");
-                forecast.begins(0.2 + 0.02 * f64::from(calls));
-                forecast.ends(0.2 + 0.02 * f64::from(calls) + 0.0001);
+                forecast.call_begins(0.2 + 0.02 * f64::from(calls));
+                forecast.call_ends(0.2 + 0.02 * f64::from(calls) + 0.0001);
                 waited += 0.02;
             }
         }

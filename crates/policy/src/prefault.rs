@@ -15,19 +15,19 @@ const TIMES_USED: u64 = 2;
 
 /// What is known of the bytes that a job needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Need {
+pub struct PrefaultTarget {
     expected: u64,
     used: u64,
 }
 
-impl Need {
+impl PrefaultTarget {
     /// A checkpoint may have so many bytes: the most counts.
-    pub fn expect(&mut self, bytes: u64) {
+    pub fn note_checkpoint(&mut self, bytes: u64) {
         self.expected = self.expected.max(bytes);
     }
 
     /// The buffer is used up to this byte: the highest counts, as room is given out going up.
-    pub fn use_up_to(&mut self, end: u64) {
+    pub fn note_use(&mut self, end: u64) {
         self.used = self.used.max(end);
     }
 
@@ -46,16 +46,16 @@ mod tests {
     /// used, and a need that goes back when less is protected.
     #[test]
     fn pages_are_made_ahead_of_what_comes() {
-        let mut need = Need::default();
-        assert_eq!(need.bytes(), 0);
-        need.expect(100);
-        assert_eq!(need.bytes(), 800);
-        need.expect(50);
-        assert_eq!(need.bytes(), 800);
-        need.use_up_to(700);
-        need.use_up_to(300);
-        assert_eq!(need.bytes(), 800 + 1400);
-        need.expect(u64::MAX / 2);
-        assert_eq!(need.bytes(), u64::MAX);
+        let mut target = PrefaultTarget::default();
+        assert_eq!(target.bytes(), 0);
+        target.note_checkpoint(100);
+        assert_eq!(target.bytes(), 800);
+        target.note_checkpoint(50);
+        assert_eq!(target.bytes(), 800);
+        target.note_use(700);
+        target.note_use(300);
+        assert_eq!(target.bytes(), 800 + 1400);
+        target.note_checkpoint(u64::MAX / 2);
+        assert_eq!(target.bytes(), u64::MAX);
     }
 }

@@ -7,22 +7,22 @@ use super::touch::{Mode, Model, Touch};
 
 /// Touching and flushing of one process.
 #[derive(Clone, Debug)]
-pub struct Pace {
+pub struct BandwidthArbiter {
     model: Model,
     flushing: u32,
     touching: u32,
 }
 
-/// A flush under way. To be given back to [`Pace::flushed`] or [`Pace::flush_failed`].
+/// A flush under way. To be given back to [`BandwidthArbiter::flush_ends`] or [`BandwidthArbiter::flush_failed`].
 #[derive(Debug)]
 pub struct Flush {
     beside_touch: bool,
 }
 
-impl Pace {
+impl BandwidthArbiter {
     /// Touching is to go by this setting.
     pub fn new(touch: Touch) -> Self {
-        Pace { model: Model::new(touch), flushing: 0, touching: 0 }
+        BandwidthArbiter { model: Model::new(touch), flushing: 0, touching: 0 }
     }
 
     /// The model.
@@ -31,23 +31,23 @@ impl Pace {
     }
 
     /// The application asks for a checkpoint at `now`, in seconds from any origin.
-    pub fn begun(&mut self, now: f64) {
+    pub fn checkpoint_begins(&mut self, now: f64) {
         self.model.begun(now);
     }
 
     /// That checkpoint, of `bytes`, was taken at `now`.
-    pub fn captured(&mut self, bytes: u64, now: f64) {
+    pub fn checkpoint_captured(&mut self, bytes: u64, now: f64) {
         self.model.captured(bytes, now);
     }
 
     /// A flush begins.
-    pub fn flush(&mut self) -> Flush {
+    pub fn flush_begins(&mut self) -> Flush {
         self.flushing += 1;
         Flush { beside_touch: self.touching > 0 && self.model.mode() == Mode::Concurrent }
     }
 
     /// The flush has moved `bytes` in `seconds`, `untouched` of them to pages that did not exist.
-    pub fn flushed(&mut self, flush: Flush, bytes: u64, untouched: u64, seconds: f64) {
+    pub fn flush_ends(&mut self, flush: Flush, bytes: u64, untouched: u64, seconds: f64) {
         self.flushing -= 1;
         let beside_touch = flush.beside_touch || self.touching > 0;
         self.model.flushed(bytes, untouched, seconds, beside_touch);
@@ -69,14 +69,14 @@ impl Pace {
     }
 
     /// A unit is being touched from now on.
-    pub fn touch(&mut self) {
+    pub fn touch_begins(&mut self) {
         self.touching += 1;
-        self.model.touches();
+        self.model.touch_begins();
     }
 
     /// A unit of `bytes` was touched in `seconds`, by one of the threads that touch: the rate of all
     /// is as many times as high as are at it.
-    pub fn touched(&mut self, bytes: u64, seconds: f64) {
+    pub fn touch_ends(&mut self, bytes: u64, seconds: f64) {
         let at_once = u64::from(self.touching);
         self.touching -= 1;
         self.model.touched(bytes * at_once, seconds, self.flushing > 0);
@@ -91,44 +91,44 @@ mod tests {
     /// that does not come back after one.
     #[test]
     fn sequential_touching_waits_for_the_last_flush() {
-        let mut pace = Pace::new(Touch::Sequential);
-        assert!(pace.may_touch());
-        let (first, _second) = (pace.flush(), pace.flush());
-        assert!(!pace.may_touch());
-        pace.flushed(first, 1, 0, 1.0);
-        assert!(!pace.may_touch());
-        pace.flush_failed();
-        assert!(pace.may_touch());
+        let mut arbiter = BandwidthArbiter::new(Touch::Sequential);
+        assert!(arbiter.may_touch());
+        let (first, _second) = (arbiter.flush_begins(), arbiter.flush_begins());
+        assert!(!arbiter.may_touch());
+        arbiter.flush_ends(first, 1, 0, 1.0);
+        assert!(!arbiter.may_touch());
+        arbiter.flush_failed();
+        assert!(arbiter.may_touch());
     }
 
     #[test]
     fn concurrent_touching_never_waits() {
-        let mut pace = Pace::new(Touch::Concurrent);
-        let _flush = pace.flush();
-        assert!(pace.may_touch());
+        let mut arbiter = BandwidthArbiter::new(Touch::Concurrent);
+        let _flush = arbiter.flush_begins();
+        assert!(arbiter.may_touch());
     }
 
     /// Catches a process's rate that is taken to be that of one of its threads.
     #[test]
     fn the_rate_of_touching_is_that_of_all_threads() {
-        let mut pace = Pace::new(Touch::Concurrent);
-        (0..4).for_each(|_| pace.touch());
-        pace.touched(1000, 1.0);
-        assert_eq!(pace.model().inputs().touch_alone.get(), Some(4000.0));
+        let mut arbiter = BandwidthArbiter::new(Touch::Concurrent);
+        (0..4).for_each(|_| arbiter.touch_begins());
+        arbiter.touch_ends(1000, 1.0);
+        assert_eq!(arbiter.model().inputs().touch_alone.get(), Some(4000.0));
     }
 
     /// Catches measurements that are booked under the wrong competition.
     #[test]
     fn a_touch_beside_a_flush_counts_as_such() {
-        let mut pace = Pace::new(Touch::Concurrent);
-        pace.touch();
-        pace.touched(1000, 1.0);
-        assert_eq!(pace.model().inputs().touch_alone.get(), Some(1000.0));
-        pace.touch();
-        let flush = pace.flush();
-        pace.touched(500, 1.0);
-        assert_eq!(pace.model().inputs().touch_beside_flush.get(), Some(500.0));
-        pace.flushed(flush, 300, 0, 1.0);
-        assert_eq!(pace.model().inputs().flush_beside_touch.get(), Some(300.0));
+        let mut arbiter = BandwidthArbiter::new(Touch::Concurrent);
+        arbiter.touch_begins();
+        arbiter.touch_ends(1000, 1.0);
+        assert_eq!(arbiter.model().inputs().touch_alone.get(), Some(1000.0));
+        arbiter.touch_begins();
+        let flush = arbiter.flush_begins();
+        arbiter.touch_ends(500, 1.0);
+        assert_eq!(arbiter.model().inputs().touch_beside_flush.get(), Some(500.0));
+        arbiter.flush_ends(flush, 300, 0, 1.0);
+        assert_eq!(arbiter.model().inputs().flush_beside_touch.get(), Some(300.0));
     }
 }
