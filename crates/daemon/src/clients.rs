@@ -10,15 +10,15 @@ use os::is_ending;
 use os::shared::SharedMemory;
 use os::socket::{wait_for, Message, Socket};
 use os::sync::{Condvar, Mutex};
-use recovery::ending::{ends, LONGEST_DEATH};
-use recovery::protocol::{decode, encode, Reply, Word};
+use recovery::kill::{wait_for_exit, EXIT_TIMEOUT};
+use recovery::protocol::{decode, encode, Reply, Request};
 
 /// How often a client that waits hears that it is worked for. It gives up after some seconds
 /// without a word.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
+const KEEP_ALIVE: Duration = Duration::from_secs(1);
 
 /// So many are here at the most that have not said yet who they are.
-const GUESTS: usize = 128;
+const MOST_UNIDENTIFIED: usize = 128;
 
 /// One client.
 #[derive(Debug)]
@@ -47,29 +47,29 @@ impl Client {
 
     /// Whether it has ended, or is ending: what a process of much memory leaves behind takes time
     /// to be taken down, and its connection ends after that.
-    fn is_over(&self) -> bool {
+    fn has_ended_or_ends(&self) -> bool {
         let process = u32::try_from(self.number).unwrap_or(0);
         self.has_ended(Duration::ZERO) || is_ending(process)
     }
 
     /// Waits for its end. Whether there is a will of it: not of one that lives without its connection, as
     /// its memory is its own, unless it has become another program, which does not have this `ledger`.
-    pub(super) fn await_end(&self, look: Duration, ledger: &SharedMemory) -> Result<bool> {
+    pub(super) fn wait_for_end(&self, look: Duration, ledger: &SharedMemory) -> Result<bool> {
         loop {
             while !self.has_ended(look) {}
-            let message = if self.has_word() { self.socket.receive()? } else { None };
+            let message = if self.has_message() { self.socket.receive()? } else { None };
             let word = message.map(|message| decode(&message.bytes)).transpose()?;
             return match (word, &self.process) {
-                (Some(Word::Question), _) => {
+                (Some(Request::Ping), _) => {
                     // One that has ended meanwhile does not hear it.
-                    let _ = self.socket.send(&encode(&Reply::Here)?, &[]);
+                    let _ = self.socket.send(&encode(&Reply::Alive)?, &[]);
                     continue;
                 }
-                (Some(Word::Goodbye), _) | (None, None) => Ok(true),
+                (Some(Request::Goodbye), _) | (None, None) => Ok(true),
                 // The connection of a process that is killed may end before the process does, which
                 // still has files open then that are nobody's a moment later.
                 (None, Some(process)) => {
-                    Ok(self.is_another_program(ledger) || ends(process, LONGEST_DEATH))
+                    Ok(self.is_another_program(ledger) || wait_for_exit(process, EXIT_TIMEOUT))
                 }
             };
         }
@@ -83,7 +83,7 @@ impl Client {
 
     /// Its first word, for which it has so long. A client says it as soon as it is connected, so who
     /// has not is none, or stands still and will connect again.
-    pub(super) fn first_word(&self, at_most: Duration) -> Result<Option<Message>> {
+    pub(super) fn await_hello(&self, at_most: Duration) -> Result<Option<Message>> {
         let since = Instant::now();
         while !self.has_ended(at_most.saturating_sub(since.elapsed())) {
             if since.elapsed() >= at_most {
@@ -92,14 +92,14 @@ impl Client {
             }
         }
         // Also of one that has ended since: what it has sent is there.
-        if self.has_word() {
+        if self.has_message() {
             self.socket.receive()
         } else {
             Ok(None)
         }
     }
 
-    fn has_word(&self) -> bool {
+    fn has_message(&self) -> bool {
         wait_for(&[self.socket.as_fd()], Duration::ZERO).contains(&true)
     }
 }
@@ -107,28 +107,28 @@ impl Client {
 /// All clients that have not ended, or whose work is not finished.
 #[derive(Debug, Default)]
 pub(super) struct Clients {
-    all: Mutex<All>,
+    all: Mutex<ClientTable>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct All {
+struct ClientTable {
     /// In the order in which they came; with their rank, once that is known.
     by_number: HashMap<u64, (Option<u32>, Arc<Client>)>,
     next: u64,
 }
 
-impl All {
+impl ClientTable {
     /// Those that have not said yet who they are.
-    fn guests(&self) -> impl Iterator<Item = (u64, &Client)> {
-        let guests = self.by_number.iter().filter(|(_, (rank, _))| rank.is_none());
-        guests.map(|(&number, (_, client))| (number, &**client))
+    fn unidentified(&self) -> impl Iterator<Item = (u64, &Client)> {
+        let unidentified = self.by_number.iter().filter(|(_, (rank, _))| rank.is_none());
+        unidentified.map(|(&number, (_, client))| (number, &**client))
     }
 }
 
 /// A client that is among them until this is dropped.
 #[derive(Debug)]
-pub(super) struct Entered {
+pub(super) struct Registration {
     clients: Arc<Clients>,
     number: u64,
     pub(super) client: Arc<Client>,
@@ -137,37 +137,38 @@ pub(super) struct Entered {
 impl Clients {
     /// Takes a new one in. If there are too many that have not said who they are, the one that has been
     /// here longest goes for it, so that they take few descriptors and threads: a client says it at once.
-    pub(super) fn enter(self: &Arc<Self>, socket: Socket) -> Entered {
+    pub(super) fn register(self: &Arc<Self>, socket: Socket) -> Registration {
         let client = Arc::new(Client::new(socket));
         let mut all = self.all.lock();
         all.next += 1;
         let number = all.next;
         all.by_number.insert(number, (None, client.clone()));
-        while all.guests().count() > GUESTS {
+        while all.unidentified().count() > MOST_UNIDENTIFIED {
             let silent = |client: &Client| !client.has_ended(Duration::ZERO);
-            let first = all.guests().filter(|(_, client)| silent(client)).min_by_key(|(n, _)| *n);
+            let first =
+                all.unidentified().filter(|(_, client)| silent(client)).min_by_key(|(n, _)| *n);
             if let Some((_, first)) = first {
                 first.socket.close();
             }
-            all = self.changed.wait_for(all, SIGN_OF_LIFE);
+            all = self.changed.wait_for(all, KEEP_ALIVE);
         }
         drop(all);
-        Entered { clients: self.clone(), number, client }
+        Registration { clients: self.clone(), number, client }
     }
 
     /// Whether there are none.
-    pub(super) fn are_gone(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.all.lock().by_number.is_empty()
     }
 }
 
-impl Entered {
+impl Registration {
     /// Says that this client is of a rank, and waits until what ended clients of that rank have left
     /// is written. Those that live are left alone: two that use one rank at a time are no predecessor
     /// and successor.
-    pub(super) fn wait_for_earlier(&self, rank: u32) {
+    pub(super) fn wait_for_predecessors(&self, rank: u32) {
         let Clients { all, changed } = &*self.clients;
-        let here = encode(&Reply::Here).unwrap_or_default();
+        let here = encode(&Reply::Alive).unwrap_or_default();
         let mut now = all.lock();
         if let Some(mine) = now.by_number.get_mut(&self.number) {
             mine.0 = Some(rank);
@@ -185,7 +186,7 @@ impl Entered {
                     // It has come, and what it is has not been read yet.
                     None => waits = true,
                     Some(of) if of != rank || lives.contains(number) => {}
-                    Some(_) if client.is_over() => waits = true,
+                    Some(_) if client.has_ended_or_ends() => waits = true,
                     Some(_) => lives.push(*number),
                 }
             }
@@ -195,12 +196,12 @@ impl Entered {
             drop(now);
             // Not with the lock: a client that is stopped hears nothing. One that has ended neither.
             let _ = self.client.socket.send(&here, &[]);
-            now = changed.wait_for(all.lock(), SIGN_OF_LIFE);
+            now = changed.wait_for(all.lock(), KEEP_ALIVE);
         }
     }
 }
 
-impl Drop for Entered {
+impl Drop for Registration {
     fn drop(&mut self) {
         // Also after a panic: the next client of that rank waits for this.
         self.clients.all.lock().by_number.remove(&self.number);
@@ -217,7 +218,7 @@ mod tests {
     use std::thread;
 
     /// Clients of this process, as the backend has them, and their own ends.
-    fn clients(what: &str) -> (Arc<Clients>, [(Entered, Socket); 2]) {
+    fn clients(what: &str) -> (Arc<Clients>, [(Registration, Socket); 2]) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(what);
         let listener = listen_at(&path).unwrap().unwrap();
@@ -225,7 +226,7 @@ mod tests {
         let one = || {
             let own = connect_to(&path).unwrap().unwrap();
             let socket = listener.accept(Duration::from_secs(60)).unwrap().unwrap();
-            (clients.enter(socket), own)
+            (clients.register(socket), own)
         };
         let both = [one(), one()];
         (clients, both)
@@ -244,9 +245,9 @@ mod tests {
             let (_, [(first, own), (second, other)]) = clients(&format!("unread-{same}"));
             drop(own);
             thread::scope(|scope| {
-                let waiting = scope.spawn(|| second.wait_for_earlier(7));
+                let waiting = scope.spawn(|| second.wait_for_predecessors(7));
                 assert!(hears(&other), "it does not wait");
-                first.wait_for_earlier(if same { 7 } else { 8 });
+                first.wait_for_predecessors(if same { 7 } else { 8 });
                 if same {
                     assert!(hears(&other) && hears(&other), "it waits no more");
                     drop(first);
@@ -260,15 +261,15 @@ mod tests {
     #[test]
     fn who_lives_is_no_predecessor() {
         let (_, [(first, _own), (second, _other)]) = clients("lives");
-        first.wait_for_earlier(7);
-        second.wait_for_earlier(7);
+        first.wait_for_predecessors(7);
+        second.wait_for_predecessors(7);
     }
 
     /// Catches a client that stays for ever after a panic, so that its successors wait for ever.
     #[test]
     fn after_a_panic_nobody_waits() {
         let (clients, [(first, own), (second, _other)]) = clients("panic");
-        first.wait_for_earlier(7);
+        first.wait_for_predecessors(7);
         drop(own);
         let attending = thread::spawn(move || {
             let _attended = first;
@@ -277,11 +278,11 @@ mod tests {
         assert!(attending.join().is_err());
         let (done, ends) = std::sync::mpsc::channel();
         thread::spawn(move || {
-            second.wait_for_earlier(7);
+            second.wait_for_predecessors(7);
             drop(second);
             done.send(()).unwrap();
         });
         ends.recv_timeout(Duration::from_secs(60)).unwrap();
-        assert!(clients.are_gone());
+        assert!(clients.is_empty());
     }
 }

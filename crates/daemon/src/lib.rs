@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use clients::{Clients, Entered};
+use clients::{Clients, Registration};
 use config::Config;
 use os::affinity;
 use os::error::{Error, Kind, Result};
@@ -25,17 +25,17 @@ use recovery::log as log_file;
 use recovery::protocol::{decode, encode, path as path_of, portable, Hello, Reply, PROTOCOL};
 
 /// How often a look is taken at whether there is anything left to do.
-const TICK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// How long a backend that a client has started waits for that client. It connects at once, unless
 /// it has ended meanwhile; one that comes later finds nobody, and starts another.
-const LONGEST_START: Duration = Duration::from_secs(2);
+const START_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long who connects may say nothing, until a client has told of the `watchdog_interval`.
-const LONGEST_SILENCE: Duration = Duration::from_secs(5);
+const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Set by SIGTERM: end as soon as no client is left.
-static ENDING: AtomicBool = AtomicBool::new(false);
+static TERMINATING: AtomicBool = AtomicBool::new(false);
 
 /// Where the backend's socket comes from.
 #[derive(Clone, Debug)]
@@ -84,14 +84,14 @@ pub fn run(start: &Start<'_>) -> Result<Outcome> {
             let Some(listener) = listen(&path_of(&config)?)? else {
                 return Ok(Outcome::AlreadyThere);
             };
-            log_file::place(&config);
+            log_file::set_directory(&config);
             listener
         }
     };
     let on_demand = matches!(start, Start::HandedOver);
     if !matches!(start, Start::Configuration { foreground: true, .. }) {
         detach()?;
-        close_others(&listener);
+        close_inherited_files(&listener);
         log_file::start();
     }
     handle_signals();
@@ -109,7 +109,7 @@ fn listen(path: &Path) -> Result<Option<Listener>> {
             return Ok(Some(listener));
         }
         // Who is about to listen, or to end, does not answer yet or any more.
-        if connect_to(path)?.is_some() || since.elapsed() > LONGEST_START {
+        if connect_to(path)?.is_some() || since.elapsed() > START_TIMEOUT {
             return Ok(None);
         }
         thread::sleep(Duration::from_millis(1));
@@ -127,7 +127,7 @@ fn detach() -> Result<()> {
 
 /// Closes what the application had open and did not keep to itself: who waits for the end of a pipe
 /// of the application's must not wait for the backend's.
-fn close_others(listener: &Listener) {
+fn close_inherited_files(listener: &Listener) {
     let kept = listener.as_fd().as_raw_fd();
     let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let numbers: Vec<i32> =
@@ -141,7 +141,7 @@ fn close_others(listener: &Listener) {
 
 fn handle_signals() {
     extern "C" fn on_term(_: libc::c_int) {
-        ENDING.store(true, Ordering::Relaxed);
+        TERMINATING.store(true, Ordering::Relaxed);
     }
     let handler: extern "C" fn(libc::c_int) = on_term;
     // SAFETY: the handler only stores to an atomic. No flag asks for a restart, so that a wait ends
@@ -165,19 +165,19 @@ fn handle_signals() {
 #[derive(Debug, Default)]
 struct Backend {
     clients: Arc<Clients>,
-    writing: Arc<Writing>,
+    writers: Arc<WriterLimit>,
     /// `watchdog_interval`, which all clients have alike.
     interval: Arc<OnceLock<Duration>>,
 }
 
 /// How many wills are being executed.
 #[derive(Debug, Default)]
-struct Writing {
+struct WriterLimit {
     now: Mutex<usize>,
     fewer: Condvar,
 }
 
-impl Writing {
+impl WriterLimit {
     /// Does `work` as one of at most `limit` at a time; 0: as many as there are processors.
     fn with<T>(&self, limit: usize, work: impl FnOnce() -> T) -> T {
         let limit = if limit == 0 { affinity::usable_cpus() } else { limit };
@@ -187,15 +187,15 @@ impl Writing {
         }
         *now += 1;
         drop(now);
-        let _leaves = Leaves(self);
+        let _slot = WriterSlot(self);
         work()
     }
 }
 
 /// Makes room for the next, however the work ends.
-struct Leaves<'a>(&'a Writing);
+struct WriterSlot<'a>(&'a WriterLimit);
 
-impl Drop for Leaves<'_> {
+impl Drop for WriterSlot<'_> {
     fn drop(&mut self) {
         *self.0.now.lock() -= 1;
         self.0.fewer.notify_one();
@@ -208,21 +208,21 @@ impl Backend {
         let started = Instant::now();
         let mut had_clients = false;
         loop {
-            match listener.accept(TICK) {
+            match listener.accept(POLL_INTERVAL) {
                 Ok(Some(socket)) => {
                     had_clients = true;
-                    self.welcome(socket);
+                    self.add_client(socket);
                     continue;
                 }
                 Ok(None) => {}
                 Err(error) => {
                     log::error!("{error}");
-                    thread::sleep(TICK);
+                    thread::sleep(POLL_INTERVAL);
                 }
             }
-            let nobody = self.clients.are_gone();
-            let forgotten = had_clients || started.elapsed() > LONGEST_START;
-            let ends = ENDING.load(Ordering::Relaxed) || (on_demand && forgotten);
+            let nobody = self.clients.is_empty();
+            let forgotten = had_clients || started.elapsed() > START_TIMEOUT;
+            let ends = TERMINATING.load(Ordering::Relaxed) || (on_demand && forgotten);
             if nobody && ends {
                 match listener.retire() {
                     Ok(true) => return,
@@ -236,13 +236,13 @@ impl Backend {
         }
     }
 
-    fn welcome(&self, socket: Socket) {
-        let (writing, interval) = (self.writing.clone(), self.interval.clone());
+    fn add_client(&self, socket: Socket) {
+        let (writers, interval) = (self.writers.clone(), self.interval.clone());
         // Before its hello is read: the backend does not end meanwhile.
-        let entered = self.clients.enter(socket);
+        let registration = self.clients.register(socket);
         let spawned = thread::Builder::new().name("veloc-client".to_owned()).spawn(move || {
-            logging::set_topic(Some(format!("process {}", entered.client.number).into()));
-            if let Err(error) = attend(&entered, &writing, &interval) {
+            logging::set_topic(Some(format!("process {}", registration.client.number).into()));
+            if let Err(error) = serve_client(&registration, &writers, &interval) {
                 log::error!("{error}");
             }
         });
@@ -253,15 +253,19 @@ impl Backend {
 }
 
 /// Attends to one client until its end and its will.
-fn attend(entered: &Entered, writing: &Writing, interval: &OnceLock<Duration>) -> Result<()> {
-    let client = &entered.client;
+fn serve_client(
+    registration: &Registration,
+    writers: &WriterLimit,
+    interval: &OnceLock<Duration>,
+) -> Result<()> {
+    let client = &registration.client;
     client.socket.check_user()?;
-    let patience = interval.get().copied().unwrap_or(LONGEST_SILENCE);
-    let Some(message) = client.first_word(patience)? else {
+    let patience = interval.get().copied().unwrap_or(HELLO_TIMEOUT);
+    let Some(message) = client.await_hello(patience)? else {
         return Ok(());
     };
     let hello: Hello = decode(&message.bytes)?;
-    log_file::place(&hello.config);
+    log_file::set_directory(&hello.config);
     if hello.protocol != PROTOCOL {
         return Err(Error::invalid(format!("it speaks version {}", hello.protocol)));
     }
@@ -274,17 +278,17 @@ fn attend(entered: &Entered, writing: &Writing, interval: &OnceLock<Duration>) -
     logging::set_topic(Some(format!("process {}, rank {rank}", client.number).into()));
     log::info!("is here");
 
-    entered.wait_for_earlier(rank);
+    registration.wait_for_predecessors(rank);
     // One that has ended meanwhile does not hear it.
-    let _ = client.socket.send(&encode(&Reply::Settled)?, &[]);
+    let _ = client.socket.send(&encode(&Reply::PredecessorsDone)?, &[]);
     let look = Duration::from_secs(hello.config.watchdog_interval.max(1));
     let look = *interval.get_or_init(|| look);
-    if !client.await_end(look, &ledger)? {
+    if !client.wait_for_end(look, &ledger)? {
         log::warn!("it lives without its connection, so what it has is its own");
         return Ok(());
     }
     let config = &hello.config;
-    let left = writing
+    let left = writers
         .with(config.max_parallelism, || {
             recover::finish(config, hello.process, &hello.directories, host.as_ref(), &ledger)
         })
@@ -304,10 +308,11 @@ mod tests {
     /// Catches a limit that is passed, and room that is not given back after a panic.
     #[test]
     fn no_more_than_the_limit_write_at_a_time() {
-        let (writing, now, most) = (Writing::default(), AtomicUsize::new(0), AtomicUsize::new(0));
+        let (writers, now, most) =
+            (WriterLimit::default(), AtomicUsize::new(0), AtomicUsize::new(0));
         thread::scope(|scope| {
             for number in 0..12 {
-                let (writing, now, most) = (&writing, &now, &most);
+                let (writers, now, most) = (&writers, &now, &most);
                 scope.spawn(move || {
                     let work = || {
                         most.fetch_max(1 + now.fetch_add(1, Ordering::SeqCst), Ordering::SeqCst);
@@ -315,12 +320,12 @@ mod tests {
                         now.fetch_sub(1, Ordering::SeqCst);
                         assert!(number % 4 != 0, "one that fails");
                     };
-                    let limited = std::panic::AssertUnwindSafe(|| writing.with(3, work));
+                    let limited = std::panic::AssertUnwindSafe(|| writers.with(3, work));
                     let _ = std::panic::catch_unwind(limited);
                 });
             }
         });
         assert!((1..=3).contains(&most.load(Ordering::SeqCst)));
-        assert_eq!(*writing.now.lock(), 0);
+        assert_eq!(*writers.now.lock(), 0);
     }
 }

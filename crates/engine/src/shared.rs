@@ -184,7 +184,7 @@ impl Shared {
             host.stop();
         }
         if let Some(link) = &self.link {
-            link.hurry();
+            link.stop_waiting();
         }
         if let Some(node) = self.erasure.get() {
             node.stop();
@@ -235,7 +235,7 @@ impl Shared {
     /// Waits until the backend writes nothing any more that an earlier job of this rank has left: before
     /// files get their names. False: the job ends, or nothing [may be written](Self::may_write).
     pub fn await_predecessor(&self) -> bool {
-        self.link.as_ref().is_none_or(Link::settle)
+        self.link.as_ref().is_none_or(Link::wait_for_predecessors)
     }
 
     /// # Errors
@@ -260,12 +260,12 @@ impl Shared {
 
     /// Whether somebody writes what is in the host buffer when this process ends.
     pub fn has_heir(&self) -> bool {
-        self.link.as_ref().is_some_and(Link::is_up)
+        self.link.as_ref().is_some_and(Link::is_connected)
     }
 
     /// The same, of one that has just answered: what it is given now it will write.
     pub fn has_heir_for_certain(&self) -> bool {
-        self.link.as_ref().is_some_and(Link::answers)
+        self.link.as_ref().is_some_and(Link::answers_in_time)
     }
 
     /// Counts `bytes` of pages of the host buffer that are about to be made. True: memory is short,

@@ -14,12 +14,12 @@
 
 #![deny(clippy::disallowed_methods)]
 
-pub mod ending;
+mod child;
+pub mod kill;
 mod launch;
 pub mod link;
 pub mod log;
 pub mod protocol;
-mod started;
 pub mod usage;
 
 use serde::{Deserialize, Serialize};

@@ -22,9 +22,9 @@ static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
 
 /// A file that is made when there is something to be written to it.
 #[derive(Default)]
-struct Lazy(Option<File>);
+struct LazyFile(Option<File>);
 
-impl Write for Lazy {
+impl Write for LazyFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let file = match &mut self.0 {
             Some(file) => file,
@@ -68,7 +68,7 @@ fn open(path: &Path, make: bool) -> io::Result<File> {
 pub fn start() {
     logging::start(LevelFilter::Warn, |builder| {
         logging::with_time_and_topic(builder);
-        builder.target(env_logger::Target::Pipe(Box::<Lazy>::default()));
+        builder.target(env_logger::Target::Pipe(Box::<LazyFile>::default()));
     });
 }
 
@@ -98,7 +98,7 @@ fn check(path: &Path) -> Result<()> {
 }
 
 /// The file is to be where this configuration says, unless that is known already.
-pub fn place(config: &Config) {
+pub fn set_directory(config: &Config) {
     if let Some(directory) = &config.log_prefix {
         let _ = DIRECTORY.set(directory.clone());
     }

@@ -29,20 +29,20 @@ pub struct Hello {
 
 /// What a client tells its backend after its hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Word {
+pub enum Request {
     /// It ends in order; one that is killed says nothing.
     Goodbye,
     /// It wants an answer: it is about to rely on the backend.
-    Question,
+    Ping,
 }
 
 /// What a backend tells a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
     /// Nothing of an earlier client of that rank is left to be written.
-    Settled,
+    PredecessorsDone,
     /// The backend is there, also while it writes what an earlier client of that rank has left.
-    Here,
+    Alive,
 }
 
 /// The configuration as another process needs it: no path depends on the working directory, and
@@ -115,10 +115,10 @@ mod tests {
     /// Catches a message without a byte: it cannot be told from the end of the connection.
     #[test]
     fn every_message_has_bytes() {
-        for word in [Word::Goodbye, Word::Question] {
-            assert!(!encode(&word).unwrap().is_empty());
+        for request in [Request::Goodbye, Request::Ping] {
+            assert!(!encode(&request).unwrap().is_empty());
         }
-        for reply in [Reply::Settled, Reply::Here] {
+        for reply in [Reply::PredecessorsDone, Reply::Alive] {
             assert!(!encode(&reply).unwrap().is_empty());
         }
     }

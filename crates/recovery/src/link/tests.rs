@@ -21,14 +21,14 @@ fn shared(folder: &Path) -> Shared {
             directories: Vec::new(),
         },
         file: None,
-        estate: Estate { ledger: SharedMemory::create("veloc-test", 4096).unwrap(), host: None },
-        now: Mutex::new(Now {
+        hand_off: HandOff { ledger: SharedMemory::create("veloc-test", 4096).unwrap(), host: None },
+        now: Mutex::new(LinkState {
             socket: None,
-            settled: false,
-            hurried: false,
+            predecessors_done: false,
+            gave_up_waiting: false,
             heard: 0,
             stuck: None,
-            leaving: false,
+            closing: false,
         }),
         changed: Condvar::new(),
     }
@@ -100,7 +100,7 @@ fn a_connection_that_is_lost_is_tried_again() {
     thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                drop(listener.accept(LOOK).unwrap());
+                drop(listener.accept(POLL_INTERVAL).unwrap());
             }
         });
         let failed = (0..2000).find_map(|_| client.connect(launch).err());
@@ -119,10 +119,11 @@ fn what_cannot_be_ended_is_not_written_over() {
     let (config, _) = Config::from_text(&text, |_| None).unwrap();
     let path = path_of(&portable(&config).unwrap()).unwrap();
     let listener = listen_at(&path).unwrap().unwrap();
-    let estate = Estate { ledger: SharedMemory::create("veloc-test", 4096).unwrap(), host: None };
-    let link = Link::open(&config, Process::alone(7), Vec::new(), estate).unwrap();
+    let hand_off =
+        HandOff { ledger: SharedMemory::create("veloc-test", 4096).unwrap(), host: None };
+    let link = Link::open(&config, Process::alone(7), Vec::new(), hand_off).unwrap();
     let served = listener.accept(Duration::from_secs(60)).unwrap().unwrap();
-    assert!(!link.settle());
+    assert!(!link.wait_for_predecessors());
     let error = link.may_write().unwrap_err().to_string();
     assert!(error.contains("number 7") && error.contains("process is not known"), "{error}");
     drop((link, served));

@@ -8,21 +8,21 @@ use super::launch;
 use os::error::{Error, Kind};
 
 /// A job that ends waits so long for a program that it has started and that is no backend yet.
-pub(super) const START: Duration = Duration::from_secs(1);
+pub(super) const START_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often it is looked whether the program has ended.
-const LOOK_AT_CHILD: Duration = Duration::from_millis(5);
+const POLL_CHILD: Duration = Duration::from_millis(5);
 
 /// The program that was started as a backend, until it is one: then this process ends. It is waited for
 /// on every path, so that the system can forget it.
 #[derive(Debug)]
-pub(super) struct Started {
+pub(super) struct BackendChild {
     pub(super) child: Child,
     since: Instant,
 }
 
-impl Started {
-    pub(super) fn new(child: Child) -> Started {
-        Started { child, since: Instant::now() }
+impl BackendChild {
+    pub(super) fn new(child: Child) -> BackendChild {
+        BackendChild { child, since: Instant::now() }
     }
 
     /// Waits for the end of the process, of which it is known that it comes. How it ended: not known
@@ -31,11 +31,11 @@ impl Started {
         self.child.wait().ok()
     }
 
-    /// Sees to it that it ends: a backend becomes a process of its own within `patience`, and what
+    /// Sees to it that it ends: a backend becomes a process of its own within `timeout`, and what
     /// does not is none.
-    pub(super) fn end(&mut self, patience: Duration) -> Option<ExitStatus> {
+    pub(super) fn end_unless_daemon(&mut self, timeout: Duration) -> Option<ExitStatus> {
         while matches!(self.child.try_wait(), Ok(None)) {
-            if self.since.elapsed() >= patience {
+            if self.since.elapsed() >= timeout {
                 log::warn!(
                     "process {} was started as veloc-backend and serves nobody: it is ended",
                     self.child.id()
@@ -43,22 +43,24 @@ impl Started {
                 let _ = self.child.kill();
                 break;
             }
-            thread::sleep(LOOK_AT_CHILD);
+            thread::sleep(POLL_CHILD);
         }
         self.reap()
     }
 
     /// The error of one that nobody has been served by.
-    pub(super) fn has_ended(mut self) -> Error {
-        let how = self.end(START).map_or("in an unknown way".to_owned(), |how| how.to_string());
+    pub(super) fn ended_error(mut self) -> Error {
+        let how = self
+            .end_unless_daemon(START_TIMEOUT)
+            .map_or("in an unknown way".to_owned(), |how| how.to_string());
         let program = launch::program();
         let what = format!("{} has ended before it served anybody ({how})", program.display());
         Error::new(Kind::System, what)
     }
 }
 
-impl Drop for Started {
+impl Drop for BackendChild {
     fn drop(&mut self) {
-        self.end(START);
+        self.end_unless_daemon(START_TIMEOUT);
     }
 }

@@ -13,14 +13,14 @@ use os::error::{Error, Kind, Result};
 use os::socket::{connect_to, wait_for, Socket};
 
 /// How long a process may take to end that is ending.
-pub const LONGEST_DEATH: Duration = Duration::from_secs(60);
+pub const EXIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Kills the backend at the other end of `connection`, which listens at `path`, and waits until it is
 /// dead: from then on it writes nothing. Its number.
 ///
 /// # Errors
 /// It is not known which process it is, or it does not end.
-pub fn end(connection: &Socket, path: &Path) -> Result<i32> {
+pub fn kill_backend(connection: &Socket, path: &Path) -> Result<i32> {
     // Who was connected before the backend came to listen knows only who has started it.
     let fresh = connect_to(path).ok().flatten();
     let known = |socket: &Socket| Some((socket.peer_number(), socket.peer()?));
@@ -36,7 +36,7 @@ fn kill(number: i32, process: &OwnedFd) -> Result<()> {
         Ok(()) | Err(Errno::SRCH) => {}
         Err(error) => return Err(Error::system(format!("ending process {number}"), &error.into())),
     }
-    if ends(process, LONGEST_DEATH) {
+    if wait_for_exit(process, EXIT_TIMEOUT) {
         return Ok(());
     }
     let what = format!("process {number} was killed and does not end");
@@ -49,7 +49,7 @@ fn is_backend(number: i32) -> bool {
 }
 
 /// Whether a process ends within this time. A signal to this one does not end the waiting.
-pub fn ends(process: &OwnedFd, at_most: Duration) -> bool {
+pub fn wait_for_exit(process: &OwnedFd, at_most: Duration) -> bool {
     let since = Instant::now();
     loop {
         let left = at_most.saturating_sub(since.elapsed());
