@@ -269,7 +269,7 @@ impl Client {
     /// Whether, where parities are made at intervals, versions of a name are to be chosen for that.
     pub fn choose_parities_from(&self, name: &str, may: bool) {
         if let Some(node) = self.engine.erasure.get() {
-            node.choose_from(name, may);
+            node.set_selectable(name, may);
         }
     }
 

@@ -194,7 +194,7 @@ impl Shared {
     /// A checkpoint's file is in scratch: its parities can be made, where they are wanted.
     pub fn protect(&self, name: &str, version: i32) {
         if let Some(node) = self.erasure.get() {
-            node.complete(name, version);
+            node.file_complete(name, version);
         }
     }
 

@@ -51,7 +51,7 @@ impl Code {
             return Err(internal(format!("there is no parity {index} of {self:?}")));
         }
         if self.parities == 1 {
-            combine(data, parity);
+            xor_into(data, parity);
             return Ok(());
         }
         let shape = (self.data, self.parities, parity.len());
@@ -87,7 +87,7 @@ impl Code {
         if self.parities == 1 {
             // The lost block and all others add up to nothing.
             let others: Vec<&[u8]> = others.iter().map(|(_, other)| *other).collect();
-            combine(&others, block);
+            xor_into(&others, block);
             return Ok(());
         }
         let shape = (self.data, self.parities, block.len());
@@ -129,7 +129,7 @@ impl Code {
 }
 
 /// The exclusive or of the blocks, at least one of them.
-fn combine(blocks: &[&[u8]], into: &mut [u8]) {
+fn xor_into(blocks: &[&[u8]], into: &mut [u8]) {
     /// So many bytes stay in the nearest cache until all blocks have been added.
     const PIECE: usize = 16 << 10;
     let mut at = 0;

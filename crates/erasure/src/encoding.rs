@@ -79,7 +79,7 @@ impl Encoding {
     }
 
     /// The place of a process in the group.
-    pub fn place(&self, rank: u32) -> Option<usize> {
+    pub fn index_of(&self, rank: u32) -> Option<usize> {
         self.members.iter().position(|member| member.rank == rank)
     }
 

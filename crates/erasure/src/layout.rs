@@ -27,7 +27,7 @@ pub struct Layout {
 
 /// Which of a member's pieces are whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Whole {
+pub struct Intact {
     /// Its checkpoint file.
     pub data: bool,
     /// Its parity file.
@@ -64,9 +64,9 @@ impl Layout {
 
     /// What a member has in a stripe.
     pub fn shard(&self, stripe: usize, member: usize) -> Shard {
-        let behind = self.behind(stripe, member);
-        match behind.checked_sub(self.parities) {
-            None => Shard::Parity(behind),
+        let index = self.index_in_stripe(stripe, member);
+        match index.checked_sub(self.parities) {
+            None => Shard::Parity(index),
             Some(index) => Shard::Data(index),
         }
     }
@@ -74,18 +74,18 @@ impl Layout {
     /// Where the block of a member begins, in bytes: in its file if it is data, else in its
     /// parities.
     pub fn offset(&self, stripe: usize, member: usize) -> u64 {
-        let behind = self.behind(stripe, member);
-        let chunk = if behind < self.parities { behind } else { self.members - 1 - behind };
+        let index = self.index_in_stripe(stripe, member);
+        let chunk = if index < self.parities { index } else { self.members - 1 - index };
         chunk as u64 * self.chunk
     }
 
     /// The stripes of which a member keeps a parity, in the order in which it keeps them.
-    pub fn kept_by(&self, member: usize) -> impl Iterator<Item = usize> + '_ {
-        (0..self.parities).map(move |behind| (member + self.members - behind) % self.members)
+    pub fn stripes_of_parity(&self, member: usize) -> impl Iterator<Item = usize> + '_ {
+        (0..self.parities).map(move |index| (member + self.members - index) % self.members)
     }
 
     /// The stripes in which a member has data, in the order of its file.
-    pub fn filled_by(&self, member: usize) -> impl Iterator<Item = usize> + '_ {
+    pub fn stripes_of_data(&self, member: usize) -> impl Iterator<Item = usize> + '_ {
         (0..self.data()).map(move |chunk| (member + 1 + chunk) % self.members)
     }
 
@@ -93,7 +93,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`Kind::NotFound`], with the members of which something is missing, by the numbers `ranks`.
-    pub fn check(&self, whole: &[Whole], ranks: &[u32]) -> Result<()> {
+    pub fn check(&self, whole: &[Intact], ranks: &[u32]) -> Result<()> {
         let short = (0..self.members).any(|stripe| {
             let has = |member: &usize| match self.shard(stripe, *member) {
                 Shard::Data(_) => whole[*member].data,
@@ -126,7 +126,7 @@ impl Layout {
     }
 
     /// How far a member stands behind the first one that keeps a parity of the stripe.
-    fn behind(&self, stripe: usize, member: usize) -> usize {
+    fn index_in_stripe(&self, stripe: usize, member: usize) -> usize {
         (member + self.members - stripe) % self.members
     }
 }
@@ -155,11 +155,11 @@ mod tests {
                 prop_assert_eq!(shards, all);
             }
             for member in 0..members {
-                for (chunk, stripe) in layout.filled_by(member).enumerate() {
+                for (chunk, stripe) in layout.stripes_of_data(member).enumerate() {
                     prop_assert!(matches!(layout.shard(stripe, member), Shard::Data(_)));
                     prop_assert_eq!(layout.offset(stripe, member), chunk as u64 * layout.chunk());
                 }
-                for (chunk, stripe) in layout.kept_by(member).enumerate() {
+                for (chunk, stripe) in layout.stripes_of_parity(member).enumerate() {
                     prop_assert_eq!(layout.shard(stripe, member), Shard::Parity(chunk));
                     prop_assert_eq!(layout.offset(stripe, member), chunk as u64 * layout.chunk());
                 }
@@ -171,9 +171,9 @@ mod tests {
         fn what_may_be_lost((members, parities) in group(10), first in 0..10usize) {
             let layout = Layout::new(members, parities, 1000);
             let ranks: Vec<u32> = (0..members as u32).map(|rank| rank + 20).collect();
-            let mut whole = vec![Whole { data: true, parity: true }; members];
+            let mut whole = vec![Intact { data: true, parity: true }; members];
             for lost in 0..parities {
-                whole[(first + lost) % members] = Whole::default();
+                whole[(first + lost) % members] = Intact::default();
             }
             layout.check(&whole, &ranks).unwrap();
             let last = (first + parities) % members;

@@ -9,33 +9,33 @@
 //! | [`parity`] | a parity file: its header, its payload, reading and checking it |
 //! | [`stream`] | a whole parity payload, or a whole lost file, from pieces of the members |
 //! | [`groups`] | which processes make a group |
-//! | [`roster`] | what all processes know of each, and each one's place |
+//! | [`membership`] | what all processes know of each, and each one's place |
 //! | [`progress`] | which version is encoded when |
 //! | [`wire`] | the messages between processes |
 //! | [`peer`], [`server`] | the calling and the called end of a connection |
 //! | [`offers`] | the files that a process serves |
 //! | [`remote`] | the pieces of an encoding, wherever they are |
-//! | [`testimony`] | what parity files say the files of a version are |
+//! | [`digest_votes`] | what parity files say the files of a version are |
 //! | [`survey`] | what is left of a version, and who has to rebuild what |
 //! | [`node`] | one process, with all of this |
 
 #![deny(clippy::disallowed_methods)]
 
 pub mod code;
+pub mod digest_votes;
 pub mod encoding;
 pub mod groups;
 pub mod layout;
+pub mod membership;
 pub mod node;
-pub mod offers;
 pub mod parity;
 pub mod peer;
 pub mod progress;
-pub mod remote;
-pub mod roster;
+pub mod remote_pieces;
+pub mod served;
 pub mod server;
 pub mod stream;
 pub mod survey;
-pub mod testimony;
 pub mod wire;
 
 #[cfg(test)]

@@ -8,12 +8,12 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::encoding::Member;
-use super::offers::Offers;
+use super::membership::{Membership, ProcessInfo, Settings};
 use super::peer::Peer;
-use super::progress::{Choice, Key, Progress, Task};
-use super::roster::{Card, Place, Settings};
+use super::progress::{Key, Progress, Selection, Task};
+use super::served::ServedFiles;
 use super::server::Server;
-use super::wire::Word;
+use super::wire::Message;
 use format::checksum::Checksum;
 use format::names;
 use os::error::{Error, Kind, Result};
@@ -23,45 +23,45 @@ use os::sync::{Condvar, Mutex};
 use policy::rounds::FileState;
 
 /// While something is expected of others, they are looked after so often.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A process that can be called, and does not answer yet.
 #[derive(Debug)]
 pub struct Prepared {
     listeners: Vec<Private<TcpListener>>,
     /// What the others need to know.
-    pub card: Card,
+    pub info: ProcessInfo,
 }
 
 /// A process among others.
 #[derive(Debug)]
 pub struct Node {
-    known: Arc<Known>,
-    offers: Arc<Offers>,
+    shared: Arc<Shared>,
+    served: Arc<ServedFiles>,
     server: Server,
 }
 
 #[derive(Debug)]
-struct Known {
+struct Shared {
     own: u32,
-    cards: Vec<Card>,
-    place: Place,
+    infos: Vec<ProcessInfo>,
+    membership: Membership,
     settings: Settings,
-    now: Mutex<Now>,
+    now: Mutex<State>,
     changed: Condvar,
     /// The calls that this process has made.
     calls: Mutex<Vec<Weak<Connection>>>,
 }
 
 #[derive(Debug)]
-struct Now {
+struct State {
     progress: Progress,
     /// When it was last decided that a version is to be encoded.
     decided: Instant,
     /// Of these names no version is chosen.
-    passed_over: BTreeSet<String>,
+    not_selectable: BTreeSet<String>,
     /// It has been said that checkpoints are not protected any more.
-    said: bool,
+    warned: bool,
     stopping: bool,
 }
 
@@ -71,7 +71,7 @@ pub enum Job {
     /// This.
     Do(Task),
     /// See who is still there.
-    LookAround,
+    CheckPeers,
 }
 
 impl Prepared {
@@ -88,7 +88,7 @@ impl Prepared {
         let addresses = addresses
             .map_err(|error| Error::system("the ports for the other processes", &error))?;
         let host = network::host_name();
-        let card = Card {
+        let info = ProcessInfo {
             settings,
             domain: domain.unwrap_or(&host).to_owned(),
             loopback: network::loopback().unwrap_or_else(|| host.clone()),
@@ -96,19 +96,24 @@ impl Prepared {
             addresses,
             token: network::random()?,
         };
-        Ok(Prepared { listeners, card })
+        Ok(Prepared { listeners, info })
     }
 }
 
 impl Node {
-    /// Answers the others from here on. `own` is this process's number, `cards` are those of all.
+    /// Answers the others from here on. `own` is this process's number, `infos` are those of all.
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub fn start(prepared: Prepared, own: u32, cards: Vec<Card>, place: Place) -> Result<Node> {
-        let Prepared { mut listeners, card } = prepared;
-        let settings = card.settings;
-        if cards.iter().all(|other| other.loopback == card.loopback) {
+    pub fn start(
+        prepared: Prepared,
+        own: u32,
+        infos: Vec<ProcessInfo>,
+        membership: Membership,
+    ) -> Result<Node> {
+        let Prepared { mut listeners, info } = prepared;
+        let settings = info.settings;
+        if infos.iter().all(|other| other.loopback == info.loopback) {
             // Nobody calls from elsewhere.
             let within = |one: &Private<TcpListener>| {
                 let at = one.get().and_then(TcpListener::local_addr);
@@ -118,47 +123,48 @@ impl Node {
                 listeners.retain(|one| within(one));
             }
         }
-        let choice = match (settings.interval, place.leader) {
-            (0, _) => Choice::All,
-            (_, None) => Choice::Own,
-            (_, Some(_)) => Choice::Others,
+        let selection = match (settings.interval, membership.leader) {
+            (0, _) => Selection::All,
+            (_, None) => Selection::Own,
+            (_, Some(_)) => Selection::Others,
         };
-        let progress = Progress::new(place.own, place.members.len(), settings.parities, choice);
-        let now = Now {
+        let progress =
+            Progress::new(membership.own, membership.members.len(), settings.parities, selection);
+        let now = State {
             progress,
             decided: Instant::now(),
-            passed_over: BTreeSet::new(),
-            said: false,
+            not_selectable: BTreeSet::new(),
+            warned: false,
             stopping: false,
         };
-        let known = Arc::new(Known {
+        let shared = Arc::new(Shared {
             own,
-            cards,
-            place,
+            infos,
+            membership,
             settings,
             now: Mutex::new(now),
             changed: Condvar::new(),
             calls: Mutex::default(),
         });
-        let offers = Arc::new(Offers::default());
-        let hearing = known.clone();
+        let served = Arc::new(ServedFiles::default());
+        let receiving = shared.clone();
         let server = Server::start(
             listeners,
-            card.token,
-            offers.clone(),
-            Box::new(move |from, word| hearing.hear(from, word)),
+            info.token,
+            served.clone(),
+            Box::new(move |from, message| receiving.on_message(from, message)),
         )?;
-        Ok(Node { known, offers, server })
+        Ok(Node { shared, served, server })
     }
 
     /// This process's number.
     pub fn own(&self) -> u32 {
-        self.known.own
+        self.shared.own
     }
 
     /// The members of this process's group.
     pub fn members(&self) -> &[u32] {
-        &self.known.place.members
+        &self.shared.membership.members
     }
 
     /// The others of the group, who must know of this process's files.
@@ -168,15 +174,15 @@ impl Node {
 
     /// Those who follow its decisions.
     pub fn followers(&self) -> &[u32] {
-        &self.known.place.followers
+        &self.shared.membership.followers
     }
 
     /// Everybody who matters to this process.
-    pub fn acquaintances(&self) -> BTreeSet<u32> {
-        let place = &self.known.place;
+    pub fn watched_peers(&self) -> BTreeSet<u32> {
+        let membership = &self.shared.membership;
         // Nobody decides where all versions are encoded.
-        let tree = (self.known.settings.interval > 0)
-            .then(|| place.followers.iter().copied().chain(place.leader));
+        let tree = (self.shared.settings.interval > 0)
+            .then(|| membership.followers.iter().copied().chain(membership.leader));
         self.others().chain(tree.into_iter().flatten()).collect()
     }
 
@@ -185,44 +191,44 @@ impl Node {
     /// # Errors
     /// As [`Peer::call`]; and if the job ends.
     pub fn call(&self, rank: u32) -> Result<Peer> {
-        self.known.check_going_on()?;
-        let card = self.known.cards.get(rank as usize);
-        let card = card.ok_or_else(|| Error::invalid(format!("there is no number {rank}")))?;
-        let here = &self.known.cards[self.own() as usize];
-        Peer::call(rank, card, self.own(), here, |stream| {
-            let mut calls = self.known.calls.lock();
+        self.shared.check_not_stopping()?;
+        let info = self.shared.infos.get(rank as usize);
+        let info = info.ok_or_else(|| Error::invalid(format!("there is no number {rank}")))?;
+        let here = &self.shared.infos[self.own() as usize];
+        Peer::call(rank, info, self.own(), here, |stream| {
+            let mut calls = self.shared.calls.lock();
             calls.retain(|call| call.strong_count() > 0);
             calls.push(Arc::downgrade(stream));
             drop(calls);
             // Whoever ends it from here on hangs up on this call.
-            self.known.check_going_on()
+            self.shared.check_not_stopping()
         })
     }
 
     /// How many calls of this process are open, or being opened.
     #[cfg(any(test, feature = "tests"))]
     pub fn open_calls(&self) -> usize {
-        self.known.calls.lock().iter().filter(|call| call.strong_count() > 0).count()
+        self.shared.calls.lock().iter().filter(|call| call.strong_count() > 0).count()
     }
 
     /// The files that are served to others.
-    pub fn offers(&self) -> &Arc<Offers> {
-        &self.offers
+    pub fn served(&self) -> &Arc<ServedFiles> {
+        &self.served
     }
 
     /// A checkpoint file has its name in scratch.
-    pub fn complete(&self, name: &str, version: i32) {
+    pub fn file_complete(&self, name: &str, version: i32) {
         self.step(|now, settings| {
-            let leads = self.known.place.leader.is_none() && settings.interval > 0;
+            let leads = self.shared.membership.leader.is_none() && settings.interval > 0;
             let due = leads
                 && now.decided.elapsed() >= Duration::from_secs(settings.interval)
-                && !now.passed_over.contains(name);
+                && !now.not_selectable.contains(name);
             if due {
                 now.decided = Instant::now();
             }
             let failed = now.progress.failed();
             now.progress.complete((Arc::from(name), version), due);
-            if now.progress.failed() > failed && !std::mem::replace(&mut now.said, true) {
+            if now.progress.failed() > failed && !std::mem::replace(&mut now.warned, true) {
                 log::warn!(
                     "erasure coding: a member of the group is gone; from checkpoint \"{name}\" \
                      version {version} on, nothing is protected from the loss of a scratch directory"
@@ -232,10 +238,10 @@ impl Node {
     }
 
     /// Whether a version of a name may be the one that is encoded after an interval.
-    pub fn choose_from(&self, name: &str, may: bool) {
+    pub fn set_selectable(&self, name: &str, may: bool) {
         self.step(|now, _| match may {
-            true => drop(now.passed_over.remove(name)),
-            false => drop(now.passed_over.insert(name.to_owned())),
+            true => drop(now.not_selectable.remove(name)),
+            false => drop(now.not_selectable.insert(name.to_owned())),
         });
     }
 
@@ -246,49 +252,49 @@ impl Node {
 
     /// This process's file was announced to the others.
     pub fn announced(&self, key: &Key, file: Member) {
-        self.step(|now, _| now.progress.announced(self.known.place.own, key.clone(), file));
+        self.step(|now, _| now.progress.announced(self.shared.membership.own, key.clone(), file));
     }
 
     /// This process has made its parities of an encoding, which are in their place if `made`, or it
     /// cannot.
-    pub fn ended(&self, key: &Key, id: Checksum, made: bool) {
+    pub fn encoding_ended(&self, key: &Key, id: Checksum, made: bool) {
         self.step(|now, _| {
             if made {
-                now.progress.made(key.clone());
+                now.progress.encoded(key.clone());
             }
-            now.progress.ended(self.known.place.own, key, id);
+            now.progress.ended(self.shared.membership.own, key, id);
         });
     }
 
     /// What becomes of this process's parities of a version whose file is in scratch.
     pub fn parity_state(&self, key: &Key) -> FileState {
-        self.known.now.lock().progress.parity_state(key)
+        self.shared.now.lock().progress.parity_state(key)
     }
 
     /// Whether this process has made its parities of a version, or will as far as it knows.
     pub fn may_protect(&self, key: &Key) -> bool {
-        self.known.now.lock().progress.may_protect(key)
+        self.shared.now.lock().progress.may_protect(key)
     }
 
     /// Another process is not there any more.
-    pub fn lost(&self, rank: u32, why: &Error) {
-        let place = &self.known.place;
-        let mut now = self.known.now.lock();
+    pub fn peer_lost(&self, rank: u32, why: &Error) {
+        let membership = &self.shared.membership;
+        let mut now = self.shared.now.lock();
         if now.stopping {
             return;
         }
-        if place.leader == Some(rank) {
-            now.progress.decided_all();
+        if membership.leader == Some(rank) {
+            now.progress.no_more_decisions();
         }
-        let member = place.members.iter().position(|member| *member == rank);
-        let spoilt = member.and_then(|member| now.progress.gone(member));
+        let member = membership.members.iter().position(|member| *member == rank);
+        let lost = member.and_then(|member| now.progress.member_gone(member));
         drop(now);
-        self.known.changed.notify_all();
-        match spoilt {
+        self.shared.changed.notify_all();
+        match lost {
             // Jobs end, and not all at once.
             Some(0) => log::info!("erasure coding: number {rank} is gone: {why}"),
-            Some(spoilt) => log::warn!(
-                "erasure coding: number {rank} is gone, and {spoilt} checkpoints that were to be \
+            Some(lost) => log::warn!(
+                "erasure coding: number {rank} is gone, and {lost} checkpoints that were to be \
                  protected are not: {why}"
             ),
             None => {}
@@ -297,12 +303,12 @@ impl Node {
 
     /// Versions that could not be protected because a member of the group is gone.
     pub fn unprotected(&self) -> u64 {
-        self.known.now.lock().progress.failed()
+        self.shared.now.lock().progress.failed()
     }
 
     /// Waits for something to do. `None`: the job ends.
     pub fn next_job(&self) -> Option<Job> {
-        let mut now = self.known.now.lock();
+        let mut now = self.shared.now.lock();
         let since = Instant::now();
         loop {
             if now.stopping {
@@ -312,44 +318,44 @@ impl Node {
                 return Some(Job::Do(task));
             }
             // Somebody may wait for the end.
-            self.known.changed.notify_all();
+            self.shared.changed.notify_all();
             if !now.progress.expects() {
-                now = self.known.changed.wait(now);
-            } else if since.elapsed() < LOOK {
-                now = self.known.changed.wait_for(now, LOOK);
+                now = self.shared.changed.wait(now);
+            } else if since.elapsed() < CHECK_INTERVAL {
+                now = self.shared.changed.wait_for(now, CHECK_INTERVAL);
             } else {
-                return Some(Job::LookAround);
+                return Some(Job::CheckPeers);
             }
         }
     }
 
     /// Waits until everything is encoded that can be, and nobody needs this process any more.
     pub fn finish(&self) {
-        let mut now = self.known.now.lock();
+        let mut now = self.shared.now.lock();
         now.progress.leave();
-        self.known.changed.notify_all();
+        self.shared.changed.notify_all();
         while !now.progress.is_done() && !now.stopping {
-            now = self.known.changed.wait(now);
+            now = self.shared.changed.wait(now);
         }
     }
 
     /// Hangs up on everybody, and lets the worker end.
     pub fn stop(&self) {
-        self.known.now.lock().stopping = true;
-        self.known.changed.notify_all();
-        self.known.hang_up();
+        self.shared.now.lock().stopping = true;
+        self.shared.changed.notify_all();
+        self.shared.hang_up();
         self.server.stop();
     }
 
-    fn step(&self, step: impl FnOnce(&mut Now, &Settings)) {
-        step(&mut self.known.now.lock(), &self.known.settings);
-        self.known.changed.notify_all();
+    fn step(&self, step: impl FnOnce(&mut State, &Settings)) {
+        step(&mut self.shared.now.lock(), &self.shared.settings);
+        self.shared.changed.notify_all();
     }
 }
 
-impl Known {
+impl Shared {
     /// An error once the job ends.
-    fn check_going_on(&self) -> Result<()> {
+    fn check_not_stopping(&self) -> Result<()> {
         if self.now.lock().stopping {
             return Err(Error::new(Kind::System, "the job ends"));
         }
@@ -364,33 +370,33 @@ impl Known {
     }
 
     /// What another process has said.
-    fn hear(&self, from: u32, word: Word) {
-        let member = self.place.members.iter().position(|member| *member == from);
-        let leads = self.place.leader == Some(from);
+    fn on_message(&self, from: u32, message: Message) {
+        let member = self.membership.members.iter().position(|member| *member == from);
+        let leads = self.membership.leader == Some(from);
         let key = |name: String, version: i32| {
             let valid = names::validate_name(&name).is_ok() && version >= 0;
             valid.then(|| (Arc::<str>::from(name), version))
         };
         let progress = &mut self.now.lock().progress;
-        match (word, member) {
-            (Word::Announced { name, version, file }, Some(member)) if file.rank == from => {
+        match (message, member) {
+            (Message::Announced { name, version, file }, Some(member)) if file.rank == from => {
                 if let Some(key) = key(name, version) {
                     progress.announced(member, key, file);
                 }
             }
-            (Word::Ended { name, version, id }, Some(member)) => {
+            (Message::Ended { name, version, id }, Some(member)) => {
                 if let Some(key) = key(name, version) {
                     progress.ended(member, &key, id);
                 }
             }
-            (Word::Leaving, Some(member)) => progress.leaves(member),
-            (Word::Decided { name, version }, _) if leads => {
+            (Message::Leaving, Some(member)) => progress.member_leaves(member),
+            (Message::Decided { name, version }, _) if leads => {
                 if let Some(key) = key(name, version) {
                     progress.decided(key);
                 }
             }
-            (Word::DecidedAll, _) if leads => progress.decided_all(),
-            (word, _) => log::debug!("number {from} has no business to say {word:?}"),
+            (Message::DecidedAll, _) if leads => progress.no_more_decisions(),
+            (message, _) => log::debug!("number {from} has no business to say {message:?}"),
         }
         self.changed.notify_all();
     }

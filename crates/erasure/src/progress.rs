@@ -39,7 +39,7 @@ pub enum Task {
 
 /// How a member stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum MemberState {
     Present,
     /// It announces no more files.
     Leaving,
@@ -60,7 +60,7 @@ struct Version {
 
 /// Who decides which versions are encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
+pub enum Selection {
     /// Nobody: all of them are.
     All,
     /// This process, which others follow.
@@ -74,8 +74,8 @@ pub enum Choice {
 pub struct Progress {
     own: usize,
     parities: u32,
-    choice: Choice,
-    members: Vec<Standing>,
+    selection: Selection,
+    members: Vec<MemberState>,
     /// Files that have not been announced, the oldest first.
     complete: VecDeque<Key>,
     /// Versions that are to be encoded, and have not been announced.
@@ -86,7 +86,7 @@ pub struct Progress {
     made: VecDeque<Key>,
     versions: BTreeMap<Key, Version>,
     /// To be done before anything else.
-    errands: VecDeque<Task>,
+    urgent: VecDeque<Task>,
     /// No more versions will be decided on.
     closed: bool,
     /// The job ends once everything is done that can be.
@@ -99,18 +99,18 @@ pub struct Progress {
 
 impl Progress {
     /// Of member `own` in a group of so many.
-    pub fn new(own: usize, members: usize, parities: u32, choice: Choice) -> Progress {
+    pub fn new(own: usize, members: usize, parities: u32, selection: Selection) -> Progress {
         Progress {
             own,
             parities,
-            choice,
-            members: vec![Standing::Present; members],
+            selection,
+            members: vec![MemberState::Present; members],
             complete: VecDeque::new(),
             decided: VecDeque::new(),
             announcing: None,
             made: VecDeque::new(),
             versions: BTreeMap::new(),
-            errands: VecDeque::new(),
+            urgent: VecDeque::new(),
             closed: false,
             leaving: false,
             left: false,
@@ -123,14 +123,14 @@ impl Progress {
     pub fn complete(&mut self, key: Key, decide: bool) {
         // The parities of the file before went with it.
         self.made.retain(|made| *made != key);
-        if self.alone() {
-            self.failed += u64::from(self.choice == Choice::All || decide);
+        if self.member_is_gone() {
+            self.failed += u64::from(self.selection == Selection::All || decide);
             return;
         }
         if decide {
             push(&mut self.decided, key.clone());
-            if self.choice == Choice::Own {
-                self.errands.push_back(Task::Decide(key.clone()));
+            if self.selection == Selection::Own {
+                self.urgent.push_back(Task::Decide(key.clone()));
             }
         }
         push(&mut self.complete, key);
@@ -138,20 +138,20 @@ impl Progress {
 
     /// Somebody has decided that this version is to be encoded.
     pub fn decided(&mut self, key: Key) {
-        self.errands.push_back(Task::Decide(key.clone()));
+        self.urgent.push_back(Task::Decide(key.clone()));
         push(&mut self.decided, key);
     }
 
     /// No more versions will be decided on.
-    pub fn decided_all(&mut self) {
-        if !std::mem::replace(&mut self.closed, true) && self.choice != Choice::All {
-            self.errands.push_back(Task::DecideNoMore);
+    pub fn no_more_decisions(&mut self) {
+        if !std::mem::replace(&mut self.closed, true) && self.selection != Selection::All {
+            self.urgent.push_back(Task::DecideNoMore);
         }
     }
 
     /// A member has said that its file is in scratch; or this one has.
     pub fn announced(&mut self, member: usize, key: Key, file: Member) {
-        if self.alone() {
+        if self.member_is_gone() {
             return;
         }
         let (members, since) = (self.members.len(), self.counter);
@@ -167,7 +167,7 @@ impl Progress {
             version.started = false;
         }
         version.announced[member] = Some(file);
-        self.forget_hopeless();
+        self.forget_impossible();
         self.forget_done();
         self.forget_old();
     }
@@ -181,7 +181,7 @@ impl Progress {
     }
 
     /// This member's parities of a version are in their place. To be told before it has ended.
-    pub fn made(&mut self, key: Key) {
+    pub fn encoded(&mut self, key: Key) {
         push(&mut self.made, key);
     }
 
@@ -214,40 +214,40 @@ impl Progress {
     }
 
     /// A member announces no more files.
-    pub fn leaves(&mut self, member: usize) {
-        if self.members[member] == Standing::Present {
-            self.members[member] = Standing::Leaving;
+    pub fn member_leaves(&mut self, member: usize) {
+        if self.members[member] == MemberState::Present {
+            self.members[member] = MemberState::Leaving;
         }
-        self.forget_hopeless();
+        self.forget_impossible();
     }
 
     /// A member does nothing any more. How many versions cannot be protected because of that;
     /// `None` if it was known, or had nothing left to do.
-    pub fn gone(&mut self, member: usize) -> Option<u64> {
-        let before = std::mem::replace(&mut self.members[member], Standing::Gone);
-        if before == Standing::Gone {
+    pub fn member_gone(&mut self, member: usize) -> Option<u64> {
+        let before = std::mem::replace(&mut self.members[member], MemberState::Gone);
+        if before == MemberState::Gone {
             return None;
         }
         let complete = std::mem::take(&mut self.complete);
         let wanted = complete.iter().filter(|key| self.is_wanted(key)).count() as u64;
-        let lost = wanted + self.forget_hopeless();
+        let lost = wanted + self.forget_impossible();
         self.failed += lost;
         self.forget_done();
         // One that has said goodbye was waited for by itself.
-        (before == Standing::Present || lost > 0).then_some(lost)
+        (before == MemberState::Present || lost > 0).then_some(lost)
     }
 
     /// The job ends once everything is done that can be.
     pub fn leave(&mut self) {
         self.leaving = true;
-        if self.choice != Choice::Others {
-            self.decided_all();
+        if self.selection != Selection::Others {
+            self.no_more_decisions();
         }
     }
 
     /// Whether nobody needs this member any more.
     pub fn is_done(&self) -> bool {
-        self.left && self.errands.is_empty() && self.versions.is_empty()
+        self.left && self.urgent.is_empty() && self.versions.is_empty()
     }
 
     /// Whether something is expected of the others.
@@ -264,8 +264,8 @@ impl Progress {
     pub fn next_task(&mut self) -> Option<Task> {
         // Whoever asks has done what came before.
         self.announcing = None;
-        if let Some(errand) = self.errands.pop_front() {
-            return Some(errand);
+        if let Some(task) = self.urgent.pop_front() {
+            return Some(task);
         }
         if let Some(at) = self.complete.iter().position(|key| self.is_wanted(key)) {
             // What is older and was not decided on will not be.
@@ -287,63 +287,63 @@ impl Progress {
             version.started = true;
             return version.encoding(key, self.parities).map(Task::Encode);
         }
-        let over = self.choice == Choice::All || self.closed || self.alone();
+        let over = self.selection == Selection::All || self.closed || self.member_is_gone();
         if self.leaving && over && !self.left {
             self.left = true;
-            self.leaves(self.own);
+            self.member_leaves(self.own);
             return Some(Task::Leave);
         }
         None
     }
 
     fn is_wanted(&self, key: &Key) -> bool {
-        self.choice == Choice::All || self.decided.contains(key)
+        self.selection == Selection::All || self.decided.contains(key)
     }
 
     /// Whether a member is gone, without which nothing can be encoded.
-    fn alone(&self) -> bool {
-        self.members.contains(&Standing::Gone)
+    fn member_is_gone(&self) -> bool {
+        self.members.contains(&MemberState::Gone)
     }
 
     /// Versions that will never be encoded, because somebody will never announce them or is gone:
     /// how many of them a death has spoilt.
-    fn forget_hopeless(&mut self) -> u64 {
+    fn forget_impossible(&mut self) -> u64 {
         let (own, members) = (self.own, self.members.clone());
-        let alone = self.alone();
-        let mut spoilt = 0;
+        let broken = self.member_is_gone();
+        let mut lost = 0;
         self.forget(|_, version| {
-            if alone {
+            if broken {
                 // Not even if all have announced: the others may have noticed before they began.
-                spoilt += u64::from(!version.started && version.announced[own].is_some());
+                lost += u64::from(!version.started && version.announced[own].is_some());
                 return !version.started;
             }
-            let never = |(file, member): (&Option<Member>, &Standing)| {
-                file.is_none() && *member == Standing::Leaving
+            let never = |(file, member): (&Option<Member>, &MemberState)| {
+                file.is_none() && *member == MemberState::Leaving
             };
             version.announced.iter().zip(&members).any(never)
         });
-        spoilt
+        lost
     }
 
     /// Versions whose parities every member has made that could. After a death, nobody can tell who
     /// still will: only this member's own are waited for.
     fn forget_done(&mut self) {
-        let (own, parities, alone) = (self.own, self.parities, self.alone());
+        let (own, parities, broken) = (self.own, self.parities, self.member_is_gone());
         self.forget(|key, version| {
             let Some(id) = version.encoding(key, parities).map(|encoding| encoding.id()) else {
                 return false;
             };
             let ended = |member: usize| version.ended[member] == Some(id);
-            ended(own) && (alone || (0..version.ended.len()).all(ended))
+            ended(own) && (broken || (0..version.ended.len()).all(ended))
         });
     }
 
     fn forget(&mut self, mut when: impl FnMut(&Key, &Version) -> bool) {
-        let errands = &mut self.errands;
+        let urgent = &mut self.urgent;
         self.versions.retain(|key, version| {
             let forgotten = when(key, version);
             if forgotten {
-                errands.push_back(Task::Withdraw(key.clone()));
+                urgent.push_back(Task::Withdraw(key.clone()));
             }
             !forgotten
         });

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use super::code::{Code, Shard, GRAIN};
 use super::encoding::Encoding;
-use super::layout::{Layout, Whole};
+use super::layout::{Intact, Layout};
 use format::checksum::Hasher;
 use os::error::{Error, Kind, Result};
 
@@ -22,13 +22,13 @@ pub trait Pieces {
     ///
     /// # Errors
     /// The member cannot be asked.
-    fn ask(&mut self, member: usize, piece: Piece, offset: u64, len: usize) -> Result<()>;
+    fn request(&mut self, member: usize, piece: Piece, offset: u64, len: usize) -> Result<()>;
 
     /// What was asked of the member first and not yet taken, which has as many bytes as `into`.
     ///
     /// # Errors
     /// The member does not answer, or refuses.
-    fn take(&mut self, member: usize, into: &mut [u8]) -> Result<()>;
+    fn receive_into(&mut self, member: usize, into: &mut [u8]) -> Result<()>;
 }
 
 /// Part of a stripe: `len` bytes of each block from `at` on.
@@ -60,7 +60,7 @@ pub fn encode(
 ) -> Result<()> {
     let mut reader = Reader::new(encoding, pieces);
     let layout = reader.layout;
-    let steps = layout.kept_by(own).flat_map(|stripe| cut(stripe, layout.chunk()));
+    let steps = layout.stripes_of_parity(own).flat_map(|stripe| split(stripe, layout.chunk()));
     let sources = |stripe| {
         let mut sources = vec![0; layout.data()];
         for member in 0..encoding.members.len() {
@@ -91,16 +91,16 @@ pub fn encode(
 pub fn rebuild(
     encoding: &Encoding,
     lost: usize,
-    whole: &[Whole],
+    whole: &[Intact],
     pieces: &mut dyn Pieces,
     mut put: impl FnMut(&[u8]) -> Result<()>,
 ) -> Result<()> {
     let mut reader = Reader::new(encoding, pieces);
     let layout = reader.layout;
     let member = &encoding.members[lost];
-    let steps = layout.filled_by(lost).flat_map(|stripe| {
+    let steps = layout.stripes_of_data(lost).flat_map(|stripe| {
         let left = member.len.saturating_sub(layout.offset(stripe, lost)).min(layout.chunk());
-        cut(stripe, left.next_multiple_of(GRAIN))
+        split(stripe, left.next_multiple_of(GRAIN))
     });
     // Data first: it is cheaper to use.
     let sources = |stripe| {
@@ -140,7 +140,7 @@ pub fn rebuild(
 }
 
 /// The first `len` bytes of a stripe's blocks in steps.
-fn cut(stripe: usize, len: u64) -> impl Iterator<Item = Step> {
+fn split(stripe: usize, len: u64) -> impl Iterator<Item = Step> {
     (0..len.div_ceil(BLOCK)).map(move |block| {
         let at = block * BLOCK;
         Step { stripe, at, len: (len - at).min(BLOCK) as usize }
@@ -160,29 +160,29 @@ impl<'a> Reader<'a> {
         sources: impl Fn(usize) -> Vec<usize>,
         mut work: impl FnMut(&Step, &[(Shard, &[u8])]) -> Result<()>,
     ) -> Result<()> {
-        let mut asked: VecDeque<(Step, Vec<usize>)> = VecDeque::new();
+        let mut requested: VecDeque<(Step, Vec<usize>)> = VecDeque::new();
         loop {
-            while asked.len() <= AHEAD {
+            while requested.len() <= AHEAD {
                 let Some(step) = steps.next() else { break };
                 let members = sources(step.stripe);
                 for &member in &members {
-                    if let Some((piece, offset, len)) = self.reach(&step, member) {
-                        self.pieces.ask(member, piece, offset, len)?;
+                    if let Some((piece, offset, len)) = self.extent(&step, member) {
+                        self.pieces.request(member, piece, offset, len)?;
                     }
                 }
-                asked.push_back((step, members));
+                requested.push_back((step, members));
             }
-            let Some((step, members)) = asked.pop_front() else {
+            let Some((step, members)) = requested.pop_front() else {
                 return Ok(());
             };
             for (index, &member) in members.iter().enumerate() {
-                let there = self.reach(&step, member).map_or(0, |(_, _, len)| len);
-                let (bytes, behind) = self.blocks[index][..step.len].split_at_mut(there);
+                let there = self.extent(&step, member).map_or(0, |(_, _, len)| len);
+                let (bytes, index) = self.blocks[index][..step.len].split_at_mut(there);
                 if there > 0 {
-                    self.pieces.take(member, bytes)?;
+                    self.pieces.receive_into(member, bytes)?;
                 }
                 // A shorter file goes on with zeros.
-                behind.fill(0);
+                index.fill(0);
             }
             let blocks: Vec<(Shard, &[u8])> = members
                 .iter()
@@ -196,7 +196,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Where a step's block of a member is, and how much of it there is, if any.
-    fn reach(&self, step: &Step, member: usize) -> Option<(Piece, u64, usize)> {
+    fn extent(&self, step: &Step, member: usize) -> Option<(Piece, u64, usize)> {
         let offset = self.layout.offset(step.stripe, member) + step.at;
         let (piece, end) = match self.layout.shard(step.stripe, member) {
             Shard::Data(_) => (Piece::Data, self.encoding.members[member].len),

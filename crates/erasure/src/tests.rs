@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 
 use super::encoding::{Encoding, Member};
-use super::layout::Whole;
+use super::layout::Intact;
 use super::parity::{Header, ParityFile, Writer};
 use super::stream::{encode, rebuild, Piece, Pieces};
 use format::checksum::Checksum;
@@ -24,17 +24,17 @@ struct Group {
 /// Pieces read from those folders; whatever is asked of a member is answered in turn.
 struct Local<'a> {
     group: &'a Group,
-    asked: HashMap<usize, VecDeque<(Piece, u64, usize)>>,
+    requested: HashMap<usize, VecDeque<(Piece, u64, usize)>>,
 }
 
 impl Pieces for Local<'_> {
-    fn ask(&mut self, member: usize, piece: Piece, offset: u64, len: usize) -> Result<()> {
-        self.asked.entry(member).or_default().push_back((piece, offset, len));
+    fn request(&mut self, member: usize, piece: Piece, offset: u64, len: usize) -> Result<()> {
+        self.requested.entry(member).or_default().push_back((piece, offset, len));
         Ok(())
     }
 
-    fn take(&mut self, member: usize, into: &mut [u8]) -> Result<()> {
-        let next = self.asked.get_mut(&member).and_then(VecDeque::pop_front);
+    fn receive_into(&mut self, member: usize, into: &mut [u8]) -> Result<()> {
+        let next = self.requested.get_mut(&member).and_then(VecDeque::pop_front);
         let (piece, offset, len) = next.ok_or_else(|| Error::new(Kind::Internal, "not asked"))?;
         assert_eq!(len, into.len());
         match piece {
@@ -101,12 +101,12 @@ impl Group {
     }
 
     fn pieces(&self) -> Local<'_> {
-        Local { group: self, asked: HashMap::new() }
+        Local { group: self, requested: HashMap::new() }
     }
 
     /// What can be used of each member, as a look at the files tells.
-    fn whole(&self) -> Vec<Whole> {
-        let one = |member: usize| Whole {
+    fn whole(&self) -> Vec<Intact> {
+        let one = |member: usize| Intact {
             data: fs::read(self.data(member))
                 .is_ok_and(|found| Checksum::of(&found) == self.encoding.members[member].digest),
             parity: ParityFile::read(&self.parity(member)).and_then(|p| p.verify()).is_ok(),

@@ -48,18 +48,18 @@ pub fn greeting(token: &Token, from: u32) -> [u8; GREETING] {
 }
 
 /// Who calls the process with this token; `None` for strangers.
-pub fn greeted(bytes: &[u8; GREETING], token: &Token) -> Option<u32> {
+pub fn verify_greeting(bytes: &[u8; GREETING], token: &Token) -> Option<u32> {
     let mut from = [0; 4];
     from.copy_from_slice(&bytes[36..]);
     let from = u32::from_le_bytes(from);
     // Compares without saying by its time how much was right.
-    let due = greeting(token, from);
-    (bytes.iter().zip(&due).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0).then_some(from)
+    let expected = greeting(token, from);
+    (bytes.iter().zip(&expected).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0).then_some(from)
 }
 
 /// What is said to a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Word {
+pub enum Message {
     /// The caller's file of this version is in scratch.
     Announced {
         /// The checkpoint's name.
@@ -100,7 +100,7 @@ pub enum Word {
     },
 }
 
-/// The answer to [`Word::Read`].
+/// The answer to [`Message::Read`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
     /// All of the bytes follow.
@@ -162,25 +162,25 @@ mod tests {
 
     #[test]
     fn messages_arrive() {
-        let word = Word::Decided { name: "x".repeat(127), version: i32::MAX };
+        let message = Message::Decided { name: "x".repeat(127), version: i32::MAX };
         let mut sent = Vec::new();
-        send(&mut sent, &word).unwrap();
-        send(&mut sent, &Word::Leaving).unwrap();
+        send(&mut sent, &message).unwrap();
+        send(&mut sent, &Message::Leaving).unwrap();
         let mut from = &sent[..];
-        assert_eq!(receive::<Word>(&mut from).unwrap(), Some(word));
-        assert_eq!(receive::<Word>(&mut from).unwrap(), Some(Word::Leaving));
-        assert_eq!(receive::<Word>(&mut from).unwrap(), None);
+        assert_eq!(receive::<Message>(&mut from).unwrap(), Some(message));
+        assert_eq!(receive::<Message>(&mut from).unwrap(), Some(Message::Leaving));
+        assert_eq!(receive::<Message>(&mut from).unwrap(), None);
     }
 
     #[test]
     fn greetings() {
         let token = [9; 32];
         let bytes = greeting(&token, 70_000);
-        assert_eq!(greeted(&bytes, &token), Some(70_000));
+        assert_eq!(verify_greeting(&bytes, &token), Some(70_000));
         for at in 0..36 {
             let mut other = bytes;
             other[at] ^= 1;
-            assert_eq!(greeted(&other, &token), None, "{at}");
+            assert_eq!(verify_greeting(&other, &token), None, "{at}");
         }
     }
 
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn what_is_no_message() {
         for bytes in [&[255, 255, 255, 255, 0][..], &[1, 0, 0, 0, 99], &[9, 0, 0, 0, 1, 2]] {
-            assert!(receive::<Word>(bytes).is_err(), "{bytes:?}");
+            assert!(receive::<Message>(bytes).is_err(), "{bytes:?}");
         }
         assert!(frame(&Reply::Refused("x".repeat(LONGEST))).is_err());
     }

@@ -35,7 +35,7 @@ pub fn unsignalled<T>(start: impl FnOnce() -> T) -> T {
 }
 
 /// The end of a thread that was told to end is waited for so long.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Waits for the end of all `threads`, together at most so long. What is to be said of those that have
 /// panicked, and of those that have not ended: they are left behind, with all that they use.

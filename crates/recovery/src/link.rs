@@ -191,7 +191,7 @@ impl Drop for Link {
         }
         drop(now);
         self.shared.changed.notify_all();
-        for what in os::threads::join(self.watcher.take(), os::threads::PATIENCE) {
+        for what in os::threads::join(self.watcher.take(), os::threads::JOIN_TIMEOUT) {
             log::error!("{what}");
         }
     }

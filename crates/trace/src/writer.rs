@@ -167,7 +167,7 @@ impl Writer {
         if let Some(thread) = thread {
             self.desk.stop.store(true, Ordering::Release);
             thread.thread().unpark();
-            for what in os::threads::join([thread], os::threads::PATIENCE) {
+            for what in os::threads::join([thread], os::threads::JOIN_TIMEOUT) {
                 log::error!("{what}");
             }
         }

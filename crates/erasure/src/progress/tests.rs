@@ -25,9 +25,9 @@ struct Group {
 }
 
 impl Group {
-    fn new(choices: &[Choice]) -> Group {
+    fn new(choices: &[Selection]) -> Group {
         let count = choices.len();
-        let one = |(own, choice): (usize, &Choice)| Progress::new(own, count, 1, *choice);
+        let one = |(own, choice): (usize, &Selection)| Progress::new(own, count, 1, *choice);
         Group {
             members: choices.iter().enumerate().map(one).collect(),
             parities: vec![Vec::new(); count],
@@ -60,14 +60,14 @@ impl Group {
             }
             Task::Leave => {
                 self.left[own] = true;
-                others.for_each(|m| self.members[m].leaves(own));
+                others.for_each(|m| self.members[m].member_leaves(own));
             }
             // Only the first one has followers.
             Task::Decide(key) if own == 0 => {
                 others.for_each(|m| self.members[m].decided(key.clone()));
             }
             Task::DecideNoMore if own == 0 => {
-                others.for_each(|m| self.members[m].decided_all());
+                others.for_each(|m| self.members[m].no_more_decisions());
             }
             Task::Decide(_) | Task::DecideNoMore | Task::Withdraw(_) => {}
         }
@@ -83,7 +83,7 @@ impl Group {
     fn die(&mut self, dead: usize) {
         self.dead[dead] = true;
         for member in 0..self.members.len() {
-            self.members[member].gone(dead);
+            self.members[member].member_gone(dead);
         }
     }
 
@@ -98,7 +98,7 @@ impl Group {
 
 #[test]
 fn a_version_is_encoded_when_all_have_it() {
-    let mut group = Group::new(&[Choice::All; 3]);
+    let mut group = Group::new(&[Selection::All; 3]);
     group.complete(&[0, 1], 1);
     group.complete(&[0], 2);
     group.settle();
@@ -115,7 +115,7 @@ fn a_version_is_encoded_when_all_have_it() {
 /// The end of a job waits for the slow, and not for what can never be.
 #[test]
 fn the_end_waits_as_long_as_it_must() {
-    let mut group = Group::new(&[Choice::All; 3]);
+    let mut group = Group::new(&[Selection::All; 3]);
     group.complete(&[0, 1], 1);
     group.members[0].leave();
     group.settle();
@@ -133,7 +133,7 @@ fn the_end_waits_as_long_as_it_must() {
 
 #[test]
 fn nobody_waits_for_the_dead() {
-    let mut group = Group::new(&[Choice::All; 3]);
+    let mut group = Group::new(&[Selection::All; 3]);
     group.complete(&[0, 1], 1);
     group.settle();
     group.die(2);
@@ -152,7 +152,7 @@ fn nobody_waits_for_the_dead() {
 /// those that have not begun, which count a failure.
 #[test]
 fn a_death_in_the_middle_of_encoding() {
-    let mut group = Group::new(&[Choice::All; 3]);
+    let mut group = Group::new(&[Selection::All; 3]);
     group.complete(&[0, 1, 2], 1);
     while group.versions(0).is_empty() {
         assert!((0..3).any(|own| group.one(own)));
@@ -170,7 +170,7 @@ fn a_death_in_the_middle_of_encoding() {
 /// A version that is taken again is encoded again, of the new files alone.
 #[test]
 fn a_version_that_is_taken_again() {
-    let mut group = Group::new(&[Choice::All; 2]);
+    let mut group = Group::new(&[Selection::All; 2]);
     group.complete(&[0, 1], 1);
     group.settle();
     group.content = 1;
@@ -183,7 +183,7 @@ fn a_version_that_is_taken_again() {
 
 #[test]
 fn only_what_was_decided_is_encoded() {
-    let mut group = Group::new(&[Choice::Own, Choice::Others]);
+    let mut group = Group::new(&[Selection::Own, Selection::Others]);
     // Decided before the other has it, and after.
     group.complete(&[0], 1);
     group.members[0].complete(key(2), true);
@@ -211,7 +211,7 @@ fn only_what_was_decided_is_encoded() {
 /// Words of different members overtake each other.
 #[test]
 fn an_end_that_is_heard_of_early_counts() {
-    let mut member = Progress::new(0, 2, 1, Choice::All);
+    let mut member = Progress::new(0, 2, 1, Selection::All);
     let files = [file(0, 0), file(1, 0)];
     member.complete(key(1), false);
     assert_eq!(member.next_task(), Some(Task::Announce(key(1))));
@@ -228,7 +228,7 @@ fn an_end_that_is_heard_of_early_counts() {
 /// A name that one member alone uses must not keep files open for ever.
 #[test]
 fn what_nobody_else_takes_is_forgotten() {
-    let mut group = Group::new(&[Choice::All; 2]);
+    let mut group = Group::new(&[Selection::All; 2]);
     for version in 0..1000 {
         group.complete(&[0], version);
         group.settle();
@@ -244,7 +244,7 @@ fn what_nobody_else_takes_is_forgotten() {
 /// said to have some after it was taken again.
 #[test]
 fn the_fate_of_parities_is_told() {
-    let mut group = Group::new(&[Choice::All; 2]);
+    let mut group = Group::new(&[Selection::All; 2]);
     group.complete(&[0], 1);
     assert_eq!(group.members[0].parity_state(&key(1)), FileState::Pending, "not announced");
     let task = group.members[0].next_task();
@@ -257,7 +257,7 @@ fn the_fate_of_parities_is_told() {
     assert_eq!(group.members[0].parity_state(&key(1)), FileState::Pending, "being encoded");
     group.members[0].ended(0, &key(1), encoding.id());
     assert_eq!(group.members[0].parity_state(&key(1)), FileState::Missing, "it has failed");
-    group.members[0].made(key(1));
+    group.members[0].encoded(key(1));
     assert_eq!(group.members[0].parity_state(&key(1)), FileState::Present);
     group.members[0].complete(key(1), false);
     assert_eq!(group.members[0].parity_state(&key(1)), FileState::Pending, "taken again");

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::encoding::Encoding;
-use super::offers::Offers;
 use super::peer::Peer;
+use super::served::ServedFiles;
 use super::stream::{Piece, Pieces};
 use super::wire::FileId;
 use format::checksum::Checksum;
@@ -12,27 +12,27 @@ use os::error::{Error, Kind, Result};
 
 /// Reads the pieces of one encoding.
 #[derive(Debug)]
-pub struct Remote<'a> {
+pub struct RemotePieces<'a> {
     encoding: &'a Encoding,
     /// The digests of the members' parities, where they are needed.
     parities: Vec<Option<Checksum>>,
     peers: &'a mut BTreeMap<u32, Peer>,
     own: u32,
-    offers: &'a Offers,
+    served: &'a ServedFiles,
     /// What was asked of this process itself.
-    asked: VecDeque<(FileId, u64)>,
+    requested: VecDeque<(FileId, u64)>,
 }
 
-impl<'a> Remote<'a> {
+impl<'a> RemotePieces<'a> {
     /// From these peers, and from what the process number `own` offers itself.
     pub fn new(
         encoding: &'a Encoding,
         parities: Vec<Option<Checksum>>,
         peers: &'a mut BTreeMap<u32, Peer>,
         own: u32,
-        offers: &'a Offers,
+        served: &'a ServedFiles,
     ) -> Self {
-        Remote { encoding, parities, peers, own, offers, asked: VecDeque::new() }
+        RemotePieces { encoding, parities, peers, own, served, requested: VecDeque::new() }
     }
 
     fn peer(&mut self, rank: u32) -> Result<&mut Peer> {
@@ -41,8 +41,8 @@ impl<'a> Remote<'a> {
     }
 }
 
-impl Pieces for Remote<'_> {
-    fn ask(&mut self, member: usize, piece: Piece, offset: u64, len: usize) -> Result<()> {
+impl Pieces for RemotePieces<'_> {
+    fn request(&mut self, member: usize, piece: Piece, offset: u64, len: usize) -> Result<()> {
         let file = &self.encoding.members[member];
         let digest = match piece {
             Piece::Data => Some(file.digest),
@@ -52,19 +52,19 @@ impl Pieces for Remote<'_> {
         let (name, version) = (self.encoding.name.clone(), self.encoding.version);
         let id = FileId { name, version, digest };
         if file.rank == self.own {
-            self.asked.push_back((id, offset));
+            self.requested.push_back((id, offset));
             return Ok(());
         }
-        self.peer(file.rank)?.ask(id, offset, len)
+        self.peer(file.rank)?.request(id, offset, len)
     }
 
-    fn take(&mut self, member: usize, into: &mut [u8]) -> Result<()> {
+    fn receive_into(&mut self, member: usize, into: &mut [u8]) -> Result<()> {
         let rank = self.encoding.members[member].rank;
         if rank != self.own {
-            return self.peer(rank)?.take(into);
+            return self.peer(rank)?.receive_into(into);
         }
-        let asked = self.asked.pop_front();
-        let (id, offset) = asked.ok_or_else(|| Error::new(Kind::Internal, "not asked for"))?;
-        self.offers.read(&id, offset, into)
+        let requested = self.requested.pop_front();
+        let (id, offset) = requested.ok_or_else(|| Error::new(Kind::Internal, "not asked for"))?;
+        self.served.read(&id, offset, into)
     }
 }

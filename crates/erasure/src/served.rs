@@ -25,25 +25,25 @@ pub struct Source {
 
 /// The files that are served, each as often as it was offered.
 #[derive(Debug, Default)]
-pub struct Offers(Mutex<BTreeMap<FileId, (Arc<Source>, usize)>>);
+pub struct ServedFiles(Mutex<BTreeMap<FileId, (Arc<Source>, usize)>>);
 
 /// Serves a file until it is dropped.
 #[derive(Debug)]
-pub struct Offer {
-    offers: Arc<Offers>,
+pub struct ServedFile {
+    served: Arc<ServedFiles>,
     id: FileId,
     /// The file.
     pub source: Arc<Source>,
 }
 
-impl Offers {
+impl ServedFiles {
     /// Serves this file from here on.
-    pub fn offer(self: &Arc<Self>, id: FileId, source: Source) -> Offer {
+    pub fn serve(self: &Arc<Self>, id: FileId, source: Source) -> ServedFile {
         let source = Arc::new(source);
-        let mut served = self.0.lock();
-        let entry = served.entry(id.clone()).or_insert_with(|| (source.clone(), 0));
+        let mut files = self.0.lock();
+        let entry = files.entry(id.clone()).or_insert_with(|| (source.clone(), 0));
         entry.1 += 1;
-        Offer { offers: self.clone(), id, source }
+        ServedFile { served: self.clone(), id, source }
     }
 
     /// Reads bytes of a file that is served.
@@ -62,13 +62,13 @@ impl Offers {
     }
 }
 
-impl Drop for Offer {
+impl Drop for ServedFile {
     fn drop(&mut self) {
-        let mut served = self.offers.0.lock();
-        if let Some(entry) = served.get_mut(&self.id) {
+        let mut files = self.served.0.lock();
+        if let Some(entry) = files.get_mut(&self.id) {
             entry.1 -= 1;
             if entry.1 == 0 {
-                served.remove(&self.id);
+                files.remove(&self.id);
             }
         }
     }
@@ -90,17 +90,17 @@ mod tests {
             start: 9,
         };
         let id = FileId { name: "x".to_owned(), version: 1, digest: Checksum::of(b"body") };
-        let offers = Arc::new(Offers::default());
+        let served = Arc::new(ServedFiles::default());
         let mut bytes = [0; 3];
-        let first = offers.offer(id.clone(), source());
-        let second = offers.offer(id.clone(), source());
+        let first = served.serve(id.clone(), source());
+        let second = served.serve(id.clone(), source());
         std::fs::remove_file(&path).unwrap();
         drop(first);
-        offers.read(&id, 1, &mut bytes).unwrap();
+        served.read(&id, 1, &mut bytes).unwrap();
         assert_eq!(&bytes, b"ody");
-        assert_eq!(offers.read(&id, 2, &mut bytes).unwrap_err().kind(), Kind::Corrupt);
-        assert!(offers.read(&id, u64::MAX, &mut bytes).is_err());
+        assert_eq!(served.read(&id, 2, &mut bytes).unwrap_err().kind(), Kind::Corrupt);
+        assert!(served.read(&id, u64::MAX, &mut bytes).is_err());
         drop(second);
-        assert_eq!(offers.read(&id, 0, &mut bytes).unwrap_err().kind(), Kind::NotFound);
+        assert_eq!(served.read(&id, 0, &mut bytes).unwrap_err().kind(), Kind::NotFound);
     }
 }

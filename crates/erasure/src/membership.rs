@@ -25,7 +25,7 @@ pub struct Settings {
 
 /// One process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Card {
+pub struct ProcessInfo {
     /// Its settings.
     pub settings: Settings,
     /// The host that it runs on.
@@ -40,9 +40,9 @@ pub struct Card {
     pub token: Token,
 }
 
-impl Card {
+impl ProcessInfo {
     /// Where to call it from another process, the best address first.
-    pub fn reached_from(&self, other: &Card) -> Vec<SocketAddr> {
+    pub fn addresses_from(&self, other: &ProcessInfo) -> Vec<SocketAddr> {
         let here = self.loopback == other.loopback;
         let (loopback, others): (Vec<_>, Vec<_>) =
             self.addresses.iter().copied().partition(|address| address.ip().is_loopback());
@@ -57,7 +57,7 @@ impl Card {
 
 /// One process's place among all.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Membership {
     /// Its group, ascending.
     pub members: Vec<u32>,
     /// Its position there.
@@ -73,26 +73,29 @@ pub struct Place {
 ///
 /// # Errors
 /// The processes are configured differently.
-pub fn place(cards: &[Option<Card>], own: u32) -> Result<(Option<Place>, Option<String>)> {
-    let settings = |rank: usize| match &cards[rank] {
+pub fn membership_of(
+    infos: &[Option<ProcessInfo>],
+    own: u32,
+) -> Result<(Option<Membership>, Option<String>)> {
+    let settings = |rank: usize| match &infos[rank] {
         None => "no erasure coding (ec_interval = -1)".to_owned(),
-        Some(Card { settings: s, .. }) => format!(
+        Some(ProcessInfo { settings: s, .. }) => format!(
             "ec_interval = {}, ec_group = {}, ec_parity = {}",
             s.interval, s.group, s.parities
         ),
     };
-    let of = |rank: usize| cards[rank].as_ref().map(|card| card.settings);
-    if let Some(other) = (1..cards.len()).find(|&rank| of(rank) != of(0)) {
+    let of = |rank: usize| infos[rank].as_ref().map(|info| info.settings);
+    if let Some(other) = (1..infos.len()).find(|&rank| of(rank) != of(0)) {
         return Err(Error::invalid(format!(
             "the processes are configured differently: number 0 has {}, number {other} has {}",
             settings(0),
             settings(other)
         )));
     }
-    let Some(Some(Card { settings, .. })) = cards.first() else {
+    let Some(Some(ProcessInfo { settings, .. })) = infos.first() else {
         return Ok((None, None));
     };
-    let domains: Vec<&str> = cards.iter().flatten().map(|card| card.domain.as_str()).collect();
+    let domains: Vec<&str> = infos.iter().flatten().map(|info| info.domain.as_str()).collect();
     let formed = groups::form(&domains, settings.group as usize, settings.parities as usize);
     let number = formed.groups.iter().position(|group| group.contains(&own));
     let place = number.map(|number| in_tree(&formed.groups, number, own));
@@ -100,7 +103,7 @@ pub fn place(cards: &[Option<Card>], own: u32) -> Result<(Option<Place>, Option<
 }
 
 /// The first member of each group leads it, and follows the leader of another.
-fn in_tree(groups: &[Vec<u32>], number: usize, own: u32) -> Place {
+fn in_tree(groups: &[Vec<u32>], number: usize, own: u32) -> Membership {
     let members = groups[number].clone();
     let at = members.iter().position(|member| *member == own).unwrap_or(0);
     let (leader, followers) = if at > 0 {
@@ -111,7 +114,7 @@ fn in_tree(groups: &[Vec<u32>], number: usize, own: u32) -> Place {
         let followers = members[1..].iter().copied().chain(below.map(|group| group[0]));
         (above, followers.collect())
     };
-    Place { members, own: at, leader, followers }
+    Membership { members, own: at, leader, followers }
 }
 
 #[cfg(test)]
@@ -119,8 +122,8 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    fn card(host: &str) -> Card {
-        Card {
+    fn info(host: &str) -> ProcessInfo {
+        ProcessInfo {
             settings: Settings { interval: 0, group: 4, parities: 1 },
             host: host.to_owned(),
             loopback: host.to_owned(),
@@ -132,9 +135,9 @@ mod tests {
 
     #[test]
     fn everybody_has_one_leader_and_is_followed_by_those_it_leads() {
-        let cards: Vec<_> = (0..200).map(|rank| Some(card(&format!("h{rank}")))).collect();
-        let places: Vec<Place> =
-            (0..200).map(|own| place(&cards, own).unwrap().0.unwrap()).collect();
+        let infos: Vec<_> = (0..200).map(|rank| Some(info(&format!("h{rank}")))).collect();
+        let places: Vec<Membership> =
+            (0..200).map(|own| membership_of(&infos, own).unwrap().0.unwrap()).collect();
         let mut leaders = BTreeMap::new();
         for (rank, place) in places.iter().enumerate() {
             assert_eq!(place.members[place.own], rank as u32);
@@ -151,20 +154,20 @@ mod tests {
 
     #[test]
     fn settings_must_agree() {
-        let mut other = card("b");
+        let mut other = info("b");
         other.settings.parities = 2;
-        let error = place(&[Some(card("a")), Some(other)], 0).unwrap_err().to_string();
+        let error = membership_of(&[Some(info("a")), Some(other)], 0).unwrap_err().to_string();
         assert!(error.contains("ec_parity = 1") && error.contains("number 1 has"), "{error}");
-        let error = place(&[Some(card("a")), None], 0).unwrap_err().to_string();
+        let error = membership_of(&[Some(info("a")), None], 0).unwrap_err().to_string();
         assert!(error.contains("ec_interval = -1"), "{error}");
-        assert_eq!(place(&[None, None], 1).unwrap(), (None, None));
-        assert!(place(&[Some(card("a"))], 0).unwrap().1.unwrap().contains("too few"));
+        assert_eq!(membership_of(&[None, None], 1).unwrap(), (None, None));
+        assert!(membership_of(&[Some(info("a"))], 0).unwrap().1.unwrap().contains("too few"));
     }
 
     #[test]
     fn the_loopback_is_for_neighbours() {
         let ports = |from: &str| {
-            let addresses = card("a").reached_from(&card(from));
+            let addresses = info("a").addresses_from(&info(from));
             addresses.iter().map(|a| a.ip().to_string()).collect::<Vec<_>>()
         };
         assert_eq!(ports("a"), ["127.0.0.1", "10.0.0.1"]);

@@ -27,14 +27,14 @@ impl Content {
 /// How many parity files say the same: those in the directories of the processes that keep them,
 /// and those elsewhere, which may have been left behind.
 #[derive(Clone, Copy, Debug, Default)]
-struct Votes {
+struct VoteCount {
     at_home: usize,
     elsewhere: usize,
 }
 
 /// What all of them say.
 #[derive(Debug, Default)]
-pub struct Testimony(BTreeMap<u32, BTreeMap<Content, Votes>>);
+pub struct DigestVotes(BTreeMap<u32, BTreeMap<Content, VoteCount>>);
 
 /// How a file stands that may be the right one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,10 +47,10 @@ pub enum Verdict {
     Disputed,
 }
 
-impl Testimony {
+impl DigestVotes {
     /// Adds what one parity file says, which is in the directory of the process that keeps it if it
     /// is `at_home`.
-    pub fn hear(&mut self, encoding: &Encoding, at_home: bool) {
+    pub fn add(&mut self, encoding: &Encoding, at_home: bool) {
         for member in &encoding.members {
             let of_rank = self.0.entry(member.rank).or_default();
             let votes = of_rank.entry(Content::of(member)).or_default();
@@ -60,12 +60,12 @@ impl Testimony {
 
     /// Whether a process's file may be this one. What no parity file knows may be anything; those at
     /// home count before the others.
-    pub fn judge(&self, rank: u32, content: Content) -> Verdict {
-        let Some(said) = self.0.get(&rank) else { return Verdict::Right };
-        let at_home = said.values().any(|votes| votes.at_home > 0);
-        let count = |votes: &Votes| if at_home { votes.at_home } else { votes.elsewhere };
-        let own = said.get(&content).map_or(0, count);
-        let others = said.iter().filter(|(other, _)| **other != content);
+    pub fn verdict(&self, rank: u32, content: Content) -> Verdict {
+        let Some(votes) = self.0.get(&rank) else { return Verdict::Right };
+        let at_home = votes.values().any(|votes| votes.at_home > 0);
+        let count = |votes: &VoteCount| if at_home { votes.at_home } else { votes.elsewhere };
+        let own = votes.get(&content).map_or(0, count);
+        let others = votes.iter().filter(|(other, _)| **other != content);
         match others.map(|(_, votes)| count(votes)).max() {
             Some(most) if most > own => Verdict::Wrong,
             Some(most) if most == own => Verdict::Disputed,
@@ -76,7 +76,7 @@ impl Testimony {
 
     /// Whether parities of this encoding may be of the right files.
     pub fn admits(&self, encoding: &Encoding) -> bool {
-        let of = |member: &Member| self.judge(member.rank, Content::of(member));
+        let of = |member: &Member| self.verdict(member.rank, Content::of(member));
         encoding.members.iter().all(|member| of(member) != Verdict::Wrong)
     }
 }
@@ -119,33 +119,33 @@ mod tests {
     /// known to be another, and one of two that are equally likely.
     #[test]
     fn most_parity_files_are_right() {
-        let mut said = Testimony::default();
-        assert_eq!(said.judge(1, content(9)), Verdict::Right);
-        said.hear(&encoding([1, 1, 1]), true);
-        said.hear(&encoding([1, 2, 1]), true);
-        assert_eq!(said.judge(1, content(1)), Verdict::Disputed);
-        assert_eq!(said.judge(1, content(2)), Verdict::Disputed);
-        assert_eq!(said.judge(1, content(3)), Verdict::Wrong);
-        assert_eq!(said.judge(0, content(1)), Verdict::Right);
-        assert_eq!(said.judge(0, content(2)), Verdict::Wrong);
-        said.hear(&encoding([1, 2, 1]), true);
-        assert_eq!(said.judge(1, content(1)), Verdict::Wrong);
-        assert_eq!(said.judge(1, content(2)), Verdict::Right);
-        assert!(!said.admits(&encoding([1, 1, 1])) && said.admits(&encoding([1, 2, 1])));
-        assert_eq!(said.judge(7, content(3)), Verdict::Right);
+        let mut votes = DigestVotes::default();
+        assert_eq!(votes.verdict(1, content(9)), Verdict::Right);
+        votes.add(&encoding([1, 1, 1]), true);
+        votes.add(&encoding([1, 2, 1]), true);
+        assert_eq!(votes.verdict(1, content(1)), Verdict::Disputed);
+        assert_eq!(votes.verdict(1, content(2)), Verdict::Disputed);
+        assert_eq!(votes.verdict(1, content(3)), Verdict::Wrong);
+        assert_eq!(votes.verdict(0, content(1)), Verdict::Right);
+        assert_eq!(votes.verdict(0, content(2)), Verdict::Wrong);
+        votes.add(&encoding([1, 2, 1]), true);
+        assert_eq!(votes.verdict(1, content(1)), Verdict::Wrong);
+        assert_eq!(votes.verdict(1, content(2)), Verdict::Right);
+        assert!(!votes.admits(&encoding([1, 1, 1])) && votes.admits(&encoding([1, 2, 1])));
+        assert_eq!(votes.verdict(7, content(3)), Verdict::Right);
     }
 
     /// Catches parity files that were left behind and outvote those that were made since.
     #[test]
     fn what_is_at_home_counts_before_what_is_elsewhere() {
-        let mut said = Testimony::default();
+        let mut votes = DigestVotes::default();
         for _ in 0..3 {
-            said.hear(&encoding([1, 1, 1]), false);
+            votes.add(&encoding([1, 1, 1]), false);
         }
-        assert_eq!(said.judge(2, content(1)), Verdict::Right);
-        said.hear(&encoding([1, 1, 2]), true);
-        assert_eq!(said.judge(2, content(1)), Verdict::Wrong);
-        assert_eq!(said.judge(2, content(2)), Verdict::Right);
+        assert_eq!(votes.verdict(2, content(1)), Verdict::Right);
+        votes.add(&encoding([1, 1, 2]), true);
+        assert_eq!(votes.verdict(2, content(1)), Verdict::Wrong);
+        assert_eq!(votes.verdict(2, content(2)), Verdict::Right);
     }
 
     #[test]
