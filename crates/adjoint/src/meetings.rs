@@ -52,7 +52,7 @@ impl Meetings {
     /// MPI's.
     pub fn meet(&mut self, message: &Message) -> Result<Message> {
         self.longest = self.longest.max(self.last.elapsed());
-        let mut pending = self.comm.begin_least(&message.encode())?;
+        let mut pending = self.comm.start_allreduce_min(&message.encode())?;
         let waited = pending.wait();
         if waited.is_err() {
             // What is still under way keeps the communicator from being freed.
@@ -68,7 +68,7 @@ impl Meetings {
     /// MPI's.
     pub fn meet_soon(&self, message: &Message, patience: Duration) -> Result<Option<Message>> {
         let until = Instant::now() + patience;
-        let mut pending = self.comm.begin_least(&message.encode())?;
+        let mut pending = self.comm.start_allreduce_min(&message.encode())?;
         loop {
             if let Some(least) = pending.poll()? {
                 return Message::decode(&least).map(Some);

@@ -22,7 +22,7 @@ use engine::catalog::entry::{FileTier, Id};
 use engine::catalog::state::State;
 use engine::shared::Shared;
 use levels::files::Place;
-use mpi::{Comm, Queue};
+use mpi::{CollectiveQueue, Comm};
 use os::error::Result;
 use policy::rounds::{Common, Disagreement, FileState, Rounds, Values, PARITIES, WITHDRAWN};
 
@@ -38,7 +38,7 @@ pub struct Agreement {
     ranks: u32,
     rounds: Rounds,
     /// The reductions of the rounds.
-    calls: Queue,
+    calls: CollectiveQueue,
     aggregation: Option<Aggregation>,
     /// Checkpoints of which it is not known whether or where they are copied to persistent.
     deferred: BTreeMap<Id, Deferred>,
@@ -49,7 +49,7 @@ pub struct Agreement {
 }
 
 /// Takes the next result of a queue.
-type Next = fn(&mut Queue) -> Result<Option<Box<[i64]>>>;
+type Next = fn(&mut CollectiveQueue) -> Result<Option<Box<[i64]>>>;
 
 /// What is known of a checkpoint's copy.
 #[derive(Clone, Copy, Debug, Default)]
@@ -79,7 +79,7 @@ impl Agreement {
             rank,
             ranks,
             rounds: Rounds::default(),
-            calls: Queue::over(comm.dup()?),
+            calls: CollectiveQueue::over(comm.dup()?),
             aggregation,
             deferred: BTreeMap::new(),
             open: None,
@@ -145,21 +145,21 @@ impl Agreement {
     }
 
     fn post(&mut self, engine: &Shared, values: &Values) {
-        if let Err(error) = self.calls.begin(|comm| comm.begin_least(values)) {
+        if let Err(error) = self.calls.begin(|comm| comm.start_allreduce_min(values)) {
             self.fail(engine, &error);
         }
     }
 
     /// Takes the results that have come.
     pub fn hear(&mut self, engine: &Shared) {
-        self.take(engine, Queue::poll);
+        self.take(engine, CollectiveQueue::poll);
     }
 
     /// Whether results are still to come.
     fn is_waiting(&self) -> bool {
         let gathers =
-            self.aggregation.as_ref().is_some_and(|aggregation| aggregation.calls.is_waiting());
-        !self.failed && (self.calls.is_waiting() || gathers)
+            self.aggregation.as_ref().is_some_and(|aggregation| aggregation.calls.is_pending());
+        !self.failed && (self.calls.is_pending() || gathers)
     }
 
     /// Takes results as `next` gives them, until it gives none.
@@ -242,9 +242,9 @@ impl Agreement {
                  persistent file of its own"
             ),
         );
-        let _ = self.calls.begin(|comm| comm.begin_least(&WITHDRAWN));
+        let _ = self.calls.begin(|comm| comm.start_allreduce_min(&WITHDRAWN));
         if let Some(aggregation) = &mut self.aggregation {
-            let _ = aggregation.calls.begin(|comm| comm.begin_gather(&LAST_LENGTH));
+            let _ = aggregation.calls.begin(|comm| comm.start_allgather(&LAST_LENGTH));
             aggregation.awaited.clear();
         }
         self.decide_alone(engine);
@@ -267,7 +267,7 @@ impl Agreement {
     /// aggregated files have no other way: they are waited for.
     pub fn settle(&mut self, engine: &Shared) {
         if self.aggregation.is_some() {
-            return self.take(engine, Queue::wait);
+            return self.take(engine, CollectiveQueue::wait);
         }
         for _ in 0..POLLS {
             self.hear(engine);

@@ -234,7 +234,7 @@ impl Client {
                 Ok(())
             })?;
             // Once it has its name, its bytes may be synced, too.
-            files::settle(&file, &temporary, Durability::Unsynced)
+            files::finish_write(&file, &temporary, Durability::Unsynced)
         });
         let named = written.and_then(|()| {
             let _naming = self.engine.naming.lock();

@@ -340,7 +340,7 @@ fn fetch(
     }
     if hasher.finish() == digest {
         // Once it has its name, its bytes may be synced, too.
-        return files::settle(&file, temporary, Durability::Unsynced);
+        return files::finish_write(&file, temporary, Durability::Unsynced);
     }
     Err(Error::new(Kind::Corrupt, format!("number {from} has given other bytes than it has found")))
 }

@@ -9,7 +9,7 @@ use std::time::{Instant, SystemTime};
 use super::{Client, Phase};
 use engine::catalog::entry::FileTier;
 use levels::files::Files;
-use os::descriptors::Kept;
+use os::descriptors::GuardedFd;
 use os::error::{Error, Kind, Result};
 use os::{files, times};
 use trace::metrics::{Cause, Hop};
@@ -26,7 +26,7 @@ pub(super) struct Routed {
     /// When it was changed, as long as nobody has written to it.
     untouched: SystemTime,
     /// Open, so that others see that the file is in use.
-    _file: Kept<File>,
+    _file: GuardedFd<File>,
 }
 
 impl Routed {
@@ -55,7 +55,13 @@ impl Routed {
         // it empty. Where a file system refuses, it has the time of now.
         let _ = file.set_modified(SystemTime::UNIX_EPOCH);
         let untouched = times::modified(&temporary)?;
-        Ok(Routed { original: original.into(), tier, temporary, untouched, _file: Kept::new(file) })
+        Ok(Routed {
+            original: original.into(),
+            tier,
+            temporary,
+            untouched,
+            _file: GuardedFd::new(file),
+        })
     }
 
     /// The bytes of the file. Refuses one that nobody has written: the application's own would be

@@ -17,7 +17,7 @@ use super::wire::Message;
 use format::checksum::Checksum;
 use format::names;
 use os::error::{Error, Kind, Result};
-use os::fork::Private;
+use os::fork::CloseOnFork;
 use os::network::{self, Connection};
 use os::sync::{Condvar, Mutex};
 use policy::rounds::FileState;
@@ -28,7 +28,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// A process that can be called, and does not answer yet.
 #[derive(Debug)]
 pub struct Prepared {
-    listeners: Vec<Private<TcpListener>>,
+    listeners: Vec<CloseOnFork<TcpListener>>,
     /// What the others need to know.
     pub info: ProcessInfo,
 }
@@ -115,7 +115,7 @@ impl Node {
         let settings = info.settings;
         if infos.iter().all(|other| other.loopback == info.loopback) {
             // Nobody calls from elsewhere.
-            let within = |one: &Private<TcpListener>| {
+            let within = |one: &CloseOnFork<TcpListener>| {
                 let at = one.get().and_then(TcpListener::local_addr);
                 at.is_ok_and(|at| at.ip().is_loopback())
             };

@@ -152,7 +152,7 @@ impl Writer {
         head.extend(Checksum::of(&header).as_bytes());
         files::write_all_at(&self.file, &head, 0, &self.path)?;
         // Those of a lost file are made again.
-        files::settle(&self.file, &self.path, Durability::Unsynced)?;
+        files::finish_write(&self.file, &self.path, Durability::Unsynced)?;
         Ok(self.at)
     }
 }

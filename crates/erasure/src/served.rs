@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::wire::FileId;
-use os::descriptors::Kept;
+use os::descriptors::GuardedFd;
 use os::error::{Error, Kind, Result};
 use os::files;
 use os::sync::Mutex;
@@ -16,7 +16,7 @@ use os::sync::Mutex;
 #[derive(Debug)]
 pub struct Source {
     /// The file.
-    pub file: Kept<File>,
+    pub file: GuardedFd<File>,
     /// Its path, for messages.
     pub path: PathBuf,
     /// Where what is served begins, in bytes.
@@ -85,7 +85,7 @@ mod tests {
         let path = folder.path().join("file");
         std::fs::write(&path, b"head and body").unwrap();
         let source = || Source {
-            file: Kept::new(files::open(&path).unwrap()),
+            file: GuardedFd::new(files::open(&path).unwrap()),
             path: path.clone(),
             start: 9,
         };

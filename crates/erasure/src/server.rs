@@ -19,9 +19,9 @@ use super::served::ServedFiles;
 use super::wire::{
     frame, receive, send, verify_greeting, Message, Reply, Token, GREETING, LONGEST_READ,
 };
-use os::descriptors::Awaited;
+use os::descriptors::GuardedReader;
 use os::error::{Error, Result};
-use os::fork::Private;
+use os::fork::CloseOnFork;
 use os::network::{self, Connection};
 use os::socket::wait_for;
 use os::sync::Mutex;
@@ -48,7 +48,7 @@ pub struct Server {
 }
 
 struct Shared {
-    listeners: Vec<Private<TcpListener>>,
+    listeners: Vec<CloseOnFork<TcpListener>>,
     token: Token,
     served: Arc<ServedFiles>,
     on_message: Box<OnMessage>,
@@ -74,7 +74,7 @@ impl Server {
     /// # Errors
     /// A thread cannot be started.
     pub fn start(
-        listeners: Vec<Private<TcpListener>>,
+        listeners: Vec<CloseOnFork<TcpListener>>,
         token: Token,
         served: Arc<ServedFiles>,
         on_message: Box<OnMessage>,
@@ -235,7 +235,7 @@ impl Shared {
     }
 
     fn serve_requests(&self, stream: &Connection, from: u32) -> Result<()> {
-        let mut input = BufReader::with_capacity(4096, Awaited(stream));
+        let mut input = BufReader::with_capacity(4096, GuardedReader(stream));
         let mut message = Vec::new();
         while let Some(request) = receive(&mut input)? {
             let Message::Read { file, offset, len } = request else {

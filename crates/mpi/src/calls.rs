@@ -94,13 +94,13 @@ impl<H: Handle> Calls<H> {
         check(code, "MPI_Comm_free")
     }
 
-    pub(super) fn meet(&self, comm: usize) -> Result<()> {
+    pub(super) fn barrier(&self, comm: usize) -> Result<()> {
         // SAFETY: as for `rank`.
         let code = unsafe { (self.barrier)(H::from_bits(comm)) };
         check(code, "MPI_Barrier")
     }
 
-    pub(super) fn reduce<const N: usize>(
+    pub(super) fn allreduce<const N: usize>(
         &self,
         mine: &[i64; N],
         int64: usize,
@@ -123,7 +123,7 @@ impl<H: Handle> Calls<H> {
         Ok(least)
     }
 
-    pub(super) fn start_reduce(
+    pub(super) fn iallreduce(
         &self,
         mine: &[i64],
         least: &mut [i64],
@@ -133,7 +133,7 @@ impl<H: Handle> Calls<H> {
     ) -> Result<usize> {
         let mut request = H::from_bits(0);
         let count = mine.len().min(least.len()) as c_int;
-        // SAFETY: as for `rank`; as many integers to read and to write, which `Pending` keeps where
+        // SAFETY: as for `rank`; as many integers to read and to write, which `PendingCollective` keeps where
         // they are until the request is done, or for ever.
         let code = unsafe {
             (self.iallreduce)(
@@ -150,7 +150,7 @@ impl<H: Handle> Calls<H> {
         Ok(request.bits())
     }
 
-    pub(super) fn start_gather(
+    pub(super) fn iallgather(
         &self,
         mine: &[i64],
         all: &mut [i64],
@@ -159,7 +159,7 @@ impl<H: Handle> Calls<H> {
     ) -> Result<usize> {
         let mut request = H::from_bits(0);
         let count = mine.len() as c_int;
-        // SAFETY: as for `start_reduce`; so many integers of each process of the communicator, for
+        // SAFETY: as for `iallreduce`; so many integers of each process of the communicator, for
         // all of which `all` has room.
         let code = unsafe {
             (self.iallgather)(
@@ -197,7 +197,7 @@ impl<H: Handle> Calls<H> {
     }
 
     /// `all` has room for as many times `own` as there are processes.
-    pub(super) fn gather(
+    pub(super) fn allgather(
         &self,
         own: &[u8],
         all: &mut [u8],
@@ -238,7 +238,7 @@ pub(super) unsafe fn function<F: Copy>(
 }
 
 /// Asks MPI a question that may be asked at any time.
-pub(super) fn query(function: Query, name: &str) -> Result<bool> {
+pub(super) fn call_query(function: Query, name: &str) -> Result<bool> {
     let mut flag = 0;
     // SAFETY: an integer that is ours to write to.
     check(unsafe { function(&mut flag) }, name)?;

@@ -4,11 +4,11 @@ use std::ffi::{c_int, c_void, CStr};
 
 use mpi_abi::{Abi, Handle, Library};
 
-use super::calls::{function, query, Calls, Query};
+use super::calls::{call_query, function, Calls, Query};
 use os::error::{Error, Kind, Result};
 
 /// Bytes of the length in front of what is gathered.
-const LENGTH: usize = 4;
+const LENGTH_PREFIX: usize = 4;
 
 /// The functions, by the width of handles.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +87,7 @@ impl Mpi {
     }
 
     /// What is wrong where there is none.
-    pub fn missing() -> Error {
+    pub fn not_found() -> Error {
         Error::invalid("there is no MPI in this process; VELOC_Init_single works without")
     }
 
@@ -102,11 +102,12 @@ impl Mpi {
             Abi::OpenMpi => c"MPI_Comm_f2c",
             Abi::Standard => c"MPI_Comm_fromint",
         };
-        let missing = || {
+        let not_found = || {
             let name = name.to_string_lossy();
             Error::new(Kind::NotFound, format!("the MPI library has no {name}"))
         };
-        let found = Library::find().and_then(|library| library.symbol(name)).ok_or_else(missing)?;
+        let found =
+            Library::find().and_then(|library| library.symbol(name)).ok_or_else(not_found)?;
         // SAFETY: both libraries declare the function of that name like this.
         let translate: unsafe extern "C" fn(c_int) -> *mut c_void =
             unsafe { std::mem::transmute(found.as_ptr()) };
@@ -124,7 +125,7 @@ impl Mpi {
     /// # Errors
     /// `MPI_Initialized` failed.
     pub fn initialized(&self) -> Result<bool> {
-        query(self.initialized, "MPI_Initialized")
+        call_query(self.initialized, "MPI_Initialized")
     }
 
     /// Whether `MPI_Finalize` has been called.
@@ -132,7 +133,7 @@ impl Mpi {
     /// # Errors
     /// `MPI_Finalized` failed.
     pub fn finalized(&self) -> Result<bool> {
-        query(self.finalized, "MPI_Finalized")
+        call_query(self.finalized, "MPI_Finalized")
     }
 
     /// The communicator whose handle the application passed, in an argument as wide as a pointer.
@@ -194,7 +195,7 @@ impl Comm {
     /// `MPI_Barrier` failed, or MPI is not running.
     pub fn barrier(&self) -> Result<()> {
         self.mpi.check_running("MPI_Barrier")?;
-        call!(self.mpi, meet(self.handle))
+        call!(self.mpi, barrier(self.handle))
     }
 
     /// The least of the values that the processes of the communicator pass. Collective.
@@ -202,28 +203,28 @@ impl Comm {
     /// # Errors
     /// `MPI_Allreduce` failed, or MPI is not running.
     pub fn allreduce_min_i64(&self, value: i64) -> Result<i64> {
-        self.least([value]).map(|[least]| least)
+        self.allreduce_min([value]).map(|[least]| least)
     }
 
     /// The same of several values, at each place.
     ///
     /// # Errors
     /// As [`allreduce_min_i64`](Self::allreduce_min_i64).
-    pub fn least<const N: usize>(&self, mine: [i64; N]) -> Result<[i64; N]> {
+    pub fn allreduce_min<const N: usize>(&self, mine: [i64; N]) -> Result<[i64; N]> {
         self.mpi.check_running("MPI_Allreduce")?;
-        call!(self.mpi, reduce(&mine, self.mpi.int64, self.mpi.min, self.handle))
+        call!(self.mpi, allreduce(&mine, self.mpi.int64, self.mpi.min, self.handle))
     }
 
     /// Begins a reduction to the least; the request.
-    pub(super) fn start_reduce(&self, mine: &[i64], least: &mut [i64]) -> Result<usize> {
+    pub(super) fn iallreduce(&self, mine: &[i64], least: &mut [i64]) -> Result<usize> {
         self.mpi.check_running("MPI_Iallreduce")?;
-        call!(self.mpi, start_reduce(mine, least, self.mpi.int64, self.mpi.min, self.handle))
+        call!(self.mpi, iallreduce(mine, least, self.mpi.int64, self.mpi.min, self.handle))
     }
 
     /// Begins a gathering; the request.
-    pub(super) fn start_gather(&self, mine: &[i64], all: &mut [i64]) -> Result<usize> {
+    pub(super) fn iallgather(&self, mine: &[i64], all: &mut [i64]) -> Result<usize> {
         self.mpi.check_running("MPI_Iallgather")?;
-        call!(self.mpi, start_gather(mine, all, self.mpi.int64, self.handle))
+        call!(self.mpi, iallgather(mine, all, self.mpi.int64, self.handle))
     }
 
     /// Whether a request is done.
@@ -251,7 +252,7 @@ impl Comm {
             return Ok(vec![Vec::new(); size]);
         }
         // Each with its length in front.
-        let record = longest as usize + LENGTH;
+        let record = longest as usize + LENGTH_PREFIX;
         if c_int::try_from(record).is_err() {
             let what = format!("MPI_Allgather of {longest} bytes");
             return Err(Error::new(Kind::NoRoom, what));
@@ -260,9 +261,9 @@ impl Comm {
         own.extend(bytes);
         own.resize(record, 0);
         let mut all = vec![0; record * size];
-        call!(self.mpi, gather(&own, &mut all, self.mpi.byte, self.handle))?;
+        call!(self.mpi, allgather(&own, &mut all, self.mpi.byte, self.handle))?;
         let one = |record: &[u8]| {
-            let (len, bytes) = record.split_at(LENGTH);
+            let (len, bytes) = record.split_at(LENGTH_PREFIX);
             let len = len.iter().rev().fold(0, |len, byte| len << 8 | usize::from(*byte));
             bytes.get(..len).map(<[u8]>::to_vec).ok_or_else(|| {
                 Error::new(Kind::System, format!("MPI_Allgather gave a length of {len}"))

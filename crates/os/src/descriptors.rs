@@ -17,12 +17,12 @@ use rustix::process::{getrlimit, Resource};
 
 /// The lowest number, where a process may have as many: beyond what `select` takes (1024), which is
 /// how far those count who close descriptors. The system's table is no larger than it has to be.
-const LOW: u64 = 1536;
+const LOWEST_PREFERRED: u64 = 1536;
 /// Where it may have fewer: the last so many, at most a quarter.
-const LAST: u64 = 256;
+const RESERVED_AT_LIMIT: u64 = 256;
 /// How often it is looked, while something is waited for, whether the application has closed it: then
 /// nothing can come any more, and the system says nothing of it.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What tells one open file from others: its device and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,17 +54,17 @@ static AT_LOAD: extern "C" fn() = enlarge_table;
 #[cfg(not(miri))]
 extern "C" fn enlarge_table() {
     // Without it, the first file does it.
-    let _ = std::fs::File::open("/dev/null").map(raised);
+    let _ = std::fs::File::open("/dev/null").map(with_high_number);
 }
 
 /// The lowest number of this library's.
 fn lowest() -> u64 {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    LOW.min(limit - LAST.min(limit / 4))
+    LOWEST_PREFERRED.min(limit - RESERVED_AT_LIMIT.min(limit / 4))
 }
 
 /// `file` under a high number. Where there is none left, it keeps the one that it has.
-pub fn raised<F: AsFd + From<OwnedFd>>(file: F) -> F {
+pub fn with_high_number<F: AsFd + From<OwnedFd>>(file: F) -> F {
     let lowest = lowest();
     if file.as_fd().as_raw_fd() as u64 >= lowest {
         return file;
@@ -73,20 +73,20 @@ pub fn raised<F: AsFd + From<OwnedFd>>(file: F) -> F {
 }
 
 /// A descriptor that is kept while the application does what it likes.
-pub struct Kept<F: AsFd> {
+pub struct GuardedFd<F: AsFd> {
     file: ManuallyDrop<F>,
     identity: Option<Identity>,
 }
 
-impl<F: AsFd> Kept<F> {
+impl<F: AsFd> GuardedFd<F> {
     /// Keeps `file`, under a high number.
-    pub fn new(file: F) -> Kept<F>
+    pub fn new(file: F) -> GuardedFd<F>
     where
         F: From<OwnedFd>,
     {
-        let file = raised(file);
+        let file = with_high_number(file);
         let identity = Identity::of(file.as_fd().as_raw_fd());
-        Kept { file: ManuallyDrop::new(file), identity }
+        GuardedFd { file: ManuallyDrop::new(file), identity }
     }
 
     /// Its number, and what that stands for as long as the file is this library's.
@@ -114,9 +114,9 @@ impl<F: AsFd> Kept<F> {
     /// Waits until something can be read, or the end has come.
     ///
     /// # Errors
-    /// As [`Kept::get`], within a second.
+    /// As [`GuardedFd::get`], within a second.
     pub fn await_input(&self) -> io::Result<()> {
-        let at_most = Timespec { tv_sec: LOOK.as_secs() as i64, tv_nsec: 0 };
+        let at_most = Timespec { tv_sec: POLL_INTERVAL.as_secs() as i64, tv_nsec: 0 };
         loop {
             let mut waited = [PollFd::new(self.get()?, PollFlags::IN)];
             match poll(&mut waited, Some(&at_most)) {
@@ -129,13 +129,13 @@ impl<F: AsFd> Kept<F> {
     }
 }
 
-impl<F: AsFd + From<OwnedFd>> From<F> for Kept<F> {
-    fn from(file: F) -> Kept<F> {
-        Kept::new(file)
+impl<F: AsFd + From<OwnedFd>> From<F> for GuardedFd<F> {
+    fn from(file: F) -> GuardedFd<F> {
+        GuardedFd::new(file)
     }
 }
 
-impl<F: AsFd> Drop for Kept<F> {
+impl<F: AsFd> Drop for GuardedFd<F> {
     fn drop(&mut self) {
         if self.get().is_ok() {
             // SAFETY: dropped here alone. Otherwise it is not closed: its number is not ours any more.
@@ -144,13 +144,13 @@ impl<F: AsFd> Drop for Kept<F> {
     }
 }
 
-impl<F: AsFd + fmt::Debug> fmt::Debug for Kept<F> {
+impl<F: AsFd + fmt::Debug> fmt::Debug for GuardedFd<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.file.fmt(f)
     }
 }
 
-impl<F: AsFd> Read for &Kept<F>
+impl<F: AsFd> Read for &GuardedFd<F>
 where
     for<'a> &'a F: Read,
 {
@@ -159,7 +159,7 @@ where
     }
 }
 
-impl<F: AsFd> Write for &Kept<F>
+impl<F: AsFd> Write for &GuardedFd<F>
 where
     for<'a> &'a F: Write,
 {
@@ -174,9 +174,9 @@ where
 
 /// Reads, without any other bound, from what may be closed by the application while nothing comes.
 #[derive(Debug)]
-pub struct Awaited<'a, F: AsFd>(pub &'a Kept<F>);
+pub struct GuardedReader<'a, F: AsFd>(pub &'a GuardedFd<F>);
 
-impl<F: AsFd> Read for Awaited<'_, F>
+impl<F: AsFd> Read for GuardedReader<'_, F>
 where
     for<'a> &'a F: Read,
 {
@@ -203,9 +203,9 @@ mod tests {
     fn numbers_are_high_and_are_closed_by_us_alone() {
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let named = tempfile::NamedTempFile::new().unwrap();
-        let kept = Kept::new(named.reopen().unwrap());
+        let kept = GuardedFd::new(named.reopen().unwrap());
         let (number, identity) = kept.number();
-        assert!(number as u64 >= LOW.min(limit / 4 * 3), "{number}");
+        assert!(number as u64 >= LOWEST_PREFERRED.min(limit / 4 * 3), "{number}");
         drop(kept);
         assert_ne!(Identity::of(number), identity);
     }
@@ -217,7 +217,7 @@ mod tests {
         let _sole = forks::none();
         // It has a name, so that no other file gets its number on the device.
         let named = tempfile::NamedTempFile::new().unwrap();
-        let kept = Kept::new(named.reopen().unwrap());
+        let kept = GuardedFd::new(named.reopen().unwrap());
         let (number, _) = kept.number();
         let mut other = tempfile::tempfile().unwrap();
         // SAFETY: what an application does that takes numbers of its choice.
@@ -239,9 +239,9 @@ mod tests {
     fn who_waits_sees_that_it_was_closed() {
         let _sole = forks::none();
         let (end, _other) = std::os::unix::net::UnixStream::pair().unwrap();
-        let kept = Kept::new(end);
+        let kept = GuardedFd::new(end);
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| Awaited(&kept).read(&mut [0]).is_err());
+            let waiting = scope.spawn(|| GuardedReader(&kept).read(&mut [0]).is_err());
             closed_by_the_application(kept.number().0);
             assert!(waiting.join().unwrap());
         });

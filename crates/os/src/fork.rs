@@ -13,11 +13,11 @@ use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Once;
 
-use super::descriptors::{Identity, Kept};
+use super::descriptors::{GuardedFd, Identity};
 
 /// A file that no forked child keeps open.
 #[derive(Debug)]
-pub struct Private<F: AsFd>(ManuallyDrop<Kept<F>>);
+pub struct CloseOnFork<F: AsFd>(ManuallyDrop<GuardedFd<F>>);
 
 /// What every process that is forked has to be kept from. Taken by who forks, too, so that no child
 /// comes to be between the opening of a file and its entry.
@@ -29,7 +29,7 @@ struct Registry {
 struct Entries {
     files: Vec<(RawFd, Option<Identity>)>,
     /// Stands in for them, while there are some.
-    nothing: Option<Kept<File>>,
+    nothing: Option<GuardedFd<File>>,
 }
 
 // SAFETY: the entries are used under the lock alone, which is made for several threads.
@@ -75,7 +75,7 @@ extern "C" fn in_child() {
     // SAFETY: this is the only thread of the child, and its parent's copy of the thread holds the
     // lock.
     let entries = unsafe { &mut *REGISTRY.entries.get() };
-    let nothing = entries.nothing.as_ref().map(Kept::number);
+    let nothing = entries.nothing.as_ref().map(GuardedFd::number);
     let nothing = nothing.filter(is_ours).map_or(-1, |(number, _)| number);
     for &(file, _) in entries.files.iter().filter(|file| is_ours(file)) {
         // SAFETY: files of this library's, which only it uses, and which it does not use in a child.
@@ -93,12 +93,12 @@ fn is_ours((number, identity): &(RawFd, Option<Identity>)) -> bool {
     Identity::of(*number) == *identity
 }
 
-impl<F: AsFd + From<OwnedFd>> Private<F> {
+impl<F: AsFd + From<OwnedFd>> CloseOnFork<F> {
     /// The file that `make` opens at once.
     ///
     /// # Errors
     /// Those of `make`.
-    pub fn new(make: impl FnOnce() -> io::Result<F>) -> io::Result<Private<F>> {
+    pub fn new(make: impl FnOnce() -> io::Result<F>) -> io::Result<CloseOnFork<F>> {
         static AT_FORK: Once = Once::new();
         AT_FORK.call_once(|| {
             // SAFETY: functions of this library, which is never unloaded, and which call nothing that
@@ -110,32 +110,32 @@ impl<F: AsFd + From<OwnedFd>> Private<F> {
             }
         });
         REGISTRY.with(|entries| {
-            let file = Kept::new(make()?);
+            let file = GuardedFd::new(make()?);
             if entries.nothing.is_none() {
                 // Without it, a child closes the files.
-                entries.nothing = File::open("/dev/null").ok().map(Kept::new);
+                entries.nothing = File::open("/dev/null").ok().map(GuardedFd::new);
             }
             entries.files.push(file.number());
-            Ok(Private(ManuallyDrop::new(file)))
+            Ok(CloseOnFork(ManuallyDrop::new(file)))
         })
     }
 }
 
-impl<F: AsFd> Deref for Private<F> {
-    type Target = Kept<F>;
+impl<F: AsFd> Deref for CloseOnFork<F> {
+    type Target = GuardedFd<F>;
 
-    fn deref(&self) -> &Kept<F> {
+    fn deref(&self) -> &GuardedFd<F> {
         &self.0
     }
 }
 
-impl<F: AsFd> AsFd for Private<F> {
+impl<F: AsFd> AsFd for CloseOnFork<F> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.unchecked().as_fd()
     }
 }
 
-impl<F: AsFd> Drop for Private<F> {
+impl<F: AsFd> Drop for CloseOnFork<F> {
     fn drop(&mut self) {
         REGISTRY.with(|entries| {
             let number = self.0.number();

@@ -13,6 +13,7 @@ pub mod environment;
 pub mod error;
 pub mod files;
 pub mod fork;
+pub mod fork_detector;
 #[cfg(any(test, feature = "tests"))]
 pub mod forks;
 pub mod lock;
@@ -21,15 +22,14 @@ pub mod mapping;
 pub mod memory;
 pub mod mounts;
 pub mod network;
+pub mod node_lock;
 pub mod numa;
-pub mod origin;
 pub mod private;
 pub mod shared;
 pub mod socket;
 pub mod sync;
 pub mod threads;
 pub mod times;
-pub mod turns;
 
 /// The calling thread's number in the system.
 pub fn thread_id() -> u32 {

@@ -8,12 +8,12 @@ use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use super::fork::Private;
+use super::fork::CloseOnFork;
 use crate::error::{Error, Result};
 
 /// A file by which processes exclude each other. Each of those that are open is one of them.
 #[derive(Debug)]
-pub struct Lock(Private<File>);
+pub struct Lock(CloseOnFork<File>);
 
 impl Lock {
     /// Opens the file at `path`, or makes it with the rights `mode`. To read it is all that it takes.
@@ -22,7 +22,7 @@ impl Lock {
     /// It cannot be opened or made, is a link, or is no regular file.
     pub fn open(path: &Path, mode: u32) -> Result<Lock> {
         // No forked child holds it in this one's place.
-        let file = Private::new(|| open_or_create(path, mode))
+        let file = CloseOnFork::new(|| open_or_create(path, mode))
             .map_err(|e| Error::system(format!("open the lock {}", path.display()), &e))?;
         let found = file.get().and_then(File::metadata);
         let found =

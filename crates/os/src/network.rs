@@ -9,11 +9,11 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{accept_with, socket_with, sockopt, AddressFamily, SocketFlags, SocketType};
 
-use super::fork::Private;
+use super::fork::CloseOnFork;
 use crate::error::{Error, Result};
 
 /// A connection.
-pub type Connection = Private<TcpStream>;
+pub type Connection = CloseOnFork<TcpStream>;
 
 /// How many may wait to be accepted; the system may allow fewer.
 const BACKLOG: i32 = 4096;
@@ -30,7 +30,7 @@ const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 ///
 /// # Errors
 /// There is no address to listen at.
-pub fn listen() -> Result<Vec<Private<TcpListener>>> {
+pub fn listen() -> Result<Vec<CloseOnFork<TcpListener>>> {
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
     let mut listeners = Vec::new();
     for ip in addresses()? {
@@ -46,8 +46,8 @@ pub fn listen() -> Result<Vec<Private<TcpListener>>> {
     }
 }
 
-fn listen_at(ip: IpAddr) -> io::Result<Private<TcpListener>> {
-    let listener = Private::new(|| TcpListener::bind((ip, 0)))?;
+fn listen_at(ip: IpAddr) -> io::Result<CloseOnFork<TcpListener>> {
+    let listener = CloseOnFork::new(|| TcpListener::bind((ip, 0)))?;
     let bound = listener.get()?;
     rustix::net::listen(bound, BACKLOG)?;
     bound.set_nonblocking(true)?;
@@ -76,11 +76,11 @@ fn await_words(listener: &TcpListener) {
 ///
 /// # Errors
 /// The system's; also if the listener was [stopped](stop).
-pub fn accept(listener: &Private<TcpListener>) -> io::Result<Option<Connection>> {
+pub fn accept(listener: &CloseOnFork<TcpListener>) -> io::Result<Option<Connection>> {
     let listener = listener.get()?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     // It does not wait: processes may be forked meanwhile.
-    match Private::new(|| Ok(TcpStream::from(accept_with(listener, flags)?))) {
+    match CloseOnFork::new(|| Ok(TcpStream::from(accept_with(listener, flags)?))) {
         Ok(stream) => Ok(Some(stream)),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
         Err(error) => Err(error),
@@ -94,7 +94,7 @@ pub fn accept(listener: &Private<TcpListener>) -> io::Result<Option<Connection>>
 pub fn begin_connection(address: SocketAddr) -> io::Result<Connection> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    Private::new(|| {
+    CloseOnFork::new(|| {
         let socket = socket_with(family, SocketType::STREAM, flags, None)?;
         match rustix::net::connect(&socket, &address) {
             Ok(()) | Err(Errno::INPROGRESS) => Ok(TcpStream::from(socket)),
@@ -132,7 +132,7 @@ fn timespec(duration: Duration) -> Timespec {
 
 /// Has a thread that waits in `accept`, or on a connection, return. One that has ended has nothing to
 /// be shut down, and of what the application has closed nobody waits any more.
-pub fn stop<F: AsFd>(socket: &Private<F>) {
+pub fn stop<F: AsFd>(socket: &CloseOnFork<F>) {
     // Linux ends the waiting of a listener by this, too, with an error.
     let _ = socket.get().map(|socket| rustix::net::shutdown(socket, rustix::net::Shutdown::Both));
 }
@@ -239,7 +239,7 @@ mod tests {
     use std::thread;
 
     /// The next connection, and whether there will be one.
-    fn next(listener: &Private<TcpListener>) -> io::Result<Connection> {
+    fn next(listener: &CloseOnFork<TcpListener>) -> io::Result<Connection> {
         loop {
             wait_for(&[listener.as_fd()], Duration::from_secs(1));
             if let Some(stream) = accept(listener)? {
@@ -256,7 +256,7 @@ mod tests {
             listeners.iter().map(|one| one.get().unwrap().local_addr().unwrap()).collect();
         assert!(own.iter().any(|address| address.ip().is_loopback()), "{own:?}");
         for (listener, address) in listeners.iter().zip(&own) {
-            let stream = Private::new(|| TcpStream::connect(address)).unwrap();
+            let stream = CloseOnFork::new(|| TcpStream::connect(address)).unwrap();
             watch(&stream, Some(Duration::from_secs(60))).unwrap();
             (&*stream).write_all(&[7]).unwrap();
             let mut byte = [0];

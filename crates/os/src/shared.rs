@@ -9,7 +9,7 @@ use rustix::fs::{
 };
 use rustix::process::{getrlimit, Resource};
 
-use super::descriptors::Kept;
+use super::descriptors::GuardedFd;
 use super::mapping::ALIGNMENT;
 use super::memory::free_reserved_huge_pages;
 use crate::error::{Error, Kind, Result};
@@ -17,7 +17,7 @@ use crate::error::{Error, Kind, Result};
 /// Its length never changes, so nobody who maps it can be met by pages that have gone.
 #[derive(Debug)]
 pub struct SharedMemory {
-    file: Kept<OwnedFd>,
+    file: GuardedFd<OwnedFd>,
     len: u64,
     huge: bool,
 }
@@ -68,7 +68,11 @@ impl SharedMemory {
         ftruncate(&file, len).map_err(|error| Error::system(what("ftruncate"), &error.into()))?;
         fcntl_add_seals(&file, sealed())
             .map_err(|error| Error::system(what("F_ADD_SEALS"), &error.into()))?;
-        Ok(SharedMemory { file: Kept::new(file), len, huge: flags.contains(MemfdFlags::HUGETLB) })
+        Ok(SharedMemory {
+            file: GuardedFd::new(file),
+            len,
+            huge: flags.contains(MemfdFlags::HUGETLB),
+        })
     }
 
     /// Memory that can refuse pages.
@@ -77,7 +81,7 @@ impl SharedMemory {
         let file = memfd_create(name, MemfdFlags::CLOEXEC)
             .map_err(|error| Error::system("memfd_create", &error.into()))?;
         ftruncate(&file, len).map_err(|error| Error::system("ftruncate", &error.into()))?;
-        Ok(SharedMemory { file: Kept::new(file), len, huge: false })
+        Ok(SharedMemory { file: GuardedFd::new(file), len, huge: false })
     }
 
     /// Refuses the pages from here on.
@@ -104,7 +108,7 @@ impl SharedMemory {
                 format!("received memory of {len} bytes, whose length may change"),
             ));
         }
-        Ok(SharedMemory { file: Kept::new(file), len, huge })
+        Ok(SharedMemory { file: GuardedFd::new(file), len, huge })
     }
 
     /// Whether its pages were set aside as huge ones.

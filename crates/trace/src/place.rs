@@ -38,7 +38,7 @@ pub fn create(given: &Path, rank: u32) -> Result<(PathBuf, File)> {
         if written.contains(&path) {
             continue;
         }
-        if let Some(file) = files::create_alone(&path)? {
+        if let Some(file) = files::create_exclusive(&path)? {
             written.insert(path.clone());
             return Ok((path, file));
         }
@@ -66,7 +66,7 @@ mod tests {
         assert_eq!(made(0).0, format!("t.0.{process}.2"));
 
         // Somebody else writes to `u`: a lock of another open file.
-        let other = files::create_alone(&folder.path().join("u")).unwrap().unwrap();
+        let other = files::create_exclusive(&folder.path().join("u")).unwrap().unwrap();
         let (path, _file) = create(&folder.path().join("u"), 0).unwrap();
         assert!(path.ends_with("u.0"));
         drop(other);
@@ -80,10 +80,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t");
         std::fs::write(&path, "old").unwrap();
-        let held = files::create_alone(&path).unwrap().unwrap();
+        let held = files::create_exclusive(&path).unwrap().unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"");
         std::fs::write(&path, "new").unwrap();
-        assert!(files::create_alone(&path).unwrap().is_none());
+        assert!(files::create_exclusive(&path).unwrap().is_none());
         assert_eq!(std::fs::read(&path).unwrap(), b"new");
         drop(held);
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::json;
 use super::track::{Consumer, Track};
-use os::descriptors::Kept;
+use os::descriptors::GuardedFd;
 use os::error::{Error, Result};
 use os::files;
 
@@ -86,7 +86,7 @@ impl Writer {
     pub fn start(file: File, path: PathBuf, process: u32) -> Result<Writer> {
         let desk = Arc::new(Desk::default());
         let page = Page {
-            file: Kept::new(file),
+            file: GuardedFd::new(file),
             path,
             process,
             text: String::new(),
@@ -182,7 +182,7 @@ impl Drop for Writer {
 
 /// The file under way, on the writer's thread.
 struct Page {
-    file: Kept<File>,
+    file: GuardedFd<File>,
     path: PathBuf,
     process: u32,
     text: String,
@@ -218,7 +218,7 @@ impl Page {
         self.text.push_str(if self.separator == FIRST { "[\n]\n" } else { "\n]\n" });
         self.flush();
         if let Ok(file) = self.file.get() {
-            files::release(file);
+            files::unlock_exclusive(file);
         }
     }
 
@@ -311,12 +311,12 @@ mod tests {
     fn a_file_that_is_whole_is_nobodys() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t");
-        let file = files::create_alone(&path).unwrap().unwrap();
+        let file = files::create_exclusive(&path).unwrap().unwrap();
         let _of_a_child = file.try_clone().unwrap();
         let writer = Writer::start(file, path.clone(), 1).unwrap();
-        assert!(files::create_alone(&path).unwrap().is_none(), "it is being written");
+        assert!(files::create_exclusive(&path).unwrap().is_none(), "it is being written");
         writer.finish();
-        assert!(files::create_alone(&path).unwrap().is_some());
+        assert!(files::create_exclusive(&path).unwrap().is_some());
     }
 
     #[test]

@@ -80,7 +80,7 @@ impl Agreement {
         let mut told = [0; VALUES + 2];
         told[..VALUES].copy_from_slice(&values);
         told[VALUES..].copy_from_slice(&[i64::from(drained), i64::from(!self.failed)]);
-        let least = comm.least(told)?;
+        let least = comm.allreduce_min(told)?;
         let (drained, agrees) = (least[VALUES] == 1, least[VALUES + 1] == 1);
         let job = self.aggregation.as_ref().map(|aggregation| aggregation.job);
         let tidied = match job.filter(|_| drained) {

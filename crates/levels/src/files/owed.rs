@@ -88,7 +88,7 @@ impl Files {
             let bytes =
                 files::copy_between(&opened.file, &to, 0, (&source, &temporary), || Ok(()))?;
             attributes::copy((&opened.file, &source), (&to, &temporary), proof::NAME)?;
-            files::settle(&to, &temporary, durability)?;
+            files::finish_write(&to, &temporary, durability)?;
             meanwhile();
             self.may_change_in(self.persistent.as_deref())?;
             // Taken again, removed or copied by now.

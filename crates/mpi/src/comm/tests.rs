@@ -2,7 +2,7 @@
 //! of both kinds of library.
 
 use super::super::calls::MPI_SUCCESS;
-use super::super::pending::Queue;
+use super::super::nonblocking::CollectiveQueue;
 use super::*;
 use std::cell::Cell;
 
@@ -230,7 +230,7 @@ fn calls_go_through_with_either_width() {
         copy.barrier().unwrap();
         assert_eq!(copy.allreduce_min_i64(7).unwrap(), 5);
         assert_eq!(copy.allreduce_min_i64(-7).unwrap(), -7);
-        assert_eq!(copy.least([7, -7, 5]).unwrap(), [5, -7, 5]);
+        assert_eq!(copy.allreduce_min([7, -7, 5]).unwrap(), [5, -7, 5]);
         assert_eq!(copy.allgather(&[1, 2, 3]).unwrap(), [vec![7, 7], vec![1, 2, 3]]);
         copy.free().unwrap();
     }
@@ -242,16 +242,16 @@ fn calls_that_nobody_waits_for() {
     for mpi in stand_ins() {
         let copy = world(&mpi).dup().unwrap();
         PATIENCE.set(2);
-        let mut least = copy.begin_least(&[7, -7, 5]).unwrap();
+        let mut least = copy.start_allreduce_min(&[7, -7, 5]).unwrap();
         assert_eq!(least.poll().unwrap(), None);
         assert_eq!(least.poll().unwrap(), None);
         assert_eq!(least.poll().unwrap().as_deref(), Some(&[5, -7, 5][..]));
         assert_eq!(least.poll().unwrap(), None);
         assert_eq!(least.wait().unwrap(), None);
-        let mut all = copy.begin_gather(&[9]).unwrap();
+        let mut all = copy.start_allgather(&[9]).unwrap();
         assert_eq!(all.wait().unwrap().as_deref(), Some(&[5, 9][..]));
         // Not waited for: its buffers stay MPI's.
-        drop(copy.begin_least(&[1]).unwrap());
+        drop(copy.start_allreduce_min(&[1]).unwrap());
         copy.free().unwrap();
     }
 }
@@ -261,23 +261,23 @@ fn calls_that_nobody_waits_for() {
 #[test]
 fn a_queue_gives_results_in_order() {
     for mpi in stand_ins() {
-        let mut queue = Queue::over(world(&mpi).dup().unwrap());
+        let mut queue = CollectiveQueue::over(world(&mpi).dup().unwrap());
         for value in 1..=3 {
-            queue.begin(|comm| comm.begin_least(&[value])).unwrap();
+            queue.begin(|comm| comm.start_allreduce_min(&[value])).unwrap();
         }
         CODE.set(13);
-        assert!(queue.begin(|comm| comm.begin_least(&[4])).is_err());
+        assert!(queue.begin(|comm| comm.start_allreduce_min(&[4])).is_err());
         assert!(queue.poll().is_err());
         CODE.set(MPI_SUCCESS);
         assert_eq!(queue.begun(), 3);
         PATIENCE.set(1);
         assert_eq!(queue.poll().unwrap(), None);
         for value in 1..=3 {
-            assert!(queue.is_waiting());
+            assert!(queue.is_pending());
             let next = if value == 2 { queue.wait() } else { queue.poll() };
             assert_eq!(next.unwrap().as_deref(), Some(&[value][..]));
         }
-        assert!(!queue.is_waiting());
+        assert!(!queue.is_pending());
         assert_eq!((queue.poll().unwrap(), queue.wait().unwrap()), (None, None));
     }
 }
@@ -305,7 +305,7 @@ fn errors_name_the_function_and_the_code() {
             (copy.barrier(), "MPI_Barrier"),
             (copy.allreduce_min_i64(0).map(drop), "MPI_Allreduce"),
             (copy.allgather(&[1]).map(drop), "MPI_Allreduce"),
-            (copy.begin_least(&[0]).map(drop), "MPI_Iallreduce"),
+            (copy.start_allreduce_min(&[0]).map(drop), "MPI_Iallreduce"),
             (copy.free(), "MPI_Comm_free"),
         ] {
             let message = result.unwrap_err().to_string();

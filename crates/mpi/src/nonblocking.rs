@@ -9,7 +9,7 @@ use os::error::Result;
 ///
 /// MPI may write to the buffers until it is done. If it never is, they are never given back.
 #[derive(Debug)]
-pub struct Pending {
+pub struct PendingCollective {
     comm: Comm,
     request: usize,
     buffers: Option<Buffers>,
@@ -27,10 +27,10 @@ impl Comm {
     ///
     /// # Errors
     /// `MPI_Iallreduce` failed, or MPI is not running.
-    pub fn begin_least(&self, mine: &[i64]) -> Result<Pending> {
+    pub fn start_allreduce_min(&self, mine: &[i64]) -> Result<PendingCollective> {
         let mut buffers = Buffers { mine: mine.into(), all: vec![0; mine.len()].into() };
-        let request = self.start_reduce(&buffers.mine, &mut buffers.all)?;
-        Ok(Pending { comm: self.clone(), request, buffers: Some(buffers) })
+        let request = self.iallreduce(&buffers.mine, &mut buffers.all)?;
+        Ok(PendingCollective { comm: self.clone(), request, buffers: Some(buffers) })
     }
 
     /// Begins to give every process what each of them passes, in the order of their numbers. All of
@@ -38,15 +38,15 @@ impl Comm {
     ///
     /// # Errors
     /// `MPI_Iallgather` or `MPI_Comm_size` failed, or MPI is not running.
-    pub fn begin_gather(&self, mine: &[i64]) -> Result<Pending> {
+    pub fn start_allgather(&self, mine: &[i64]) -> Result<PendingCollective> {
         let all = vec![0; self.size()? as usize * mine.len()];
         let mut buffers = Buffers { mine: mine.into(), all: all.into() };
-        let request = self.start_gather(&buffers.mine, &mut buffers.all)?;
-        Ok(Pending { comm: self.clone(), request, buffers: Some(buffers) })
+        let request = self.iallgather(&buffers.mine, &mut buffers.all)?;
+        Ok(PendingCollective { comm: self.clone(), request, buffers: Some(buffers) })
     }
 }
 
-impl Pending {
+impl PendingCollective {
     /// The result, once it is there.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ impl Pending {
     }
 }
 
-impl Drop for Pending {
+impl Drop for PendingCollective {
     fn drop(&mut self) {
         // MPI may still write to them.
         std::mem::forget(self.buffers.take());
@@ -80,23 +80,23 @@ impl Drop for Pending {
 
 /// Calls under way on a communicator that nothing else uses, the oldest first.
 #[derive(Debug)]
-pub struct Queue {
+pub struct CollectiveQueue {
     comm: Comm,
-    pending: VecDeque<Pending>,
+    pending: VecDeque<PendingCollective>,
     begun: u64,
 }
 
-impl Queue {
+impl CollectiveQueue {
     /// An empty queue over this communicator.
-    pub fn over(comm: Comm) -> Queue {
-        Queue { comm, pending: VecDeque::new(), begun: 0 }
+    pub fn over(comm: Comm) -> CollectiveQueue {
+        CollectiveQueue { comm, pending: VecDeque::new(), begun: 0 }
     }
 
-    /// Begins a call: [`Comm::begin_least`] or [`Comm::begin_gather`].
+    /// Begins a call: [`Comm::start_allreduce_min`] or [`Comm::start_allgather`].
     ///
     /// # Errors
     /// That call's.
-    pub fn begin(&mut self, begin: impl FnOnce(&Comm) -> Result<Pending>) -> Result<()> {
+    pub fn begin(&mut self, begin: impl FnOnce(&Comm) -> Result<PendingCollective>) -> Result<()> {
         self.pending.push_back(begin(&self.comm)?);
         self.begun += 1;
         Ok(())
@@ -105,22 +105,22 @@ impl Queue {
     /// The oldest result that was not taken, once it is there.
     ///
     /// # Errors
-    /// As [`Pending::poll`].
+    /// As [`PendingCollective::poll`].
     pub fn poll(&mut self) -> Result<Option<Box<[i64]>>> {
-        self.take(Pending::poll)
+        self.take(PendingCollective::poll)
     }
 
     /// The same, which waits for it. `None`: no call is under way.
     ///
     /// # Errors
-    /// As [`Pending::wait`].
+    /// As [`PendingCollective::wait`].
     pub fn wait(&mut self) -> Result<Option<Box<[i64]>>> {
-        self.take(Pending::wait)
+        self.take(PendingCollective::wait)
     }
 
     fn take(
         &mut self,
-        result: impl FnOnce(&mut Pending) -> Result<Option<Box<[i64]>>>,
+        result: impl FnOnce(&mut PendingCollective) -> Result<Option<Box<[i64]>>>,
     ) -> Result<Option<Box<[i64]>>> {
         let Some(oldest) = self.pending.front_mut() else { return Ok(None) };
         let found = result(oldest)?;
@@ -136,7 +136,7 @@ impl Queue {
     }
 
     /// Whether a call is under way.
-    pub fn is_waiting(&self) -> bool {
+    pub fn is_pending(&self) -> bool {
         !self.pending.is_empty()
     }
 

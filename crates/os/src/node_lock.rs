@@ -12,28 +12,28 @@ use super::private;
 use crate::error::{Error, Kind, Result};
 
 /// Between two looks whether the turn is free. Short beside the registration of a chunk.
-const LOOK: Duration = Duration::from_micros(500);
+const RETRY_INTERVAL: Duration = Duration::from_micros(500);
 
 /// The lock's file, which all users of the node may read and nobody writes.
-const SHARED: &str = "/dev/shm/veloc-turns-3";
+const LOCK_FILE: &str = "/dev/shm/veloc-turns-3";
 
 /// The turns of this node, as one of the processes has them.
 #[derive(Debug)]
-pub struct Turns {
+pub struct NodeLock {
     lock: Lock,
     path: PathBuf,
     held: bool,
 }
 
-impl Turns {
+impl NodeLock {
     /// Those of all processes of the node; where they cannot be had, those of this user's.
     ///
     /// # Errors
     /// Neither can; why names the file.
-    pub fn open() -> Result<Turns> {
-        Turns::open_at(Path::new(SHARED)).or_else(|error| {
+    pub fn open() -> Result<NodeLock> {
+        NodeLock::open_at(Path::new(LOCK_FILE)).or_else(|error| {
             let own = private::directory().map(|directory| directory.join("turns"));
-            own.and_then(|own| Turns::open_at(&own)).map_err(|second| error.followed_by(second))
+            own.and_then(|own| NodeLock::open_at(&own)).map_err(|second| error.followed_by(second))
         })
     }
 
@@ -41,9 +41,9 @@ impl Turns {
     ///
     /// # Errors
     /// It cannot be a lock; why names it.
-    pub fn open_at(path: &Path) -> Result<Turns> {
+    pub fn open_at(path: &Path) -> Result<NodeLock> {
         let lock = Lock::open(path, 0o444)?;
-        Ok(Turns { lock, path: path.to_owned(), held: false })
+        Ok(NodeLock { lock, path: path.to_owned(), held: false })
     }
 
     /// Whether this process has the turn.
@@ -56,7 +56,7 @@ impl Turns {
     ///
     /// # Errors
     /// Another process has had the turn for all of `at_most`, or there are no locks here.
-    pub fn enter(&mut self, at_most: Duration, cancel: &dyn Fn() -> bool) -> Result<bool> {
+    pub fn acquire(&mut self, at_most: Duration, cancel: &dyn Fn() -> bool) -> Result<bool> {
         let since = Instant::now();
         while !cancel() {
             if self.lock.try_take().map_err(|e| e.within(self.path.display().to_string()))? {
@@ -71,13 +71,13 @@ impl Turns {
                 );
                 return Err(Error::new(Kind::System, what));
             }
-            thread::sleep(LOOK);
+            thread::sleep(RETRY_INTERVAL);
         }
         Ok(false)
     }
 
     /// Lets the next one go.
-    pub fn leave(&mut self) {
+    pub fn release(&mut self) {
         if std::mem::take(&mut self.held) {
             self.lock.give_back();
         }
@@ -91,8 +91,8 @@ mod tests {
     use std::os::unix::process::CommandExt as _;
     use std::process::Command;
 
-    fn open(path: &Path) -> Turns {
-        Turns::open_at(path).unwrap()
+    fn open(path: &Path) -> NodeLock {
+        NodeLock::open_at(path).unwrap()
     }
 
     #[test]
@@ -101,13 +101,13 @@ mod tests {
         let path = folder.path().join("turns");
         let _sole = forks::none();
         let (mut one, mut other) = (open(&path), open(&path));
-        assert!(one.enter(Duration::ZERO, &|| false).unwrap() && one.is_held());
-        let error = other.enter(Duration::ZERO, &|| false).unwrap_err().to_string();
+        assert!(one.acquire(Duration::ZERO, &|| false).unwrap() && one.is_held());
+        let error = other.acquire(Duration::ZERO, &|| false).unwrap_err().to_string();
         assert!(error.contains(&*path.to_string_lossy()) && !other.is_held(), "{error}");
-        assert!(!other.enter(Duration::MAX, &|| true).unwrap());
+        assert!(!other.acquire(Duration::MAX, &|| true).unwrap());
         thread::scope(|scope| {
-            let waits = scope.spawn(|| other.enter(Duration::MAX, &|| false).unwrap());
-            one.leave();
+            let waits = scope.spawn(|| other.acquire(Duration::MAX, &|| false).unwrap());
+            one.release();
             assert!(waits.join().unwrap());
         });
     }
@@ -136,12 +136,12 @@ mod tests {
             assert!(!stranger(harm).wait().unwrap().success(), "{harm}");
         }
         let mut holds = stranger("exec 9< \"$1\"; flock 9; exec sleep 1000");
-        while own.enter(Duration::ZERO, &|| false).is_ok() {
-            own.leave();
+        while own.acquire(Duration::ZERO, &|| false).is_ok() {
+            own.release();
             thread::yield_now();
         }
         holds.kill().unwrap();
         holds.wait().unwrap();
-        assert!(own.enter(Duration::MAX, &|| false).unwrap(), "its lock has gone with it");
+        assert!(own.acquire(Duration::MAX, &|| false).unwrap(), "its lock has gone with it");
     }
 }

@@ -10,26 +10,26 @@ use super::mapping::Mapping;
 
 /// The process that has made it.
 #[derive(Debug)]
-pub struct Origin {
+pub struct ForkDetector {
     process: u32,
     /// Begins with the process's number, in that process alone.
     page: Option<Mapping>,
 }
 
-impl Origin {
+impl ForkDetector {
     /// This process.
-    pub fn here() -> Origin {
+    pub fn new() -> ForkDetector {
         let process = process::id();
         let page = Mapping::reserve(size_of::<AtomicU32>()).and_then(|page| {
             page.wipe_on_fork()?;
             Ok(page)
         });
         let page = page.inspect_err(|error| log::debug!("each call asks for its process: {error}"));
-        let origin = Origin { process, page: page.ok() };
-        if let Some(number) = origin.number() {
+        let detector = ForkDetector { process, page: page.ok() };
+        if let Some(number) = detector.number() {
             number.store(process, Ordering::Relaxed);
         }
-        origin
+        detector
     }
 
     /// Its number.
@@ -38,7 +38,7 @@ impl Origin {
     }
 
     /// Whether it is the calling one.
-    pub fn is_here(&self) -> bool {
+    pub fn is_owner(&self) -> bool {
         match self.number() {
             Some(number) => number.load(Ordering::Relaxed) == self.process,
             None => process::id() == self.process,
@@ -61,22 +61,22 @@ mod tests {
     /// Catches a page that a forked child inherits with what it had, and one that is not used at all.
     #[test]
     fn a_forked_child_is_another_process() {
-        let with_page = Origin::here();
+        let with_page = ForkDetector::new();
         assert!(
             with_page.page.is_some(),
             "no kernel before Linux 4.14 is supported by Rust's tests"
         );
-        let without = Origin { process: process::id(), page: None };
-        for origin in [&with_page, &without] {
-            assert!(origin.is_here());
-            assert_eq!(origin.process(), process::id());
+        let without = ForkDetector { process: process::id(), page: None };
+        for detector in [&with_page, &without] {
+            assert!(detector.is_owner());
+            assert_eq!(detector.process(), process::id());
             let forks = forks::none();
             // SAFETY: the child only looks at memory, and ends at once without running anything else.
             let child = unsafe { libc::fork() };
             assert!(child >= 0, "{}", std::io::Error::last_os_error());
             if child == 0 {
                 // SAFETY: ends the child, and nothing of its parent's runs.
-                unsafe { libc::_exit(i32::from(origin.is_here())) };
+                unsafe { libc::_exit(i32::from(detector.is_owner())) };
             }
             let mut status = 0;
             // SAFETY: there is room for a status.
@@ -84,7 +84,7 @@ mod tests {
             drop(forks);
             assert!(libc::WIFEXITED(status));
             assert_eq!(libc::WEXITSTATUS(status), 0);
-            assert!(origin.is_here());
+            assert!(detector.is_owner());
         }
     }
 }
