@@ -8,7 +8,7 @@ use std::sync::Arc;
 use cudarc::driver::sys::{CUcontext, CUdevice};
 
 use super::driver::{CaptureMode, Driver};
-use super::probe::names;
+use super::probe::name_and_bus_id;
 use os::error::{Error, Kind, Result};
 
 /// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`.
@@ -68,8 +68,8 @@ impl Device {
             return Device::of(driver, context).map(Some);
         }
         // With several, only the application's first device memory will tell which one it uses.
-        let [device] = in_use(driver)?[..] else { return Ok(None) };
-        in_primary(driver, device, |context| Device::of(driver, context)).map(Some)
+        let [device] = active_devices(driver)?[..] else { return Ok(None) };
+        with_primary_context(driver, device, |context| Device::of(driver, context)).map(Some)
     }
 
     /// The device that `context` belongs to.
@@ -83,7 +83,7 @@ impl Device {
         let mut total = 0;
         // SAFETY: the pointer is to a local.
         unsafe { driver.cuDeviceTotalMem_v2(&mut total, device) }?;
-        let (name, bus_id) = names(driver, device)?;
+        let (name, bus_id) = name_and_bus_id(driver, device)?;
         Ok(Device {
             driver: driver.clone(),
             context: Context(context),
@@ -130,7 +130,7 @@ impl Device {
     }
 
     /// Ends what belongs to the context, in it. With a context that is gone it has ended.
-    pub(super) fn end(&self, end: impl FnOnce(&Driver) -> Result<()>) {
+    pub(super) fn destroy_in_context(&self, end: impl FnOnce(&Driver) -> Result<()>) {
         let ended = self.enter().and_then(|_current| end(&self.driver));
         if let Err(error) = ended {
             log::debug!("{error}");
@@ -171,7 +171,7 @@ impl Device {
     }
 
     /// Whether a context handle is the one of this device.
-    pub(super) fn is(&self, context: CUcontext) -> bool {
+    pub(super) fn has_context(&self, context: CUcontext) -> bool {
         self.context.0 == context
     }
 
@@ -259,7 +259,7 @@ impl Drop for Current<'_> {
 }
 
 /// The devices whose primary contexts exist.
-pub(super) fn in_use(driver: &Driver) -> Result<Vec<CUdevice>> {
+pub(super) fn active_devices(driver: &Driver) -> Result<Vec<CUdevice>> {
     let mut count = 0;
     // SAFETY: the pointer is to a local.
     unsafe { driver.cuDeviceGetCount(&mut count) }?;
@@ -278,7 +278,7 @@ pub(super) fn in_use(driver: &Driver) -> Result<Vec<CUdevice>> {
 }
 
 /// Runs `body` in a device's primary context, which exists.
-pub(super) fn in_primary<T>(
+pub(super) fn with_primary_context<T>(
     driver: &Driver,
     device: CUdevice,
     body: impl FnOnce(CUcontext) -> Result<T>,

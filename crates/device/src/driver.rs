@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cudarc::driver::sys::{CUcontext, CUstream};
 pub use driver::cuda::{CaptureMode, CONTEXT_IS_DESTROYED, DEINITIALIZED, INVALID_CONTEXT};
 use driver::cuda::{NO_DEVICE, SONAME};
-use driver::{cuda_driver, Awaited, Library};
+use driver::{cuda_driver, LazyLibrary, Library};
 
 use os::error::{Error, Kind, Result};
 
@@ -20,8 +20,10 @@ impl Driver {
     /// then it can have no device memory, and it need not pay for the driver's start. An error if
     /// the driver does not serve. Found once, it is kept for the life of the process.
     pub fn get() -> Result<Option<Arc<Driver>>> {
-        static DRIVER: Awaited<Arc<Driver>, Error> = Awaited::new();
-        Ok(DRIVER.look(SONAME, |library| Ok(Driver::start(library)?.map(Arc::new)))?.cloned())
+        static DRIVER: LazyLibrary<Arc<Driver>, Error> = LazyLibrary::new();
+        Ok(DRIVER
+            .get_or_find(SONAME, |library| Ok(Driver::start(library)?.map(Arc::new)))?
+            .cloned())
     }
 
     fn start(library: Library) -> Result<Option<Driver>> {
@@ -67,9 +69,9 @@ impl Driver {
     ///
     /// # Safety
     /// `stream` is a stream, or stands for one of the current context.
-    pub(super) unsafe fn parent_of_green(&self, stream: CUstream) -> Option<CUcontext> {
+    pub(super) unsafe fn primary_context_of(&self, stream: CUstream) -> Option<CUcontext> {
         // SAFETY: the caller's promise.
-        unsafe { self.extras.parent_of_green(stream.cast()) }.map(|context| context.cast())
+        unsafe { self.extras.primary_context_of(stream.cast()) }.map(|context| context.cast())
     }
 
     /// Sets the calling thread's capture mode, and gives the one before.

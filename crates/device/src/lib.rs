@@ -16,7 +16,7 @@ pub mod stream;
 
 pub use context::Device;
 pub use driver::Driver;
-pub use pointer::{Pointer, PLAIN};
+pub use pointer::{Pointer, PAGEABLE};
 pub use range::DeviceRange;
-pub use register::Pinned;
-pub use stream::{Event, Stream, Waiting};
+pub use register::PinnedBuffer;
+pub use stream::{Event, Stream, WaitMode};

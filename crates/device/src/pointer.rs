@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{CUcontext, CUpointer_attribute};
 
-use super::context::{in_primary, in_use, Device};
+use super::context::{active_devices, with_primary_context, Device};
 use super::driver::{Driver, CONTEXT_IS_DESTROYED, INVALID_CONTEXT};
 use os::error::{Error, Kind, Result};
 
@@ -15,7 +15,7 @@ const MEMORY_TYPE_HOST: c_uint = 1;
 const MEMORY_TYPE_DEVICE: c_uint = 2;
 
 /// Memory that no device knows of.
-pub const PLAIN: Pointer = Pointer::Host { pinned: false };
+pub const PAGEABLE: Pointer = Pointer::Host { pinned: false };
 
 /// A pointer's kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl Attributes {
 
 impl Attributes {
     /// The driver knows the memory.
-    fn known(&self) -> bool {
+    fn is_known(&self) -> bool {
         self.memory_type != 0 || self.managed != 0
     }
 }
@@ -150,7 +150,7 @@ impl Pointer {
             let known = found.memory_type == MEMORY_TYPE_HOST;
             return Ok(Pointer::Host { pinned: known || device.capabilities().pageable_access });
         }
-        let foreign = !managed && !found.context.is_null() && !device.is(found.context);
+        let foreign = !managed && !found.context.is_null() && !device.has_context(found.context);
         if found.ordinal != device.ordinal() && !managed {
             return Err(Error::invalid(format!(
                 "the pointer {address:#x} belongs to device {}, but this job's checkpoints are \
@@ -182,11 +182,11 @@ impl Pointer {
             Err(error)
                 if matches!(error.kind(), Kind::Driver(INVALID_CONTEXT | CONTEXT_IS_DESTROYED)) => {
             }
-            found => return owner(driver, address, &found?),
+            found => return device_of_attributes(driver, address, &found?),
         }
-        for device in in_use(driver)? {
-            let ask = |_| owner(driver, address, &attributes(driver, address)?);
-            if let Some(found) = in_primary(driver, device, ask)? {
+        for device in active_devices(driver)? {
+            let ask = |_| device_of_attributes(driver, address, &attributes(driver, address)?);
+            if let Some(found) = with_primary_context(driver, device, ask)? {
                 return Ok(Some(found));
             }
         }
@@ -195,8 +195,12 @@ impl Pointer {
 }
 
 /// The device of memory that the driver says this of.
-fn owner(driver: &Arc<Driver>, address: u64, found: &Attributes) -> Result<Option<Device>> {
-    if !found.known() {
+fn device_of_attributes(
+    driver: &Arc<Driver>,
+    address: u64,
+    found: &Attributes,
+) -> Result<Option<Device>> {
+    if !found.is_known() {
         return Ok(None);
     }
     if !found.context.is_null() {
@@ -207,9 +211,9 @@ fn owner(driver: &Arc<Driver>, address: u64, found: &Attributes) -> Result<Optio
     if current.as_ref().is_some_and(|device| device.ordinal() == found.ordinal) {
         return Ok(current);
     }
-    if in_use(driver)?.contains(&found.ordinal) {
+    if active_devices(driver)?.contains(&found.ordinal) {
         let device = |context| Device::of(driver, context);
-        return in_primary(driver, found.ordinal, device).map(Some);
+        return with_primary_context(driver, found.ordinal, device).map(Some);
     }
     Err(Error::invalid(format!(
         "the pointer {address:#x} is known to device {}, of which no context is current",

@@ -25,13 +25,13 @@ pub enum Probe {
         /// It is the software device, which is no GPU.
         software: bool,
         /// The devices.
-        devices: Vec<Found>,
+        devices: Vec<DeviceInfo>,
     },
 }
 
 /// A device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct DeviceInfo {
     /// Its name.
     pub name: String,
     /// Its bus id, as sysfs spells it; empty if the driver does not say.
@@ -59,7 +59,7 @@ pub fn probe() -> Result<Probe> {
     let mut count = 0;
     // SAFETY: the pointer is to a local.
     unsafe { driver.cuDeviceGetCount(&mut count) }?;
-    let devices = (0..count).map(|ordinal| found(&driver, ordinal)).collect::<Result<_>>()?;
+    let devices = (0..count).map(|ordinal| device_info(&driver, ordinal)).collect::<Result<_>>()?;
     Ok(Probe::Devices {
         driver_version: driver.version()?,
         software: driver.is_software(),
@@ -67,19 +67,19 @@ pub fn probe() -> Result<Probe> {
     })
 }
 
-fn found(driver: &Arc<Driver>, ordinal: c_int) -> Result<Found> {
+fn device_info(driver: &Arc<Driver>, ordinal: c_int) -> Result<DeviceInfo> {
     let (mut device, mut total) = (0, 0);
     // SAFETY: the pointer is to a local.
     unsafe { driver.cuDeviceGet(&mut device, ordinal) }?;
     // SAFETY: the pointer is to a local.
     unsafe { driver.cuDeviceTotalMem_v2(&mut total, device) }?;
-    let (name, bus_id) = names(driver, device)?;
+    let (name, bus_id) = name_and_bus_id(driver, device)?;
     let capabilities = Capabilities::of(driver, device)?;
-    Ok(Found { name, bus_id, total: total as u64, capabilities })
+    Ok(DeviceInfo { name, bus_id, total: total as u64, capabilities })
 }
 
 /// A device's name, and its bus id as sysfs spells it.
-pub(super) fn names(driver: &Driver, device: CUdevice) -> Result<(String, String)> {
+pub(super) fn name_and_bus_id(driver: &Driver, device: CUdevice) -> Result<(String, String)> {
     let name = text(|buffer, len| {
         // SAFETY: the buffer has `len` bytes.
         unsafe { driver.cuDeviceGetName(buffer, len, device) }

@@ -32,18 +32,18 @@ pub unsafe fn unregister(device: &Device, start: *mut u8) -> Result<()> {
 
 /// A little memory of the library's own that is registered from the beginning.
 #[derive(Debug)]
-pub struct Pinned {
+pub struct PinnedBuffer {
     device: Arc<Device>,
     mapping: Mapping,
     registered: bool,
 }
 
-impl Pinned {
+impl PinnedBuffer {
     /// Makes `len` bytes, and registers them. If the driver will not, that is given, too.
     ///
     /// # Errors
     /// The system's: there is no memory.
-    pub fn new(device: &Arc<Device>, len: u64) -> Result<(Pinned, Option<Error>)> {
+    pub fn new(device: &Arc<Device>, len: u64) -> Result<(PinnedBuffer, Option<Error>)> {
         let mapping = Mapping::reserve(len as usize)?;
         // What a forked process wrote to would be another page than the one that the device knows.
         mapping.dont_fork()?;
@@ -52,7 +52,7 @@ impl Pinned {
         // knows of it.
         let refused = unsafe { register(device, base, mapping.len() as u64) }.err();
         let registered = refused.is_none();
-        Ok((Pinned { device: device.clone(), mapping, registered }, refused))
+        Ok((PinnedBuffer { device: device.clone(), mapping, registered }, refused))
     }
 
     /// The address of a byte.
@@ -63,7 +63,7 @@ impl Pinned {
     }
 }
 
-impl Drop for Pinned {
+impl Drop for PinnedBuffer {
     fn drop(&mut self) {
         if !self.registered {
             return;

@@ -94,18 +94,18 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         // SAFETY: made in `new`, used by nobody else.
-        self.device.end(|driver| unsafe { driver.cuStreamDestroy_v2(self.raw) });
+        self.device.destroy_in_context(|driver| unsafe { driver.cuStreamDestroy_v2(self.raw) });
     }
 }
 
 /// How a thread waits for the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waiting {
+pub enum WaitMode {
     /// As the context has it: by default it looks again and again, which takes a processor and sees the
     /// end at once. For the application's threads, which have nothing else to do.
-    AtOnce,
+    Spin,
     /// It sleeps until the driver wakes it. For workers, which take no processor from the application.
-    Asleep,
+    Block,
 }
 
 /// A point in a stream that others can wait for.
@@ -120,10 +120,10 @@ unsafe impl Send for Event {}
 
 impl Event {
     /// Makes an event that is waited for in this way.
-    pub fn new(device: &Arc<Device>, waiting: Waiting) -> Result<Event> {
+    pub fn new(device: &Arc<Device>, waiting: WaitMode) -> Result<Event> {
         let flags = match waiting {
-            Waiting::AtOnce => DISABLE_TIMING,
-            Waiting::Asleep => DISABLE_TIMING | BLOCKING_SYNC,
+            WaitMode::Spin => DISABLE_TIMING,
+            WaitMode::Block => DISABLE_TIMING | BLOCKING_SYNC,
         };
         let _current = device.enter()?;
         let mut raw: CUevent = std::ptr::null_mut();
@@ -163,7 +163,7 @@ impl Event {
 impl Drop for Event {
     fn drop(&mut self) {
         // SAFETY: made in `new`, used by nobody else.
-        self.device.end(|driver| unsafe { driver.cuEventDestroy_v2(self.raw) });
+        self.device.destroy_in_context(|driver| unsafe { driver.cuEventDestroy_v2(self.raw) });
     }
 }
 
@@ -194,8 +194,8 @@ impl ApplicationStream {
         // Of a stream of a green context that was a context which stands for the green one. Its work and
         // its memory are the primary one's, whose events can be recorded in it.
         // SAFETY: as above.
-        let parent = unsafe { device.driver.parent_of_green(raw.cast()) };
-        if device.is(context) || parent.is_some_and(|parent| device.is(parent)) {
+        let parent = unsafe { device.driver.primary_context_of(raw.cast()) };
+        if device.has_context(context) || parent.is_some_and(|parent| device.has_context(parent)) {
             Ok(ApplicationStream(raw))
         } else {
             Err(Error::invalid(format!(

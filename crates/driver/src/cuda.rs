@@ -190,7 +190,7 @@ impl Extras {
     ///
     /// # Safety
     /// `stream` is a stream, or stands for one of the calling thread's context.
-    pub unsafe fn parent_of_green(&self, stream: *mut c_void) -> Option<*mut c_void> {
+    pub unsafe fn primary_context_of(&self, stream: *mut c_void) -> Option<*mut c_void> {
         let (mut context, mut green) = (std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: the pointers are to locals; the rest is the caller's promise.
         let asked =

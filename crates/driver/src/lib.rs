@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;
 
 /// How many libraries this process has loaded since its start.
-pub fn count() -> u64 {
+pub fn loaded_count() -> u64 {
     unsafe extern "C" fn first(
         info: *mut libc::dl_phdr_info,
         _size: usize,
@@ -56,23 +56,23 @@ impl Library {
 
 /// What is made of a library, once, as soon as the process has loaded it.
 #[derive(Debug)]
-pub struct Awaited<T, E> {
+pub struct LazyLibrary<T, E> {
     made: OnceLock<T>,
     failed: OnceLock<E>,
-    looked_at: AtomicU64,
+    searched_at: AtomicU64,
 }
 
-impl<T, E: Clone> Default for Awaited<T, E> {
+impl<T, E: Clone> Default for LazyLibrary<T, E> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<T, E: Clone> Awaited<T, E> {
+impl<T, E: Clone> LazyLibrary<T, E> {
     /// One that was not looked for yet.
-    pub const fn new() -> Awaited<T, E> {
-        let looked_at = AtomicU64::new(u64::MAX);
-        Awaited { made: OnceLock::new(), failed: OnceLock::new(), looked_at }
+    pub const fn new() -> LazyLibrary<T, E> {
+        let searched_at = AtomicU64::new(u64::MAX);
+        LazyLibrary { made: OnceLock::new(), failed: OnceLock::new(), searched_at }
     }
 
     /// What was made.
@@ -86,7 +86,7 @@ impl<T, E: Clone> Awaited<T, E> {
     ///
     /// # Errors
     /// What `make` says, from then on always.
-    pub fn look(
+    pub fn get_or_find(
         &self,
         soname: &CStr,
         make: impl FnOnce(Library) -> Result<Option<T>, E>,
@@ -98,8 +98,8 @@ impl<T, E: Clone> Awaited<T, E> {
             return Err(error.clone());
         }
         // Looking costs a walk through the library path.
-        let count = count();
-        if self.looked_at.swap(count, Ordering::Relaxed) == count {
+        let count = loaded_count();
+        if self.searched_at.swap(count, Ordering::Relaxed) == count {
             return Ok(None);
         }
         let Some(library) = Library::find(soname) else { return Ok(None) };

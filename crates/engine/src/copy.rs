@@ -12,7 +12,7 @@ use super::place::Place;
 use super::shared::{Own, Shared};
 use crate::catalog::entry::{Id, Part, Tier};
 use device::context::Current;
-use device::{Pointer, PLAIN};
+use device::{Pointer, PAGEABLE};
 use levels::host_buffer::HostBuffer;
 use levels::space::Extent;
 use os::error::Result;
@@ -56,7 +56,7 @@ impl Shared {
     /// Copies `runs` of checkpoint `id` and waits for them. The copies come after everything that
     /// the application has queued before (in its stream, if it gave one).
     pub(super) fn copy(&self, id: Id, way: Way, runs: &[Run]) -> Result<()> {
-        let on_device = |run: &Run| run.place.kind != PLAIN || run.tier == Tier::Device;
+        let on_device = |run: &Run| run.place.kind != PAGEABLE || run.tier == Tier::Device;
         if !runs.iter().any(on_device) {
             let since = Instant::now();
             let copied = self.copy_by_processor(way, runs);

@@ -36,7 +36,7 @@ pub fn map(shared: &Shared) -> Result<()> {
         });
         match next {
             Ok(0) => {
-                span.forget();
+                span.discard();
                 break;
             }
             Ok(bytes) => {
@@ -158,7 +158,7 @@ pub fn pin(shared: &Shared) -> Result<()> {
     let mut waited = 0.0;
     loop {
         if !host.has_registration(pin) {
-            leave(&mut node_lock);
+            release(&mut node_lock);
         }
         let Some(chunk) = host.next_registration(pin) else {
             break;
@@ -171,14 +171,14 @@ pub fn pin(shared: &Shared) -> Result<()> {
         match await_lull(shared, host, chunk, at_most, &mut waited) {
             Lull::Now => {}
             Lull::TooLate => {
-                leave(&mut node_lock);
+                release(&mut node_lock);
                 continue;
             }
             Lull::Never => break,
         }
         match &mut node_lock {
             Some(open) if !held => {
-                if let Err(error) = enter(shared, open) {
+                if let Err(error) = acquire(shared, open) {
                     // Not waited for again: who has the turn may keep it for ever.
                     shared.degrade("turns", format!("registering without taking turns: {error}"));
                     node_lock = None;
@@ -192,7 +192,7 @@ pub fn pin(shared: &Shared) -> Result<()> {
         }
         if held && shared.gate.is_closed() {
             // A capture may wait for the device for long, and no turn is held idle meanwhile.
-            leave(&mut node_lock);
+            release(&mut node_lock);
             shared.gate.pass();
             continue;
         }
@@ -205,7 +205,7 @@ pub fn pin(shared: &Shared) -> Result<()> {
     Ok(())
 }
 
-fn leave(node_lock: &mut Option<NodeLock>) {
+fn release(node_lock: &mut Option<NodeLock>) {
     if let Some(node_lock) = node_lock {
         node_lock.release();
     }
@@ -222,7 +222,7 @@ fn await_lull(
     let before = &shared.metrics.register;
     let measured = (before.amount(), before.nanoseconds() as f64 / 1e9);
     let seconds = registration::expected_seconds(bytes.end - bytes.start, measured);
-    let span = shared.trace.span(Activity::Lull);
+    let span = shared.trace.span(Activity::IdleWindow);
     let lull = shared.pace.await_lull(seconds, at_most, waited);
     drop(span);
     lull
@@ -231,10 +231,10 @@ fn await_lull(
 /// Waits for the turn, or for the end of the job.
 fn acquire(shared: &Shared, node_lock: &mut NodeLock) -> Result<()> {
     let since = Instant::now();
-    let span = shared.trace.span(Activity::Turn);
+    let span = shared.trace.span(Activity::NodeLock);
     let entered = node_lock.acquire(registration::NODE_LOCK_TIMEOUT, &|| shared.stopping());
     drop(span);
-    shared.metrics.turn.add(0, since.elapsed());
+    shared.metrics.node_lock.add(0, since.elapsed());
     entered.map(drop)
 }
 

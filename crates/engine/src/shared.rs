@@ -326,7 +326,7 @@ impl Shared {
     pub fn flushed(&self, flushing: Flushing<'_>, bytes: u64, untouched: u64) {
         if let Some((mode, prediction)) = flushing.finish(bytes, untouched) {
             let predicted = [prediction.sequential, prediction.concurrent];
-            self.trace.decided(mode == Mode::Concurrent, predicted);
+            self.trace.touch_mode(mode == Mode::Concurrent, predicted);
         }
     }
 

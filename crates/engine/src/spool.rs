@@ -9,7 +9,7 @@ use super::place::Place;
 use super::shared::Shared;
 use crate::catalog::entry::{FileTier, Id, Region, Tier};
 use crate::catalog::state::Source;
-use device::{Pointer, Waiting, PLAIN};
+use device::{Pointer, WaitMode, PAGEABLE};
 use format::header::Header;
 use levels::files::{Output, Written};
 use levels::space::cut;
@@ -193,7 +193,7 @@ impl Shared {
 
     fn append_places(&self, spool: &mut Spool, places: &[Place]) -> Result<()> {
         let since = Instant::now();
-        let mut own = if places.iter().any(|place| place.kind != PLAIN) {
+        let mut own = if places.iter().any(|place| place.kind != PAGEABLE) {
             let side = self.device_side()?;
             let own = side.own.lock();
             let _current = side.device.enter()?;
@@ -251,7 +251,7 @@ impl Shared {
                 let idle = side.to_files.lock().take();
                 let mut lane = match idle {
                     Some(lane) => lane,
-                    None => Lane::new(&side.device, Waiting::Asleep)?,
+                    None => Lane::new(&side.device, WaitMode::Block)?,
                 };
                 for extent in cut(&source.extents, region.offset, region.size) {
                     let from = cache.address(extent.offset);

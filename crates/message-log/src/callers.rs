@@ -12,7 +12,7 @@ static CHECKED: AtomicU64 = AtomicU64::new(0);
 /// # Errors
 /// Otherwise, and says why.
 pub fn check() -> Result<(), String> {
-    let loaded = driver::count();
+    let loaded = driver::loaded_count();
     if loaded == CHECKED.load(Ordering::Relaxed) {
         return Ok(());
     }

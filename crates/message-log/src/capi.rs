@@ -52,7 +52,7 @@ const _: () = assert!(VELOC_PART_RESEND == parts::RESEND && VELOC_PART_KEEP == p
 pub extern "C" fn VELOC_Part_begin(id: c_int, flags: c_int) -> c_int {
     on_parts("VELOC_Part_begin", |state| {
         callers::check().map_err(Fault::Text)?;
-        device::look().map_err(Fault::Text)?;
+        device::get_or_find().map_err(Fault::Text)?;
         if let Some(text) = &state.unlimited {
             return Err(Fault::Text(text.clone()));
         }
@@ -103,7 +103,7 @@ pub extern "C" fn VELOC_Part_end(id: c_int) -> c_int {
 #[no_mangle]
 pub extern "C" fn VELOC_Part_replay_begin(id: c_int) -> c_int {
     on_parts("VELOC_Part_replay_begin", |state| {
-        device::look().map_err(Fault::Text)?;
+        device::get_or_find().map_err(Fault::Text)?;
         if let Some(resend) = &mut state.resend {
             let waits =
                 resend.awaits_parts() || resend.verdicts.is_open() && state.parts.is_closed(id);

@@ -21,9 +21,9 @@ pub enum Activity {
     /// Touching of host pages.
     Touch,
     /// Waiting for the turn to register.
-    Turn,
+    NodeLock,
     /// Waiting, with the turn, for a lull between the application's calls.
-    Lull,
+    IdleWindow,
     /// Registration of host memory with the driver.
     Register,
     /// From the device cache to the host buffer.
@@ -50,8 +50,8 @@ pub const ACTIVITIES: [(Activity, &std::ffi::CStr); 17] = [
     (Activity::Recover, c"recover"),
     (Activity::Map, c"map"),
     (Activity::Touch, c"touch"),
-    (Activity::Turn, c"turn"),
-    (Activity::Lull, c"lull"),
+    (Activity::NodeLock, c"turn"),
+    (Activity::IdleWindow, c"lull"),
     (Activity::Register, c"register"),
     (Activity::Flush, c"flush"),
     (Activity::Fetch, c"fetch"),
@@ -89,7 +89,7 @@ pub const COUNTERS: [(Counter, &str); 5] = [
 /// Where a copy was that was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Place {
+pub enum MemoryTier {
     /// The device cache.
     Device = 0,
     /// The host buffer.
@@ -97,7 +97,7 @@ pub enum Place {
 }
 
 /// The names of the places, in the order of their numbers.
-pub const PLACES: [&str; 2] = ["device", "host"];
+pub const MEMORY_TIERS: [&str; 2] = ["device", "host"];
 
 #[cfg(test)]
 mod tests {

@@ -3,9 +3,9 @@
 
 use std::fmt::Write as _;
 
-use super::activity::{ACTIVITIES, COUNTERS, PLACES};
+use super::activity::{ACTIVITIES, COUNTERS, MEMORY_TIERS};
 use super::cause::CAUSES;
-use super::track::{Kind, Record};
+use super::ring::{Kind, Record};
 
 /// The modes of touching: not concurrent, and concurrent.
 const MODES: [&str; 2] = ["sequential", "concurrent"];
@@ -22,7 +22,7 @@ pub fn line(text: &mut String, process: u32, thread: u32, record: &Record, name:
     }
     let detail = usize::from(record.detail);
     let cause = CAUSES.get(detail).map_or("", |(_, name)| name);
-    let tier = PLACES.get(detail).copied().unwrap_or_default();
+    let tier = MEMORY_TIERS.get(detail).copied().unwrap_or_default();
     let mode = MODES.get(detail).copied().unwrap_or_default();
     let (title, category, phase) = match record.kind {
         Kind::Span => {

@@ -7,11 +7,11 @@
 //! | [`activity`] | what can happen, with the names in the file |
 //! | [`cause`] | why the application waits |
 //! | [`recorder`] | the interface: spans, waits, marks, counters |
-//! | [`track`] | one thread's records on their way to the writer |
+//! | [`ring`] | one thread's records on their way to the writer |
 //! | [`slot`] | one place of a track's ring |
 //! | [`writer`] | the thread that writes the file |
 //! | [`json`] | one record as a line of JSON |
-//! | [`place`] | the file's name |
+//! | [`file_name`] | the file's name |
 //! | [`nvtx`] | NVTX, found at run time |
 //!
 //! A record is a few words in a ring that its thread has: no lock, no allocation and no system call
@@ -42,21 +42,21 @@
 
 pub mod activity;
 pub mod cause;
+pub mod file_name;
 pub mod json;
 pub mod metrics;
 pub mod nvtx;
-pub mod place;
 pub mod recorder;
+pub mod ring;
 pub mod slot;
-pub mod track;
 pub mod writer;
 
 #[cfg(all(test, feature = "model-check"))]
 mod model_tests;
 #[cfg(test)]
-mod tests;
+mod ring_tests;
 #[cfg(test)]
-mod track_tests;
+mod tests;
 
-pub use activity::{Activity, Counter, Place};
+pub use activity::{Activity, Counter, MemoryTier};
 pub use recorder::{Recorder, Setup, Span};

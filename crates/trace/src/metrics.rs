@@ -88,7 +88,7 @@ pub struct Metrics {
     /// Registration of the host buffer: bytes and time in the driver.
     pub register: Sum,
     /// Waiting for this process's turn to register.
-    pub turn: Sum,
+    pub node_lock: Sum,
     /// Time that `VELOC_Init` took.
     pub init: Sum,
     /// Parities made: bytes of their files, and time.

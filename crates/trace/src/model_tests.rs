@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use loom::thread;
 
-use super::track::{Consumer, Kind, Producer, Record, Track};
+use super::ring::{Consumer, Kind, Producer, Record, Ring};
 
 /// How often a thread may be interrupted where it need not wait: more takes minutes, and finds
 /// nothing else.
@@ -28,8 +28,8 @@ fn record(number: u64) -> Record {
 }
 
 /// Takes what is in the ring: numbers of threads and of records.
-fn take(track: &Track, at: &mut Consumer, found: &mut Vec<(u32, u64)>) {
-    track.drain(at, |thread, taken, _| {
+fn take(ring: &Ring, at: &mut Consumer, found: &mut Vec<(u32, u64)>) {
+    ring.drain(at, |thread, taken, _| {
         assert_eq!(*taken, record(taken.bytes), "torn");
         found.push((thread, taken.bytes));
     });
@@ -40,18 +40,18 @@ fn take(track: &Track, at: &mut Consumer, found: &mut Vec<(u32, u64)>) {
 fn every_record_is_taken_whole_or_counted() {
     const RECORDS: u64 = 5;
     check(|| {
-        let track = Arc::new(Track::taken());
-        let of_producer = track.clone();
+        let ring = Arc::new(Ring::taken());
+        let of_producer = ring.clone();
         let producing = thread::spawn(move || {
             let mut producer = Producer::new(1);
             (1..=RECORDS).for_each(|number| producer.push(&of_producer, record(number), None));
         });
         let (mut at, mut found) = (Consumer::default(), Vec::new());
-        take(&track, &mut at, &mut found);
-        take(&track, &mut at, &mut found);
+        take(&ring, &mut at, &mut found);
+        take(&ring, &mut at, &mut found);
         producing.join().unwrap();
-        take(&track, &mut at, &mut found);
-        assert_eq!(found.len() as u64 + track.dropped(), RECORDS);
+        take(&ring, &mut at, &mut found);
+        assert_eq!(found.len() as u64 + ring.dropped(), RECORDS);
         assert!(found.windows(2).all(|pair| pair[0].1 < pair[1].1), "{found:?}");
         assert!(found.iter().all(|(thread, _)| *thread == 1), "{found:?}");
     });
@@ -61,13 +61,13 @@ fn every_record_is_taken_whole_or_counted() {
 #[test]
 fn a_ring_that_changes_hands_loses_nothing() {
     check(|| {
-        let track = Arc::new(Track::taken());
-        let of_first = track.clone();
+        let ring = Arc::new(Ring::taken());
+        let of_first = ring.clone();
         let first = thread::spawn(move || {
             Producer::new(1).push(&of_first, record(1), None);
             of_first.give_back();
         });
-        let of_second = track.clone();
+        let of_second = ring.clone();
         let second = thread::spawn(move || {
             let mine = of_second.take();
             if mine {
@@ -76,10 +76,10 @@ fn a_ring_that_changes_hands_loses_nothing() {
             mine
         });
         let (mut at, mut found) = (Consumer::default(), Vec::new());
-        take(&track, &mut at, &mut found);
+        take(&ring, &mut at, &mut found);
         first.join().unwrap();
         let both = second.join().unwrap();
-        take(&track, &mut at, &mut found);
+        take(&ring, &mut at, &mut found);
         assert_eq!(found, [(1, 1), (2, 2)][..1 + usize::from(both)]);
     });
 }

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::activity::{Activity, Counter, Place, ACTIVITIES};
+use super::activity::{Activity, Counter, MemoryTier, ACTIVITIES};
 use super::cause::Cause;
+use super::file_name;
 use super::nvtx::Nvtx;
-use super::place;
-use super::track::{Kind, Producer, Record, Track};
+use super::ring::{Kind, Producer, Record, Ring};
 use super::writer::Writer;
 use os::clock::Clock;
 use os::error::Result;
@@ -20,7 +20,7 @@ use os::error::Result;
 /// What a recorder records to.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
-    /// The file (see [`place`]). `None`: only what listens to NVTX gets anything.
+    /// The file (see [`file_name`]). `None`: only what listens to NVTX gets anything.
     pub file: Option<PathBuf>,
     /// The process's number.
     pub rank: u32,
@@ -43,15 +43,15 @@ struct Inner {
 struct Local {
     recorder: u64,
     /// `None`: there were too many threads, or the recorder has ended.
-    track: Option<Arc<Track>>,
+    ring: Option<Arc<Ring>>,
     producer: Producer,
 }
 
 impl Drop for Local {
     /// The thread ends, or the recorder has.
     fn drop(&mut self) {
-        if let Some(track) = &self.track {
-            track.give_back();
+        if let Some(ring) = &self.ring {
+            ring.give_back();
         }
     }
 }
@@ -76,7 +76,7 @@ impl Recorder {
         let writer = match &setup.file {
             None => None,
             Some(given) => {
-                let (path, file) = place::create(given, setup.rank)?;
+                let (path, file) = file_name::create(given, setup.rank)?;
                 log::info!("a trace is written to {}", path.display());
                 Some(Writer::start(file, path, std::process::id())?)
             }
@@ -92,11 +92,11 @@ impl Recorder {
             inner.with_local(|_, _| {});
         }
         let process = format!("veloc {} (process {})", setup.rank, std::process::id());
-        recorder.fact("process", process);
-        recorder.fact("rank", setup.rank);
-        recorder.fact("version", env!("CARGO_PKG_VERSION"));
+        recorder.metadata("process", process);
+        recorder.metadata("rank", setup.rank);
+        recorder.metadata("version", env!("CARGO_PKG_VERSION"));
         if let Some(inner) = &recorder.0 {
-            recorder.fact("clock_error_ns", inner.clock.error());
+            recorder.metadata("clock_error_ns", inner.clock.error());
         }
         Ok(recorder)
     }
@@ -109,8 +109,8 @@ impl Recorder {
     /// Names the calling thread, here and for profilers, and makes its memory for records.
     pub fn name_thread(&self, name: &str) {
         let Some(inner) = &self.0 else { return };
-        inner.with_local(|track, producer| {
-            if let (Some(writer), Some(_)) = (&inner.writer, track) {
+        inner.with_local(|ring, producer| {
+            if let (Some(writer), Some(_)) = (&inner.writer, ring) {
                 writer.name(producer.thread, name);
             }
         });
@@ -120,9 +120,9 @@ impl Recorder {
     }
 
     /// A fact about the job. `warning` is shown beside the process.
-    pub fn fact(&self, key: &str, value: impl std::fmt::Display) {
+    pub fn metadata(&self, key: &str, value: impl std::fmt::Display) {
         if let Some(writer) = self.0.as_ref().and_then(|inner| inner.writer.as_ref()) {
-            writer.fact(key, value.to_string());
+            writer.metadata(key, value.to_string());
         }
     }
 
@@ -133,43 +133,43 @@ impl Recorder {
                 nvtx.push(ACTIVITIES[activity as usize].1);
             }
             let since = Instant::now();
-            let (entered, forgotten, bytes, untouched) = (false, false, 0, 0);
-            Open { inner, activity, since, entered, forgotten, bytes, untouched }
+            let (entered, discarded, bytes, untouched) = (false, false, 0, 0);
+            Open { inner, activity, since, entered, discarded, bytes, untouched }
         });
         Span { open, _of_its_thread: PhantomData }
     }
 
     /// Something that has taken `time` since `since`, on this thread.
     pub fn spent(&self, activity: Activity, since: Instant, time: Duration, bytes: u64) {
-        self.after(Kind::Span, activity as u8, since, time, [bytes, 0], None);
+        self.record(Kind::Span, activity as u8, since, time, [bytes, 0], None);
     }
 
     /// The application, on this thread, waited for `cause` since `since`.
     pub fn blocked(&self, cause: Cause, since: Instant, time: Duration) {
-        self.after(Kind::Blocked, cause as u8, since, time, [0, 0], None);
+        self.record(Kind::Blocked, cause as u8, since, time, [0, 0], None);
     }
 
     /// A copy of a checkpoint was given up.
-    pub fn evicted(&self, from: Place, name: &str, version: i32, bytes: u64) {
-        self.now(Kind::Evict, from as u8, [bytes, 0], Some((name, version)));
+    pub fn evicted(&self, from: MemoryTier, name: &str, version: i32, bytes: u64) {
+        self.record_now(Kind::Evict, from as u8, [bytes, 0], Some((name, version)));
     }
 
     /// Pages are touched concurrently with flushes from here on, or in their pauses. In seconds, how
     /// long a flush was predicted to take beside sequential and beside concurrent touching.
-    pub fn decided(&self, concurrent: bool, predicted: [f64; 2]) {
+    pub fn touch_mode(&self, concurrent: bool, predicted: [f64; 2]) {
         let predicted = predicted.map(|seconds| (seconds * 1e9) as u64);
-        self.now(Kind::Decide, concurrent.into(), predicted, None);
+        self.record_now(Kind::Decide, concurrent.into(), predicted, None);
     }
 
     /// A quantity is now so many bytes.
     pub fn counter(&self, counter: Counter, bytes: u64) {
-        self.now(Kind::Counter, counter as u8, [bytes, 0], None);
+        self.record_now(Kind::Counter, counter as u8, [bytes, 0], None);
     }
 
     /// Two quantities that follow each other in [`Counter`] are now so many bytes.
     pub fn counters(&self, counters: [Counter; 2], bytes: [u64; 2]) {
         debug_assert_eq!(counters[0] as u8 + 1, counters[1] as u8);
-        self.now(Kind::Counters, counters[0] as u8, bytes, None);
+        self.record_now(Kind::Counters, counters[0] as u8, bytes, None);
     }
 
     /// Writes what was recorded, and ends the file. What is recorded later is lost.
@@ -184,13 +184,13 @@ impl Recorder {
         self.0.as_ref().and_then(|inner| inner.writer.as_ref()).map_or(0, Writer::rings)
     }
 
-    fn now(&self, kind: Kind, detail: u8, values: [u64; 2], subject: Option<(&str, i32)>) {
+    fn record_now(&self, kind: Kind, detail: u8, values: [u64; 2], subject: Option<(&str, i32)>) {
         if self.0.is_some() {
-            self.after(kind, detail, Instant::now(), Duration::ZERO, values, subject);
+            self.record(kind, detail, Instant::now(), Duration::ZERO, values, subject);
         }
     }
 
-    fn after(
+    fn record(
         &self,
         kind: Kind,
         detail: u8,
@@ -209,20 +209,20 @@ impl Recorder {
 
 impl Inner {
     fn push(&self, record: Record, subject: Option<(&str, i32)>) {
-        self.with_local(|track, producer| match track {
-            Some(track) => producer.push(track, record, subject),
-            None => self.lose(),
+        self.with_local(|ring, producer| match ring {
+            Some(ring) => producer.push(ring, record, subject),
+            None => self.count_lost(),
         });
     }
 
-    fn lose(&self) {
+    fn count_lost(&self) {
         if let Some(writer) = &self.writer {
-            writer.refuse();
+            writer.count_refused();
         }
     }
 
     /// Calls `body` with what the calling thread has for this recorder, made if it has nothing.
-    fn with_local(&self, body: impl FnOnce(Option<&Track>, &mut Producer)) {
+    fn with_local(&self, body: impl FnOnce(Option<&Ring>, &mut Producer)) {
         let Some(writer) = &self.writer else { return };
         // A thread that is ending records nothing more.
         let _ = LOCALS.try_with(|locals| {
@@ -230,27 +230,27 @@ impl Inner {
             let known = locals.iter().position(|local| local.recorder == self.id);
             let at = known.unwrap_or_else(|| {
                 // Those that only this thread still has are of recorders that have ended.
-                locals.retain(|l| l.track.as_ref().is_some_and(|t| Arc::strong_count(t) > 1));
-                locals.push(Local::enrolled(self.id, writer));
+                locals.retain(|l| l.ring.as_ref().is_some_and(|t| Arc::strong_count(t) > 1));
+                locals.push(Local::registered(self.id, writer));
                 locals.len() - 1
             });
             let local = &mut locals[at];
-            body(local.track.as_deref(), &mut local.producer);
+            body(local.ring.as_deref(), &mut local.producer);
         });
     }
 }
 
 impl Local {
-    fn enrolled(recorder: u64, writer: &Writer) -> Local {
-        let Some((track, number)) = writer.enrol() else {
-            return Local { recorder, track: None, producer: Producer::new(0) };
+    fn registered(recorder: u64, writer: &Writer) -> Local {
+        let Some((ring, number)) = writer.register_thread() else {
+            return Local { recorder, ring: None, producer: Producer::new(0) };
         };
         // Workers name themselves; so it is one of the application's.
         match number {
             1 => writer.name(number, "application"),
             _ => writer.name(number, &format!("application {number}")),
         }
-        Local { recorder, track: Some(track), producer: Producer::new(number) }
+        Local { recorder, ring: Some(ring), producer: Producer::new(number) }
     }
 }
 
@@ -270,7 +270,7 @@ struct Open<'a> {
     since: Instant,
     /// What the thread records meanwhile is about the same checkpoint.
     entered: bool,
-    forgotten: bool,
+    discarded: bool,
     bytes: u64,
     untouched: u64,
 }
@@ -294,9 +294,9 @@ impl Span<'_> {
     }
 
     /// There was nothing to do: it is not recorded.
-    pub fn forget(&mut self) {
+    pub fn discard(&mut self) {
         if let Some(open) = &mut self.open {
-            open.forgotten = true;
+            open.discarded = true;
         }
     }
 
@@ -321,7 +321,7 @@ impl Drop for Span<'_> {
             bytes: open.bytes,
             extra: open.untouched,
         };
-        if !open.forgotten {
+        if !open.discarded {
             inner.push(record, None);
         }
         if open.entered {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::cause::{Cause, CAUSES};
-use super::{Activity, Counter, Place, Recorder, Setup};
+use super::{Activity, Counter, MemoryTier, Recorder, Setup};
 use crate::metrics::Metrics;
 use os::forks;
 
@@ -50,12 +50,12 @@ fn every_kind_of_event_is_in_the_file() {
     let path = folder.path().join("t.json");
     let trace = start(&path.with_file_name("t-%r.json"));
     let path = path.with_file_name("t-7.json");
-    trace.fact("device", "a \"device\"\\\n");
+    trace.metadata("device", "a \"device\"\\\n");
     {
         let mut outer = trace.span(Activity::Checkpoint).of("shot", 3);
         let since = Instant::now();
         trace.blocked(Cause::DeviceRoom, since, Duration::from_nanos(0));
-        trace.evicted(Place::Host, "other", 1, 99);
+        trace.evicted(MemoryTier::Host, "other", 1, 99);
         let mut inner = trace.span(Activity::Capture);
         inner.bytes(1 << 40);
         inner.untouched(5);
@@ -64,7 +64,7 @@ fn every_kind_of_event_is_in_the_file() {
     }
     trace.counter(Counter::HostTouched, 77);
     trace.counters([Counter::DeviceUsed, Counter::HostUsed], [55, u64::MAX]);
-    trace.decided(true, [0.002, 0.001]);
+    trace.touch_mode(true, [0.002, 0.001]);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             trace.name_thread("flush");
@@ -113,10 +113,10 @@ fn every_kind_of_event_is_in_the_file() {
     // The last name counts, here as in viewers.
     assert_eq!(threads[&checkpoint["tid"]], "application");
     assert_eq!(threads[&flush["tid"]], "flush");
-    let facts: Vec<_> = events.iter().filter(|e| e["name"] == "veloc").collect();
-    assert!(facts.iter().any(|fact| fact["args"]["device"] == "a \"device\"\\\n"));
-    assert!(facts.iter().any(|fact| fact["args"]["rank"] == "7"));
-    assert!(facts.iter().all(|fact| fact["args"].get("dropped").is_none()));
+    let metadata: Vec<_> = events.iter().filter(|e| e["name"] == "veloc").collect();
+    assert!(metadata.iter().any(|fact| fact["args"]["device"] == "a \"device\"\\\n"));
+    assert!(metadata.iter().any(|fact| fact["args"]["rank"] == "7"));
+    assert!(metadata.iter().all(|fact| fact["args"].get("dropped").is_none()));
 }
 
 /// What the metrics count and what the file shows are the same nanoseconds.

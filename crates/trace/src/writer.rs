@@ -10,7 +10,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use super::json;
-use super::track::{Consumer, Track};
+use super::ring::{Consumer, Ring};
 use os::descriptors::GuardedFd;
 use os::error::{Error, Result};
 use os::files;
@@ -31,17 +31,17 @@ const FIRST: &str = "[\n";
 
 /// What is to be written, beside the rings.
 #[derive(Debug, Default)]
-struct News {
+struct Updates {
     /// Rings that the writer does not know yet.
-    rings: Vec<Arc<Track>>,
+    rings: Vec<Arc<Ring>>,
     /// Names of threads, by number.
     names: Vec<(u32, String)>,
     /// Facts about the job.
-    facts: Vec<(String, String)>,
+    metadata: Vec<(String, String)>,
     /// Threads so far.
     threads: u32,
     /// All rings, for threads to come.
-    pool: Vec<Arc<Track>>,
+    pool: Vec<Arc<Ring>>,
     /// Rings that are there or being made.
     made: usize,
     /// Nothing is written any more, so nothing must be kept for it.
@@ -50,32 +50,32 @@ struct News {
 
 /// What recording threads and the writer share.
 #[derive(Debug, Default)]
-struct Desk {
-    news: Mutex<News>,
+struct Shared {
+    updates: Mutex<Updates>,
     stop: AtomicBool,
     /// Records of threads that got no ring.
     refused: AtomicU64,
 }
 
-impl Desk {
-    fn news(&self) -> MutexGuard<'_, News> {
-        self.news.lock().unwrap_or_else(PoisonError::into_inner)
+impl Shared {
+    fn updates(&self) -> MutexGuard<'_, Updates> {
+        self.updates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Clears the desk when the writer leaves, also by a panic.
-struct Leaving<'a>(&'a Desk);
+struct EndGuard<'a>(&'a Shared);
 
-impl Drop for Leaving<'_> {
+impl Drop for EndGuard<'_> {
     fn drop(&mut self) {
-        *self.0.news() = News { ended: true, ..News::default() };
+        *self.0.updates() = Updates { ended: true, ..Updates::default() };
     }
 }
 
 /// The writer. Ends with [`Writer::finish`] or when it is dropped.
 #[derive(Debug)]
 pub struct Writer {
-    desk: Arc<Desk>,
+    shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// The process that has this thread.
     owner: u32,
@@ -84,8 +84,8 @@ pub struct Writer {
 impl Writer {
     /// Starts writing the trace of process `process` to `file`, which messages call `path`.
     pub fn start(file: File, path: PathBuf, process: u32) -> Result<Writer> {
-        let desk = Arc::new(Desk::default());
-        let page = Page {
+        let shared = Arc::new(Shared::default());
+        let output = TraceFile {
             file: GuardedFd::new(file),
             path,
             process,
@@ -93,66 +93,67 @@ impl Writer {
             separator: FIRST,
             broken: false,
             rings: Vec::new(),
-            told: 0,
+            reported: 0,
         };
-        let shared = desk.clone();
+        let for_thread = shared.clone();
         let builder = Builder::new().name("veloc-trace".to_owned());
-        let thread = os::threads::unsignalled(|| builder.spawn(move || page.write_all(&shared)))
-            .map_err(|error| Error::system("starting the trace's writer", &error))?;
-        Ok(Writer { desk, thread: Mutex::new(Some(thread)), owner: std::process::id() })
+        let thread =
+            os::threads::unsignalled(|| builder.spawn(move || output.write_all(&for_thread)))
+                .map_err(|error| Error::system("starting the trace's writer", &error))?;
+        Ok(Writer { shared, thread: Mutex::new(Some(thread)), owner: std::process::id() })
     }
 
     /// A ring for the calling thread, and the thread's number in the file. `None` if there are too
     /// many, or nothing is written any more.
-    pub fn enrol(&self) -> Option<(Arc<Track>, u32)> {
-        let mut news = self.desk.news();
-        let free = news.pool.iter().find(|ring| ring.take()).cloned();
-        if news.ended || (free.is_none() && news.made >= MOST_RINGS) {
+    pub fn register_thread(&self) -> Option<(Arc<Ring>, u32)> {
+        let mut updates = self.shared.updates();
+        let free = updates.pool.iter().find(|ring| ring.take()).cloned();
+        if updates.ended || (free.is_none() && updates.made >= MOST_RINGS) {
             return None;
         }
-        news.threads += 1;
-        let number = news.threads;
+        updates.threads += 1;
+        let number = updates.threads;
         if let Some(ring) = free {
             return Some((ring, number));
         }
-        news.made += 1;
-        drop(news);
+        updates.made += 1;
+        drop(updates);
         // Its memory is made outside of the lock.
-        let ring = Arc::new(Track::taken());
-        let mut news = self.desk.news();
-        if news.ended {
+        let ring = Arc::new(Ring::taken());
+        let mut updates = self.shared.updates();
+        if updates.ended {
             return None;
         }
-        news.rings.push(ring.clone());
-        news.pool.push(ring.clone());
+        updates.rings.push(ring.clone());
+        updates.pool.push(ring.clone());
         Some((ring, number))
     }
 
     /// How many rings there are.
     #[cfg(test)]
     pub fn rings(&self) -> usize {
-        self.desk.news().made
+        self.shared.updates().made
     }
 
     /// Counts a record of a thread that got no ring.
-    pub fn refuse(&self) {
-        self.desk.refused.fetch_add(1, Ordering::Relaxed);
+    pub fn count_refused(&self) {
+        self.shared.refused.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Names a thread, or names it anew.
     pub fn name(&self, thread: u32, name: &str) {
-        self.tell(|news| news.names.push((thread, name.to_owned())));
+        self.update(|updates| updates.names.push((thread, name.to_owned())));
     }
 
     /// A fact about the job.
-    pub fn fact(&self, key: &str, value: String) {
-        self.tell(|news| news.facts.push((key.to_owned(), value)));
+    pub fn metadata(&self, key: &str, value: String) {
+        self.update(|updates| updates.metadata.push((key.to_owned(), value)));
     }
 
-    fn tell(&self, what: impl FnOnce(&mut News)) {
-        let mut news = self.desk.news();
-        if !news.ended {
-            what(&mut news);
+    fn update(&self, what: impl FnOnce(&mut Updates)) {
+        let mut updates = self.shared.updates();
+        if !updates.ended {
+            what(&mut updates);
         }
     }
 
@@ -165,7 +166,7 @@ impl Writer {
             return std::mem::forget(thread);
         }
         if let Some(thread) = thread {
-            self.desk.stop.store(true, Ordering::Release);
+            self.shared.stop.store(true, Ordering::Release);
             thread.thread().unpark();
             for what in os::threads::join([thread], os::threads::JOIN_TIMEOUT) {
                 log::error!("{what}");
@@ -181,7 +182,7 @@ impl Drop for Writer {
 }
 
 /// The file under way, on the writer's thread.
-struct Page {
+struct TraceFile {
     file: GuardedFd<File>,
     path: PathBuf,
     process: u32,
@@ -190,29 +191,29 @@ struct Page {
     separator: &'static str,
     broken: bool,
     /// Each ring, and where it is at.
-    rings: Vec<(Arc<Track>, Consumer)>,
+    rings: Vec<(Arc<Ring>, Consumer)>,
     /// How many dropped records the file tells of.
-    told: u64,
+    reported: u64,
 }
 
-impl Page {
-    fn write_all(mut self, desk: &Desk) {
-        let _leaving = Leaving(desk);
+impl TraceFile {
+    fn write_all(mut self, shared: &Shared) {
+        let _guard = EndGuard(shared);
         loop {
             // Looked at first: what was recorded before the end was asked for is collected.
-            let stop = desk.stop.load(Ordering::Acquire);
-            let busiest = self.collect(desk);
+            let stop = shared.stop.load(Ordering::Acquire);
+            let busiest = self.collect(shared);
             if stop {
                 break;
             }
             std::thread::park_timeout(if busiest > BUSY { SHORT_PAUSE } else { PAUSE });
         }
-        if self.told > 0 {
+        if self.reported > 0 {
             log::warn!(
                 "the trace {} lacks {} records: they came faster than they could be written, or \
                  from more than {MOST_RINGS} threads at a time",
                 self.path.display(),
-                self.told
+                self.reported
             );
         }
         self.text.push_str(if self.separator == FIRST { "[\n]\n" } else { "\n]\n" });
@@ -223,13 +224,13 @@ impl Page {
     }
 
     /// One round. Returns the share in use of the fullest ring.
-    fn collect(&mut self, desk: &Desk) -> f64 {
-        self.read_news(desk);
+    fn collect(&mut self, shared: &Shared) -> f64 {
+        self.apply_updates(shared);
         let mut rings = std::mem::take(&mut self.rings);
         let mut busiest: f64 = 0.0;
         for (ring, at) in &mut rings {
             let used = ring.drain(at, |thread, record, name| {
-                self.separate();
+                self.write_separator();
                 json::line(&mut self.text, self.process, thread, record, name);
                 if self.text.len() >= WRITE_BYTES {
                     self.flush();
@@ -238,27 +239,27 @@ impl Page {
             busiest = busiest.max(used);
         }
         let dropped = rings.iter().map(|(ring, _)| ring.dropped()).sum::<u64>();
-        let dropped = dropped + desk.refused.load(Ordering::Relaxed);
+        let dropped = dropped + shared.refused.load(Ordering::Relaxed);
         self.rings = rings;
-        if dropped != self.told {
-            self.told = dropped;
+        if dropped != self.reported {
+            self.reported = dropped;
             self.metadata(0, "veloc", &[("dropped", &dropped.to_string())]);
         }
         self.flush();
         busiest
     }
 
-    fn read_news(&mut self, desk: &Desk) {
-        let (rings, names, facts) = {
-            let mut news = desk.news();
-            let News { rings, names, facts, .. } = &mut *news;
-            (std::mem::take(rings), std::mem::take(names), std::mem::take(facts))
+    fn apply_updates(&mut self, shared: &Shared) {
+        let (rings, names, metadata) = {
+            let mut updates = shared.updates();
+            let Updates { rings, names, metadata, .. } = &mut *updates;
+            (std::mem::take(rings), std::mem::take(names), std::mem::take(metadata))
         };
         self.rings.extend(rings.into_iter().map(|ring| (ring, Consumer::default())));
         for (number, name) in names {
             self.metadata(number, "thread_name", &[("name", &name)]);
         }
-        for (key, value) in facts {
+        for (key, value) in metadata {
             self.metadata(0, "veloc", &[(&key, &value)]);
             // What viewers show of a process beside its number.
             match key.as_str() {
@@ -270,11 +271,11 @@ impl Page {
     }
 
     fn metadata(&mut self, thread: u32, name: &str, arguments: &[(&str, &str)]) {
-        self.separate();
+        self.write_separator();
         json::metadata(&mut self.text, self.process, thread, name, arguments);
     }
 
-    fn separate(&mut self) {
+    fn write_separator(&mut self) {
         self.text.push_str(self.separator);
         self.separator = ",\n";
     }
@@ -299,8 +300,8 @@ mod tests {
     fn what_cannot_be_written_keeps_nobody_waiting() {
         let full = File::options().write(true).open("/dev/full").unwrap();
         let writer = Writer::start(full, "/dev/full".into(), 1).unwrap();
-        writer.fact("key", "value".to_owned());
-        let (_ring, number) = writer.enrol().unwrap();
+        writer.metadata("key", "value".to_owned());
+        let (_ring, number) = writer.register_thread().unwrap();
         writer.name(number, "thread");
         writer.finish();
         writer.finish();
@@ -323,12 +324,12 @@ mod tests {
     fn a_thread_too_many_gets_no_ring_and_is_told_of() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let writer = Writer::start(file.reopen().unwrap(), file.path().into(), 1).unwrap();
-        let (ring, _) = writer.enrol().unwrap();
-        writer.desk.news().made = MOST_RINGS;
-        assert!(writer.enrol().is_none());
-        writer.refuse();
+        let (ring, _) = writer.register_thread().unwrap();
+        writer.shared.updates().made = MOST_RINGS;
+        assert!(writer.register_thread().is_none());
+        writer.count_refused();
         ring.give_back();
-        assert!(writer.enrol().is_some(), "one is free");
+        assert!(writer.register_thread().is_some(), "one is free");
         writer.finish();
         let text = std::fs::read_to_string(file.path()).unwrap();
         assert!(text.contains(r#""dropped":"1""#), "{text}");
@@ -339,13 +340,15 @@ mod tests {
     fn nothing_is_kept_for_a_writer_that_has_ended() {
         let file = tempfile::tempfile().unwrap();
         let writer = Writer::start(file, "a file".into(), 1).unwrap();
-        let (ring, number) = writer.enrol().unwrap();
+        let (ring, number) = writer.register_thread().unwrap();
         writer.finish();
         assert_eq!(Arc::strong_count(&ring), 1);
-        assert!(writer.enrol().is_none());
+        assert!(writer.register_thread().is_none());
         writer.name(number, "thread");
-        writer.fact("key", "value".to_owned());
-        let news = writer.desk.news();
-        assert!(news.names.is_empty() && news.facts.is_empty() && news.rings.is_empty());
+        writer.metadata("key", "value".to_owned());
+        let updates = writer.shared.updates();
+        assert!(
+            updates.names.is_empty() && updates.metadata.is_empty() && updates.rings.is_empty()
+        );
     }
 }

@@ -195,7 +195,7 @@ impl State {
         let Some(head) = self.wants(&mut from)? else { return Ok(()) };
         // As where a part begins: here those that were open go on.
         callers::check()?;
-        device::look()?;
+        device::get_or_find()?;
         let incoming = incoming.ok_or("the chunks of the log of messages are missing")?;
         let chunks = incoming.complete(&mut from)?;
         let predefined = Predefined::of(&self.mpi);

@@ -6,7 +6,7 @@ use crate::catalog::entry::{Id, Part, Stage, Tier, PARTS};
 use levels::space::Extent;
 use os::error::{Error, Kind};
 use policy::evict::EvictionClass;
-use trace::Place;
+use trace::MemoryTier;
 
 impl State {
     pub(super) fn take_room(
@@ -142,11 +142,11 @@ impl State {
         let from = match tier {
             Tier::Device => {
                 self.counts.device_evictions += 1;
-                Place::Device
+                MemoryTier::Device
             }
             Tier::Host => {
                 self.counts.host_evictions += 1;
-                Place::Host
+                MemoryTier::Host
             }
         };
         self.trace.evicted(from, &entry.name, entry.version, bytes);

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use ::trace::metrics::Cause;
-use ::trace::{Activity, Place, Recorder};
+use ::trace::{Activity, MemoryTier, Recorder};
 use anyhow::{ensure, Context, Result};
 
 use super::store::count;
@@ -135,7 +135,7 @@ impl Budget {
             memory.to_host(at, bytes, &self.stream)?;
             self.resident_bytes -= bytes_of(oldest);
             self.sent += bytes;
-            trace.evicted(Place::Device, NAME, oldest as i32, bytes);
+            trace.evicted(MemoryTier::Device, NAME, oldest as i32, bytes);
         }
         Ok(())
     }

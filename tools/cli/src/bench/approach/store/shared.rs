@@ -4,7 +4,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ::trace::{Counter, Place, Recorder};
+use ::trace::{Counter, MemoryTier, Recorder};
 use anyhow::{anyhow, Result};
 
 use super::ledger::Ledger;
@@ -119,7 +119,7 @@ impl Shared {
             return;
         }
         for (version, bytes) in evicted {
-            self.trace.evicted(Place::Device, NAME, version as i32, bytes);
+            self.trace.evicted(MemoryTier::Device, NAME, version as i32, bytes);
         }
         let used = state.ledger.used();
         if used != state.recorded {

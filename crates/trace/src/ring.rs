@@ -34,7 +34,7 @@ pub enum Kind {
     Span = 1,
     /// The application waited; the detail is a [`Cause`](super::cause::Cause).
     Blocked,
-    /// A copy left a tier; the detail is a [`Place`](super::Place).
+    /// A copy left a tier; the detail is a [`MemoryTier`](super::MemoryTier).
     Evict,
     /// `touch = auto` has decided; the detail is 1 for concurrently.
     Decide,
@@ -100,7 +100,7 @@ fn beginning(text: &str, most: usize) -> &str {
 
 /// The ring.
 #[derive(Debug)]
-pub struct Track {
+pub struct Ring {
     slots: Box<[Slot]>,
     /// Slots filled since the start.
     head: AtomicU64,
@@ -116,7 +116,7 @@ pub struct Producer {
     /// The thread's number in the file.
     pub thread: u32,
     /// The ring knows whose it is.
-    presented: bool,
+    thread_announced: bool,
     announced: Name,
     context: Name,
     version: Option<i32>,
@@ -133,7 +133,7 @@ impl Producer {
     /// Of thread number `thread`, which has recorded nothing yet.
     pub fn new(thread: u32) -> Producer {
         let (announced, context) = (Name::NONE, Name::NONE);
-        Producer { thread, presented: false, announced, context, version: None }
+        Producer { thread, thread_announced: false, announced, context, version: None }
     }
 
     /// Records without a name of their own are about this checkpoint from here on. False if they
@@ -153,7 +153,7 @@ impl Producer {
     }
 
     /// Puts a record into the ring; it is about `subject`, or what the thread is at.
-    pub fn push(&mut self, track: &Track, mut record: Record, subject: Option<(&str, i32)>) {
+    pub fn push(&mut self, ring: &Ring, mut record: Record, subject: Option<(&str, i32)>) {
         let name = match subject {
             Some((name, version)) => {
                 record.version = Some(version);
@@ -165,10 +165,10 @@ impl Producer {
             }
         };
         let named = record.version.is_none() || self.announced.is(name);
-        if named && self.presented {
-            track.push(&[encode(&record)]);
-        } else if self.announce(track, (!named).then_some(name), &record) {
-            self.presented = true;
+        if named && self.thread_announced {
+            ring.push(&[encode(&record)]);
+        } else if self.announce(ring, (!named).then_some(name), &record) {
+            self.thread_announced = true;
             if !named {
                 self.announced = Name::of(name);
             }
@@ -178,14 +178,14 @@ impl Producer {
     /// Pushes a record behind what the consumer has to know before it: whose it is, and the name if
     /// it is another one. False: there was no room.
     #[cold]
-    fn announce(&self, track: &Track, name: Option<&str>, record: &Record) -> bool {
+    fn announce(&self, ring: &Ring, name: Option<&str>, record: &Record) -> bool {
         let mut slots = [[0; WORDS]; MOST_SLOTS];
         let mut count = 0;
         let mut add = |slot| {
             slots[count] = slot;
             count += 1;
         };
-        if !self.presented {
+        if !self.thread_announced {
             add(encode_thread(self.thread));
         }
         if let Some(name) = name {
@@ -199,14 +199,14 @@ impl Producer {
             }
         }
         add(encode(record));
-        track.push(&slots[..count])
+        ring.push(&slots[..count])
     }
 }
 
-impl Track {
+impl Ring {
     /// An empty ring, its memory in place; the caller's to use.
-    pub fn taken() -> Track {
-        Track {
+    pub fn taken() -> Ring {
+        Ring {
             slots: std::iter::repeat_with(Slot::default).take(SLOTS).collect(),
             head: AtomicU64::new(0),
             tail: AtomicU64::new(0),
@@ -251,7 +251,7 @@ impl Track {
             let words = self.slots[number as usize % SLOTS].get();
             match decode(&words) {
                 Some(record) => take(at.thread, &record, &at.name),
-                None => at.turn(&words),
+                None => at.apply_header(&words),
             }
         }
         self.tail.store(head, Ordering::Release);
@@ -266,7 +266,7 @@ impl Track {
 
 impl Consumer {
     /// Takes what is no record: whose the next ones are.
-    fn turn(&mut self, words: &[u64; WORDS]) {
+    fn apply_header(&mut self, words: &[u64; WORDS]) {
         if words[0] as u8 == Kind::Thread as u8 {
             self.thread = words[1] as u32;
             self.name.clear();
