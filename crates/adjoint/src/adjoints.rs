@@ -1,7 +1,7 @@
 //! Stored adjoints: the newest that every process has in its files stays, and what is older goes.
 //!
 //! A file comes to its place in the background, at a time of its own in every process, or not at all. So
-//! each process says when they meet ([`meetings`](super::meetings)) which is the newest that it has.
+//! each process says when they meet ([`progress_exchange`](super::progress_exchange)) which is the newest that it has.
 //! The least of these is a candidate; at a later meeting each says whether it has that one, too. Only
 //! then something older goes, and at any moment there is one that all have.
 //!
@@ -25,7 +25,7 @@ pub const KINDS: usize = 3;
 pub type Versions = [Option<i32>; KINDS];
 
 /// Where one process has its adjoints.
-pub trait Shelf {
+pub trait AdjointFiles {
     /// Whether it has this of a version: its file in a tier, or its parities.
     fn has(&self, version: i32, kind: usize) -> bool;
 
@@ -38,14 +38,14 @@ pub trait Shelf {
 
 /// That of a client, for the adjoints of a name.
 #[derive(Clone, Copy, Debug)]
-pub struct Files<'a> {
+pub struct ClientFiles<'a> {
     /// The client.
     pub client: &'a Client,
     /// The name of the adjoints.
     pub name: &'a str,
 }
 
-impl Shelf for Files<'_> {
+impl AdjointFiles for ClientFiles<'_> {
     fn has(&self, version: i32, kind: usize) -> bool {
         match TIERS.get(kind) {
             Some(tier) => self.client.has_file(self.name, version, *tier),
@@ -67,7 +67,7 @@ impl Shelf for Files<'_> {
 pub struct Adjoints {
     name: String,
     /// Versions that are still in a tier, or on their way there, by tier. `None`: there is no such tier.
-    there: [Option<BTreeSet<i32>>; 2],
+    present: [Option<BTreeSet<i32>>; 2],
     next: i32,
     /// The state that the last one stored has come to.
     stored: Option<u64>,
@@ -78,16 +78,16 @@ pub struct Adjoints {
 }
 
 impl Adjoints {
-    /// Of this name, of which `there` are left from before in each tier that exists; `next` is the next
+    /// Of this name, of which `present` are left from before in each tier that exists; `next` is the next
     /// one's version, and `stored` the state that the one to go on from has come to.
     pub fn new(
         name: String,
-        there: [Option<BTreeSet<i32>>; 2],
+        present: [Option<BTreeSet<i32>>; 2],
         next: i32,
         stored: Option<u64>,
     ) -> Adjoints {
         let (candidate, common) = ([None; KINDS], [None; KINDS]);
-        Adjoints { name, there, next, stored, candidate, common }
+        Adjoints { name, present, next, stored, candidate, common }
     }
 
     /// Their name.
@@ -113,70 +113,75 @@ impl Adjoints {
         self.next = version.checked_add(1).ok_or_else(|| {
             Error::invalid(format!("\"{}\" has no versions behind {version}", self.name))
         })?;
-        for there in self.there.iter_mut().flatten() {
-            there.insert(version);
+        for present in self.present.iter_mut().flatten() {
+            present.insert(version);
         }
         self.stored = Some(fine);
         Ok(version)
     }
 
     /// What this process says when all meet: the newest that it has, and which of the candidates.
-    pub fn tell(&self, shelf: &impl Shelf) -> (Versions, Versions) {
+    pub fn report(&self, files: &impl AdjointFiles) -> (Versions, Versions) {
         let newest = std::array::from_fn(|kind| {
             let tier = if kind == PARITIES { FileTier::Scratch as usize } else { kind };
-            let there = self.there[tier].iter().flatten().rev().copied();
-            there
+            let present = self.present[tier].iter().flatten().rev().copied();
+            present
                 // What is older is of no interest.
                 .take_while(|version| Some(*version) >= self.common[kind])
-                .find(|version| shelf.has(*version, kind))
+                .find(|version| files.has(*version, kind))
         });
-        let has = |kind: usize| self.candidate[kind].filter(|version| shelf.has(*version, kind));
+        let has = |kind: usize| self.candidate[kind].filter(|version| files.has(*version, kind));
         (newest, std::array::from_fn(has))
     }
 
     /// What all have said at a meeting: the least of the newest, and the candidates that all have. What is
     /// of no more use is removed.
-    pub fn hear(&mut self, shelf: &impl Shelf, newest: Versions, has: Versions) -> Result<()> {
+    pub fn apply(
+        &mut self,
+        files: &impl AdjointFiles,
+        newest: Versions,
+        has: Versions,
+    ) -> Result<()> {
         for (common, has) in self.common.iter_mut().zip(has) {
             *common = (*common).max(has);
         }
         self.candidate = newest;
-        self.retire(shelf)
+        self.retire(files)
     }
 
     /// The same for a process that has no others.
-    pub fn hear_itself(&mut self, shelf: &impl Shelf) -> Result<()> {
-        let (newest, _) = self.tell(shelf);
-        self.hear(shelf, newest, newest)
+    pub fn apply_alone(&mut self, files: &impl AdjointFiles) -> Result<()> {
+        let (newest, _) = self.report(files);
+        self.apply(files, newest, newest)
     }
 
     /// Removes what is older than the newest one that all have, by tier.
-    fn retire(&mut self, shelf: &impl Shelf) -> Result<()> {
+    fn retire(&mut self, files: &impl AdjointFiles) -> Result<()> {
         let protected = self.common[PARITIES];
         let protects = |version: i32| match protected {
             Some(protected) if version <= protected => version == protected,
-            _ => shelf.may_protect(version),
+            _ => files.may_protect(version),
         };
         for tier in TIERS {
-            let (Some(newest), Some(there)) =
-                (self.common[tier as usize], &self.there[tier as usize])
+            let (Some(newest), Some(present)) =
+                (self.common[tier as usize], &self.present[tier as usize])
             else {
                 continue;
             };
-            let older: Vec<i32> = there.range(..newest).copied().collect();
+            let older: Vec<i32> = present.range(..newest).copied().collect();
             for version in older {
                 if tier == FileTier::Scratch && protects(version) {
                     continue;
                 }
                 // What is still to be copied to persistent goes with a later one.
-                if !shelf.retire(version, tier)? {
+                if !files.retire(version, tier)? {
                     continue;
                 }
                 for tier in TIERS {
                     // What was in scratch alone, and is not copied any more, comes to no other tier.
-                    let stays = shelf.has(version, tier as usize);
-                    if let Some(there) = self.there[tier as usize].as_mut().filter(|_| !stays) {
-                        there.remove(&version);
+                    let stays = files.has(version, tier as usize);
+                    if let Some(present) = self.present[tier as usize].as_mut().filter(|_| !stays) {
+                        present.remove(&version);
                     }
                 }
             }
@@ -194,9 +199,9 @@ mod tests {
 
     /// What becomes of a version on one process.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    enum Fate {
-        Open,
-        There,
+    enum FileState {
+        Pending,
+        Present,
         /// It could not be written, or its parities not be made.
         Missing,
     }
@@ -204,31 +209,31 @@ mod tests {
     /// The scratch directory of one process.
     #[derive(Debug, Default)]
     struct Directory {
-        files: RefCell<BTreeMap<i32, Fate>>,
+        files: RefCell<BTreeMap<i32, FileState>>,
         /// Of those that were chosen, as far as it has heard.
-        parities: RefCell<BTreeMap<i32, Fate>>,
-        looks: Cell<u64>,
+        parities: RefCell<BTreeMap<i32, FileState>>,
+        checks: Cell<u64>,
     }
 
-    impl Shelf for Directory {
+    impl AdjointFiles for Directory {
         fn has(&self, version: i32, kind: usize) -> bool {
-            self.looks.set(self.looks.get() + 1);
+            self.checks.set(self.checks.get() + 1);
             let of = match kind {
                 0 => &self.files,
                 PARITIES => &self.parities,
                 _ => return false,
             };
-            of.borrow().get(&version) == Some(&Fate::There)
+            of.borrow().get(&version) == Some(&FileState::Present)
         }
 
         fn may_protect(&self, version: i32) -> bool {
-            self.parities.borrow().get(&version).is_some_and(|fate| *fate != Fate::Missing)
+            self.parities.borrow().get(&version).is_some_and(|fate| *fate != FileState::Missing)
         }
 
         fn retire(&self, version: i32, _: FileTier) -> Result<bool> {
             self.files.borrow_mut().remove(&version);
             // They are of nothing then.
-            self.parities.borrow_mut().insert(version, Fate::Missing);
+            self.parities.borrow_mut().insert(version, FileState::Missing);
             Ok(true)
         }
     }
@@ -238,14 +243,14 @@ mod tests {
         directory: Directory,
         stored: u64,
         /// What it has said at each meeting.
-        told: Vec<(Versions, Versions)>,
+        reported: Vec<(Versions, Versions)>,
     }
 
     fn process() -> Process {
         // There is a second tier, to which nothing of all that comes.
-        let there = [Some(BTreeSet::new()), Some(BTreeSet::new())];
-        let adjoints = Adjoints::new("x".into(), there, 0, None);
-        Process { adjoints, directory: Directory::default(), stored: 0, told: Vec::new() }
+        let present = [Some(BTreeSet::new()), Some(BTreeSet::new())];
+        let adjoints = Adjoints::new("x".into(), present, 0, None);
+        Process { adjoints, directory: Directory::default(), stored: 0, reported: Vec::new() }
     }
 
     /// The versions that all have.
@@ -259,10 +264,10 @@ mod tests {
     fn least(processes: &[Process], meeting: usize) -> (Versions, Versions) {
         let least = |of: fn(&(Versions, Versions)) -> &Versions| {
             std::array::from_fn(|kind| {
-                processes.iter().map(|p| of(&p.told[meeting])[kind]).min().flatten()
+                processes.iter().map(|p| of(&p.reported[meeting])[kind]).min().flatten()
             })
         };
-        (least(|told| &told.0), least(|told| &told.1))
+        (least(|reported| &reported.0), least(|reported| &reported.1))
     }
 
     proptest! {
@@ -281,53 +286,53 @@ mod tests {
                 let process = &mut processes[who];
                 let directory = &process.directory;
                 // Of what is open, one that is not the oldest, too.
-                let open = |of: &RefCell<BTreeMap<i32, Fate>>| {
+                let open = |of: &RefCell<BTreeMap<i32, FileState>>| {
                     let of = of.borrow();
                     let open: Vec<i32> =
-                        of.iter().filter(|(_, f)| **f == Fate::Open).map(|(v, _)| *v).collect();
+                        of.iter().filter(|(_, f)| **f == FileState::Pending).map(|(v, _)| *v).collect();
                     open.get(usize::from(which) % open.len().max(1)).copied()
                 };
                 match what {
                     0..3 => {
                         let version = process.adjoints.begin(process.stored).unwrap();
-                        directory.files.borrow_mut().insert(version, Fate::Open);
+                        directory.files.borrow_mut().insert(version, FileState::Pending);
                         process.stored += 1;
                     }
                     3..7 => {
-                        let fate = if what == 3 { Fate::Missing } else { Fate::There };
+                        let fate = if what == 3 { FileState::Missing } else { FileState::Present };
                         if let Some(version) = open(&directory.files) {
                             directory.files.borrow_mut().insert(version, fate);
                             // One of four is chosen, and not everybody hears of it in time.
-                            if version % 4 == 1 && fate == Fate::There && which % 8 > 0 {
-                                directory.parities.borrow_mut().entry(version).or_insert(Fate::Open);
+                            if version % 4 == 1 && fate == FileState::Present && which % 8 > 0 {
+                                directory.parities.borrow_mut().entry(version).or_insert(FileState::Pending);
                             }
                         }
                     }
                     7..9 => {
-                        let fate = if which % 5 == 0 { Fate::Missing } else { Fate::There };
+                        let fate = if which % 5 == 0 { FileState::Missing } else { FileState::Present };
                         if let Some(version) = open(&directory.parities) {
                             directory.parities.borrow_mut().insert(version, fate);
                         }
                     }
                     _ => {
                         // Nobody comes to a meeting before all have come to the one before.
-                        let meeting = process.told.len();
-                        if processes.iter().any(|other| other.told.len() < meeting) {
+                        let meeting = process.reported.len();
+                        if processes.iter().any(|other| other.reported.len() < meeting) {
                             continue;
                         }
                         let process = &mut processes[who];
-                        process.told.push(process.adjoints.tell(&process.directory));
+                        process.reported.push(process.adjoints.report(&process.directory));
                         if meeting > 0 {
                             let (newest, has) = least(&processes, meeting - 1);
                             let process = &mut processes[who];
-                            process.adjoints.hear(&process.directory, newest, has).unwrap();
+                            process.adjoints.apply(&process.directory, newest, has).unwrap();
                         }
                     }
                 }
                 for kind in [0, PARITIES] {
-                    let there = !all_have(&processes, kind).is_empty();
-                    prop_assert!(there || !before[kind], "{}", kind);
-                    before[kind] = there;
+                    let present = !all_have(&processes, kind).is_empty();
+                    prop_assert!(present || !before[kind], "{}", kind);
+                    before[kind] = present;
                 }
             }
         }
@@ -339,11 +344,11 @@ mod tests {
         let mut process = process();
         for version in 0..10_000 {
             process.adjoints.begin(1).unwrap();
-            process.directory.files.borrow_mut().insert(version, Fate::There);
-            process.adjoints.hear_itself(&process.directory).unwrap();
+            process.directory.files.borrow_mut().insert(version, FileState::Present);
+            process.adjoints.apply_alone(&process.directory).unwrap();
         }
         assert_eq!(process.directory.files.borrow().len(), 1);
-        assert!(process.directory.looks.get() < 100_000);
+        assert!(process.directory.checks.get() < 100_000);
     }
 
     /// A version that is protected stays until the next one is, of whatever age.
@@ -352,14 +357,14 @@ mod tests {
         let mut process = process();
         for version in 0..40 {
             process.adjoints.begin(1).unwrap();
-            process.directory.files.borrow_mut().insert(version, Fate::There);
+            process.directory.files.borrow_mut().insert(version, FileState::Present);
             if version % 10 == 3 {
-                process.directory.parities.borrow_mut().insert(version, Fate::Open);
+                process.directory.parities.borrow_mut().insert(version, FileState::Pending);
             }
             if version % 10 == 6 {
-                process.directory.parities.borrow_mut().insert(version - 3, Fate::There);
+                process.directory.parities.borrow_mut().insert(version - 3, FileState::Present);
             }
-            process.adjoints.hear_itself(&process.directory).unwrap();
+            process.adjoints.apply_alone(&process.directory).unwrap();
             let left: Vec<i32> = process.directory.files.borrow().keys().copied().collect();
             let last = version - (version - 6).rem_euclid(10) - 3;
             let mut expected = vec![last, version];

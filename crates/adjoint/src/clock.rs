@@ -2,19 +2,19 @@
 //!
 //! Steps may take microseconds or minutes, so the time is looked at after a number of steps that
 //! follows their pace. Several processes agree on that number, and on a stop, when they meet
-//! ([`meetings`](super::meetings)), which is at each look.
+//! ([`progress_exchange`](super::progress_exchange)), which is at each look.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// About how long it takes from look to look.
-const LOOK: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// The most steps from look to look.
-const MOST: u64 = 1 << 32;
+const LONGEST_INTERVAL: u64 = 1 << 32;
 
 /// The time of a run.
 #[derive(Debug)]
-pub struct Clock<'a> {
+pub struct RunClock<'a> {
     since: Instant,
     limit: Option<Duration>,
     asked: &'a AtomicBool,
@@ -29,18 +29,18 @@ pub struct Clock<'a> {
 
 /// What a look shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct TimeCheck {
     /// The time is over, or the run was asked to stop.
     pub stop: bool,
     /// After how many steps this process would look again.
     pub interval: u64,
 }
 
-impl<'a> Clock<'a> {
+impl<'a> RunClock<'a> {
     /// From `since` on, to stop after `limit` or when `asked`.
-    pub fn new(since: Instant, limit: Option<Duration>, asked: &'a AtomicBool) -> Clock<'a> {
+    pub fn new(since: Instant, limit: Option<Duration>, asked: &'a AtomicBool) -> RunClock<'a> {
         let (last, first) = (Instant::now(), true);
-        Clock { since, limit, asked, last, first, interval: 1, left: 1 }
+        RunClock { since, limit, asked, last, first, interval: 1, left: 1 }
     }
 
     /// How many steps may be computed before the next look, at least 1.
@@ -50,7 +50,7 @@ impl<'a> Clock<'a> {
 
     /// So many steps were computed. A look, if it is time for one; `alone`, also when the run was asked
     /// to stop.
-    pub fn passed(&mut self, steps: u64, alone: bool) -> Option<Look> {
+    pub fn after_steps(&mut self, steps: u64, alone: bool) -> Option<TimeCheck> {
         self.left = self.left.saturating_sub(steps);
         let asked = self.asked.load(Ordering::Relaxed);
         if self.left > 0 && !(asked && alone) {
@@ -65,16 +65,16 @@ impl<'a> Clock<'a> {
         self.first = false;
         let stop = asked || over.is_some();
         let took = now.duration_since(std::mem::replace(&mut self.last, now));
-        Some(Look { stop, interval: paced(self.interval, took) })
+        Some(TimeCheck { stop, interval: paced(self.interval, took) })
     }
 
     /// The run cannot stop as it was asked to: it is not asked any more.
-    pub fn decline(&self) {
+    pub fn cancel_stop(&self) {
         self.asked.store(false, Ordering::Relaxed);
     }
 
     /// Looks again after so many steps.
-    pub fn set(&mut self, interval: u64) {
+    pub fn set_interval(&mut self, interval: u64) {
         (self.interval, self.left) = (interval, interval);
     }
 }
@@ -90,9 +90,9 @@ fn too_short(limit: Duration, before: Duration, step: Duration) -> String {
 
 /// The number of steps to the next look, if so many have taken so long.
 fn paced(interval: u64, took: Duration) -> u64 {
-    if took < LOOK / 2 {
-        (interval * 2).min(MOST)
-    } else if took > LOOK {
+    if took < CHECK_INTERVAL / 2 {
+        (interval * 2).min(LONGEST_INTERVAL)
+    } else if took > CHECK_INTERVAL {
         (interval / 2).max(1)
     } else {
         interval
@@ -112,27 +112,30 @@ mod tests {
                 interval = paced(interval, Duration::from_micros(micros) * interval as u32);
             }
             let took = Duration::from_micros(micros) * interval as u32;
-            assert!(interval == 1 || (LOOK / 2..=LOOK * 2).contains(&took), "{micros}: {took:?}");
+            assert!(
+                interval == 1 || (CHECK_INTERVAL / 2..=CHECK_INTERVAL * 2).contains(&took),
+                "{micros}: {took:?}"
+            );
         }
-        assert_eq!(paced(MOST, Duration::ZERO), MOST);
+        assert_eq!(paced(LONGEST_INTERVAL, Duration::ZERO), LONGEST_INTERVAL);
     }
 
     #[test]
     fn a_run_stops_when_it_is_asked_to_or_its_time_is_over() {
         let asked = AtomicBool::new(false);
-        let mut clock = Clock::new(Instant::now(), None, &asked);
-        let look = clock.passed(1, true).unwrap();
-        assert!(!look.stop && look.interval > 1);
-        clock.set(look.interval);
-        assert!(clock.left() > 1 && clock.passed(1, true).is_none());
+        let mut clock = RunClock::new(Instant::now(), None, &asked);
+        let check = clock.after_steps(1, true).unwrap();
+        assert!(!check.stop && check.interval > 1);
+        clock.set_interval(check.interval);
+        assert!(clock.left() > 1 && clock.after_steps(1, true).is_none());
         asked.store(true, Ordering::Relaxed);
         // Several processes stop at a look that is one for all.
-        assert!(clock.left() == 1 || clock.passed(1, false).is_none());
-        assert!(clock.passed(0, true).unwrap().stop);
+        assert!(clock.left() == 1 || clock.after_steps(1, false).is_none());
+        assert!(clock.after_steps(0, true).unwrap().stop);
         asked.store(false, Ordering::Relaxed);
-        let mut clock = Clock::new(Instant::now(), Some(Duration::ZERO), &asked);
-        assert!(clock.passed(1, true).unwrap().stop);
-        clock.set(1);
+        let mut clock = RunClock::new(Instant::now(), Some(Duration::ZERO), &asked);
+        assert!(clock.after_steps(1, true).unwrap().stop);
+        clock.set_interval(1);
         assert_eq!(clock.left(), 1);
         let text =
             too_short(Duration::from_millis(20), Duration::ZERO, Duration::from_millis(1500));

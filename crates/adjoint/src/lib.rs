@@ -5,48 +5,48 @@
 //! | file | owns |
 //! | --- | --- |
 //! | [`settings`] | what is to be done, and whether it can be |
-//! | `consent` | whether all processes were asked for the same |
+//! | `same_settings` | whether all processes were asked for the same |
 //! | [`position`] | what stands with each state, so that a restart needs nothing but the store |
-//! | [`survey`] | what the store has when a run starts, and what all processes have of it |
+//! | [`store_contents`] | what the store has when a run starts, and what all processes have of it |
 //! | `start` | what is protected and found when a run begins, all processes alike |
-//! | `first` | whether a restart has the state 0 of the job that it goes on from |
+//! | `initial_state` | whether a restart has the state 0 of the job that it goes on from |
 //! | [`run`] | action by action, to the end or to a stop |
-//! | `keep` | what is stored and restored in between |
+//! | `storage` | what is stored and restored in between |
 //! | [`adjoints`] | stored adjoints: which is the newest that all have, and which may go |
 //! | [`replay`] | whether states that are computed again are what they were |
 //! | `verify` | that comparison in a run |
-//! | [`trail`] | the hashes of states, as they stand in the store |
+//! | [`stored_hashes`] | the hashes of states, as they stand in the store |
 //! | `stop` | a stop: what the next run needs goes to files |
 //! | [`clock`] | when to look at the time, and whether to stop |
-//! | `together` | a run among the other processes, until all know that one has failed |
-//! | [`meetings`] | where the processes meet: to stop at the same step, to end together |
+//! | `collective` | a run among the other processes, until all know that one has failed |
+//! | [`progress_exchange`] | where the processes meet: to stop at the same step, to end together |
 //! | [`message`] | what they tell each other there |
 //!
 //! A slot is a version of the checkpoints of the run's name, so that overwriting it is taking that
 //! version again: at any moment the store has the old state or the new one, whole. Stored adjoints
 //! are the versions of a second name, with ever higher numbers, and hashes those of a third.
 //!
-//! No lock is held while the application computes: the client is asked for ([`Reach`]) call by call.
+//! No lock is held while the application computes: the client is asked for ([`ClientAccess`]) call by call.
 
 #![deny(clippy::disallowed_methods)]
 
 pub mod adjoints;
 pub mod clock;
-pub mod meetings;
 pub mod message;
 pub mod position;
+pub mod progress_exchange;
 pub mod replay;
 pub mod run;
 pub mod settings;
-pub mod survey;
-pub mod trail;
+pub mod store_contents;
+pub mod stored_hashes;
 
-mod consent;
-mod first;
-mod keep;
+mod collective;
+mod initial_state;
+mod same_settings;
 mod start;
 mod stop;
-mod together;
+mod storage;
 mod verify;
 
 use client::Client;
@@ -54,7 +54,7 @@ use os::error::{Error, Kind, Result};
 use schedule::error as of_schedule;
 
 /// A schedule's error as one of this library's.
-pub fn refused(error: of_schedule::Error) -> Error {
+pub fn schedule_error(error: of_schedule::Error) -> Error {
     let kind = match error.kind() {
         of_schedule::Kind::Invalid => Kind::Invalid,
         of_schedule::Kind::Missing => Kind::NotFound,
@@ -80,7 +80,7 @@ pub trait Problem {
 }
 
 /// The way to the client, which is the application's between two uses.
-pub trait Reach {
+pub trait ClientAccess {
     /// Has the client do something.
     ///
     /// # Errors

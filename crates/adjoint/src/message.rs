@@ -1,4 +1,4 @@
-//! What the processes of a run tell each other when they meet ([`meetings`](super::meetings)), as numbers of
+//! What the processes of a run tell each other when they meet ([`progress_exchange`](super::progress_exchange)), as numbers of
 //! which a reduction finds the least.
 
 use super::adjoints::{Versions, KINDS};
@@ -55,7 +55,7 @@ impl Failure {
 
 impl Message {
     /// One with nothing but how many rounds were begun.
-    pub fn plain(rounds: [u64; 2]) -> Message {
+    pub fn empty(rounds: [u64; 2]) -> Message {
         let none = [None; KINDS];
         Message {
             stop: false,
@@ -121,7 +121,7 @@ mod tests {
     }
 
     fn message(stop: bool, interval: u64, newest: Versions, has: Versions) -> Message {
-        Message { stop, interval, newest, has, ..Message::plain([0; 2]) }
+        Message { stop, interval, newest, has, ..Message::empty([0; 2]) }
     }
 
     /// Catches a number that is read from another place than it was written to, a stop that all have to ask
@@ -134,7 +134,7 @@ mod tests {
         ];
         assert_eq!(least(&all), message(true, 7, [Some(2), None, Some(4)], [Some(1), None, None]));
         assert_eq!(least(&all[..1]), all[0]);
-        assert_eq!(least(&[[7, 0], [5, 9]].map(Message::plain)).rounds, [7, 9]);
+        assert_eq!(least(&[[7, 0], [5, 9]].map(Message::empty)).rounds, [7, 9]);
         // What MPI has not written.
         assert!(Message::decode(&[0; NUMBERS]).is_err());
     }
@@ -149,7 +149,7 @@ mod tests {
             let failures: Vec<Failure> =
                 failures.into_iter().map(|(steps, rank)| Failure { steps, rank }).collect();
             let failing =
-                |failure: &Failure| Message { failure: Some(*failure), ..Message::plain([0; 2]) };
+                |failure: &Failure| Message { failure: Some(*failure), ..Message::empty([0; 2]) };
             let mut all: Vec<Message> = failures.iter().map(failing).collect();
             all.push(message(true, 4, [None; KINDS], [None; KINDS]));
             prop_assert_eq!(least(&all).failure, failures.iter().min().copied());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::refused;
+use super::schedule_error;
 use client::regions::COMMON;
 use format::names;
 use os::error::{Error, Result};
@@ -141,14 +141,14 @@ impl Settings {
     }
 
     /// The schedule, if there is one. Where nothing outlives the job, no adjoint is stored:
-    /// `lasting` is false.
+    /// `durable` is false.
     ///
     /// # Errors
     /// A setting that cannot be, with its value.
-    pub fn course(&self, lasting: bool) -> Result<Course> {
+    pub fn course(&self, durable: bool) -> Result<Course> {
         self.check_name()?;
         self.check_distances()?;
-        let mut course = Course::new(self.steps, self.slots).map_err(refused)?;
+        let mut course = Course::new(self.steps, self.slots).map_err(schedule_error)?;
         if self.slots > i64::from(i32::MAX) {
             return Err(Error::invalid(format!(
                 "slots = {}: each is a version, and at most {} can be",
@@ -156,9 +156,9 @@ impl Settings {
                 i32::MAX
             )));
         }
-        course.set_rule(self.rule).map_err(refused)?;
+        course.set_rule(self.rule).map_err(schedule_error)?;
         if self.resilience != 0 {
-            course.set_resilience(self.resilience).map_err(refused)?;
+            course.set_resilience(self.resilience).map_err(schedule_error)?;
         }
         let mut storing = course.clone();
         let adjoint = if self.adjoint == 0 { self.resilience } else { self.adjoint };
@@ -170,18 +170,18 @@ impl Settings {
                 )));
             }
             Some([mtbf, write, turn]) => {
-                storing.set_failures(mtbf, write, turn).map_err(refused)?;
+                storing.set_failures(mtbf, write, turn).map_err(schedule_error)?;
             }
-            None if adjoint != 0 => storing.set_adjoint(adjoint).map_err(refused)?,
+            None if adjoint != 0 => storing.set_adjoint(adjoint).map_err(schedule_error)?,
             None => {}
         }
-        if !lasting && self.limit.is_some() {
+        if !durable && self.limit.is_some() {
             return Err(Error::invalid(
                 "a time limit, but nothing to go on from later: the job is ephemeral \
                  (ephemeral = true)",
             ));
         }
-        Ok(if lasting { storing } else { course })
+        Ok(if durable { storing } else { course })
     }
 }
 
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused_with_its_value() {
-        let refused = |settings: &Settings, lasting| settings.course(lasting).unwrap_err();
+        let schedule_error = |settings: &Settings, durable| settings.course(durable).unwrap_err();
         assert!(settings().course(true).is_ok());
         for (change, text) in [
             ((|s| s.steps = 0) as fn(&mut Settings), "steps = 0"),
@@ -241,8 +241,8 @@ mod tests {
         ] {
             let mut settings = settings();
             change(&mut settings);
-            for lasting in [true, false] {
-                let error = refused(&settings, lasting).to_string();
+            for durable in [true, false] {
+                let error = schedule_error(&settings, durable).to_string();
                 assert!(error.contains(text), "{error}");
             }
         }
@@ -250,6 +250,6 @@ mod tests {
         assert!(longest.course(true).is_ok());
         let limited = Settings { limit: Some(Duration::from_secs(1)), ..settings() };
         assert!(limited.course(true).is_ok());
-        assert!(refused(&limited, false).to_string().contains("ephemeral"));
+        assert!(schedule_error(&limited, false).to_string().contains("ephemeral"));
     }
 }

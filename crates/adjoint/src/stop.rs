@@ -4,19 +4,19 @@
 
 use std::collections::BTreeSet;
 
-use super::run::Sweep;
-use super::Reach;
+use super::run::Run;
+use super::ClientAccess;
 use os::error::{Error, Result};
 
-impl<R: Reach> Sweep<'_, R> {
+impl<R: ClientAccess> Run<'_, R> {
     /// Stores what the next run needs to go on from here, and waits until it is in its files.
     pub(super) fn stop(&mut self) -> Result<()> {
         if self.failure.is_some() {
             return Ok(());
         }
-        if !self.lasting {
+        if !self.durable {
             // Who makes the call again does not ask again by that.
-            self.clock.decline();
+            self.clock.cancel_stop();
             return Err(Error::invalid(
                 "the run was asked to stop, but nothing outlives the job (ephemeral = true)",
             ));
@@ -26,15 +26,15 @@ impl<R: Reach> Sweep<'_, R> {
         }
         let has = |at: &u64| self.slots.values().any(|state| state == at);
         let at = self.at.filter(|at| !has(at));
-        if let Some((at, slot)) = at.zip(self.slot_to_spare()) {
+        if let Some((at, slot)) = at.zip(self.free_slot()) {
             self.store(at, slot)?;
         }
-        self.reach.with(|client| client.checkpoint_wait())
+        self.access.with(|client| client.checkpoint_wait())
     }
 
     /// A slot that no state is needed from: one that has none, one whose state the adjoint has passed, or the
     /// one behind all of them; the same on all processes.
-    fn slot_to_spare(&self) -> Option<u64> {
+    fn free_slot(&self) -> Option<u64> {
         let needed = self.course.stored().iter();
         let needed = needed.filter(|stored| self.slots.get(&stored.slot) == Some(&stored.state));
         let needed: BTreeSet<u64> = needed.map(|stored| stored.slot).collect();

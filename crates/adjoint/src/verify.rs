@@ -1,13 +1,13 @@
 //! Whether a run's states are what they were, where replays are verified.
 
-use super::replay::unsteady_hash;
-use super::run::Sweep;
+use super::replay::unstable_hash;
+use super::run::Run;
 use super::settings::Settings;
 use super::start::hash_of;
-use super::{Problem, Reach};
+use super::{ClientAccess, Problem};
 use os::error::{Error, Kind, Result};
 
-impl<R: Reach> Sweep<'_, R> {
+impl<R: ClientAccess> Run<'_, R> {
     /// Compares the state that the application has with what it was the first time. Its hash.
     pub(super) fn verify(&mut self, state: u64) -> Result<Option<u64>> {
         let hash = self.hash(state)?;
@@ -18,7 +18,7 @@ impl<R: Reach> Sweep<'_, R> {
     /// The hash of the state that the application has, which is this one, where replays are verified.
     pub(super) fn hash(&mut self, state: u64) -> Result<Option<u64>> {
         match self.replay.is_some() && self.failure.is_none() {
-            true => hash_of(self.settings, self.problem, self.reach, state).map(Some),
+            true => hash_of(self.settings, self.problem, self.access, state).map(Some),
             false => Ok(None),
         }
     }
@@ -43,9 +43,9 @@ impl<R: Reach> Sweep<'_, R> {
         if before == hash {
             return Ok(None);
         }
-        if let Some(unsteady) = self.unsteady(state, hash)? {
+        if let Some(unstable) = self.unstable(state, hash)? {
             // What was restored may be as it was.
-            return Err(unsteady);
+            return Err(unstable);
         }
         Ok(Some(Error::new(
             Kind::Corrupt,
@@ -60,26 +60,26 @@ impl<R: Reach> Sweep<'_, R> {
     /// hashed again, with nothing between: of what is at fault, the steps or the hash, that tells.
     pub(super) fn compare(&mut self, state: u64, hash: Option<u64>) -> Result<()> {
         let (Some(replay), Some(hash)) = (&mut self.replay, hash) else { return Ok(()) };
-        let Err(differs) = replay.meet(state, hash) else { return Ok(()) };
-        Err(self.unsteady(state, hash)?.unwrap_or(differs))
+        let Err(differs) = replay.check_state(state, hash) else { return Ok(()) };
+        Err(self.unstable(state, hash)?.unwrap_or(differs))
     }
 
-    fn unsteady(&mut self, state: u64, hash: u64) -> Result<Option<Error>> {
-        unsteady(self.settings, self.problem, self.reach, state, hash)
+    fn unstable(&mut self, state: u64, hash: u64) -> Result<Option<Error>> {
+        unstable(self.settings, self.problem, self.access, state, hash)
     }
 }
 /// What is wrong if the state that the application has, which has just been hashed, has another hash now.
-pub(super) fn unsteady(
+pub(super) fn unstable(
     settings: &Settings,
     problem: &mut dyn Problem,
-    reach: &impl Reach,
+    access: &impl ClientAccess,
     state: u64,
     hash: u64,
 ) -> Result<Option<Error>> {
     let given = problem.hash(state)?.map(|hash| hash.max(1));
     let again = match given {
         Some(again) => again,
-        None => hash_of(settings, problem, reach, state)?,
+        None => hash_of(settings, problem, access, state)?,
     };
-    Ok((again != hash).then(|| unsteady_hash(state, hash, again, given.is_some())))
+    Ok((again != hash).then(|| unstable_hash(state, hash, again, given.is_some())))
 }

@@ -11,16 +11,16 @@ use os::sync::Mutex;
 /// The region that a checkpoint of hashes consists of: written with what it was set to, and having what
 /// was read last. Behind the position stand the hashes, 0 for one that is not known, and a checksum.
 #[derive(Clone, Debug)]
-pub struct Trail(Arc<Cell>);
+pub struct StoredHashes(Arc<Cell>);
 
 #[derive(Debug)]
 struct Cell(Mutex<(Position, Vec<u64>)>);
 
-impl Trail {
+impl StoredHashes {
     /// Without any hash.
-    pub fn new(of: Identity) -> Trail {
+    pub fn new(of: Identity) -> StoredHashes {
         let position = Position { role: Role::Hashes, run: 0, of, number: 0, hash: None };
-        Trail(Arc::new(Cell(Mutex::new((position, Vec::new())))))
+        StoredHashes(Arc::new(Cell(Mutex::new((position, Vec::new())))))
     }
 
     /// What the client protects.
@@ -28,7 +28,7 @@ impl Trail {
         self.0.clone()
     }
 
-    /// Sets what is written: the hashes from that of state `first` on.
+    /// Sets what is written: the hashes from that of state `initial_state` on.
     pub fn set(&self, run: u64, first: u64, hashes: Vec<u64>) {
         let mut cell = self.0 .0.lock();
         (cell.0.run, cell.0.number) = (run, first);

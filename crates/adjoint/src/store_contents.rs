@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::position::{Identity, Marker, Position, Role};
-use super::trail::Trail;
+use super::stored_hashes::StoredHashes;
 use client::managed::is_lost;
 use client::Client;
 use os::error::{Error, Kind, Result};
@@ -15,7 +15,7 @@ use schedule::schedule::Stored;
 
 /// A state that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct StoredState {
     /// Its number.
     pub state: u64,
     /// Its slot.
@@ -25,17 +25,17 @@ pub struct Kept {
 }
 
 /// An adjoint that is there: its version, and the state that it has come to.
-pub type KeptAdjoint = (i32, u64);
+pub type StoredAdjoint = (i32, u64);
 
 /// What one process has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Found {
+pub struct StoreContents {
     /// The number of the run that it is of. `None`: there is nothing.
     pub run: Option<u64>,
     /// States.
-    pub states: Vec<Kept>,
+    pub states: Vec<StoredState>,
     /// Adjoints.
-    pub adjoints: Vec<KeptAdjoint>,
+    pub adjoints: Vec<StoredAdjoint>,
     /// The highest version of an adjoint, good or not.
     pub highest: Option<i32>,
     /// The same of hashes.
@@ -49,14 +49,14 @@ pub struct Found {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// What it has, or why it cannot take part.
-    pub found: std::result::Result<Found, String>,
+    pub found: std::result::Result<StoreContents, String>,
     /// A number for a new run.
     pub fresh: u64,
 }
 
 /// What all have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Common {
+pub struct CommonContents {
     /// The run's number.
     pub run: u64,
     /// Whether there is anything to go on from.
@@ -64,7 +64,7 @@ pub struct Common {
     /// What is left, with the same meaning for all.
     pub survivors: Survivors,
     /// The version of the adjoint to go on from.
-    pub adjoint: Option<KeptAdjoint>,
+    pub adjoint: Option<StoredAdjoint>,
     /// The version that the next stored adjoint gets.
     pub next_version: i32,
     /// The version that the next stored hashes get.
@@ -72,20 +72,20 @@ pub struct Common {
 }
 
 /// A name, and what its positions are read by.
-pub type Of<'a, T> = (&'a str, &'a T);
+pub type Named<'a, T> = (&'a str, &'a T);
 
 /// Looks at what this process has of a run: states, adjoints and hashes. Nothing is changed.
 ///
 /// # Errors
 /// Something is of another computation.
-pub fn look(
+pub fn read_store(
     client: &mut Client,
-    states: Of<'_, Marker>,
-    adjoints: Of<'_, Marker>,
-    hashes: Of<'_, Trail>,
+    states: Named<'_, Marker>,
+    adjoints: Named<'_, Marker>,
+    hashes: Named<'_, StoredHashes>,
     of: &Identity,
-) -> Result<Found> {
-    let mut found = Found::default();
+) -> Result<StoreContents> {
+    let mut found = StoreContents::default();
     let mut lost = Vec::new();
     for (name, role) in
         [(states.0, Role::State), (adjoints.0, Role::Adjoint), (hashes.0, Role::Hashes)]
@@ -106,9 +106,9 @@ pub fn look(
                     continue;
                 }
                 Err(error) if error.kind() == Kind::Invalid => {
-                    return Err(error.within(NOT_OURS).followed_by(WAY_OUT));
+                    return Err(error.within(LEFT_UNTOUCHED).followed_by(DISCARD_HINT));
                 }
-                Err(error) => return Err(error.within(NOT_OURS)),
+                Err(error) => return Err(error.within(LEFT_UNTOUCHED)),
             }
             let (position, read) = match role {
                 Role::State => (states.1.get(), Vec::new()),
@@ -116,15 +116,15 @@ pub fn look(
                 Role::Hashes => hashes.1.take(),
             };
             let about = |error: Error| {
-                error.within(format!("\"{name}\" version {version}")).followed_by(WAY_OUT)
+                error.within(format!("\"{name}\" version {version}")).followed_by(DISCARD_HINT)
             };
-            admit(&mut found, version, &position, role, of).map_err(about)?;
+            add_checked(&mut found, version, &position, role, of).map_err(about)?;
             if role == Role::Hashes {
                 found.hashes.push((position.number, read));
             }
         }
     }
-    if let Some(text) = without(&lost) {
+    if let Some(text) = lost_warning(&lost) {
         log::warn!("{text}");
     }
     Ok(found)
@@ -134,7 +134,7 @@ pub fn look(
 const MOST_NAMED: usize = 3;
 
 /// What is gone on without: how many, and the first of them.
-fn without(lost: &[String]) -> Option<String> {
+fn lost_warning(lost: &[String]) -> Option<String> {
     let named = lost.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join("; ");
     match lost.len() {
         0 => None,
@@ -148,9 +148,9 @@ fn without(lost: &[String]) -> Option<String> {
 }
 
 /// What to do about a store of another computation.
-pub const WAY_OUT: &str = "VELOC_Adjoint_discard removes a run that is not to be gone on with";
+pub const DISCARD_HINT: &str = "VELOC_Adjoint_discard removes a run that is not to be gone on with";
 
-/// A checkpoint that is no run's, which [`WAY_OUT`] does not remove.
+/// A checkpoint that is no run's, which [`DISCARD_HINT`] does not remove.
 fn of_the_application(name: &str, version: i32) -> Error {
     Error::invalid(format!(
         "checkpoint \"{name}\" version {version} is one of the application's own, and was left as it is: \
@@ -158,10 +158,10 @@ fn of_the_application(name: &str, version: i32) -> Error {
     ))
 }
 
-const NOT_OURS: &str = "the store has something else under this name; it was left as it is";
+const LEFT_UNTOUCHED: &str = "the store has something else under this name; it was left as it is";
 
-fn admit(
-    found: &mut Found,
+fn add_checked(
+    found: &mut StoreContents,
     version: i32,
     position: &Position,
     role: Role,
@@ -170,7 +170,7 @@ fn admit(
     let Position { run, number, hash, .. } = *position;
     if position.of != *of {
         return Err(Error::invalid(format!(
-            "it is of another computation ({}; this one has {of}); {NOT_OURS}",
+            "it is of another computation ({}; this one has {of}); {LEFT_UNTOUCHED}",
             position.of
         )));
     }
@@ -178,17 +178,17 @@ fn admit(
     let slot = u64::try_from(version).ok().filter(|slot| *slot <= of.slots || role != Role::State);
     let (Some(slot), true) = (slot, position.role == role && number < of.steps) else {
         return Err(Error::invalid(format!(
-            "it says that it is {:?} number {number}, which cannot be; {NOT_OURS}",
+            "it says that it is {:?} number {number}, which cannot be; {LEFT_UNTOUCHED}",
             position.role
         )));
     };
     if let Some(before) = found.run.replace(run).filter(|before| *before != run) {
         return Err(Error::invalid(format!(
-            "it is of run {run:#018x}, and others of run {before:#018x}; {NOT_OURS}"
+            "it is of run {run:#018x}, and others of run {before:#018x}; {LEFT_UNTOUCHED}"
         )));
     }
     match role {
-        Role::State => found.states.push(Kept { state: number, slot, hash }),
+        Role::State => found.states.push(StoredState { state: number, slot, hash }),
         Role::Adjoint => found.adjoints.push((version, number)),
         // They stand with what was read.
         Role::Hashes => {}
@@ -197,7 +197,7 @@ fn admit(
 }
 
 /// Why there is nothing to go on from although some process has something.
-pub fn why_anew(reports: &[Report]) -> Option<String> {
+pub fn why_not_resumed(reports: &[Report]) -> Option<String> {
     let found = reports.iter().filter_map(|report| report.found.as_ref().ok());
     let has_nothing: Vec<bool> =
         found.map(|found| found.states.is_empty() && found.adjoints.is_empty()).collect();
@@ -212,7 +212,7 @@ pub fn why_anew(reports: &[Report]) -> Option<String> {
 ///
 /// # Errors
 /// One cannot take part, or they have different things.
-pub fn common(reports: &[Report]) -> Result<Common> {
+pub fn common(reports: &[Report]) -> Result<CommonContents> {
     let Some(first) = reports.first() else {
         return Err(Error::invalid("there is no process"));
     };
@@ -227,7 +227,7 @@ pub fn common(reports: &[Report]) -> Result<Common> {
     let runs: BTreeSet<u64> = all.iter().filter_map(|found| found.run).collect();
     if runs.len() > 1 {
         return Err(Error::invalid(format!(
-            "the processes have states of different runs: {runs:#018x?}; {NOT_OURS}: \
+            "the processes have states of different runs: {runs:#018x?}; {LEFT_UNTOUCHED}: \
              VELOC_Adjoint_discard removes them, or take another name"
         )));
     }
@@ -237,7 +237,7 @@ pub fn common(reports: &[Report]) -> Result<Common> {
         .map(|found| found.states.iter().map(|kept| (kept.state, kept.slot)).collect())
         .collect();
     let everybody_has =
-        |kept: &&Kept| of_others.iter().all(|has| has.contains(&(kept.state, kept.slot)));
+        |kept: &&StoredState| of_others.iter().all(|has| has.contains(&(kept.state, kept.slot)));
     let states: Vec<Stored> = mine
         .states
         .iter()
@@ -249,14 +249,14 @@ pub fn common(reports: &[Report]) -> Result<Common> {
         .iter()
         .filter(|kept| others.iter().all(|found| found.adjoints.contains(kept)));
     let adjoint = adjoints.copied().min_by_key(|(_, fine)| *fine);
-    let next = |highest: fn(&Found) -> Option<i32>| {
+    let next = |highest: fn(&StoreContents) -> Option<i32>| {
         let highest = all.iter().filter_map(|found| highest(found)).max();
         highest.map_or(Some(0), |highest| highest.checked_add(1))
     };
     let (next_version, next_hashes) =
         (next(|found| found.highest), next(|found| found.highest_hashes));
     let resumes = !states.is_empty() || adjoint.is_some();
-    Ok(Common {
+    Ok(CommonContents {
         run: runs.first().copied().filter(|_| resumes).unwrap_or(first.fresh),
         resumes,
         survivors: Survivors { states, adjoint: adjoint.map(|(_, fine)| fine), at_start: true },
@@ -270,17 +270,20 @@ pub fn common(reports: &[Report]) -> Result<Common> {
 mod tests {
     use super::*;
 
-    fn report(found: Found) -> Report {
+    fn report(found: StoreContents) -> Report {
         Report { found: Ok(found), fresh: 9 }
     }
 
-    fn found(states: &[(u64, u64)], adjoints: &[KeptAdjoint]) -> Found {
-        Found {
+    fn found(states: &[(u64, u64)], adjoints: &[StoredAdjoint]) -> StoreContents {
+        StoreContents {
             run: Some(7),
-            states: states.iter().map(|&(state, slot)| Kept { state, slot, hash: None }).collect(),
+            states: states
+                .iter()
+                .map(|&(state, slot)| StoredState { state, slot, hash: None })
+                .collect(),
             adjoints: adjoints.to_vec(),
             highest: adjoints.iter().map(|(version, _)| *version).max(),
-            ..Found::default()
+            ..StoreContents::default()
         }
     }
 
@@ -295,22 +298,24 @@ mod tests {
         assert_eq!((both.adjoint, both.survivors.adjoint), (Some((3, 80)), Some(80)));
         assert_eq!((both.run, both.next_version, both.next_hashes), (7, 5, 7));
         assert!(both.resumes);
-        let none = common(&[report(one), report(Found::default())]).unwrap();
+        let none = common(&[report(one), report(StoreContents::default())]).unwrap();
         assert_eq!((none.run, none.resumes, none.next_version, none.next_hashes), (9, false, 0, 0));
         assert!(none.survivors.states.is_empty() && none.adjoint.is_none());
-        let nothing = || report(Found::default());
+        let nothing = || report(StoreContents::default());
         let one = || report(found(&[(0, 0)], &[]));
-        assert_eq!(why_anew(&[nothing(), nothing()]), None);
-        assert!(why_anew(&[one(), nothing()]).unwrap().starts_with("process 1 has nothing"));
-        assert!(why_anew(&[one(), report(found(&[(7, 1)], &[]))]).unwrap().starts_with("no state"));
+        assert_eq!(why_not_resumed(&[nothing(), nothing()]), None);
+        assert!(why_not_resumed(&[one(), nothing()]).unwrap().starts_with("process 1 has nothing"));
+        assert!(why_not_resumed(&[one(), report(found(&[(7, 1)], &[]))])
+            .unwrap()
+            .starts_with("no state"));
     }
 
     /// Catches a text that grows with the versions.
     #[test]
     fn of_many_that_are_lost_the_first_are_named() {
         let lost: Vec<String> = (0..9).map(|version| format!("\"x\" version {version}")).collect();
-        let text = |count: usize| without(&lost[..count]).unwrap();
-        assert_eq!(without(&[]), None);
+        let text = |count: usize| lost_warning(&lost[..count]).unwrap();
+        assert_eq!(lost_warning(&[]), None);
         assert_eq!(text(1), "going on without \"x\" version 0");
         let three = "\"x\" version 0; \"x\" version 1; \"x\" version 2";
         assert_eq!(text(3), format!("going on without 3 versions: {three}"));
@@ -323,7 +328,7 @@ mod tests {
         let failed = Report { found: Err("its disk is gone".into()), ..good.clone() };
         let text = common(&[good.clone(), failed]).unwrap_err().to_string();
         assert_eq!(text, "process 1: its disk is gone");
-        let stranger = report(Found { run: Some(8), ..found(&[(0, 0)], &[]) });
+        let stranger = report(StoreContents { run: Some(8), ..found(&[(0, 0)], &[]) });
         assert!(common(&[good, stranger]).unwrap_err().to_string().contains("different runs"));
     }
 
@@ -333,7 +338,7 @@ mod tests {
         let position = Position { role: Role::State, run: 7, of, number: 44, hash: None };
         let admitted = |version, position: &Position, role| {
             let mut found = found(&[(0, 0)], &[]);
-            admit(&mut found, version, position, role, &of).map(|()| found)
+            add_checked(&mut found, version, position, role, &of).map(|()| found)
         };
         let kept = admitted(2, &position, Role::State).unwrap().states[1];
         assert_eq!((kept.state, kept.slot), (44, 2));

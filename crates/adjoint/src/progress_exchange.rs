@@ -15,15 +15,15 @@ use mpi::Comm;
 use os::error::Result;
 
 /// The least time for which a process that has failed waits for the others.
-const PATIENCE: Duration = Duration::from_secs(10);
+const SHORTEST_WAIT: Duration = Duration::from_secs(10);
 /// Or so many times the longest from meeting to meeting.
-const MEETINGS: u32 = 4;
+const TIMES_LONGEST: u32 = 4;
 /// Between two looks whether they have come.
-const PAUSE: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The meetings of a run.
 #[derive(Debug)]
-pub struct Meetings {
+pub struct ProgressExchange {
     comm: Comm,
     rank: u32,
     last: Instant,
@@ -31,14 +31,14 @@ pub struct Meetings {
     longest: Duration,
 }
 
-impl Meetings {
+impl ProgressExchange {
     /// Over a communicator that nothing else uses.
     ///
     /// # Errors
     /// MPI's.
-    pub fn over(comm: Comm) -> Result<Meetings> {
+    pub fn over(comm: Comm) -> Result<ProgressExchange> {
         let rank = comm.rank()?;
-        Ok(Meetings { comm, rank, last: Instant::now(), longest: Duration::ZERO })
+        Ok(ProgressExchange { comm, rank, last: Instant::now(), longest: Duration::ZERO })
     }
 
     /// This process's number.
@@ -50,7 +50,7 @@ impl Meetings {
     ///
     /// # Errors
     /// MPI's.
-    pub fn meet(&mut self, message: &Message) -> Result<Message> {
+    pub fn exchange(&mut self, message: &Message) -> Result<Message> {
         self.longest = self.longest.max(self.last.elapsed());
         let mut pending = self.comm.start_allreduce_min(&message.encode())?;
         let waited = pending.wait();
@@ -66,8 +66,12 @@ impl Meetings {
     ///
     /// # Errors
     /// MPI's.
-    pub fn meet_soon(&self, message: &Message, patience: Duration) -> Result<Option<Message>> {
-        let until = Instant::now() + patience;
+    pub fn exchange_within(
+        &self,
+        message: &Message,
+        wait_time: Duration,
+    ) -> Result<Option<Message>> {
+        let until = Instant::now() + wait_time;
         let mut pending = self.comm.start_allreduce_min(&message.encode())?;
         loop {
             if let Some(least) = pending.poll()? {
@@ -76,13 +80,13 @@ impl Meetings {
             if Instant::now() > until {
                 return Ok(None);
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
     /// For how long a process that has failed waits for the others.
-    pub fn patience(&self) -> Duration {
-        patience(self.longest, self.last.elapsed())
+    pub fn wait_time(&self) -> Duration {
+        wait_time(self.longest, self.last.elapsed())
     }
 
     /// Ends them. Nobody may still be waited for.
@@ -96,8 +100,8 @@ impl Meetings {
 /// How long the others are waited for after a failure, given the longest from meeting to meeting and the time
 /// since the last one. They have been on their way as long as this process, and may be in the same call to a
 /// slow file system in which it has failed.
-fn patience(longest: Duration, since_last: Duration) -> Duration {
-    PATIENCE.max(longest.max(since_last) * MEETINGS)
+fn wait_time(longest: Duration, since_last: Duration) -> Duration {
+    SHORTEST_WAIT.max(longest.max(since_last) * TIMES_LONGEST)
 }
 
 #[cfg(test)]
@@ -109,7 +113,7 @@ mod tests {
     fn who_has_taken_long_waits_for_long() {
         let seconds = Duration::from_secs;
         for (longest, since_last, wanted) in [(0, 0, 10), (2, 1, 10), (30, 1, 120), (1, 30, 120)] {
-            assert_eq!(patience(seconds(longest), seconds(since_last)), seconds(wanted));
+            assert_eq!(wait_time(seconds(longest), seconds(since_last)), seconds(wanted));
         }
     }
 }

@@ -6,8 +6,8 @@
 //! differ without a meaning: so that is no reason to fail.
 
 use super::settings::Settings;
-use super::survey::{Common, Found, Kept, WAY_OUT};
-use super::{Problem, Reach};
+use super::store_contents::{CommonContents, StoreContents, StoredState, DISCARD_HINT};
+use super::{ClientAccess, Problem};
 use client::compare::text_of;
 use os::error::{Error, Kind, Result};
 
@@ -22,20 +22,20 @@ type Verdict = std::result::Result<Option<String>, String>;
 pub(super) fn compare(
     settings: &Settings,
     problem: &mut dyn Problem,
-    reach: &impl Reach,
-    found: &Found,
-    common: &Common,
+    access: &impl ClientAccess,
+    found: &StoreContents,
+    common: &CommonContents,
 ) -> Result<()> {
     let Some(first) = common.survivors.states.iter().find(|stored| stored.state == 0) else {
         return Ok(());
     };
-    let is_first = |kept: &&Kept| (kept.state, kept.slot) == (0, first.slot);
+    let is_first = |kept: &&StoredState| (kept.state, kept.slot) == (0, first.slot);
     let own = match found.states.iter().find(is_first) {
-        Some(kept) => compare_with(settings, problem, reach, kept),
+        Some(kept) => compare_with(settings, problem, access, kept),
         None => Ok(None),
     };
     let verdict: Verdict = own.clone().map_err(|error| error.to_string());
-    let (all, rank) = reach.with(|client| Ok((client.exchange(&verdict)?, client.rank()?)))?;
+    let (all, rank) = access.with(|client| Ok((client.exchange(&verdict)?, client.rank()?)))?;
     let own = own?;
     let failed =
         all.iter().zip(0..).find_map(|(verdict, rank)| Some((verdict.as_ref().err()?, rank)));
@@ -60,8 +60,8 @@ pub(super) fn compare(
 fn compare_with(
     settings: &Settings,
     problem: &mut dyn Problem,
-    reach: &impl Reach,
-    kept: &Kept,
+    access: &impl ClientAccess,
+    kept: &StoredState,
 ) -> Result<Option<String>> {
     if settings.verify && kept.hash.is_some() {
         // It was compared before.
@@ -73,7 +73,7 @@ fn compare_with(
         return Ok(None);
     }
     let hashes = now.zip(kept.hash);
-    let differences = match reach.with(|client| client.differences(name, version)) {
+    let differences = match access.with(|client| client.differences(name, version)) {
         Ok(differences) if differences.is_empty() => return Ok(None),
         Ok(differences) => text_of(&differences),
         Err(error) => return unread(settings, hashes, &error).map(|()| None),
@@ -106,7 +106,7 @@ pub(super) fn refusal(settings: &Settings, now: u64, stored: u64) -> Error {
         "\"{name}\" (tag {tag}): the state at the call has the hash {now:#018x}, and state 0 in the store \
          {stored:#018x}: the store is of another computation, or it was hashed by another function, and was \
          left as it is; make the call \
-         with its state 0, or under another name; {WAY_OUT}"
+         with its state 0, or under another name; {DISCARD_HINT}"
     ))
 }
 

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::settings::Settings;
-use super::Reach;
+use super::ClientAccess;
 use client::alike::{self, Given};
 use os::error::Result;
 
@@ -18,17 +18,17 @@ struct Proposal(Given);
 ///
 /// # Errors
 /// Its own, that of another process, or what differs: on all processes.
-pub fn agree(settings: Result<&Settings>, reach: &impl Reach) -> Result<()> {
+pub fn check(settings: Result<&Settings>, access: &impl ClientAccess) -> Result<()> {
     let asked = match &settings {
         Ok(settings) => Ok(settings.texts()),
         Err(error) => Err(error.to_string()),
     };
-    let all = reach.with(|client| client.exchange(&Proposal(asked)));
+    let all = access.with(|client| client.exchange(&Proposal(asked)));
     settings?;
-    judge(&all?.into_iter().map(|proposal| proposal.0).collect::<Vec<_>>())
+    compare(&all?.into_iter().map(|proposal| proposal.0).collect::<Vec<_>>())
 }
 
-fn judge(all: &[Given]) -> Result<()> {
+fn compare(all: &[Given]) -> Result<()> {
     alike::judge("the processes were given different computations", &Settings::LABELS, all)
 }
 
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn who_differs_is_named_with_the_values() {
-        assert!(judge(&[asked(|_| {}), asked(|_| {})]).is_ok());
+        assert!(compare(&[asked(|_| {}), asked(|_| {})]).is_ok());
         let all = [
             asked(|_| {}),
             asked(|s| s.steps = 120),
@@ -52,7 +52,7 @@ mod tests {
             asked(|s| (s.name, s.slots) = ("other".into(), 6)),
             asked(|_| {}),
         ];
-        let error = judge(&all).unwrap_err();
+        let error = compare(&all).unwrap_err();
         assert_eq!(
             error.to_string(),
             "the processes were given different computations: name = \"shot\" (processes 0-2, 4), \
@@ -60,17 +60,17 @@ mod tests {
              (processes 0-2, 4), 6 (process 3)"
         );
         let failed = [asked(|_| {}), Err("rule 9".into()), Err("name is NULL".into())];
-        assert_eq!(judge(&failed).unwrap_err().to_string(), "process 1: rule 9");
+        assert_eq!(compare(&failed).unwrap_err().to_string(), "process 1: rule 9");
     }
 
     /// Catches a text that grows with the processes.
     #[test]
     fn of_many_the_first_are_named() {
         let all: Vec<Given> = (0..5000).map(|rank| asked(|s| s.tag = rank % 1000)).collect();
-        let text = judge(&all).unwrap_err().to_string();
+        let text = compare(&all).unwrap_err().to_string();
         assert!(text.len() < 600 && text.contains("and 994 more values"), "{text}");
         let all: Vec<Given> = (0..99).map(|rank| asked(|s| s.verify = rank % 2 == 1)).collect();
-        let text = judge(&all).unwrap_err().to_string();
+        let text = compare(&all).unwrap_err().to_string();
         assert!(text.contains("0 (processes 0, 2, 4, 6, 8, 10 and 44 more)"), "{text}");
     }
 }

@@ -1,20 +1,21 @@
 //! What a run stores and restores: states in their slots, adjoints, and hashes of states. What cannot be stored or
 //! read back ends the run.
 
-use super::adjoints::Files;
-use super::run::Sweep;
-use super::Reach;
+use super::adjoints::ClientFiles;
+use super::run::Run;
+use super::ClientAccess;
 use os::error::{Error, Kind, Result};
 
-impl<R: Reach> Sweep<'_, R> {
+impl<R: ClientAccess> Run<'_, R> {
     pub(super) fn restore_adjoint(&mut self, version: i32) -> Result<()> {
         let name = self.settings.name_of_adjoints();
-        if let Err(error) = self.reach.with(|client| client.restore_managed(&name, version, None)) {
+        if let Err(error) = self.access.with(|client| client.restore_managed(&name, version, None))
+        {
             let error = error.within(format!(
                 "the adjoint at state {} cannot be read back from \"{name}\" version {version}",
                 self.fine
             ));
-            return Err(self.removed_if_damaged(&name, version, error));
+            return Err(self.remove_if_damaged(&name, version, error));
         }
         let stored = self.adjoint.get();
         if (stored.run, stored.number) != (self.run, self.fine) {
@@ -38,7 +39,7 @@ impl<R: Reach> Sweep<'_, R> {
                         self.fine
                     ),
                 );
-                Err(self.removed_if_damaged(&name, version, error))
+                Err(self.remove_if_damaged(&name, version, error))
             }
             _ => Ok(()),
         }
@@ -50,7 +51,7 @@ impl<R: Reach> Sweep<'_, R> {
             return Ok(None);
         }
         let digest =
-            self.reach.with(|client| client.digest_of(&self.settings.name_of_adjoints()))?;
+            self.access.with(|client| client.digest_of(&self.settings.name_of_adjoints()))?;
         Ok(digest.map(|digest| digest.max(1)))
     }
 
@@ -59,7 +60,7 @@ impl<R: Reach> Sweep<'_, R> {
         if self.failure.is_some() {
             return Ok(());
         }
-        self.hear_of_failures()?;
+        self.check_background()?;
         let mut hash = self.verify(state)?;
         if state == 0 && hash.is_none() {
             // By it a restart knows the state 0 of this computation.
@@ -69,8 +70,8 @@ impl<R: Reach> Sweep<'_, R> {
         self.at = Some(state);
         self.states.set(self.run, state, hash);
         let (name, version) = (&self.settings.name, slot as i32);
-        let (place, reads) = (Some(self.place(state)), self.fine < self.steps);
-        let taken = self.reach.with(|client| {
+        let (place, reads) = (Some(self.read_order(state)), self.fine < self.steps);
+        let taken = self.access.with(|client| {
             // The old state is of no use, and memory that has nothing else may have no room beside it.
             client.let_go_of(name, version);
             client.take_managed(name, version, place, reads)
@@ -86,8 +87,8 @@ impl<R: Reach> Sweep<'_, R> {
     }
 
     /// An error if something that was stored before has failed on its way to its files.
-    pub(super) fn hear_of_failures(&self) -> Result<()> {
-        let heard = self.reach.with(|client| client.check_background());
+    pub(super) fn check_background(&self) -> Result<()> {
+        let heard = self.access.with(|client| client.check_background());
         heard.map_err(|error| self.with_advice(error))
     }
 
@@ -108,18 +109,18 @@ impl<R: Reach> Sweep<'_, R> {
     /// Stores the hashes of the states up to this one that are not stored yet.
     pub(super) fn store_hashes(&mut self, state: u64) -> Result<()> {
         // The hash of state 0 stands with it. When the adjoint has begun, all states were met.
-        if !self.lasting || state == 0 || self.fine < self.steps || self.failure.is_some() {
+        if !self.durable || state == 0 || self.fine < self.steps || self.failure.is_some() {
             return Ok(());
         }
         let Some(replay) = &mut self.replay else { return Ok(()) };
         let Some((first, hashes)) = replay.unstored_to(state) else { return Ok(()) };
-        self.trail.set(self.run, first, hashes.to_vec());
+        self.stored_hashes.set(self.run, first, hashes.to_vec());
         let (name, version) = (self.settings.name_of_hashes(), self.next_hashes);
         self.next_hashes = version.checked_add(1).ok_or_else(|| {
             Error::invalid(format!("\"{name}\" has no versions behind {version}"))
         })?;
-        replay.is_stored_to(state);
-        self.reach.with(|client| client.take_managed(&name, version, None, false)).map_err(
+        replay.mark_stored_to(state);
+        self.access.with(|client| client.take_managed(&name, version, None, false)).map_err(
             |error| {
                 let what = "the hashes of the states up to";
                 self.with_advice(
@@ -135,14 +136,14 @@ impl<R: Reach> Sweep<'_, R> {
             return Ok(());
         }
         // It is read once more unless the adjoint takes its step from it now.
-        let next = (state + 1 < self.fine).then(|| self.place(state));
+        let next = (state + 1 < self.fine).then(|| self.read_order(state));
         let (name, version) = (&self.settings.name, slot as i32);
         self.at = None;
-        if let Err(error) = self.reach.with(|client| client.restore_managed(name, version, next)) {
+        if let Err(error) = self.access.with(|client| client.restore_managed(name, version, next)) {
             let error = error.within(format!(
                 "state {state} cannot be read back from slot {slot} (\"{name}\" version {version})"
             ));
-            return Err(self.removed_if_damaged(name, version, error));
+            return Err(self.remove_if_damaged(name, version, error));
         }
         let stored = self.states.get();
         if (stored.run, stored.number) != (self.run, state) {
@@ -156,7 +157,7 @@ impl<R: Reach> Sweep<'_, R> {
         }
         let hash = self.hash(state)?;
         if let Some(damage) = self.damage(state, slot, hash, stored.hash)? {
-            return Err(self.removed_if_damaged(&self.settings.name, version, damage));
+            return Err(self.remove_if_damaged(&self.settings.name, version, damage));
         }
         self.compare(state, hash)?;
         self.at = Some(state);
@@ -165,9 +166,9 @@ impl<R: Reach> Sweep<'_, R> {
 
     /// Removes a version that was found to be damaged, as a later call would come to it again. The error, with
     /// what to do.
-    fn removed_if_damaged(&self, name: &str, version: i32, error: Error) -> Error {
+    fn remove_if_damaged(&self, name: &str, version: i32, error: Error) -> Error {
         if error.kind() == Kind::Corrupt {
-            if let Err(why) = self.reach.with(|client| client.remove(name, version)) {
+            if let Err(why) = self.access.with(|client| client.remove(name, version)) {
                 return error.followed_by(format_args!(
                     "remove \"{name}\" version {version}, which cannot be removed here: {why}"
                 ));
@@ -181,15 +182,15 @@ impl<R: Reach> Sweep<'_, R> {
         if self.failure.is_some() {
             return Ok(());
         }
-        self.hear_of_failures()?;
+        self.check_background()?;
         let hash = self.hash_of_adjoint()?;
         self.adjoint.set(self.run, self.fine, hash);
         let (adjoints, fine) = (&mut self.adjoints, self.fine);
-        let (name, alone) = (adjoints.name().to_owned(), self.meetings.is_none());
-        let stored = self.reach.with(|client| {
+        let (name, alone) = (adjoints.name().to_owned(), self.exchange.is_none());
+        let stored = self.access.with(|client| {
             adjoints.store(client, fine)?;
             match alone {
-                true => adjoints.hear_itself(&Files { client, name: &name }),
+                true => adjoints.apply_alone(&ClientFiles { client, name: &name }),
                 false => Ok(()),
             }
         });
@@ -207,7 +208,7 @@ impl<R: Reach> Sweep<'_, R> {
         let name = &self.settings.name;
         let names =
             [name.clone(), self.settings.name_of_adjoints(), self.settings.name_of_hashes()];
-        self.reach.with(|client| {
+        self.access.with(|client| {
             let removed = names.each_ref().map(|name| client.remove_all(name));
             removed.into_iter().collect::<Result<()>>().map_err(|error| {
                 error.within(format!(

@@ -1,19 +1,19 @@
 //! A run among the other processes: what it does until they know that it has failed, its looks at the time, at
 //! which they meet, and its end.
 
-use super::adjoints::Files;
-use super::meetings::Meetings;
+use super::adjoints::ClientFiles;
 use super::message::{Failure, Message};
-use super::run::Sweep;
-use super::{Outcome, Reach};
+use super::progress_exchange::ProgressExchange;
+use super::run::Run;
+use super::{ClientAccess, Outcome};
 use os::error::{Error, Result};
 
-impl<R: Reach> Sweep<'_, R> {
+impl<R: ClientAccess> Run<'_, R> {
     /// Ends the run if something of the library's has failed. With other processes, not before the next meeting:
     /// they may need this process for their own steps, as for the halo of a domain. Until then it computes as
     /// before, and stores and restores nothing.
-    pub(super) fn endure(&mut self, done: Result<()>) -> Result<()> {
-        match (done, &self.meetings) {
+    pub(super) fn defer_failure(&mut self, done: Result<()>) -> Result<()> {
+        match (done, &self.exchange) {
             (Err(error), Some(_)) => {
                 log::error!("{error}; the run ends as soon as all processes know");
                 self.failure.get_or_insert((error, self.computed));
@@ -24,78 +24,83 @@ impl<R: Reach> Sweep<'_, R> {
     }
 
     /// So many steps were computed. Whether the run stops.
-    pub(super) fn passed(&mut self, steps: u64) -> Result<bool> {
+    pub(super) fn after_steps(&mut self, steps: u64) -> Result<bool> {
         self.computed += steps;
-        let Some(look) = self.clock.passed(steps, self.meetings.is_none()) else {
+        let Some(check) = self.clock.after_steps(steps, self.exchange.is_none()) else {
             return Ok(false);
         };
-        let heard = self.hear_of_failures();
-        self.endure(heard)?;
-        if self.meetings.is_none() {
-            self.clock.set(look.interval);
-            return Ok(look.stop);
+        let heard = self.check_background();
+        self.defer_failure(heard)?;
+        if self.exchange.is_none() {
+            self.clock.set_interval(check.interval);
+            return Ok(check.stop);
         }
         let adjoints = &mut self.adjoints;
         let name = adjoints.name().to_owned();
         let (newest, has) =
-            self.reach.with(|client| Ok(adjoints.tell(&Files { client, name: &name })))?;
-        let message =
-            Message { stop: look.stop, interval: look.interval, newest, has, ..self.plain()? };
-        let all = self.meet(message)?;
-        self.clock.set(all.interval);
+            self.access.with(|client| Ok(adjoints.report(&ClientFiles { client, name: &name })))?;
+        let message = Message {
+            stop: check.stop,
+            interval: check.interval,
+            newest,
+            has,
+            ..self.empty_message()?
+        };
+        let all = self.exchange_messages(message)?;
+        self.clock.set_interval(all.interval);
         let adjoints = &mut self.adjoints;
-        let retired = self
-            .reach
-            .with(|client| adjoints.hear(&Files { client, name: &name }, all.newest, all.has));
-        self.endure(retired)?;
+        let retired = self.access.with(|client| {
+            adjoints.apply(&ClientFiles { client, name: &name }, all.newest, all.has)
+        });
+        self.defer_failure(retired)?;
         Ok(all.stop)
     }
 
     /// Waits for the others. An error if one of the processes has failed.
-    pub(super) fn meet_plainly(&mut self) -> Result<()> {
-        match self.meetings {
-            Some(_) => self.meet(self.plain()?).map(drop),
+    pub(super) fn synchronize(&mut self) -> Result<()> {
+        match self.exchange {
+            Some(_) => self.exchange_messages(self.empty_message()?).map(drop),
             None => Ok(()),
         }
     }
 
-    fn plain(&self) -> Result<Message> {
-        self.reach.with(|client| Ok(Message::plain(client.rounds())))
+    fn empty_message(&self) -> Result<Message> {
+        self.access.with(|client| Ok(Message::empty(client.rounds())))
     }
 
-    fn meet(&mut self, message: Message) -> Result<Message> {
-        let Some(meetings) = &mut self.meetings else { return Ok(message) };
-        let rank = meetings.rank();
+    fn exchange_messages(&mut self, message: Message) -> Result<Message> {
+        let Some(exchange) = &mut self.exchange else { return Ok(message) };
+        let rank = exchange.rank();
         let failure = self.failure.as_ref().map(|(_, steps)| Failure { steps: *steps, rank });
-        let all = meetings.meet(&Message { failure, ..message })?;
+        let all = exchange.exchange(&Message { failure, ..message })?;
         let Some(first) = all.failure else { return Ok(all) };
-        self.parting = Some(all);
+        self.final_message = Some(all);
         Err(first.error())
     }
 
     /// Ends the run among the others, with what this process has come to: all know by then, or could not be told.
-    pub(super) fn part(&mut self, ended: Result<Outcome>) -> Result<Outcome> {
-        let Some(mut meetings) = self.meetings.take() else { return ended };
+    pub(super) fn finish(&mut self, ended: Result<Outcome>) -> Result<Outcome> {
+        let Some(mut exchange) = self.exchange.take() else { return ended };
         let (ended, steps) = match self.failure.take() {
             Some((own, steps)) => (Err(own), steps),
             None => (ended, self.computed),
         };
         let own = match ended {
             Ok(outcome) => {
-                meetings.end();
+                exchange.end();
                 return Ok(outcome);
             }
             Err(own) => own,
         };
-        let rank = meetings.rank();
-        let parting = match self.parting.take() {
+        let rank = exchange.rank();
+        let final_message = match self.final_message.take() {
             Some(all) => Some(all),
-            None => self.tell(&mut meetings, Failure { steps, rank }, &own),
+            None => self.announce_failure(&mut exchange, Failure { steps, rank }, &own),
         };
-        let Some(all) = parting else { return Err(own) };
-        meetings.end();
+        let Some(all) = final_message else { return Err(own) };
+        exchange.end();
         // Some may have begun rounds that others have not.
-        self.reach.with(|client| {
+        self.access.with(|client| {
             client.even(all.rounds);
             Ok(())
         })?;
@@ -109,12 +114,17 @@ impl<R: Reach> Sweep<'_, R> {
     }
 
     /// Tells the others of this process's failure. What all tell, if they have come to hear it.
-    fn tell(&self, meetings: &mut Meetings, failure: Failure, own: &Error) -> Option<Message> {
-        let patience = meetings.patience();
-        let told = self.plain().and_then(|plain| {
-            meetings.meet_soon(&Message { failure: Some(failure), ..plain }, patience)
+    fn announce_failure(
+        &self,
+        exchange: &mut ProgressExchange,
+        failure: Failure,
+        own: &Error,
+    ) -> Option<Message> {
+        let patience = exchange.wait_time();
+        let announced = self.empty_message().and_then(|empty| {
+            exchange.exchange_within(&Message { failure: Some(failure), ..empty }, patience)
         });
-        match told {
+        match announced {
             Ok(Some(all)) => return Some(all),
             Ok(None) => log::warn!(
                 "the other processes of the adjoint computation have not come to know of a failure within \
