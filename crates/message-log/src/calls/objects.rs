@@ -11,10 +11,10 @@ use crate::deferred::Kind;
 use crate::divergence;
 use crate::log::{Call, Outcome, Shape};
 use crate::memory::NoMemory;
-use crate::parts::{Need, Source};
+use crate::parts::{NeededBy, Source};
 use crate::pmpi::{Handle, Ptr};
 use crate::refuse;
-use crate::stand_ins::Origin;
+use crate::stand_ins::CommOrigin;
 use crate::state::State;
 use crate::types::Types;
 
@@ -158,7 +158,7 @@ impl State {
         // The event of the call is the next one.
         let event = self.parts.next_event();
         let made = is_logged.then_some((call, event));
-        let origin = Origin { first: event + u64::from(made.is_some()), made };
+        let origin = CommOrigin { first: event + u64::from(made.is_some()), made };
         self.stand_ins.made(handle, (self.parts.live() > 0).then_some(origin));
     }
 
@@ -184,12 +184,12 @@ impl State {
         // SAFETY: by the caller's promise.
         let handle = unsafe { self.mpi.read_handle(comm) };
         let origin = self.stand_ins.freed(handle);
-        let logged = match (self.parts.need(&origin), origin.made) {
-            (Need::Nobody, _) => {
+        let logged = match (self.parts.needed_by(&origin), origin.made) {
+            (NeededBy::Nobody, _) => {
                 self.comm_gone(handle);
                 return (real(), handle);
             }
-            (Need::Replays, Some(made)) if !self.is_used_on(handle) => {
+            (NeededBy::Replays, Some(made)) if !self.is_used_on(handle) => {
                 let (end, at) = (self.parts.next_event() + 1, self.parts.now());
                 self.stand_ins.stand_in(&self.mpi, handle, made, end, at)
             }

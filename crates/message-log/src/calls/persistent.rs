@@ -18,7 +18,7 @@ use crate::target::Target;
 
 /// What a persistent request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     /// It sends.
     Send,
     /// It receives.
@@ -31,7 +31,7 @@ pub enum Way {
 /// `request` is the call's.
 pub unsafe fn make(
     call: Call,
-    way: Way,
+    way: Direction,
     message: &Message,
     request: Ptr,
     real: impl FnOnce() -> c_int,
@@ -53,10 +53,10 @@ pub unsafe fn make(
         if code == SUCCESS {
             let buffer = message.target(state);
             let (source, target) = match way {
-                Way::Send => (buffer, Target::Nothing),
-                Way::Receive => (Target::Nothing, buffer),
+                Direction::Send => (buffer, Target::Nothing),
+                Direction::Receive => (Target::Nothing, buffer),
             };
-            let made = Request::new(shape, target, way == Way::Receive);
+            let made = Request::new(shape, target, way == Direction::Receive);
             let since = state.parts.now();
             let made = Request { source, made: began, since, persistent: true, ..made };
             // SAFETY: by the caller's promise, MPI has written a handle there.

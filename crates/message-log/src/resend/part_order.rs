@@ -16,7 +16,7 @@ use crate::status::Status;
 
 /// What a process has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Border {
+pub enum PartEvent {
     /// The end of this part.
     End(i32),
     /// A replay of this part.
@@ -25,12 +25,12 @@ pub enum Border {
     Finalize,
 }
 
-impl fmt::Display for Border {
+impl fmt::Display for PartEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Border::End(id) => write!(f, "has ended part {id}"),
-            Border::Replay(id) => write!(f, "replays part {id}"),
-            Border::Finalize => f.write_str("has called MPI_Finalize"),
+            PartEvent::End(id) => write!(f, "has ended part {id}"),
+            PartEvent::Replay(id) => write!(f, "replays part {id}"),
+            PartEvent::Finalize => f.write_str("has called MPI_Finalize"),
         }
     }
 }
@@ -38,24 +38,24 @@ impl fmt::Display for Border {
 /// Bits of a process's number.
 const RANK: u32 = 24;
 
-impl Border {
+impl PartEvent {
     /// As a number, with who has come to it.
     fn pack(self, rank: u32) -> i64 {
         let (kind, id) = match self {
-            Border::End(id) => (0, id),
-            Border::Replay(id) => (1, id),
-            Border::Finalize => (2, 0),
+            PartEvent::End(id) => (0, id),
+            PartEvent::Replay(id) => (1, id),
+            PartEvent::Finalize => (2, 0),
         };
         kind << (RANK + 32) | i64::from(id as u32) << RANK | i64::from(rank & ((1 << RANK) - 1))
     }
 
     /// From what [`pack`](Self::pack) gave, and whose it is.
-    fn unpack(word: i64) -> (Border, u32) {
+    fn unpack(word: i64) -> (PartEvent, u32) {
         let id = (word >> RANK) as u32 as i32;
         let border = match word >> (RANK + 32) {
-            0 => Border::End(id),
-            1 => Border::Replay(id),
-            _ => Border::Finalize,
+            0 => PartEvent::End(id),
+            1 => PartEvent::Replay(id),
+            _ => PartEvent::Finalize,
         };
         (border, word as u32 & ((1 << RANK) - 1))
     }
@@ -63,25 +63,32 @@ impl Border {
 
 /// What each process has come to, one after the other.
 #[derive(Debug)]
-pub struct Borders {
+pub struct PartOrder {
     comm: usize,
     rank: u32,
     /// Those that not all are known to have come to.
     under_way: VecDeque<Least<2>>,
     /// All have come to `MPI_Finalize`.
-    is_over: bool,
+    all_finalized: bool,
     /// How two processes differ.
     difference: Option<String>,
     /// It was said that a replay waits.
-    pub is_wait_said: bool,
+    pub wait_reported: bool,
 }
 
-impl Borders {
+impl PartOrder {
     /// Of this process, on a communicator of its own.
-    pub fn new(comm: usize, rank: c_int) -> Borders {
+    pub fn new(comm: usize, rank: c_int) -> PartOrder {
         let rank = u32::try_from(rank).unwrap_or(0);
         let under_way = VecDeque::new();
-        Borders { comm, rank, under_way, is_over: false, difference: None, is_wait_said: false }
+        PartOrder {
+            comm,
+            rank,
+            under_way,
+            all_finalized: false,
+            difference: None,
+            wait_reported: false,
+        }
     }
 
     /// The communicator.
@@ -90,19 +97,19 @@ impl Borders {
     }
 
     /// Tells the others what this process has come to. Collective, but waits for nobody.
-    pub fn tell(&mut self, mpi: &Mpi, border: Border) {
+    pub fn announce(&mut self, mpi: &Mpi, border: PartEvent) {
         let own = border.pack(self.rank);
         self.under_way.push_back(Least::begin(mpi, self.comm, [own, -own]));
     }
 
     /// How two processes differ, if that is known by now.
-    pub fn look(&mut self, mpi: &Mpi) -> Option<&str> {
+    pub fn difference(&mut self, mpi: &Mpi) -> Option<&str> {
         while let Some(first) = self.under_way.front_mut() {
             if !first.is_done(mpi) {
                 break;
             }
             match first.result() {
-                Some([least, other]) => self.hear(least, -other),
+                Some([least, other]) => self.compare(least, -other),
                 None => {
                     let text = "MPI could not tell what the processes do with their parts";
                     self.difference.get_or_insert_with(|| text.to_owned());
@@ -114,9 +121,9 @@ impl Borders {
     }
 
     /// Of all processes these are the least and the greatest.
-    fn hear(&mut self, least: i64, greatest: i64) {
-        let ((one, who), (other, whose)) = (Border::unpack(least), Border::unpack(greatest));
-        self.is_over = (one, other) == (Border::Finalize, Border::Finalize);
+    fn compare(&mut self, least: i64, greatest: i64) {
+        let ((one, who), (other, whose)) = (PartEvent::unpack(least), PartEvent::unpack(greatest));
+        self.all_finalized = (one, other) == (PartEvent::Finalize, PartEvent::Finalize);
         if one != other {
             self.difference.get_or_insert_with(|| {
                 format!(
@@ -131,16 +138,16 @@ impl Borders {
         !self.under_way.is_empty()
     }
 
-    /// After [`Border::Finalize`] was told: until all have come to that. What was sent to this process on
+    /// After [`PartEvent::Finalize`] was told: until all have come to that. What was sent to this process on
     /// `channel` and nobody wants any more is taken, so that its sender can end.
     pub fn finish(&mut self, mpi: &Mpi, channel: usize) {
         loop {
-            self.look(mpi);
+            self.difference(mpi);
             if self.under_way.is_empty() {
-                if self.is_over {
+                if self.all_finalized {
                     return;
                 }
-                self.tell(mpi, Border::Finalize);
+                self.announce(mpi, PartEvent::Finalize);
             }
             take_any(mpi, channel);
             std::thread::yield_now();
@@ -182,25 +189,32 @@ mod tests {
     /// are taken for something else.
     #[test]
     fn who_has_come_to_what_is_said() {
-        let all = [Border::End(-3), Border::End(7), Border::Replay(i32::MIN), Border::Finalize];
+        let all = [
+            PartEvent::End(-3),
+            PartEvent::End(7),
+            PartEvent::Replay(i32::MIN),
+            PartEvent::Finalize,
+        ];
         for border in all {
-            assert_eq!(Border::unpack(border.pack(70_000)), (border, 70_000));
+            assert_eq!(PartEvent::unpack(border.pack(70_000)), (border, 70_000));
         }
         let words = all.map(|border| border.pack((1 << RANK) - 1));
         assert!(words.iter().all(|word| *word >= 0), "their opposites are told as well");
-        let mut borders = Borders::new(0, 0);
-        let hear = |borders: &mut Borders, told: [Border; 3]| {
+        let mut part_order = PartOrder::new(0, 0);
+        let compare = |part_order: &mut PartOrder, told: [PartEvent; 3]| {
             let words = (0..).zip(told).map(|(rank, border)| border.pack(rank));
             let words: Vec<i64> = words.collect();
-            borders
-                .hear(words.iter().copied().min().unwrap(), words.iter().copied().max().unwrap());
+            part_order.compare(
+                words.iter().copied().min().unwrap(),
+                words.iter().copied().max().unwrap(),
+            );
         };
-        hear(&mut borders, [Border::Replay(5); 3]);
-        assert_eq!(borders.difference, None);
-        hear(&mut borders, [Border::Replay(5), Border::End(6), Border::Replay(5)]);
-        let text = borders.difference.clone().unwrap();
+        compare(&mut part_order, [PartEvent::Replay(5); 3]);
+        assert_eq!(part_order.difference, None);
+        compare(&mut part_order, [PartEvent::Replay(5), PartEvent::End(6), PartEvent::Replay(5)]);
+        let text = part_order.difference.clone().unwrap();
         assert!(text.starts_with("process 1 has ended part 6, and process "), "{text}");
-        hear(&mut borders, [Border::Finalize; 3]);
-        assert!(borders.is_over && borders.difference == Some(text));
+        compare(&mut part_order, [PartEvent::Finalize; 3]);
+        assert!(part_order.all_finalized && part_order.difference == Some(text));
     }
 }

@@ -6,7 +6,7 @@ use super::p2p::Message;
 use super::SUCCESS;
 use crate::log::Call;
 use crate::pmpi::Handle;
-use crate::resend::comms::Place;
+use crate::resend::comms::GroupIndex;
 use crate::resend::shortcuts::NOBODY;
 use crate::resend::streams::{Link, Pattern, Ticket};
 use crate::state::State;
@@ -30,7 +30,7 @@ pub enum Counted {
     /// A message that is received and was probed for.
     Matched(Link),
     /// A collective call.
-    Collective(Place),
+    Collective(GroupIndex),
 }
 
 /// What is counted when a call has received something at once.
@@ -40,7 +40,7 @@ pub enum Arrival<'a> {
     Nothing,
     /// A message.
     Message(&'a Message),
-    /// One that was probed for, if it is known; `again`: it can be received again, as far as the call
+    /// One that was probed for, if it is known; `resending`: it can be received again, as far as the call
     /// goes.
     Matched {
         /// The message.
@@ -68,7 +68,7 @@ pub struct Posted {
     /// The number of the event that posted it, or [`NO_EVENT`].
     event: u64,
     /// If it names no stream: where it was posted.
-    group: Place,
+    group: GroupIndex,
     /// Its place among the requests of that event.
     nth: u32,
     /// It can be received again, as far as the kind of call goes.
@@ -79,7 +79,7 @@ impl Posted {
     /// Outside parts, where nothing is received again: one that names its stream.
     #[inline(always)]
     pub fn of(ticket: Ticket) -> Posted {
-        Posted { ticket, event: NO_EVENT, group: Place::default(), nth: 0, again: false }
+        Posted { ticket, event: NO_EVENT, group: GroupIndex::default(), nth: 0, again: false }
     }
 
     /// What names it among those that were posted.
@@ -102,7 +102,7 @@ pub fn is_buffered(call: &str) -> bool {
 }
 
 impl State {
-    /// A message is sent. `again`: it can be sent again, as far as the kind of call goes.
+    /// A message is sent. `resending`: it can be sent again, as far as the kind of call goes.
     #[inline]
     pub fn sends(&mut self, message: &Message, again: bool) -> Option<Link> {
         let place = self.outgoing(message)?;
@@ -268,7 +268,7 @@ impl State {
         self.resend.as_mut()?.matched.remove(&message)
     }
 
-    /// A message that was probed for has been received. `again`: it can be received again, as far as the
+    /// A message that was probed for has been received. `resending`: it can be received again, as far as the
     /// call goes.
     pub fn takes(&mut self, link: Option<Link>, again: bool) -> Option<Link> {
         let link = link?;
@@ -299,7 +299,7 @@ impl State {
     }
 
     /// A collective call begins.
-    pub fn collects(&mut self, comm: Handle) -> Option<Place> {
+    pub fn collects(&mut self, comm: Handle) -> Option<GroupIndex> {
         self.resend.as_ref()?;
         let place = self.group(comm)?;
         let resend = self.resend.as_mut()?;
@@ -309,7 +309,7 @@ impl State {
     }
 
     /// A collective call is done.
-    pub fn has_collected(&mut self, place: Option<Place>) {
+    pub fn has_collected(&mut self, place: Option<GroupIndex>) {
         if let (Some(place), Some(resend)) = (place, &mut self.resend) {
             let group = resend.comms.group(place);
             resend.streams.collective_done(group.number, group.world.len() as u32);

@@ -96,7 +96,7 @@ struct Piece {
 
 /// What is known of all streams of the job.
 #[derive(Debug, Default)]
-pub struct Survey {
+pub struct TightnessCheck {
     streams: HashMap<Pair, Ends>,
     collectives: HashMap<u64, Calls>,
     /// Those in which something waits for what is behind the part.
@@ -104,7 +104,7 @@ pub struct Survey {
     loose_calls: BTreeSet<u64>,
 }
 
-impl Survey {
+impl TightnessCheck {
     /// Takes the reports of all processes, in their order, of one part.
     pub fn judge(&mut self, reports: &[(Report, Subject)]) -> Verdict {
         self.learn(reports);

@@ -6,8 +6,8 @@ use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
 use super::{begin_busy, completely, fail, give_up, State, INSIDE, OUTSIDE, PHASE, STATE};
+use crate::calls::{deferred_free, finish_call, At};
 use crate::guard;
-use crate::inside::{later, settled, At};
 
 /// The end of a call that is being worked on: what it returns.
 ///
@@ -46,7 +46,7 @@ unsafe fn state<'a>() -> &'a mut State {
 /// # Safety
 /// The phase is [`OUTSIDE`] or [`INSIDE`].
 #[inline(always)]
-pub unsafe fn look_at<T>(body: impl FnOnce(&mut State) -> T) -> T {
+pub unsafe fn with_state<T>(body: impl FnOnce(&mut State) -> T) -> T {
     // SAFETY: by the caller's promise; nothing is called meanwhile.
     body(unsafe { state() })
 }
@@ -57,7 +57,7 @@ pub unsafe fn look_at<T>(body: impl FnOnce(&mut State) -> T) -> T {
 /// # Safety
 /// The phase is [`OUTSIDE`] or [`INSIDE`], as `at` says.
 #[inline(always)]
-pub unsafe fn passing(
+pub unsafe fn pass_through(
     at: At,
     real: impl FnOnce() -> c_int,
     quick: impl FnOnce(&mut State, c_int) -> bool,
@@ -70,11 +70,11 @@ pub unsafe fn passing(
     let is_noted = quick(unsafe { state() }, code);
     // SAFETY: as above.
     let is_due = at == At::Inside && unsafe { state() }.arena.has_notice();
-    if !is_noted || is_due || later::is_any() {
+    if !is_noted || is_due || deferred_free::is_pending() {
         let body = move |state: &mut State| {
             let code = if is_noted { code } else { slow(state, code) };
             if at == At::Inside {
-                settled(state, code)
+                finish_call(state, code)
             } else {
                 code
             }

@@ -4,9 +4,9 @@ use std::hash::Hasher;
 
 /// One multiplication a number.
 #[derive(Debug, Default)]
-pub struct Spread(u64);
+pub struct KeyHasher(u64);
 
-impl Hasher for Spread {
+impl Hasher for KeyHasher {
     fn finish(&self) -> u64 {
         self.0
     }

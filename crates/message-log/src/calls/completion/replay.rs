@@ -3,8 +3,8 @@
 use std::ffi::c_int;
 
 use super::{Completion, Kind, ALIKE};
+use crate::calls::SUCCESS;
 use crate::divergence;
-use crate::inside::SUCCESS;
 use crate::log::{Item, Position, Shape};
 use crate::memory;
 use crate::state::State;

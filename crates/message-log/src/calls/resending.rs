@@ -134,7 +134,7 @@ impl State {
                 return code;
             }
             let Some(resend) = &mut self.resend else { return SUCCESS };
-            if let Some(text) = resend.borders.look(&self.mpi) {
+            if let Some(text) = resend.part_order.difference(&self.mpi) {
                 let text = text.to_owned();
                 // SAFETY: as above; nobody waits for it any more.
                 unsafe {
@@ -146,10 +146,10 @@ impl State {
                 self.parts.break_off(&text);
                 return refuse::fail(&self.mpi, 0, &text);
             }
-            if !resend.borders.is_wait_said && since.elapsed() > PATIENCE {
-                resend.borders.is_wait_said = true;
+            if !resend.part_order.wait_reported && since.elapsed() > PATIENCE {
+                resend.part_order.wait_reported = true;
                 let part = self.parts.replay_at().map_or(0, |(part, _)| part);
-                let why = match resend.borders.is_ahead() {
+                let why = match resend.part_order.is_ahead() {
                     true => "not all processes have come to it",
                     false => "all processes have begun it",
                 };

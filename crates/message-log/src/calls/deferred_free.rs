@@ -15,7 +15,7 @@ use crate::state::State;
 
 /// How something is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum FreeCall {
     /// `MPI_Type_free`.
     Type,
     /// `MPI_Comm_free`.
@@ -25,24 +25,24 @@ pub enum Way {
 }
 
 /// What is freed, in order.
-static FREED: Mutex<Vec<(Way, usize)>> = Mutex::new(Vec::new());
+static FREED: Mutex<Vec<(FreeCall, usize)>> = Mutex::new(Vec::new());
 /// Whether there is any.
-static IS_ANY: AtomicBool = AtomicBool::new(false);
+static PENDING: AtomicBool = AtomicBool::new(false);
 
 /// Whether there is any.
 #[inline(always)]
-pub fn is_any() -> bool {
-    IS_ANY.load(Ordering::Relaxed)
+pub fn is_pending() -> bool {
+    PENDING.load(Ordering::Relaxed)
 }
 
 /// A call from within one of MPI's that frees what `place` has.
 ///
 /// # Safety
 /// As MPI says of the call.
-pub unsafe fn free(way: Way, place: Ptr, real: impl FnOnce() -> c_int) -> c_int {
+pub unsafe fn free(way: FreeCall, place: Ptr, real: impl FnOnce() -> c_int) -> c_int {
     let Some(library) = Library::find() else { return real() };
     let handles = library.abi().handles();
-    let null = if way == Way::Type { handles.datatype_null } else { handles.comm_null };
+    let null = if way == FreeCall::Type { handles.datatype_null } else { handles.comm_null };
     let Some(null) = library.constant(null) else { return real() };
     let is_narrow = library.abi() == Abi::Mpich;
     // SAFETY: by the caller's promise, a handle as wide as handles are.
@@ -57,7 +57,7 @@ pub unsafe fn free(way: Way, place: Ptr, real: impl FnOnce() -> c_int) -> c_int 
     }
     // What there is no memory to note stays one of MPI's.
     let _ = memory::push(&mut FREED.lock().unwrap_or_else(PoisonError::into_inner), (way, handle));
-    IS_ANY.store(true, Ordering::Relaxed);
+    PENDING.store(true, Ordering::Relaxed);
     // SAFETY: as above.
     unsafe {
         match is_narrow {
@@ -71,8 +71,8 @@ pub unsafe fn free(way: Way, place: Ptr, real: impl FnOnce() -> c_int) -> c_int 
 impl State {
     /// Frees it all: the call has ended. What goes with a communicator may free others.
     #[cold]
-    pub fn free_later(&mut self) {
-        while IS_ANY.swap(false, Ordering::Relaxed) {
+    pub fn run_deferred_frees(&mut self) {
+        while PENDING.swap(false, Ordering::Relaxed) {
             let freed = std::mem::take(&mut *FREED.lock().unwrap_or_else(PoisonError::into_inner));
             for (way, handle) in freed {
                 let mut place = 0usize;
@@ -82,9 +82,11 @@ impl State {
                 unsafe {
                     self.mpi.write_handle(at, handle);
                     match way {
-                        Way::Type => self.freeing_type(at, || pmpi::type_free(at)),
-                        Way::Comm => self.freeing_comm(at, || pmpi::comm_free(at)).0,
-                        Way::Disconnect => self.freeing_comm(at, || pmpi::comm_disconnect(at)).0,
+                        FreeCall::Type => self.freeing_type(at, || pmpi::type_free(at)),
+                        FreeCall::Comm => self.freeing_comm(at, || pmpi::comm_free(at)).0,
+                        FreeCall::Disconnect => {
+                            self.freeing_comm(at, || pmpi::comm_disconnect(at)).0
+                        }
                     };
                 }
             }

@@ -4,12 +4,12 @@
 //! call is real, and its event is [recorded](State::record); with [`Source::Log`] the
 //! [next event](crate::parts::Parts::next) gives what it gave in the first run.
 
-pub mod again;
 pub mod collective;
 pub mod completion;
 pub mod counted;
+pub mod deferred_free;
+pub mod fast_path;
 pub mod general;
-pub mod later;
 pub mod matched;
 pub mod nonblocking;
 pub mod objects;
@@ -17,8 +17,8 @@ pub mod p2p;
 pub mod persistent;
 pub mod plan;
 pub mod probe;
-pub mod quick;
 pub mod requests;
+pub mod resending;
 pub mod starting;
 pub mod streams;
 
@@ -54,13 +54,13 @@ pub fn with(body: impl FnOnce(&mut State) -> c_int) -> c_int {
             state.goes_on();
         }
         let code = body(state);
-        settled(state, code)
+        finish_call(state, code)
     })
 }
 
 /// The end of a call that has come to this code: what it returns.
 #[inline(always)]
-pub fn settled(state: &mut State, code: c_int) -> c_int {
+pub fn finish_call(state: &mut State, code: c_int) -> c_int {
     if state.lost.is_some() {
         return has_lost(state).unwrap_or(code);
     }

@@ -4,14 +4,14 @@ use std::ffi::c_int;
 use std::rc::Rc;
 
 use super::packed;
+use crate::calls::completion::{self, Completion, Kind};
+use crate::calls::counted::{is_buffered, Counted, Posted};
+use crate::calls::p2p::Message;
+use crate::calls::{nonblocking, At, SUCCESS};
 use crate::device;
-use crate::inside::completion::{self, Completion, Kind};
-use crate::inside::counted::{is_buffered, Counted, Posted};
-use crate::inside::p2p::Message;
-use crate::inside::{nonblocking, At, SUCCESS};
 use crate::log::{Call, Item, Items, Outcome, Payload, Shape};
 use crate::pmpi::Ptr;
-use crate::requests::{Life, Place, Plain, Request};
+use crate::requests::{EntryPosition, Life, Plain, Request};
 use crate::resend::shortcuts::NOBODY;
 use crate::resend::Resend;
 use crate::state::{self, State};
@@ -36,7 +36,7 @@ pub unsafe fn isend(
         Some((noted, state.outgoing_lately(message)?))
     };
     // SAFETY: by the caller's promise.
-    let (noted, stream) = unsafe { state::look_at(prepare) }?;
+    let (noted, stream) = unsafe { state::with_state(prepare) }?;
     let quick = |state: &mut State, code| {
         if code != SUCCESS {
             return false;
@@ -69,7 +69,7 @@ pub unsafe fn isend(
         nonblocking::sending(state, at, call, &message, request, || code)
     };
     // SAFETY: by the caller's promise.
-    Some(unsafe { state::passing(at, real, quick, slow) })
+    Some(unsafe { state::pass_through(at, real, quick, slow) })
 }
 
 /// A call that begins to receive; `None`: it was not called.
@@ -93,7 +93,7 @@ pub unsafe fn irecv(
         Some((noted, stream, !is_nobody))
     };
     // SAFETY: by the caller's promise.
-    let (noted, stream, is_message) = unsafe { state::look_at(prepare) }?;
+    let (noted, stream, is_message) = unsafe { state::with_state(prepare) }?;
     let quick = |state: &mut State, code| {
         if code != SUCCESS {
             return false;
@@ -124,7 +124,7 @@ pub unsafe fn irecv(
         nonblocking::receiving(state, at, call, &message, request, || code)
     };
     // SAFETY: by the caller's promise.
-    Some(unsafe { state::passing(at, real, quick, slow) })
+    Some(unsafe { state::pass_through(at, real, quick, slow) })
 }
 
 /// A call outside parts has begun a request: what is noted of it, and as yet counts nothing, written where it
@@ -184,7 +184,7 @@ unsafe fn wait_outside(request: Ptr, real: impl FnOnce() -> c_int) -> Option<c_i
         None => (!state.requests.has(handle(state))).then_some(None),
     };
     // SAFETY: by the caller's promise.
-    let known = unsafe { state::look_at(prepare) }?;
+    let known = unsafe { state::with_state(prepare) }?;
     let quick = |state: &mut State, code| {
         let Some(place) = known.filter(|_| handle(state) == state.mpi.request_null) else {
             return code == SUCCESS;
@@ -202,7 +202,7 @@ unsafe fn wait_outside(request: Ptr, real: impl FnOnce() -> c_int) -> Option<c_i
         code
     };
     // SAFETY: by the caller's promise.
-    Some(unsafe { state::passing(At::Outside, real, quick, slow) })
+    Some(unsafe { state::pass_through(At::Outside, real, quick, slow) })
 }
 
 /// # Safety
@@ -224,7 +224,7 @@ unsafe fn wait_inside(
         is_simple.then_some((handle, place, state.mpi.numbers.status_ignore))
     };
     // SAFETY: by the caller's promise.
-    let (handle, at, ignored) = unsafe { state::look_at(prepare) }?;
+    let (handle, at, ignored) = unsafe { state::with_state(prepare) }?;
     let mut own = Status::default();
     let place = if status as usize == ignored { own.as_mut_ptr() } else { status };
     // SAFETY: the application's, if there is one.
@@ -274,7 +274,7 @@ unsafe fn wait_inside(
         unsafe { completion::completing(state, At::Inside, &call, real) }
     };
     // SAFETY: by the caller's promise.
-    Some(unsafe { state::passing(At::Inside, || real(place), quick, slow) })
+    Some(unsafe { state::pass_through(At::Inside, || real(place), quick, slow) })
 }
 
 /// Whether a request is of one message, or sends one, and MPI knows it as that.
@@ -347,7 +347,7 @@ impl State {
     /// # Safety
     /// MPI has completed it.
     #[inline(always)]
-    unsafe fn completes(&mut self, shape: Shape, at: Place, status: Status) -> bool {
+    unsafe fn completes(&mut self, shape: Shape, at: EntryPosition, status: Status) -> bool {
         let State { requests, types, arena, mpi, .. } = self;
         let Some(known) = requests.at_mut(at) else { return false };
         let (began, counted) = (known.began, known.counted);

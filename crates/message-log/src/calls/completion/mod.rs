@@ -3,13 +3,13 @@
 //! | file | owns |
 //! | --- | --- |
 //! | `arguments` | the arguments of such a call, and what it says of how much it did |
-//! | `places` | its handles before, and places for its statuses |
+//! | `handles` | its handles before, and places for its statuses |
 //! | `record`, `replay` | what it does inside parts |
 //! | `outside` | what it does outside them |
 
 mod arguments;
+mod handles;
 mod outside;
-mod places;
 mod record;
 mod replay;
 

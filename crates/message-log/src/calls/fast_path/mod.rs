@@ -42,7 +42,7 @@ pub unsafe fn send(
         Some((state.room_to_note(at, call, message)?, state.outgoing_lately(message)?))
     };
     // SAFETY: by the caller's promise.
-    let (noted, stream) = unsafe { state::look_at(prepare) }?;
+    let (noted, stream) = unsafe { state::with_state(prepare) }?;
     let quick = |state: &mut State, code| {
         if code != SUCCESS {
             return false;
@@ -58,7 +58,7 @@ pub unsafe fn send(
     let message = *message;
     let slow = move |state: &mut State, code| p2p::sending(state, at, call, &message, || code);
     // SAFETY: by the caller's promise.
-    Some(unsafe { state::passing(at, real, quick, slow) })
+    Some(unsafe { state::pass_through(at, real, quick, slow) })
 }
 
 /// A receive that is done when it returns; `None`: it was not called. `real` gets the place for the status.
@@ -81,7 +81,7 @@ pub unsafe fn recv(
         Some((noted, state.incoming_lately(message)?, state.mpi.numbers.status_ignore))
     };
     // SAFETY: by the caller's promise.
-    let (noted, stream, ignored) = unsafe { state::look_at(prepare) }?;
+    let (noted, stream, ignored) = unsafe { state::with_state(prepare) }?;
     let mut own = Status::default();
     let is_own = noted.is_some() && status as usize == ignored;
     let place = if is_own { own.as_mut_ptr() } else { status };
@@ -123,7 +123,7 @@ pub unsafe fn recv(
         unsafe { p2p::receiving(state, at, call, &message, status, real) }
     };
     // SAFETY: by the caller's promise.
-    Some(unsafe { state::passing(at, || real(place), quick, slow) })
+    Some(unsafe { state::pass_through(at, || real(place), quick, slow) })
 }
 
 /// Packs what lies at an address of elements without gaps, or as many bytes of it as were received. `None`: the

@@ -3,20 +3,23 @@
 use std::collections::BTreeSet;
 
 /// Of how many parts that is said. Some programs have a number of its own for each run of a part.
-const MOST: usize = 32;
+const MOST_PARTS: usize = 32;
 
 /// The parts of which it was said.
 #[derive(Debug, Default)]
-pub struct Kept(BTreeSet<i32>);
+pub struct NotResent(BTreeSet<i32>);
 
-impl Kept {
+impl NotResent {
     /// What is to be said of a part whose messages are all kept, for this reason.
     pub fn say(&mut self, id: i32, why: &str) -> Option<String> {
-        if self.0.len() == MOST || !self.0.insert(id) {
+        if self.0.len() == MOST_PARTS || !self.0.insert(id) {
             return None;
         }
-        let rest =
-            if self.0.len() == MOST { "; of other parts that is not said any more" } else { "" };
+        let rest = if self.0.len() == MOST_PARTS {
+            "; of other parts that is not said any more"
+        } else {
+            ""
+        };
         Some(format!(
             "nothing of part {id} is sent again (VELOC_PART_RESEND), all is kept: {why}{rest}"
         ))
@@ -30,12 +33,12 @@ mod tests {
     /// Catches a line for each run of a part, and one for each of very many parts.
     #[test]
     fn it_is_said_once_for_each_part() {
-        let mut kept = Kept::default();
-        let first = kept.say(7, "it is so").unwrap_or_default();
+        let mut not_resent = NotResent::default();
+        let first = not_resent.say(7, "it is so").unwrap_or_default();
         assert!(first.contains("part 7 ") && first.ends_with("it is so"), "{first}");
-        assert_eq!(kept.say(7, "it is otherwise"), None);
-        let said: Vec<_> = (0..1000).filter_map(|id| kept.say(id, "why")).collect();
-        assert_eq!(said.len(), MOST - 1);
+        assert_eq!(not_resent.say(7, "it is otherwise"), None);
+        let said: Vec<_> = (0..1000).filter_map(|id| not_resent.say(id, "why")).collect();
+        assert_eq!(said.len(), MOST_PARTS - 1);
         let last = said.last().map(|text| text.contains("not said any more"));
         assert_eq!(
             (last, said.iter().filter(|text| text.contains("any more")).count()),

@@ -2,7 +2,7 @@
 
 use super::p2p::Message;
 use crate::pmpi::Handle;
-use crate::resend::comms::Place;
+use crate::resend::comms::GroupIndex;
 use crate::resend::shortcuts::NOBODY;
 use crate::resend::streams::Stream;
 use crate::state::State;
@@ -12,7 +12,7 @@ impl State {
     /// The group of a communicator, by which messages are counted. `None` if nothing is counted,
     /// or not on this one.
     #[inline]
-    pub(super) fn group(&mut self, comm: Handle) -> Option<Place> {
+    pub(super) fn group(&mut self, comm: Handle) -> Option<GroupIndex> {
         let resend = self.resend.as_mut()?;
         let group = resend.comms.get(self.mpi.abi.truncate(comm));
         if group.is_none() {
@@ -116,7 +116,7 @@ impl State {
     }
 
     /// The stream of a message on a communicator, as its status says.
-    pub(super) fn stream_of(&self, place: Place, status: &Status) -> Option<Stream> {
+    pub(super) fn stream_of(&self, place: GroupIndex, status: &Status) -> Option<Stream> {
         let group = self.resend.as_ref()?.comms.group(place);
         let peer = group.process(status.source(&self.mpi))?;
         Some(Stream { comm: group.number, peer, tag: status.tag(&self.mpi) })

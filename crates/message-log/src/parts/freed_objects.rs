@@ -2,11 +2,11 @@
 
 use super::{Instance, Parts};
 use crate::log::Position;
-use crate::stand_ins::Origin;
+use crate::stand_ins::CommOrigin;
 
 /// Who needs a communicator that the application has freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum NeededBy {
     /// No run that is logged has it.
     Nobody,
     /// Replays that make it: which one that is makes no difference.
@@ -38,21 +38,21 @@ impl Parts {
     }
 
     /// Who needs a communicator that is freed now, by what is known of its origin.
-    pub fn need(&self, origin: &Origin) -> Need {
+    pub fn needed_by(&self, origin: &CommOrigin) -> NeededBy {
         let is_in = |place: &Position, of: &Instance| of.end.is_none_or(|end| end > *place);
         let made = origin.made.map(|(_, event)| Position { event, nth: 0 });
-        let mut need = Need::Nobody;
+        let mut need = NeededBy::Nobody;
         for instance in self.instances.iter().rev() {
             if instance.begin.event >= origin.first {
-                return Need::Snapshots;
+                return NeededBy::Snapshots;
             }
             if made.is_some_and(|made| is_in(&made, instance)) {
-                need = Need::Replays;
+                need = NeededBy::Replays;
             }
             // First runs began in their order, and those around each other ended behind them. What
             // replays have recorded before it lies before it.
             let is_first = instance.since == instance.number;
-            if is_first && (need == Need::Replays || instance.around.is_empty()) {
+            if is_first && (need == NeededBy::Replays || instance.around.is_empty()) {
                 break;
             }
         }

@@ -22,14 +22,14 @@ enum Parent {
     /// This handle, which is predefined, or unknown.
     Handle(usize),
     /// One that was made in this way.
-    Made(Rc<Origin>),
+    Made(Rc<NameOrigin>),
     /// The communicator with this number of all that the program has made.
     Number(u64),
 }
 
 /// How a communicator came to be.
 #[derive(Debug)]
-struct Origin {
+struct NameOrigin {
     /// The call.
     call: Call,
     /// Which one of these calls on the parent.
@@ -43,7 +43,7 @@ struct Origin {
 #[derive(Debug, Default)]
 struct Known {
     /// `None` if it is predefined, or was made by a call that is not seen.
-    origin: Option<Rc<Origin>>,
+    origin: Option<Rc<NameOrigin>>,
     /// It stands in for others.
     is_shared: bool,
     /// How many times each call has made one of it.
@@ -89,7 +89,7 @@ impl Names {
             Some(origin) => (Parent::Number(origin.number), 1),
         };
         if handle != mpi.comm_null {
-            let origin = Rc::new(Origin { call, nth, parent, number: self.made, depth });
+            let origin = Rc::new(NameOrigin { call, nth, parent, number: self.made, depth });
             self.known.insert(handle, Known { origin: Some(origin), ..Known::default() });
         }
     }
@@ -128,7 +128,7 @@ impl Names {
     }
 }
 
-impl Origin {
+impl NameOrigin {
     fn describe(&self, mpi: &Mpi) -> String {
         let parent = match &self.parent {
             Parent::Made(origin) => origin.describe(mpi),

@@ -4,9 +4,9 @@
 
 use std::ffi::c_int;
 
-use super::places::{self, Handles, Statuses};
+use super::handles::{self, Handles, Statuses};
 use super::Completion;
-use crate::inside::SUCCESS;
+use crate::calls::SUCCESS;
 use crate::memory::NoMemory;
 use crate::pmpi::Ptr;
 use crate::requests::Life;
@@ -27,7 +27,7 @@ pub(super) unsafe fn complete(
     }
     // SAFETY: by the caller's promise.
     let Ok(before) = (unsafe { Handles::read(state, call) }) else {
-        return places::refuse(state, call);
+        return handles::refuse(state, call);
     };
     let mut own = Statuses::default();
     let counts = state.resend.is_some();
@@ -36,7 +36,7 @@ pub(super) unsafe fn complete(
     let statuses = match has_statuses.then(|| own.place(state, call)) {
         None => call.statuses,
         Some(Ok(statuses)) => statuses,
-        Some(Err(NoMemory)) => return places::refuse(state, call),
+        Some(Err(NoMemory)) => return handles::refuse(state, call),
     };
     let code = real(statuses);
     if counts && code == SUCCESS {

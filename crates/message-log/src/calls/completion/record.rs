@@ -2,10 +2,10 @@
 
 use std::ffi::c_int;
 
-use super::places::{self, Handles, Statuses};
+use super::handles::{self, Handles, Statuses};
 use super::{Completion, Kind, ALIKE};
-use crate::inside::counted::Counted;
-use crate::inside::{refuse_on, SUCCESS};
+use crate::calls::counted::Counted;
+use crate::calls::{refuse_on, SUCCESS};
 use crate::log::{Item, Items, Outcome, Payload, Shape};
 use crate::memory::{self, NoMemory};
 use crate::pmpi::Ptr;
@@ -41,7 +41,7 @@ pub(super) unsafe fn record(
     // SAFETY: by the caller's promise.
     let read = unsafe { Handles::read(state, call) };
     let (Ok(before), Ok(statuses)) = (read, own.place(state, call)) else {
-        return places::refuse(state, call);
+        return handles::refuse(state, call);
     };
     if let Some(of) = before.as_slice().iter().find_map(|&handle| state.foreign(handle)) {
         return refuse_on(state, call.call, of);
