@@ -18,7 +18,7 @@ use super::stored_hashes::StoredHashes;
 use super::{schedule_error, ClientAccess, Outcome, Problem};
 use engine::catalog::entry::FileTier;
 use os::error::{Error, Result};
-use schedule::course::Course;
+use schedule::configured::ConfiguredSchedule;
 use schedule::schedule::Action;
 
 /// Computes an adjoint, from the beginning or from what the store has. Collective under MPI at its
@@ -67,7 +67,7 @@ pub(super) struct Run<'a, R> {
     pub(super) settings: &'a Settings,
     pub(super) problem: &'a mut dyn Problem,
     pub(super) access: &'a R,
-    pub(super) course: Course,
+    pub(super) course: ConfiguredSchedule,
     pub(super) run: u64,
     /// Steps of the forward sweep.
     pub(super) steps: u64,

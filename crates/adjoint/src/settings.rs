@@ -6,7 +6,7 @@ use super::schedule_error;
 use client::regions::COMMON;
 use format::names;
 use os::error::{Error, Result};
-use schedule::course::Course;
+use schedule::configured::ConfiguredSchedule;
 use schedule::rule::Rule;
 
 /// What stands behind a run's name in that of its adjoints. No other ending is longer.
@@ -145,10 +145,10 @@ impl Settings {
     ///
     /// # Errors
     /// A setting that cannot be, with its value.
-    pub fn course(&self, durable: bool) -> Result<Course> {
+    pub fn course(&self, durable: bool) -> Result<ConfiguredSchedule> {
         self.check_name()?;
         self.check_distances()?;
-        let mut course = Course::new(self.steps, self.slots).map_err(schedule_error)?;
+        let mut course = ConfiguredSchedule::new(self.steps, self.slots).map_err(schedule_error)?;
         if self.slots > i64::from(i32::MAX) {
             return Err(Error::invalid(format!(
                 "slots = {}: each is a version, and at most {} can be",

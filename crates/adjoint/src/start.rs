@@ -13,11 +13,11 @@ use super::verify;
 use super::{schedule_error, ClientAccess, Problem};
 use client::Client;
 use os::error::{Error, Kind, Result};
-use schedule::course::Course;
+use schedule::configured::ConfiguredSchedule;
 
 /// What a run begins with.
 pub(super) struct Start {
-    pub(super) course: Course,
+    pub(super) course: ConfiguredSchedule,
     pub(super) of: Identity,
     pub(super) states: Marker,
     pub(super) adjoints: Marker,
@@ -45,7 +45,7 @@ pub(super) fn begin(
     };
     let (states, adjoints) = (Marker::new(Role::State, of), Marker::new(Role::Adjoint, of));
     let hashes = StoredHashes::new(of);
-    let mut prepare = || -> Result<Course> {
+    let mut prepare = || -> Result<ConfiguredSchedule> {
         let course = settings.course(durable)?;
         access.with(|client| {
             client.check_idle(&settings.name)?;
@@ -75,7 +75,7 @@ pub(super) fn begin(
         client.regain(&name_of_adjoints, true, prepared.is_ok())?;
         client.regain(&name_of_hashes, false, prepared.is_ok())
     });
-    let look = || -> Result<(Course, StoreContents, Option<ReplayCheck>)> {
+    let look = || -> Result<(ConfiguredSchedule, StoreContents, Option<ReplayCheck>)> {
         let course = prepared?;
         regained?;
         let found = access.with(|client| {

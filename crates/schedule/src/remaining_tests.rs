@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::bound::feasible;
-use crate::oracle::Player;
+use crate::brute_force::Player;
 use crate::resume::{resume, Survivors};
 use crate::rule::Rule;
 use crate::schedule::Action;
@@ -32,7 +32,7 @@ fn a_leap_comes_to_what_the_actions_have_left() {
         while let Some(action) = Iterator::next(&mut schedule) {
             player.act(&schedule, action);
             if matches!(action, Action::Firsturn { .. } | Action::Youturn { .. }) {
-                let left = Left::at(&plan, schedule.fine());
+                let left = Remaining::at(&plan, schedule.fine());
                 let mut states = player.survivors();
                 states.sort_unstable_by_key(|stored| stored.slot);
                 assert_eq!(left.states, states, "{plan:?}, {}", schedule.fine());
@@ -58,7 +58,7 @@ fn what_is_left_to_do_is_what_comes() {
     plans(|plan| {
         check(Schedule::new(plan), &format!("{plan:?}"));
         for fine in (0..plan.steps).step_by(11) {
-            let Left { states, adjoint, .. } = Left::at(&plan, fine);
+            let Remaining { states, adjoint, .. } = Remaining::at(&plan, fine);
             for lost in 0..=states.len() {
                 let mut states = states.clone();
                 if lost < states.len() {
@@ -81,10 +81,10 @@ fn the_longest_plans() {
         for (rule, _) in Rule::ALL {
             let plan = Plan { steps, slots, resilience: u64::MAX, adjoint: Some(1000), rule };
             for fine in [steps - 1, steps / 3, 12_345, 1, 0] {
-                let left = Left::at(&plan, fine);
+                let left = Remaining::at(&plan, fine);
                 let used = left.states.len() as u64;
                 assert!(used <= slots && (fine > 0 || used == slots), "{plan:?}, {fine}: {used}");
-                let Left { states, advances, .. } = left;
+                let Remaining { states, advances, .. } = left;
                 let adjoint = Some(fine).filter(|fine| *fine > 0);
                 let survivors = Survivors { states, adjoint, at_start: false };
                 if slots <= 100 && fine > 0 {
@@ -95,7 +95,7 @@ fn the_longest_plans() {
                     );
                 }
             }
-            let all = Left::at(&plan, 0);
+            let all = Remaining::at(&plan, 0);
             assert_eq!(all.advances, binomial::advances(steps, slots));
             assert_eq!(all.advances, Schedule::new(plan).advances_left());
         }

@@ -30,14 +30,14 @@ impl Threshold {
 
 /// What is known about the stored adjoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Upkeep {
+pub(super) struct AdjointInterval {
     /// Without a threshold the distance counts.
     pub threshold: Option<Threshold>,
     /// What had been done when the adjoint was stored last, or begun.
     pub since: Option<Done>,
 }
 
-impl Upkeep {
+impl AdjointInterval {
     /// Whether the adjoint is stored after the turn that comes to `fine` of `steps`, `done` being what
     /// has been done, and `ahead` the advances before the next turn.
     pub fn is_due(

@@ -9,17 +9,17 @@ fn message<T: std::fmt::Debug>(result: Result<T>) -> String {
 #[test]
 fn wrong_use_is_refused_and_changes_nothing() {
     for (steps, slots, value) in [(0, 1, "steps = 0"), (-4, 1, "steps = -4"), (9, 0, "slots = 0")] {
-        assert!(message(Course::new(steps, slots)).contains(value));
+        assert!(message(ConfiguredSchedule::new(steps, slots)).contains(value));
     }
-    let mut course = Course::new(100, 5).unwrap();
-    let before = course.outlook().unwrap();
+    let mut course = ConfiguredSchedule::new(100, 5).unwrap();
+    let before = course.cost().unwrap();
     assert!(message(course.set_resilience(-1)).contains("resilience distance -1"));
     let text = message(course.set_resilience(19));
     assert!(text.contains("95 of the 100 steps; 6 slots") && text.contains("of 20"), "{text}");
     assert!(message(course.set_adjoint(0)).contains("adjoint distance 0"));
-    assert_eq!(course.outlook().unwrap(), before);
+    assert_eq!(course.cost().unwrap(), before);
 
-    let text = message(Course::new(1 << 40, 1 << 40).unwrap().outlook());
+    let text = message(ConfiguredSchedule::new(1 << 40, 1 << 40).unwrap().cost());
     assert!(text.contains("1099511627776 states"), "{text}");
 
     while course.next_action().unwrap() != Action::Terminate {}
@@ -29,7 +29,7 @@ fn wrong_use_is_refused_and_changes_nothing() {
 
 #[test]
 fn what_excludes_each_other_is_refused() {
-    let mut course = Course::new(100, 5).unwrap();
+    let mut course = ConfiguredSchedule::new(100, 5).unwrap();
     for (slots, write, read, words) in [
         (0, 1.0, 1.0, "0 slots on disk"),
         (3, -1.0, 1.0, "write cost -1"),
@@ -49,7 +49,7 @@ fn what_excludes_each_other_is_refused() {
         assert!(message(course.set_failures(extreme, extreme, 1.0)).contains("product"));
     }
     assert!(message(course.end()).contains("known: 100"));
-    let mut course = Course::new(100, 5).unwrap();
+    let mut course = ConfiguredSchedule::new(100, 5).unwrap();
     course.set_resilience(30).unwrap();
     assert!(message(course.set_disk(3, 1.0, 1.0)).contains(words));
 }
@@ -60,12 +60,12 @@ fn a_rule_and_slots_on_disk_are_refused_by_both_names() {
     for rule in [Rule::Resilient, Rule::Monotone, Rule::Shortest] {
         let name = format!("{rule:?}").to_lowercase();
         let words = format!("the rule {name} and 3 slots on disk exclude each other");
-        let mut course = Course::new(100, 5).unwrap();
+        let mut course = ConfiguredSchedule::new(100, 5).unwrap();
         course.set_disk(3, 1.0, 1.0).unwrap();
         assert!(message(course.set_rule(rule)).contains(&words));
         course.set_rule(Rule::Optimal).unwrap();
         assert_eq!(course.plan.rule, Rule::Optimal);
-        let mut course = Course::new(100, 5).unwrap();
+        let mut course = ConfiguredSchedule::new(100, 5).unwrap();
         course.set_rule(rule).unwrap();
         assert!(message(course.set_disk(3, 1.0, 1.0)).contains(&words));
         assert!(course.disk.is_none() && course.plan.rule == rule);
@@ -78,11 +78,11 @@ fn a_rule_and_slots_on_disk_are_refused_by_both_names() {
 fn a_pass_without_state_0_goes_on_where_the_application_has_it() {
     let states = vec![Stored { state: 5, slot: 1 }];
     let left = |at_start| Survivors { states: states.clone(), adjoint: None, at_start };
-    let mut course = Course::online(3).unwrap();
+    let mut course = ConfiguredSchedule::online(3).unwrap();
     assert!(message(course.resume(&left(false))).contains("state 0 is in none of the slots"));
     course.resume(&left(true)).unwrap();
     assert!(message(course.end()).contains("no step was made"));
-    let mut read = Course::unpack(&course.pack()).unwrap();
+    let mut read = ConfiguredSchedule::unpack(&course.pack()).unwrap();
     assert_eq!(read.pack(), course.pack());
     for course in [&mut course, &mut read] {
         for action in [
@@ -97,13 +97,13 @@ fn a_pass_without_state_0_goes_on_where_the_application_has_it() {
 
 #[test]
 fn an_unknown_number_of_steps() {
-    assert!(message(Course::online(0)).contains("slots = 0"));
-    let mut course = Course::online(3).unwrap();
+    assert!(message(ConfiguredSchedule::online(0)).contains("slots = 0"));
+    let mut course = ConfiguredSchedule::online(3).unwrap();
     for refused in [
         course.set_resilience(4),
         course.set_disk(1, 1.0, 1.0),
         course.set_rule(Rule::Monotone),
-        course.outlook().map(|_| ()),
+        course.cost().map(|_| ()),
     ] {
         assert!(message(refused).contains("not known"));
     }
@@ -128,17 +128,17 @@ fn an_unknown_number_of_steps() {
     // After the first step, and at the states 16, 12, 8 and 4.
     assert_eq!(checks, 5);
     assert!(message(course.end_after_next()).contains("known: 20"));
-    let mut course = Course::online(3).unwrap();
+    let mut course = ConfiguredSchedule::online(3).unwrap();
     course.end_after_next().unwrap();
     assert_eq!(course.steps(), 1);
     assert_eq!(course.next_action().unwrap(), Action::Takeshot { state: 0, slot: 0 });
-    let read = Course::unpack(&course.pack()).unwrap();
+    let read = ConfiguredSchedule::unpack(&course.pack()).unwrap();
     assert_eq!(read.pack(), course.pack());
     assert_eq!(course.next_action().unwrap(), Action::Firsturn { step: 1, check: false });
     let left = vec![Stored { state: 0, slot: 0 }, Stored { state: 5, slot: 1 }];
-    let mut course = Course::online(3).unwrap();
+    let mut course = ConfiguredSchedule::online(3).unwrap();
     course.resume(&Survivors { states: left, adjoint: None, at_start: true }).unwrap();
     assert!(message(course.end_after_next()).contains("the next action restores it"));
     let adjoint = Survivors { states: Vec::new(), adjoint: Some(7), at_start: true };
-    assert!(message(Course::online(3).unwrap().resume(&adjoint)).contains("state 7"));
+    assert!(message(ConfiguredSchedule::online(3).unwrap().resume(&adjoint)).contains("state 7"));
 }

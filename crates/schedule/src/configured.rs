@@ -1,23 +1,23 @@
 //! A schedule as applications have it: settings first, then actions, and errors for wrong use.
 
+use super::adjoint_interval::Threshold;
 use super::binomial::MAX_STEPS;
 use super::bound;
-use super::carry;
+use super::cost::{PlanCost, MOST_ACTIONS};
 use super::disk::{Disk, MAX_COST, UNIT};
 use super::error::{Error, Kind, Result};
+use super::infeasible::{both, check_rule, refusal, too_many, wrong_slots};
 use super::levels::TwoLevel;
 use super::online::Online;
-use super::outlook::{Outlook, MOST_ACTIONS};
-use super::refusal::{both, check_rule, refusal, too_many, wrong_slots};
+use super::planned_stop;
 use super::resume::{resume, Lost, Survivors};
 use super::rule::Rule;
 use super::schedule::{Action, Plan, Schedule, Stored, Unfit};
-use super::sums::MOST_PAIRS;
-use super::upkeep::Threshold;
+use super::two_level_cost::MOST_PAIRS;
 
 /// A plan, and the schedule once it has begun.
 #[derive(Clone, Debug)]
-pub struct Course {
+pub struct ConfiguredSchedule {
     /// Its steps are 0 as long as they are not known.
     pub(super) plan: Plan,
     pub(super) disk: Option<Disk>,
@@ -41,9 +41,9 @@ pub(super) enum Way {
     Levels(TwoLevel),
 }
 
-impl Course {
+impl ConfiguredSchedule {
     /// For `steps` steps and `slots` slots, without distances and with the optimal rule.
-    pub fn new(steps: i64, slots: i64) -> Result<Course> {
+    pub fn new(steps: i64, slots: i64) -> Result<ConfiguredSchedule> {
         let plan = plan(u64::try_from(steps).unwrap_or(0), slots);
         plan.check().map_err(|unfit| match unfit {
             Unfit::Steps(_) => {
@@ -52,20 +52,20 @@ impl Course {
             Unfit::Slots(_) => wrong_slots(slots),
             other => refusal(&plan, other),
         })?;
-        Ok(Course::of(plan))
+        Ok(ConfiguredSchedule::of(plan))
     }
 
     /// For a number of steps that is not known, and `slots` slots.
-    pub fn online(slots: i64) -> Result<Course> {
+    pub fn online(slots: i64) -> Result<ConfiguredSchedule> {
         let plan = plan(0, slots);
         match (1..=MAX_STEPS).contains(&plan.slots) {
-            true => Ok(Course::of(plan)),
+            true => Ok(ConfiguredSchedule::of(plan)),
             false => Err(wrong_slots(slots)),
         }
     }
 
-    fn of(plan: Plan) -> Course {
-        Course { plan, disk: None, threshold: None, way: Way::Before, ended: false }
+    fn of(plan: Plan) -> ConfiguredSchedule {
+        ConfiguredSchedule { plan, disk: None, threshold: None, way: Way::Before, ended: false }
     }
 
     /// How many steps stored states may be apart.
@@ -219,7 +219,7 @@ impl Course {
         if self.disk.is_some() || self.plan.steps == 0 {
             return self.resume(survivors);
         }
-        let Ok(schedule) = carry::resume(self.plan, survivors) else {
+        let Ok(schedule) = planned_stop::resume(self.plan, survivors) else {
             // Which says what is lost.
             return self.resume(&Survivors { states: Vec::new(), ..survivors.clone() });
         };
@@ -320,17 +320,17 @@ impl Course {
 
     /// What it costs from beginning to end if nothing goes wrong, or, if it began as a pass whose end
     /// was not known, what one costs that knows the end.
-    pub fn outlook(&self) -> Result<Outlook> {
+    pub fn cost(&self) -> Result<PlanCost> {
         self.check_known("the cost")?;
         match self.disk {
-            Some(disk) => Outlook::of_levels(&self.plan, disk).ok_or_else(|| {
+            Some(disk) => PlanCost::of_levels(&self.plan, disk).ok_or_else(|| {
                 Error::invalid(format!(
                     "{} steps with {} slots on disk: figures are for {MOST_PAIRS} stretches that are not alike, \
                      or {MOST_ACTIONS} actions, at the most",
                     self.plan.steps, disk.slots
                 ))
             }),
-            None => Outlook::of(&self.plan).ok_or_else(|| too_many(&self.plan)),
+            None => PlanCost::of(&self.plan).ok_or_else(|| too_many(&self.plan)),
         }
     }
 
@@ -353,5 +353,5 @@ fn plan(steps: u64, slots: i64) -> Plan {
 }
 
 #[cfg(test)]
-#[path = "course_tests.rs"]
+#[path = "configured_tests.rs"]
 mod tests;

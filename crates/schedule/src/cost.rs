@@ -9,12 +9,12 @@ use super::disk::Disk;
 use super::online::Online;
 use super::rule::Rule;
 use super::schedule::{Action, Plan};
-use super::shots::takeshots;
-use super::sums;
+use super::takeshots::takeshots;
+use super::two_level_cost;
 
 /// What a plan will cost if nothing goes wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outlook {
+pub struct PlanCost {
     /// Steps that are computed without being recorded.
     pub advances: u128,
     /// States that are stored, state 0 among them.
@@ -34,22 +34,22 @@ pub const MOST_STATES: u64 = 10_000_000;
 /// whose end is not known.
 pub const MOST_ACTIONS: u64 = 20_000_000;
 
-impl Outlook {
+impl PlanCost {
     /// The same with slots on disk beside those of the plan. Takes time in proportion to the stretches that are
     /// not alike; `None` if there are more than a million of them, and more actions than [`MOST_ACTIONS`].
-    pub fn of_levels(plan: &Plan, disk: Disk) -> Option<Outlook> {
-        sums::of_levels(plan, disk).map(|(outlook, _)| outlook)
+    pub fn of_levels(plan: &Plan, disk: Disk) -> Option<PlanCost> {
+        two_level_cost::of_levels(plan, disk).map(|(cost, _)| cost)
     }
 
     /// With the states of a first sweep, and nothing else.
-    pub(super) fn with(first_sweep: Vec<u64>, steps: u64) -> Outlook {
+    pub(super) fn with(first_sweep: Vec<u64>, steps: u64) -> PlanCost {
         let max_gap = max_gap(&first_sweep, steps);
-        Outlook { advances: 0, takeshots: 0, repetition: 0, first_sweep, max_gap }
+        PlanCost { advances: 0, takeshots: 0, repetition: 0, first_sweep, max_gap }
     }
 
     /// Of a pass of so many steps whose end is not known, with the way back. Takes time in proportion to the
     /// states that the pass stores; `None` if these are more than [`MOST_ACTIONS`].
-    pub fn of_pass(steps: u64, slots: u64) -> Option<Outlook> {
+    pub fn of_pass(steps: u64, slots: u64) -> Option<PlanCost> {
         if least_of_pass(steps, slots) > MOST_ACTIONS {
             return None;
         }
@@ -70,18 +70,18 @@ impl Outlook {
             repetition = repetition.max(1 + repetitions(length, slots).0);
             all_shots += takeshots(Rule::Optimal, length, slots, false) - 1;
         }
-        let outlook = Outlook::with(first_sweep.clone(), steps);
-        Some(Outlook { advances, takeshots: all_shots, repetition, ..outlook })
+        let cost = PlanCost::with(first_sweep.clone(), steps);
+        Some(PlanCost { advances, takeshots: all_shots, repetition, ..cost })
     }
 
     /// For a plan that [`Plan::check`] accepts. Takes time and memory in proportion to the states of
     /// the first sweep; `None` if these can be more than [`MOST_STATES`].
-    pub fn of(plan: &Plan) -> Option<Outlook> {
+    pub fn of(plan: &Plan) -> Option<PlanCost> {
         if plan.slots.min(plan.steps) > MOST_STATES {
             return None;
         }
         let pieces = pieces(plan);
-        let mut outlook = Outlook {
+        let mut cost = PlanCost {
             advances: 0,
             takeshots: 0,
             repetition: 0,
@@ -93,17 +93,17 @@ impl Outlook {
             let last = index + 1 == pieces.len();
             // The last state is not stored if the adjoint begins there.
             if index == 0 || !last || length > 1 {
-                outlook.first_sweep.push(state);
+                cost.first_sweep.push(state);
             }
-            outlook.advances += binomial::advances(length, slots);
-            outlook.advances += if last { 0 } else { u128::from(length) };
+            cost.advances += binomial::advances(length, slots);
+            cost.advances += if last { 0 } else { u128::from(length) };
             let (r, _) = repetitions(length, slots);
-            outlook.repetition = outlook.repetition.max(r + u64::from(!last));
-            outlook.takeshots += takeshots(plan.rule, length, slots, index > 0 && last);
+            cost.repetition = cost.repetition.max(r + u64::from(!last));
+            cost.takeshots += takeshots(plan.rule, length, slots, index > 0 && last);
             state += length;
         }
-        outlook.max_gap = max_gap(&outlook.first_sweep, plan.steps);
-        Some(outlook)
+        cost.max_gap = max_gap(&cost.first_sweep, plan.steps);
+        Some(cost)
     }
 }
 
@@ -151,10 +151,10 @@ mod tests {
             let (resilience, rule) = (u64::MAX, Rule::Optimal);
             Plan { steps, slots, resilience, adjoint: None, rule }
         };
-        let few = Outlook::of(&plan(10, 1 << 48)).unwrap();
+        let few = PlanCost::of(&plan(10, 1 << 48)).unwrap();
         assert_eq!((few.advances, few.takeshots, few.max_gap), (9, 9, 2));
-        assert!(Outlook::of(&plan(1 << 40, MOST_STATES)).is_some());
-        assert_eq!(Outlook::of(&plan(1 << 40, MOST_STATES + 1)), None);
+        assert!(PlanCost::of(&plan(1 << 40, MOST_STATES)).is_some());
+        assert_eq!(PlanCost::of(&plan(1 << 40, MOST_STATES + 1)), None);
     }
 
     /// A pass is refused ahead only where it stores more states than are looked at. Catches a bound that no pass
@@ -180,7 +180,7 @@ mod tests {
     fn the_outlook_of_a_pass_is_what_comes() {
         for slots in 1..=9 {
             for steps in (1..=60).chain([200, 333]) {
-                let outlook = Outlook::of_pass(steps, slots).unwrap();
+                let cost = PlanCost::of_pass(steps, slots).unwrap();
                 let mut online = Online::new(slots);
                 let (mut advances, mut takeshots, mut states) = (0, 0, BTreeSet::new());
                 while online.at() != Some(steps) {
@@ -200,19 +200,19 @@ mod tests {
                 }
                 times.iter().for_each(|times| advances += u128::from(*times));
                 let case = format!("{steps} steps, {slots} slots");
-                assert_eq!((outlook.advances, outlook.takeshots), (advances, takeshots), "{case}");
-                assert_eq!(Some(outlook.repetition), times.into_iter().max(), "{case}");
-                assert!(outlook.first_sweep.iter().eq(states.iter()), "{case}");
+                assert_eq!((cost.advances, cost.takeshots), (advances, takeshots), "{case}");
+                assert_eq!(Some(cost.repetition), times.into_iter().max(), "{case}");
+                assert!(cost.first_sweep.iter().eq(states.iter()), "{case}");
                 let begins: Vec<u64> = states.into_iter().collect();
-                assert_eq!(outlook.max_gap, farthest(&begins, steps), "{case}");
+                assert_eq!(cost.max_gap, farthest(&begins, steps), "{case}");
             }
         }
         // And where there are few states to store, or few to give up.
         for (steps, slots) in [(1_000_000_000_000, 1), (2_000_000_000, 2), (100_000, 1_000_000)] {
-            assert!(Outlook::of_pass(steps, slots).is_some());
+            assert!(PlanCost::of_pass(steps, slots).is_some());
         }
         // Refused before the way is gone.
-        assert_eq!(Outlook::of_pass(1_000_000_000_000, 100), None);
+        assert_eq!(PlanCost::of_pass(1_000_000_000_000, 100), None);
     }
 
     #[test]
@@ -225,7 +225,7 @@ mod tests {
                             continue;
                         }
                         let plan = Plan { steps, slots, resilience, adjoint: None, rule };
-                        let outlook = Outlook::of(&plan).unwrap();
+                        let cost = PlanCost::of(&plan).unwrap();
                         let (mut schedule, mut sweep) = (Schedule::new(plan), Vec::new());
                         let mut times = vec![0; steps as usize + 1];
                         while let Some(action) = Iterator::next(&mut schedule) {
@@ -240,14 +240,14 @@ mod tests {
                             }
                         }
                         let done = schedule.done();
-                        assert_eq!(outlook.advances, done.advances, "{plan:?}");
-                        assert_eq!(outlook.first_sweep, sweep, "{plan:?}");
-                        assert_eq!(outlook.max_gap, farthest(&sweep, steps), "{plan:?}");
-                        assert_eq!(outlook.takeshots, u128::from(done.takeshots), "{plan:?}");
+                        assert_eq!(cost.advances, done.advances, "{plan:?}");
+                        assert_eq!(cost.first_sweep, sweep, "{plan:?}");
+                        assert_eq!(cost.max_gap, farthest(&sweep, steps), "{plan:?}");
+                        assert_eq!(cost.takeshots, u128::from(done.takeshots), "{plan:?}");
                         let most = times.into_iter().max().unwrap_or(0);
-                        assert!(outlook.repetition >= most, "{plan:?}, {most}");
+                        assert!(cost.repetition >= most, "{plan:?}, {most}");
                         if resilience == u64::MAX {
-                            assert_eq!(outlook.repetition, most, "{plan:?}");
+                            assert_eq!(cost.repetition, most, "{plan:?}");
                         }
                     }
                 }

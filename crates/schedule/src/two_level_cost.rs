@@ -6,11 +6,11 @@
 use std::collections::HashMap;
 
 use super::binomial::{advances, repetitions};
+use super::cost::{PlanCost, MOST_ACTIONS};
 use super::disk::{Disk, Levels, Next};
 use super::levels::{Transfers, TwoLevel};
-use super::outlook::{Outlook, MOST_ACTIONS};
 use super::schedule::{Action, Plan};
-use super::shots::takeshots;
+use super::takeshots::takeshots;
 
 /// The most pairs of a length and a number of slots that are looked at: some seconds, and 200 MB.
 pub const MOST_PAIRS: usize = 1_000_000;
@@ -48,14 +48,14 @@ enum Open {
 }
 
 /// The stretches of a plan.
-struct Sums<'a> {
+struct TwoLevelCost<'a> {
     plan: &'a Plan,
     levels: Levels,
     /// By length and slots on disk, one of which has the first state.
     known: HashMap<(u64, u64), Sum>,
 }
 
-impl Sums<'_> {
+impl TwoLevelCost<'_> {
     /// Of a stretch that is reversed in memory alone.
     fn in_memory(&self, steps: u64) -> Sum {
         let slots = self.plan.slots;
@@ -151,22 +151,22 @@ impl Sums<'_> {
 
 /// What a plan with slots on disk beside its own costs; `None` if it has more than a million stretches that are
 /// not alike, and more than [`MOST_ACTIONS`] actions.
-pub fn of_levels(plan: &Plan, disk: Disk) -> Option<(Outlook, Transfers)> {
+pub fn of_levels(plan: &Plan, disk: Disk) -> Option<(PlanCost, Transfers)> {
     let levels = Levels::new(plan.steps, plan.slots, disk);
-    let mut sums = Sums { plan, levels, known: HashMap::new() };
+    let mut sums = TwoLevelCost { plan, levels, known: HashMap::new() };
     match sums.of_all(plan.steps, disk.slots) {
         None => by_actions(plan, disk),
         Some(sum) => {
             let first_sweep = sums.first_sweep(disk);
-            let outlook = Outlook::with(first_sweep, plan.steps);
+            let cost = PlanCost::with(first_sweep, plan.steps);
             let Sum { advances, takeshots, repetition, transfers } = sum;
-            Some((Outlook { advances, takeshots, repetition, ..outlook }, transfers))
+            Some((PlanCost { advances, takeshots, repetition, ..cost }, transfers))
         }
     }
 }
 
 /// The same, by going through them.
-fn by_actions(plan: &Plan, disk: Disk) -> Option<(Outlook, Transfers)> {
+fn by_actions(plan: &Plan, disk: Disk) -> Option<(PlanCost, Transfers)> {
     // Each step is reversed by an action of its own.
     if plan.steps > MOST_ACTIONS {
         return None;
@@ -195,13 +195,13 @@ fn by_actions(plan: &Plan, disk: Disk) -> Option<(Outlook, Transfers)> {
         *times += more;
         Some(*times)
     });
-    let outlook = Outlook {
+    let cost = PlanCost {
         advances: schedule.done().advances,
         takeshots: schedule.done().takeshots.into(),
         repetition: times.max().unwrap_or(0) as u64,
-        ..Outlook::with(first_sweep, plan.steps)
+        ..PlanCost::with(first_sweep, plan.steps)
     };
-    Some((outlook, schedule.transfers()))
+    Some((cost, schedule.transfers()))
 }
 
 #[cfg(test)]
@@ -242,9 +242,9 @@ mod tests {
     fn the_longest() {
         for (memory, slots, cost) in [(9, 9, 1000), (100, 1000, 50_000), (3, 5, 5000), (10, 1, 0)] {
             let (steps, disk) = (1_000_000_000_000, Disk { slots, write: cost, read: cost });
-            let (outlook, transfers) = of_levels(&plan(steps, memory), disk).unwrap();
-            assert!(outlook.advances >= advances(steps, memory + slots));
-            assert!(outlook.advances <= advances(steps, memory));
+            let (cost, transfers) = of_levels(&plan(steps, memory), disk).unwrap();
+            assert!(cost.advances >= advances(steps, memory + slots));
+            assert!(cost.advances <= advances(steps, memory));
             assert!(transfers.writes <= transfers.reads + 1, "{transfers:?}");
         }
     }

@@ -83,5 +83,5 @@ fn cost_of(plan: &Plan, states: &[Stored], kept: &[(usize, u64)], fine: u64) -> 
 }
 
 #[cfg(test)]
-#[path = "carry_tests.rs"]
+#[path = "planned_stop_tests.rs"]
 mod tests;

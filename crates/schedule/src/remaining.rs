@@ -15,7 +15,7 @@ use super::schedule::{Plan, Schedule, Stored};
 
 /// What is there when the adjoint has just come to a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Left {
+pub struct Remaining {
     /// What was stored last in each slot that was used, by slot, needed or not.
     pub states: Vec<Stored>,
     /// The state that the last stored adjoint belongs to. `None`: none was stored.
@@ -35,11 +35,11 @@ struct Part {
     slot: usize,
 }
 
-impl Left {
+impl Remaining {
     /// When the adjoint of a plan has just come to state `fine`, which is less than its steps. The plan is one
     /// that [`Plan::check`] accepts. Takes time and memory in proportion to the slots that are used, and, where
     /// there are few of them, to the repetitions.
-    pub fn at(plan: &Plan, fine: u64) -> Left {
+    pub fn at(plan: &Plan, fine: u64) -> Remaining {
         let mut open = Part { base: 0, end: plan.steps, slots: plan.slots, slot: 0 };
         let (mut last, mut behind, mut advances) = (vec![0], Vec::new(), 0);
         while open.end > fine {
@@ -63,7 +63,7 @@ impl Left {
         }
         stored_last(plan, behind, &mut last);
         let states = last.into_iter().zip(0..).map(|(state, slot)| Stored { state, slot });
-        Left { states: states.collect(), adjoint: stored_adjoint(plan, fine), advances }
+        Remaining { states: states.collect(), adjoint: stored_adjoint(plan, fine), advances }
     }
 }
 
@@ -167,5 +167,5 @@ impl Schedule {
 }
 
 #[cfg(test)]
-#[path = "leap_tests.rs"]
+#[path = "remaining_tests.rs"]
 mod tests;

@@ -3,9 +3,9 @@
 use std::fmt::Display;
 
 use super::binomial::MAX_STEPS;
+use super::cost::MOST_STATES;
 use super::disk::Disk;
 use super::error::{Error, Result};
-use super::outlook::MOST_STATES;
 use super::rule::Rule;
 use super::schedule::{Plan, Unfit};
 
