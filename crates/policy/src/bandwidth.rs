@@ -1,7 +1,7 @@
-//! Who may use the host's memory bandwidth now: touching or flushing.
+//! Decides whether touching may use the host's memory bandwidth while flushes run.
 //!
-//! Keeps count of the flushes and touches under way, holds touching back where the mode says so,
-//! and tells the model of `policy::touch` what was measured and under which competition.
+//! Counts the flushes and touches in progress, pauses touching in sequential mode, and gives the
+//! measured rates to the model in [`super::touch`].
 
 use super::touch::{Mode, Model, Touch};
 
@@ -13,19 +13,19 @@ pub struct BandwidthArbiter {
     touching: u32,
 }
 
-/// A flush under way. To be given back to [`BandwidthArbiter::flush_ends`] or [`BandwidthArbiter::flush_failed`].
+/// A flush in progress. Ended by [`BandwidthArbiter::flush_ends`] or [`BandwidthArbiter::flush_failed`].
 #[derive(Debug)]
 pub struct Flush {
     beside_touch: bool,
 }
 
 impl BandwidthArbiter {
-    /// Touching is to go by this setting.
+    /// An arbiter for this setting of the key `touch`.
     pub fn new(touch: Touch) -> Self {
         BandwidthArbiter { model: Model::new(touch), flushing: 0, touching: 0 }
     }
 
-    /// The model.
+    /// The performance model.
     pub fn model(&self) -> &Model {
         &self.model
     }
@@ -35,7 +35,7 @@ impl BandwidthArbiter {
         self.model.begun(now);
     }
 
-    /// That checkpoint, of `bytes`, was taken at `now`.
+    /// That checkpoint, of `bytes`, was captured at `now`.
     pub fn checkpoint_captured(&mut self, bytes: u64, now: f64) {
         self.model.captured(bytes, now);
     }
@@ -46,14 +46,14 @@ impl BandwidthArbiter {
         Flush { beside_touch: self.touching > 0 && self.model.mode() == Mode::Concurrent }
     }
 
-    /// The flush has moved `bytes` in `seconds`, `untouched` of them to pages that did not exist.
+    /// The flush has moved `bytes` in `seconds`, of which `untouched` bytes went to untouched pages.
     pub fn flush_ends(&mut self, flush: Flush, bytes: u64, untouched: u64, seconds: f64) {
         self.flushing -= 1;
         let beside_touch = flush.beside_touch || self.touching > 0;
         self.model.flushed(bytes, untouched, seconds, beside_touch);
     }
 
-    /// A flush ended without moving its bytes: nothing was measured.
+    /// The flush moved nothing, so nothing was measured.
     pub fn flush_failed(&mut self) {
         self.flushing -= 1;
     }
@@ -63,19 +63,19 @@ impl BandwidthArbiter {
         self.flushing == 0 || self.model.mode() == Mode::Concurrent
     }
 
-    /// Nothing is left to touch that is not being touched.
+    /// All units are touched or being touched.
     pub fn all_touched(&mut self) {
         self.model.all_touched();
     }
 
-    /// A unit is being touched from now on.
+    /// A thread begins to touch a unit.
     pub fn touch_begins(&mut self) {
         self.touching += 1;
         self.model.touch_begins();
     }
 
-    /// A unit of `bytes` was touched in `seconds`, by one of the threads that touch: the rate of all
-    /// is as many times as high as are at it.
+    /// One thread has touched a unit of `bytes` in `seconds`. The process's rate is that of one thread
+    /// times the number of touching threads.
     pub fn touch_ends(&mut self, bytes: u64, seconds: f64) {
         let at_once = u64::from(self.touching);
         self.touching -= 1;
@@ -87,8 +87,8 @@ impl BandwidthArbiter {
 mod tests {
     use super::*;
 
-    /// Catches touching that goes on beside a flush although it was to be sequential, and touching
-    /// that does not come back after one.
+    /// Catches sequential touching that continues beside a flush, and touching that does not resume
+    /// after it.
     #[test]
     fn sequential_touching_waits_for_the_last_flush() {
         let mut arbiter = BandwidthArbiter::new(Touch::Sequential);
@@ -108,7 +108,7 @@ mod tests {
         assert!(arbiter.may_touch());
     }
 
-    /// Catches a process's rate that is taken to be that of one of its threads.
+    /// Catches the rate of one thread that is taken for the process's rate.
     #[test]
     fn the_rate_of_touching_is_that_of_all_threads() {
         let mut arbiter = BandwidthArbiter::new(Touch::Concurrent);
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(arbiter.model().inputs().touch_alone.get(), Some(4000.0));
     }
 
-    /// Catches measurements that are booked under the wrong competition.
+    /// Catches measurements that are counted under the wrong competition.
     #[test]
     fn a_touch_beside_a_flush_counts_as_such() {
         let mut arbiter = BandwidthArbiter::new(Touch::Concurrent);

@@ -1,47 +1,45 @@
-//! When the application will call next, and what still fits in before.
+//! Predicts the idle windows between checkpoint calls, and delays blocking work to fit into them.
 //!
-//! A registration stops every copy of the process, those within the device too (HiPC'22, section
-//! IV-A). A checkpoint that comes meanwhile waits for the rest of it, which may be a hundred times
-//! its own copy. But an adjoint computation calls at regular intervals: so the registrar keeps to
-//! the lulls between the calls, one short registration after the other, and begins none that would
-//! last into the next call. (The paper registers whenever its turn has come.)
+//! A registration blocks every copy of the process, even copies within the device (HiPC'22, section
+//! IV-A). A checkpoint that arrives meanwhile waits for the rest of it, which may take a hundred times
+//! as long as its own copy. Adjoint computations call at regular intervals, so the registrar works in
+//! the windows between the calls and starts no registration that would last into the next call. (The
+//! paper registers as soon as a process holds the node lock.)
 //!
-//! Where a registration is longer than any lull, the best moment is just after a call. Where calls
-//! are irregular or have ceased, nothing is waited for; nor after many lulls that were all missed:
-//! this only ever delays by a bounded time.
+//! If a registration is longer than any window, it starts right after a call. If calls are irregular,
+//! have ceased, or many windows were missed, it starts at once: the total delay is bounded.
 //!
-//! An application that spends much of its time in calls waits for copies there. No moment is better
-//! than another then: each registration costs what it lasts, and the earlier it comes the more
-//! copies are faster for it. So nothing is put off, but that a call which waited for one registration
-//! has a while for its copies before it waits for the next: no call waits for all of them.
+//! An application that spends much of its time in calls waits for copies there, so no moment is better
+//! than another, and early registration speeds up more copies. Then nothing is delayed, except that a
+//! call which waited for one registration gets some time for its copies before the next one.
 //!
-//! The first call of all cannot be expected. The second one tells the interval, and is waited for.
+//! The first call cannot be predicted. The second call gives the interval, so registration waits for it.
 
 /// Weight of a new interval in the running means.
 const NEW_WEIGHT: f64 = 0.25;
 /// Calls may come this many mean deviations early.
 const EARLY: f64 = 2.0;
-/// After this many intervals without a call, none is expected any more.
+/// After this many intervals without a call, no further call is expected.
 const CALLS_CEASED: f64 = 2.0;
-/// What does not fit in begins within this share of an interval after a call.
+/// Work that fits into no window starts within this share of an interval after a call.
 const JUST_AFTER: f64 = 0.1;
-/// Calls that take more than this share of the time wait for copies: to copy into the device cache
-/// takes a twentieth of what it takes to copy out of it.
+/// If calls take more than this share of the time, they wait for copies: a copy into the device cache
+/// takes a twentieth of the time of a copy out of it.
 const BUSY: f64 = 0.25;
-/// A call that waited for one registration has this share of its duration for copies before the
-/// next: so it takes five times its copies and one registration at the most. More of it puts off
-/// what makes the copies of all later calls faster (`docs/model.md` has the figures).
+/// A call that waited for a registration gets this share of the registration's duration for its copies
+/// before the next one. So a call takes at most five times its copies and one registration. A larger
+/// share would delay the registrations that speed up later copies (figures in `docs/model.md`).
 const LEFT_TO_COPIES: f64 = 0.25;
-/// Who has waited for a lull for so many intervals begins at any moment: who is late because the
-/// processors are taken may find that every lull has begun without it.
+/// After waiting this many intervals, work starts at any time: on a loaded machine it might miss every
+/// window.
 const PATIENCE: f64 = 32.0;
-/// Intervals longer than this, in seconds, are no pattern worth waiting for.
+/// Intervals longer than this, in seconds, are treated as a new phase.
 const LONGEST_INTERVAL: f64 = 1.0;
-/// For so long, in seconds, the call after the first one is waited for. Less than the longest
-/// interval, or calls just behind that would leave next to no time to register.
+/// How long to wait, in seconds, for the second call. It is less than the longest interval, so that
+/// calls at nearly that interval leave time to register.
 const SECOND_CALL: f64 = 0.5;
 
-/// Expects the next call from the times of the last ones. Times are in seconds from any origin.
+/// Predicts the next call from the times of past calls. Times are in seconds from any origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Forecast {
     began: Option<f64>,
@@ -49,19 +47,19 @@ pub struct Forecast {
     calling: bool,
     interval: Option<f64>,
     deviation: f64,
-    /// What a call takes that no registration kept waiting.
+    /// Mean duration of a call that no registration blocked.
     call: f64,
-    /// When the last one ended that kept the call under way waiting.
+    /// When the last work ended that blocked the current call.
     stopped: Option<f64>,
 }
 
 impl Forecast {
-    /// The application calls.
+    /// The application's call begins at `now`.
     pub fn call_begins(&mut self, now: f64) {
         if let Some(before) = self.began {
             let new = (now - before).max(0.0);
             match &mut self.interval {
-                // Such a pause ends a phase; what comes after has its own rhythm.
+                // A long pause ends a phase; the next one has its own interval.
                 _ if new > LONGEST_INTERVAL => {
                     (self.interval, self.deviation, self.call) = (None, 0.0, 0.0);
                 }
@@ -77,13 +75,13 @@ impl Forecast {
         self.stopped = None;
     }
 
-    /// Work that would keep a call waiting has ended: what the call under way takes says nothing
-    /// about its copies.
+    /// Blocking work has ended at `now`. The duration of the current call then says nothing about its
+    /// copies.
     pub fn blocking_work_ended(&mut self, now: f64) {
         self.stopped = self.calling.then_some(now);
     }
 
-    /// The call has ended.
+    /// The call ends at `now`.
     pub fn call_ends(&mut self, now: f64) {
         if let (Some(began), true) = (self.began, self.calling && self.stopped.is_none()) {
             self.call += NEW_WEIGHT * (now - began - self.call);
@@ -92,13 +90,13 @@ impl Forecast {
         self.calling = false;
     }
 
-    /// How long to put off work of `duration` that would keep a call waiting, and that was put off for
-    /// `waited` already: 0 to begin now. Ask again after that time, or after the next call.
+    /// How many seconds to delay blocking work of `duration`, which was already delayed for `waited`; 0:
+    /// start now. Ask again after that time, or after the next call.
     pub fn delay(&self, now: f64, duration: f64, waited: f64) -> f64 {
         let Some(began) = self.began else {
             return 0.0;
         };
-        // So much the call under way has for its copies.
+        // The current call gets this much time for its copies.
         if let Some(left) = self.stopped.map(|stopped| stopped + LEFT_TO_COPIES * duration - now) {
             if self.calling && left > 0.0 {
                 return left;
@@ -110,7 +108,7 @@ impl Forecast {
         if self.call > BUSY * interval || waited > PATIENCE * interval {
             return 0.0;
         }
-        // From here on no call is expected; also the end of a call that takes unusually long.
+        // From here on no call is expected; a call that takes unusually long counts as ended.
         let ceased = began + CALLS_CEASED * interval;
         let next = began + interval - EARLY * self.deviation;
         let fits = !self.calling && now + duration <= next;
@@ -178,13 +176,13 @@ mod tests {
             forecast.call_begins(now);
             forecast.call_ends(now + 0.0001);
         }
-        // 4 ms after a call, 5 ms of work: at regular calls every 20 ms there is no question.
+        // Regular calls every 20 ms leave room for 5 ms of work 4 ms after a call.
         assert_eq!(regular().delay(0.204, 0.005, 0.0), 0.0);
         assert!(forecast.delay(0.328, 0.005, 0.0) > 0.0, "{forecast:?}");
     }
 
-    /// Catches a registrar that keeps to lulls where every call waits for a flush: it would register
-    /// so little that flushes stay slow.
+    /// Catches a registrar that waits for idle windows where every call waits for a flush: it would
+    /// register so little that flushes stay slow.
     #[test]
     fn nothing_is_put_off_where_calls_take_much_of_the_time() {
         let calls = |share: f64| {
@@ -195,7 +193,7 @@ mod tests {
             }
             forecast
         };
-        // 1 ms before the next call, 5 ms of work.
+        // 5 ms of work, 1 ms before the next call.
         assert!(calls(0.1).delay(0.419, 0.005, 0.0) > 0.0);
         assert_eq!(calls(0.6).delay(0.419, 0.005, 0.0), 0.0);
         let mut waits = calls(0.6);
@@ -203,8 +201,7 @@ mod tests {
         assert_eq!(waits.delay(0.421, 0.005, 0.0), 0.0, "nor while a call waits");
     }
 
-    /// Catches a registrar that goes through all its chunks while one call waits, and one that leaves
-    /// a call that waits for long nothing but its copies.
+    /// Catches a registrar that registers all its chunks while one call waits.
     #[test]
     fn between_two_registrations_a_call_has_time_for_its_copies() {
         let mut forecast = Forecast::default();
@@ -222,8 +219,8 @@ mod tests {
         assert_eq!(forecast.delay(0.4305, 0.004, 0.0), 0.0, "nobody waits any more");
     }
 
-    /// Catches a registration that is begun between the first two calls: it may hit the second one,
-    /// of which nothing is known, and one that waits for a second call for ever.
+    /// Catches a registration between the first two calls, which may block the second, and one that
+    /// waits for a second call for ever.
     #[test]
     fn the_second_call_is_waited_for() {
         let mut forecast = Forecast::default();
@@ -239,8 +236,8 @@ mod tests {
         assert_eq!(forecast.delay(0.122, 0.005, 0.0), 0.0);
     }
 
-    /// Catches a single long call (the first one that finds no room, a registration that was begun
-    /// too late) that ends all keeping to lulls.
+    /// Catches a single long call (the first one that finds no room, or one blocked by a registration)
+    /// that turns the idle windows off.
     #[test]
     fn one_long_call_makes_no_busy_application() {
         let mut forecast = regular();
@@ -251,8 +248,7 @@ mod tests {
         assert!(forecast.delay(0.259, 0.005, 0.0) > 0.0, "{forecast:?}");
     }
 
-    /// Catches a registrar that takes calls which its own work keeps waiting for busy ones, and so
-    /// does more of it.
+    /// Catches a registrar that counts calls blocked by its own work as busy, and so works even more.
     #[test]
     fn calls_that_the_work_itself_prolongs_make_no_busy_application() {
         let mut forecast = regular();
@@ -275,8 +271,8 @@ mod tests {
         assert_eq!(forecast.delay(100.15 + wait, 0.5, 0.0), 0.0);
     }
 
-    /// Catches work that every lull begins without: it asks a little late after each call, is longer
-    /// than any lull, or fits only into a whole one, and so would wait as long as there are calls.
+    /// Catches work that misses every window (it asks a little late, is longer than any window, or fits
+    /// exactly) and so waits for as long as there are calls.
     #[test]
     fn who_is_late_for_every_lull_begins_some_time() {
         for duration in [0.5, 0.0195] {

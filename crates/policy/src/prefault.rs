@@ -1,19 +1,18 @@
-//! How far the host buffer is touched, where nobody has asked for its size.
+//! How much of the host buffer is touched ahead (prefaulted) when `host_cache_size` is not set.
 //!
-//! HiPC'22 touches all of it, in the background: right where its size was asked for, or where a
-//! device fills it faster than pages can be made. But without `host_cache_size` it is as large as
-//! the machine allows, and most jobs never use most of it. Touching that would take processors, and
-//! memory, from the application: one with two processes on two processors took up to ten times as
-//! long. So there pages are made ahead of what is known to come: what is protected, and as much again
-//! as was used. What an object of C++ will write is not known; its first checkpoint makes its own pages.
+//! HiPC'22 touches the whole buffer in the background. That is right for a configured size. The default
+//! size is as large as the machine allows, and most jobs use little of it: touching all of it cost a job
+//! of two processes on two processors up to ten times its run time. So the default buffer is touched
+//! ahead of the expected demand: eight checkpoints of the protected bytes, and twice the bytes used so
+//! far. The size of serialized C++ objects is unknown in advance, so their first checkpoint faults in
+//! its own pages.
 
-/// Checkpoints of what is protected that find their pages.
+/// How many checkpoints of the protected bytes are touched ahead.
 const CHECKPOINTS_AHEAD: u64 = 8;
-/// So many times as many bytes as were used have pages: touching is asked for twice as fast as
-/// checkpoints come, so it gets ahead of them wherever it can.
+/// How many times the used bytes are touched: touching then stays ahead of steady use.
 const TIMES_USED: u64 = 2;
 
-/// What is known of the bytes that a job needs.
+/// How many bytes of the buffer are to be touched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PrefaultTarget {
     expected: u64,
@@ -21,17 +20,17 @@ pub struct PrefaultTarget {
 }
 
 impl PrefaultTarget {
-    /// A checkpoint may have so many bytes: the most counts.
+    /// Notes that a checkpoint may have `bytes`; the maximum counts.
     pub fn note_checkpoint(&mut self, bytes: u64) {
         self.expected = self.expected.max(bytes);
     }
 
-    /// The buffer is used up to this byte: the highest counts, as room is given out going up.
+    /// Notes that the buffer is used up to offset `end`; the maximum counts, as allocation goes upward.
     pub fn note_use(&mut self, end: u64) {
         self.used = self.used.max(end);
     }
 
-    /// So many bytes, from the first one on, are to have pages.
+    /// The target: this many bytes from the start of the buffer.
     pub fn bytes(&self) -> u64 {
         let ahead = self.expected.saturating_mul(CHECKPOINTS_AHEAD);
         ahead.saturating_add(self.used.saturating_mul(TIMES_USED))
@@ -42,8 +41,8 @@ impl PrefaultTarget {
 mod tests {
     use super::*;
 
-    /// Catches touching for a job that has nothing to store, touching that stays behind what is
-    /// used, and a need that goes back when less is protected.
+    /// Catches touching for a job that stores nothing, touching that falls behind use, and a target that
+    /// shrinks when less is protected.
     #[test]
     fn pages_are_made_ahead_of_what_comes() {
         let mut target = PrefaultTarget::default();

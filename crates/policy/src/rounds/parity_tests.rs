@@ -1,16 +1,16 @@
-//! What is known of parities, which few versions have and which come late.
+//! Agreement on parities, which few versions have and which are made late.
 
 use super::tests::least;
 use super::*;
 
 /// Few versions have parities, and making them takes longer than the next checkpoints. Catches versions
-/// of which it is never known that all have made theirs: each of them would stay in scratch for good.
+/// whose parities are never known to exist everywhere: they would stay in scratch for ever.
 #[test]
 fn parities_that_come_late_are_known_of() {
     let mut rounds = [Rounds::default(), Rounds::default()];
     let mut protected = [Common::default(), Common::default()];
     let is_one = |id: Id| id % 8 == 2;
-    // One process takes longer than the other.
+    // One process is slower than the other.
     let state = |process: usize, now: Id| {
         move |id: Id, tier| match tier {
             PARITIES if !is_one(id) => FileState::Missing,
@@ -25,7 +25,7 @@ fn parities_that_come_late_are_known_of() {
             rounds.opened(now, false);
             protected.learn(rounds.end(&least(&passed)).common[PARITIES]);
         }
-        // Both have made them by then.
+        // By then both have made them.
         let expected: Vec<Id> = (1..40).filter(|id| is_one(*id) && id + 4 <= now).collect();
         for protected in &protected {
             let found: Vec<Id> = (1..40).filter(|id| protected.has(*id)).collect();
@@ -34,7 +34,8 @@ fn parities_that_come_late_are_known_of() {
     }
 }
 
-/// The same at the end of a job, where nothing is told later: of what all have, the last is known.
+/// At the end of a job no later round follows: the last version protected everywhere must still be
+/// found.
 #[test]
 fn the_last_parities_are_known_of_in_the_end() {
     for made in [&[5][..], &[2, 5], &[2, 3, 5, 6], &[9]] {

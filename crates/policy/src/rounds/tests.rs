@@ -1,23 +1,23 @@
-//! Processes that are as slow as they like and fail as they like.
+//! Processes of arbitrary speed with arbitrary failures.
 
 use super::*;
 use crate::retention::Retention;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A process with its files of one tier.
+/// A process with its files in one tier.
 #[derive(Default)]
 struct Process {
     rounds: Rounds,
     common: Common,
-    /// Values that were passed, oldest first.
+    /// Contributed values, oldest first.
     passed: Vec<Values>,
-    /// Results that were taken.
+    /// Results taken.
     taken: usize,
-    /// The checkpoints of its rounds, and what became of their files.
+    /// The checkpoints of its rounds, and the state of their files.
     ids: Vec<(Id, FileState)>,
     files: BTreeSet<i32>,
-    /// What became of its parities, of versions whose files all have been told of.
+    /// Its parities, for versions whose files all processes have announced: whether they were made.
     parities: BTreeMap<i32, bool>,
     protected: Common,
 }
@@ -25,16 +25,15 @@ struct Process {
 #[derive(Clone, Debug)]
 enum Step {
     Take(usize),
-    /// Its begin fails.
+    /// Beginning the checkpoint fails.
     Refuse(usize),
-    /// It is given up, or could not be taken.
+    /// The checkpoint is given up, or could not be taken.
     GiveUp(usize),
-    /// It never comes to it, as it does not to what others have begun since.
+    /// Joins the rounds that others have begun, for checkpoints that it never takes.
     Even(usize),
-    /// The oldest that is not written is.
+    /// Writes the oldest unwritten file.
     Write(usize),
-    /// The parities of the oldest version that has none are made, if all have written it; or
-    /// cannot be.
+    /// Makes the parities of the oldest version that all have written, or fails to.
     Protect(usize, bool),
     Hear(usize),
 }
@@ -53,10 +52,10 @@ fn step() -> impl Strategy<Value = Step> {
     })
 }
 
-/// The first version that the job takes: those before are of an earlier one.
+/// The job's first version; lower ones are of an earlier job.
 const FIRST: usize = 4;
 
-/// What a process says of its files.
+/// The states that a process reports.
 fn state_by<'a>(
     ids: &'a [(Id, FileState)],
     files: &'a BTreeSet<i32>,
@@ -77,11 +76,10 @@ fn state_by<'a>(
 }
 
 proptest! {
-    /// Processes take the same checkpoints at their own pace, some not everywhere, write their
-    /// files later, hear results later still, and remove what their limit says; they begin with
-    /// what an earlier job that was killed has left. At any moment, the newest version that all
-    /// have written is one that all still have; and once there has been one of which all have
-    /// made parities, there always is.
+    /// Processes take the same checkpoints at their own pace, some not everywhere, write their files
+    /// later, receive results later still, and apply their limit. They start with the files of a killed
+    /// job. At any moment all still have the newest version that all have written; and once a version
+    /// was protected everywhere, one always is.
     #[test]
     fn there_is_always_a_version_that_all_have(
         limit in 1..4usize,
@@ -104,7 +102,7 @@ proptest! {
                     let version = FIRST + ids.len();
                     let state = state_by(ids, files, parities);
                     passed.push(rounds.begin(version as i64 * 77, None, state));
-                    // Numbers of checkpoints differ between processes.
+                    // Checkpoint numbers differ between processes.
                     let id = version as Id * 10 + p as Id;
                     if !matches!(step, Step::Refuse(_)) {
                         rounds.opened(id, false);
@@ -192,7 +190,7 @@ pub(super) fn least(all: &[Values]) -> Values {
     std::array::from_fn(|value| all.iter().map(|values| values[value]).min().unwrap())
 }
 
-/// The process that decides does so for all; nothing counts as settled before.
+/// The deciding process decides for all; nothing is settled before that.
 #[test]
 fn one_decides_for_all() {
     let mut rounds = [Rounds::default(), Rounds::default()];
@@ -211,8 +209,8 @@ fn one_decides_for_all() {
     }
 }
 
-/// Where nothing goes wrong, all that is settled everywhere is known after the next round, and
-/// is one range. What one lacks is not counted, and what comes after it is.
+/// Without failures, what is settled everywhere is known one round later, as one range. A version that
+/// one process lacks is excluded; later ones are not.
 #[test]
 fn what_all_have_is_known_a_round_later() {
     let mut rounds = [Rounds::default(), Rounds::default()];
@@ -235,8 +233,8 @@ fn what_all_have_is_known_a_round_later() {
     assert!(rounds[0].taken.len() <= 1, "{:?}", rounds[0]);
 }
 
-/// A process that would not wait has a copy that the others have not: nothing is counted of it,
-/// and what comes later is. If the others make one too, it counts.
+/// A process that does not wait for the decision has a copy that the others lack: that version is not
+/// common, later ones are. If the others make the copy, too, it is.
 #[test]
 fn a_copy_that_one_alone_has_is_not_common() {
     for persist in [false, true] {
@@ -269,7 +267,7 @@ fn a_copy_that_one_alone_has_is_not_common() {
     }
 }
 
-/// Processes that do not take the same checkpoints have no agreement, and lose nothing by it.
+/// Processes that take different checkpoints have no agreement, and lose no file.
 #[test]
 fn different_checkpoints_agree_on_nothing() {
     let mut mine = Rounds::default();
@@ -284,7 +282,7 @@ fn different_checkpoints_agree_on_nothing() {
     assert_eq!((outcome.common, outcome.disagreement), (NOTHING, None));
 }
 
-/// The same of one that has given up, which is told from them; whatever key the others pass.
+/// A process that leaves the agreement is recognised, whatever key the others pass.
 #[test]
 fn one_that_has_given_up_ends_the_agreement() {
     for key in [i64::MIN, -1, 0, 8, i64::MAX] {
