@@ -1,4 +1,4 @@
-//! The clients of a backend: who is there, who has ended, and who has to wait for whom.
+//! The backend's clients, and which of them must wait for predecessors.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -13,20 +13,20 @@ use os::sync::{Condvar, Mutex};
 use recovery::kill::{wait_for_exit, EXIT_TIMEOUT};
 use recovery::protocol::{decode, encode, Reply, Request};
 
-/// How often a client that waits hears that it is worked for. It gives up after some seconds
-/// without a word.
+/// How often a waiting client is told that the backend is alive. It gives up after some seconds of
+/// silence.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
 
-/// So many are here at the most that have not said yet who they are.
+/// The most clients that have not sent their hello.
 const MOST_UNIDENTIFIED: usize = 128;
 
 /// One client.
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) socket: Socket,
-    /// Tells its end also where a forked child keeps the connection open.
+    /// Shows the end of the process even if a forked child keeps the connection open.
     process: Option<OwnedFd>,
-    /// Kept for messages.
+    /// The process id, for messages.
     pub(super) number: i32,
 }
 
@@ -36,7 +36,7 @@ impl Client {
         Client { number: socket.peer_number(), socket, process }
     }
 
-    /// Whether it has ended or says something, waited for at most so long.
+    /// Whether the client has ended or sent something, waiting at most this long.
     fn has_ended(&self, at_most: Duration) -> bool {
         let files: Vec<_> = [Some(self.socket.as_fd()), self.process.as_ref().map(|p| p.as_fd())]
             .into_iter()
@@ -45,15 +45,15 @@ impl Client {
         wait_for(&files, at_most).contains(&true)
     }
 
-    /// Whether it has ended, or is ending: what a process of much memory leaves behind takes time
-    /// to be taken down, and its connection ends after that.
+    /// Whether the client has ended or is exiting: the memory of a large process takes time to be freed,
+    /// and its connection closes only after that.
     fn has_ended_or_ends(&self) -> bool {
         let process = u32::try_from(self.number).unwrap_or(0);
         self.has_ended(Duration::ZERO) || is_ending(process)
     }
 
-    /// Waits for its end. Whether there is a will of it: not of one that lives without its connection, as
-    /// its memory is its own, unless it has become another program, which does not have this `ledger`.
+    /// Waits for the client's end. Whether its data is to be recovered: not if the process lives on
+    /// without its connection, unless it has become another program, which does not map this `ledger`.
     pub(super) fn wait_for_end(&self, look: Duration, ledger: &SharedMemory) -> Result<bool> {
         loop {
             while !self.has_ended(look) {}
@@ -61,13 +61,13 @@ impl Client {
             let word = message.map(|message| decode(&message.bytes)).transpose()?;
             return match (word, &self.process) {
                 (Some(Request::Ping), _) => {
-                    // One that has ended meanwhile does not hear it.
+                    // The client may have ended meanwhile.
                     let _ = self.socket.send(&encode(&Reply::Alive)?, &[]);
                     continue;
                 }
                 (Some(Request::Goodbye), _) | (None, None) => Ok(true),
-                // The connection of a process that is killed may end before the process does, which
-                // still has files open then that are nobody's a moment later.
+                // A killed process may close its connection before it has exited, and still has files
+                // open then.
                 (None, Some(process)) => {
                     Ok(self.is_another_program(ledger) || wait_for_exit(process, EXIT_TIMEOUT))
                 }
@@ -75,14 +75,14 @@ impl Client {
         }
     }
 
-    /// Whether the process goes on as another program (`execve`), and is not about to end.
+    /// Whether the process has become another program (`execve`) and is not exiting.
     fn is_another_program(&self, ledger: &SharedMemory) -> bool {
         let process = u32::try_from(self.number).unwrap_or(0);
         !is_ending(process) && ledger.is_mapped_by(process) == Some(false)
     }
 
-    /// Its first word, for which it has so long. A client says it as soon as it is connected, so who
-    /// has not is none, or stands still and will connect again.
+    /// Receives the hello within `at_most`. A client sends it right after connecting; one that does not
+    /// is stopped and will connect again, or is no client.
     pub(super) fn await_hello(&self, at_most: Duration) -> Result<Option<Message>> {
         let since = Instant::now();
         while !self.has_ended(at_most.saturating_sub(since.elapsed())) {
@@ -91,7 +91,7 @@ impl Client {
                 return Err(Error::invalid(format!("it has said nothing for {silence} s")));
             }
         }
-        // Also of one that has ended since: what it has sent is there.
+        // A client that has ended since may have sent it.
         if self.has_message() {
             self.socket.receive()
         } else {
@@ -104,7 +104,7 @@ impl Client {
     }
 }
 
-/// All clients that have not ended, or whose work is not finished.
+/// All clients that have not ended or whose data is not yet written.
 #[derive(Debug, Default)]
 pub(super) struct Clients {
     all: Mutex<ClientTable>,
@@ -113,20 +113,20 @@ pub(super) struct Clients {
 
 #[derive(Debug, Default)]
 struct ClientTable {
-    /// In the order in which they came; with their rank, once that is known.
+    /// By order of arrival, with their rank once it is known.
     by_number: HashMap<u64, (Option<u32>, Arc<Client>)>,
     next: u64,
 }
 
 impl ClientTable {
-    /// Those that have not said yet who they are.
+    /// The clients that have not sent their hello.
     fn unidentified(&self) -> impl Iterator<Item = (u64, &Client)> {
         let unidentified = self.by_number.iter().filter(|(_, (rank, _))| rank.is_none());
         unidentified.map(|(&number, (_, client))| (number, &**client))
     }
 }
 
-/// A client that is among them until this is dropped.
+/// A registered client; unregistered when dropped.
 #[derive(Debug)]
 pub(super) struct Registration {
     clients: Arc<Clients>,
@@ -135,8 +135,8 @@ pub(super) struct Registration {
 }
 
 impl Clients {
-    /// Takes a new one in. If there are too many that have not said who they are, the one that has been
-    /// here longest goes for it, so that they take few descriptors and threads: a client says it at once.
+    /// Registers a new client. If too many have not sent their hello, the oldest of these is
+    /// disconnected: clients send it at once, and idle ones must not use up descriptors and threads.
     pub(super) fn register(self: &Arc<Self>, socket: Socket) -> Registration {
         let client = Arc::new(Client::new(socket));
         let mut all = self.all.lock();
@@ -156,16 +156,15 @@ impl Clients {
         Registration { clients: self.clone(), number, client }
     }
 
-    /// Whether there are none.
+    /// Whether there are no clients.
     pub(super) fn is_empty(&self) -> bool {
         self.all.lock().by_number.is_empty()
     }
 }
 
 impl Registration {
-    /// Says that this client is of a rank, and waits until what ended clients of that rank have left
-    /// is written. Those that live are left alone: two that use one rank at a time are no predecessor
-    /// and successor.
+    /// Sets this client's rank, and waits until the data of all earlier clients of that rank that have
+    /// ended is written. Clients that are still alive are not waited for.
     pub(super) fn wait_for_predecessors(&self, rank: u32) {
         let Clients { all, changed } = &*self.clients;
         let here = encode(&Reply::Alive).unwrap_or_default();
@@ -176,14 +175,14 @@ impl Registration {
         changed.notify_all();
         let earlier: Vec<u64> =
             now.by_number.keys().copied().filter(|&other| other < self.number).collect();
-        // Those that are no predecessors were so when this one came.
+        // Clients that were alive when this one arrived.
         let mut lives: Vec<u64> = Vec::new();
         loop {
             let mut waits = false;
             for number in &earlier {
                 let Some((of, client)) = now.by_number.get(number) else { continue };
                 match *of {
-                    // It has come, and what it is has not been read yet.
+                    // Its hello has not been read yet.
                     None => waits = true,
                     Some(of) if of != rank || lives.contains(number) => {}
                     Some(_) if client.has_ended_or_ends() => waits = true,
@@ -194,7 +193,7 @@ impl Registration {
                 return;
             }
             drop(now);
-            // Not with the lock: a client that is stopped hears nothing. One that has ended neither.
+            // Without the lock, as the client may be stopped; it may also have ended.
             let _ = self.client.socket.send(&here, &[]);
             now = changed.wait_for(all.lock(), KEEP_ALIVE);
         }
@@ -203,13 +202,13 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        // Also after a panic: the next client of that rank waits for this.
+        // Also after a panic, because later clients of that rank wait for it.
         self.clients.all.lock().by_number.remove(&self.number);
         self.clients.changed.notify_all();
     }
 }
 
-// Not with the locks of the model checks, which are for those alone.
+// The model checks' locks work only within a model check.
 #[cfg(not(feature = "model-check"))]
 #[cfg(test)]
 mod tests {
@@ -217,7 +216,7 @@ mod tests {
     use os::socket::{connect_to, listen_at};
     use std::thread;
 
-    /// Clients of this process, as the backend has them, and their own ends.
+    /// Two registered clients of this process, with the clients' ends of their sockets.
     fn clients(what: &str) -> (Arc<Clients>, [(Registration, Socket); 2]) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(what);
@@ -237,8 +236,8 @@ mod tests {
         heard && client.receive().unwrap().is_some()
     }
 
-    /// A job that is killed right after it has begun, and the next one: the backend may hear of both at
-    /// a time. Catches a successor that does not wait for a predecessor whose hello was not read.
+    /// A job is killed right after its start, and the next one begins: the backend may see both at once.
+    /// Catches a client that does not wait for an earlier one whose hello was not read yet.
     #[test]
     fn who_has_not_said_its_rank_may_be_a_predecessor() {
         for same in [false, true] {
@@ -257,7 +256,7 @@ mod tests {
         }
     }
 
-    /// Two jobs of one rank at a time: the second does not wait for the first, not even if it ends.
+    /// Two live jobs of one rank: the second does not wait for the first, even if that ends.
     #[test]
     fn who_lives_is_no_predecessor() {
         let (_, [(first, _own), (second, _other)]) = clients("lives");
@@ -265,7 +264,7 @@ mod tests {
         second.wait_for_predecessors(7);
     }
 
-    /// Catches a client that stays for ever after a panic, so that its successors wait for ever.
+    /// Catches a client that stays registered after a panic, so that later ones wait for ever.
     #[test]
     fn after_a_panic_nobody_waits() {
         let (clients, [(first, own), (second, _other)]) = clients("panic");

@@ -1,4 +1,4 @@
-//! The program that is started as a backend, from its start until it is one.
+//! The child process that is started as a backend, until the backend has detached from it.
 
 use std::process::{Child, ExitStatus};
 use std::thread;
@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use super::launch;
 use os::error::{Error, Kind};
 
-/// A job that ends waits so long for a program that it has started and that is no backend yet.
+/// How long a finishing job waits for its child to become a backend.
 pub(super) const START_TIMEOUT: Duration = Duration::from_secs(1);
-/// How often it is looked whether the program has ended.
+/// How often to check whether the child has exited.
 const POLL_CHILD: Duration = Duration::from_millis(5);
 
-/// The program that was started as a backend, until it is one: then this process ends. It is waited for
-/// on every path, so that the system can forget it.
+/// The child process of a backend start. It exits when the backend has become a daemon. It is reaped on
+/// every path, so that no zombie remains.
 #[derive(Debug)]
 pub(super) struct BackendChild {
     pub(super) child: Child,
@@ -25,14 +25,13 @@ impl BackendChild {
         BackendChild { child, since: Instant::now() }
     }
 
-    /// Waits for the end of the process, of which it is known that it comes. How it ended: not known
-    /// where the application has all its children waited for by the system.
+    /// Waits for the child, which is about to exit, and returns its exit status; `None` if the
+    /// application has the system reap all children.
     pub(super) fn reap(&mut self) -> Option<ExitStatus> {
         self.child.wait().ok()
     }
 
-    /// Sees to it that it ends: a backend becomes a process of its own within `timeout`, and what
-    /// does not is none.
+    /// Waits until the child has become a daemon, and so exits; kills it after `timeout`.
     pub(super) fn end_unless_daemon(&mut self, timeout: Duration) -> Option<ExitStatus> {
         while matches!(self.child.try_wait(), Ok(None)) {
             if self.since.elapsed() >= timeout {
@@ -48,7 +47,7 @@ impl BackendChild {
         self.reap()
     }
 
-    /// The error of one that nobody has been served by.
+    /// The error for a child that exited before it served anybody.
     pub(super) fn ended_error(mut self) -> Error {
         let how = self
             .end_unless_daemon(START_TIMEOUT)

@@ -1,4 +1,4 @@
-//! The end of a backend that does not answer, and that might go on at any moment.
+//! Kills a backend that does not answer but might resume at any moment.
 
 use std::fs;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -12,16 +12,16 @@ use super::usage::PROGRAM;
 use os::error::{Error, Kind, Result};
 use os::socket::{connect_to, wait_for, Socket};
 
-/// How long a process may take to end that is ending.
+/// How long a killed process may take to exit.
 pub const EXIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Kills the backend at the other end of `connection`, which listens at `path`, and waits until it is
-/// dead: from then on it writes nothing. Its number.
+/// Kills the backend at the other end of `connection`, which listens at `path`, and waits until it has
+/// exited: from then on it writes nothing. Returns its process id.
 ///
 /// # Errors
-/// It is not known which process it is, or it does not end.
+/// The process is unknown, or it does not exit.
 pub fn kill_backend(connection: &Socket, path: &Path) -> Result<i32> {
-    // Who was connected before the backend came to listen knows only who has started it.
+    // A connection made before the backend called `listen` reports the process that created the socket.
     let fresh = connect_to(path).ok().flatten();
     let known = |socket: &Socket| Some((socket.peer_number(), socket.peer()?));
     let found = fresh.iter().chain([connection]).filter_map(known);
@@ -43,12 +43,12 @@ fn kill(number: i32, process: &OwnedFd) -> Result<()> {
     Err(Error::new(Kind::System, what))
 }
 
-/// Whether a process is a backend: its number may be that of an application, which has started one.
+/// Whether the process is a backend and not the application that created the socket.
 fn is_backend(number: i32) -> bool {
     fs::read_to_string(format!("/proc/{number}/comm")).is_ok_and(|name| name.trim_end() == PROGRAM)
 }
 
-/// Whether a process ends within this time. A signal to this one does not end the waiting.
+/// Whether the process exits within this time. Signals do not interrupt the wait.
 pub fn wait_for_exit(process: &OwnedFd, at_most: Duration) -> bool {
     let since = Instant::now();
     loop {

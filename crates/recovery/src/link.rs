@@ -1,4 +1,4 @@
-//! The client's side: its connection to the backend.
+//! The client's connection to the backend.
 
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
@@ -17,37 +17,37 @@ use os::shared::SharedMemory;
 use os::socket::{connect_to, listen_at, wait_for, Listener, Socket};
 use os::sync::{Condvar, Mutex};
 
-/// How often a backend is started for a job whose backends keep ending.
+/// How often a job starts a backend before it gives up.
 const MOST_BACKENDS: u32 = 5;
-/// Before another backend is started, so that one that cannot live does not keep the node busy.
+/// The pause before another start, so that a backend that keeps crashing does not load the node.
 const RESTART_PAUSE: Duration = Duration::from_millis(200);
-/// The longest time for a connection: somebody else may be about to listen, to end, or stand still at that.
+/// The longest time for connecting: another process may be about to listen, about to exit, or stopped.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Between two attempts.
+/// The pause between two attempts.
 const CONNECT_RETRY: Duration = Duration::from_millis(1);
 
-/// A backend of which nothing is heard for `watchdog_interval` although it owes a word is given up,
-/// but not before so many seconds: one that works gives a sign every second.
+/// The least seconds without a message after which a backend that must answer is given up; else it is
+/// `watchdog_interval`. A working backend sends a message every second.
 const SHORTEST_SILENCE: u64 = 3;
-/// The most seconds that are waited for a word.
+/// The most seconds to wait for a message.
 const LONGEST_SILENCE: u64 = 60;
-/// After so long without a first word it is said that one is waited for.
+/// After this time without a first message, a warning says that the client waits.
 const FIRST_REMINDER: Duration = Duration::from_secs(1);
-/// How often it is said again what is waited for.
+/// How often that warning is repeated.
 const REMINDER: Duration = Duration::from_secs(30);
-/// How often it is looked whether something was heard.
+/// How often to check for silence.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What a client leaves.
+/// The memory that a client hands to the backend.
 #[derive(Debug)]
 pub struct HandOff {
-    /// Its ledger.
+    /// The client's ledger.
     pub ledger: SharedMemory,
-    /// Its host buffer, if it has one.
+    /// The client's host buffer, if it has one.
     pub host: Option<SharedMemory>,
 }
 
-/// A connection to the backend. While it stands, what is in the host buffer outlives this process.
+/// A connection to the backend. As long as it exists, the host buffer's contents survive this process.
 #[derive(Debug)]
 pub struct Link {
     shared: Arc<Shared>,
@@ -57,7 +57,7 @@ pub struct Link {
 #[derive(Debug)]
 struct Shared {
     hello: Hello,
-    /// The file of the configuration.
+    /// The configuration file.
     file: Option<PathBuf>,
     /// Where the backend listens.
     path: PathBuf,
@@ -71,20 +71,20 @@ struct LinkState {
     /// `None`: there is no backend.
     socket: Option<Arc<Socket>>,
     predecessors_done: bool,
-    /// Nobody waits any more for what an earlier client has left.
+    /// The job ends, so nobody waits for predecessors any more.
     gave_up_waiting: bool,
-    /// How many messages have come from it.
+    /// How many messages the backend has sent.
     heard: u64,
-    /// It does not answer and cannot be ended, so it may still write what an earlier client has left.
+    /// The backend does not answer and cannot be killed: it may still write an earlier client's data.
     stuck: Option<Error>,
     closing: bool,
 }
 
 impl Link {
-    /// Hands the estate to the backend of this configuration, which is started if there is none.
+    /// Hands the memory to the backend of this configuration, which is started if there is none.
     ///
     /// # Errors
-    /// There is none, and none can be started.
+    /// There is no backend, and none can be started.
     pub fn open(
         config: &Config,
         process: Process,
@@ -109,7 +109,7 @@ impl Link {
         {
             let mut now = shared.now.lock();
             now.socket = Some(socket.clone());
-            // There was none, so that no earlier client can have left anything in its memory.
+            // A new backend holds no earlier client's memory.
             now.predecessors_done = started.is_some();
         }
         let watching = shared.clone();
@@ -120,9 +120,9 @@ impl Link {
         Ok(Link { shared, watcher: Some(watcher) })
     }
 
-    /// Waits until nothing of an earlier client of this rank is left to be written, which would
-    /// otherwise take the place of what this one writes, or until the backend has ended. False:
-    /// [`Link::stop_waiting`] was called, or nothing [may be written](Link::may_write).
+    /// Waits until the data of earlier clients of this rank is written, which would otherwise overwrite
+    /// this client's files, or until the backend has ended. False: [`Link::stop_waiting`] was called, or
+    /// files [may not be written](Link::may_write).
     pub fn wait_for_predecessors(&self) -> bool {
         let mut now = self.shared.now.lock();
         while !now.predecessors_done && !now.gave_up_waiting && now.stuck.is_none() {
@@ -131,9 +131,11 @@ impl Link {
         now.predecessors_done
     }
 
+    /// Whether files may be written.
+    ///
     /// # Errors
-    /// The backend does not answer, cannot be ended, and may still write what an earlier client of this
-    /// rank has left: it would replace newer files.
+    /// The backend does not answer, cannot be killed, and may still write an earlier client's data of
+    /// this rank over newer files.
     pub fn may_write(&self) -> Result<()> {
         match &self.shared.now.lock().stuck {
             Some(error) => Err(error.clone()),
@@ -146,7 +148,7 @@ impl Link {
         self.shared.now.lock().socket.is_some()
     }
 
-    /// Whether the backend answers within the time that [`Link::wait_for_predecessors`] grants it.
+    /// Whether the backend answers a ping within the time limit of [`Link::wait_for_predecessors`].
     pub fn answers_in_time(&self) -> bool {
         let shared = &self.shared;
         let now = shared.now.lock();
@@ -159,7 +161,7 @@ impl Link {
         let mut now = shared.now.lock();
         while now.heard == heard && now.socket.is_some() {
             now = shared.changed.wait_for(now, POLL_INTERVAL);
-            // Until it has settled what was before, the watcher looks after it.
+            // Until the predecessors are done, the watcher thread handles silence.
             if now.predecessors_done && now.heard == heard {
                 if let Some(silence) = wait.check_silence() {
                     log::warn!(
@@ -175,7 +177,7 @@ impl Link {
         now.socket.is_some()
     }
 
-    /// Ends the waiting of [`Link::wait_for_predecessors`]: the job ends.
+    /// Ends the wait in [`Link::wait_for_predecessors`], because the job ends.
     pub fn stop_waiting(&self) {
         self.shared.now.lock().gave_up_waiting = true;
         self.shared.changed.notify_all();
@@ -198,20 +200,20 @@ impl Drop for Link {
 }
 
 fn send_goodbye(socket: &Socket) {
-    // A backend that has ended already needs no word.
+    // The backend may have ended already.
     let _ = encode(&Request::Goodbye).and_then(|request| socket.send(&request, &[]));
     socket.close();
 }
 
 impl Shared {
-    /// A connection over which the estate was handed over; and the process that a backend was started
-    /// by with `launch`, if there was none.
+    /// Connects and sends the memory. Returns the connection, and the child if `launch` started a
+    /// backend.
+    ///
+    /// A backend ends with its last client, so a connection may be lost just when it is made; then
+    /// another attempt follows.
     ///
     /// # Errors
-    /// The program that was started ends before anybody is connected to it: another one would, too.
-    ///
-    /// The connection may be lost just when it is made, as a backend ends with its last client: then
-    /// there is a second attempt.
+    /// The started program exits before anybody is connected to it; another one would, too.
     fn connect(
         &self,
         launch: impl Fn(Listener, Option<&Path>) -> Result<Child>,
@@ -231,7 +233,7 @@ impl Shared {
                     (Err(error), Some(started)) => {
                         return Err(started.ended_error().followed_by(error));
                     }
-                    // It has just ended. Another one can be started.
+                    // It has just ended; another one can be started.
                     (Err(error), None) => failed = error,
                 }
             }
@@ -314,24 +316,24 @@ impl Shared {
         }
     }
 
-    /// How long nothing may be heard of a backend that owes a word.
+    /// How long a backend that must answer may be silent.
     fn longest_silence(&self) -> Duration {
         let seconds = self.hello.config.watchdog_interval;
         Duration::from_secs(seconds.clamp(SHORTEST_SILENCE, LONGEST_SILENCE))
     }
 
-    /// Begins to wait for a word of the backend, which is the process `started` or one of its own.
+    /// Starts to wait for the backend's answer. `started`: its process, if this client has started it.
     fn await_reply(&self, socket: &Socket, started: Option<u32>) -> ReplyWait {
         let (patience, since) = (self.longest_silence(), Instant::now());
         let backend = started.or_else(|| backend_of(socket));
         ReplyWait { backend, patience, since, heard: None, said: None }
     }
 
-    /// Hears the backend until the connection ends. How it ended.
+    /// Receives messages until the connection ends, and says how it ended.
     fn receive_until_end(&self, socket: &Socket, mut started: Option<&mut BackendChild>) -> Ended {
         let mut wait = self.await_reply(socket, started.as_ref().map(|started| started.child.id()));
         loop {
-            // Once it has answered and has settled what was before, nothing is expected of it.
+            // Once it has answered and the predecessors are done, it need not send anything.
             if wait.heard.is_none() || !self.now.lock().predecessors_done {
                 if let Some(silence) = wait.check_silence() {
                     return Ended::Silent(silence);
@@ -340,7 +342,7 @@ impl Shared {
                     continue;
                 }
             } else if let Some(started) = started.take() {
-                // It serves as a process of its own by now.
+                // It has become a daemon by now.
                 started.reap();
             }
             let reply = match socket.receive() {
@@ -362,7 +364,7 @@ impl Shared {
         }
     }
 
-    /// There is no backend from here on, and is to be no other one.
+    /// Continues without a backend for good.
     fn disconnect(&self, socket: &Socket) {
         socket.close();
         let mut now = self.now.lock();
@@ -372,8 +374,8 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Ends a backend that is still to write what an earlier client has left, and does not answer: it may
-    /// go on at any moment. What became of it.
+    /// Kills a silent backend that may still write an earlier client's data. Returns what happened to
+    /// it, for a message.
     fn kill_silent_backend(&self, socket: &Socket, silence: &str) -> Result<String> {
         let rank = self.hello.process.rank;
         let error = match kill::kill_backend(socket, &self.path) {
@@ -399,31 +401,31 @@ impl Shared {
     }
 }
 
-/// How the hearing of a backend ended.
+/// How receiving ended.
 enum Ended {
-    /// It is not there any more; why.
+    /// The backend is gone, for this reason.
     Gone(String),
-    /// It is there, and has said nothing for so long.
+    /// The backend has been silent for this long.
     Silent(Duration),
 }
 
-/// The process at the other end. `None`: it is not known yet, as this one has made the socket.
+/// The process at the other end. `None`: unknown, as this process has created the socket.
 fn backend_of(socket: &Socket) -> Option<u32> {
     let number = u32::try_from(socket.peer_number()).ok();
     number.filter(|number| *number != std::process::id())
 }
 
-/// A process as it stands in messages.
+/// The process as shown in messages.
 fn named(process: Option<u32>) -> String {
     process.map_or(String::new(), |number| format!(" (process {number})"))
 }
 
-/// The waiting for a backend that owes a word.
+/// A wait for a backend that must answer.
 struct ReplyWait {
-    /// Which process it is, if that is known.
+    /// The backend's process, if known.
     backend: Option<u32>,
     patience: Duration,
-    /// When it was first waited for, and when something was last heard.
+    /// When the wait began, and when the last message came.
     since: Instant,
     heard: Option<Instant>,
     said: Option<Instant>,
@@ -434,7 +436,7 @@ impl ReplyWait {
         self.heard = Some(Instant::now());
     }
 
-    /// How long nothing was heard, if that is too long. Says now and then what is waited for.
+    /// How long the backend has been silent, if that is too long. Logs a reminder from time to time.
     fn check_silence(&mut self) -> Option<Duration> {
         let silence = self.heard.unwrap_or(self.since).elapsed();
         if silence >= self.patience {
@@ -457,7 +459,7 @@ impl ReplyWait {
     }
 }
 
-// Not with the locks of the model checks, which are for those alone.
+// The model checks' locks work only within a model check.
 #[cfg(not(feature = "model-check"))]
 #[cfg(test)]
 mod tests;

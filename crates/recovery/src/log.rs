@@ -1,4 +1,4 @@
-//! Where a process without a terminal says what it has to say.
+//! The log file of a process without a terminal.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -13,14 +13,14 @@ use os::error::{Error, Result};
 use os::logging;
 use os::{files, private};
 
-/// The most bytes of the file. One that would get longer starts over.
+/// The largest size in bytes; the file starts over beyond it.
 const LONGEST: u64 = 4 << 20;
 
-/// The directory of the file. All clients of a backend have one configuration, so the first one
-/// settles it.
+/// The directory of the log file. All clients of a backend have one configuration, so the first one sets
+/// it.
 static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
 
-/// A file that is made when there is something to be written to it.
+/// A file that is created at the first write.
 #[derive(Default)]
 struct LazyFile(Option<File>);
 
@@ -50,8 +50,8 @@ fn write(file: &mut File, bytes: &[u8]) -> io::Result<usize> {
     file.write(bytes)
 }
 
-/// Opens a log for what is to be added, or makes it: a file that is this user's alone, as others may write
-/// to its directory. Waits for nobody.
+/// Opens a log file for appending. It must belong to this user alone, as others may write to its
+/// directory. Never blocks.
 fn open(path: &Path, make: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create(make).mode(0o600);
@@ -64,7 +64,7 @@ fn open(path: &Path, make: bool) -> io::Result<File> {
     Ok(file)
 }
 
-/// Sends what is logged to a file.
+/// Sends log messages to the file.
 pub fn start() {
     logging::start(LevelFilter::Warn, |builder| {
         logging::with_time_and_topic(builder);
@@ -72,8 +72,7 @@ pub fn start() {
     });
 }
 
-/// Has the directory of the file be there, as those of checkpoints are, and says if the file cannot be
-/// written. The job goes on without it.
+/// Creates the directory, and warns if the log file cannot be written. The job continues without it.
 pub fn prepare(config: &Config) {
     let prepared = match &config.log_prefix {
         Some(directory) => fs::create_dir_all(directory)
@@ -97,14 +96,14 @@ fn check(path: &Path) -> Result<()> {
     }
 }
 
-/// The file is to be where this configuration says, unless that is known already.
+/// Sets the directory of the log file from this configuration, unless it is set.
 pub fn set_directory(config: &Config) {
     if let Some(directory) = &config.log_prefix {
         let _ = DIRECTORY.set(directory.clone());
     }
 }
 
-/// The backend's file, named as upstream's; without `log_prefix` in the directory of the user's alone.
+/// The log file, named as upstream's.
 fn path_in(directory: &Path) -> PathBuf {
     let system = rustix::system::uname();
     let host = system.nodename().to_string_lossy();
@@ -117,7 +116,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{chown, symlink};
 
-    /// Catches a log that goes to where somebody has linked it, and one for whose reader a process waits.
+    /// Catches a log that follows another user's link, and an open that waits for a pipe's reader.
     #[test]
     fn it_is_a_file_of_this_user_alone() {
         let folder = tempfile::tempdir().unwrap();
@@ -143,7 +142,7 @@ mod tests {
                 println!("skipped: it_is_a_file_of_this_user_alone needs root for a stranger's")
             }
         }
-        // Somebody reads, so that to open it does not fail by itself.
+        // The pipe has a reader, so that opening it does not fail by itself.
         let _reader = File::options().read(true).write(true).open(at("pipe")).unwrap();
         for name in wrong {
             assert!(open(&at(name), true).is_err(), "{name}");
