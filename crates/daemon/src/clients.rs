@@ -88,7 +88,7 @@ impl Client {
         while !self.has_ended(at_most.saturating_sub(since.elapsed())) {
             if since.elapsed() >= at_most {
                 let silence = at_most.as_secs();
-                return Err(Error::invalid(format!("it has said nothing for {silence} s")));
+                return Err(Error::invalid(format!("it has sent nothing for {silence} s")));
             }
         }
         // A client that has ended since may have sent it.

@@ -244,7 +244,7 @@ impl Backend {
             }
         });
         if let Err(error) = spawned {
-            log::error!("a client is turned away: {error}");
+            log::error!("a client is refused: {error}");
         }
     }
 }
@@ -264,7 +264,7 @@ fn serve_client(
     let hello: Hello = decode(&message.bytes)?;
     log_file::set_directory(&hello.config);
     if hello.protocol != PROTOCOL {
-        return Err(Error::invalid(format!("it speaks version {}", hello.protocol)));
+        return Err(Error::invalid(format!("it uses protocol version {}", hello.protocol)));
     }
     let mut files = message.files.into_iter();
     let ledger =
@@ -281,7 +281,7 @@ fn serve_client(
     let look = Duration::from_secs(hello.config.watchdog_interval.max(1));
     let look = *interval.get_or_init(|| look);
     if !client.wait_for_end(look, &ledger)? {
-        log::warn!("it lives without its connection, so what it has is its own");
+        log::warn!("it is alive but has closed its connection, so its data is not recovered");
         return Ok(());
     }
     let config = &hello.config;
@@ -291,7 +291,7 @@ fn serve_client(
         })
         .map_err(|error| error.within("writing what it left"))?;
     if left > 0 {
-        log::warn!("ended with {left} checkpoints not in their files: written now");
+        log::warn!("ended with {left} checkpoints not in their files: they are written now");
     }
     Ok(())
 }

@@ -24,14 +24,14 @@ fn main() -> ExitCode {
             SOCKET_OPTION => handed_over = true,
             option if option.starts_with('-') => return misuse(&format!("no option {option}")),
             _ if path.is_none() => path = Some(argument),
-            given => return misuse(&format!("one configuration only, not also {given}")),
+            given => return misuse(&format!("more than one configuration: {given}")),
         }
     }
     let start = match (path, handed_over) {
         (Some(path), false) => Start::Configuration { path: Path::new(path), foreground },
         // The client tells the configuration; the argument only shows it in process lists.
         (_, true) => Start::HandedOver,
-        _ => return misuse("which configuration?"),
+        _ => return misuse("no configuration is given"),
     };
     if foreground {
         logging::start(LevelFilter::Info, |builder| {

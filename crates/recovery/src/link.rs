@@ -165,8 +165,8 @@ impl Link {
             if now.predecessors_done && now.heard == heard {
                 if let Some(silence) = wait.check_silence() {
                     log::warn!(
-                        "veloc-backend{} has not answered for {} s (watchdog_interval): what it would \
-                         have written is written here",
+                        "veloc-backend{} has not answered for {} s (watchdog_interval): this \
+                         process writes its data itself",
                         named(backend_of(&socket)),
                         silence.as_secs()
                     );
@@ -261,8 +261,8 @@ impl Shared {
                         format!("has not answered for {} s (watchdog_interval)", silence.as_secs());
                     if let Some(started) = &mut started {
                         log::warn!(
-                            "veloc-backend {silence}: going on without it. What is not written yet \
-                             would be lost with this process"
+                            "veloc-backend {silence}: going on without it. If this process is killed, data \
+                             that is not in files yet is lost"
                         );
                         started.end_unless_daemon(Duration::ZERO);
                         self.disconnect(&socket);
@@ -290,8 +290,8 @@ impl Shared {
                 return;
             }
             log::warn!(
-                "veloc-backend {ended}: going on without it; what is not written yet would be lost \
-                 with this process"
+                "veloc-backend {ended}: going on without it; if this process is killed, data that is not in \
+                 files yet is lost"
             );
             drop(self.changed.wait_for(now, RESTART_PAUSE));
             if self.now.lock().closing || backends == MOST_BACKENDS {
@@ -381,15 +381,15 @@ impl Shared {
         let error = match kill::kill_backend(socket, &self.path) {
             Ok(number) => {
                 return Ok(format!(
-                    "(process {number}) {silence} and was ended. What an earlier job of number {rank} \
-                     has left in its memory alone is lost"
+                    "(process {number}) {silence} and was killed. Data of an earlier job's rank {rank} \
+                     that was only in its memory is lost"
                 ));
             }
             Err(error) => error,
         };
         Err(error.within(format!(
-            "veloc-backend{} {silence} and may still write what an earlier job of number {rank} has \
-             left, so nothing is written",
+            "veloc-backend{} {silence} and may still write data of an earlier job's rank {rank}, so \
+             this process writes no files",
             named(backend_of(socket))
         )))
     }

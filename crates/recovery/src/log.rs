@@ -45,7 +45,7 @@ impl Write for LazyFile {
 fn write(file: &mut File, bytes: &[u8]) -> io::Result<usize> {
     if file.metadata()?.len() + bytes.len() as u64 > LONGEST {
         file.set_len(0)?;
-        file.write_all(b"What stood here before was too long, and was removed.\n")?;
+        file.write_all(b"The log was too long: its earlier part was removed.\n")?;
     }
     file.write(bytes)
 }
@@ -83,7 +83,7 @@ pub fn prepare(config: &Config) {
     };
     if let Err(error) = prepared.and_then(|directory| check(&path_in(&directory))) {
         let key = config.log_prefix.as_ref().map_or("", |_| "log_prefix: ");
-        ::log::warn!("{key}{error}; what veloc-backend has to say is lost");
+        ::log::warn!("{key}{error}; messages of veloc-backend are lost");
     }
 }
 
@@ -165,6 +165,6 @@ mod tests {
             assert_eq!(write(&mut file, &line).unwrap(), line.len());
         }
         let text = fs::read_to_string(&path).unwrap();
-        assert!(text.starts_with("What stood here") && text.lines().count() == 2, "{text}");
+        assert!(text.starts_with("The log was too long") && text.lines().count() == 2, "{text}");
     }
 }

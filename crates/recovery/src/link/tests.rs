@@ -124,7 +124,7 @@ fn what_cannot_be_ended_is_not_written_over() {
     let served = listener.accept(Duration::from_secs(60)).unwrap().unwrap();
     assert!(!link.wait_for_predecessors());
     let error = link.may_write().unwrap_err().to_string();
-    assert!(error.contains("number 7") && error.contains("process is not known"), "{error}");
+    assert!(error.contains("rank 7") && error.contains("process is not known"), "{error}");
     drop((link, served));
     fs::remove_file(path).unwrap();
 }
