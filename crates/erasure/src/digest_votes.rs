@@ -1,5 +1,5 @@
-//! What parity files say the files of a version are. A file of the right name may be an old one of
-//! that version: left behind where it was brought from, or in a directory that was away for a while.
+//! Decides by the votes of parity files which files of a version are right. A file with the right name
+//! may be an old one: copied from elsewhere, or in a directory that was unavailable for a while.
 
 use std::collections::BTreeMap;
 
@@ -8,48 +8,48 @@ use serde::{Deserialize, Serialize};
 use super::encoding::{Encoding, Member};
 use format::checksum::Checksum;
 
-/// What a file is.
+/// A file's identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Content {
-    /// Its bytes.
+    /// Its length in bytes.
     pub len: u64,
-    /// Their checksum.
+    /// Its checksum.
     pub digest: Checksum,
 }
 
 impl Content {
-    /// As a parity file has it of a member.
+    /// A member's file, as in a parity file.
     pub fn of(member: &Member) -> Content {
         Content { len: member.len, digest: member.digest }
     }
 }
 
-/// How many parity files say the same: those in the directories of the processes that keep them,
-/// and those elsewhere, which may have been left behind.
+/// How many parity files have the same digest: in the directories of the processes that keep them, and
+/// elsewhere, where they may be outdated.
 #[derive(Clone, Copy, Debug, Default)]
 struct VoteCount {
     at_home: usize,
     elsewhere: usize,
 }
 
-/// What all of them say.
+/// The votes of all parity files, by rank.
 #[derive(Debug, Default)]
 pub struct DigestVotes(BTreeMap<u32, BTreeMap<Content, VoteCount>>);
 
-/// How a file stands that may be the right one.
+/// Whether a file is the right one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nobody says another thing.
+    /// No parity file disagrees.
     Right,
-    /// More parity files say another thing.
+    /// More parity files have another digest.
     Wrong,
-    /// As many say another thing.
+    /// As many parity files have another digest.
     Disputed,
 }
 
 impl DigestVotes {
-    /// Adds what one parity file says, which is in the directory of the process that keeps it if it
-    /// is `at_home`.
+    /// Adds the votes of one parity file; `at_home`: it is in the directory of the process that keeps
+    /// it.
     pub fn add(&mut self, encoding: &Encoding, at_home: bool) {
         for member in &encoding.members {
             let of_rank = self.0.entry(member.rank).or_default();
@@ -58,8 +58,8 @@ impl DigestVotes {
         }
     }
 
-    /// Whether a process's file may be this one. What no parity file knows may be anything; those at
-    /// home count before the others.
+    /// Whether a file of a process is the right one. Without votes, any file is right; votes at home
+    /// take precedence.
     pub fn verdict(&self, rank: u32, content: Content) -> Verdict {
         let Some(votes) = self.0.get(&rank) else { return Verdict::Right };
         let at_home = votes.values().any(|votes| votes.at_home > 0);
@@ -74,18 +74,18 @@ impl DigestVotes {
         }
     }
 
-    /// Whether parities of this encoding may be of the right files.
+    /// Whether all files of this encoding may be right.
     pub fn admits(&self, encoding: &Encoding) -> bool {
         let of = |member: &Member| self.verdict(member.rank, Content::of(member));
         encoding.members.iter().all(|member| of(member) != Verdict::Wrong)
     }
 }
 
-/// Of files that may all be the right one, in the order in which they are to be taken: the first, if
-/// they are all the same. Nobody could tell which of two is.
+/// The first of candidates that may all be right, if they are all the same: otherwise nobody can tell
+/// which is.
 ///
 /// # Errors
-/// The first, and one that is another.
+/// The first candidate, and one that differs.
 pub fn undisputed<T>(
     candidates: &[T],
     is_same: impl Fn(&T, &T) -> bool,
@@ -105,7 +105,7 @@ mod tests {
         Content { len: 10, digest: Checksum::from_bytes([byte; 32]) }
     }
 
-    /// Of processes 0 to 2, whose files are these.
+    /// An encoding of ranks 0 to 2 with these files.
     fn encoding(contents: [u8; 3]) -> Encoding {
         let member = |(rank, byte)| {
             let Content { len, digest } = content(byte);
@@ -115,8 +115,8 @@ mod tests {
         Encoding { name: "x".to_owned(), version: 1, parities: 1, members }
     }
 
-    /// Catches a file of which nobody says anything that is refused, one that is taken although it is
-    /// known to be another, and one of two that are equally likely.
+    /// Catches the refusal of a file without votes, the use of a file that was outvoted, and a choice
+    /// between two with equal votes.
     #[test]
     fn most_parity_files_are_right() {
         let mut votes = DigestVotes::default();
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!(votes.verdict(7, content(3)), Verdict::Right);
     }
 
-    /// Catches parity files that were left behind and outvote those that were made since.
+    /// Catches outdated parity files that outvote newer ones.
     #[test]
     fn what_is_at_home_counts_before_what_is_elsewhere() {
         let mut votes = DigestVotes::default();

@@ -1,5 +1,5 @@
-//! What the processes of a job tell each other over MPI when it starts, and what follows from it
-//! for each: its group, and whose decisions it follows.
+//! What the processes of a job tell each other over MPI at the start, and each one's group, leader and
+//! followers.
 
 use std::net::SocketAddr;
 
@@ -9,45 +9,46 @@ use super::groups;
 use super::wire::Token;
 use os::error::{Error, Result};
 
-/// Groups that take the decisions on from one: the breadth of the tree.
+/// How many groups follow the decisions of one: the breadth of the tree.
 const BREADTH: usize = 8;
 
-/// What all processes must have configured alike.
+/// Settings that all processes must have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Seconds between two encodings at least (`ec_interval`).
+    /// The least seconds between two encodings (`ec_interval`).
     pub interval: u64,
-    /// How many members a group has, about (`ec_group`).
+    /// The approximate size of a group (`ec_group`).
     pub group: u32,
     /// How many members may be lost (`ec_parity`).
     pub parities: u32,
 }
 
-/// One process.
+/// What all processes know of one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessInfo {
     /// Its settings.
     pub settings: Settings,
-    /// The host that it runs on.
+    /// Its host.
     pub host: String,
-    /// Behind which loopback it is.
+    /// Identifies its network namespace: processes with the same value share a loopback interface.
     pub loopback: String,
-    /// What it is lost together with (`failure_domain`).
+    /// Its failure domain (`failure_domain`).
     pub domain: String,
-    /// Where it can be called, the loopback last.
+    /// Its addresses, the loopback last.
     pub addresses: Vec<SocketAddr>,
-    /// What lets a caller in.
+    /// The secret that a caller must send.
     pub token: Token,
 }
 
 impl ProcessInfo {
-    /// Where to call it from another process, the best address first.
+    /// The addresses to connect to from another process, best first.
     pub fn addresses_from(&self, other: &ProcessInfo) -> Vec<SocketAddr> {
         let here = self.loopback == other.loopback;
         let (loopback, others): (Vec<_>, Vec<_>) =
             self.addresses.iter().copied().partition(|address| address.ip().is_loopback());
         if here {
-            // Also that of another host, if both cannot be told apart: there, nobody knows the token.
+            // The loopback may be another host's if the two cannot be told apart; nobody there knows the
+            // token.
             loopback.into_iter().chain(others).collect()
         } else {
             others
@@ -55,24 +56,24 @@ impl ProcessInfo {
     }
 }
 
-/// One process's place among all.
+/// One process's group and its place in the decision tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Membership {
-    /// Its group, ascending.
+    /// The ranks of its group, ascending.
     pub members: Vec<u32>,
-    /// Its position there.
+    /// Its index in the group.
     pub own: usize,
-    /// Whose decisions it follows; `None` for the one that decides.
+    /// Whose decisions it follows; `None`: it decides.
     pub leader: Option<u32>,
-    /// Who follows its decisions.
+    /// The ranks that follow its decisions.
     pub followers: Vec<u32>,
 }
 
-/// Finds the place of the process number `own`, from the cards of all (`None`: a process without
-/// erasure coding), and what is not protected, in words. No place: there are too few processes.
+/// Finds the membership of rank `own` from the information of all processes (`None`: no erasure coding),
+/// and a warning about what is not protected. There is no membership if there are too few processes.
 ///
 /// # Errors
-/// The processes are configured differently.
+/// The processes have different settings.
 pub fn membership_of(
     infos: &[Option<ProcessInfo>],
     own: u32,
@@ -102,7 +103,7 @@ pub fn membership_of(
     Ok((place, formed.warning))
 }
 
-/// The first member of each group leads it, and follows the leader of another.
+/// The first member of each group leads it, and follows the leader of another group.
 fn in_tree(groups: &[Vec<u32>], number: usize, own: u32) -> Membership {
     let members = groups[number].clone();
     let at = members.iter().position(|member| *member == own).unwrap_or(0);

@@ -1,5 +1,5 @@
-//! One process of a job with erasure coding: what it knows, what it serves, and whom it calls. What
-//! is to be done is given to the engine's worker ([`Node::next_job`]).
+//! One process of a job with erasure coding: its state, the files it serves, and its connections. The
+//! engine's worker gets its tasks from [`Node::next_job`].
 
 use std::collections::BTreeSet;
 use std::io;
@@ -22,18 +22,18 @@ use os::network::{self, Connection};
 use os::sync::{Condvar, Mutex};
 use policy::rounds::FileState;
 
-/// While something is expected of others, they are looked after so often.
+/// How often peers are checked while something is expected of them.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A process that can be called, and does not answer yet.
+/// A process that listens but does not answer yet.
 #[derive(Debug)]
 pub struct Prepared {
     listeners: Vec<CloseOnFork<TcpListener>>,
-    /// What the others need to know.
+    /// What the other processes must know of this one.
     pub info: ProcessInfo,
 }
 
-/// A process among others.
+/// A process with its connections to the others.
 #[derive(Debug)]
 pub struct Node {
     shared: Arc<Shared>,
@@ -49,36 +49,36 @@ struct Shared {
     settings: Settings,
     now: Mutex<State>,
     changed: Condvar,
-    /// The calls that this process has made.
+    /// The connections that this process has made.
     calls: Mutex<Vec<Weak<Connection>>>,
 }
 
 #[derive(Debug)]
 struct State {
     progress: Progress,
-    /// When it was last decided that a version is to be encoded.
+    /// When a version was last selected for encoding.
     decided: Instant,
-    /// Of these names no version is chosen.
+    /// Names whose versions are not selected for encoding.
     not_selectable: BTreeSet<String>,
-    /// It has been said that checkpoints are not protected any more.
+    /// The warning that checkpoints are no longer protected has been logged.
     warned: bool,
     stopping: bool,
 }
 
-/// What the worker is to do.
+/// A job for the worker.
 #[derive(Debug)]
 pub enum Job {
-    /// This.
+    /// Do this task.
     Do(Task),
-    /// See who is still there.
+    /// Check which peers are still there.
     CheckPeers,
 }
 
 impl Prepared {
-    /// Takes ports. `domain`: what this process is lost together with, by default its host.
+    /// Listens on free ports. `domain`: the failure domain, by default the host.
     ///
     /// # Errors
-    /// The system gives none.
+    /// The system's.
     pub fn new(settings: Settings, domain: Option<&str>) -> Result<Prepared> {
         let listeners = network::listen()?;
         let addresses = listeners
@@ -101,7 +101,7 @@ impl Prepared {
 }
 
 impl Node {
-    /// Answers the others from here on. `own` is this process's number, `infos` are those of all.
+    /// Starts to answer the others. `own` is this process's rank; `infos` has all processes.
     ///
     /// # Errors
     /// A thread cannot be started.
@@ -114,7 +114,7 @@ impl Node {
         let Prepared { mut listeners, info } = prepared;
         let settings = info.settings;
         if infos.iter().all(|other| other.loopback == info.loopback) {
-            // Nobody calls from elsewhere.
+            // All processes are on this host.
             let within = |one: &CloseOnFork<TcpListener>| {
                 let at = one.get().and_then(TcpListener::local_addr);
                 at.is_ok_and(|at| at.ip().is_loopback())
@@ -157,39 +157,39 @@ impl Node {
         Ok(Node { shared, served, server })
     }
 
-    /// This process's number.
+    /// This process's rank.
     pub fn own(&self) -> u32 {
         self.shared.own
     }
 
-    /// The members of this process's group.
+    /// The ranks in this process's group.
     pub fn members(&self) -> &[u32] {
         &self.shared.membership.members
     }
 
-    /// The others of the group, who must know of this process's files.
+    /// The other members of the group, who must know of this process's files.
     pub fn others(&self) -> impl Iterator<Item = u32> + '_ {
         self.members().iter().copied().filter(|rank| *rank != self.own())
     }
 
-    /// Those who follow its decisions.
+    /// The ranks that follow this process's decisions.
     pub fn followers(&self) -> &[u32] {
         &self.shared.membership.followers
     }
 
-    /// Everybody who matters to this process.
+    /// The ranks whose failure matters to this process.
     pub fn watched_peers(&self) -> BTreeSet<u32> {
         let membership = &self.shared.membership;
-        // Nobody decides where all versions are encoded.
+        // If all versions are encoded, nobody decides.
         let tree = (self.shared.settings.interval > 0)
             .then(|| membership.followers.iter().copied().chain(membership.leader));
         self.others().chain(tree.into_iter().flatten()).collect()
     }
 
-    /// Calls another process of the job.
+    /// Connects to another process of the job.
     ///
     /// # Errors
-    /// As [`Peer::call`]; and if the job ends.
+    /// Those of [`Peer::call`]; or the job ends.
     pub fn call(&self, rank: u32) -> Result<Peer> {
         self.shared.check_not_stopping()?;
         let info = self.shared.infos.get(rank as usize);
@@ -200,12 +200,12 @@ impl Node {
             calls.retain(|call| call.strong_count() > 0);
             calls.push(Arc::downgrade(stream));
             drop(calls);
-            // Whoever ends it from here on hangs up on this call.
+            // If the job ends from here on, this connection is closed.
             self.shared.check_not_stopping()
         })
     }
 
-    /// How many calls of this process are open, or being opened.
+    /// How many connections this process has made or is making.
     #[cfg(any(test, feature = "tests"))]
     pub fn open_calls(&self) -> usize {
         self.shared.calls.lock().iter().filter(|call| call.strong_count() > 0).count()
@@ -216,7 +216,7 @@ impl Node {
         &self.served
     }
 
-    /// A checkpoint file has its name in scratch.
+    /// A checkpoint file is complete in scratch.
     pub fn file_complete(&self, name: &str, version: i32) {
         self.step(|now, settings| {
             let leads = self.shared.membership.leader.is_none() && settings.interval > 0;
@@ -237,7 +237,7 @@ impl Node {
         });
     }
 
-    /// Whether a version of a name may be the one that is encoded after an interval.
+    /// Sets whether versions of a name may be selected for encoding at intervals.
     pub fn set_selectable(&self, name: &str, may: bool) {
         self.step(|now, _| match may {
             true => drop(now.not_selectable.remove(name)),
@@ -245,7 +245,7 @@ impl Node {
         });
     }
 
-    /// A checkpoint file is there whose parities are not, whenever the last were made.
+    /// Selects a version whose file exists but whose parities do not, whatever the interval.
     pub fn protect_again(&self, name: &str, version: i32) {
         self.step(|now, _| now.progress.complete((Arc::from(name), version), true));
     }
@@ -255,8 +255,7 @@ impl Node {
         self.step(|now, _| now.progress.announced(self.shared.membership.own, key.clone(), file));
     }
 
-    /// This process has made its parities of an encoding, which are in their place if `made`, or it
-    /// cannot.
+    /// This process has finished an encoding: its parity file is complete if `made`; else it failed.
     pub fn encoding_ended(&self, key: &Key, id: Checksum, made: bool) {
         self.step(|now, _| {
             if made {
@@ -266,17 +265,17 @@ impl Node {
         });
     }
 
-    /// What becomes of this process's parities of a version whose file is in scratch.
+    /// The state of this process's parities of a version whose file is in scratch.
     pub fn parity_state(&self, key: &Key) -> FileState {
         self.shared.now.lock().progress.parity_state(key)
     }
 
-    /// Whether this process has made its parities of a version, or will as far as it knows.
+    /// Whether this process has made its parities of a version, or expects to.
     pub fn may_protect(&self, key: &Key) -> bool {
         self.shared.now.lock().progress.may_protect(key)
     }
 
-    /// Another process is not there any more.
+    /// The connection to another process is lost.
     pub fn peer_lost(&self, rank: u32, why: &Error) {
         let membership = &self.shared.membership;
         let mut now = self.shared.now.lock();
@@ -291,7 +290,7 @@ impl Node {
         drop(now);
         self.shared.changed.notify_all();
         match lost {
-            // Jobs end, and not all at once.
+            // At the end of a job, processes exit one by one.
             Some(0) => log::info!("erasure coding: number {rank} is gone: {why}"),
             Some(lost) => log::warn!(
                 "erasure coding: number {rank} is gone, and {lost} checkpoints that were to be \
@@ -301,12 +300,12 @@ impl Node {
         }
     }
 
-    /// Versions that could not be protected because a member of the group is gone.
+    /// How many versions could not be protected because a member is gone.
     pub fn unprotected(&self) -> u64 {
         self.shared.now.lock().progress.failed()
     }
 
-    /// Waits for something to do. `None`: the job ends.
+    /// Waits for a job. `None`: the job ends.
     pub fn next_job(&self) -> Option<Job> {
         let mut now = self.shared.now.lock();
         let since = Instant::now();
@@ -317,7 +316,7 @@ impl Node {
             if let Some(task) = now.progress.next_task() {
                 return Some(Job::Do(task));
             }
-            // Somebody may wait for the end.
+            // Wakes a thread that waits in [`Node::finish`].
             self.shared.changed.notify_all();
             if !now.progress.expects() {
                 now = self.shared.changed.wait(now);
@@ -329,7 +328,7 @@ impl Node {
         }
     }
 
-    /// Waits until everything is encoded that can be, and nobody needs this process any more.
+    /// Waits until all possible encodings are done and no peer needs this process any more.
     pub fn finish(&self) {
         let mut now = self.shared.now.lock();
         now.progress.leave();
@@ -339,7 +338,7 @@ impl Node {
         }
     }
 
-    /// Hangs up on everybody, and lets the worker end.
+    /// Closes all connections, and lets the worker end.
     pub fn stop(&self) {
         self.shared.now.lock().stopping = true;
         self.shared.changed.notify_all();
@@ -354,7 +353,7 @@ impl Node {
 }
 
 impl Shared {
-    /// An error once the job ends.
+    /// An error if the job ends.
     fn check_not_stopping(&self) -> Result<()> {
         if self.now.lock().stopping {
             return Err(Error::new(Kind::System, "the job ends"));
@@ -362,14 +361,14 @@ impl Shared {
         Ok(())
     }
 
-    /// Ends the calls that this process has made, also for threads that wait for an answer.
+    /// Closes this process's connections, which also wakes threads that wait for an answer.
     fn hang_up(&self) {
         for call in self.calls.lock().iter().filter_map(Weak::upgrade) {
             network::stop(&call);
         }
     }
 
-    /// What another process has said.
+    /// Handles a message of another process.
     fn on_message(&self, from: u32, message: Message) {
         let member = self.membership.members.iter().position(|member| *member == from);
         let leads = self.membership.leader == Some(from);

@@ -1,4 +1,4 @@
-//! The calling end of a connection to another process of the job.
+//! The client end of a connection to another process of the job.
 
 use std::collections::VecDeque;
 use std::io::{Read as _, Write as _};
@@ -12,9 +12,9 @@ use super::wire::{greeting, receive, send, FileId, Message, Reply};
 use os::error::{Error, Kind, Result};
 use os::network::{self, Connection};
 
-/// Nobody who lives takes so long for an answer.
+/// The longest time for an answer of a live process.
 pub const REPLY_TIMEOUT: Duration = Duration::from_secs(120);
-/// A host that does not answer at an address within this time is not there.
+/// The longest time for a connection to one address.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection to another process.
@@ -22,19 +22,18 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Peer {
     rank: u32,
     stream: Arc<Connection>,
-    /// The lengths that were asked for and not taken.
+    /// The lengths that were requested but not received, in order.
     requested: VecDeque<usize>,
-    /// Why it is of no use any more.
+    /// Why the connection is unusable.
     broken: Option<Error>,
 }
 
 impl Peer {
-    /// Calls the process number `rank`, as the process `own` with the card `here`. `begun` is told of
-    /// each connection before anything is waited for on it, to be established to begin with: to shut
-    /// it down ends any wait.
+    /// Connects to the process of rank `rank`, as rank `own` with the information `here`. `begun` gets
+    /// each connection attempt before anything waits on it; shutting the connection down ends the wait.
     ///
     /// # Errors
-    /// It is at none of its addresses; those of `begun`.
+    /// No address answers; those of `begun`.
     pub fn call(
         rank: u32,
         info: &ProcessInfo,
@@ -42,7 +41,7 @@ impl Peer {
         here: &ProcessInfo,
         begun: impl Fn(&Arc<Connection>) -> Result<()>,
     ) -> Result<Peer> {
-        // Of what is wrong, that of the best address says most.
+        // The error of the best address is the most useful.
         let mut first = None;
         for address in info.addresses_from(here) {
             let started = network::begin_connection(address).map(Arc::new);
@@ -57,7 +56,7 @@ impl Peer {
             match connected {
                 Ok(stream) => {
                     let mut peer = Peer { rank, stream, requested: VecDeque::new(), broken: None };
-                    // Whoever does not know the token hangs up; so does a stranger.
+                    // A process that does not know the token hangs up, as does a stranger's.
                     match peer.authenticate(&greeting(&info.token, own)) {
                         Ok(()) => return Ok(peer),
                         Err(error) => {
@@ -90,7 +89,7 @@ impl Peer {
         self.broken.as_ref()
     }
 
-    /// Says something that is not answered.
+    /// Sends a message that has no answer.
     ///
     /// # Errors
     /// The connection is lost.
@@ -99,7 +98,7 @@ impl Peer {
         sent.map_err(|error| self.note_failure(error))
     }
 
-    /// Asks for bytes of a file, which [`Peer::receive_into`] gives.
+    /// Requests bytes of a file; [`Peer::receive_into`] receives them.
     ///
     /// # Errors
     /// The connection is lost.
@@ -109,10 +108,10 @@ impl Peer {
         Ok(())
     }
 
-    /// What was asked for first and not taken.
+    /// Receives the bytes of the oldest outstanding request.
     ///
     /// # Errors
-    /// [`Kind::NotFound`]: refused, and the connection can be used further. Else it is lost.
+    /// [`Kind::NotFound`]: refused, and the connection stays usable. Else the connection is lost.
     pub fn receive_into(&mut self, into: &mut [u8]) -> Result<()> {
         if self.requested.pop_front() != Some(into.len()) {
             return Err(Error::new(Kind::Internal, "these bytes were not asked for"));
@@ -130,7 +129,7 @@ impl Peer {
         }
     }
 
-    /// Takes and throws away what was asked for and is of no use any more.
+    /// Receives and drops the bytes of all outstanding requests.
     pub fn discard(&mut self) {
         let mut rest = Vec::new();
         while let Some(&len) = self.requested.front() {
@@ -138,23 +137,22 @@ impl Peer {
                 return;
             }
             rest.resize(len, 0);
-            // Whether it was refused is of no interest any more.
+            // A refusal does not matter here.
             let _ = self.receive_into(&mut rest);
         }
     }
 
-    /// Sees whether the other end is still there, as far as can be told without asking. Nothing may
-    /// have been asked and not taken.
+    /// Checks without a message whether the other end is still connected. No request may be outstanding.
     pub fn check_connected(&mut self) {
         let mut polled = [PollFd::new(&*self.stream, PollFlags::IN)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        // It says nothing without being asked: what comes is the end.
+        // The server sends nothing unasked, so readable means closed.
         if matches!(poll(&mut polled, Some(&now)), Ok(1..)) {
             self.note_failure(hung_up());
         }
     }
 
-    /// After a refusal the connection can be used further, after anything else it cannot.
+    /// Any failure but a refusal makes the connection unusable.
     fn note_failure(&mut self, error: Error) -> Error {
         let error = error.within(format!("number {}", self.rank));
         if error.kind() != Kind::NotFound {

@@ -1,4 +1,4 @@
-//! The pieces of an encoding where they are: at the other processes, or here.
+//! Reads the pieces of an encoding from other processes, and from this one.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,17 +14,17 @@ use os::error::{Error, Kind, Result};
 #[derive(Debug)]
 pub struct RemotePieces<'a> {
     encoding: &'a Encoding,
-    /// The digests of the members' parities, where they are needed.
+    /// The digests of the members' parities, where needed.
     parities: Vec<Option<Checksum>>,
     peers: &'a mut BTreeMap<u32, Peer>,
     own: u32,
     served: &'a ServedFiles,
-    /// What was asked of this process itself.
+    /// Requests to this process itself.
     requested: VecDeque<(FileId, u64)>,
 }
 
 impl<'a> RemotePieces<'a> {
-    /// From these peers, and from what the process number `own` offers itself.
+    /// Reads from these peers, and from what rank `own` serves itself.
     pub fn new(
         encoding: &'a Encoding,
         parities: Vec<Option<Checksum>>,

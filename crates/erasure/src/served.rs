@@ -1,5 +1,5 @@
-//! The files that a process serves to others. They are open, so that what was announced can be read
-//! even if its name has got another file meanwhile, or none.
+//! The files that a process serves to others. They are kept open, so that an announced file can be read
+//! even if its path was replaced or removed.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,11 +19,11 @@ pub struct Source {
     pub file: GuardedFd<File>,
     /// Its path, for messages.
     pub path: PathBuf,
-    /// Where what is served begins, in bytes.
+    /// Where the served bytes begin in the file, in bytes.
     pub start: u64,
 }
 
-/// The files that are served, each as often as it was offered.
+/// The served files, with the number of times each is served.
 #[derive(Debug, Default)]
 pub struct ServedFiles(Mutex<BTreeMap<FileId, (Arc<Source>, usize)>>);
 
@@ -37,7 +37,7 @@ pub struct ServedFile {
 }
 
 impl ServedFiles {
-    /// Serves this file from here on.
+    /// Serves this file from now on.
     pub fn serve(self: &Arc<Self>, id: FileId, source: Source) -> ServedFile {
         let source = Arc::new(source);
         let mut files = self.0.lock();
@@ -46,10 +46,10 @@ impl ServedFiles {
         ServedFile { served: self.clone(), id, source }
     }
 
-    /// Reads bytes of a file that is served.
+    /// Reads bytes of a served file.
     ///
     /// # Errors
-    /// [`Kind::NotFound`] if it is not; else as [`files::read_exact_at`].
+    /// [`Kind::NotFound`] if it is not served; else those of [`files::read_exact_at`].
     pub fn read(&self, id: &FileId, offset: u64, into: &mut [u8]) -> Result<()> {
         let source = self.0.lock().get(id).map(|(source, _)| source.clone());
         let source = source.ok_or_else(|| {

@@ -1,10 +1,10 @@
-//! The called end: takes calls of the other processes of the job, hears what they say, and gives
-//! them bytes of the files that are offered. One thread for each caller, which waits for nobody but
-//! its caller: so no circle of processes can wait for each other.
+//! The server end: accepts connections of the job's processes, handles their messages, and sends them
+//! bytes of served files. Each caller has its own thread, which waits for nobody else, so processes
+//! cannot wait for each other in a circle.
 //!
-//! Anybody can call. Who has not said the job's token is one of a few guests, and has neither a thread nor
-//! much time; the longest one here goes for the next. So strangers take a few descriptors at the most, and
-//! keep nobody out: who knows the token says it at once.
+//! Anybody can connect. Until a caller has sent the job's token it has no thread, and only a few such
+//! callers are kept, the oldest being dropped first. So strangers use up few descriptors, and cannot
+//! keep out the job's processes, which send the token at once.
 
 use std::collections::VecDeque;
 use std::io::{self, BufReader, Read as _, Write as _};
@@ -26,18 +26,19 @@ use os::network::{self, Connection};
 use os::socket::wait_for;
 use os::sync::Mutex;
 
-/// Who has not said who it is within this time is not of this job.
+/// How long a caller may take to send its token.
 const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(10);
-/// So many are here at the most that have not said yet who they are.
+/// The most callers that have not sent their token.
 const MOST_UNAUTHENTICATED: usize = 8;
-/// How often it is looked whether the job ends, where the application has closed what would say so.
+/// How often to check whether the job ends, in case the application has closed the descriptor that would
+/// tell.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// What is short now (descriptors, threads) is short the next moment, too.
+/// The pause after an error such as a lack of descriptors, which does not pass at once.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
-/// Bytes of a thread's stack: little happens on it.
+/// Stack size of a thread, in bytes.
 const STACK: usize = 256 << 10;
 
-/// What is done with what is heard: who has said what.
+/// Handles a message of a rank.
 pub type OnMessage = dyn Fn(u32, Message) + Send + Sync;
 
 /// The threads that answer.
@@ -55,7 +56,7 @@ struct Shared {
     open: Mutex<Open>,
 }
 
-/// The calls that are open.
+/// The open connections.
 #[derive(Debug, Default)]
 struct Open {
     calls: Vec<(Arc<Connection>, JoinHandle<()>)>,
@@ -69,7 +70,7 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Server {
-    /// Answers who calls with this token.
+    /// Answers callers that send this token.
     ///
     /// # Errors
     /// A thread cannot be started.
@@ -86,10 +87,10 @@ impl Server {
         Ok(Server { shared, acceptor: Some(acceptor) })
     }
 
-    /// Hangs up on everybody, and takes no more calls.
+    /// Closes all connections, and accepts no more.
     pub fn stop(&self) {
         let mut open = self.shared.open.lock();
-        // First: whoever accepts calls must not take the end of that for a failure.
+        // Set first, so that the acceptor does not report the closed sockets as failures.
         open.closed = true;
         for (stream, _) in &open.calls {
             network::stop(stream);
@@ -110,7 +111,7 @@ impl Drop for Server {
     }
 }
 
-/// A caller that has not said yet who it is.
+/// A caller that has not sent its token.
 struct Unauthenticated {
     stream: Connection,
     since: Instant,
@@ -123,10 +124,10 @@ impl Unauthenticated {
         Unauthenticated { stream, since: Instant::now(), greeting: [0; GREETING], received: 0 }
     }
 
-    /// Whether it has said all of its greeting by now.
+    /// Whether the whole greeting has arrived.
     ///
     /// # Errors
-    /// It says no more.
+    /// The caller has closed the connection.
     fn has_authenticated(&mut self) -> io::Result<bool> {
         match (&*self.stream).read(&mut self.greeting[self.received..]) {
             Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -171,7 +172,8 @@ impl Shared {
                 match network::accept(listener) {
                     Ok(stream) => {
                         short = false;
-                        // Heard before one may have to go for it: a member has said who it is.
+                        // Read at once: a member's greeting may have arrived, so that it is not dropped
+                        // as the oldest.
                         unauthenticated.extend(
                             stream
                                 .and_then(|stream| self.poll_caller(Unauthenticated::new(stream))),
@@ -190,7 +192,8 @@ impl Shared {
         }
     }
 
-    /// Lets a guest in that has greeted, and turns away one that ends. One that has more to say stays a guest.
+    /// Serves a caller whose greeting has arrived, and drops one that has hung up. Returns a caller that
+    /// needs more time.
     fn poll_caller(self: &Arc<Self>, mut caller: Unauthenticated) -> Option<Unauthenticated> {
         match caller.has_authenticated() {
             Ok(true) => self.start_handler(caller),
@@ -200,7 +203,7 @@ impl Shared {
         None
     }
 
-    /// Has a thread answer a guest that has greeted, unless it is a stranger.
+    /// Starts a thread for a caller whose token is right.
     fn start_handler(self: &Arc<Self>, caller: Unauthenticated) {
         let Some(from) = verify_greeting(&caller.greeting, &self.token) else { return };
         let mut open = self.open.lock();
@@ -229,7 +232,7 @@ impl Shared {
         let failed = |error| Error::system("setting up a call", &error);
         stream.get().and_then(|stream| stream.set_nonblocking(false)).map_err(failed)?;
         network::watch(stream, Some(REPLY_TIMEOUT)).map_err(failed)?;
-        // Callers may say nothing for long.
+        // Callers may be silent for a long time.
         stream.get().and_then(|stream| stream.set_read_timeout(None)).map_err(failed)?;
         send(&**stream, &Reply::Bytes)
     }

@@ -1,5 +1,5 @@
-//! A member's parities, or a lost member's file, block by block from the pieces of the others.
-//! Where the pieces are is the caller's affair ([`Pieces`]).
+//! Computes a member's parities, or rebuilds a lost file, block by block from the members' pieces. The
+//! caller provides access to the pieces ([`Pieces`]).
 
 use std::collections::VecDeque;
 
@@ -11,27 +11,27 @@ use os::error::{Error, Kind, Result};
 
 pub use format::names::Piece;
 
-/// Bytes of a block at the most: of each member one is in memory, and one on its way.
+/// The largest block in bytes. Per member, one is in memory and [`AHEAD`] are requested.
 const BLOCK: u64 = 512 << 10;
-/// Blocks that are asked for ahead.
+/// How many blocks are requested ahead.
 const AHEAD: usize = 2;
 
-/// Where the members' pieces come from.
+/// Access to the members' pieces.
 pub trait Pieces {
-    /// Asks for `len` bytes at `offset` of a member's file. A file never ends within them.
+    /// Requests `len` bytes at `offset` of a member's file; the file does not end within them.
     ///
     /// # Errors
-    /// The member cannot be asked.
+    /// The request cannot be sent.
     fn request(&mut self, member: usize, piece: Piece, offset: u64, len: usize) -> Result<()>;
 
-    /// What was asked of the member first and not yet taken, which has as many bytes as `into`.
+    /// Receives the bytes of the member's oldest outstanding request; `into` has as many bytes.
     ///
     /// # Errors
     /// The member does not answer, or refuses.
     fn receive_into(&mut self, member: usize, into: &mut [u8]) -> Result<()>;
 }
 
-/// Part of a stripe: `len` bytes of each block from `at` on.
+/// Part of a stripe: `len` bytes at offset `at` of each block.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     stripe: usize,
@@ -44,11 +44,11 @@ struct Reader<'a> {
     encoding: &'a Encoding,
     layout: Layout,
     pieces: &'a mut dyn Pieces,
-    /// A buffer for each block of data, reused.
+    /// One reused buffer per data block.
     blocks: Vec<Vec<u8>>,
 }
 
-/// The parities that member `own` keeps, to `put`, in order.
+/// Computes the parities that member `own` keeps, and passes them to `put` in order.
 ///
 /// # Errors
 /// Those of `pieces` and `put`.
@@ -82,12 +82,12 @@ pub fn encode(
     })
 }
 
-/// The file of the member `lost`, to `put`, in order. `whole` says whose pieces can be used; they
-/// must be enough ([`Layout::check`]).
+/// Rebuilds the file of member `lost`, and passes it to `put` in order. `whole` says which pieces are
+/// intact; they must be enough ([`Layout::check`]).
 ///
 /// # Errors
-/// Those of `pieces` and `put`; [`Kind::Corrupt`] if what was made is not what was lost, so that
-/// all that was put must be thrown away.
+/// Those of `pieces` and `put`; [`Kind::Corrupt`] if the result does not have the lost file's digest and
+/// must be discarded.
 pub fn rebuild(
     encoding: &Encoding,
     lost: usize,
@@ -102,7 +102,7 @@ pub fn rebuild(
         let left = member.len.saturating_sub(layout.offset(stripe, lost)).min(layout.chunk());
         split(stripe, left.next_multiple_of(GRAIN))
     });
-    // Data first: it is cheaper to use.
+    // Data blocks first: they are cheaper to use.
     let sources = |stripe| {
         let mut usable: Vec<(Shard, usize)> = (0..encoding.members.len())
             .map(|member| (layout.shard(stripe, member), member))
@@ -139,7 +139,7 @@ pub fn rebuild(
     ))
 }
 
-/// The first `len` bytes of a stripe's blocks in steps.
+/// Splits the first `len` bytes of a stripe's blocks into steps.
 fn split(stripe: usize, len: u64) -> impl Iterator<Item = Step> {
     (0..len.div_ceil(BLOCK)).map(move |block| {
         let at = block * BLOCK;
@@ -153,7 +153,7 @@ impl<'a> Reader<'a> {
         Reader { encoding, layout, pieces, blocks: vec![vec![0; BLOCK as usize]; layout.data()] }
     }
 
-    /// Gives each step's blocks, of the members that `sources` says, to `work`.
+    /// Calls `work` with each step and its blocks, which are read from the members given by `sources`.
     fn each(
         &mut self,
         mut steps: impl Iterator<Item = Step>,
@@ -181,7 +181,7 @@ impl<'a> Reader<'a> {
                 if there > 0 {
                     self.pieces.receive_into(member, bytes)?;
                 }
-                // A shorter file goes on with zeros.
+                // A shorter file is padded with zeros.
                 index.fill(0);
             }
             let blocks: Vec<(Shard, &[u8])> = members
@@ -195,7 +195,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Where a step's block of a member is, and how much of it there is, if any.
+    /// The piece, offset and length of a step's block of a member; `None` if it lies beyond the end.
     fn extent(&self, step: &Step, member: usize) -> Option<(Piece, u64, usize)> {
         let offset = self.layout.offset(step.stripe, member) + step.at;
         let (piece, end) = match self.layout.shard(step.stripe, member) {

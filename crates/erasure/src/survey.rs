@@ -1,5 +1,5 @@
-//! Before anything is rebuilt: what each process has of a version, and whether that is enough. All
-//! processes see the same, so all come to the same result.
+//! Decides before a rebuild what each process has of a version, and whether that is enough. All
+//! processes have the same input, so they reach the same result.
 
 use std::collections::BTreeMap;
 
@@ -12,47 +12,48 @@ use super::parity::Header;
 use format::checksum::Checksum;
 use os::error::{Error, Kind, Result};
 
-/// What one process has of a version, at first sight.
+/// What one process has of a version, before anything is verified.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inventory {
-    /// A copy that it can restore.
+    /// It has a copy that can be restored.
     pub restorable: bool,
-    /// This job has taken the version here: the copy is the right one.
+    /// This job has taken the version here, so the copy is right.
     pub known: bool,
-    /// A parity file, which says this.
+    /// The header of its parity file, if any.
     pub parity: Option<Header>,
 }
 
-/// What all processes have of a version, by number.
+/// What all processes have of a version, by rank.
 #[derive(Clone, Debug)]
 pub struct Survey {
     inventories: Vec<Inventory>,
     /// The encodings by which lost files may be rebuilt.
     chosen: Vec<Encoding>,
-    /// By which of them those without a file are.
+    /// For each rank without a file, the index of its encoding in `chosen`.
     lost: BTreeMap<u32, usize>,
 }
 
-/// What one process has to do.
+/// What one process has to rebuild.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rebuild {
     /// By which encoding.
     pub encoding: Encoding,
-    /// Its place there.
+    /// Its index there.
     pub own: usize,
-    /// Whose pieces can be used.
+    /// Whose pieces are intact.
     pub whole: Vec<Intact>,
     /// The digests of their parities.
     pub parities: Vec<Option<Checksum>>,
 }
 
 impl Survey {
-    /// Chooses for each process without a file the encoding of which most parities are there. One
-    /// whose file most parity files know as another is without: its directory was away for a while.
+    /// Chooses, for each process without a file, the encoding with most parity files. A file also counts
+    /// as missing if most parity files have another digest for it: its directory was unavailable for a
+    /// while.
     ///
     /// # Errors
-    /// [`Kind::NotFound`] if there is none for one of them; [`Kind::Corrupt`] if it cannot be told
-    /// which of two files of a process is the right one.
+    /// [`Kind::NotFound`] if a process has no encoding; [`Kind::Corrupt`] if it cannot be decided which
+    /// of two files of a process is right.
     pub fn new(inventories: Vec<Inventory>) -> Result<Survey> {
         let mut count: BTreeMap<&Encoding, usize> = BTreeMap::new();
         let mut votes = DigestVotes::default();
@@ -87,7 +88,7 @@ impl Survey {
         Ok(Survey { inventories, chosen, lost })
     }
 
-    /// The encodings of which every member must say what it has that is whole.
+    /// The encodings of which every member must report its intact pieces.
     pub fn chosen(&self) -> &[Encoding] {
         &self.chosen
     }
@@ -102,18 +103,18 @@ impl Survey {
         (parity.encoding == *encoding).then_some(parity)
     }
 
-    /// The processes whose parities are missing, or are of another encoding than that of others.
+    /// The ranks without a parity file.
     pub fn without_parities(&self) -> Vec<u32> {
         let missing = |rank: &u32| self.inventories[*rank as usize].parity.is_none();
         (0..self.inventories.len() as u32).filter(missing).collect()
     }
 
-    /// What each process has to rebuild, from what every process has said that is whole of each
-    /// chosen encoding. A file that is there and is not what its process's own parity file says is
-    /// damaged, and is rebuilt like a lost one.
+    /// What each process has to rebuild, given the intact pieces of each process for each chosen
+    /// encoding. A file that does not match its own process's parity file is damaged, and rebuilt like a
+    /// lost one.
     ///
     /// # Errors
-    /// [`Kind::NotFound`] if it is not enough for one of them, with what is missing.
+    /// [`Kind::NotFound`], with what is missing, if a file cannot be rebuilt.
     pub fn plan(&self, verified: &[Vec<Intact>]) -> Result<BTreeMap<u32, Rebuild>> {
         let mut plan = BTreeMap::new();
         for (at, encoding) in self.chosen.iter().enumerate() {
@@ -142,11 +143,11 @@ impl Survey {
     }
 }
 
-/// Whether most parity files know a process's file, which its own one describes, as another.
+/// Whether most parity files have another digest for a process's file than its own parity file.
 fn is_outdated(rank: u32, inventory: &Inventory, votes: &DigestVotes) -> Result<bool> {
     let own = inventory.parity.as_ref().filter(|_| !inventory.known);
     let Some(own) = own.and_then(|own| own.encoding.members.get(own.own as usize)) else {
-        // Without parities it may be newer than those of the others.
+        // Without a parity file, the file may be newer than the others' parities.
         return Ok(false);
     };
     match votes.verdict(rank, Content::of(own)) {
@@ -215,7 +216,7 @@ mod tests {
             [Some(Checksum::from_bytes([0; 32])), None, Some(Checksum::from_bytes([2; 32]))]
         );
 
-        // One more in the same group is too much, in the other it is not.
+        // A second loss in the same group is too much; one in another group is not.
         inventories[4] = inventory(false, None);
         let survey = Survey::new(inventories.clone()).unwrap();
         let mut verified = vec![vec![WHOLE; 2]; 6];
@@ -230,8 +231,8 @@ mod tests {
         assert!(error.contains("number 1 has no file"), "{error}");
     }
 
-    /// What is there and is not what its own parity file says is damaged; what differs from what
-    /// others say is only of no use.
+    /// A file that differs from its own parity file is damaged; one that differs from other members'
+    /// parity files is not used for the rebuild.
     #[test]
     fn damaged_files_are_rebuilt_and_newer_ones_left() {
         let encoding = Encoding { parities: 2, ..encoding(&[0, 1, 2, 3], 0) };
@@ -248,7 +249,7 @@ mod tests {
         assert_eq!(survey.plan(&verified).unwrap().keys().collect::<Vec<_>>(), [&0]);
     }
 
-    /// Catches an old file that is restored because it and its own parity file are of one mind.
+    /// Catches an old file that is restored because it matches its own old parity file.
     #[test]
     fn a_file_that_the_others_know_as_another_is_lost() {
         let (old, new) = (encoding(&[0, 1, 2], 1), encoding(&[0, 1, 2], 0));
@@ -260,7 +261,7 @@ mod tests {
         let survey = Survey::new(inventories.clone()).unwrap();
         let verified = [NOTHING, WHOLE, WHOLE].map(|whole| vec![whole]);
         assert_eq!(survey.plan(&verified).unwrap().keys().collect::<Vec<_>>(), [&0]);
-        // What this job itself has taken is right, whatever has not been encoded again yet.
+        // A file that this job has taken is right, even if it was not encoded again yet.
         inventories[0].known = true;
         assert_eq!(Survey::new(inventories.clone()).unwrap().chosen(), []);
         inventories[0].known = false;
@@ -269,7 +270,7 @@ mod tests {
         assert!(error.contains("number 0") && error.contains(&"01".repeat(32)), "{error}");
     }
 
-    /// Parities of an encoding that was overtaken are left behind by those that were killed.
+    /// Killed processes leave parity files of an older encoding.
     #[test]
     fn the_encoding_with_most_parities_counts() {
         let (old, new) = (encoding(&[0, 1, 2], 1), encoding(&[0, 1, 2], 0));

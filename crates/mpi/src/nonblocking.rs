@@ -1,13 +1,13 @@
-//! Collective calls that are begun, and end when all processes have begun them: nobody waits.
+//! Non-blocking collective calls.
 
 use std::collections::VecDeque;
 
 use super::comm::Comm;
 use os::error::Result;
 
-/// A collective call under way over 64-bit integers.
+/// A non-blocking collective call on 64-bit integers.
 ///
-/// MPI may write to the buffers until it is done. If it never is, they are never given back.
+/// MPI may write to the buffers until the call is complete. If it never completes, they are leaked.
 #[derive(Debug)]
 pub struct PendingCollective {
     comm: Comm,
@@ -22,10 +22,11 @@ struct Buffers {
 }
 
 impl Comm {
-    /// Begins to find the least of what the processes pass at each place. All of them pass as many
-    /// values. The n-th such call of every process is one with the n-th of the others.
+    /// Starts an elementwise minimum reduction. All processes pass equally many values, and make these
+    /// calls in the same order.
     ///
     /// # Errors
+    /// `MPI_Iallreduce` failed, or MPI is not running.
     /// `MPI_Iallreduce` failed, or MPI is not running.
     pub fn start_allreduce_min(&self, mine: &[i64]) -> Result<PendingCollective> {
         let mut buffers = Buffers { mine: mine.into(), all: vec![0; mine.len()].into() };
@@ -33,8 +34,8 @@ impl Comm {
         Ok(PendingCollective { comm: self.clone(), request, buffers: Some(buffers) })
     }
 
-    /// Begins to give every process what each of them passes, in the order of their numbers. All of
-    /// them pass as many values.
+    /// Starts an allgather: every process gets the values of all, by rank. All processes pass equally
+    /// many values.
     ///
     /// # Errors
     /// `MPI_Iallgather` or `MPI_Comm_size` failed, or MPI is not running.
@@ -47,7 +48,7 @@ impl Comm {
 }
 
 impl PendingCollective {
-    /// The result, once it is there.
+    /// The result, if the call is complete.
     ///
     /// # Errors
     /// `MPI_Test` failed, or MPI is not running.
@@ -58,8 +59,7 @@ impl PendingCollective {
         Ok(self.buffers.take().map(|buffers| buffers.all))
     }
 
-    /// The result, as soon as the other processes have begun the call. `None` if it was given
-    /// before.
+    /// Waits for the result. `None` if it was returned before.
     ///
     /// # Errors
     /// `MPI_Wait` failed, or MPI is not running.
@@ -73,12 +73,12 @@ impl PendingCollective {
 
 impl Drop for PendingCollective {
     fn drop(&mut self) {
-        // MPI may still write to them.
+        // MPI may still write to the buffers.
         std::mem::forget(self.buffers.take());
     }
 }
 
-/// Calls under way on a communicator that nothing else uses, the oldest first.
+/// Calls in progress on a communicator that is used for nothing else, oldest first.
 #[derive(Debug)]
 pub struct CollectiveQueue {
     comm: Comm,
@@ -87,33 +87,33 @@ pub struct CollectiveQueue {
 }
 
 impl CollectiveQueue {
-    /// An empty queue over this communicator.
+    /// An empty queue on this communicator.
     pub fn over(comm: Comm) -> CollectiveQueue {
         CollectiveQueue { comm, pending: VecDeque::new(), begun: 0 }
     }
 
-    /// Begins a call: [`Comm::start_allreduce_min`] or [`Comm::start_allgather`].
+    /// Starts a call: [`Comm::start_allreduce_min`] or [`Comm::start_allgather`].
     ///
     /// # Errors
-    /// That call's.
+    /// Those of the call.
     pub fn begin(&mut self, begin: impl FnOnce(&Comm) -> Result<PendingCollective>) -> Result<()> {
         self.pending.push_back(begin(&self.comm)?);
         self.begun += 1;
         Ok(())
     }
 
-    /// The oldest result that was not taken, once it is there.
+    /// The oldest result, if its call is complete.
     ///
     /// # Errors
-    /// As [`PendingCollective::poll`].
+    /// Those of [`PendingCollective::poll`].
     pub fn poll(&mut self) -> Result<Option<Box<[i64]>>> {
         self.take(PendingCollective::poll)
     }
 
-    /// The same, which waits for it. `None`: no call is under way.
+    /// Waits for the oldest result. `None`: no call is in progress.
     ///
     /// # Errors
-    /// As [`PendingCollective::wait`].
+    /// Those of [`PendingCollective::wait`].
     pub fn wait(&mut self) -> Result<Option<Box<[i64]>>> {
         self.take(PendingCollective::wait)
     }
@@ -130,12 +130,12 @@ impl CollectiveQueue {
         Ok(found)
     }
 
-    /// How many calls were begun.
+    /// How many calls were started.
     pub fn begun(&self) -> u64 {
         self.begun
     }
 
-    /// Whether a call is under way.
+    /// Whether a call is in progress.
     pub fn is_pending(&self) -> bool {
         !self.pending.is_empty()
     }
@@ -143,7 +143,7 @@ impl CollectiveQueue {
     /// Frees the communicator. Collective.
     ///
     /// # Errors
-    /// As [`Comm::free`].
+    /// Those of [`Comm::free`].
     pub fn free(self) -> Result<()> {
         self.comm.free()
     }

@@ -1,5 +1,5 @@
-//! The calls against a stand-in of two processes, of which this is the second. It has the forms
-//! of both kinds of library.
+//! The calls against a stand-in MPI of two processes, of which this is rank 1, with both kinds of
+//! handles.
 
 use super::super::calls::MPI_SUCCESS;
 use super::super::nonblocking::CollectiveQueue;
@@ -7,9 +7,9 @@ use super::*;
 use std::cell::Cell;
 
 thread_local! {
-    /// What `MPI_Initialized` and `MPI_Finalized` say.
+    /// The results of `MPI_Initialized` and `MPI_Finalized`.
     static STATE: Cell<(c_int, c_int)> = const { Cell::new((1, 0)) };
-    /// What every other call returns.
+    /// The result of every other call.
     static CODE: Cell<c_int> = const { Cell::new(MPI_SUCCESS) };
 }
 
@@ -81,7 +81,7 @@ unsafe extern "C" fn allreduce<H: Handle>(
     CODE.get()
 }
 
-/// The other process, the first, passes one byte less, all of them 7.
+/// Rank 0 passes one byte less, all of them 7.
 unsafe extern "C" fn allgather<H: Handle>(
     from: *const c_void,
     count: c_int,
@@ -128,7 +128,7 @@ unsafe extern "C" fn iallreduce<H: Handle>(
     CODE.get()
 }
 
-/// The other process, which is the first, has 5.
+/// Rank 0 passes 5.
 #[allow(clippy::too_many_arguments)] // As MPI has it.
 unsafe extern "C" fn iallgather<H: Handle>(
     from: *const c_void,
@@ -151,7 +151,7 @@ unsafe extern "C" fn iallgather<H: Handle>(
 }
 
 thread_local! {
-    /// How often a request is asked for before it is done.
+    /// How often a request is tested before it is complete.
     static PATIENCE: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -210,7 +210,7 @@ fn stand_ins() -> [Mpi; 2] {
 }
 
 fn world(mpi: &Mpi) -> Comm {
-    // The upper half of a narrow handle can hold anything.
+    // The upper half of a narrow handle is arbitrary.
     let dirt = if mpi.abi() == Abi::Mpich { 0xdead_beef << 32 } else { 0 };
     // SAFETY: the stand-in follows no pointer.
     unsafe { mpi.comm(WORLD | dirt) }.unwrap()
@@ -236,7 +236,7 @@ fn calls_go_through_with_either_width() {
     }
 }
 
-/// Catches a result that is given before it is there, or twice.
+/// Catches a result that is returned too early, or twice.
 #[test]
 fn calls_that_nobody_waits_for() {
     for mpi in stand_ins() {
@@ -250,14 +250,14 @@ fn calls_that_nobody_waits_for() {
         assert_eq!(least.wait().unwrap(), None);
         let mut all = copy.start_allgather(&[9]).unwrap();
         assert_eq!(all.wait().unwrap().as_deref(), Some(&[5, 9][..]));
-        // Not waited for: its buffers stay MPI's.
+        // Dropped without a wait: its buffers remain MPI's.
         drop(copy.start_allreduce_min(&[1]).unwrap());
         copy.free().unwrap();
     }
 }
 
-/// Catches results that come in another order than their calls were begun in, a result that is given twice,
-/// and a call that counts although it could not be begun.
+/// Catches results in the wrong order, a result that is returned twice, and a failed start that counts
+/// as a call.
 #[test]
 fn a_queue_gives_results_in_order() {
     for mpi in stand_ins() {
