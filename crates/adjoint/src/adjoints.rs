@@ -1,12 +1,14 @@
-//! Stored adjoints: the newest that every process has in its files stays, and what is older goes.
+//! Stored adjoints: the newest one that every process has in its files is kept, and older ones are
+//! removed.
 //!
-//! A file comes to its place in the background, at a time of its own in every process, or not at all. So
-//! each process says when they meet ([`progress_exchange`](super::progress_exchange)) which is the newest that it has.
-//! The least of these is a candidate; at a later meeting each says whether it has that one, too. Only
-//! then something older goes, and at any moment there is one that all have.
+//! Files are written in the background, at a different time on each process, or not at all. So at each
+//! exchange ([`progress_exchange`](super::progress_exchange)) every process reports the newest adjoint
+//! that it has. The minimum becomes the candidate; at a later exchange each process reports whether it
+//! has the candidate, too. Only then are older ones removed, so at any moment there is one that all
+//! have.
 //!
-//! Where parities are made, which may be of few versions and late, the newest one with the parities of all
-//! stays in scratch beside it, and what may be the next such one.
+//! Parities may be made late and of few versions. Where they are made, scratch also keeps the newest
+//! version that all have protected, and those that may become the next one.
 
 use std::collections::BTreeSet;
 
@@ -14,29 +16,29 @@ use client::Client;
 use engine::catalog::entry::FileTier;
 use os::error::{Error, Result};
 
-/// The tiers of files, by number.
+/// The file tiers, by number.
 const TIERS: [FileTier; 2] = [FileTier::Scratch, FileTier::Persistent];
-/// Behind them: the parities of the files in scratch.
+/// The number after them: the parities of the files in scratch.
 const PARITIES: usize = 2;
-/// How many things a process may have of an adjoint.
+/// How many kinds of data a process may have of an adjoint: two files, and parities.
 pub const KINDS: usize = 3;
 
-/// A version for each of these things.
+/// A version for each kind.
 pub type Versions = [Option<i32>; KINDS];
 
-/// Where one process has its adjoints.
+/// The adjoints of one process.
 pub trait AdjointFiles {
-    /// Whether it has this of a version: its file in a tier, or its parities.
+    /// Whether it has the data of this kind of a version.
     fn has(&self, version: i32, kind: usize) -> bool;
 
-    /// Whether it has its parities of a version, or will have as far as it knows.
+    /// Whether it has the parities of a version, or expects to.
     fn may_protect(&self, version: i32) -> bool;
 
-    /// Removes a version from a tier, unless it is in use. Whether it is gone.
+    /// Removes a version from a tier unless it is in use. Returns whether it is gone.
     fn retire(&self, version: i32, tier: FileTier) -> Result<bool>;
 }
 
-/// That of a client, for the adjoints of a name.
+/// A client's adjoints of a name.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientFiles<'a> {
     /// The client.
@@ -66,20 +68,20 @@ impl AdjointFiles for ClientFiles<'_> {
 #[derive(Debug)]
 pub struct Adjoints {
     name: String,
-    /// Versions that are still in a tier, or on their way there, by tier. `None`: there is no such tier.
+    /// By tier: versions that are stored or being stored. `None`: the tier does not exist.
     present: [Option<BTreeSet<i32>>; 2],
     next: i32,
-    /// The state that the last one stored has come to.
+    /// The state that the last stored adjoint has come to.
     stored: Option<u64>,
-    /// What all have said to have, or newer ones.
+    /// The minimum of the newest versions that the processes have.
     candidate: Versions,
-    /// What all are known to have.
+    /// The newest version that all are known to have.
     common: Versions,
 }
 
 impl Adjoints {
-    /// Of this name, of which `present` are left from before in each tier that exists; `next` is the next
-    /// one's version, and `stored` the state that the one to go on from has come to.
+    /// Adjoints of this name. `present`: those left from before, by tier; `next`: the next version;
+    /// `stored`: the state of the adjoint to go on from.
     pub fn new(
         name: String,
         present: [Option<BTreeSet<i32>>; 2],
@@ -95,7 +97,7 @@ impl Adjoints {
         &self.name
     }
 
-    /// The state that the last one stored has come to.
+    /// The state that the last stored adjoint has come to.
     pub fn stored(&self) -> Option<u64> {
         self.stored
     }
@@ -107,7 +109,7 @@ impl Adjoints {
         client.take_managed(&self.name, version, None, true).inspect_err(|_| self.stored = before)
     }
 
-    /// The version of the next one, which comes to state `fine`.
+    /// The version of the next adjoint, which has come to state `fine`.
     fn begin(&mut self, fine: u64) -> Result<i32> {
         let version = self.next;
         self.next = version.checked_add(1).ok_or_else(|| {
@@ -120,13 +122,14 @@ impl Adjoints {
         Ok(version)
     }
 
-    /// What this process says when all meet: the newest that it has, and which of the candidates.
+    /// This process's report: the newest version that it has of each kind, and the candidates that it
+    /// has.
     pub fn report(&self, files: &impl AdjointFiles) -> (Versions, Versions) {
         let newest = std::array::from_fn(|kind| {
             let tier = if kind == PARITIES { FileTier::Scratch as usize } else { kind };
             let present = self.present[tier].iter().flatten().rev().copied();
             present
-                // What is older is of no interest.
+                // Older ones no longer matter.
                 .take_while(|version| Some(*version) >= self.common[kind])
                 .find(|version| files.has(*version, kind))
         });
@@ -134,8 +137,8 @@ impl Adjoints {
         (newest, std::array::from_fn(has))
     }
 
-    /// What all have said at a meeting: the least of the newest, and the candidates that all have. What is
-    /// of no more use is removed.
+    /// Takes the minimum of all reports: the new candidates, and those that all have. Removes what is no
+    /// longer needed.
     pub fn apply(
         &mut self,
         files: &impl AdjointFiles,
@@ -149,13 +152,13 @@ impl Adjoints {
         self.retire(files)
     }
 
-    /// The same for a process that has no others.
+    /// Does the same for a process without others.
     pub fn apply_alone(&mut self, files: &impl AdjointFiles) -> Result<()> {
         let (newest, _) = self.report(files);
         self.apply(files, newest, newest)
     }
 
-    /// Removes what is older than the newest one that all have, by tier.
+    /// Removes what is older than the newest version that all have, by tier.
     fn retire(&mut self, files: &impl AdjointFiles) -> Result<()> {
         let protected = self.common[PARITIES];
         let protects = |version: i32| match protected {
@@ -173,12 +176,13 @@ impl Adjoints {
                 if tier == FileTier::Scratch && protects(version) {
                     continue;
                 }
-                // What is still to be copied to persistent goes with a later one.
+                // A version that is still to be persisted is removed later.
                 if !files.retire(version, tier)? {
                     continue;
                 }
                 for tier in TIERS {
-                    // What was in scratch alone, and is not copied any more, comes to no other tier.
+                    // A version that is removed from scratch before it was persisted never comes to
+                    // persistent.
                     let stays = files.has(version, tier as usize);
                     if let Some(present) = self.present[tier as usize].as_mut().filter(|_| !stays) {
                         present.remove(&version);
@@ -197,12 +201,12 @@ mod tests {
     use std::cell::{Cell, RefCell};
     use std::collections::BTreeMap;
 
-    /// What becomes of a version on one process.
+    /// The state of a version's file or parities on one process.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     enum FileState {
         Pending,
         Present,
-        /// It could not be written, or its parities not be made.
+        /// Writing the file or making the parities failed.
         Missing,
     }
 
@@ -210,7 +214,7 @@ mod tests {
     #[derive(Debug, Default)]
     struct Directory {
         files: RefCell<BTreeMap<i32, FileState>>,
-        /// Of those that were chosen, as far as it has heard.
+        /// The parities of the selected versions, as far as this process knows.
         parities: RefCell<BTreeMap<i32, FileState>>,
         checks: Cell<u64>,
     }
@@ -232,7 +236,7 @@ mod tests {
 
         fn retire(&self, version: i32, _: FileTier) -> Result<bool> {
             self.files.borrow_mut().remove(&version);
-            // They are of nothing then.
+            // Without the file, its parities are useless.
             self.parities.borrow_mut().insert(version, FileState::Missing);
             Ok(true)
         }
@@ -242,12 +246,12 @@ mod tests {
         adjoints: Adjoints,
         directory: Directory,
         stored: u64,
-        /// What it has said at each meeting.
+        /// Its report at each exchange.
         reported: Vec<(Versions, Versions)>,
     }
 
     fn process() -> Process {
-        // There is a second tier, to which nothing of all that comes.
+        // A second tier, in which no file ever arrives.
         let present = [Some(BTreeSet::new()), Some(BTreeSet::new())];
         let adjoints = Adjoints::new("x".into(), present, 0, None);
         Process { adjoints, directory: Directory::default(), stored: 0, reported: Vec::new() }
@@ -260,7 +264,7 @@ mod tests {
         (0..stored).filter(|version| has(*version)).collect()
     }
 
-    /// What all have said at a meeting.
+    /// The minimum of all reports at an exchange.
     fn least(processes: &[Process], meeting: usize) -> (Versions, Versions) {
         let least = |of: fn(&(Versions, Versions)) -> &Versions| {
             std::array::from_fn(|kind| {
@@ -273,9 +277,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(400))]
 
-        /// Processes whose files come when they like, and fail as they like, and which meet one after the
-        /// other. Catches one that removes what others need: its own newest, or the least of what
-        /// each has last, may be one that somebody has not.
+        /// Processes whose files are written at any time or fail, and which exchange their reports one
+        /// after the other. Catches one that removes what others need: its own newest version, or the
+        /// minimum of the newest versions, may be missing elsewhere.
         #[test]
         fn there_is_always_one_that_all_have(
             events in prop::collection::vec((0..3_usize, 0..12_u8, any::<u8>()), 1..400),
@@ -285,7 +289,7 @@ mod tests {
             for (who, what, which) in events {
                 let process = &mut processes[who];
                 let directory = &process.directory;
-                // Of what is open, one that is not the oldest, too.
+                // Any of the pending ones, not only the oldest.
                 let open = |of: &RefCell<BTreeMap<i32, FileState>>| {
                     let of = of.borrow();
                     let open: Vec<i32> =
@@ -302,7 +306,8 @@ mod tests {
                         let fate = if what == 3 { FileState::Missing } else { FileState::Present };
                         if let Some(version) = open(&directory.files) {
                             directory.files.borrow_mut().insert(version, fate);
-                            // One of four is chosen, and not everybody hears of it in time.
+                            // One of four versions is selected for parities, and not every process knows
+                            // in time.
                             if version % 4 == 1 && fate == FileState::Present && which % 8 > 0 {
                                 directory.parities.borrow_mut().entry(version).or_insert(FileState::Pending);
                             }
@@ -315,7 +320,7 @@ mod tests {
                         }
                     }
                     _ => {
-                        // Nobody comes to a meeting before all have come to the one before.
+                        // No process begins an exchange before all have taken part in the previous one.
                         let meeting = process.reported.len();
                         if processes.iter().any(|other| other.reported.len() < meeting) {
                             continue;
@@ -338,7 +343,7 @@ mod tests {
         }
     }
 
-    /// Catches versions that are looked at again and again, for ever more of them.
+    /// Catches versions that are checked again and again.
     #[test]
     fn what_is_gone_is_not_looked_at() {
         let mut process = process();
@@ -351,7 +356,7 @@ mod tests {
         assert!(process.directory.checks.get() < 100_000);
     }
 
-    /// A version that is protected stays until the next one is, of whatever age.
+    /// A protected version stays until the next one is protected, whatever its age.
     #[test]
     fn what_is_protected_stays() {
         let mut process = process();

@@ -1,55 +1,55 @@
-//! When to look at the time, and whether to stop.
+//! When to check the time, and whether to stop.
 //!
-//! Steps may take microseconds or minutes, so the time is looked at after a number of steps that
-//! follows their pace. Several processes agree on that number, and on a stop, when they meet
-//! ([`progress_exchange`](super::progress_exchange)), which is at each look.
+//! Steps may take microseconds or minutes, so the time is checked after a number of steps that follows
+//! their pace. Several processes agree on that number and on a stop at each check
+//! ([`progress_exchange`](super::progress_exchange)).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// About how long it takes from look to look.
+/// The aimed time between two checks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
-/// The most steps from look to look.
+/// The most steps between two checks.
 const LONGEST_INTERVAL: u64 = 1 << 32;
 
-/// The time of a run.
+/// The clock of a run.
 #[derive(Debug)]
 pub struct RunClock<'a> {
     since: Instant,
     limit: Option<Duration>,
     asked: &'a AtomicBool,
     last: Instant,
-    /// It has not looked yet.
+    /// No check was made yet.
     first: bool,
-    /// From look to look.
+    /// Steps from check to check.
     interval: u64,
-    /// Until the next one.
+    /// Steps until the next check.
     left: u64,
 }
 
-/// What a look shows.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeCheck {
-    /// The time is over, or the run was asked to stop.
+    /// The time limit is reached, or the run was asked to stop.
     pub stop: bool,
-    /// After how many steps this process would look again.
+    /// After how many steps this process wants the next check.
     pub interval: u64,
 }
 
 impl<'a> RunClock<'a> {
-    /// From `since` on, to stop after `limit` or when `asked`.
+    /// A clock that starts at `since`, and stops after `limit` or when `asked`.
     pub fn new(since: Instant, limit: Option<Duration>, asked: &'a AtomicBool) -> RunClock<'a> {
         let (last, first) = (Instant::now(), true);
         RunClock { since, limit, asked, last, first, interval: 1, left: 1 }
     }
 
-    /// How many steps may be computed before the next look, at least 1.
+    /// How many steps may be computed before the next check, at least 1.
     pub fn left(&self) -> u64 {
         self.left
     }
 
-    /// So many steps were computed. A look, if it is time for one; `alone`, also when the run was asked
-    /// to stop.
+    /// Counts computed steps. Returns a check if one is due or, for a process `alone`, if the run was
+    /// asked to stop.
     pub fn after_steps(&mut self, steps: u64, alone: bool) -> Option<TimeCheck> {
         self.left = self.left.saturating_sub(steps);
         let asked = self.asked.load(Ordering::Relaxed);
@@ -68,18 +68,18 @@ impl<'a> RunClock<'a> {
         Some(TimeCheck { stop, interval: paced(self.interval, took) })
     }
 
-    /// The run cannot stop as it was asked to: it is not asked any more.
+    /// Withdraws the request to stop, which cannot be met.
     pub fn cancel_stop(&self) {
         self.asked.store(false, Ordering::Relaxed);
     }
 
-    /// Looks again after so many steps.
+    /// Sets the steps until the next check.
     pub fn set_interval(&mut self, interval: u64) {
         (self.interval, self.left) = (interval, interval);
     }
 }
 
-/// What is said of a limit that is over with the first step, which took so long, after the run's beginning.
+/// The warning for a time limit that is exceeded by the first step.
 fn too_short(limit: Duration, before: Duration, step: Duration) -> String {
     let [limit, before, step] = [limit, before, step].map(|time| time.as_secs_f64());
     format!(
@@ -88,7 +88,7 @@ fn too_short(limit: Duration, before: Duration, step: Duration) -> String {
     )
 }
 
-/// The number of steps to the next look, if so many have taken so long.
+/// The steps to the next check, if the last `interval` steps took `took`.
 fn paced(interval: u64, took: Duration) -> u64 {
     if took < CHECK_INTERVAL / 2 {
         (interval * 2).min(LONGEST_INTERVAL)
@@ -103,7 +103,7 @@ fn paced(interval: u64, took: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    /// Catches a limit that is never looked at again, and one that is looked at after each step.
+    /// Catches a clock that stops checking, and one that checks after each step.
     #[test]
     fn looks_follow_the_pace() {
         for micros in [1_u64, 900, 40_000, 10_000_000] {
@@ -129,7 +129,7 @@ mod tests {
         clock.set_interval(check.interval);
         assert!(clock.left() > 1 && clock.after_steps(1, true).is_none());
         asked.store(true, Ordering::Relaxed);
-        // Several processes stop at a look that is one for all.
+        // Several processes stop only at a common check.
         assert!(clock.left() == 1 || clock.after_steps(1, false).is_none());
         assert!(clock.after_steps(0, true).unwrap().stop);
         asked.store(false, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! A run among the other processes: what it does until they know that it has failed, its looks at the time, at
-//! which they meet, and its end.
+//! A run with several processes: deferring a failure until all know of it, the periodic exchange, and
+//! the end.
 
 use super::adjoints::ClientFiles;
 use super::message::{Failure, Message};
@@ -9,9 +9,10 @@ use super::{ClientAccess, Outcome};
 use os::error::{Error, Result};
 
 impl<R: ClientAccess> Run<'_, R> {
-    /// Ends the run if something of the library's has failed. With other processes, not before the next meeting:
-    /// they may need this process for their own steps, as for the halo of a domain. Until then it computes as
-    /// before, and stores and restores nothing.
+    /// Ends the run if an operation of the library has failed. With other processes, it only notes the
+    /// failure until the next exchange: the others may need this process for their own steps (for
+    /// instance a halo exchange). Until then this process goes on computing, but stores and restores
+    /// nothing.
     pub(super) fn defer_failure(&mut self, done: Result<()>) -> Result<()> {
         match (done, &self.exchange) {
             (Err(error), Some(_)) => {
@@ -23,7 +24,7 @@ impl<R: ClientAccess> Run<'_, R> {
         }
     }
 
-    /// So many steps were computed. Whether the run stops.
+    /// Counts computed steps, and returns whether the run stops.
     pub(super) fn after_steps(&mut self, steps: u64) -> Result<bool> {
         self.computed += steps;
         let Some(check) = self.clock.after_steps(steps, self.exchange.is_none()) else {
@@ -56,7 +57,7 @@ impl<R: ClientAccess> Run<'_, R> {
         Ok(all.stop)
     }
 
-    /// Waits for the others. An error if one of the processes has failed.
+    /// Synchronizes the processes. An error if one of them has failed.
     pub(super) fn synchronize(&mut self) -> Result<()> {
         match self.exchange {
             Some(_) => self.exchange_messages(self.empty_message()?).map(drop),
@@ -78,7 +79,7 @@ impl<R: ClientAccess> Run<'_, R> {
         Err(first.error())
     }
 
-    /// Ends the run among the others, with what this process has come to: all know by then, or could not be told.
+    /// Ends this process's part of the run: the others know its result by then, or could not be told.
     pub(super) fn finish(&mut self, ended: Result<Outcome>) -> Result<Outcome> {
         let Some(mut exchange) = self.exchange.take() else { return ended };
         let (ended, steps) = match self.failure.take() {
@@ -99,12 +100,12 @@ impl<R: ClientAccess> Run<'_, R> {
         };
         let Some(all) = final_message else { return Err(own) };
         exchange.end();
-        // Some may have begun rounds that others have not.
+        // Evens out the rounds that some processes have begun and others have not.
         self.access.with(|client| {
             client.even(all.rounds);
             Ok(())
         })?;
-        // What has failed here may have followed from what has failed there.
+        // The failure here may be a consequence of the first one.
         Err(match all.failure {
             Some(first) if first.rank != rank && first.error() != own => {
                 own.followed_by(format_args!("before that, {}", first.error()))
@@ -113,7 +114,7 @@ impl<R: ClientAccess> Run<'_, R> {
         })
     }
 
-    /// Tells the others of this process's failure. What all tell, if they have come to hear it.
+    /// Tells the others of this process's failure. Returns the exchanged message if all took part.
     fn announce_failure(
         &self,
         exchange: &mut ProgressExchange,

@@ -1,9 +1,9 @@
-//! Whether the state 0 that the application has at a restart is that of the job that the run goes on from.
-//! If it is another one, as of a model that was changed, the steps that are left would be computed from the
-//! states of one model and by the program of another.
+//! Checks at a restart whether the application's state 0 is that of the run to go on from. If it is not,
+//! for instance because the model has changed, the remaining steps would be computed from the states of
+//! one model with another.
 //!
-//! A hash of the application's decides, if state 0 was stored with one. Otherwise bytes are compared, which may
-//! differ without a meaning: so that is no reason to fail.
+//! If the application's hash was stored with state 0, that decides. Otherwise the bytes are compared;
+//! they may differ without meaning, so a difference is only a warning.
 
 use super::settings::Settings;
 use super::store_contents::{CommonContents, StoreContents, StoredState, DISCARD_HINT};
@@ -11,14 +11,14 @@ use super::{ClientAccess, Problem};
 use client::compare::text_of;
 use os::error::{Error, Kind, Result};
 
-/// What a process says to the others: why it cannot go on, or how the bytes of its state differ.
+/// A process's result: an error, or how the bytes differ.
 type Verdict = std::result::Result<Option<String>, String>;
 
-/// Compares the state that the application has with state 0 of the store, if all processes have that.
-/// Collective, where there is anything to go on from.
+/// Compares the application's state with the stored state 0, if all processes have one. Collective if
+/// there is a run to go on from.
 ///
 /// # Errors
-/// It is another state by the application's hash, or this cannot be computed; on all processes.
+/// The application's hash differs, or cannot be computed; on all processes.
 pub(super) fn compare(
     settings: &Settings,
     problem: &mut dyn Problem,
@@ -48,15 +48,15 @@ pub(super) fn compare(
         .filter(|(verdict, _)| **verdict != Ok(None))
         .map(|(_, rank)| rank)
         .collect();
-    // One speaks for all.
+    // One process warns for all.
     if let (Some(differences), true) = (own, differ.first() == Some(&rank)) {
         log::warn!("{}", warning(settings, &differences, &differ, all.len()));
     }
     Ok(())
 }
 
-/// Compares this process's state with what the store has. How the bytes differ, where nothing says whether
-/// that has a meaning.
+/// Compares this process's state with the stored one. Returns how the bytes differ if there is no hash
+/// to decide.
 fn compare_with(
     settings: &Settings,
     problem: &mut dyn Problem,
@@ -84,8 +84,7 @@ fn compare_with(
     }
 }
 
-/// State 0 of the store cannot be read, so that there is nothing to compare with but its hash, if these
-/// differ.
+/// State 0 cannot be read from the store: only the hashes can be compared.
 fn unread(settings: &Settings, hashes: Option<(u64, u64)>, error: &Error) -> Result<()> {
     match hashes {
         Some((now, stored)) => Err(refusal(settings, now, stored)),
@@ -99,7 +98,7 @@ fn unread(settings: &Settings, hashes: Option<(u64, u64)>, error: &Error) -> Res
     }
 }
 
-/// That the store is of another computation, by the hashes of the state at the call and of state 0 there.
+/// The error for a store of another computation, with both hashes.
 pub(super) fn refusal(settings: &Settings, now: u64, stored: u64) -> Error {
     let Settings { name, tag, .. } = settings;
     Error::invalid(format!(
@@ -110,7 +109,7 @@ pub(super) fn refusal(settings: &Settings, now: u64, stored: u64) -> Error {
     ))
 }
 
-/// That bytes differ: on these processes, of which this one is the first, of so many.
+/// The warning that bytes differ: on the processes `differ`, of which this is the first.
 fn warning(settings: &Settings, differences: &str, differ: &[u64], processes: usize) -> String {
     let Settings { name, tag, .. } = settings;
     let place = match (differ, processes) {

@@ -1,12 +1,12 @@
-//! Where the processes of a run meet: to stop at the same step, to end together when one has failed, and to
-//! keep the adjoint that all have.
+//! The periodic exchange between a run's processes: they stop at the same step, end together after a
+//! failure, and keep the adjoint that all have.
 //!
-//! All go through the same schedule and meet after the same steps. A meeting is one reduction of a few numbers
-//! ([`message`](super::message)), for which each waits. A process whose callback has failed comes to the next
-//! meeting at once, whatever the others come to it for, so that they hear of it wherever they are.
+//! All processes follow the same schedule and make an exchange after the same steps: a reduction of a
+//! few numbers ([`message`](super::message)), for which each process waits. A process whose callback has
+//! failed goes to the next exchange at once, so that the others learn of it wherever they are.
 //!
-//! The others may wait for that process in their own callbacks, and then they come to no meeting. So it waits
-//! for them for a limited time: the application gets its error, and can end the job.
+//! The others may wait for that process inside their own callbacks and never come. So it waits for a
+//! limited time; then the application gets its error and can abort the job.
 
 use std::time::{Duration, Instant};
 
@@ -14,25 +14,25 @@ use super::message::Message;
 use mpi::Comm;
 use os::error::Result;
 
-/// The least time for which a process that has failed waits for the others.
+/// The least time for which a failed process waits for the others.
 const SHORTEST_WAIT: Duration = Duration::from_secs(10);
-/// Or so many times the longest from meeting to meeting.
+/// It also waits this many times the longest time between two exchanges.
 const TIMES_LONGEST: u32 = 4;
-/// Between two looks whether they have come.
+/// How often to poll.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// The meetings of a run.
+/// The exchanges of a run.
 #[derive(Debug)]
 pub struct ProgressExchange {
     comm: Comm,
     rank: u32,
     last: Instant,
-    /// From meeting to meeting.
+    /// The longest time between two exchanges.
     longest: Duration,
 }
 
 impl ProgressExchange {
-    /// Over a communicator that nothing else uses.
+    /// Over a communicator that is used for nothing else.
     ///
     /// # Errors
     /// MPI's.
@@ -41,12 +41,12 @@ impl ProgressExchange {
         Ok(ProgressExchange { comm, rank, last: Instant::now(), longest: Duration::ZERO })
     }
 
-    /// This process's number.
+    /// This process's rank.
     pub fn rank(&self) -> u32 {
         self.rank
     }
 
-    /// Meets the others, and waits for all. What all tell.
+    /// Exchanges messages with all processes, and waits for them. Returns the minimum.
     ///
     /// # Errors
     /// MPI's.
@@ -55,14 +55,14 @@ impl ProgressExchange {
         let mut pending = self.comm.start_allreduce_min(&message.encode())?;
         let waited = pending.wait();
         if waited.is_err() {
-            // What is still under way keeps the communicator from being freed.
+            // A pending request would keep the communicator from being freed.
             drop(pending.wait());
         }
         self.last = Instant::now();
         Message::decode(&waited?.unwrap_or_default())
     }
 
-    /// The same, but waits for no longer than this. `None`: not all have come.
+    /// The same, but waits at most this long. `None`: not all have come.
     ///
     /// # Errors
     /// MPI's.
@@ -84,12 +84,12 @@ impl ProgressExchange {
         }
     }
 
-    /// For how long a process that has failed waits for the others.
+    /// How long a failed process waits for the others.
     pub fn wait_time(&self) -> Duration {
         wait_time(self.longest, self.last.elapsed())
     }
 
-    /// Ends them. Nobody may still be waited for.
+    /// Frees the communicator. No exchange may be pending.
     pub fn end(self) {
         if let Err(error) = self.comm.free() {
             log::warn!("a communicator of an adjoint computation remains: {error}");
@@ -97,9 +97,9 @@ impl ProgressExchange {
     }
 }
 
-/// How long the others are waited for after a failure, given the longest from meeting to meeting and the time
-/// since the last one. They have been on their way as long as this process, and may be in the same call to a
-/// slow file system in which it has failed.
+/// How long to wait for the others after a failure, from the longest time between two exchanges and the
+/// time since the last one. The others may be in the same slow call, for instance to a file system, in
+/// which this process has failed.
 fn wait_time(longest: Duration, since_last: Duration) -> Duration {
     SHORTEST_WAIT.max(longest.max(since_last) * TIMES_LONGEST)
 }
@@ -108,7 +108,7 @@ fn wait_time(longest: Duration, since_last: Duration) -> Duration {
 mod tests {
     use super::*;
 
-    /// Catches one that gives the others up while they do what has taken it longer than anything before.
+    /// Catches a process that gives up while the others do what took it longer than anything before.
     #[test]
     fn who_has_taken_long_waits_for_long() {
         let seconds = Duration::from_secs;

@@ -1,29 +1,30 @@
-//! Whether states that are computed again are what they were the first time.
+//! Checks that recomputed states are the same as the first time.
 
 use os::error::{Error, Kind, Result};
 
-/// The most hashes that are kept, for 8 MiB.
+/// The most hashes that are kept: 8 MiB.
 const MOST_HASHES: u64 = 1 << 20;
 
-/// The hashes of the states that were met.
+/// The hashes of the computed states.
 #[derive(Clone, Debug)]
 pub struct ReplayCheck {
-    /// Of how many states one is looked at.
+    /// Every `stride`th state is checked.
     stride: u64,
-    /// By state; 0: not met yet.
+    /// By state; 0: not computed yet.
     hashes: Vec<u64>,
-    /// From here on they are not in the store.
+    /// The index of the first hash that is not in the store.
     unstored: usize,
 }
 
 impl ReplayCheck {
-    /// For so many steps.
+    /// For a run of `steps` steps.
     pub fn new(steps: u64) -> ReplayCheck {
         let stride = steps.div_ceil(MOST_HASHES).max(1);
         ReplayCheck { stride, hashes: vec![0; (steps / stride) as usize + 1], unstored: 0 }
     }
 
-    /// What an earlier job has stored of the states from `initial_state` on. What was met counts before that.
+    /// Adds hashes that an earlier job has stored, of the states from `first` on. Hashes of computed
+    /// states are kept.
     pub fn add_stored(&mut self, first: u64, hashes: &[u64]) {
         let first = usize::try_from(first / self.stride).unwrap_or(usize::MAX);
         for (place, hash) in self.hashes.iter_mut().skip(first).zip(hashes) {
@@ -33,39 +34,39 @@ impl ReplayCheck {
         }
     }
 
-    /// Nothing up to `state` is to be stored any more.
+    /// All hashes up to `state` are stored.
     pub fn mark_stored_to(&mut self, state: u64) {
         self.unstored = self.end_index(state);
     }
 
-    /// What is to be stored up to `state`, with the state that it begins with, if there is any. The same
-    /// states for all processes that have come as far.
+    /// The hashes up to `state` that are not stored yet, with their first state. All processes that have
+    /// come as far have the same states here.
     pub fn unstored_to(&self, state: u64) -> Option<(u64, &[u64])> {
         let hashes = self.hashes.get(self.unstored..self.end_index(state))?;
         (!hashes.is_empty()).then_some((self.unstored as u64 * self.stride, hashes))
     }
 
-    /// The place behind that of the last one up to `state` that is looked at.
+    /// The index after the last checked state up to `state`.
     fn end_index(&self, state: u64) -> usize {
         ((state / self.stride) as usize + 1).min(self.hashes.len())
     }
 
-    /// The next state behind `state` that is looked at.
+    /// The next checked state after `state`.
     pub fn next_checked_after(&self, state: u64) -> u64 {
         (state / self.stride + 1) * self.stride
     }
 
-    /// The hash of a state, if it is known.
+    /// The hash of a state, if known.
     pub fn known(&self, state: u64) -> Option<u64> {
         let is_checked = state.is_multiple_of(self.stride);
         let hash = self.hashes.get((state / self.stride) as usize).filter(|_| is_checked)?;
         Some(*hash).filter(|hash| *hash != 0)
     }
 
-    /// The application has this state, with this hash.
+    /// Checks the application's current state, which has this hash.
     ///
     /// # Errors
-    /// It had another one before.
+    /// It had another hash before.
     pub fn check_state(&mut self, state: u64, hash: u64) -> Result<()> {
         if !state.is_multiple_of(self.stride) {
             return Ok(());
@@ -93,7 +94,7 @@ impl ReplayCheck {
     }
 }
 
-/// That a state had two hashes with nothing between them: by the application's callback, or by the library's.
+/// The error for a state that has two hashes in a row, by the application's callback or by the library.
 pub fn unstable_hash(state: u64, one: u64, other: u64, is_callback: bool) -> Error {
     let (kind, why) = match is_callback {
         true => (Kind::Invalid, "the callback `hash` must give the same for the same bytes"),
@@ -114,7 +115,7 @@ pub fn unstable_hash(state: u64, one: u64, other: u64, is_callback: bool) -> Err
 mod tests {
     use super::*;
 
-    /// Catches a text that blames the steps, or a callback that there is not.
+    /// Catches a text that blames the steps, or a callback where there is none.
     #[test]
     fn a_hash_that_is_none_is_told_by_who_has_made_it() {
         let text = unstable_hash(7, 1, 0x2f, true).to_string();
@@ -154,7 +155,7 @@ mod tests {
         assert!(replay.check_state(last, 1).is_err() && replay.check_state(last, last + 1).is_ok());
     }
 
-    /// Catches hashes that are stored for other states, twice, or not at all.
+    /// Catches hashes that are stored for the wrong states, twice, or not at all.
     #[test]
     fn what_one_job_has_met_the_next_one_knows() {
         for steps in [100, 3 * MOST_HASHES + 5] {

@@ -1,4 +1,4 @@
-//! A run: action by action, from what the store has to the end or to a stop.
+//! Executes a run: action by action, from the contents of the store to the end or to a stop.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -21,12 +21,12 @@ use os::error::{Error, Result};
 use schedule::configured::ConfiguredSchedule;
 use schedule::schedule::Action;
 
-/// Computes an adjoint, from the beginning or from what the store has. Collective under MPI at its
+/// Computes an adjoint, from the beginning or from the contents of the store. Collective at its
 /// beginning and at its end. `asked` stops it.
 ///
 /// # Errors
-/// A setting that cannot be, a store of another computation (both change nothing), what failed of
-/// the application's, or of the store, on this process or on another one. The store keeps what it has.
+/// Impossible settings or a store of another computation (neither changes anything), or a failure of the
+/// application or of the store, here or on another process. The store keeps its contents.
 pub fn run(
     settings: &Settings,
     problem: &mut dyn Problem,
@@ -40,7 +40,7 @@ pub fn run(
             access.with(|client| client.channel()?.map(ProgressExchange::over).transpose())?;
         Run::new(settings, problem, access, begun, since, asked, exchange)?.drive()
     });
-    // The application's memory may go away when this returns.
+    // The application's memory may become invalid after the return.
     let cleared = access.with(|client| {
         client.release_names();
         for name in [&settings.name, &hashes] {
@@ -56,13 +56,13 @@ pub fn run(
     }
 }
 
-/// Takes the part of a process that cannot take part, because of `error`: the others, which wait for it,
-/// are told. Collective, as the beginning of a run. The error.
+/// Tells the other processes, which wait for this one, that it cannot take part. Collective, as the
+/// beginning of a run. Returns the error.
 pub fn decline(error: Error, access: &impl ClientAccess) -> Error {
     same_settings::check(Err(error.clone()), access).err().unwrap_or(error)
 }
 
-/// A run under way.
+/// A run in progress.
 pub(super) struct Run<'a, R> {
     pub(super) settings: &'a Settings,
     pub(super) problem: &'a mut dyn Problem,
@@ -71,29 +71,29 @@ pub(super) struct Run<'a, R> {
     pub(super) run: u64,
     /// Steps of the forward sweep.
     pub(super) steps: u64,
-    /// Whether anything outlives the job.
+    /// Whether files survive the job.
     pub(super) durable: bool,
     pub(super) states: Marker,
     pub(super) adjoint: Marker,
     pub(super) stored_hashes: StoredHashes,
-    /// The version of the next hashes that are stored.
+    /// The next version of the stored hashes.
     pub(super) next_hashes: i32,
     pub(super) adjoints: Adjoints,
     pub(super) replay: Option<ReplayCheck>,
     pub(super) clock: RunClock<'a>,
-    /// With the other processes, if there are any.
+    /// The exchange with the other processes, if any.
     pub(super) exchange: Option<ProgressExchange>,
-    /// What has failed here, and after how many steps, while the others do not know yet.
+    /// A failure here that the others do not know yet, and the steps before it.
     pub(super) failure: Option<(Error, u64)>,
-    /// What all have told at the meeting at which they have come to know of a failure.
+    /// The message by which all have learned of a failure.
     pub(super) final_message: Option<Message>,
-    /// Steps of this call.
+    /// Steps computed in this call.
     pub(super) computed: u64,
-    /// The place at which state `steps` would be read: the higher a state, the sooner it is read.
+    /// The read order of state `steps`; higher states are read sooner.
     pub(super) first_read_order: u64,
-    /// The state in each slot, which is the version of that number.
+    /// The state in each slot (a version).
     pub(super) slots: BTreeMap<u64, u64>,
-    /// The version of the adjoint that it goes on from.
+    /// The version of the adjoint to go on from.
     pub(super) goes_on_from: Option<i32>,
     /// The state that the application has.
     pub(super) at: Option<u64>,
@@ -155,7 +155,7 @@ impl<'a, R: ClientAccess> Run<'a, R> {
         })
     }
 
-    /// From where it is to the end, all processes alike.
+    /// Runs to the end; all processes take part.
     fn drive(mut self) -> Result<Outcome> {
         let ended = self.drive_until_end();
         self.finish(ended)
@@ -166,7 +166,7 @@ impl<'a, R: ClientAccess> Run<'a, R> {
         let outcome = self.run_actions()?;
         self.synchronize()?;
         if outcome == Outcome::Finished {
-            // Not before all have come to it.
+            // Removed only after all have finished.
             let removed = self.remove_all();
             self.defer_failure(removed)?;
             self.synchronize()?;
@@ -174,7 +174,7 @@ impl<'a, R: ClientAccess> Run<'a, R> {
         Ok(outcome)
     }
 
-    /// Has the adjoint that the run goes on from, if there is one.
+    /// Restores the adjoint to go on from, if there is one.
     fn resume(&mut self) -> Result<()> {
         if let Some(version) = self.goes_on_from {
             let restored = self.restore_adjoint(version);
@@ -195,7 +195,7 @@ impl<'a, R: ClientAccess> Run<'a, R> {
         Ok(())
     }
 
-    /// Has the states that may be read next fetched ahead.
+    /// Hints the states that may be read next, so that they are prefetched.
     fn hint_survivors(&self) -> Result<()> {
         let needed = self.slots.iter().filter(|(_, state)| **state < self.fine);
         let places: Vec<(i32, u64)> =
@@ -206,13 +206,13 @@ impl<'a, R: ClientAccess> Run<'a, R> {
         })
     }
 
-    /// When a state is read.
+    /// The position of a state in the read order.
     pub(super) fn read_order(&self, state: u64) -> u64 {
         self.first_read_order + (self.steps - state)
     }
 
-    /// Where parities are made at intervals, of which versions. Hashes can be done without; and in the
-    /// reverse sweep states, which are soon overwritten: an adjoint is worth more there.
+    /// Selects what parities are made of, if they are made at intervals: never hashes, which can be
+    /// lost; and in the reverse sweep adjoints rather than states, which are soon overwritten.
     fn choose_parities(&self, reverse: bool) -> Result<()> {
         self.access.with(|client| {
             client.choose_parities_from(&self.settings.name_of_hashes(), false);
@@ -233,7 +233,7 @@ impl<'a, R: ClientAccess> Run<'a, R> {
                 Action::Restore { state, slot } => {
                     let restored = self.restore(state, slot);
                     self.defer_failure(restored)?;
-                    // Who has no such state can compute no step from it, which others may need.
+                    // A process without the state cannot compute steps that others may need.
                     self.synchronize()?;
                     false
                 }
@@ -250,7 +250,7 @@ impl<'a, R: ClientAccess> Run<'a, R> {
         }
     }
 
-    /// Computes states, in pieces between which there is something to look at. Whether the run stops.
+    /// Computes states, in pieces between two checks. Returns whether the run stops.
     fn advance(&mut self, from: u64, to: u64) -> Result<bool> {
         let mut at = from;
         while at < to {

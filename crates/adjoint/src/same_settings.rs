@@ -1,7 +1,7 @@
-//! Whether all processes were asked for the same.
+//! Checks that all processes have the same settings.
 //!
-//! This comes before anything else that they do together: what follows is a matter of the name and the
-//! settings, and would wait for ever if these were others elsewhere.
+//! This comes first: all further collective steps depend on the name and the settings, and would hang if
+//! they differed.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,14 +10,14 @@ use super::ClientAccess;
 use client::alike::{self, Given};
 use os::error::Result;
 
-/// What a process was asked for: its settings as texts, or why it cannot take part.
+/// A process's settings as texts, or why it cannot take part.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Proposal(Given);
 
-/// Tells the others what this process was asked for, or why that cannot be. Collective.
+/// Exchanges the settings. Collective.
 ///
 /// # Errors
-/// Its own, that of another process, or what differs: on all processes.
+/// This process's error, another's, or the differences; on all processes.
 pub fn check(settings: Result<&Settings>, access: &impl ClientAccess) -> Result<()> {
     let asked = match &settings {
         Ok(settings) => Ok(settings.texts()),
@@ -63,7 +63,7 @@ mod tests {
         assert_eq!(compare(&failed).unwrap_err().to_string(), "process 1: rule 9");
     }
 
-    /// Catches a text that grows with the processes.
+    /// Catches a text that grows with the number of processes.
     #[test]
     fn of_many_the_first_are_named() {
         let all: Vec<Given> = (0..5000).map(|rank| asked(|s| s.tag = rank % 1000)).collect();

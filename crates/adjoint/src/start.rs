@@ -1,4 +1,4 @@
-//! The beginning of a run: what is protected, what there is, and what all processes make of it.
+//! The start of a run: protects the memory, reads the store, and agrees with the other processes.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
@@ -15,7 +15,7 @@ use client::Client;
 use os::error::{Error, Kind, Result};
 use schedule::configured::ConfiguredSchedule;
 
-/// What a run begins with.
+/// The result of the start.
 pub(super) struct Start {
     pub(super) course: ConfiguredSchedule,
     pub(super) of: Identity,
@@ -27,7 +27,7 @@ pub(super) struct Start {
     pub(super) replay: Option<ReplayCheck>,
 }
 
-/// Looks at what there is. All processes come to the same conclusion, or fail together.
+/// Starts a run. All processes come to the same result, or fail together.
 pub(super) fn begin(
     settings: &Settings,
     problem: &mut dyn Problem,
@@ -118,7 +118,8 @@ pub(super) fn begin(
         })?;
         if let Some(replay) = &mut replay {
             found.hashes.iter().for_each(|(first, hashes)| replay.add_stored(*first, hashes));
-            // Those up to the state to go on from stand in the store; once the adjoint was stored, all.
+            // The hashes up to the last stored state are in the store; all of them, once an adjoint was
+            // stored.
             let highest = common.survivors.states.iter().map(|stored| stored.state).max();
             let adjoint = common.survivors.adjoint.map(|_| of.steps);
             replay.mark_stored_to(adjoint.or(highest).unwrap_or(0));
@@ -127,7 +128,7 @@ pub(super) fn begin(
         if let Some(why) = store_contents::why_not_resumed(&reports) {
             log::warn!("\"{}\": the run begins anew: {why}", settings.name);
         }
-        // What one has and others do not is of no use. Nobody stores before all have removed theirs.
+        // What only some processes have is useless. All remove it before any stores again.
         let removed = access.with(|client| {
             client.remove_all(&settings.name)?;
             client.remove_all(&name_of_adjoints)?;
@@ -140,7 +141,7 @@ pub(super) fn begin(
     Ok(Start { course, of, states, adjoints, hashes, found, common, replay })
 }
 
-/// Whether there is room for the states, where memory is all that has any.
+/// Whether the states fit into memory, if there are no files.
 fn check_room(settings: &Settings, client: &Client) -> Result<()> {
     let Some(room) = client.room_without_files() else { return Ok(()) };
     // The last state is never stored.
@@ -161,7 +162,7 @@ fn check_room(settings: &Settings, client: &Client) -> Result<()> {
     ))
 }
 
-/// Whether something has succeeded everywhere. Collective.
+/// Whether an operation has succeeded on all processes. Collective.
 fn all_succeeded(access: &impl ClientAccess, own: Result<()>, what: &str) -> Result<()> {
     let all = access.with(|client| client.exchange(&own.is_ok()))?;
     own?;
@@ -171,7 +172,7 @@ fn all_succeeded(access: &impl ClientAccess, own: Result<()>, what: &str) -> Res
     }
 }
 
-/// A hash of the state that the application has, which is this one; never 0.
+/// A hash of the application's current state; never 0.
 pub(super) fn hash_of(
     settings: &Settings,
     problem: &mut dyn Problem,

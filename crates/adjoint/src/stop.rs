@@ -1,6 +1,6 @@
-//! A stop: what the next run needs to go on goes to files. The state that the application has may be between two
-//! that the schedule stores, and be the only thing that a job had the time for, while all slots have states that
-//! are needed: so there is a place beside them, and a run comes to its end however short its jobs are.
+//! A stop: stores what the next run needs. The application's current state may lie between two that the
+//! schedule stores, and be all that a short job had time to compute. All slots may be needed, so one
+//! more slot exists for it: a run makes progress however short its jobs are.
 
 use std::collections::BTreeSet;
 
@@ -9,13 +9,13 @@ use super::ClientAccess;
 use os::error::{Error, Result};
 
 impl<R: ClientAccess> Run<'_, R> {
-    /// Stores what the next run needs to go on from here, and waits until it is in its files.
+    /// Stores what the next run needs, and waits until it is in files.
     pub(super) fn stop(&mut self) -> Result<()> {
         if self.failure.is_some() {
             return Ok(());
         }
         if !self.durable {
-            // Who makes the call again does not ask again by that.
+            // The request is withdrawn: making the call again does not repeat it.
             self.clock.cancel_stop();
             return Err(Error::invalid(
                 "the run was asked to stop, but nothing outlives the job (ephemeral = true)",
@@ -32,8 +32,8 @@ impl<R: ClientAccess> Run<'_, R> {
         self.access.with(|client| client.checkpoint_wait())
     }
 
-    /// A slot that no state is needed from: one that has none, one whose state the adjoint has passed, or the
-    /// one behind all of them; the same on all processes.
+    /// A slot that is not needed: an empty one, one whose state the adjoint has passed, or the extra
+    /// one. The same on all processes.
     fn free_slot(&self) -> Option<u64> {
         let needed = self.course.stored().iter();
         let needed = needed.filter(|stored| self.slots.get(&stored.slot) == Some(&stored.state));

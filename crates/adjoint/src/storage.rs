@@ -1,5 +1,4 @@
-//! What a run stores and restores: states in their slots, adjoints, and hashes of states. What cannot be stored or
-//! read back ends the run.
+//! Stores and restores states, adjoints and hashes. A failure to store or restore ends the run.
 
 use super::adjoints::ClientFiles;
 use super::run::Run;
@@ -45,7 +44,7 @@ impl<R: ClientAccess> Run<'_, R> {
         }
     }
 
-    /// A hash of the adjoint, where replays are verified and it is in the host's memory.
+    /// A hash of the adjoint, if replays are verified and it is in host memory.
     fn hash_of_adjoint(&self) -> Result<Option<u64>> {
         if self.replay.is_none() {
             return Ok(None);
@@ -55,7 +54,7 @@ impl<R: ClientAccess> Run<'_, R> {
         Ok(digest.map(|digest| digest.max(1)))
     }
 
-    /// Stores the state that the application has in a slot.
+    /// Stores the application's current state in a slot.
     pub(super) fn store(&mut self, state: u64, slot: u64) -> Result<()> {
         if self.failure.is_some() {
             return Ok(());
@@ -63,7 +62,7 @@ impl<R: ClientAccess> Run<'_, R> {
         self.check_background()?;
         let mut hash = self.verify(state)?;
         if state == 0 && hash.is_none() {
-            // By it a restart knows the state 0 of this computation.
+            // A restart identifies the state 0 of this computation by it.
             hash = self.problem.hash(0)?.map(|hash| hash.max(1));
         }
         self.store_hashes(state)?;
@@ -72,7 +71,7 @@ impl<R: ClientAccess> Run<'_, R> {
         let (name, version) = (&self.settings.name, slot as i32);
         let (place, reads) = (Some(self.read_order(state)), self.fine < self.steps);
         let taken = self.access.with(|client| {
-            // The old state is of no use, and memory that has nothing else may have no room beside it.
+            // The slot's old state is not needed, and memory alone may lack room for both.
             client.let_go_of(name, version);
             client.take_managed(name, version, place, reads)
         });
@@ -86,13 +85,13 @@ impl<R: ClientAccess> Run<'_, R> {
         Ok(())
     }
 
-    /// An error if something that was stored before has failed on its way to its files.
+    /// An error if storing an earlier version has failed in the background.
     pub(super) fn check_background(&self) -> Result<()> {
         let heard = self.access.with(|client| client.check_background());
         heard.map_err(|error| self.with_advice(error))
     }
 
-    /// With what helps.
+    /// Adds advice to an error.
     fn with_advice(&self, error: Error) -> Error {
         let slots = self.settings.slots;
         let error = match error.kind() {
@@ -106,9 +105,10 @@ impl<R: ClientAccess> Run<'_, R> {
         error.followed_by("what is stored stays, and the same call goes on from it")
     }
 
-    /// Stores the hashes of the states up to this one that are not stored yet.
+    /// Stores the hashes up to this state that are not stored yet.
     pub(super) fn store_hashes(&mut self, state: u64) -> Result<()> {
-        // The hash of state 0 stands with it. When the adjoint has begun, all states were met.
+        // The hash of state 0 is stored with the state. When the reverse sweep has begun, all hashes are
+        // known.
         if !self.durable || state == 0 || self.fine < self.steps || self.failure.is_some() {
             return Ok(());
         }
@@ -135,7 +135,7 @@ impl<R: ClientAccess> Run<'_, R> {
         if self.failure.is_some() {
             return Ok(());
         }
-        // It is read once more unless the adjoint takes its step from it now.
+        // It is read again, unless the adjoint takes its step from it now.
         let next = (state + 1 < self.fine).then(|| self.read_order(state));
         let (name, version) = (&self.settings.name, slot as i32);
         self.at = None;
@@ -164,8 +164,8 @@ impl<R: ClientAccess> Run<'_, R> {
         Ok(())
     }
 
-    /// Removes a version that was found to be damaged, as a later call would come to it again. The error, with
-    /// what to do.
+    /// Removes a damaged version, so that a later call does not find it again. Returns the error with
+    /// advice.
     fn remove_if_damaged(&self, name: &str, version: i32, error: Error) -> Error {
         if error.kind() == Kind::Corrupt {
             if let Err(why) = self.access.with(|client| client.remove(name, version)) {
@@ -200,7 +200,7 @@ impl<R: ClientAccess> Run<'_, R> {
         })
     }
 
-    /// A run that has come to its end leaves nothing.
+    /// Removes everything that a finished run has stored.
     pub(super) fn remove_all(&self) -> Result<()> {
         if self.failure.is_some() {
             return Ok(());

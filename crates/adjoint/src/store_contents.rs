@@ -1,5 +1,5 @@
-//! What the store has when a run starts: each process looks at its own, and all come to the same
-//! conclusion.
+//! The contents of the store when a run starts: each process reads its own, and all come to the same
+//! result.
 
 use std::collections::BTreeSet;
 
@@ -13,68 +13,68 @@ use os::error::{Error, Kind, Result};
 use schedule::resume::Survivors;
 use schedule::schedule::Stored;
 
-/// A state that is there.
+/// A stored state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredState {
     /// Its number.
     pub state: u64,
     /// Its slot.
     pub slot: u64,
-    /// Its hash, if it is known.
+    /// Its hash, if known.
     pub hash: Option<u64>,
 }
 
-/// An adjoint that is there: its version, and the state that it has come to.
+/// A stored adjoint: its version, and the state that it has come to.
 pub type StoredAdjoint = (i32, u64);
 
-/// What one process has.
+/// What one process has stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreContents {
-    /// The number of the run that it is of. `None`: there is nothing.
+    /// The run's number. `None`: nothing is stored.
     pub run: Option<u64>,
     /// States.
     pub states: Vec<StoredState>,
     /// Adjoints.
     pub adjoints: Vec<StoredAdjoint>,
-    /// The highest version of an adjoint, good or not.
+    /// The highest version of an adjoint, readable or not.
     pub highest: Option<i32>,
-    /// The same of hashes.
+    /// The highest version of hashes, readable or not.
     pub highest_hashes: Option<i32>,
-    /// Hashes, with the state of the first of each stretch.
+    /// Hashes, with the first state of each series.
     #[serde(skip)]
     pub hashes: Vec<(u64, Vec<u64>)>,
 }
 
-/// What a process tells the others when a run starts.
+/// A process's message to the others when a run starts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// What it has, or why it cannot take part.
     pub found: std::result::Result<StoreContents, String>,
-    /// A number for a new run.
+    /// A random number for a new run.
     pub fresh: u64,
 }
 
-/// What all have.
+/// What all processes have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommonContents {
     /// The run's number.
     pub run: u64,
-    /// Whether there is anything to go on from.
+    /// Whether there is a run to go on from.
     pub resumes: bool,
-    /// What is left, with the same meaning for all.
+    /// The states and the adjoint to go on from, the same on all processes.
     pub survivors: Survivors,
-    /// The version of the adjoint to go on from.
+    /// The adjoint to go on from.
     pub adjoint: Option<StoredAdjoint>,
-    /// The version that the next stored adjoint gets.
+    /// The next version of a stored adjoint.
     pub next_version: i32,
-    /// The version that the next stored hashes get.
+    /// The next version of stored hashes.
     pub next_hashes: i32,
 }
 
-/// A name, and what its positions are read by.
+/// A name, and the region by which its positions are read.
 pub type Named<'a, T> = (&'a str, &'a T);
 
-/// Looks at what this process has of a run: states, adjoints and hashes. Nothing is changed.
+/// Reads what this process has stored of a run: states, adjoints and hashes. Changes nothing.
 ///
 /// # Errors
 /// Something is of another computation.
@@ -96,7 +96,7 @@ pub fn read_store(
                 Role::Adjoint => found.highest = Some(version),
                 Role::Hashes => found.highest_hashes = Some(version),
             }
-            // What an earlier run in this job has said of it holds no more.
+            // Drops the hints of an earlier run in this job.
             client.expect(name, version, None, false);
             match client.read_managed(name, version) {
                 Ok(true) => {}
@@ -130,10 +130,10 @@ pub fn read_store(
     Ok(found)
 }
 
-/// The most versions that are lost and named.
+/// The most lost versions that a warning names.
 const MOST_NAMED: usize = 3;
 
-/// What is gone on without: how many, and the first of them.
+/// The warning for lost versions: how many, and the first of them.
 fn lost_warning(lost: &[String]) -> Option<String> {
     let named = lost.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join("; ");
     match lost.len() {
@@ -150,7 +150,7 @@ fn lost_warning(lost: &[String]) -> Option<String> {
 /// What to do about a store of another computation.
 pub const DISCARD_HINT: &str = "VELOC_Adjoint_discard removes a run that is not to be gone on with";
 
-/// A checkpoint that is no run's, which [`DISCARD_HINT`] does not remove.
+/// The error for a checkpoint of the application's own, which [`DISCARD_HINT`] does not remove.
 fn of_the_application(name: &str, version: i32) -> Error {
     Error::invalid(format!(
         "checkpoint \"{name}\" version {version} is one of the application's own, and was left as it is: \
@@ -174,7 +174,7 @@ fn add_checked(
             position.of
         )));
     }
-    // The one behind the slots is that of a state at which a run has stopped.
+    // The slot after the last is that of a state at which a run has stopped.
     let slot = u64::try_from(version).ok().filter(|slot| *slot <= of.slots || role != Role::State);
     let (Some(slot), true) = (slot, position.role == role && number < of.steps) else {
         return Err(Error::invalid(format!(
@@ -190,13 +190,13 @@ fn add_checked(
     match role {
         Role::State => found.states.push(StoredState { state: number, slot, hash }),
         Role::Adjoint => found.adjoints.push((version, number)),
-        // They stand with what was read.
+        // They are returned with the hashes.
         Role::Hashes => {}
     }
     Ok(())
 }
 
-/// Why there is nothing to go on from although some process has something.
+/// Why a run starts anew although a process has stored something.
 pub fn why_not_resumed(reports: &[Report]) -> Option<String> {
     let found = reports.iter().filter_map(|report| report.found.as_ref().ok());
     let has_nothing: Vec<bool> =
@@ -208,10 +208,10 @@ pub fn why_not_resumed(reports: &[Report]) -> Option<String> {
     }
 }
 
-/// What all processes have of what each of them has.
+/// What all processes have in common.
 ///
 /// # Errors
-/// One cannot take part, or they have different things.
+/// One cannot take part, or they have states of different runs.
 pub fn common(reports: &[Report]) -> Result<CommonContents> {
     let Some(first) = reports.first() else {
         return Err(Error::invalid("there is no process"));
@@ -287,7 +287,7 @@ mod tests {
         }
     }
 
-    /// Catches a restart that mixes what the processes do not have together.
+    /// Catches a restart from what not all processes have.
     #[test]
     fn only_what_all_have_counts() {
         let mut one = found(&[(0, 0), (30, 1), (44, 2)], &[(3, 80), (4, 60)]);
@@ -310,7 +310,7 @@ mod tests {
             .starts_with("no state"));
     }
 
-    /// Catches a text that grows with the versions.
+    /// Catches a text that grows with the number of versions.
     #[test]
     fn of_many_that_are_lost_the_first_are_named() {
         let lost: Vec<String> = (0..9).map(|version| format!("\"x\" version {version}")).collect();

@@ -1,5 +1,5 @@
-//! Hashes of states in the store: those of a stretch of the forward sweep, so that a later job can tell
-//! whether the states between two stored ones are what they were.
+//! Stored hashes of a series of states, so that a later job can verify the states between two stored
+//! ones.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use client::callbacks::{Object, Written};
 use os::error::{Error, Kind, Result};
 use os::sync::Mutex;
 
-/// The region that a checkpoint of hashes consists of: written with what it was set to, and having what
-/// was read last. Behind the position stand the hashes, 0 for one that is not known, and a checksum.
+/// The region of a checkpoint of hashes. It is written as last set, and holds what was last read: a
+/// position, the hashes (0: unknown), and a checksum.
 #[derive(Clone, Debug)]
 pub struct StoredHashes(Arc<Cell>);
 
@@ -17,25 +17,25 @@ pub struct StoredHashes(Arc<Cell>);
 struct Cell(Mutex<(Position, Vec<u64>)>);
 
 impl StoredHashes {
-    /// Without any hash.
+    /// Without hashes.
     pub fn new(of: Identity) -> StoredHashes {
         let position = Position { role: Role::Hashes, run: 0, of, number: 0, hash: None };
         StoredHashes(Arc::new(Cell(Mutex::new((position, Vec::new())))))
     }
 
-    /// What the client protects.
+    /// The object that the client protects.
     pub fn object(&self) -> Arc<dyn Object> {
         self.0.clone()
     }
 
-    /// Sets what is written: the hashes from that of state `initial_state` on.
+    /// Sets what is written: the hashes from state `first` on.
     pub fn set(&self, run: u64, first: u64, hashes: Vec<u64>) {
         let mut cell = self.0 .0.lock();
         (cell.0.run, cell.0.number) = (run, first);
         cell.1 = hashes;
     }
 
-    /// What was read last; the hashes are taken.
+    /// What was read last; the hashes are moved out.
     pub fn take(&self) -> (Position, Vec<u64>) {
         let mut cell = self.0 .0.lock();
         (cell.0, std::mem::take(&mut cell.1))
@@ -65,7 +65,7 @@ fn encode(position: &Position, hashes: &[u64]) -> Vec<u8> {
 fn decode(bytes: &[u8]) -> Result<(Position, Vec<u64>)> {
     let (position, rest) = Position::decode(bytes)?;
     if position.role != Role::Hashes {
-        // Something else under this name, for who looks at positions.
+        // Another object under this name, for readers of positions.
         return Ok((position, Vec::new()));
     }
     match rest.split_last_chunk::<8>() {
@@ -84,7 +84,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Catches a bit that changes in a file: a state would be taken for another than it was.
+        /// Catches a changed bit, which would make a state look different.
         #[test]
         fn what_is_written_is_read(
             hashes in prop::collection::vec(any::<u64>(), 0..40),
