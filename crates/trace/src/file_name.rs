@@ -1,4 +1,4 @@
-//! Where a trace is written: a name for each process, whatever they were all given.
+//! The name of a process's trace file.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -8,10 +8,10 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use os::error::{Error, Result};
 use os::files;
 
-/// The files that this process has written: its next job's trace must not take their place.
+/// The files that this process has written, which its later jobs must not overwrite.
 static WRITTEN: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
 
-/// `given` with `%r` replaced by the rank, `%p` by the process id, and whether there was any.
+/// Replaces `%r` by the rank and `%p` by the process id. Also returns whether there was any.
 fn expand(given: &Path, rank: u32, process: u32) -> Result<(String, bool)> {
     let given = given
         .to_str()
@@ -21,10 +21,9 @@ fn expand(given: &Path, rank: u32, process: u32) -> Result<(String, bool)> {
     Ok((expanded, own))
 }
 
-/// Creates the file of this process's trace. Rank 0 gets the name that was given, and any process
-/// one that has `%r` or `%p` in it. Others get `.<rank>` behind it; and whose name is being written
-/// to by somebody, or has been by this very process, gets `.<rank>.<process>`, then
-/// `.<rank>.<process>.2` and so on.
+/// Creates this process's trace file. Rank 0 gets the given name, and so does any process if the name
+/// has `%r` or `%p`. Others append `.<rank>`. If that file is being written, or was written by this
+/// process, `.<rank>.<process>` is appended, then `.<rank>.<process>.2` and so on.
 pub fn create(given: &Path, rank: u32) -> Result<(PathBuf, File)> {
     let process = std::process::id();
     let (name, own) = expand(given, rank, process)?;
@@ -65,7 +64,7 @@ mod tests {
         assert_eq!(made(0).0, format!("t.0.{process}"));
         assert_eq!(made(0).0, format!("t.0.{process}.2"));
 
-        // Somebody else writes to `u`: a lock of another open file.
+        // Another open file holds the lock on `u`.
         let other = files::create_exclusive(&folder.path().join("u")).unwrap().unwrap();
         let (path, _file) = create(&folder.path().join("u"), 0).unwrap();
         assert!(path.ends_with("u.0"));

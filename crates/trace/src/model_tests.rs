@@ -1,9 +1,8 @@
-//! The ring under a model checker: loom tries the orders of steps in which threads can be met, lets
-//! each read of a count see every value that its ordering allows, and ends the test where two
-//! threads could be at one slot. So a record that is seen before it is whole, or written over before
-//! it is taken, is found whatever processor the test runs on.
+//! Checks the ring with the model checker loom, which explores the interleavings and the values that
+//! each load may see, and fails if two threads access one slot at once. So a record that is read before
+//! it is complete, or overwritten before it is read, is found on any processor.
 //!
-//! Run with `cargo test --features model-check --lib model`.
+//! Run with `cargo test -p trace --features model-check --lib model`.
 
 use std::sync::Arc;
 
@@ -11,8 +10,7 @@ use loom::thread;
 
 use super::ring::{Consumer, Kind, Producer, Record, Ring};
 
-/// How often a thread may be interrupted where it need not wait: more takes minutes, and finds
-/// nothing else.
+/// How often a thread may be preempted; more takes minutes and finds nothing else.
 const INTERRUPTIONS: usize = 2;
 
 fn check(model: impl Fn() + Sync + Send + 'static) {
@@ -21,13 +19,13 @@ fn check(model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// One whose every word tells of the others.
+/// A record whose words can be checked against each other.
 fn record(number: u64) -> Record {
     let (start, time, bytes, extra) = (number, number, number, number);
     Record { kind: Kind::Span, detail: 1, version: None, start, time, bytes, extra }
 }
 
-/// Takes what is in the ring: numbers of threads and of records.
+/// Drains the ring: thread numbers and record numbers.
 fn take(ring: &Ring, at: &mut Consumer, found: &mut Vec<(u32, u64)>) {
     ring.drain(at, |thread, taken, _| {
         assert_eq!(*taken, record(taken.bytes), "torn");
@@ -35,7 +33,7 @@ fn take(ring: &Ring, at: &mut Consumer, found: &mut Vec<(u32, u64)>) {
     });
 }
 
-/// One thread fills the ring more than once around while another takes from it.
+/// One thread wraps around the ring while another drains it.
 #[test]
 fn every_record_is_taken_whole_or_counted() {
     const RECORDS: u64 = 5;
@@ -57,7 +55,7 @@ fn every_record_is_taken_whole_or_counted() {
     });
 }
 
-/// A ring that was given back is the next thread's, behind what is in it.
+/// A released ring is used by the next thread, after the records that are still in it.
 #[test]
 fn a_ring_that_changes_hands_loses_nothing() {
     check(|| {

@@ -1,9 +1,8 @@
-//! One thread's records on their way to the writer: a ring with one producer and one consumer.
+//! The ring of one thread's records, with one producer and one consumer.
 //!
-//! A checkpoint's name goes ahead of the first record that it belongs to, in as many slots as it
-//! needs, and holds until the next name. So a record is small, and names need no table. In the
-//! same way the thread goes ahead of its first record: a ring that its thread has given back is
-//! used by the next one, whatever is still in it.
+//! A checkpoint's name is written before its first record, in as many slots as needed, and is valid
+//! until the next name. So records are small and names need no table. Likewise the thread's number
+//! precedes its first record, because a released ring is used by the next thread.
 
 #[cfg(feature = "model-check")]
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,21 +11,21 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::slot::{Slot, WORDS};
 
-/// Bytes of a name that a slot takes behind its first word.
+/// Bytes of a name per slot.
 const NAME_BYTES: usize = 8 * (WORDS - 1);
-/// Slots of a ring: 1.25 MiB, more than a thread fills between two rounds of the writer. A few in
-/// a model check, to be around the end in a few steps.
+/// Slots of a ring: 1.25 MiB, more than a thread fills between two rounds of the writer. Few in a model
+/// check, so that the ring wraps around soon.
 pub(super) const SLOTS: usize = if cfg!(feature = "model-check") { 4 } else { 1 << 15 };
-/// The most bytes of a name that are kept, as in the C interface.
+/// The longest name in bytes, as in the C interface.
 const MOST_NAME: usize = 127;
 
-/// The most slots of a record: its thread, the pieces of its name, which lack up to 3 bytes for
-/// the next letter, and itself.
+/// The most slots of a record: the thread, the pieces of its name, which may lack 3 bytes to a whole
+/// character, and the record.
 const MOST_SLOTS: usize = 2 + MOST_NAME.div_ceil(NAME_BYTES - 3);
 
 const _: () = assert!(SLOTS.is_power_of_two());
 
-/// What a record is about.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -34,28 +33,28 @@ pub enum Kind {
     Span = 1,
     /// The application waited; the detail is a [`Cause`](super::cause::Cause).
     Blocked,
-    /// A copy left a tier; the detail is a [`MemoryTier`](super::MemoryTier).
+    /// An eviction; the detail is a [`MemoryTier`](super::MemoryTier).
     Evict,
-    /// `touch = auto` has decided; the detail is 1 for concurrently.
+    /// `touch = auto` has decided; the detail is 1 for concurrent.
     Decide,
     /// A counter; the detail is a [`Counter`](super::Counter).
     Counter,
-    /// That counter and the one after it, of which the value is in `extra`.
+    /// Two consecutive counters; the second value is in `extra`.
     Counters,
     /// A piece of a name.
     Name,
-    /// What follows is another thread's, and about no name.
+    /// The following records are another thread's, without a name.
     Thread,
 }
 
-/// One event. Times are nanoseconds.
+/// An event. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// What it is about.
     pub kind: Kind,
-    /// Which of its kind.
+    /// The detail of its kind.
     pub detail: u8,
-    /// The checkpoint's version, if it is about one; its name went ahead.
+    /// The checkpoint's version, if it has one; its name precedes it.
     pub version: Option<i32>,
     /// When it began.
     pub start: u64,
@@ -63,11 +62,11 @@ pub struct Record {
     pub time: u64,
     /// Bytes moved, or a counter's value.
     pub bytes: u64,
-    /// Of the bytes, those to untouched pages; or what else the kind has to say.
+    /// Bytes to untouched pages, or another value of the kind.
     pub extra: u64,
 }
 
-/// A name of bounded length, kept in place.
+/// A name of bounded length, stored in place.
 #[derive(Clone, Copy)]
 struct Name {
     bytes: [u8; MOST_NAME],
@@ -89,7 +88,7 @@ impl Name {
     }
 }
 
-/// As many whole letters of `text` as fit into `most` bytes.
+/// As many whole characters of `text` as fit into `most` bytes.
 fn beginning(text: &str, most: usize) -> &str {
     let mut len = text.len().min(most);
     while !text.is_char_boundary(len) {
@@ -102,27 +101,27 @@ fn beginning(text: &str, most: usize) -> &str {
 #[derive(Debug)]
 pub struct Ring {
     slots: Box<[Slot]>,
-    /// Slots filled since the start.
+    /// Slots written since the start.
     head: AtomicU64,
-    /// Of those, slots taken.
+    /// Slots read since the start.
     tail: AtomicU64,
     dropped: AtomicU64,
-    /// A thread has it.
+    /// A thread uses it.
     in_use: AtomicBool,
 }
 
-/// What the producing thread keeps beside its ring.
+/// The producer's state.
 pub struct Producer {
     /// The thread's number in the file.
     pub thread: u32,
-    /// The ring knows whose it is.
+    /// The ring has the thread's number.
     thread_announced: bool,
     announced: Name,
     context: Name,
     version: Option<i32>,
 }
 
-/// Where the consumer is in a ring.
+/// The consumer's state.
 #[derive(Debug, Default)]
 pub struct Consumer {
     thread: u32,
@@ -130,14 +129,14 @@ pub struct Consumer {
 }
 
 impl Producer {
-    /// Of thread number `thread`, which has recorded nothing yet.
+    /// For thread number `thread`, without records.
     pub fn new(thread: u32) -> Producer {
         let (announced, context) = (Name::NONE, Name::NONE);
         Producer { thread, thread_announced: false, announced, context, version: None }
     }
 
-    /// Records without a name of their own are about this checkpoint from here on. False if they
-    /// are about one already: then nothing changes.
+    /// Sets the checkpoint of the following records that have none of their own. False, and unchanged,
+    /// if one is set already.
     pub fn enter(&mut self, name: &str, version: i32) -> bool {
         if self.version.is_some() {
             return false;
@@ -152,7 +151,7 @@ impl Producer {
         self.version = None;
     }
 
-    /// Puts a record into the ring; it is about `subject`, or what the thread is at.
+    /// Pushes a record about `subject`, or about the current checkpoint.
     pub fn push(&mut self, ring: &Ring, mut record: Record, subject: Option<(&str, i32)>) {
         let name = match subject {
             Some((name, version)) => {
@@ -175,8 +174,8 @@ impl Producer {
         }
     }
 
-    /// Pushes a record behind what the consumer has to know before it: whose it is, and the name if
-    /// it is another one. False: there was no room.
+    /// Pushes a record after the thread's number and the name, if the consumer does not know them.
+    /// False: there was no room.
     #[cold]
     fn announce(&self, ring: &Ring, name: Option<&str>, record: &Record) -> bool {
         let mut slots = [[0; WORDS]; MOST_SLOTS];
@@ -191,7 +190,7 @@ impl Producer {
         if let Some(name) = name {
             let mut rest = beginning(name, MOST_NAME);
             let mut first = true;
-            // An empty name, too, has to replace the one before.
+            // An empty name must be written, too, to replace the previous one.
             while first || !rest.is_empty() {
                 let piece = beginning(rest, NAME_BYTES);
                 add(encode_name(piece.as_bytes(), first));
@@ -204,7 +203,7 @@ impl Producer {
 }
 
 impl Ring {
-    /// An empty ring, its memory in place; the caller's to use.
+    /// An empty ring with allocated memory, used by the caller.
     pub fn taken() -> Ring {
         Ring {
             slots: std::iter::repeat_with(Slot::default).take(SLOTS).collect(),
@@ -215,18 +214,18 @@ impl Ring {
         }
     }
 
-    /// Makes the caller its one producer, if there is none.
+    /// Makes the caller the producer, if there is none.
     pub fn take(&self) -> bool {
-        // What the one before has pushed comes before what this one will.
+        // Acquires what the previous producer has pushed.
         self.in_use.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// The one producer pushes nothing more.
+    /// The producer pushes nothing more.
     pub fn give_back(&self) {
         self.in_use.store(false, Ordering::Release);
     }
 
-    /// Called by the one producer only. False: there was no room, and one more record is lost.
+    /// Called by the producer only. False: there was no room, and a record is dropped.
     fn push(&self, slots: &[[u64; WORDS]]) -> bool {
         let head = self.head.load(Ordering::Relaxed);
         let used = head - self.tail.load(Ordering::Acquire);
@@ -241,9 +240,8 @@ impl Ring {
         true
     }
 
-    /// Hands what is in the ring to `take`, with the thread and the name of each record. `at` holds
-    /// them from one call to the next. Called by the one consumer only. Returns the share of the
-    /// ring that was in use.
+    /// Passes the records to `take`, with their thread and name. `at` keeps the state between calls.
+    /// Called by the consumer only. Returns the share of the ring that was in use.
     pub fn drain(&self, at: &mut Consumer, mut take: impl FnMut(u32, &Record, &str)) -> f64 {
         let head = self.head.load(Ordering::Acquire);
         let tail = self.tail.load(Ordering::Relaxed);
@@ -258,14 +256,14 @@ impl Ring {
         (head - tail) as f64 / SLOTS as f64
     }
 
-    /// Records that found no room.
+    /// How many records were dropped.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 }
 
 impl Consumer {
-    /// Takes what is no record: whose the next ones are.
+    /// Takes a slot that sets the thread or the name of the following records.
     fn apply_header(&mut self, words: &[u64; WORDS]) {
         if words[0] as u8 == Kind::Thread as u8 {
             self.thread = words[1] as u32;
@@ -324,6 +322,6 @@ fn add_name(words: &[u64; WORDS], name: &mut String) {
     let mut bytes = Vec::with_capacity(NAME_BYTES);
     words[1..].iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
     bytes.truncate((words[0] >> 8) as u8 as usize);
-    // A piece has whole letters.
+    // A piece consists of whole characters.
     name.push_str(&String::from_utf8_lossy(&bytes));
 }

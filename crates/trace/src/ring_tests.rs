@@ -1,4 +1,4 @@
-//! One thread's records: whole, in order, with the thread and the name that they have.
+//! Records arrive complete, in order, and with the right thread and name.
 
 use super::ring::*;
 
@@ -48,8 +48,7 @@ fn what_goes_in_comes_out_with_its_name() {
     assert_eq!(found[7].0.version, None);
 }
 
-/// Catches a long name that is taken for another which it begins with (or for none), and a letter
-/// of several bytes that is cut.
+/// Catches a long name that is confused with its beginning, and a character that is cut.
 #[test]
 fn names_of_other_programs() {
     let ring = Ring::taken();
@@ -59,18 +58,18 @@ fn names_of_other_programs() {
     for name in [long.as_str(), short, &long, "", &long] {
         producer.push(&ring, record(None, 0), Some((name, 1)));
     }
-    // As many whole letters as 127 bytes have room for.
+    // As many whole characters as fit into 127 bytes.
     let kept = short.repeat(42);
     let names: Vec<String> = all(&ring).into_iter().map(|(_, name)| name).collect();
     assert_eq!(names, [kept.as_str(), short, &kept, "", &kept]);
 }
 
-/// Catches a ring that overwrites what was not taken, or loses count of what it refused.
+/// Catches a ring that overwrites unread records, or miscounts dropped ones.
 #[test]
 fn a_full_ring_drops_and_counts_and_goes_on() {
     let ring = Ring::taken();
     let mut producer = Producer::new(1);
-    // One slot is the thread's.
+    // One slot has the thread's number.
     let room = SLOTS - 1;
     for i in 0..room as u64 + 5 {
         producer.push(&ring, record(None, i), None);
@@ -83,7 +82,7 @@ fn a_full_ring_drops_and_counts_and_goes_on() {
     assert_eq!(all(&ring)[0].1, "shot", "around the end of the ring");
 }
 
-/// A name that was dropped with its record must go ahead of the next.
+/// A name that was dropped with its record must precede the next one.
 #[test]
 fn a_dropped_name_is_said_again() {
     let ring = Ring::taken();
@@ -98,7 +97,7 @@ fn a_dropped_name_is_said_again() {
     assert_eq!(all(&ring), [(record(Some(2), 0), "shot".to_owned())]);
 }
 
-/// Catches records that go to the wrong thread, or to a name that another thread said.
+/// Catches records with the wrong thread, or with a name of another thread.
 #[test]
 fn a_ring_goes_from_thread_to_thread_with_what_is_in_it() {
     let ring = Ring::taken();

@@ -1,5 +1,5 @@
-//! The thread that writes the file: it collects what the others have recorded, every few
-//! milliseconds, so that little is missing in the file of a job that is killed.
+//! The thread that writes the file. It collects the records every few milliseconds, so that the file of
+//! a killed job lacks little.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -19,41 +19,41 @@ use os::files;
 const PAUSE: Duration = Duration::from_millis(20);
 /// The pause after a round that found a ring fuller than [`BUSY`].
 const SHORT_PAUSE: Duration = Duration::from_millis(1);
-/// This share of a ring.
+/// A share of a ring.
 const BUSY: f64 = 0.05;
-/// Text is written out when there is so much of it.
+/// Text is written to the file when it has this many bytes.
 const WRITE_BYTES: usize = 1 << 16;
-/// The most threads that are recorded at a time; what more record is dropped.
+/// The most threads that are recorded at a time; records of others are dropped.
 const MOST_RINGS: usize = 512;
 
 /// What goes before the first line.
 const FIRST: &str = "[\n";
 
-/// What is to be written, beside the rings.
+/// What the writer has to take over, beside the records.
 #[derive(Debug, Default)]
 struct Updates {
-    /// Rings that the writer does not know yet.
+    /// New rings.
     rings: Vec<Arc<Ring>>,
     /// Names of threads, by number.
     names: Vec<(u32, String)>,
-    /// Facts about the job.
+    /// Metadata of the job.
     metadata: Vec<(String, String)>,
-    /// Threads so far.
+    /// The number of threads so far.
     threads: u32,
-    /// All rings, for threads to come.
+    /// All rings, for reuse.
     pool: Vec<Arc<Ring>>,
-    /// Rings that are there or being made.
+    /// The number of rings, including those being allocated.
     made: usize,
-    /// Nothing is written any more, so nothing must be kept for it.
+    /// The writer has ended, so nothing must be added.
     ended: bool,
 }
 
-/// What recording threads and the writer share.
+/// The state shared with recording threads.
 #[derive(Debug, Default)]
 struct Shared {
     updates: Mutex<Updates>,
     stop: AtomicBool,
-    /// Records of threads that got no ring.
+    /// Records of threads without a ring.
     refused: AtomicU64,
 }
 
@@ -63,7 +63,7 @@ impl Shared {
     }
 }
 
-/// Clears the desk when the writer leaves, also by a panic.
+/// Clears the updates when the writer ends, even by a panic.
 struct EndGuard<'a>(&'a Shared);
 
 impl Drop for EndGuard<'_> {
@@ -77,7 +77,7 @@ impl Drop for EndGuard<'_> {
 pub struct Writer {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// The process that has this thread.
+    /// The process that owns the thread.
     owner: u32,
 }
 
@@ -103,8 +103,8 @@ impl Writer {
         Ok(Writer { shared, thread: Mutex::new(Some(thread)), owner: std::process::id() })
     }
 
-    /// A ring for the calling thread, and the thread's number in the file. `None` if there are too
-    /// many, or nothing is written any more.
+    /// Gives the calling thread a ring, and its number in the file. `None`: there are too many threads,
+    /// or the writer has ended.
     pub fn register_thread(&self) -> Option<(Arc<Ring>, u32)> {
         let mut updates = self.shared.updates();
         let free = updates.pool.iter().find(|ring| ring.take()).cloned();
@@ -118,7 +118,7 @@ impl Writer {
         }
         updates.made += 1;
         drop(updates);
-        // Its memory is made outside of the lock.
+        // Allocated outside the lock.
         let ring = Arc::new(Ring::taken());
         let mut updates = self.shared.updates();
         if updates.ended {
@@ -135,17 +135,17 @@ impl Writer {
         self.shared.updates().made
     }
 
-    /// Counts a record of a thread that got no ring.
+    /// Counts a record of a thread without a ring.
     pub fn count_refused(&self) {
         self.shared.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Names a thread, or names it anew.
+    /// Sets the name of a thread.
     pub fn name(&self, thread: u32, name: &str) {
         self.update(|updates| updates.names.push((thread, name.to_owned())));
     }
 
-    /// A fact about the job.
+    /// Adds metadata of the job.
     pub fn metadata(&self, key: &str, value: String) {
         self.update(|updates| updates.metadata.push((key.to_owned(), value)));
     }
@@ -157,12 +157,12 @@ impl Writer {
         }
     }
 
-    /// Writes everything that was recorded before, and ends the file. Later records are lost. In a
-    /// forked child it does nothing: the file is its parent's.
+    /// Writes all records, and closes the file. Later records are lost. Does nothing in a forked child,
+    /// as the file is its parent's.
     pub fn finish(&self) {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if self.owner != std::process::id() {
-            // There is no such thread here that could be waited for, or let go.
+            // A forked child has no such thread, so it can be neither joined nor detached.
             return std::mem::forget(thread);
         }
         if let Some(thread) = thread {
@@ -181,7 +181,7 @@ impl Drop for Writer {
     }
 }
 
-/// The file under way, on the writer's thread.
+/// The file being written, owned by the writer's thread.
 struct TraceFile {
     file: GuardedFd<File>,
     path: PathBuf,
@@ -190,9 +190,9 @@ struct TraceFile {
     /// What goes before the next line.
     separator: &'static str,
     broken: bool,
-    /// Each ring, and where it is at.
+    /// Each ring, with the consumer's state.
     rings: Vec<(Arc<Ring>, Consumer)>,
-    /// How many dropped records the file tells of.
+    /// How many dropped records the file reports.
     reported: u64,
 }
 
@@ -200,7 +200,7 @@ impl TraceFile {
     fn write_all(mut self, shared: &Shared) {
         let _guard = EndGuard(shared);
         loop {
-            // Looked at first: what was recorded before the end was asked for is collected.
+            // Loaded first, so that all records before the request to stop are collected.
             let stop = shared.stop.load(Ordering::Acquire);
             let busiest = self.collect(shared);
             if stop {
@@ -261,7 +261,7 @@ impl TraceFile {
         }
         for (key, value) in metadata {
             self.metadata(0, "veloc", &[(&key, &value)]);
-            // What viewers show of a process beside its number.
+            // What viewers show beside the process id.
             match key.as_str() {
                 "process" => self.metadata(0, "process_name", &[("name", &value)]),
                 "warning" => self.metadata(0, "process_labels", &[("labels", &value)]),
@@ -307,7 +307,7 @@ mod tests {
         writer.finish();
     }
 
-    /// Whoever was forked from this process has the file open, too, for as long as it lives.
+    /// A forked child keeps the file open.
     #[test]
     fn a_file_that_is_whole_is_nobodys() {
         let folder = tempfile::tempdir().unwrap();
@@ -335,7 +335,7 @@ mod tests {
         assert!(text.contains(r#""dropped":"1""#), "{text}");
     }
 
-    /// Catches memory that grows with what is recorded after the end.
+    /// Catches updates that pile up after the writer has ended.
     #[test]
     fn nothing_is_kept_for_a_writer_that_has_ended() {
         let file = tempfile::tempfile().unwrap();
