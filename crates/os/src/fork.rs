@@ -1,9 +1,9 @@
-//! Files that end with this process, whatever it has forked.
+//! Files that are closed in forked children.
 //!
-//! A forked child has every file of its parent open. A connection then outlives the process that it
-//! belongs to, and whoever is at the other end takes the dead one for alive. So the files that are
-//! registered here are replaced in each child by `/dev/null`: their numbers stay taken, as the child
-//! has a copy of what refers to them. Programs that are started close them anyway (`CLOEXEC`).
+//! A forked child inherits its parent's open files, so a connection would outlive the process that it
+//! belongs to, and its other end would take the dead process for alive. Files registered here are
+//! replaced by `/dev/null` in each child: their numbers stay taken, as the child has copies of the
+//! objects that own them. Started programs close them anyway (`CLOEXEC`).
 
 use std::cell::UnsafeCell;
 use std::fs::File;
@@ -15,12 +15,12 @@ use std::sync::Once;
 
 use super::descriptors::{GuardedFd, Identity};
 
-/// A file that no forked child keeps open.
+/// A file that is closed in forked children.
 #[derive(Debug)]
 pub struct CloseOnFork<F: AsFd>(ManuallyDrop<GuardedFd<F>>);
 
-/// What every process that is forked has to be kept from. Taken by who forks, too, so that no child
-/// comes to be between the opening of a file and its entry.
+/// The registered files. The lock is also taken by fork, so that no child is created between the opening
+/// of a file and its registration.
 struct Registry {
     lock: UnsafeCell<libc::pthread_mutex_t>,
     entries: UnsafeCell<Entries>,
@@ -28,7 +28,7 @@ struct Registry {
 
 struct Entries {
     files: Vec<(RawFd, Option<Identity>)>,
-    /// Stands in for them, while there are some.
+    /// `/dev/null`, while files are registered.
     nothing: Option<GuardedFd<File>>,
 }
 
@@ -41,7 +41,7 @@ static REGISTRY: Registry = Registry {
 };
 
 impl Registry {
-    /// Does `work` while no process is forked.
+    /// Runs `work` while no process is forked.
     fn with<T>(&self, work: impl FnOnce(&mut Entries) -> T) -> T {
         /// Unlocks, also after a panic.
         struct Held<'a>(&'a Registry);
@@ -88,13 +88,13 @@ extern "C" fn in_child() {
     in_parent();
 }
 
-/// Whether a number stands for what it stood for when it was registered.
+/// Whether a number still refers to the registered file.
 fn is_ours((number, identity): &(RawFd, Option<Identity>)) -> bool {
     Identity::of(*number) == *identity
 }
 
 impl<F: AsFd + From<OwnedFd>> CloseOnFork<F> {
-    /// The file that `make` opens at once.
+    /// Opens a file by `make` and registers it.
     ///
     /// # Errors
     /// Those of `make`.
@@ -112,7 +112,7 @@ impl<F: AsFd + From<OwnedFd>> CloseOnFork<F> {
         REGISTRY.with(|entries| {
             let file = GuardedFd::new(make()?);
             if entries.nothing.is_none() {
-                // Without it, a child closes the files.
+                // On failure, children close the files.
                 entries.nothing = File::open("/dev/null").ok().map(GuardedFd::new);
             }
             entries.files.push(file.number());

@@ -1,23 +1,23 @@
-//! Which process this is: the one that something was made in, or a child that was forked from it.
+//! Detects whether the calling process is the one that created an object, or a forked child.
 //!
-//! Asked in every call, so it must not cost a system call: a page that the kernel wipes in each forked
-//! child (`MADV_WIPEONFORK`, Linux 4.14) says it. Where there is none, the process's number does.
+//! This is checked in every call and must not cost a system call: it uses a page that the kernel clears
+//! in forked children (`MADV_WIPEONFORK`, Linux 4.14), or else the process id.
 
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::mapping::Mapping;
 
-/// The process that has made it.
+/// Remembers the process that created it.
 #[derive(Debug)]
 pub struct ForkDetector {
     process: u32,
-    /// Begins with the process's number, in that process alone.
+    /// Holds the process id; zero in a forked child.
     page: Option<Mapping>,
 }
 
 impl ForkDetector {
-    /// This process.
+    /// A detector for the calling process.
     pub fn new() -> ForkDetector {
         let process = process::id();
         let page = Mapping::reserve(size_of::<AtomicU32>()).and_then(|page| {
@@ -32,12 +32,12 @@ impl ForkDetector {
         detector
     }
 
-    /// Its number.
+    /// The process id of the creator.
     pub fn process(&self) -> u32 {
         self.process
     }
 
-    /// Whether it is the calling one.
+    /// Whether the calling process is the creator.
     pub fn is_owner(&self) -> bool {
         match self.number() {
             Some(number) => number.load(Ordering::Relaxed) == self.process,
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
     use crate::forks;
 
-    /// Catches a page that a forked child inherits with what it had, and one that is not used at all.
+    /// Catches a page that is not cleared in a child, and one that is not used.
     #[test]
     fn a_forked_child_is_another_process() {
         let with_page = ForkDetector::new();

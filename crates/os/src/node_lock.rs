@@ -1,7 +1,7 @@
-//! Turns between the processes of a node, whoever started them: at any time one of them has the turn.
+//! A lock between all processes of a node, of any user: at any time one process holds it.
 //!
-//! A turn makes work faster, it does not make it right, so all that another user can do is to hold it.
-//! Nobody waits for it longer than a bound, and who has waited so long goes on without.
+//! The lock improves performance and is not needed for correctness, so the worst that another user can
+//! do is to hold it. Waiting is bounded; after that a process continues without the lock.
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -11,13 +11,13 @@ use super::lock::Lock;
 use super::private;
 use crate::error::{Error, Kind, Result};
 
-/// Between two looks whether the turn is free. Short beside the registration of a chunk.
+/// The pause between two attempts: short compared to registering a chunk.
 const RETRY_INTERVAL: Duration = Duration::from_micros(500);
 
-/// The lock's file, which all users of the node may read and nobody writes.
+/// The lock file, which all users may read and nobody writes.
 const LOCK_FILE: &str = "/dev/shm/veloc-turns-3";
 
-/// The turns of this node, as one of the processes has them.
+/// The node lock, as one process uses it.
 #[derive(Debug)]
 pub struct NodeLock {
     lock: Lock,
@@ -26,10 +26,10 @@ pub struct NodeLock {
 }
 
 impl NodeLock {
-    /// Those of all processes of the node; where they cannot be had, those of this user's.
+    /// The lock of all processes of the node or, if that is impossible, of this user's processes.
     ///
     /// # Errors
-    /// Neither can; why names the file.
+    /// Both are impossible; the message names the file.
     pub fn open() -> Result<NodeLock> {
         NodeLock::open_at(Path::new(LOCK_FILE)).or_else(|error| {
             let own = private::directory().map(|directory| directory.join("turns"));
@@ -37,25 +37,24 @@ impl NodeLock {
         })
     }
 
-    /// Those of the processes that open the same file, which is made if there is none.
+    /// The lock at this path, which is created if necessary.
     ///
     /// # Errors
-    /// It cannot be a lock; why names it.
+    /// The file cannot be used as a lock; the message names it.
     pub fn open_at(path: &Path) -> Result<NodeLock> {
         let lock = Lock::open(path, 0o444)?;
         Ok(NodeLock { lock, path: path.to_owned(), held: false })
     }
 
-    /// Whether this process has the turn.
+    /// Whether this process holds the lock.
     pub fn is_held(&self) -> bool {
         self.held
     }
 
-    /// Waits for the turn, and has it from here on. `cancel` is asked meanwhile; false: it has ended the
-    /// waiting.
+    /// Waits for the lock. `cancel` is polled meanwhile; false: it has ended the wait.
     ///
     /// # Errors
-    /// Another process has had the turn for all of `at_most`, or there are no locks here.
+    /// Another process has held the lock for all of `at_most`, or the file system has no locks.
     pub fn acquire(&mut self, at_most: Duration, cancel: &dyn Fn() -> bool) -> Result<bool> {
         let since = Instant::now();
         while !cancel() {
@@ -65,7 +64,7 @@ impl NodeLock {
             }
             if since.elapsed() >= at_most {
                 let what = format!(
-                    "other processes have had the turn for {} s ({})",
+                    "other processes have held the node lock for {} s ({})",
                     at_most.as_secs_f64(),
                     self.path.display()
                 );
@@ -76,7 +75,7 @@ impl NodeLock {
         Ok(false)
     }
 
-    /// Lets the next one go.
+    /// Releases the lock, if held.
     pub fn release(&mut self) {
         if std::mem::take(&mut self.held) {
             self.lock.give_back();
@@ -112,8 +111,8 @@ mod tests {
         });
     }
 
-    /// A stranger cannot change the file, only hold its lock. Catches memory that is the file's, which
-    /// whoever can write to it makes shorter: every process that looked at it then ended by SIGBUS.
+    /// Another user can only hold the lock, and not change the file. Catches a lock in mapped memory,
+    /// which other users could truncate: every process that uses it would die by SIGBUS.
     #[test]
     fn a_stranger_can_only_hold_the_turn() {
         // SAFETY: cannot fail.
@@ -122,7 +121,7 @@ mod tests {
             return;
         }
         let folder = tempfile::tempdir_in("/dev/shm").unwrap();
-        // As /dev/shm itself is.
+        // The permissions of /dev/shm.
         let rights = std::os::unix::fs::PermissionsExt::from_mode(0o1777);
         std::fs::set_permissions(folder.path(), rights).unwrap();
         let path = folder.path().join("turns");
