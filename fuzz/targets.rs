@@ -9,7 +9,7 @@ use format::aggregate::{self, Offsets};
 use format::checksum::{self, Checksum};
 use format::header::Header;
 use format::names;
-use schedule::course::Course;
+use schedule::configured::ConfiguredSchedule;
 use schedule::pack::sealed;
 use schedule::schedule::Action;
 
@@ -145,10 +145,10 @@ pub fn configuration(input: &[u8]) {
 /// to fit, so that what it covers is read.
 pub fn schedule(input: &[u8]) {
     let mut input = Cow::Borrowed(input);
-    let mut unpacked = Course::unpack(&input);
+    let mut unpacked = ConfiguredSchedule::unpack(&input);
     if let Some(content) = input.len().checked_sub(checksum::LEN).filter(|_| unpacked.is_err()) {
         input = sealed(input[..content].to_vec()).into();
-        unpacked = Course::unpack(&input);
+        unpacked = ConfiguredSchedule::unpack(&input);
     }
     let mut course = match unpacked {
         Ok(course) => course,

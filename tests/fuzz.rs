@@ -11,7 +11,7 @@ use std::path::Path;
 use config::KEYS;
 use format::aggregate::Offsets;
 use format::header::Header;
-use schedule::course::Course;
+use schedule::configured::ConfiguredSchedule;
 use schedule::resume::Survivors;
 use schedule::schedule::Stored;
 
@@ -81,14 +81,14 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
         "schedule" => {
             let mut courses = Vec::new();
             for (steps, slots) in [(1, 1), (100, 5), (40, 60)] {
-                courses.push(Course::new(steps, slots).unwrap());
-                let mut course = Course::new(steps, slots).unwrap();
+                courses.push(ConfiguredSchedule::new(steps, slots).unwrap());
+                let mut course = ConfiguredSchedule::new(steps, slots).unwrap();
                 course.set_disk(4, 2.0, 1.5).unwrap();
                 course.set_failures(300.0, 2.0, 3.0).unwrap();
                 courses.push(course);
-                courses.push(Course::online(slots).unwrap());
+                courses.push(ConfiguredSchedule::online(slots).unwrap());
             }
-            let mut course = Course::new(100, 5).unwrap();
+            let mut course = ConfiguredSchedule::new(100, 5).unwrap();
             course.set_adjoint(12).unwrap();
             let states = [(0, 0), (30, 1), (44, 2), (51, 3), (56, 4)];
             let states = states.map(|(state, slot)| Stored { state, slot }).to_vec();

@@ -12,7 +12,7 @@ use super::{
     VELOC_VERIFY_REPLAY,
 };
 use adjoint::settings::{names_of, Settings};
-use adjoint::{run, Outcome, Problem, Reach};
+use adjoint::{run, ClientAccess, Outcome, Problem};
 use client::regions::Memory;
 use client::Client;
 use os::error::{Error, Kind, Result};
@@ -268,7 +268,7 @@ impl Drop for UnderWay {
 /// The process's client, between two calls of callbacks.
 struct Boundary;
 
-impl Reach for Boundary {
+impl ClientAccess for Boundary {
     fn with<T>(&self, body: impl FnOnce(&mut Client) -> Result<T>) -> Result<T> {
         with_client(body)
     }

@@ -8,7 +8,7 @@ use std::sync::{Once, OnceLock};
 use super::{VELOC_FAILURE, VELOC_MAX_NAME, VELOC_SUCCESS};
 use client::{Client, Selection};
 use os::error::{Error, Kind, Result};
-use os::origin::Origin;
+use os::fork_detector::ForkDetector;
 use os::sync::Mutex;
 
 /// The process's client. Every call takes the lock for its duration.
@@ -16,7 +16,7 @@ static CLIENT: std::sync::LazyLock<Mutex<Option<Client>>> =
     std::sync::LazyLock::new(|| Mutex::new(None));
 
 /// The process that has the client: a forked child has only a copy of its memory, without workers.
-static OWNER: OnceLock<Origin> = OnceLock::new();
+static OWNER: OnceLock<ForkDetector> = OnceLock::new();
 
 thread_local! {
     static LAST_ERROR: RefCell<CString> = RefCell::new(CString::default());
@@ -74,7 +74,7 @@ pub(super) fn last_error() -> *const c_char {
 
 /// An error in a process that was forked from the one that initialised the library.
 fn check_owner() -> Result<()> {
-    let Some(owner) = OWNER.get().filter(|owner| !owner.is_here()) else {
+    let Some(owner) = OWNER.get().filter(|owner| !owner.is_owner()) else {
         return Ok(());
     };
     Err(Error::invalid(format!(
@@ -146,7 +146,7 @@ pub(super) fn start_client(start: impl FnOnce() -> Result<Client>) -> Result<()>
         return Err(Error::invalid("the library was initialised already, and not yet finalized"));
     }
     let started = client.insert(start()?);
-    OWNER.get_or_init(Origin::here);
+    OWNER.get_or_init(ForkDetector::new);
     hear_of_the_end(started);
     Ok(())
 }

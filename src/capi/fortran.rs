@@ -21,7 +21,7 @@ pub unsafe extern "C" fn VELOC_Init_fortran(comm: c_int, cfg_file: *const c_char
     status("VELOC_Init", || {
         let since = Instant::now();
         start_logging();
-        let mpi = Mpi::find().ok_or_else(Mpi::missing)?;
+        let mpi = Mpi::find().ok_or_else(Mpi::not_found)?;
         start_client(|| {
             // SAFETY: the caller's promise.
             let comm = unsafe { mpi.comm(mpi.comm_of_fortran(comm)?) }?;

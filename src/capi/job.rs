@@ -72,7 +72,7 @@ pub unsafe extern "C" fn VELOC_Init(comm: *mut c_void, cfg_file: *const c_char) 
     status("VELOC_Init", || {
         let since = Instant::now();
         start_logging();
-        let mpi = Mpi::find().ok_or_else(Mpi::missing)?;
+        let mpi = Mpi::find().ok_or_else(Mpi::not_found)?;
         start_client(|| {
             // SAFETY: the caller's promise.
             let comm = unsafe { mpi.comm(comm as usize) }?;

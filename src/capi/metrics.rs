@@ -124,7 +124,7 @@ fn collect(client: &Client) -> VELOC_Metrics {
         map: sum(&metrics.map),
         touch: sum(&metrics.touch),
         registration: sum(&metrics.register),
-        turn: sum(&metrics.turn),
+        turn: sum(&metrics.node_lock),
         init: sum(&metrics.init),
         device_capacity: device.0,
         device_free: device.1,

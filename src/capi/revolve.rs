@@ -11,7 +11,7 @@ use super::{
 };
 use os::error::{Error, Result};
 use schedule::binomial::MAX_STEPS;
-use schedule::revolve::{self, Place, Revolve, Step, Wrong};
+use schedule::revolve::{self, Revolve, RevolveState, Step, Wrong};
 
 thread_local! {
     /// What there is to be known of computations under way, by where their `check` is.
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn VELOC_Revolve(
             return Err(Error::invalid("check, capo or fine is NULL"));
         }
         // SAFETY: not NULL, and the caller's promise.
-        let mut place = unsafe { Place { check: *check, capo: *capo, fine: *fine } };
+        let mut place = unsafe { RevolveState { check: *check, capo: *capo, fine: *fine } };
         let before = place;
         let step = UNDER_WAY.with_borrow_mut(|all| {
             let step = all.entry(check as usize).or_default().step(&mut place, snaps);
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn VELOC_Revolve(
             step
         });
         let step = step.map_err(|wrong| {
-            let Place { check, capo, fine } = before;
+            let RevolveState { check, capo, fine } = before;
             let values = format!("check = {check}, capo = {capo}, fine = {fine}, snaps = {snaps}");
             Error::invalid(match wrong {
                 Wrong::Arguments => format!(

@@ -8,10 +8,10 @@ use super::{
     VELOC_ACTION_TAKESHOT, VELOC_ACTION_TERMINATE, VELOC_ACTION_YOUTURN,
     VELOC_ACTION_YOUTURN_WITH_CHECK,
 };
-use adjoint::refused;
+use adjoint::schedule_error;
 use os::error::{Error, Result};
 use schedule::binomial::MAX_STEPS;
-use schedule::course::Course;
+use schedule::configured::ConfiguredSchedule;
 use schedule::resume::Survivors;
 use schedule::schedule::{Action, Stored};
 
@@ -20,7 +20,7 @@ use schedule::schedule::{Action, Stored};
 #[derive(Debug)]
 #[allow(non_camel_case_types)] // C's name.
 pub struct VELOC_Schedule {
-    pub(super) course: Course,
+    pub(super) course: ConfiguredSchedule,
 }
 
 /// What the application does next.
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn VELOC_Schedule_create(
     schedule: *mut *mut VELOC_Schedule,
 ) -> c_int {
     status("VELOC_Schedule_create", || {
-        let course = Course::new(steps, slots).map_err(refused)?;
+        let course = ConfiguredSchedule::new(steps, slots).map_err(schedule_error)?;
         // SAFETY: the caller's promise.
         unsafe { give(course, schedule) }
     })
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn VELOC_Schedule_create_online(
     schedule: *mut *mut VELOC_Schedule,
 ) -> c_int {
     status("VELOC_Schedule_create_online", || {
-        let course = Course::online(slots).map_err(refused)?;
+        let course = ConfiguredSchedule::online(slots).map_err(schedule_error)?;
         // SAFETY: the caller's promise.
         unsafe { give(course, schedule) }
     })
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn VELOC_Schedule_create_online(
 pub unsafe extern "C" fn VELOC_Schedule_end(schedule: *mut VELOC_Schedule) -> c_int {
     status("VELOC_Schedule_end", || {
         // SAFETY: the caller's promise.
-        unsafe { course(schedule) }?.end().map_err(refused)
+        unsafe { course(schedule) }?.end().map_err(schedule_error)
     })
 }
 
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn VELOC_Schedule_end(schedule: *mut VELOC_Schedule) -> c_
 pub unsafe extern "C" fn VELOC_Schedule_end_after_next(schedule: *mut VELOC_Schedule) -> c_int {
     status("VELOC_Schedule_end_after_next", || {
         // SAFETY: the caller's promise.
-        unsafe { course(schedule) }?.end_after_next().map_err(refused)
+        unsafe { course(schedule) }?.end_after_next().map_err(schedule_error)
     })
 }
 
@@ -197,7 +197,7 @@ pub unsafe extern "C" fn VELOC_Schedule_resume(
             let state = survived(state, course.steps(), || format!("slot {slot}"))?;
             survivors.states.extend(state.map(|state| Stored { state, slot }));
         }
-        course.resume(&survivors).map_err(refused)
+        course.resume(&survivors).map_err(schedule_error)
     })
 }
 
@@ -236,8 +236,8 @@ pub unsafe extern "C" fn VELOC_Schedule_next(
             return Err(Error::invalid("action is NULL"));
         }
         // SAFETY: the caller's promise.
-        let next =
-            unsafe { course(schedule) }.and_then(|course| course.next_action().map_err(refused));
+        let next = unsafe { course(schedule) }
+            .and_then(|course| course.next_action().map_err(schedule_error));
         let given = next.as_ref().map_or(VELOC_Action::ERROR, |next| VELOC_Action::from(*next));
         // SAFETY: not NULL, and the caller's promise.
         unsafe { action.write(given) };
@@ -271,7 +271,7 @@ pub unsafe extern "C" fn VELOC_Schedule_cost(
         let fit = |number: u128| i64::try_from(number).unwrap_or(i64::MAX);
         // SAFETY: the caller's promise.
         let course = unsafe { schedule.as_ref() }.ok_or_else(no_schedule)?.course.clone();
-        let outlook = course.outlook().map_err(refused)?;
+        let outlook = course.cost().map_err(schedule_error)?;
         let given = VELOC_Cost {
             advances: fit(outlook.advances),
             forward_evaluations: fit(outlook.advances + u128::from(course.steps())),
@@ -376,8 +376,9 @@ pub unsafe extern "C" fn VELOC_Schedule_unpack(
             return Err(Error::invalid("bytes is NULL"));
         }
         // SAFETY: not NULL, and the caller's promise.
-        let course = Course::unpack(unsafe { std::slice::from_raw_parts(bytes.cast(), size) })
-            .map_err(refused)?;
+        let course =
+            ConfiguredSchedule::unpack(unsafe { std::slice::from_raw_parts(bytes.cast(), size) })
+                .map_err(schedule_error)?;
         // SAFETY: the caller's promise.
         unsafe { give(course, schedule) }
     })
@@ -407,7 +408,7 @@ pub unsafe extern "C" fn VELOC_Schedule_free(schedule: *mut VELOC_Schedule) -> c
 ///
 /// # Safety
 /// `to` is NULL or has room for a pointer.
-unsafe fn give(course: Course, to: *mut *mut VELOC_Schedule) -> Result<()> {
+unsafe fn give(course: ConfiguredSchedule, to: *mut *mut VELOC_Schedule) -> Result<()> {
     if to.is_null() {
         return Err(Error::invalid("the pointer that is to get the schedule is NULL"));
     }
@@ -420,7 +421,9 @@ unsafe fn give(course: Course, to: *mut *mut VELOC_Schedule) -> Result<()> {
 ///
 /// # Safety
 /// `schedule` is NULL or a schedule that nobody else uses meanwhile.
-pub(super) unsafe fn course<'a>(schedule: *mut VELOC_Schedule) -> Result<&'a mut Course> {
+pub(super) unsafe fn course<'a>(
+    schedule: *mut VELOC_Schedule,
+) -> Result<&'a mut ConfiguredSchedule> {
     // SAFETY: the caller's promise.
     let schedule = unsafe { schedule.as_mut() }.ok_or_else(no_schedule)?;
     Ok(&mut schedule.course)

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use super::boundary::status;
 use super::schedule::{course, no_schedule, VELOC_Schedule};
-use adjoint::refused;
+use adjoint::schedule_error;
 use os::error::Error;
 use schedule::rule::Rule;
 
@@ -34,7 +34,7 @@ pub unsafe extern "C" fn VELOC_Schedule_set_disk(
 ) -> c_int {
     status("VELOC_Schedule_set_disk", || {
         // SAFETY: the caller's promise.
-        unsafe { course(schedule) }?.set_disk(disk_slots, write, read).map_err(refused)
+        unsafe { course(schedule) }?.set_disk(disk_slots, write, read).map_err(schedule_error)
     })
 }
 
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn VELOC_Schedule_set_resilience_distance(
 ) -> c_int {
     status("VELOC_Schedule_set_resilience_distance", || {
         // SAFETY: the caller's promise.
-        unsafe { course(schedule) }?.set_resilience(distance).map_err(refused)
+        unsafe { course(schedule) }?.set_resilience(distance).map_err(schedule_error)
     })
 }
 
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn VELOC_Schedule_set_adjoint_distance(
 ) -> c_int {
     status("VELOC_Schedule_set_adjoint_distance", || {
         // SAFETY: the caller's promise.
-        unsafe { course(schedule) }?.set_adjoint(distance).map_err(refused)
+        unsafe { course(schedule) }?.set_adjoint(distance).map_err(schedule_error)
     })
 }
 
@@ -107,7 +107,9 @@ pub unsafe extern "C" fn VELOC_Schedule_set_failures(
 ) -> c_int {
     status("VELOC_Schedule_set_failures", || {
         // SAFETY: the caller's promise.
-        unsafe { course(schedule) }?.set_failures(mtbf, write_cost, turn_cost).map_err(refused)
+        unsafe { course(schedule) }?
+            .set_failures(mtbf, write_cost, turn_cost)
+            .map_err(schedule_error)
     })
 }
 
@@ -133,7 +135,7 @@ pub unsafe extern "C" fn VELOC_Schedule_set_rule(
             return Err(Error::invalid(format!("rule {rule}: it is one of VELOC_RULE_*, 0 to 3")));
         };
         // SAFETY: the caller's promise.
-        unsafe { course(schedule) }?.set_rule(*known).map_err(refused)
+        unsafe { course(schedule) }?.set_rule(*known).map_err(schedule_error)
     })
 }
 
@@ -161,7 +163,7 @@ pub unsafe extern "C" fn VELOC_Schedule_least_distance(
             .ok_or_else(no_schedule)?
             .course
             .least_distance()
-            .map_err(refused)?;
+            .map_err(schedule_error)?;
         // SAFETY: not NULL, and the caller's promise. It is at most MAX_STEPS.
         unsafe { distance.write(least as i64) };
         Ok(())

@@ -202,7 +202,7 @@ fn a_backend_that_does_not_answer_is_ended() {
         job.run("script", "size=1000000 take=x:0:77 take=x:1:77 wait restore=x:0:77").succeed();
     for said in [
         format!("waiting for veloc-backend (process {backend})"),
-        "and was ended".to_owned(),
+        "and was killed".to_owned(),
         "there is a veloc-backend again".to_owned(),
     ] {
         assert!(ended.stderr.contains(&said), "{said}: {}", ended.stderr);

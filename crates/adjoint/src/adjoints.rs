@@ -1,12 +1,14 @@
-//! Stored adjoints: the newest that every process has in its files stays, and what is older goes.
+//! Stored adjoints: the newest one that every process has in its files is kept, and older ones are
+//! removed.
 //!
-//! A file comes to its place in the background, at a time of its own in every process, or not at all. So
-//! each process says when they meet ([`meetings`](super::meetings)) which is the newest that it has.
-//! The least of these is a candidate; at a later meeting each says whether it has that one, too. Only
-//! then something older goes, and at any moment there is one that all have.
+//! Files are written in the background, at a different time on each process, or not at all. So at each
+//! exchange ([`progress_exchange`](super::progress_exchange)) every process reports the newest adjoint
+//! that it has. The minimum becomes the candidate; at a later exchange each process reports whether it
+//! has the candidate, too. Only then are older ones removed, so at any moment there is one that all
+//! have.
 //!
-//! Where parities are made, which may be of few versions and late, the newest one with the parities of all
-//! stays in scratch beside it, and what may be the next such one.
+//! Parities may be made late and of few versions. Where they are made, scratch also keeps the newest
+//! version that all have protected, and those that may become the next one.
 
 use std::collections::BTreeSet;
 
@@ -14,38 +16,38 @@ use client::Client;
 use engine::catalog::entry::FileLevel;
 use os::error::{Error, Result};
 
-/// The tiers of files, by number.
+/// The file tiers, by number.
 const TIERS: [FileLevel; 2] = [FileLevel::Scratch, FileLevel::Persistent];
-/// Behind them: the parities of the files in scratch.
+/// The number after them: the parities of the files in scratch.
 const PARITIES: usize = 2;
-/// How many things a process may have of an adjoint.
+/// How many kinds of data a process may have of an adjoint: two files, and parities.
 pub const KINDS: usize = 3;
 
-/// A version for each of these things.
+/// A version for each kind.
 pub type Versions = [Option<i32>; KINDS];
 
-/// Where one process has its adjoints.
-pub trait Shelf {
-    /// Whether it has this of a version: its file in a tier, or its parities.
+/// The adjoints of one process.
+pub trait AdjointFiles {
+    /// Whether it has the data of this kind of a version.
     fn has(&self, version: i32, kind: usize) -> bool;
 
-    /// Whether it has its parities of a version, or will have as far as it knows.
+    /// Whether it has the parities of a version, or expects to.
     fn may_protect(&self, version: i32) -> bool;
 
-    /// Removes a version from a tier, unless it is in use. Whether it is gone.
+    /// Removes a version from a tier unless it is in use. Returns whether it is gone.
     fn retire(&self, version: i32, tier: FileLevel) -> Result<bool>;
 }
 
-/// That of a client, for the adjoints of a name.
+/// A client's adjoints of a name.
 #[derive(Clone, Copy, Debug)]
-pub struct Files<'a> {
+pub struct ClientFiles<'a> {
     /// The client.
     pub client: &'a Client,
     /// The name of the adjoints.
     pub name: &'a str,
 }
 
-impl Shelf for Files<'_> {
+impl AdjointFiles for ClientFiles<'_> {
     fn has(&self, version: i32, kind: usize) -> bool {
         match TIERS.get(kind) {
             Some(tier) => self.client.has_file(self.name, version, *tier),
@@ -66,28 +68,28 @@ impl Shelf for Files<'_> {
 #[derive(Debug)]
 pub struct Adjoints {
     name: String,
-    /// Versions that are still in a tier, or on their way there, by tier. `None`: there is no such tier.
-    there: [Option<BTreeSet<i32>>; 2],
+    /// By tier: versions that are stored or being stored. `None`: the tier does not exist.
+    present: [Option<BTreeSet<i32>>; 2],
     next: i32,
-    /// The state that the last one stored has come to.
+    /// The state that the last stored adjoint has come to.
     stored: Option<u64>,
-    /// What all have said to have, or newer ones.
+    /// The minimum of the newest versions that the processes have.
     candidate: Versions,
-    /// What all are known to have.
+    /// The newest version that all are known to have.
     common: Versions,
 }
 
 impl Adjoints {
-    /// Of this name, of which `there` are left from before in each tier that exists; `next` is the next
-    /// one's version, and `stored` the state that the one to go on from has come to.
+    /// Adjoints of this name. `present`: those left from before, by tier; `next`: the next version;
+    /// `stored`: the state of the adjoint to go on from.
     pub fn new(
         name: String,
-        there: [Option<BTreeSet<i32>>; 2],
+        present: [Option<BTreeSet<i32>>; 2],
         next: i32,
         stored: Option<u64>,
     ) -> Adjoints {
         let (candidate, common) = ([None; KINDS], [None; KINDS]);
-        Adjoints { name, there, next, stored, candidate, common }
+        Adjoints { name, present, next, stored, candidate, common }
     }
 
     /// Their name.
@@ -95,7 +97,7 @@ impl Adjoints {
         &self.name
     }
 
-    /// The state that the last one stored has come to.
+    /// The state that the last stored adjoint has come to.
     pub fn stored(&self) -> Option<u64> {
         self.stored
     }
@@ -107,76 +109,83 @@ impl Adjoints {
         client.take_managed(&self.name, version, None, true).inspect_err(|_| self.stored = before)
     }
 
-    /// The version of the next one, which comes to state `fine`.
+    /// The version of the next adjoint, which has come to state `fine`.
     fn begin(&mut self, fine: u64) -> Result<i32> {
         let version = self.next;
         self.next = version.checked_add(1).ok_or_else(|| {
             Error::invalid(format!("\"{}\" has no versions behind {version}", self.name))
         })?;
-        for there in self.there.iter_mut().flatten() {
-            there.insert(version);
+        for present in self.present.iter_mut().flatten() {
+            present.insert(version);
         }
         self.stored = Some(fine);
         Ok(version)
     }
 
-    /// What this process says when all meet: the newest that it has, and which of the candidates.
-    pub fn tell(&self, shelf: &impl Shelf) -> (Versions, Versions) {
+    /// This process's report: the newest version that it has of each kind, and the candidates that it
+    /// has.
+    pub fn report(&self, files: &impl AdjointFiles) -> (Versions, Versions) {
         let newest = std::array::from_fn(|kind| {
             let tier = if kind == PARITIES { FileLevel::Scratch as usize } else { kind };
-            let there = self.there[tier].iter().flatten().rev().copied();
-            there
-                // What is older is of no interest.
+            let present = self.present[tier].iter().flatten().rev().copied();
+            present
+                // Older ones no longer matter.
                 .take_while(|version| Some(*version) >= self.common[kind])
-                .find(|version| shelf.has(*version, kind))
+                .find(|version| files.has(*version, kind))
         });
-        let has = |kind: usize| self.candidate[kind].filter(|version| shelf.has(*version, kind));
+        let has = |kind: usize| self.candidate[kind].filter(|version| files.has(*version, kind));
         (newest, std::array::from_fn(has))
     }
 
-    /// What all have said at a meeting: the least of the newest, and the candidates that all have. What is
-    /// of no more use is removed.
-    pub fn hear(&mut self, shelf: &impl Shelf, newest: Versions, has: Versions) -> Result<()> {
+    /// Takes the minimum of all reports: the new candidates, and those that all have. Removes what is no
+    /// longer needed.
+    pub fn apply(
+        &mut self,
+        files: &impl AdjointFiles,
+        newest: Versions,
+        has: Versions,
+    ) -> Result<()> {
         for (common, has) in self.common.iter_mut().zip(has) {
             *common = (*common).max(has);
         }
         self.candidate = newest;
-        self.retire(shelf)
+        self.retire(files)
     }
 
-    /// The same for a process that has no others.
-    pub fn hear_itself(&mut self, shelf: &impl Shelf) -> Result<()> {
-        let (newest, _) = self.tell(shelf);
-        self.hear(shelf, newest, newest)
+    /// Does the same for a process without others.
+    pub fn apply_alone(&mut self, files: &impl AdjointFiles) -> Result<()> {
+        let (newest, _) = self.report(files);
+        self.apply(files, newest, newest)
     }
 
-    /// Removes what is older than the newest one that all have, by tier.
-    fn retire(&mut self, shelf: &impl Shelf) -> Result<()> {
+    /// Removes what is older than the newest version that all have, by tier.
+    fn retire(&mut self, files: &impl AdjointFiles) -> Result<()> {
         let protected = self.common[PARITIES];
         let protects = |version: i32| match protected {
             Some(protected) if version <= protected => version == protected,
-            _ => shelf.may_protect(version),
+            _ => files.may_protect(version),
         };
         for tier in TIERS {
-            let (Some(newest), Some(there)) =
-                (self.common[tier as usize], &self.there[tier as usize])
+            let (Some(newest), Some(present)) =
+                (self.common[tier as usize], &self.present[tier as usize])
             else {
                 continue;
             };
-            let older: Vec<i32> = there.range(..newest).copied().collect();
+            let older: Vec<i32> = present.range(..newest).copied().collect();
             for version in older {
                 if tier == FileLevel::Scratch && protects(version) {
                     continue;
                 }
-                // What is still to be copied to persistent goes with a later one.
-                if !shelf.retire(version, tier)? {
+                // A version that is still to be persisted is removed later.
+                if !files.retire(version, tier)? {
                     continue;
                 }
                 for tier in TIERS {
-                    // What was in scratch alone, and is not copied any more, comes to no other tier.
-                    let stays = shelf.has(version, tier as usize);
-                    if let Some(there) = self.there[tier as usize].as_mut().filter(|_| !stays) {
-                        there.remove(&version);
+                    // A version that is removed from scratch before it was persisted never comes to
+                    // persistent.
+                    let stays = files.has(version, tier as usize);
+                    if let Some(present) = self.present[tier as usize].as_mut().filter(|_| !stays) {
+                        present.remove(&version);
                     }
                 }
             }
@@ -192,43 +201,43 @@ mod tests {
     use std::cell::{Cell, RefCell};
     use std::collections::BTreeMap;
 
-    /// What becomes of a version on one process.
+    /// The state of a version's file or parities on one process.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    enum Fate {
-        Open,
-        There,
-        /// It could not be written, or its parities not be made.
+    enum FileState {
+        Pending,
+        Present,
+        /// Writing the file or making the parities failed.
         Missing,
     }
 
     /// The scratch directory of one process.
     #[derive(Debug, Default)]
     struct Directory {
-        files: RefCell<BTreeMap<i32, Fate>>,
-        /// Of those that were chosen, as far as it has heard.
-        parities: RefCell<BTreeMap<i32, Fate>>,
-        looks: Cell<u64>,
+        files: RefCell<BTreeMap<i32, FileState>>,
+        /// The parities of the selected versions, as far as this process knows.
+        parities: RefCell<BTreeMap<i32, FileState>>,
+        checks: Cell<u64>,
     }
 
-    impl Shelf for Directory {
+    impl AdjointFiles for Directory {
         fn has(&self, version: i32, kind: usize) -> bool {
-            self.looks.set(self.looks.get() + 1);
+            self.checks.set(self.checks.get() + 1);
             let of = match kind {
                 0 => &self.files,
                 PARITIES => &self.parities,
                 _ => return false,
             };
-            of.borrow().get(&version) == Some(&Fate::There)
+            of.borrow().get(&version) == Some(&FileState::Present)
         }
 
         fn may_protect(&self, version: i32) -> bool {
-            self.parities.borrow().get(&version).is_some_and(|fate| *fate != Fate::Missing)
+            self.parities.borrow().get(&version).is_some_and(|fate| *fate != FileState::Missing)
         }
 
         fn retire(&self, version: i32, _: FileLevel) -> Result<bool> {
             self.files.borrow_mut().remove(&version);
-            // They are of nothing then.
-            self.parities.borrow_mut().insert(version, Fate::Missing);
+            // Without the file, its parities are useless.
+            self.parities.borrow_mut().insert(version, FileState::Missing);
             Ok(true)
         }
     }
@@ -237,15 +246,15 @@ mod tests {
         adjoints: Adjoints,
         directory: Directory,
         stored: u64,
-        /// What it has said at each meeting.
-        told: Vec<(Versions, Versions)>,
+        /// Its report at each exchange.
+        reported: Vec<(Versions, Versions)>,
     }
 
     fn process() -> Process {
-        // There is a second tier, to which nothing of all that comes.
-        let there = [Some(BTreeSet::new()), Some(BTreeSet::new())];
-        let adjoints = Adjoints::new("x".into(), there, 0, None);
-        Process { adjoints, directory: Directory::default(), stored: 0, told: Vec::new() }
+        // A second tier, in which no file ever arrives.
+        let present = [Some(BTreeSet::new()), Some(BTreeSet::new())];
+        let adjoints = Adjoints::new("x".into(), present, 0, None);
+        Process { adjoints, directory: Directory::default(), stored: 0, reported: Vec::new() }
     }
 
     /// The versions that all have.
@@ -255,22 +264,22 @@ mod tests {
         (0..stored).filter(|version| has(*version)).collect()
     }
 
-    /// What all have said at a meeting.
+    /// The minimum of all reports at an exchange.
     fn least(processes: &[Process], meeting: usize) -> (Versions, Versions) {
         let least = |of: fn(&(Versions, Versions)) -> &Versions| {
             std::array::from_fn(|kind| {
-                processes.iter().map(|p| of(&p.told[meeting])[kind]).min().flatten()
+                processes.iter().map(|p| of(&p.reported[meeting])[kind]).min().flatten()
             })
         };
-        (least(|told| &told.0), least(|told| &told.1))
+        (least(|reported| &reported.0), least(|reported| &reported.1))
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(400))]
 
-        /// Processes whose files come when they like, and fail as they like, and which meet one after the
-        /// other. Catches one that removes what others need: its own newest, or the least of what
-        /// each has last, may be one that somebody has not.
+        /// Processes whose files are written at any time or fail, and which exchange their reports one
+        /// after the other. Catches one that removes what others need: its own newest version, or the
+        /// minimum of the newest versions, may be missing elsewhere.
         #[test]
         fn there_is_always_one_that_all_have(
             events in prop::collection::vec((0..3_usize, 0..12_u8, any::<u8>()), 1..400),
@@ -280,86 +289,87 @@ mod tests {
             for (who, what, which) in events {
                 let process = &mut processes[who];
                 let directory = &process.directory;
-                // Of what is open, one that is not the oldest, too.
-                let open = |of: &RefCell<BTreeMap<i32, Fate>>| {
+                // Any of the pending ones, not only the oldest.
+                let open = |of: &RefCell<BTreeMap<i32, FileState>>| {
                     let of = of.borrow();
                     let open: Vec<i32> =
-                        of.iter().filter(|(_, f)| **f == Fate::Open).map(|(v, _)| *v).collect();
+                        of.iter().filter(|(_, f)| **f == FileState::Pending).map(|(v, _)| *v).collect();
                     open.get(usize::from(which) % open.len().max(1)).copied()
                 };
                 match what {
                     0..3 => {
                         let version = process.adjoints.begin(process.stored).unwrap();
-                        directory.files.borrow_mut().insert(version, Fate::Open);
+                        directory.files.borrow_mut().insert(version, FileState::Pending);
                         process.stored += 1;
                     }
                     3..7 => {
-                        let fate = if what == 3 { Fate::Missing } else { Fate::There };
+                        let fate = if what == 3 { FileState::Missing } else { FileState::Present };
                         if let Some(version) = open(&directory.files) {
                             directory.files.borrow_mut().insert(version, fate);
-                            // One of four is chosen, and not everybody hears of it in time.
-                            if version % 4 == 1 && fate == Fate::There && which % 8 > 0 {
-                                directory.parities.borrow_mut().entry(version).or_insert(Fate::Open);
+                            // One of four versions is selected for parities, and not every process knows
+                            // in time.
+                            if version % 4 == 1 && fate == FileState::Present && which % 8 > 0 {
+                                directory.parities.borrow_mut().entry(version).or_insert(FileState::Pending);
                             }
                         }
                     }
                     7..9 => {
-                        let fate = if which % 5 == 0 { Fate::Missing } else { Fate::There };
+                        let fate = if which % 5 == 0 { FileState::Missing } else { FileState::Present };
                         if let Some(version) = open(&directory.parities) {
                             directory.parities.borrow_mut().insert(version, fate);
                         }
                     }
                     _ => {
-                        // Nobody comes to a meeting before all have come to the one before.
-                        let meeting = process.told.len();
-                        if processes.iter().any(|other| other.told.len() < meeting) {
+                        // No process begins an exchange before all have taken part in the previous one.
+                        let meeting = process.reported.len();
+                        if processes.iter().any(|other| other.reported.len() < meeting) {
                             continue;
                         }
                         let process = &mut processes[who];
-                        process.told.push(process.adjoints.tell(&process.directory));
+                        process.reported.push(process.adjoints.report(&process.directory));
                         if meeting > 0 {
                             let (newest, has) = least(&processes, meeting - 1);
                             let process = &mut processes[who];
-                            process.adjoints.hear(&process.directory, newest, has).unwrap();
+                            process.adjoints.apply(&process.directory, newest, has).unwrap();
                         }
                     }
                 }
                 for kind in [0, PARITIES] {
-                    let there = !all_have(&processes, kind).is_empty();
-                    prop_assert!(there || !before[kind], "{}", kind);
-                    before[kind] = there;
+                    let present = !all_have(&processes, kind).is_empty();
+                    prop_assert!(present || !before[kind], "{}", kind);
+                    before[kind] = present;
                 }
             }
         }
     }
 
-    /// Catches versions that are looked at again and again, for ever more of them.
+    /// Catches versions that are checked again and again.
     #[test]
     fn what_is_gone_is_not_looked_at() {
         let mut process = process();
         for version in 0..10_000 {
             process.adjoints.begin(1).unwrap();
-            process.directory.files.borrow_mut().insert(version, Fate::There);
-            process.adjoints.hear_itself(&process.directory).unwrap();
+            process.directory.files.borrow_mut().insert(version, FileState::Present);
+            process.adjoints.apply_alone(&process.directory).unwrap();
         }
         assert_eq!(process.directory.files.borrow().len(), 1);
-        assert!(process.directory.looks.get() < 100_000);
+        assert!(process.directory.checks.get() < 100_000);
     }
 
-    /// A version that is protected stays until the next one is, of whatever age.
+    /// A protected version stays until the next one is protected, whatever its age.
     #[test]
     fn what_is_protected_stays() {
         let mut process = process();
         for version in 0..40 {
             process.adjoints.begin(1).unwrap();
-            process.directory.files.borrow_mut().insert(version, Fate::There);
+            process.directory.files.borrow_mut().insert(version, FileState::Present);
             if version % 10 == 3 {
-                process.directory.parities.borrow_mut().insert(version, Fate::Open);
+                process.directory.parities.borrow_mut().insert(version, FileState::Pending);
             }
             if version % 10 == 6 {
-                process.directory.parities.borrow_mut().insert(version - 3, Fate::There);
+                process.directory.parities.borrow_mut().insert(version - 3, FileState::Present);
             }
-            process.adjoints.hear_itself(&process.directory).unwrap();
+            process.adjoints.apply_alone(&process.directory).unwrap();
             let left: Vec<i32> = process.directory.files.borrow().keys().copied().collect();
             let last = version - (version - 6).rem_euclid(10) - 3;
             let mut expected = vec![last, version];

@@ -1,56 +1,56 @@
-//! When to look at the time, and whether to stop.
+//! When to check the time, and whether to stop.
 //!
-//! Steps may take microseconds or minutes, so the time is looked at after a number of steps that
-//! follows their pace. Several processes agree on that number, and on a stop, when they meet
-//! ([`meetings`](super::meetings)), which is at each look.
+//! Steps may take microseconds or minutes, so the time is checked after a number of steps that follows
+//! their pace. Several processes agree on that number and on a stop at each check
+//! ([`progress_exchange`](super::progress_exchange)).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// About how long it takes from look to look.
-const LOOK: Duration = Duration::from_millis(50);
-/// The most steps from look to look.
-const MOST: u64 = 1 << 32;
+/// The aimed time between two checks.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
+/// The most steps between two checks.
+const LONGEST_INTERVAL: u64 = 1 << 32;
 
-/// The time of a run.
+/// The clock of a run.
 #[derive(Debug)]
-pub struct Clock<'a> {
+pub struct RunClock<'a> {
     since: Instant,
     limit: Option<Duration>,
     asked: &'a AtomicBool,
     last: Instant,
-    /// It has not looked yet.
+    /// No check was made yet.
     first: bool,
-    /// From look to look.
+    /// Steps from check to check.
     interval: u64,
-    /// Until the next one.
+    /// Steps until the next check.
     left: u64,
 }
 
-/// What a look shows.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
-    /// The time is over, or the run was asked to stop.
+pub struct TimeCheck {
+    /// The time limit is reached, or the run was asked to stop.
     pub stop: bool,
-    /// After how many steps this process would look again.
+    /// After how many steps this process wants the next check.
     pub interval: u64,
 }
 
-impl<'a> Clock<'a> {
-    /// From `since` on, to stop after `limit` or when `asked`.
-    pub fn new(since: Instant, limit: Option<Duration>, asked: &'a AtomicBool) -> Clock<'a> {
+impl<'a> RunClock<'a> {
+    /// A clock that starts at `since`, and stops after `limit` or when `asked`.
+    pub fn new(since: Instant, limit: Option<Duration>, asked: &'a AtomicBool) -> RunClock<'a> {
         let (last, first) = (Instant::now(), true);
-        Clock { since, limit, asked, last, first, interval: 1, left: 1 }
+        RunClock { since, limit, asked, last, first, interval: 1, left: 1 }
     }
 
-    /// How many steps may be computed before the next look, at least 1.
+    /// How many steps may be computed before the next check, at least 1.
     pub fn left(&self) -> u64 {
         self.left
     }
 
-    /// So many steps were computed. A look, if it is time for one; `alone`, also when the run was asked
-    /// to stop.
-    pub fn passed(&mut self, steps: u64, alone: bool) -> Option<Look> {
+    /// Counts computed steps. Returns a check if one is due or, for a process `alone`, if the run was
+    /// asked to stop.
+    pub fn after_steps(&mut self, steps: u64, alone: bool) -> Option<TimeCheck> {
         self.left = self.left.saturating_sub(steps);
         let asked = self.asked.load(Ordering::Relaxed);
         if self.left > 0 && !(asked && alone) {
@@ -65,21 +65,21 @@ impl<'a> Clock<'a> {
         self.first = false;
         let stop = asked || over.is_some();
         let took = now.duration_since(std::mem::replace(&mut self.last, now));
-        Some(Look { stop, interval: paced(self.interval, took) })
+        Some(TimeCheck { stop, interval: paced(self.interval, took) })
     }
 
-    /// The run cannot stop as it was asked to: it is not asked any more.
-    pub fn decline(&self) {
+    /// Withdraws the request to stop, which cannot be met.
+    pub fn cancel_stop(&self) {
         self.asked.store(false, Ordering::Relaxed);
     }
 
-    /// Looks again after so many steps.
-    pub fn set(&mut self, interval: u64) {
+    /// Sets the steps until the next check.
+    pub fn set_interval(&mut self, interval: u64) {
         (self.interval, self.left) = (interval, interval);
     }
 }
 
-/// What is said of a limit that is over with the first step, which took so long, after the run's beginning.
+/// The warning for a time limit that is exceeded by the first step.
 fn too_short(limit: Duration, before: Duration, step: Duration) -> String {
     let [limit, before, step] = [limit, before, step].map(|time| time.as_secs_f64());
     format!(
@@ -88,11 +88,11 @@ fn too_short(limit: Duration, before: Duration, step: Duration) -> String {
     )
 }
 
-/// The number of steps to the next look, if so many have taken so long.
+/// The steps to the next check, if the last `interval` steps took `took`.
 fn paced(interval: u64, took: Duration) -> u64 {
-    if took < LOOK / 2 {
-        (interval * 2).min(MOST)
-    } else if took > LOOK {
+    if took < CHECK_INTERVAL / 2 {
+        (interval * 2).min(LONGEST_INTERVAL)
+    } else if took > CHECK_INTERVAL {
         (interval / 2).max(1)
     } else {
         interval
@@ -103,7 +103,7 @@ fn paced(interval: u64, took: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    /// Catches a limit that is never looked at again, and one that is looked at after each step.
+    /// Catches a clock that stops checking, and one that checks after each step.
     #[test]
     fn looks_follow_the_pace() {
         for micros in [1_u64, 900, 40_000, 10_000_000] {
@@ -112,27 +112,30 @@ mod tests {
                 interval = paced(interval, Duration::from_micros(micros) * interval as u32);
             }
             let took = Duration::from_micros(micros) * interval as u32;
-            assert!(interval == 1 || (LOOK / 2..=LOOK * 2).contains(&took), "{micros}: {took:?}");
+            assert!(
+                interval == 1 || (CHECK_INTERVAL / 2..=CHECK_INTERVAL * 2).contains(&took),
+                "{micros}: {took:?}"
+            );
         }
-        assert_eq!(paced(MOST, Duration::ZERO), MOST);
+        assert_eq!(paced(LONGEST_INTERVAL, Duration::ZERO), LONGEST_INTERVAL);
     }
 
     #[test]
     fn a_run_stops_when_it_is_asked_to_or_its_time_is_over() {
         let asked = AtomicBool::new(false);
-        let mut clock = Clock::new(Instant::now(), None, &asked);
-        let look = clock.passed(1, true).unwrap();
-        assert!(!look.stop && look.interval > 1);
-        clock.set(look.interval);
-        assert!(clock.left() > 1 && clock.passed(1, true).is_none());
+        let mut clock = RunClock::new(Instant::now(), None, &asked);
+        let check = clock.after_steps(1, true).unwrap();
+        assert!(!check.stop && check.interval > 1);
+        clock.set_interval(check.interval);
+        assert!(clock.left() > 1 && clock.after_steps(1, true).is_none());
         asked.store(true, Ordering::Relaxed);
-        // Several processes stop at a look that is one for all.
-        assert!(clock.left() == 1 || clock.passed(1, false).is_none());
-        assert!(clock.passed(0, true).unwrap().stop);
+        // Several processes stop only at a common check.
+        assert!(clock.left() == 1 || clock.after_steps(1, false).is_none());
+        assert!(clock.after_steps(0, true).unwrap().stop);
         asked.store(false, Ordering::Relaxed);
-        let mut clock = Clock::new(Instant::now(), Some(Duration::ZERO), &asked);
-        assert!(clock.passed(1, true).unwrap().stop);
-        clock.set(1);
+        let mut clock = RunClock::new(Instant::now(), Some(Duration::ZERO), &asked);
+        assert!(clock.after_steps(1, true).unwrap().stop);
+        clock.set_interval(1);
         assert_eq!(clock.left(), 1);
         let text =
             too_short(Duration::from_millis(20), Duration::ZERO, Duration::from_millis(1500));

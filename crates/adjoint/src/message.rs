@@ -1,5 +1,5 @@
-//! What the processes of a run tell each other when they meet ([`meetings`](super::meetings)), as numbers of
-//! which a reduction finds the least.
+//! The message of an exchange ([`progress_exchange`](super::progress_exchange)): numbers whose minimum
+//! over all processes is computed.
 
 use super::adjoints::{Versions, KINDS};
 use os::error::{Error, Kind, Result};
@@ -8,42 +8,42 @@ use os::error::{Error, Kind, Result};
 const NO_VERSION: i64 = -1;
 /// Stands for no failure.
 const NO_FAILURE: i64 = i64::MAX;
-/// A stop, the interval, the versions of adjoints, the rounds, and the failure.
+/// Stop, interval, versions of adjoints, rounds, failure.
 const NUMBERS: usize = 2 + 2 * KINDS + 2 + 1;
-/// Bits of a rank; larger ranks, and more steps than there are bits for, are told as the largest.
+/// Bits of a rank. Larger ranks and step counts are sent as the largest possible ones.
 const RANK_BITS: u32 = 24;
 const MOST_RANK: u32 = (1 << RANK_BITS) - 1;
 const MOST_STEPS: u64 = (1 << (62 - RANK_BITS)) - 1;
 
-/// What one process tells; or, the least of it, what all tell.
+/// One process's message, or the minimum of all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Somebody has to stop.
+    /// A process has to stop.
     pub stop: bool,
-    /// After how many steps to meet again.
+    /// Steps until the next exchange.
     pub interval: u64,
     /// The newest adjoints.
     pub newest: Versions,
-    /// Those of the candidates that are there.
+    /// The candidates that this process has.
     pub has: Versions,
-    /// How many rounds and gatherings the processes have begun of what they agree on beside the run; the
-    /// most of all.
+    /// How many rounds and gatherings of the background agreement were begun; of all processes, the
+    /// most.
     pub rounds: [u64; 2],
-    /// Who has failed; of all, the first.
+    /// A failure; of all, the first one.
     pub failure: Option<Failure>,
 }
 
-/// That a process has failed. Its reason is told by its own error alone.
+/// A process's failure. The reason is known only there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Failure {
     /// After how many steps of the run, which all processes count alike.
     pub steps: u64,
-    /// The process.
+    /// The rank.
     pub rank: u32,
 }
 
 impl Failure {
-    /// The error of the other processes.
+    /// The error for the other processes.
     pub fn error(self) -> Error {
         let Failure { steps, rank } = self;
         let text = format!(
@@ -54,8 +54,8 @@ impl Failure {
 }
 
 impl Message {
-    /// One with nothing but how many rounds were begun.
-    pub fn plain(rounds: [u64; 2]) -> Message {
+    /// A message with only the number of rounds.
+    pub fn empty(rounds: [u64; 2]) -> Message {
         let none = [None; KINDS];
         Message {
             stop: false,
@@ -78,7 +78,7 @@ impl Message {
             .into_iter()
             .chain(self.newest.map(version))
             .chain(self.has.map(version))
-            // The most is the least of what is negated.
+            // Negated, so that the minimum gives the maximum.
             .chain(self.rounds.map(|rounds| -number(rounds)))
             .chain([failure]);
         numbers.iter_mut().zip(values).for_each(|(place, value)| *place = value);
@@ -86,7 +86,7 @@ impl Message {
     }
 
     /// # Errors
-    /// These are no numbers of a message.
+    /// The numbers are no message.
     pub(super) fn decode(numbers: &[i64]) -> Result<Message> {
         let lost = || Error::new(Kind::System, "a reduction of MPI has no result");
         let numbers: [i64; NUMBERS] = numbers.try_into().map_err(|_| lost())?;
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What a reduction to the least makes of messages.
+    /// The minimum reduction of messages.
     fn least(messages: &[Message]) -> Message {
         let all: Vec<_> = messages.iter().map(Message::encode).collect();
         let least: Vec<i64> =
@@ -121,11 +121,11 @@ mod tests {
     }
 
     fn message(stop: bool, interval: u64, newest: Versions, has: Versions) -> Message {
-        Message { stop, interval, newest, has, ..Message::plain([0; 2]) }
+        Message { stop, interval, newest, has, ..Message::empty([0; 2]) }
     }
 
-    /// Catches a number that is read from another place than it was written to, a stop that all have to ask
-    /// for, and the fewest rounds instead of the most.
+    /// Catches a number that is decoded from another position, a stop that needs all processes, and the
+    /// minimum of the rounds.
     #[test]
     fn one_is_enough_to_stop_and_the_least_counts() {
         let all = [
@@ -134,14 +134,14 @@ mod tests {
         ];
         assert_eq!(least(&all), message(true, 7, [Some(2), None, Some(4)], [Some(1), None, None]));
         assert_eq!(least(&all[..1]), all[0]);
-        assert_eq!(least(&[[7, 0], [5, 9]].map(Message::plain)).rounds, [7, 9]);
-        // What MPI has not written.
+        assert_eq!(least(&[[7, 0], [5, 9]].map(Message::empty)).rounds, [7, 9]);
+        // A buffer that MPI has not written.
         assert!(Message::decode(&[0; NUMBERS]).is_err());
     }
 
     proptest! {
-        /// Catches a failure that is heard because its process is lower although another has failed before,
-        /// and one that is heard where there is none.
+        /// Catches a failure that wins by its rank although another came first, and a failure out of
+        /// nothing.
         #[test]
         fn of_several_failures_the_first_is_heard(
             failures in prop::collection::vec((0..=MOST_STEPS, 0..=MOST_RANK), 0..5),
@@ -149,7 +149,7 @@ mod tests {
             let failures: Vec<Failure> =
                 failures.into_iter().map(|(steps, rank)| Failure { steps, rank }).collect();
             let failing =
-                |failure: &Failure| Message { failure: Some(*failure), ..Message::plain([0; 2]) };
+                |failure: &Failure| Message { failure: Some(*failure), ..Message::empty([0; 2]) };
             let mut all: Vec<Message> = failures.iter().map(failing).collect();
             all.push(message(true, 4, [None; KINDS], [None; KINDS]));
             prop_assert_eq!(least(&all).failure, failures.iter().min().copied());

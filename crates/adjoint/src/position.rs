@@ -1,5 +1,5 @@
-//! What stands with each state in the store: which run it is of, and where it belongs there. By these
-//! bytes the store knows its checkpoint as a run's ([`format::mark`]).
+//! The position that is stored with each state: its run, and its number there. By these bytes the store
+//! recognizes a run's checkpoint ([`format::mark`]).
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use format::mark::{MAGIC, OLD_MAGIC};
 use os::error::{Error, Kind, Result};
 use os::sync::Mutex;
 
-/// Words of a position. The last is its checksum.
+/// Words of a position; the last is its checksum.
 const WORDS: usize = BYTES / 8;
 
-/// What a stored state is.
+/// The kind of a stored object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Role {
     /// A state of the forward sweep.
     State = 1,
-    /// The state of the adjoint.
+    /// A state of the adjoint.
     Adjoint = 2,
     /// Hashes of states of the forward sweep.
     Hashes = 3,
@@ -30,7 +30,7 @@ impl Role {
     const ALL: [Role; 3] = [Role::State, Role::Adjoint, Role::Hashes];
 }
 
-/// What tells a computation from others. States of one with other values are of no use to it.
+/// Identifies a computation; states with another identity are of no use to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// The application's number for it.
@@ -43,19 +43,18 @@ pub struct Identity {
     pub ranks: u64,
 }
 
-/// Where a stored state belongs.
+/// The position of a stored state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Position {
-    /// What it is.
+    /// Its kind.
     pub role: Role,
-    /// The number that its run was given when it began.
+    /// The random number of its run.
     pub run: u64,
     /// The computation.
     pub of: Identity,
-    /// The number of the state, that of the first one of several, or the state that the adjoint has come
-    /// to.
+    /// The number of the state (of the first one for hashes), or the state that the adjoint has come to.
     pub number: u64,
-    /// The state's hash, if it is known; never 0.
+    /// The state's hash, if known; never 0.
     pub hash: Option<u64>,
 }
 
@@ -74,11 +73,10 @@ impl Position {
         bytes
     }
 
-    /// A position, and what stands behind it.
+    /// Decodes a position; returns it with the bytes after it.
     ///
     /// # Errors
-    /// [`Kind::Invalid`] for a position of another version; [`Kind::Corrupt`] for what is none, or
-    /// was changed.
+    /// [`Kind::Invalid`]: another format version; [`Kind::Corrupt`]: damaged, or no position.
     pub(super) fn decode(bytes: &[u8]) -> Result<(Position, &[u8])> {
         let word = |bytes: &[u8]| bytes.try_into().map(u64::from_le_bytes).map_err(|_| wrong());
         if bytes.get(..8).map(word).transpose()? == Some(OLD_MAGIC) {
@@ -117,8 +115,8 @@ impl fmt::Display for Identity {
     }
 }
 
-/// The region of a name's checkpoints that has their position: written with what it was set to, and
-/// having what was read last.
+/// The region with the position of a name's checkpoints. It is written as last set, and holds what was
+/// last read.
 #[derive(Clone, Debug)]
 pub struct Marker(Arc<Cell>);
 
@@ -132,7 +130,7 @@ impl Marker {
         Marker(Arc::new(Cell(Mutex::new(position))))
     }
 
-    /// What the client protects.
+    /// The object that the client protects.
     pub fn object(&self) -> Arc<dyn Object> {
         self.0.clone()
     }
@@ -171,7 +169,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Catches also a bit that changes in a file: it would be the position of another state.
+        /// Also catches a changed bit, which would give the position of another state.
         #[test]
         fn what_is_written_is_read(
             words in prop::array::uniform8(any::<u64>()),
@@ -189,14 +187,14 @@ mod tests {
             prop_assert!(is_mark(&bytes, BYTES as u64));
         }
 
-        /// Regions of an application's own that happen to have the id are no positions.
+        /// Application data in a region of this id is not a position.
         #[test]
         fn other_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
             prop_assert_eq!(Position::decode(&bytes).unwrap_err().kind(), Kind::Corrupt);
         }
     }
 
-    /// It is not as good as lost: what is of an older library is neither passed over nor removed.
+    /// Positions of an older library are neither ignored nor removed.
     #[test]
     fn positions_without_a_checksum_are_refused_by_name() {
         let old = [&b"VELOCadj"[..], &[0; 64]].concat();

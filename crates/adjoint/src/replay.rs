@@ -1,30 +1,31 @@
-//! Whether states that are computed again are what they were the first time.
+//! Checks that recomputed states are the same as the first time.
 
 use os::error::{Error, Kind, Result};
 
-/// The most hashes that are kept, for 8 MiB.
-const MOST: u64 = 1 << 20;
+/// The most hashes that are kept: 8 MiB.
+const MOST_HASHES: u64 = 1 << 20;
 
-/// The hashes of the states that were met.
+/// The hashes of the computed states.
 #[derive(Clone, Debug)]
-pub struct Replay {
-    /// Of how many states one is looked at.
+pub struct ReplayCheck {
+    /// Every `stride`th state is checked.
     stride: u64,
-    /// By state; 0: not met yet.
+    /// By state; 0: not computed yet.
     hashes: Vec<u64>,
-    /// From here on they are not in the store.
+    /// The index of the first hash that is not in the store.
     unstored: usize,
 }
 
-impl Replay {
-    /// For so many steps.
-    pub fn new(steps: u64) -> Replay {
-        let stride = steps.div_ceil(MOST).max(1);
-        Replay { stride, hashes: vec![0; (steps / stride) as usize + 1], unstored: 0 }
+impl ReplayCheck {
+    /// For a run of `steps` steps.
+    pub fn new(steps: u64) -> ReplayCheck {
+        let stride = steps.div_ceil(MOST_HASHES).max(1);
+        ReplayCheck { stride, hashes: vec![0; (steps / stride) as usize + 1], unstored: 0 }
     }
 
-    /// What an earlier job has stored of the states from `first` on. What was met counts before that.
-    pub fn learn(&mut self, first: u64, hashes: &[u64]) {
+    /// Adds hashes that an earlier job has stored, of the states from `first` on. Hashes of computed
+    /// states are kept.
+    pub fn add_stored(&mut self, first: u64, hashes: &[u64]) {
         let first = usize::try_from(first / self.stride).unwrap_or(usize::MAX);
         for (place, hash) in self.hashes.iter_mut().skip(first).zip(hashes) {
             if *place == 0 {
@@ -33,40 +34,40 @@ impl Replay {
         }
     }
 
-    /// Nothing up to `state` is to be stored any more.
-    pub fn is_stored_to(&mut self, state: u64) {
-        self.unstored = self.behind(state);
+    /// All hashes up to `state` are stored.
+    pub fn mark_stored_to(&mut self, state: u64) {
+        self.unstored = self.end_index(state);
     }
 
-    /// What is to be stored up to `state`, with the state that it begins with, if there is any. The same
-    /// states for all processes that have come as far.
+    /// The hashes up to `state` that are not stored yet, with their first state. All processes that have
+    /// come as far have the same states here.
     pub fn unstored_to(&self, state: u64) -> Option<(u64, &[u64])> {
-        let hashes = self.hashes.get(self.unstored..self.behind(state))?;
+        let hashes = self.hashes.get(self.unstored..self.end_index(state))?;
         (!hashes.is_empty()).then_some((self.unstored as u64 * self.stride, hashes))
     }
 
-    /// The place behind that of the last one up to `state` that is looked at.
-    fn behind(&self, state: u64) -> usize {
+    /// The index after the last checked state up to `state`.
+    fn end_index(&self, state: u64) -> usize {
         ((state / self.stride) as usize + 1).min(self.hashes.len())
     }
 
-    /// The next state behind `state` that is looked at.
-    pub fn next_after(&self, state: u64) -> u64 {
+    /// The next checked state after `state`.
+    pub fn next_checked_after(&self, state: u64) -> u64 {
         (state / self.stride + 1) * self.stride
     }
 
-    /// The hash of a state, if it is known.
+    /// The hash of a state, if known.
     pub fn known(&self, state: u64) -> Option<u64> {
-        let is_looked_at = state.is_multiple_of(self.stride);
-        let hash = self.hashes.get((state / self.stride) as usize).filter(|_| is_looked_at)?;
+        let is_checked = state.is_multiple_of(self.stride);
+        let hash = self.hashes.get((state / self.stride) as usize).filter(|_| is_checked)?;
         Some(*hash).filter(|hash| *hash != 0)
     }
 
-    /// The application has this state, with this hash.
+    /// Checks the application's current state, which has this hash.
     ///
     /// # Errors
-    /// It had another one before.
-    pub fn meet(&mut self, state: u64, hash: u64) -> Result<()> {
+    /// It had another hash before.
+    pub fn check_state(&mut self, state: u64, hash: u64) -> Result<()> {
         if !state.is_multiple_of(self.stride) {
             return Ok(());
         }
@@ -93,8 +94,8 @@ impl Replay {
     }
 }
 
-/// That a state had two hashes with nothing between them: by the application's callback, or by the library's.
-pub fn unsteady_hash(state: u64, one: u64, other: u64, is_callback: bool) -> Error {
+/// The error for a state that has two hashes in a row, by the application's callback or by the library.
+pub fn unstable_hash(state: u64, one: u64, other: u64, is_callback: bool) -> Error {
     let (kind, why) = match is_callback {
         true => (Kind::Invalid, "the callback `hash` must give the same for the same bytes"),
         false => (
@@ -114,71 +115,71 @@ pub fn unsteady_hash(state: u64, one: u64, other: u64, is_callback: bool) -> Err
 mod tests {
     use super::*;
 
-    /// Catches a text that blames the steps, or a callback that there is not.
+    /// Catches a text that blames the steps, or a callback where there is none.
     #[test]
     fn a_hash_that_is_none_is_told_by_who_has_made_it() {
-        let text = unsteady_hash(7, 1, 0x2f, true).to_string();
+        let text = unstable_hash(7, 1, 0x2f, true).to_string();
         let words = "state 7: hashed twice in a row it gave 0x0000000000000001 and 0x000000000000002f: the \
                      callback `hash` must give the same";
         assert!(text.starts_with(words) && !text.contains("step"), "{text}");
-        let text = unsteady_hash(7, 1, 2, false).to_string();
+        let text = unstable_hash(7, 1, 2, false).to_string();
         assert!(text.contains("memory has changed") && !text.contains("callback"), "{text}");
     }
 
     #[test]
     fn the_first_state_that_differs_is_named() {
-        let mut replay = Replay::new(100);
+        let mut replay = ReplayCheck::new(100);
         for state in 0..=100 {
-            assert_eq!(replay.next_after(state), state + 1);
-            replay.meet(state, state + 7).unwrap();
+            assert_eq!(replay.next_checked_after(state), state + 1);
+            replay.check_state(state, state + 7).unwrap();
         }
-        assert_eq!((replay.known(44), Replay::new(9).known(4)), (Some(51), None));
-        replay.meet(44, 51).unwrap();
-        let error = replay.meet(45, 51).unwrap_err().to_string();
+        assert_eq!((replay.known(44), ReplayCheck::new(9).known(4)), (Some(51), None));
+        replay.check_state(44, 51).unwrap();
+        let error = replay.check_state(45, 51).unwrap_err().to_string();
         assert!(error.contains("state 45 ") && error.contains("34;"), "{error}");
     }
 
     /// Catches memory that grows with the steps, and states that are compared with others.
     #[test]
     fn of_many_states_some_are_looked_at() {
-        let steps = 10 * MOST + 3;
-        let mut replay = Replay::new(steps);
-        assert!(replay.hashes.len() as u64 <= MOST + 1);
+        let steps = 10 * MOST_HASHES + 3;
+        let mut replay = ReplayCheck::new(steps);
+        assert!(replay.hashes.len() as u64 <= MOST_HASHES + 1);
         let mut state = 0;
         while state <= steps {
-            replay.meet(state, state + 1).unwrap();
-            replay.meet(state + 1, 99).unwrap();
-            state = replay.next_after(state);
+            replay.check_state(state, state + 1).unwrap();
+            replay.check_state(state + 1, 99).unwrap();
+            state = replay.next_checked_after(state);
         }
         let last = steps / replay.stride * replay.stride;
-        assert!(replay.meet(last, 1).is_err() && replay.meet(last, last + 1).is_ok());
+        assert!(replay.check_state(last, 1).is_err() && replay.check_state(last, last + 1).is_ok());
     }
 
-    /// Catches hashes that are stored for other states, twice, or not at all.
+    /// Catches hashes that are stored for the wrong states, twice, or not at all.
     #[test]
     fn what_one_job_has_met_the_next_one_knows() {
-        for steps in [100, 3 * MOST + 5] {
-            let mut first = Replay::new(steps);
-            let mut second = Replay::new(steps);
+        for steps in [100, 3 * MOST_HASHES + 5] {
+            let mut first = ReplayCheck::new(steps);
+            let mut second = ReplayCheck::new(steps);
             let mut state = 0;
             let stops = [0, steps / 3, steps / 3, steps / 2 + 1, steps - 1];
             for stop in stops {
                 while state <= stop {
-                    first.meet(state, state + 1).unwrap();
-                    state = first.next_after(state);
+                    first.check_state(state, state + 1).unwrap();
+                    state = first.next_checked_after(state);
                 }
                 if let Some((from, hashes)) = first.unstored_to(stop) {
                     assert!(hashes.iter().all(|hash| *hash > 0));
-                    second.learn(from, hashes);
+                    second.add_stored(from, hashes);
                 }
-                first.is_stored_to(stop);
+                first.mark_stored_to(stop);
                 assert_eq!(first.unstored_to(stop), None);
             }
             state = 0;
             while state < steps {
-                let error = second.clone().meet(state, 1 << 60).unwrap_err().to_string();
+                let error = second.clone().check_state(state, 1 << 60).unwrap_err().to_string();
                 assert!(error.contains(&format!("state {state} ")), "{error}");
-                second.meet(state, state + 1).unwrap();
+                second.check_state(state, state + 1).unwrap();
                 state += first.stride * (1 + steps / 1000);
             }
         }

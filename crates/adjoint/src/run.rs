@@ -1,4 +1,4 @@
-//! A run: action by action, from what the store has to the end or to a stop.
+//! Executes a run: action by action, from the contents of the store to the end or to a stop.
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -6,41 +6,42 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use super::adjoints::Adjoints;
-use super::clock::Clock;
-use super::consent;
-use super::meetings::Meetings;
+use super::clock::RunClock;
 use super::message::Message;
 use super::position::Marker;
-use super::replay::Replay;
+use super::progress_exchange::ProgressExchange;
+use super::replay::ReplayCheck;
+use super::same_settings;
 use super::settings::Settings;
-use super::start::{begin, Begun};
-use super::trail::Trail;
-use super::{refused, Outcome, Problem, Reach};
+use super::start::{begin, Start};
+use super::stored_hashes::StoredHashes;
+use super::{schedule_error, ClientAccess, Outcome, Problem};
 use engine::catalog::entry::FileLevel;
 use os::error::{Error, Result};
-use schedule::course::Course;
+use schedule::configured::ConfiguredSchedule;
 use schedule::schedule::Action;
 
-/// Computes an adjoint, from the beginning or from what the store has. Collective under MPI at its
+/// Computes an adjoint, from the beginning or from the contents of the store. Collective at its
 /// beginning and at its end. `asked` stops it.
 ///
 /// # Errors
-/// A setting that cannot be, a store of another computation (both change nothing), what failed of
-/// the application's, or of the store, on this process or on another one. The store keeps what it has.
+/// Impossible settings or a store of another computation (neither changes anything), or a failure of the
+/// application or of the store, here or on another process. The store keeps its contents.
 pub fn run(
     settings: &Settings,
     problem: &mut dyn Problem,
-    reach: &impl Reach,
+    access: &impl ClientAccess,
     asked: &AtomicBool,
 ) -> Result<Outcome> {
     let since = Instant::now();
     let (adjoints, hashes) = (settings.name_of_adjoints(), settings.name_of_hashes());
-    let ended = begin(settings, problem, reach).and_then(|begun| {
-        let meetings = reach.with(|client| client.channel()?.map(Meetings::over).transpose())?;
-        Sweep::new(settings, problem, reach, begun, since, asked, meetings)?.drive()
+    let ended = begin(settings, problem, access).and_then(|begun| {
+        let exchange =
+            access.with(|client| client.channel()?.map(ProgressExchange::over).transpose())?;
+        Run::new(settings, problem, access, begun, since, asked, exchange)?.drive()
     });
-    // The application's memory may go away when this returns.
-    let cleared = reach.with(|client| {
+    // The application's memory may become invalid after the return.
+    let cleared = access.with(|client| {
         client.release_names();
         for name in [&settings.name, &hashes] {
             client.choose_parities_from(name, true);
@@ -55,44 +56,44 @@ pub fn run(
     }
 }
 
-/// Takes the part of a process that cannot take part, because of `error`: the others, which wait for it,
-/// are told. Collective, as the beginning of a run. The error.
-pub fn decline(error: Error, reach: &impl Reach) -> Error {
-    consent::agree(Err(error.clone()), reach).err().unwrap_or(error)
+/// Tells the other processes, which wait for this one, that it cannot take part. Collective, as the
+/// beginning of a run. Returns the error.
+pub fn decline(error: Error, access: &impl ClientAccess) -> Error {
+    same_settings::check(Err(error.clone()), access).err().unwrap_or(error)
 }
 
-/// A run under way.
-pub(super) struct Sweep<'a, R> {
+/// A run in progress.
+pub(super) struct Run<'a, R> {
     pub(super) settings: &'a Settings,
     pub(super) problem: &'a mut dyn Problem,
-    pub(super) reach: &'a R,
-    pub(super) course: Course,
+    pub(super) access: &'a R,
+    pub(super) course: ConfiguredSchedule,
     pub(super) run: u64,
     /// Steps of the forward sweep.
     pub(super) steps: u64,
-    /// Whether anything outlives the job.
-    pub(super) lasting: bool,
+    /// Whether files survive the job.
+    pub(super) durable: bool,
     pub(super) states: Marker,
     pub(super) adjoint: Marker,
-    pub(super) trail: Trail,
-    /// The version of the next hashes that are stored.
+    pub(super) stored_hashes: StoredHashes,
+    /// The next version of the stored hashes.
     pub(super) next_hashes: i32,
     pub(super) adjoints: Adjoints,
-    pub(super) replay: Option<Replay>,
-    pub(super) clock: Clock<'a>,
-    /// With the other processes, if there are any.
-    pub(super) meetings: Option<Meetings>,
-    /// What has failed here, and after how many steps, while the others do not know yet.
+    pub(super) replay: Option<ReplayCheck>,
+    pub(super) clock: RunClock<'a>,
+    /// The exchange with the other processes, if any.
+    pub(super) exchange: Option<ProgressExchange>,
+    /// A failure here that the others do not know yet, and the steps before it.
     pub(super) failure: Option<(Error, u64)>,
-    /// What all have told at the meeting at which they have come to know of a failure.
-    pub(super) parting: Option<Message>,
-    /// Steps of this call.
+    /// The message by which all have learned of a failure.
+    pub(super) final_message: Option<Message>,
+    /// Steps computed in this call.
     pub(super) computed: u64,
-    /// The place at which state `steps` would be read: the higher a state, the sooner it is read.
-    pub(super) first_place: u64,
-    /// The state in each slot, which is the version of that number.
+    /// The read order of state `steps`; higher states are read sooner.
+    pub(super) first_read_order: u64,
+    /// The state in each slot (a version).
     pub(super) slots: BTreeMap<u64, u64>,
-    /// The version of the adjoint that it goes on from.
+    /// The version of the adjoint to go on from.
     pub(super) goes_on_from: Option<i32>,
     /// The state that the application has.
     pub(super) at: Option<u64>,
@@ -100,19 +101,19 @@ pub(super) struct Sweep<'a, R> {
     pub(super) fine: u64,
 }
 
-impl<'a, R: Reach> Sweep<'a, R> {
+impl<'a, R: ClientAccess> Run<'a, R> {
     fn new(
         settings: &'a Settings,
         problem: &'a mut dyn Problem,
-        reach: &'a R,
-        begun: Begun,
+        access: &'a R,
+        begun: Start,
         since: Instant,
         asked: &'a AtomicBool,
-        meetings: Option<Meetings>,
+        exchange: Option<ProgressExchange>,
     ) -> Result<Self> {
-        let Begun { course, of, states, adjoints: adjoint, hashes, found, common, replay } = begun;
+        let Start { course, of, states, adjoints: adjoint, hashes, found, common, replay } = begun;
         let steps = of.steps;
-        let (first_place, lasting, tiers) = reach.with(|client| {
+        let (first_read_order, durable, tiers) = access.with(|client| {
             let tiers =
                 [FileLevel::Scratch, FileLevel::Persistent].map(|tier| client.has_level(tier));
             Ok((client.reserve_hints(steps + 1), client.keeps_files(), tiers))
@@ -123,17 +124,17 @@ impl<'a, R: Reach> Sweep<'a, R> {
         };
         let stored = common.survivors.adjoint;
         let survivors = &common.survivors.states;
-        Ok(Sweep {
+        Ok(Run {
             adjoints: Adjoints::new(
                 settings.name_of_adjoints(),
                 tiers.map(|exists| exists.then(|| there.clone())),
                 common.next_version,
                 stored,
             ),
-            clock: Clock::new(since, settings.limit, asked),
-            meetings,
+            clock: RunClock::new(since, settings.limit, asked),
+            exchange,
             failure: None,
-            parting: None,
+            final_message: None,
             computed: 0,
             fine: stored.unwrap_or(steps),
             slots: survivors.iter().map(|stored| (stored.slot, stored.state)).collect(),
@@ -142,46 +143,46 @@ impl<'a, R: Reach> Sweep<'a, R> {
             at: None,
             settings,
             problem,
-            reach,
+            access,
             course,
             steps,
-            lasting,
+            durable,
             states,
             adjoint,
-            trail: hashes,
+            stored_hashes: hashes,
             next_hashes: common.next_hashes,
             replay,
-            first_place,
+            first_read_order,
         })
     }
 
-    /// From where it is to the end, all processes alike.
+    /// Runs to the end; all processes take part.
     fn drive(mut self) -> Result<Outcome> {
-        let ended = self.drive_to_the_end();
-        self.part(ended)
+        let ended = self.drive_until_end();
+        self.finish(ended)
     }
 
-    fn drive_to_the_end(&mut self) -> Result<Outcome> {
+    fn drive_until_end(&mut self) -> Result<Outcome> {
         self.resume()?;
-        let outcome = self.go()?;
-        self.meet_plainly()?;
+        let outcome = self.run_actions()?;
+        self.synchronize()?;
         if outcome == Outcome::Finished {
-            // Not before all have come to it.
+            // Removed only after all have finished.
             let removed = self.remove_all();
-            self.endure(removed)?;
-            self.meet_plainly()?;
+            self.defer_failure(removed)?;
+            self.synchronize()?;
         }
         Ok(outcome)
     }
 
-    /// Has the adjoint that the run goes on from, if there is one.
+    /// Restores the adjoint to go on from, if there is one.
     fn resume(&mut self) -> Result<()> {
         if let Some(version) = self.goes_on_from {
             let restored = self.restore_adjoint(version);
-            self.endure(restored)?;
+            self.defer_failure(restored)?;
         }
-        self.meet_plainly()?;
-        self.expect_survivors()?;
+        self.synchronize()?;
+        self.hint_survivors()?;
         self.choose_parities(self.fine < self.steps)?;
         if !self.slots.is_empty() || self.goes_on_from.is_some() {
             log::info!(
@@ -195,46 +196,46 @@ impl<'a, R: Reach> Sweep<'a, R> {
         Ok(())
     }
 
-    /// Has the states that may be read next fetched ahead.
-    fn expect_survivors(&self) -> Result<()> {
+    /// Hints the states that may be read next, so that they are prefetched.
+    fn hint_survivors(&self) -> Result<()> {
         let needed = self.slots.iter().filter(|(_, state)| **state < self.fine);
         let places: Vec<(i32, u64)> =
-            needed.map(|(slot, state)| (*slot as i32, self.place(*state))).collect();
-        self.reach.with(|client| {
+            needed.map(|(slot, state)| (*slot as i32, self.read_order(*state))).collect();
+        self.access.with(|client| {
             client.expect_all(&self.settings.name, &places);
             Ok(())
         })
     }
 
-    /// When a state is read.
-    pub(super) fn place(&self, state: u64) -> u64 {
-        self.first_place + (self.steps - state)
+    /// The position of a state in the read order.
+    pub(super) fn read_order(&self, state: u64) -> u64 {
+        self.first_read_order + (self.steps - state)
     }
 
-    /// Where parities are made at intervals, of which versions. Hashes can be done without; and in the
-    /// reverse sweep states, which are soon overwritten: an adjoint is worth more there.
+    /// Selects what parities are made of, if they are made at intervals: never hashes, which can be
+    /// lost; and in the reverse sweep adjoints rather than states, which are soon overwritten.
     fn choose_parities(&self, reverse: bool) -> Result<()> {
-        self.reach.with(|client| {
+        self.access.with(|client| {
             client.choose_parities_from(&self.settings.name_of_hashes(), false);
             client.choose_parities_from(&self.settings.name, !reverse);
             Ok(())
         })
     }
 
-    fn go(&mut self) -> Result<Outcome> {
+    fn run_actions(&mut self) -> Result<Outcome> {
         loop {
-            let stops = match self.course.next_action().map_err(refused)? {
+            let stops = match self.course.next_action().map_err(schedule_error)? {
                 Action::Advance { from, to } => self.advance(from, to)?,
                 Action::Takeshot { state, slot } => {
                     let stored = self.store(state, slot);
-                    self.endure(stored)?;
+                    self.defer_failure(stored)?;
                     false
                 }
                 Action::Restore { state, slot } => {
                     let restored = self.restore(state, slot);
-                    self.endure(restored)?;
-                    // Who has no such state can compute no step from it, which others may need.
-                    self.meet_plainly()?;
+                    self.defer_failure(restored)?;
+                    // A process without the state cannot compute steps that others may need.
+                    self.synchronize()?;
                     false
                 }
                 Action::Firsturn { step, check } | Action::Youturn { step, check } => {
@@ -244,24 +245,25 @@ impl<'a, R: Reach> Sweep<'a, R> {
             };
             if stops && self.fine > 0 {
                 let stopped = self.stop();
-                self.endure(stopped)?;
+                self.defer_failure(stopped)?;
                 return Ok(Outcome::Stopped);
             }
         }
     }
 
-    /// Computes states, in pieces between which there is something to look at. Whether the run stops.
+    /// Computes states, in pieces between two checks. Returns whether the run stops.
     fn advance(&mut self, from: u64, to: u64) -> Result<bool> {
         let mut at = from;
         while at < to {
-            let look = self.replay.as_ref().map_or(u64::MAX, |replay| replay.next_after(at));
+            let look =
+                self.replay.as_ref().map_or(u64::MAX, |replay| replay.next_checked_after(at));
             let next = to.min(look).min(at.saturating_add(self.clock.left()));
             self.at = None;
             self.problem.forward(at, next)?;
             self.at = Some(next);
             let verified = self.verify(next);
-            self.endure(verified.map(drop))?;
-            let stops = self.passed(next - at)?;
+            self.defer_failure(verified.map(drop))?;
+            let stops = self.after_steps(next - at)?;
             if stops {
                 return Ok(true);
             }
@@ -273,7 +275,7 @@ impl<'a, R: Reach> Sweep<'a, R> {
     fn turn(&mut self, step: u64, check: bool) -> Result<bool> {
         if step == self.steps {
             let stored = self.store_hashes(step - 1);
-            self.endure(stored)?;
+            self.defer_failure(stored)?;
             self.choose_parities(true)?;
         }
         self.at = None;
@@ -281,8 +283,8 @@ impl<'a, R: Reach> Sweep<'a, R> {
         self.fine = step - 1;
         if check {
             let stored = self.store_adjoint();
-            self.endure(stored)?;
+            self.defer_failure(stored)?;
         }
-        self.passed(1)
+        self.after_steps(1)
     }
 }

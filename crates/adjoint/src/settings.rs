@@ -1,64 +1,64 @@
-//! What a run is to do.
+//! The settings of a run.
 
 use std::time::Duration;
 
-use super::refused;
+use super::schedule_error;
 use client::regions::COMMON;
 use format::names;
 use os::error::{Error, Result};
-use schedule::course::Course;
+use schedule::configured::ConfiguredSchedule;
 use schedule::rule::Rule;
 
-/// What stands behind a run's name in that of its adjoints. No other ending is longer.
+/// The suffix of the name of a run's adjoints; the longest suffix.
 const ADJOINTS: &str = ".adjoint";
-/// The same in that of the hashes of its states.
+/// The suffix of the name of its hashes.
 const HASHES: &str = ".hashes";
-/// The most bytes that a run's name may have.
+/// The longest name of a run in bytes.
 const LONGEST_NAME: usize = names::LONGEST_NAME - ADJOINTS.len();
 
-/// What a run is to do.
+/// The settings of a run.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The name of its states; that of its adjoints is made of it.
+    /// The name of its states; the names of its adjoints and hashes are derived from it.
     pub name: String,
     /// Steps of the forward sweep.
     pub steps: i64,
-    /// States that may be stored at a time.
+    /// The number of states that can be stored at a time.
     pub slots: i64,
-    /// How many steps stored states may be apart; 0: any number.
+    /// The largest distance of stored states in steps; 0: any.
     pub resilience: i64,
-    /// After how many of its steps the adjoint is stored; 0: as the resilience distance.
+    /// After how many of its steps the adjoint is stored; 0: after the resilience distance.
     pub adjoint: i64,
-    /// It is stored where a failure would cost more than the write instead: the time between failures,
-    /// of a write, and of a step that is recorded and reversed, in forward steps.
+    /// Stores the adjoint when a failure would cost more than the write: mean time between failures,
+    /// cost of a write, and cost of a recorded and reversed step, in forward steps.
     pub failures: Option<[f64; 3]>,
-    /// Where states are stored.
+    /// The rule by which states are stored.
     pub rule: Rule,
-    /// Tells this computation from others of its name.
+    /// Distinguishes this computation from others of its name.
     pub tag: u64,
-    /// Whether states that are computed again are compared with what they were.
+    /// Whether recomputed states are checked.
     pub verify: bool,
-    /// When to stop, if the run has not come to its end.
+    /// The time limit.
     pub limit: Option<Duration>,
 }
 
-/// The names that a run of this name stores under: of its states, its adjoints, and the hashes of states.
+/// A run's names: of its states, its adjoints and its hashes.
 pub fn names_of(name: &str) -> [String; 3] {
     ["", ADJOINTS, HASHES].map(|ending| format!("{name}{ending}"))
 }
 
 impl Settings {
-    /// The name of the adjoints that are stored.
+    /// The name of the stored adjoints.
     pub fn name_of_adjoints(&self) -> String {
         format!("{}{ADJOINTS}", self.name)
     }
 
-    /// The name of the hashes that are stored.
+    /// The name of the stored hashes.
     pub fn name_of_hashes(&self) -> String {
         format!("{}{HASHES}", self.name)
     }
 
-    /// What all processes must have been given alike, as the application calls it.
+    /// The settings that all processes must have in common, with their names in the C interface.
     pub const LABELS: [&str; 12] = [
         "name",
         "steps",
@@ -118,7 +118,7 @@ impl Settings {
         Ok(())
     }
 
-    /// What zero stands for in the application's structure is no error, and negative numbers are.
+    /// 0 stands for a default in the C structure; negative numbers are errors.
     fn check_distances(&self) -> Result<()> {
         for (what, distance, zero) in [
             ("resilience_distance", self.resilience, "0, for any number of steps, or more"),
@@ -140,15 +140,15 @@ impl Settings {
         Ok(())
     }
 
-    /// The schedule, if there is one. Where nothing outlives the job, no adjoint is stored:
-    /// `lasting` is false.
+    /// The schedule for these settings. Without files that survive the job (`durable` is false) it
+    /// stores no adjoint.
     ///
     /// # Errors
-    /// A setting that cannot be, with its value.
-    pub fn course(&self, lasting: bool) -> Result<Course> {
+    /// An impossible setting, with its value.
+    pub fn course(&self, durable: bool) -> Result<ConfiguredSchedule> {
         self.check_name()?;
         self.check_distances()?;
-        let mut course = Course::new(self.steps, self.slots).map_err(refused)?;
+        let mut course = ConfiguredSchedule::new(self.steps, self.slots).map_err(schedule_error)?;
         if self.slots > i64::from(i32::MAX) {
             return Err(Error::invalid(format!(
                 "slots = {}: each is a version, and at most {} can be",
@@ -156,9 +156,9 @@ impl Settings {
                 i32::MAX
             )));
         }
-        course.set_rule(self.rule).map_err(refused)?;
+        course.set_rule(self.rule).map_err(schedule_error)?;
         if self.resilience != 0 {
-            course.set_resilience(self.resilience).map_err(refused)?;
+            course.set_resilience(self.resilience).map_err(schedule_error)?;
         }
         let mut storing = course.clone();
         let adjoint = if self.adjoint == 0 { self.resilience } else { self.adjoint };
@@ -170,18 +170,18 @@ impl Settings {
                 )));
             }
             Some([mtbf, write, turn]) => {
-                storing.set_failures(mtbf, write, turn).map_err(refused)?;
+                storing.set_failures(mtbf, write, turn).map_err(schedule_error)?;
             }
-            None if adjoint != 0 => storing.set_adjoint(adjoint).map_err(refused)?,
+            None if adjoint != 0 => storing.set_adjoint(adjoint).map_err(schedule_error)?,
             None => {}
         }
-        if !lasting && self.limit.is_some() {
+        if !durable && self.limit.is_some() {
             return Err(Error::invalid(
                 "a time limit, but nothing to go on from later: the job is ephemeral \
                  (ephemeral = true)",
             ));
         }
-        Ok(if lasting { storing } else { course })
+        Ok(if durable { storing } else { course })
     }
 }
 
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     impl Settings {
-        /// Of a small run.
+        /// The settings of a small run.
         pub(crate) fn example() -> Settings {
             Settings {
                 name: "shot".into(),
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused_with_its_value() {
-        let refused = |settings: &Settings, lasting| settings.course(lasting).unwrap_err();
+        let schedule_error = |settings: &Settings, durable| settings.course(durable).unwrap_err();
         assert!(settings().course(true).is_ok());
         for (change, text) in [
             ((|s| s.steps = 0) as fn(&mut Settings), "steps = 0"),
@@ -241,8 +241,8 @@ mod tests {
         ] {
             let mut settings = settings();
             change(&mut settings);
-            for lasting in [true, false] {
-                let error = refused(&settings, lasting).to_string();
+            for durable in [true, false] {
+                let error = schedule_error(&settings, durable).to_string();
                 assert!(error.contains(text), "{error}");
             }
         }
@@ -250,6 +250,6 @@ mod tests {
         assert!(longest.course(true).is_ok());
         let limited = Settings { limit: Some(Duration::from_secs(1)), ..settings() };
         assert!(limited.course(true).is_ok());
-        assert!(refused(&limited, false).to_string().contains("ephemeral"));
+        assert!(schedule_error(&limited, false).to_string().contains("ephemeral"));
     }
 }

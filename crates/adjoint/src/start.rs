@@ -1,42 +1,42 @@
-//! The beginning of a run: what is protected, what there is, and what all processes make of it.
+//! The start of a run: protects the memory, reads the store, and agrees with the other processes.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
-use super::consent;
-use super::first;
+use super::initial_state;
 use super::position::{Identity, Marker, Role};
-use super::replay::Replay;
+use super::replay::ReplayCheck;
+use super::same_settings;
 use super::settings::{names_of, Settings};
-use super::survey::{self, Common, Found, Report};
-use super::trail::Trail;
+use super::store_contents::{self, CommonContents, Report, StoreContents};
+use super::stored_hashes::StoredHashes;
 use super::verify;
-use super::{refused, Problem, Reach};
+use super::{schedule_error, ClientAccess, Problem};
 use client::Client;
 use os::error::{Error, Kind, Result};
-use schedule::course::Course;
+use schedule::configured::ConfiguredSchedule;
 
-/// What a run begins with.
-pub(super) struct Begun {
-    pub(super) course: Course,
+/// The result of the start.
+pub(super) struct Start {
+    pub(super) course: ConfiguredSchedule,
     pub(super) of: Identity,
     pub(super) states: Marker,
     pub(super) adjoints: Marker,
-    pub(super) hashes: Trail,
-    pub(super) found: Found,
-    pub(super) common: Common,
-    pub(super) replay: Option<Replay>,
+    pub(super) hashes: StoredHashes,
+    pub(super) found: StoreContents,
+    pub(super) common: CommonContents,
+    pub(super) replay: Option<ReplayCheck>,
 }
 
-/// Looks at what there is. All processes come to the same conclusion, or fail together.
+/// Starts a run. All processes come to the same result, or fail together.
 pub(super) fn begin(
     settings: &Settings,
     problem: &mut dyn Problem,
-    reach: &impl Reach,
-) -> Result<Begun> {
-    consent::agree(Ok(settings), reach)?;
+    access: &impl ClientAccess,
+) -> Result<Start> {
+    same_settings::check(Ok(settings), access)?;
     let (name_of_adjoints, name_of_hashes) =
         (settings.name_of_adjoints(), settings.name_of_hashes());
-    let (lasting, ranks) = reach.with(|client| Ok((client.keeps_files(), client.ranks()?)))?;
+    let (durable, ranks) = access.with(|client| Ok((client.keeps_files(), client.ranks()?)))?;
     let of = Identity {
         tag: settings.tag,
         steps: settings.steps as u64,
@@ -44,10 +44,10 @@ pub(super) fn begin(
         ranks,
     };
     let (states, adjoints) = (Marker::new(Role::State, of), Marker::new(Role::Adjoint, of));
-    let hashes = Trail::new(of);
-    let mut prepare = || -> Result<Course> {
-        let course = settings.course(lasting)?;
-        reach.with(|client| {
+    let hashes = StoredHashes::new(of);
+    let mut prepare = || -> Result<ConfiguredSchedule> {
+        let course = settings.course(durable)?;
+        access.with(|client| {
             client.check_idle(&settings.name)?;
             client.manage(&settings.name, states.object())?;
             client.manage(&name_of_adjoints, adjoints.object())?;
@@ -56,7 +56,7 @@ pub(super) fn begin(
             Ok(())
         })?;
         problem.protect()?;
-        reach.with(|client| {
+        access.with(|client| {
             for (name, what) in [(&settings.name, "state"), (&name_of_adjoints, "adjoint")] {
                 if !client.has_regions(name) {
                     return Err(Error::invalid(format!(
@@ -70,32 +70,34 @@ pub(super) fn begin(
         Ok(course)
     };
     let prepared = prepare();
-    let regained = reach.with(|client| {
+    let regained = access.with(|client| {
         client.regain(&settings.name, false, prepared.is_ok())?;
         client.regain(&name_of_adjoints, true, prepared.is_ok())?;
         client.regain(&name_of_hashes, false, prepared.is_ok())
     });
-    let look = || -> Result<(Course, Found, Option<Replay>)> {
+    let look = || -> Result<(ConfiguredSchedule, StoreContents, Option<ReplayCheck>)> {
         let course = prepared?;
         regained?;
-        let found = reach.with(|client| {
+        let found = access.with(|client| {
             let (states, adjoints) = ((&*settings.name, &states), (&*name_of_adjoints, &adjoints));
-            survey::look(client, states, adjoints, (&name_of_hashes, &hashes), &of)
+            store_contents::read_store(client, states, adjoints, (&name_of_hashes, &hashes), &of)
         });
         let found = found?;
         let hash = match settings.verify {
-            true => Some(hash_of(settings, problem, reach, 0)?),
+            true => Some(hash_of(settings, problem, access, 0)?),
             false => None,
         };
         let stored = found.states.iter().find(|kept| kept.state == 0).and_then(|kept| kept.hash);
         if let (Some(now), Some(stored)) = (hash, stored.filter(|stored| Some(*stored) != hash)) {
-            let unsteady = verify::unsteady(settings, problem, reach, 0, now)?;
-            return Err(unsteady.unwrap_or_else(|| first::refusal(settings, now, stored)));
+            let unstable = verify::unstable(settings, problem, access, 0, now)?;
+            return Err(unstable.unwrap_or_else(|| initial_state::refusal(settings, now, stored)));
         }
-        let mut replay = settings.verify.then(|| Replay::new(of.steps));
+        let mut replay = settings.verify.then(|| ReplayCheck::new(of.steps));
         if let Some(replay) = &mut replay {
             let known = found.states.iter().filter_map(|kept| Some((kept.state, kept.hash?)));
-            known.chain(hash.map(|hash| (0, hash))).try_for_each(|(s, h)| replay.meet(s, h))?;
+            known
+                .chain(hash.map(|hash| (0, hash)))
+                .try_for_each(|(s, h)| replay.check_state(s, h))?;
         }
         Ok((course, found, replay))
     };
@@ -104,41 +106,42 @@ pub(super) fn begin(
         found: own.as_ref().map(|(_, found, _)| found.clone()).map_err(ToString::to_string),
         fresh: RandomState::new().build_hasher().finish(),
     };
-    let reports = reach.with(|client| client.exchange(&report))?;
+    let reports = access.with(|client| client.exchange(&report))?;
     let (mut course, found, mut replay) = own?;
-    let common = survey::common(&reports)?;
+    let common = store_contents::common(&reports)?;
     if common.resumes {
-        first::compare(settings, problem, reach, &found, &common)?;
-        course.resume_stopped(&common.survivors).map_err(refused)?;
-        reach.with(|client| {
+        initial_state::compare(settings, problem, access, &found, &common)?;
+        course.resume_stopped(&common.survivors).map_err(schedule_error)?;
+        access.with(|client| {
             client.try_again();
             Ok(())
         })?;
         if let Some(replay) = &mut replay {
-            found.hashes.iter().for_each(|(first, hashes)| replay.learn(*first, hashes));
-            // Those up to the state to go on from stand in the store; once the adjoint was stored, all.
+            found.hashes.iter().for_each(|(first, hashes)| replay.add_stored(*first, hashes));
+            // The hashes up to the last stored state are in the store; all of them, once an adjoint was
+            // stored.
             let highest = common.survivors.states.iter().map(|stored| stored.state).max();
             let adjoint = common.survivors.adjoint.map(|_| of.steps);
-            replay.is_stored_to(adjoint.or(highest).unwrap_or(0));
+            replay.mark_stored_to(adjoint.or(highest).unwrap_or(0));
         }
     } else {
-        if let Some(why) = survey::why_anew(&reports) {
+        if let Some(why) = store_contents::why_not_resumed(&reports) {
             log::warn!("\"{}\": the run begins anew: {why}", settings.name);
         }
-        // What one has and others do not is of no use. Nobody stores before all have removed theirs.
-        let removed = reach.with(|client| {
+        // What only some processes have is useless. All remove it before any stores again.
+        let removed = access.with(|client| {
             client.remove_all(&settings.name)?;
             client.remove_all(&name_of_adjoints)?;
             client.remove_all(&name_of_hashes)
         });
         let removed =
             removed.map_err(|error| error.within("what an earlier run has left cannot be removed"));
-        together(reach, removed, "remove what it has of a run that not all have")?;
+        all_succeeded(access, removed, "remove what it has of a run that not all have")?;
     }
-    Ok(Begun { course, of, states, adjoints, hashes, found, common, replay })
+    Ok(Start { course, of, states, adjoints, hashes, found, common, replay })
 }
 
-/// Whether there is room for the states, where memory is all that has any.
+/// Whether the states fit into memory, if there are no files.
 fn check_room(settings: &Settings, client: &Client) -> Result<()> {
     let Some(room) = client.room_without_files() else { return Ok(()) };
     // The last state is never stored.
@@ -159,9 +162,9 @@ fn check_room(settings: &Settings, client: &Client) -> Result<()> {
     ))
 }
 
-/// Whether something has succeeded everywhere. Collective.
-fn together(reach: &impl Reach, own: Result<()>, what: &str) -> Result<()> {
-    let all = reach.with(|client| client.exchange(&own.is_ok()))?;
+/// Whether an operation has succeeded on all processes. Collective.
+fn all_succeeded(access: &impl ClientAccess, own: Result<()>, what: &str) -> Result<()> {
+    let all = access.with(|client| client.exchange(&own.is_ok()))?;
     own?;
     match all.iter().position(|ok| !ok) {
         None => Ok(()),
@@ -169,16 +172,16 @@ fn together(reach: &impl Reach, own: Result<()>, what: &str) -> Result<()> {
     }
 }
 
-/// A hash of the state that the application has, which is this one; never 0.
+/// A hash of the application's current state; never 0.
 pub(super) fn hash_of(
     settings: &Settings,
     problem: &mut dyn Problem,
-    reach: &impl Reach,
+    access: &impl ClientAccess,
     state: u64,
 ) -> Result<u64> {
     let hash = match problem.hash(state)? {
         Some(hash) => hash,
-        None => reach.with(|client| client.digest_of(&settings.name))?.ok_or_else(|| {
+        None => access.with(|client| client.digest_of(&settings.name))?.ok_or_else(|| {
             Error::invalid(
                 "some of the state is in device memory, which is not read for a hash: a hash \
                  function of the application's is needed",

@@ -1,22 +1,22 @@
-//! A stop: what the next run needs to go on goes to files. The state that the application has may be between two
-//! that the schedule stores, and be the only thing that a job had the time for, while all slots have states that
-//! are needed: so there is a place beside them, and a run comes to its end however short its jobs are.
+//! A stop: stores what the next run needs. The application's current state may lie between two that the
+//! schedule stores, and be all that a short job had time to compute. All slots may be needed, so one
+//! more slot exists for it: a run makes progress however short its jobs are.
 
 use std::collections::BTreeSet;
 
-use super::run::Sweep;
-use super::Reach;
+use super::run::Run;
+use super::ClientAccess;
 use os::error::{Error, Result};
 
-impl<R: Reach> Sweep<'_, R> {
-    /// Stores what the next run needs to go on from here, and waits until it is in its files.
+impl<R: ClientAccess> Run<'_, R> {
+    /// Stores what the next run needs, and waits until it is in files.
     pub(super) fn stop(&mut self) -> Result<()> {
         if self.failure.is_some() {
             return Ok(());
         }
-        if !self.lasting {
-            // Who makes the call again does not ask again by that.
-            self.clock.decline();
+        if !self.durable {
+            // The request is withdrawn: making the call again does not repeat it.
+            self.clock.cancel_stop();
             return Err(Error::invalid(
                 "the run was asked to stop, but nothing outlives the job (ephemeral = true)",
             ));
@@ -26,15 +26,15 @@ impl<R: Reach> Sweep<'_, R> {
         }
         let has = |at: &u64| self.slots.values().any(|state| state == at);
         let at = self.at.filter(|at| !has(at));
-        if let Some((at, slot)) = at.zip(self.slot_to_spare()) {
+        if let Some((at, slot)) = at.zip(self.free_slot()) {
             self.store(at, slot)?;
         }
-        self.reach.with(|client| client.checkpoint_wait())
+        self.access.with(|client| client.checkpoint_wait())
     }
 
-    /// A slot that no state is needed from: one that has none, one whose state the adjoint has passed, or the
-    /// one behind all of them; the same on all processes.
-    fn slot_to_spare(&self) -> Option<u64> {
+    /// A slot that is not needed: an empty one, one whose state the adjoint has passed, or the extra
+    /// one. The same on all processes.
+    fn free_slot(&self) -> Option<u64> {
         let needed = self.course.stored().iter();
         let needed = needed.filter(|stored| self.slots.get(&stored.slot) == Some(&stored.state));
         let needed: BTreeSet<u64> = needed.map(|stored| stored.slot).collect();

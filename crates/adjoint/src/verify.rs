@@ -1,33 +1,33 @@
-//! Whether a run's states are what they were, where replays are verified.
+//! Verifies the states of a run, if replays are verified.
 
-use super::replay::unsteady_hash;
-use super::run::Sweep;
+use super::replay::unstable_hash;
+use super::run::Run;
 use super::settings::Settings;
 use super::start::hash_of;
-use super::{Problem, Reach};
+use super::{ClientAccess, Problem};
 use os::error::{Error, Kind, Result};
 
-impl<R: Reach> Sweep<'_, R> {
-    /// Compares the state that the application has with what it was the first time. Its hash.
+impl<R: ClientAccess> Run<'_, R> {
+    /// Checks the application's current state. Returns its hash.
     pub(super) fn verify(&mut self, state: u64) -> Result<Option<u64>> {
         let hash = self.hash(state)?;
         self.compare(state, hash)?;
         Ok(hash)
     }
 
-    /// The hash of the state that the application has, which is this one, where replays are verified.
+    /// The hash of the application's current state, if replays are verified.
     pub(super) fn hash(&mut self, state: u64) -> Result<Option<u64>> {
         match self.replay.is_some() && self.failure.is_none() {
-            true => hash_of(self.settings, self.problem, self.reach, state).map(Some),
+            true => hash_of(self.settings, self.problem, self.access, state).map(Some),
             false => Ok(None),
         }
     }
 
-    /// What is wrong with a state that was restored from a slot, if its hash says so: it is another than
-    /// when it was stored or, if it was stored without one, than when it was computed.
+    /// The error for a restored state whose hash is not that when it was stored or, without one, when it
+    /// was computed.
     ///
     /// # Errors
-    /// The hash is no hash of the state; the callback's.
+    /// The hash is unstable; the callback's.
     pub(super) fn damage(
         &mut self,
         state: u64,
@@ -43,9 +43,9 @@ impl<R: Reach> Sweep<'_, R> {
         if before == hash {
             return Ok(None);
         }
-        if let Some(unsteady) = self.unsteady(state, hash)? {
-            // What was restored may be as it was.
-            return Err(unsteady);
+        if let Some(unstable) = self.unstable(state, hash)? {
+            // The restored state may be right.
+            return Err(unstable);
         }
         Ok(Some(Error::new(
             Kind::Corrupt,
@@ -56,30 +56,30 @@ impl<R: Reach> Sweep<'_, R> {
         )))
     }
 
-    /// Compares a hash of the state that the application has with that of the first time. Where they differ it is
-    /// hashed again, with nothing between: of what is at fault, the steps or the hash, that tells.
+    /// Checks a hash of the application's current state. If it differs, the state is hashed again: that
+    /// tells whether the steps or the hash are at fault.
     pub(super) fn compare(&mut self, state: u64, hash: Option<u64>) -> Result<()> {
         let (Some(replay), Some(hash)) = (&mut self.replay, hash) else { return Ok(()) };
-        let Err(differs) = replay.meet(state, hash) else { return Ok(()) };
-        Err(self.unsteady(state, hash)?.unwrap_or(differs))
+        let Err(differs) = replay.check_state(state, hash) else { return Ok(()) };
+        Err(self.unstable(state, hash)?.unwrap_or(differs))
     }
 
-    fn unsteady(&mut self, state: u64, hash: u64) -> Result<Option<Error>> {
-        unsteady(self.settings, self.problem, self.reach, state, hash)
+    fn unstable(&mut self, state: u64, hash: u64) -> Result<Option<Error>> {
+        unstable(self.settings, self.problem, self.access, state, hash)
     }
 }
-/// What is wrong if the state that the application has, which has just been hashed, has another hash now.
-pub(super) fn unsteady(
+/// The error if hashing the application's current state again gives another hash.
+pub(super) fn unstable(
     settings: &Settings,
     problem: &mut dyn Problem,
-    reach: &impl Reach,
+    access: &impl ClientAccess,
     state: u64,
     hash: u64,
 ) -> Result<Option<Error>> {
     let given = problem.hash(state)?.map(|hash| hash.max(1));
     let again = match given {
         Some(again) => again,
-        None => hash_of(settings, problem, reach, state)?,
+        None => hash_of(settings, problem, access, state)?,
     };
-    Ok((again != hash).then(|| unsteady_hash(state, hash, again, given.is_some())))
+    Ok((again != hash).then(|| unstable_hash(state, hash, again, given.is_some())))
 }

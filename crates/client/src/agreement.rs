@@ -22,9 +22,9 @@ use engine::catalog::entry::{FileLevel, Id};
 use engine::catalog::state::State;
 use engine::shared::Shared;
 use levels::files::AggregatePart;
-use mpi::{Comm, Queue};
+use mpi::{CollectiveQueue, Comm};
 use os::error::Result;
-use policy::rounds::{Breach, Common, Fate, Rounds, Values, GIVEN_UP, PARITIES};
+use policy::rounds::{Common, Disagreement, FileState, Rounds, Values, PARITIES, WITHDRAWN};
 
 const OTHER_HAS_FAILED: &str = "MPI has failed on another process";
 
@@ -38,7 +38,7 @@ pub struct Agreement {
     ranks: u32,
     rounds: Rounds,
     /// The reductions of the rounds.
-    calls: Queue,
+    calls: CollectiveQueue,
     aggregation: Option<Aggregation>,
     /// Checkpoints of which it is not known whether or where they are copied to persistent.
     deferred: BTreeMap<Id, Deferred>,
@@ -49,7 +49,7 @@ pub struct Agreement {
 }
 
 /// Takes the next result of a queue.
-type Next = fn(&mut Queue) -> Result<Option<Box<[i64]>>>;
+type Next = fn(&mut CollectiveQueue) -> Result<Option<Box<[i64]>>>;
 
 /// What is known of a checkpoint's copy.
 #[derive(Clone, Copy, Debug, Default)]
@@ -79,7 +79,7 @@ impl Agreement {
             rank,
             ranks,
             rounds: Rounds::default(),
-            calls: Queue::over(comm.dup()?),
+            calls: CollectiveQueue::over(comm.dup()?),
             aggregation,
             deferred: BTreeMap::new(),
             open: None,
@@ -96,7 +96,7 @@ impl Agreement {
         let key = key(name, version);
         // The first process's clock decides for all.
         let persist = (self.rank == 0).then(|| engine.is_to_persist());
-        let values = self.rounds.begin(key, persist, fate(engine));
+        let values = self.rounds.begin(key, persist, file_state(engine));
         self.post(engine, &values);
         if let Some(aggregation) = &mut self.aggregation {
             aggregation.owed = Some(key);
@@ -138,28 +138,28 @@ impl Agreement {
     /// for both again.
     pub fn even(&mut self, engine: &Shared, [rounds, gathered]: [u64; 2]) {
         while !self.failed && self.calls.begun() < rounds {
-            let values = self.rounds.begin_void(fate(engine));
+            let values = self.rounds.begin_without_key(file_state(engine));
             self.post(engine, &values);
         }
         self.gather_up_to(engine, gathered);
     }
 
     fn post(&mut self, engine: &Shared, values: &Values) {
-        if let Err(error) = self.calls.begin(|comm| comm.begin_least(values)) {
+        if let Err(error) = self.calls.begin(|comm| comm.start_allreduce_min(values)) {
             self.fail(engine, &error);
         }
     }
 
     /// Takes the results that have come.
     pub fn hear(&mut self, engine: &Shared) {
-        self.take(engine, Queue::poll);
+        self.take(engine, CollectiveQueue::poll);
     }
 
     /// Whether results are still to come.
     fn is_waiting(&self) -> bool {
         let gathers =
-            self.aggregation.as_ref().is_some_and(|aggregation| aggregation.calls.is_waiting());
-        !self.failed && (self.calls.is_waiting() || gathers)
+            self.aggregation.as_ref().is_some_and(|aggregation| aggregation.calls.is_pending());
+        !self.failed && (self.calls.is_pending() || gathers)
     }
 
     /// Takes results as `next` gives them, until it gives none.
@@ -185,9 +185,9 @@ impl Agreement {
             return;
         };
         let outcome = self.rounds.end(least);
-        match outcome.broke {
+        match outcome.disagreement {
             None => {}
-            Some(Breach::Different) => {
+            Some(Disagreement::Different) => {
                 engine.degrade(
                     "agreement",
                     "the processes take different checkpoints: old versions are not removed any \
@@ -195,7 +195,7 @@ impl Agreement {
                      have",
                 );
             }
-            Some(Breach::GivenUp) => self.fail(engine, OTHER_HAS_FAILED),
+            Some(Disagreement::Withdrawn) => self.fail(engine, OTHER_HAS_FAILED),
         }
         for (common, learned) in engine.common.iter().zip(outcome.common) {
             common.lock().learn(learned);
@@ -242,9 +242,9 @@ impl Agreement {
                  persistent file of its own"
             ),
         );
-        let _ = self.calls.begin(|comm| comm.begin_least(&GIVEN_UP));
+        let _ = self.calls.begin(|comm| comm.start_allreduce_min(&WITHDRAWN));
         if let Some(aggregation) = &mut self.aggregation {
-            let _ = aggregation.calls.begin(|comm| comm.begin_gather(&LAST_LENGTH));
+            let _ = aggregation.calls.begin(|comm| comm.start_allgather(&LAST_LENGTH));
             aggregation.awaited.clear();
         }
         self.decide_alone(engine);
@@ -267,7 +267,7 @@ impl Agreement {
     /// aggregated files have no other way: they are waited for.
     pub fn await_all(&mut self, engine: &Shared) {
         if self.aggregation.is_some() {
-            return self.take(engine, Queue::wait);
+            return self.take(engine, CollectiveQueue::wait);
         }
         for _ in 0..POLLS {
             self.hear(engine);
@@ -286,11 +286,11 @@ impl Agreement {
 }
 
 /// What becomes of a checkpoint's file in a level, or of its parities.
-fn fate(engine: &Shared) -> impl Fn(Id, usize) -> Fate + '_ {
+fn file_state(engine: &Shared) -> impl Fn(Id, usize) -> FileState + '_ {
     |id, level| match level {
-        0 => engine.catalog.look(|state: &State| state.fate(id, FileLevel::Scratch)),
-        PARITIES => engine.fate_of_parities(id),
-        _ => engine.catalog.look(|state: &State| state.fate(id, FileLevel::Persistent)),
+        0 => engine.catalog.look(|state: &State| state.file_state(id, FileLevel::Scratch)),
+        PARITIES => engine.parity_state(id),
+        _ => engine.catalog.look(|state: &State| state.file_state(id, FileLevel::Persistent)),
     }
 }
 

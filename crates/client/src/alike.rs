@@ -29,7 +29,7 @@ pub(super) fn configured(config: Result<Config>, comm: &Comm) -> Result<Result<C
     let digest = Checksum::of(&bytes).as_bytes().first_chunk().copied().unwrap_or_default();
     // So that it can be negated.
     let digest = i64::from_le_bytes(digest) >> 1;
-    if comm.least([digest, -digest])? == [digest, -digest] {
+    if comm.allreduce_min([digest, -digest])? == [digest, -digest] {
         return Ok(config);
     }
     let all: Vec<Given> =

@@ -21,7 +21,7 @@ impl Client {
         let Some(node) = self.engine.erasure.get() else { return true };
         let Some(header) = self.own_header(node, name, version) else { return true };
         let encoding = &header.encoding;
-        let Some(place) = encoding.place(node.own()) else { return true };
+        let Some(place) = encoding.index_of(node.own()) else { return true };
         let member = &encoding.members[place];
         let Ok(scratch) = store.scratch_path(name, version) else { return true };
         if is_member(store, &scratch, member).unwrap_or(true) {

@@ -195,7 +195,7 @@ impl Client {
         let standing = self.agreement.as_ref().map(Agreement::standing);
         let own = standing.unwrap_or(Standing { rounds: 0, gathered: 0, agrees: true });
         let told = [own.rounds, own.gathered, u64::from(drain)].map(|most| -(most as i64));
-        let least = comm.least([told[0], told[1], told[2], i64::from(own.agrees)]);
+        let least = comm.allreduce_min([told[0], told[1], told[2], i64::from(own.agrees)]);
         // Where nobody can be asked, a process that does not drain hangs up, and whoever waits for its
         // parities ends.
         let anybody = least.as_ref().map_or(drain, |least| least[2] < 0);

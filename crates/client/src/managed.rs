@@ -20,7 +20,7 @@ use engine::catalog::state::State;
 use format::names;
 use mpi::Comm;
 use os::error::{Error, Kind, Result};
-use policy::rounds::Fate;
+use policy::rounds::FileState;
 use trace::Activity;
 
 impl Client {
@@ -253,7 +253,7 @@ impl Client {
     pub fn has_parities(&self, name: &str, version: i32) -> bool {
         let Some(node) = self.engine.erasure.get() else { return false };
         match self.engine.catalog.look(|state| state.has_taken(name, version)) {
-            true => node.fate(&(name.into(), version)) == Fate::There,
+            true => node.parity_state(&(name.into(), version)) == FileState::Present,
             // Those of an earlier job are known by their file alone.
             false => self.engine.files.has_parities(name, version),
         }
@@ -269,7 +269,7 @@ impl Client {
     /// Whether, where parities are made at intervals, versions of a name are to be chosen for that.
     pub fn choose_parities_from(&self, name: &str, may: bool) {
         if let Some(node) = self.engine.erasure.get() {
-            node.choose_from(name, may);
+            node.set_selectable(name, may);
         }
     }
 

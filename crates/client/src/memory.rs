@@ -7,7 +7,7 @@ use super::regions::{Memory, Protected};
 use super::Client;
 use device::driver::DEINITIALIZED;
 use device::stream::ApplicationStream;
-use device::{Device, Driver, Pointer, PLAIN};
+use device::{Device, Driver, Pointer, PAGEABLE};
 use engine::catalog::entry::Part;
 use engine::place::Place;
 use format::names;
@@ -81,15 +81,15 @@ impl Client {
     fn kind(&self, address: u64, len: u64) -> Result<Pointer> {
         let driver = match Driver::get() {
             Ok(Some(driver)) => driver,
-            Ok(None) => return Ok(PLAIN),
+            Ok(None) => return Ok(PAGEABLE),
             Err(error) => {
                 self.engine.degrade("driver", format!("going on without a device: {error}"));
                 // The application may use the device all the same; its memory is not the host's.
-                return if access::is_readable(address, len) { Ok(PLAIN) } else { Err(error) };
+                return if access::is_readable(address, len) { Ok(PAGEABLE) } else { Err(error) };
             }
         };
         if address == 0 {
-            return Ok(PLAIN);
+            return Ok(PAGEABLE);
         }
         match self.known(&driver, address, len) {
             // With the driver all memory of devices has ended; the host's is there still.
@@ -97,7 +97,7 @@ impl Client {
                 if error.kind() == Kind::Driver(DEINITIALIZED)
                     && access::is_readable(address, len) =>
             {
-                Ok(PLAIN)
+                Ok(PAGEABLE)
             }
             known => known,
         }
@@ -108,7 +108,7 @@ impl Client {
         if self.engine.device.get().is_none() {
             match Pointer::device_of(driver, address)? {
                 Some(device) => self.engine.attach(device)?,
-                None => return Ok(PLAIN),
+                None => return Ok(PAGEABLE),
             }
         }
         Pointer::classify(&self.engine.device_side()?.device, address, len)

@@ -9,14 +9,14 @@ use serde::Serialize;
 use super::{agree, Client};
 use config::Config;
 use erasure::encoding::Encoding;
-use erasure::layout::Whole;
+use erasure::layout::Intact;
+use erasure::membership::{self, ProcessInfo, Settings};
 use erasure::node::{Node, Prepared};
-use erasure::offers::{Offer, Source};
 use erasure::parity::{self, Header, ParityFile};
-use erasure::remote::Remote;
-use erasure::roster::{self, Card, Settings};
+use erasure::remote_pieces::RemotePieces;
+use erasure::served::{ServedFile, Source};
 use erasure::stream;
-use erasure::survey::{Rebuild, Standing, Survey};
+use erasure::survey::{Inventory, Rebuild, Survey};
 use erasure::wire::FileId;
 use mpi::Comm;
 use os::error::{Error, Kind, Result};
@@ -27,25 +27,25 @@ use os::files::{self, Durability};
 pub(super) fn join(config: &Config, comm: &Comm) -> Result<Option<Node>> {
     let prepared = prepare(config);
     // One that could not prepare has something else to say than one that need not.
-    let card = match &prepared {
-        Ok(prepared) => Ok(prepared.as_ref().map(|prepared| &prepared.card)),
+    let info = match &prepared {
+        Ok(prepared) => Ok(prepared.as_ref().map(|prepared| &prepared.info)),
         Err(error) => Err(error.to_string()),
     };
-    let nothing = matches!(card, Ok(None));
-    let cards = comm.allgather(&if nothing { Vec::new() } else { encode(&card)? })?;
-    if cards.iter().all(Vec::is_empty) {
+    let nothing = matches!(info, Ok(None));
+    let infos = comm.allgather(&if nothing { Vec::new() } else { encode(&info)? })?;
+    if infos.iter().all(Vec::is_empty) {
         return Ok(None);
     }
     let prepared = prepared?;
     let mut all = Vec::new();
-    for (rank, bytes) in cards.iter().enumerate() {
-        let card: std::result::Result<Option<Card>, String> =
+    for (rank, bytes) in infos.iter().enumerate() {
+        let info: std::result::Result<Option<ProcessInfo>, String> =
             if bytes.is_empty() { Ok(None) } else { decode(bytes)? };
         let failed = |error| Error::new(Kind::System, format!("number {rank}: {error}"));
-        all.push(card.map_err(failed)?);
+        all.push(info.map_err(failed)?);
     }
     let own = comm.rank()?;
-    let (place, warning) = roster::place(&all, own)?;
+    let (place, warning) = membership::membership_of(&all, own)?;
     if let Some(warning) = warning.filter(|_| own == 0) {
         log::warn!("{warning}");
     }
@@ -98,7 +98,7 @@ impl Client {
         };
         let relocated = self.relocate(comm, node, name, version, restorable)?;
         let restorable = relocated.restorable;
-        let standing = Standing {
+        let standing = Inventory {
             restorable,
             // What was only found is what is judged, also if it is open by now.
             known: self.engine.catalog.look(|state| state.has_taken(name, version)),
@@ -115,7 +115,7 @@ impl Client {
         };
         let mut offers = Vec::new();
         let own = self.verify(node, &survey, restorable, &mut offers);
-        let verified: Vec<Vec<Whole>> = gather(comm, &own)?;
+        let verified: Vec<Vec<Intact>> = gather(comm, &own)?;
         let plan = match survey.plan(&verified) {
             Ok(plan) => plan,
             Err(error) => return Ok(Some(because(error))),
@@ -156,7 +156,7 @@ impl Client {
         let encoding = &found.encoding;
         let ours = encoding.name == name
             && encoding.version == version
-            && encoding.place(node.own()) == Some(found.own as usize);
+            && encoding.index_of(node.own()) == Some(found.own as usize);
         ours.then_some(found)
     }
 
@@ -167,17 +167,17 @@ impl Client {
         node: &Node,
         survey: &Survey,
         restorable: bool,
-        offers: &mut Vec<Offer>,
-    ) -> Vec<Whole> {
+        offers: &mut Vec<ServedFile>,
+    ) -> Vec<Intact> {
         let one = |encoding: &Encoding| {
-            let Some(place) = encoding.place(node.own()) else {
-                return Whole::default();
+            let Some(place) = encoding.index_of(node.own()) else {
+                return Intact::default();
             };
             let member = &encoding.members[place];
             let id =
                 |digest| FileId { name: encoding.name.clone(), version: encoding.version, digest };
             let files = &self.engine.files;
-            let mut whole = Whole::default();
+            let mut whole = Intact::default();
             let scratch = files.scratch_path(&encoding.name, encoding.version).ok();
             let persistent = files.persistent_path(&encoding.name, encoding.version);
             for path in scratch.into_iter().chain(persistent).filter(|_| restorable) {
@@ -186,7 +186,7 @@ impl Client {
                     Ok(found) if found == (member.len, member.digest) => {
                         whole.data = true;
                         let source = Source { file: file.into(), path, start: 0 };
-                        offers.push(node.offers().offer(id(member.digest), source));
+                        offers.push(node.served().serve(id(member.digest), source));
                         break;
                     }
                     Ok(_) => log::warn!("{}: this is not what was encoded", path.display()),
@@ -201,7 +201,7 @@ impl Client {
                         whole.parity = true;
                         let (file, path, start) = (found.file, found.path, found.start);
                         let source = Source { file: file.into(), path, start };
-                        offers.push(node.offers().offer(id(found.header.payload), source));
+                        offers.push(node.served().serve(id(found.header.payload), source));
                     }
                     Err(error) => log::warn!("{error}"),
                 }
@@ -222,7 +222,8 @@ impl Client {
             }
         }
         let parities = rebuild.parities.clone();
-        let mut pieces = Remote::new(encoding, parities, &mut peers, node.own(), node.offers());
+        let mut pieces =
+            RemotePieces::new(encoding, parities, &mut peers, node.own(), node.served());
         let store = &self.engine.files;
         let temporary = store.temporary(&store.scratch_path(name, version)?);
         let written = files::create(&temporary).and_then(|file| {
@@ -233,7 +234,7 @@ impl Client {
                 Ok(())
             })?;
             // Once it has its name, its bytes may be synced, too.
-            files::settle(&file, &temporary, Durability::Unsynced)
+            files::finish_write(&file, &temporary, Durability::Unsynced)
         });
         let named = written.and_then(|()| {
             let _naming = self.engine.naming.lock();

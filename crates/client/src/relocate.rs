@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use super::protect::gather;
 use super::Client;
+use erasure::digest_votes::{undisputed, Content, DigestVotes, Verdict};
 use erasure::encoding::Encoding;
 use erasure::node::Node;
-use erasure::offers::{Offer, Source};
 use erasure::parity::{self, ParityFile};
+use erasure::served::{ServedFile, Source};
 use erasure::stream::Piece;
-use erasure::testimony::{undisputed, Content, Testimony, Verdict};
 use erasure::wire::{FileId, LONGEST_READ};
 use format::checksum::{Checksum, Hasher};
 use mpi::Comm;
@@ -110,9 +110,9 @@ impl Client {
             self.look_around(node, (name, version), &all, &mut seen, &mut offers);
         }
         let everywhere: Vec<Seen> = gather(comm, &seen)?;
-        let mut said = Testimony::default();
-        all.iter().filter_map(|own| own.encoding.as_ref()).for_each(|of| said.hear(of, true));
-        everywhere.iter().flat_map(|seen| &seen.said).for_each(|of| said.hear(of, false));
+        let mut said = DigestVotes::default();
+        all.iter().filter_map(|own| own.encoding.as_ref()).for_each(|of| said.add(of, true));
+        everywhere.iter().flat_map(|seen| &seen.said).for_each(|of| said.add(of, false));
         let (mut fetched, mut disputed) = (Vec::new(), None);
         for piece in [Piece::Data, Piece::Parity] {
             match self.choose(node.own(), (name, version), piece, &all, &everywhere, &said) {
@@ -154,7 +154,7 @@ impl Client {
         (name, version): (&str, i32),
         all: &[Own],
         seen: &mut Seen,
-        offers: &mut Vec<Offer>,
+        offers: &mut Vec<ServedFile>,
     ) {
         let parities = self.engine.files.foreign_parities(name, version).unwrap_or_else(|error| {
             log::warn!("{error}");
@@ -171,7 +171,7 @@ impl Client {
                 let of = &header.encoding;
                 of.name == name
                     && of.version == version
-                    && of.place(rank) == Some(header.own as usize)
+                    && of.index_of(rank) == Some(header.own as usize)
             });
             seen.said.extend(header.map(|header| header.encoding));
         }
@@ -193,7 +193,7 @@ impl Client {
         node: &Node,
         (name, version): (&str, i32),
         (rank, piece): (u32, Piece),
-        offers: &mut Vec<Offer>,
+        offers: &mut Vec<ServedFile>,
     ) -> Option<Found> {
         let (path, routed) = self.engine.files.foreign(name, version, rank, piece)?;
         let encoding = match piece {
@@ -209,7 +209,7 @@ impl Client {
         let file = files::open(&path).ok()?;
         let (len, digest) = parity::digest(&file, &path).ok()?;
         let source = Source { file: file.into(), path, start: 0 };
-        offers.push(node.offers().offer(id(name, version, rank, piece), source));
+        offers.push(node.served().serve(id(name, version, rank, piece), source));
         Some(Found { rank, piece, routed, content: Content { len, digest }, encoding })
     }
 
@@ -224,7 +224,7 @@ impl Client {
         piece: Piece,
         all: &[Own],
         everywhere: &'a [Seen],
-        said: &Testimony,
+        said: &DigestVotes,
     ) -> Result<Option<(u32, &'a Found)>> {
         let kept = match piece {
             Piece::Data => self.engine.files.kept_checksum(name, version),
@@ -237,7 +237,7 @@ impl Client {
         let is_old = |found: &Found| match (&found.encoding, kept) {
             (Some(encoding), _) => !said.admits(encoding),
             (None, Some(kept)) => found.content.digest != kept,
-            (None, None) => said.judge(own, found.content) == Verdict::Wrong,
+            (None, None) => said.verdict(own, found.content) == Verdict::Wrong,
         };
         let place = |from: u32| &all[from as usize].place;
         let mine = |found: &&Found| found.rank == own && found.piece == piece;
@@ -332,15 +332,15 @@ fn fetch(
     let (mut done, mut hasher) = (0, Hasher::default());
     while done < len {
         let bytes = &mut buffer[..(len - done).min(u64::from(LONGEST_READ)) as usize];
-        peer.ask(id.clone(), done, bytes.len())?;
-        peer.take(bytes)?;
+        peer.request(id.clone(), done, bytes.len())?;
+        peer.receive_into(bytes)?;
         hasher.update(bytes);
         files::write_all_at(&file, bytes, done, temporary)?;
         done += bytes.len() as u64;
     }
     if hasher.finish() == digest {
         // Once it has its name, its bytes may be synced, too.
-        return files::settle(&file, temporary, Durability::Unsynced);
+        return files::finish_write(&file, temporary, Durability::Unsynced);
     }
     Err(Error::new(Kind::Corrupt, format!("number {from} has given other bytes than it has found")))
 }

@@ -169,7 +169,7 @@ impl Client {
         // Of what this job itself has taken, parities may still be on their way.
         let taken = self.engine.catalog.look(|state| state.has_taken(name, version));
         let told = [own, restorable, taken].map(i64::from);
-        let [own, good, taken] = comm.least(told)?.map(|least| least == 1);
+        let [own, good, taken] = comm.allreduce_min(told)?.map(|least| least == 1);
         if !own || good && (taken || self.parities_are_alike(comm, name, version)?) {
             return Ok(None);
         }

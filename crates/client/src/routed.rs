@@ -9,7 +9,7 @@ use std::time::{Instant, SystemTime};
 use super::{Client, Phase};
 use engine::catalog::entry::FileLevel;
 use levels::files::Files;
-use os::descriptors::Kept;
+use os::descriptors::GuardedFd;
 use os::error::{Error, Kind, Result};
 use os::{files, times};
 use trace::metrics::{Cause, Stop};
@@ -26,7 +26,7 @@ pub(super) struct Routed {
     /// When it was changed, as long as nobody has written to it.
     untouched: SystemTime,
     /// Open, so that others see that the file is in use.
-    _file: Kept<File>,
+    _file: GuardedFd<File>,
 }
 
 impl Routed {
@@ -60,7 +60,7 @@ impl Routed {
             level,
             temporary,
             untouched,
-            _file: Kept::new(file),
+            _file: GuardedFd::new(file),
         })
     }
 

@@ -54,7 +54,7 @@ impl Client {
             let mine = i64::from(found.as_ref().ok().copied().flatten().unwrap_or(-1));
             // The newest that all may have is not above anybody's newest; when it is everybody's,
             // it is the answer.
-            let [lowest, highest] = comm.least([mine, -mine])?;
+            let [lowest, highest] = comm.allreduce_min([mine, -mine])?;
             found?;
             let Ok(lowest) = i32::try_from(lowest) else {
                 return Ok(None);

@@ -1,4 +1,4 @@
-//! The clients of a backend: who is there, who has ended, and who has to wait for whom.
+//! The backend's clients, and which of them must wait for predecessors.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -10,23 +10,23 @@ use os::is_ending;
 use os::shared::SharedMemory;
 use os::socket::{wait_for, Message, Socket};
 use os::sync::{Condvar, Mutex};
-use recovery::ending::{ends, LONGEST_DEATH};
-use recovery::protocol::{decode, encode, Reply, Word};
+use recovery::kill::{wait_for_exit, EXIT_TIMEOUT};
+use recovery::protocol::{decode, encode, Reply, Request};
 
-/// How often a client that waits hears that it is worked for. It gives up after some seconds
-/// without a word.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
+/// How often a waiting client is told that the backend is alive. It gives up after some seconds of
+/// silence.
+const KEEP_ALIVE: Duration = Duration::from_secs(1);
 
-/// So many are here at the most that have not said yet who they are.
-const GUESTS: usize = 128;
+/// The most clients that have not sent their hello.
+const MOST_UNIDENTIFIED: usize = 128;
 
 /// One client.
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) socket: Socket,
-    /// Tells its end also where a forked child keeps the connection open.
+    /// Shows the end of the process even if a forked child keeps the connection open.
     process: Option<OwnedFd>,
-    /// Kept for messages.
+    /// The process id, for messages.
     pub(super) number: i32,
 }
 
@@ -36,7 +36,7 @@ impl Client {
         Client { number: socket.peer_number(), socket, process }
     }
 
-    /// Whether it has ended or says something, waited for at most so long.
+    /// Whether the client has ended or sent something, waiting at most this long.
     fn has_ended(&self, at_most: Duration) -> bool {
         let files: Vec<_> = [Some(self.socket.as_fd()), self.process.as_ref().map(|p| p.as_fd())]
             .into_iter()
@@ -45,129 +45,129 @@ impl Client {
         wait_for(&files, at_most).contains(&true)
     }
 
-    /// Whether it has ended, or is ending: what a process of much memory leaves behind takes time
-    /// to be taken down, and its connection ends after that.
-    fn is_over(&self) -> bool {
+    /// Whether the client has ended or is exiting: the memory of a large process takes time to be freed,
+    /// and its connection closes only after that.
+    fn has_ended_or_ends(&self) -> bool {
         let process = u32::try_from(self.number).unwrap_or(0);
         self.has_ended(Duration::ZERO) || is_ending(process)
     }
 
-    /// Waits for its end. Whether there is a will of it: not of one that lives without its connection, as
-    /// its memory is its own, unless it has become another program, which does not have this `ledger`.
-    pub(super) fn await_end(&self, look: Duration, ledger: &SharedMemory) -> Result<bool> {
+    /// Waits for the client's end. Whether its data is to be recovered: not if the process lives on
+    /// without its connection, unless it has become another program, which does not map this `ledger`.
+    pub(super) fn wait_for_end(&self, look: Duration, ledger: &SharedMemory) -> Result<bool> {
         loop {
             while !self.has_ended(look) {}
-            let message = if self.has_word() { self.socket.receive()? } else { None };
+            let message = if self.has_message() { self.socket.receive()? } else { None };
             let word = message.map(|message| decode(&message.bytes)).transpose()?;
             return match (word, &self.process) {
-                (Some(Word::Question), _) => {
-                    // One that has ended meanwhile does not hear it.
-                    let _ = self.socket.send(&encode(&Reply::Here)?, &[]);
+                (Some(Request::Ping), _) => {
+                    // The client may have ended meanwhile.
+                    let _ = self.socket.send(&encode(&Reply::Alive)?, &[]);
                     continue;
                 }
-                (Some(Word::Goodbye), _) | (None, None) => Ok(true),
-                // The connection of a process that is killed may end before the process does, which
-                // still has files open then that are nobody's a moment later.
+                (Some(Request::Goodbye), _) | (None, None) => Ok(true),
+                // A killed process may close its connection before it has exited, and still has files
+                // open then.
                 (None, Some(process)) => {
-                    Ok(self.is_another_program(ledger) || ends(process, LONGEST_DEATH))
+                    Ok(self.is_another_program(ledger) || wait_for_exit(process, EXIT_TIMEOUT))
                 }
             };
         }
     }
 
-    /// Whether the process goes on as another program (`execve`), and is not about to end.
+    /// Whether the process has become another program (`execve`) and is not exiting.
     fn is_another_program(&self, ledger: &SharedMemory) -> bool {
         let process = u32::try_from(self.number).unwrap_or(0);
         !is_ending(process) && ledger.is_mapped_by(process) == Some(false)
     }
 
-    /// Its first word, for which it has so long. A client says it as soon as it is connected, so who
-    /// has not is none, or stands still and will connect again.
-    pub(super) fn first_word(&self, at_most: Duration) -> Result<Option<Message>> {
+    /// Receives the hello within `at_most`. A client sends it right after connecting; one that does not
+    /// is stopped and will connect again, or is no client.
+    pub(super) fn await_hello(&self, at_most: Duration) -> Result<Option<Message>> {
         let since = Instant::now();
         while !self.has_ended(at_most.saturating_sub(since.elapsed())) {
             if since.elapsed() >= at_most {
                 let silence = at_most.as_secs();
-                return Err(Error::invalid(format!("it has said nothing for {silence} s")));
+                return Err(Error::invalid(format!("it has sent nothing for {silence} s")));
             }
         }
-        // Also of one that has ended since: what it has sent is there.
-        if self.has_word() {
+        // A client that has ended since may have sent it.
+        if self.has_message() {
             self.socket.receive()
         } else {
             Ok(None)
         }
     }
 
-    fn has_word(&self) -> bool {
+    fn has_message(&self) -> bool {
         wait_for(&[self.socket.as_fd()], Duration::ZERO).contains(&true)
     }
 }
 
-/// All clients that have not ended, or whose work is not finished.
+/// All clients that have not ended or whose data is not yet written.
 #[derive(Debug, Default)]
 pub(super) struct Clients {
-    all: Mutex<All>,
+    all: Mutex<ClientTable>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct All {
-    /// In the order in which they came; with their rank, once that is known.
+struct ClientTable {
+    /// By order of arrival, with their rank once it is known.
     by_number: HashMap<u64, (Option<u32>, Arc<Client>)>,
     next: u64,
 }
 
-impl All {
-    /// Those that have not said yet who they are.
-    fn guests(&self) -> impl Iterator<Item = (u64, &Client)> {
-        let guests = self.by_number.iter().filter(|(_, (rank, _))| rank.is_none());
-        guests.map(|(&number, (_, client))| (number, &**client))
+impl ClientTable {
+    /// The clients that have not sent their hello.
+    fn unidentified(&self) -> impl Iterator<Item = (u64, &Client)> {
+        let unidentified = self.by_number.iter().filter(|(_, (rank, _))| rank.is_none());
+        unidentified.map(|(&number, (_, client))| (number, &**client))
     }
 }
 
-/// A client that is among them until this is dropped.
+/// A registered client; unregistered when dropped.
 #[derive(Debug)]
-pub(super) struct Entered {
+pub(super) struct Registration {
     clients: Arc<Clients>,
     number: u64,
     pub(super) client: Arc<Client>,
 }
 
 impl Clients {
-    /// Takes a new one in. If there are too many that have not said who they are, the one that has been
-    /// here longest goes for it, so that they take few descriptors and threads: a client says it at once.
-    pub(super) fn enter(self: &Arc<Self>, socket: Socket) -> Entered {
+    /// Registers a new client. If too many have not sent their hello, the oldest of these is
+    /// disconnected: clients send it at once, and idle ones must not use up descriptors and threads.
+    pub(super) fn register(self: &Arc<Self>, socket: Socket) -> Registration {
         let client = Arc::new(Client::new(socket));
         let mut all = self.all.lock();
         all.next += 1;
         let number = all.next;
         all.by_number.insert(number, (None, client.clone()));
-        while all.guests().count() > GUESTS {
+        while all.unidentified().count() > MOST_UNIDENTIFIED {
             let silent = |client: &Client| !client.has_ended(Duration::ZERO);
-            let first = all.guests().filter(|(_, client)| silent(client)).min_by_key(|(n, _)| *n);
+            let first =
+                all.unidentified().filter(|(_, client)| silent(client)).min_by_key(|(n, _)| *n);
             if let Some((_, first)) = first {
                 first.socket.close();
             }
-            all = self.changed.wait_for(all, SIGN_OF_LIFE);
+            all = self.changed.wait_for(all, KEEP_ALIVE);
         }
         drop(all);
-        Entered { clients: self.clone(), number, client }
+        Registration { clients: self.clone(), number, client }
     }
 
-    /// Whether there are none.
-    pub(super) fn are_gone(&self) -> bool {
+    /// Whether there are no clients.
+    pub(super) fn is_empty(&self) -> bool {
         self.all.lock().by_number.is_empty()
     }
 }
 
-impl Entered {
-    /// Says that this client is of a rank, and waits until what ended clients of that rank have left
-    /// is written. Those that live are left alone: two that use one rank at a time are no predecessor
-    /// and successor.
-    pub(super) fn wait_for_earlier(&self, rank: u32) {
+impl Registration {
+    /// Sets this client's rank, and waits until the data of all earlier clients of that rank that have
+    /// ended is written. Clients that are still alive are not waited for.
+    pub(super) fn wait_for_predecessors(&self, rank: u32) {
         let Clients { all, changed } = &*self.clients;
-        let here = encode(&Reply::Here).unwrap_or_default();
+        let here = encode(&Reply::Alive).unwrap_or_default();
         let mut now = all.lock();
         if let Some(mine) = now.by_number.get_mut(&self.number) {
             mine.0 = Some(rank);
@@ -175,17 +175,17 @@ impl Entered {
         changed.notify_all();
         let earlier: Vec<u64> =
             now.by_number.keys().copied().filter(|&other| other < self.number).collect();
-        // Those that are no predecessors were so when this one came.
+        // Clients that were alive when this one arrived.
         let mut lives: Vec<u64> = Vec::new();
         loop {
             let mut waits = false;
             for number in &earlier {
                 let Some((of, client)) = now.by_number.get(number) else { continue };
                 match *of {
-                    // It has come, and what it is has not been read yet.
+                    // Its hello has not been read yet.
                     None => waits = true,
                     Some(of) if of != rank || lives.contains(number) => {}
-                    Some(_) if client.is_over() => waits = true,
+                    Some(_) if client.has_ended_or_ends() => waits = true,
                     Some(_) => lives.push(*number),
                 }
             }
@@ -193,22 +193,22 @@ impl Entered {
                 return;
             }
             drop(now);
-            // Not with the lock: a client that is stopped hears nothing. One that has ended neither.
+            // Without the lock, as the client may be stopped; it may also have ended.
             let _ = self.client.socket.send(&here, &[]);
-            now = changed.wait_for(all.lock(), SIGN_OF_LIFE);
+            now = changed.wait_for(all.lock(), KEEP_ALIVE);
         }
     }
 }
 
-impl Drop for Entered {
+impl Drop for Registration {
     fn drop(&mut self) {
-        // Also after a panic: the next client of that rank waits for this.
+        // Also after a panic, because later clients of that rank wait for it.
         self.clients.all.lock().by_number.remove(&self.number);
         self.clients.changed.notify_all();
     }
 }
 
-// Not with the locks of the model checks, which are for those alone.
+// The model checks' locks work only within a model check.
 #[cfg(not(feature = "model-check"))]
 #[cfg(test)]
 mod tests {
@@ -216,8 +216,8 @@ mod tests {
     use os::socket::{connect_to, listen_at};
     use std::thread;
 
-    /// Clients of this process, as the backend has them, and their own ends.
-    fn clients(what: &str) -> (Arc<Clients>, [(Entered, Socket); 2]) {
+    /// Two registered clients of this process, with the clients' ends of their sockets.
+    fn clients(what: &str) -> (Arc<Clients>, [(Registration, Socket); 2]) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(what);
         let listener = listen_at(&path).unwrap().unwrap();
@@ -225,7 +225,7 @@ mod tests {
         let one = || {
             let own = connect_to(&path).unwrap().unwrap();
             let socket = listener.accept(Duration::from_secs(60)).unwrap().unwrap();
-            (clients.enter(socket), own)
+            (clients.register(socket), own)
         };
         let both = [one(), one()];
         (clients, both)
@@ -236,17 +236,17 @@ mod tests {
         heard && client.receive().unwrap().is_some()
     }
 
-    /// A job that is killed right after it has begun, and the next one: the backend may hear of both at
-    /// a time. Catches a successor that does not wait for a predecessor whose hello was not read.
+    /// A job is killed right after its start, and the next one begins: the backend may see both at once.
+    /// Catches a client that does not wait for an earlier one whose hello was not read yet.
     #[test]
     fn who_has_not_said_its_rank_may_be_a_predecessor() {
         for same in [false, true] {
             let (_, [(first, own), (second, other)]) = clients(&format!("unread-{same}"));
             drop(own);
             thread::scope(|scope| {
-                let waiting = scope.spawn(|| second.wait_for_earlier(7));
+                let waiting = scope.spawn(|| second.wait_for_predecessors(7));
                 assert!(hears(&other), "it does not wait");
-                first.wait_for_earlier(if same { 7 } else { 8 });
+                first.wait_for_predecessors(if same { 7 } else { 8 });
                 if same {
                     assert!(hears(&other) && hears(&other), "it waits no more");
                     drop(first);
@@ -256,19 +256,19 @@ mod tests {
         }
     }
 
-    /// Two jobs of one rank at a time: the second does not wait for the first, not even if it ends.
+    /// Two live jobs of one rank: the second does not wait for the first, even if that ends.
     #[test]
     fn who_lives_is_no_predecessor() {
         let (_, [(first, _own), (second, _other)]) = clients("lives");
-        first.wait_for_earlier(7);
-        second.wait_for_earlier(7);
+        first.wait_for_predecessors(7);
+        second.wait_for_predecessors(7);
     }
 
-    /// Catches a client that stays for ever after a panic, so that its successors wait for ever.
+    /// Catches a client that stays registered after a panic, so that later ones wait for ever.
     #[test]
     fn after_a_panic_nobody_waits() {
         let (clients, [(first, own), (second, _other)]) = clients("panic");
-        first.wait_for_earlier(7);
+        first.wait_for_predecessors(7);
         drop(own);
         let attending = thread::spawn(move || {
             let _attended = first;
@@ -277,11 +277,11 @@ mod tests {
         assert!(attending.join().is_err());
         let (done, ends) = std::sync::mpsc::channel();
         thread::spawn(move || {
-            second.wait_for_earlier(7);
+            second.wait_for_predecessors(7);
             drop(second);
             done.send(()).unwrap();
         });
         ends.recv_timeout(Duration::from_secs(60)).unwrap();
-        assert!(clients.are_gone());
+        assert!(clients.is_empty());
     }
 }

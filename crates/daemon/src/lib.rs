@@ -1,5 +1,5 @@
-//! The process `veloc-backend`: it holds what its clients share with it, and goes on as an engine where
-//! one has ended (`recover`).
+//! The process `veloc-backend`: it holds its clients' shared memory, and writes what a client that has
+//! ended left in it (`recover`).
 
 #![deny(clippy::disallowed_methods)]
 
@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use clients::{Clients, Entered};
+use clients::{Clients, Registration};
 use config::Config;
 use os::affinity;
 use os::error::{Error, Kind, Result};
@@ -24,47 +24,46 @@ use os::sync::{Condvar, Mutex};
 use recovery::log as log_file;
 use recovery::protocol::{decode, encode, path as path_of, portable, Hello, Reply, PROTOCOL};
 
-/// How often a look is taken at whether there is anything left to do.
-const TICK: Duration = Duration::from_millis(500);
+/// How often to check whether the backend can end.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How long a backend that a client has started waits for that client. It connects at once, unless
-/// it has ended meanwhile; one that comes later finds nobody, and starts another.
-const LONGEST_START: Duration = Duration::from_secs(2);
+/// How long a backend that was started by a client waits for that client, which connects at once unless
+/// it has ended. A later client starts another backend.
+const START_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long who connects may say nothing, until a client has told of the `watchdog_interval`.
-const LONGEST_SILENCE: Duration = Duration::from_secs(5);
+/// How long a new connection may be silent, until a client's `watchdog_interval` is known.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Set by SIGTERM: end as soon as no client is left.
-static ENDING: AtomicBool = AtomicBool::new(false);
+/// Set by SIGTERM: end when no client is left.
+static TERMINATING: AtomicBool = AtomicBool::new(false);
 
 /// Where the backend's socket comes from.
 #[derive(Clone, Debug)]
 pub enum Start<'a> {
-    /// A client has made it and handed it over as standard input. The backend ends with its last
-    /// client.
+    /// A client created it and passed it as standard input. The backend ends with its last client.
     HandedOver,
-    /// Started by hand for this configuration: the backend stays until SIGTERM.
+    /// Started by hand for this configuration: it runs until SIGTERM.
     Configuration {
         /// The configuration file.
         path: &'a Path,
-        /// Stay in the foreground, instead of becoming a process without a terminal.
+        /// Stay in the foreground instead of becoming a daemon.
         foreground: bool,
     },
 }
 
-/// What became of a start.
+/// How a start ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The backend has served, and has ended.
     Served,
-    /// There was one for this configuration already.
+    /// There is a backend for this configuration already.
     AlreadyThere,
 }
 
-/// Runs a backend. Called by the program, whose only thread this is.
+/// Runs a backend. Called by the program's only thread.
 ///
 /// # Errors
-/// The configuration is wrong, or needs no backend; the name cannot be taken.
+/// The configuration is wrong or needs no backend, or the socket's name cannot be taken.
 pub fn run(start: &Start<'_>) -> Result<Outcome> {
     let listener = match start {
         Start::HandedOver => {
@@ -84,39 +83,39 @@ pub fn run(start: &Start<'_>) -> Result<Outcome> {
             let Some(listener) = listen(&path_of(&config)?)? else {
                 return Ok(Outcome::AlreadyThere);
             };
-            log_file::place(&config);
+            log_file::set_directory(&config);
             listener
         }
     };
     let on_demand = matches!(start, Start::HandedOver);
     if !matches!(start, Start::Configuration { foreground: true, .. }) {
         detach()?;
-        close_others(&listener);
+        close_inherited_files(&listener);
         log_file::start();
     }
     handle_signals();
-    // Who connects from here on is told this process's number.
+    // New connections report this process's id from here on.
     listener.listen_on()?;
     Backend::default().serve(&listener, on_demand);
     Ok(Outcome::Served)
 }
 
-/// Listens at this path, unless there is a backend already: then `None`.
+/// Listens at this path; `None` if there is a backend already.
 fn listen(path: &Path) -> Result<Option<Listener>> {
     let since = Instant::now();
     loop {
         if let Some(listener) = listen_at(path)? {
             return Ok(Some(listener));
         }
-        // Who is about to listen, or to end, does not answer yet or any more.
-        if connect_to(path)?.is_some() || since.elapsed() > LONGEST_START {
+        // A process that is about to listen or to end does not answer.
+        if connect_to(path)?.is_some() || since.elapsed() > START_TIMEOUT {
             return Ok(None);
         }
         thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// Becomes a process of its own, without terminal, session or working directory.
+/// Becomes a daemon: no terminal, no session, no working directory.
 fn detach() -> Result<()> {
     // SAFETY: this is the only thread, so the child of the fork has everything it needs.
     if unsafe { libc::daemon(0, 0) } != 0 {
@@ -125,27 +124,26 @@ fn detach() -> Result<()> {
     Ok(())
 }
 
-/// Closes what the application had open and did not keep to itself: who waits for the end of a pipe
-/// of the application's must not wait for the backend's.
-fn close_others(listener: &Listener) {
+/// Closes inherited descriptors: a reader of the application's pipe must not wait for the backend to
+/// end.
+fn close_inherited_files(listener: &Listener) {
     let kept = listener.as_fd().as_raw_fd();
     let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let numbers: Vec<i32> =
         open.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
     for number in numbers.into_iter().filter(|&number| number > 2 && number != kept) {
-        // SAFETY: nothing in this process has opened anything yet but the listener and the list
-        // itself, which is closed already.
+        // SAFETY: only the listener and the directory listing, which is closed already, were opened in
+        // this process.
         unsafe { libc::close(number) };
     }
 }
 
 fn handle_signals() {
     extern "C" fn on_term(_: libc::c_int) {
-        ENDING.store(true, Ordering::Relaxed);
+        TERMINATING.store(true, Ordering::Relaxed);
     }
     let handler: extern "C" fn(libc::c_int) = on_term;
-    // SAFETY: the handler only stores to an atomic. No flag asks for a restart, so that a wait ends
-    // with the signal.
+    // SAFETY: the handler only stores to an atomic. Without SA_RESTART, the signal interrupts waits.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler as libc::sighandler_t;
@@ -154,8 +152,7 @@ fn handle_signals() {
         libc::signal(libc::SIGINT, libc::SIG_IGN);
         libc::signal(libc::SIGHUP, libc::SIG_IGN);
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
-        // Whoever has started the backend, an application that waits for its signals or a thread of the
-        // library's, may have had them blocked.
+        // The process that started the backend may have blocked signals.
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut());
@@ -165,20 +162,20 @@ fn handle_signals() {
 #[derive(Debug, Default)]
 struct Backend {
     clients: Arc<Clients>,
-    writing: Arc<Writing>,
-    /// `watchdog_interval`, which all clients have alike.
+    writers: Arc<WriterLimit>,
+    /// The clients' common `watchdog_interval`.
     interval: Arc<OnceLock<Duration>>,
 }
 
-/// How many wills are being executed.
+/// Counts the clients whose data is being written.
 #[derive(Debug, Default)]
-struct Writing {
+struct WriterLimit {
     now: Mutex<usize>,
     fewer: Condvar,
 }
 
-impl Writing {
-    /// Does `work` as one of at most `limit` at a time; 0: as many as there are processors.
+impl WriterLimit {
+    /// Runs `work` with at most `limit` at a time; 0: the number of processors.
     fn with<T>(&self, limit: usize, work: impl FnOnce() -> T) -> T {
         let limit = if limit == 0 { affinity::usable_cpus() } else { limit };
         let mut now = self.now.lock();
@@ -187,15 +184,15 @@ impl Writing {
         }
         *now += 1;
         drop(now);
-        let _leaves = Leaves(self);
+        let _slot = WriterSlot(self);
         work()
     }
 }
 
-/// Makes room for the next, however the work ends.
-struct Leaves<'a>(&'a Writing);
+/// Frees the slot, also after a panic.
+struct WriterSlot<'a>(&'a WriterLimit);
 
-impl Drop for Leaves<'_> {
+impl Drop for WriterSlot<'_> {
     fn drop(&mut self) {
         *self.0.now.lock() -= 1;
         self.0.fewer.notify_one();
@@ -203,26 +200,26 @@ impl Drop for Leaves<'_> {
 }
 
 impl Backend {
-    /// Accepts clients until there is nothing left to do.
+    /// Accepts clients until the backend can end.
     fn serve(&self, listener: &Listener, on_demand: bool) {
         let started = Instant::now();
         let mut had_clients = false;
         loop {
-            match listener.accept(TICK) {
+            match listener.accept(POLL_INTERVAL) {
                 Ok(Some(socket)) => {
                     had_clients = true;
-                    self.welcome(socket);
+                    self.add_client(socket);
                     continue;
                 }
                 Ok(None) => {}
                 Err(error) => {
                     log::error!("{error}");
-                    thread::sleep(TICK);
+                    thread::sleep(POLL_INTERVAL);
                 }
             }
-            let nobody = self.clients.are_gone();
-            let forgotten = had_clients || started.elapsed() > LONGEST_START;
-            let ends = ENDING.load(Ordering::Relaxed) || (on_demand && forgotten);
+            let nobody = self.clients.is_empty();
+            let forgotten = had_clients || started.elapsed() > START_TIMEOUT;
+            let ends = TERMINATING.load(Ordering::Relaxed) || (on_demand && forgotten);
             if nobody && ends {
                 match listener.retire() {
                     Ok(true) => return,
@@ -236,34 +233,38 @@ impl Backend {
         }
     }
 
-    fn welcome(&self, socket: Socket) {
-        let (writing, interval) = (self.writing.clone(), self.interval.clone());
-        // Before its hello is read: the backend does not end meanwhile.
-        let entered = self.clients.enter(socket);
+    fn add_client(&self, socket: Socket) {
+        let (writers, interval) = (self.writers.clone(), self.interval.clone());
+        // Before its hello is read, so that the backend does not end meanwhile.
+        let registration = self.clients.register(socket);
         let spawned = thread::Builder::new().name("veloc-client".to_owned()).spawn(move || {
-            logging::set_topic(Some(format!("process {}", entered.client.number).into()));
-            if let Err(error) = attend(&entered, &writing, &interval) {
+            logging::set_topic(Some(format!("process {}", registration.client.number).into()));
+            if let Err(error) = serve_client(&registration, &writers, &interval) {
                 log::error!("{error}");
             }
         });
         if let Err(error) = spawned {
-            log::error!("a client is turned away: {error}");
+            log::error!("a client is refused: {error}");
         }
     }
 }
 
-/// Attends to one client until its end and its will.
-fn attend(entered: &Entered, writing: &Writing, interval: &OnceLock<Duration>) -> Result<()> {
-    let client = &entered.client;
+/// Serves one client until it has ended and its data is written.
+fn serve_client(
+    registration: &Registration,
+    writers: &WriterLimit,
+    interval: &OnceLock<Duration>,
+) -> Result<()> {
+    let client = &registration.client;
     client.socket.check_user()?;
-    let patience = interval.get().copied().unwrap_or(LONGEST_SILENCE);
-    let Some(message) = client.first_word(patience)? else {
+    let patience = interval.get().copied().unwrap_or(HELLO_TIMEOUT);
+    let Some(message) = client.await_hello(patience)? else {
         return Ok(());
     };
     let hello: Hello = decode(&message.bytes)?;
-    log_file::place(&hello.config);
+    log_file::set_directory(&hello.config);
     if hello.protocol != PROTOCOL {
-        return Err(Error::invalid(format!("it speaks version {}", hello.protocol)));
+        return Err(Error::invalid(format!("it uses protocol version {}", hello.protocol)));
     }
     let mut files = message.files.into_iter();
     let ledger =
@@ -274,40 +275,41 @@ fn attend(entered: &Entered, writing: &Writing, interval: &OnceLock<Duration>) -
     logging::set_topic(Some(format!("process {}, rank {rank}", client.number).into()));
     log::info!("is here");
 
-    entered.wait_for_earlier(rank);
-    // One that has ended meanwhile does not hear it.
-    let _ = client.socket.send(&encode(&Reply::Settled)?, &[]);
+    registration.wait_for_predecessors(rank);
+    // The client may have ended meanwhile.
+    let _ = client.socket.send(&encode(&Reply::PredecessorsDone)?, &[]);
     let look = Duration::from_secs(hello.config.watchdog_interval.max(1));
     let look = *interval.get_or_init(|| look);
-    if !client.await_end(look, &ledger)? {
-        log::warn!("it lives without its connection, so what it has is its own");
+    if !client.wait_for_end(look, &ledger)? {
+        log::warn!("it is alive but has closed its connection, so its data is not recovered");
         return Ok(());
     }
     let config = &hello.config;
-    let left = writing
+    let left = writers
         .with(config.max_parallelism, || {
             recover::finish(config, hello.process, &hello.directories, host.as_ref(), &ledger)
         })
         .map_err(|error| error.within("writing what it left"))?;
     if left > 0 {
-        log::warn!("ended with {left} checkpoints not in their files: written now");
+        log::warn!("ended with {left} checkpoints not in their files: they are written now");
     }
     Ok(())
 }
 
-// Not with the locks of the model checks, which are for those alone.
+// The model checks' locks work only within a model check.
 #[cfg(all(test, not(feature = "model-check")))]
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicUsize;
 
-    /// Catches a limit that is passed, and room that is not given back after a panic.
+    /// Catches a limit that is exceeded, and a slot that is not freed after a panic.
     #[test]
     fn no_more_than_the_limit_write_at_a_time() {
-        let (writing, now, most) = (Writing::default(), AtomicUsize::new(0), AtomicUsize::new(0));
+        let (writers, now, most) =
+            (WriterLimit::default(), AtomicUsize::new(0), AtomicUsize::new(0));
         thread::scope(|scope| {
             for number in 0..12 {
-                let (writing, now, most) = (&writing, &now, &most);
+                let (writers, now, most) = (&writers, &now, &most);
                 scope.spawn(move || {
                     let work = || {
                         most.fetch_max(1 + now.fetch_add(1, Ordering::SeqCst), Ordering::SeqCst);
@@ -315,12 +317,12 @@ mod tests {
                         now.fetch_sub(1, Ordering::SeqCst);
                         assert!(number % 4 != 0, "one that fails");
                     };
-                    let limited = std::panic::AssertUnwindSafe(|| writing.with(3, work));
+                    let limited = std::panic::AssertUnwindSafe(|| writers.with(3, work));
                     let _ = std::panic::catch_unwind(limited);
                 });
             }
         });
         assert!((1..=3).contains(&most.load(Ordering::SeqCst)));
-        assert_eq!(*writing.now.lock(), 0);
+        assert_eq!(*writers.now.lock(), 0);
     }
 }

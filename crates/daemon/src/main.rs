@@ -1,5 +1,5 @@
-//! The program `veloc-backend`: holds the host buffers of a node's jobs, and writes what a job
-//! leaves that was killed.
+//! The program `veloc-backend`: holds the host buffers of a node's jobs, and writes the data of killed
+//! jobs.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -24,14 +24,14 @@ fn main() -> ExitCode {
             SOCKET_OPTION => handed_over = true,
             option if option.starts_with('-') => return misuse(&format!("no option {option}")),
             _ if path.is_none() => path = Some(argument),
-            given => return misuse(&format!("one configuration only, not also {given}")),
+            given => return misuse(&format!("more than one configuration: {given}")),
         }
     }
     let start = match (path, handed_over) {
         (Some(path), false) => Start::Configuration { path: Path::new(path), foreground },
-        // Which configuration it is says the client; here it is for who looks at the processes.
+        // The client tells the configuration; the argument only shows it in process lists.
         (_, true) => Start::HandedOver,
-        _ => return misuse("which configuration?"),
+        _ => return misuse("no configuration is given"),
     };
     if foreground {
         logging::start(LevelFilter::Info, |builder| {
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says what was asked for. Who does not read all of it has seen enough.
+/// Prints the text. A closed standard output is not an error.
 fn say(text: &str) -> ExitCode {
     let _ = std::io::stdout().write_all(text.as_bytes());
     ExitCode::SUCCESS

@@ -1,4 +1,4 @@
-//! Finishing what a client has left: an engine goes on where the client ended.
+//! Writes what a client left, by an engine that continues where the client ended.
 
 use std::sync::Arc;
 
@@ -13,13 +13,14 @@ use os::mapping::Mapping;
 use os::shared::SharedMemory;
 use recovery::Process;
 
-/// So many of the checkpoints that could not be written are named.
+/// The most unwritten checkpoints that an error names.
 const MOST_NAMES: usize = 16;
 
-/// Writes what is in `host` and not in files yet, as `ledger` says. The checkpoints it was left.
+/// Writes the checkpoints in `host` that are not in files yet, as `ledger` says. Returns the number of
+/// checkpoints in the ledger.
 ///
 /// # Errors
-/// Something could not be written: the message says what is lost.
+/// Something could not be written; the message says what is lost.
 pub(super) fn finish(
     config: &Config,
     process: Process,
@@ -59,7 +60,7 @@ pub(super) fn finish(
     Ok(records.len())
 }
 
-/// The first of some checkpoints, and how many more there are; `None`: there are none.
+/// The first of the versions and how many more there are; `None`: there are none.
 fn names(versions: &[(Arc<str>, i32)]) -> Option<String> {
     let shown: Vec<String> = versions
         .iter()

@@ -1,34 +1,34 @@
-//! One device and the context in which the library works on it.
+//! A device and the context in which the library uses it.
 //!
-//! The library makes no context that the application did not ask for: it uses the one that is
-//! current on the thread that calls in, else the primary context of a device if that exists.
+//! The library creates no context: it uses the one that is current on the calling thread, else a
+//! device's primary context if that exists.
 
 use std::sync::Arc;
 
 use cudarc::driver::sys::{CUcontext, CUdevice};
 
 use super::driver::{CaptureMode, Driver};
-use super::probe::names;
+use super::probe::name_and_bus_id;
 use os::error::{Error, Kind, Result};
 
 /// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`.
 const DEFAULT_STREAMS: [usize; 2] = [1, 2];
 
-/// The driver's failures that have to do with graph capture, from `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED`
-/// to `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`.
+/// The range of driver errors about graph capture, from `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED` to
+/// `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`.
 const CAPTURE_FIRST: u32 = 900;
 const CAPTURE_LAST: u32 = 908;
 
-/// What the device and its driver offer, asked for once.
+/// What the device and its driver support, queried once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Address ranges can be reserved and mapped piecewise.
+    /// Virtual memory management: reserving address ranges and mapping them piecewise.
     pub virtual_memory: bool,
     /// Host memory can be registered.
     pub host_register: bool,
-    /// The device reaches memory that was never registered by the host's own page tables, at nearly
-    /// full speed: programs let kernels write to it. Where it is reached in another way (HMM), the
-    /// driver says so of all memory of all programs on x86, and next to none makes use of it.
+    /// The device accesses unregistered memory through the host's page tables, at nearly full speed;
+    /// applications then let kernels write to it. Access by HMM does not count: on x86 the driver
+    /// reports it for all memory, and hardly any program uses it.
     pub pageable_access: bool,
     /// The driver's CUDA version, 12080 for 12.8.
     pub driver_version: i32,
@@ -39,7 +39,8 @@ pub struct Capabilities {
 pub struct Device {
     pub(super) driver: Arc<Driver>,
     context: Context,
-    /// What tells the context from a later one of the same handle, if the driver says so.
+    /// The context's unique id, which a later context of the same handle does not have; if the driver
+    /// has ids.
     id: Option<u64>,
     device: CUdevice,
     name: String,
@@ -49,7 +50,7 @@ pub struct Device {
     retained: bool,
 }
 
-/// A context handle. The driver allows its use from any thread.
+/// A context handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Context(pub(super) CUcontext);
 // SAFETY: contexts are reference counted by the driver and may be used from every thread.
@@ -59,7 +60,7 @@ unsafe impl Sync for Context {}
 
 impl Device {
     /// The device whose context is current on the calling thread, else the first one whose primary
-    /// context exists. `None`: the application has not begun to use a device.
+    /// context exists. `None`: the application does not use a device yet.
     pub fn current(driver: &Arc<Driver>) -> Result<Option<Device>> {
         let mut context: CUcontext = std::ptr::null_mut();
         // SAFETY: the pointer is to a local.
@@ -67,9 +68,9 @@ impl Device {
         if !context.is_null() {
             return Device::of(driver, context).map(Some);
         }
-        // With several, only the application's first device memory will tell which one it uses.
-        let [device] = in_use(driver)?[..] else { return Ok(None) };
-        in_primary(driver, device, |context| Device::of(driver, context)).map(Some)
+        // With several devices, the application's first device memory will tell which one it uses.
+        let [device] = active_devices(driver)?[..] else { return Ok(None) };
+        with_primary_context(driver, device, |context| Device::of(driver, context)).map(Some)
     }
 
     /// The device that `context` belongs to.
@@ -83,7 +84,7 @@ impl Device {
         let mut total = 0;
         // SAFETY: the pointer is to a local.
         unsafe { driver.cuDeviceTotalMem_v2(&mut total, device) }?;
-        let (name, bus_id) = names(driver, device)?;
+        let (name, bus_id) = name_and_bus_id(driver, device)?;
         Ok(Device {
             driver: driver.clone(),
             context: Context(context),
@@ -98,29 +99,28 @@ impl Device {
         })
     }
 
-    /// Makes the context current on the calling thread for good: for worker threads. Their calls do
-    /// not disturb a graph that another thread is capturing.
+    /// Makes the context current on the calling thread for good, for worker threads. Their calls do not
+    /// disturb a graph capture on another thread.
     pub fn bind(&self) -> Result<()> {
         self.driver.exchange_capture_mode(CaptureMode::RELAXED);
         // SAFETY: the context is the application's or retained.
         unsafe { self.driver.cuCtxSetCurrent(self.context.0) }
     }
 
-    /// Makes the context current until the value is dropped: for the application's threads.
+    /// Makes the context current until the value is dropped, for the application's threads.
     pub fn enter(&self) -> Result<Current<'_>> {
         self.check_alive()?;
         Current::enter(&self.driver, self.context)
     }
 
-    /// An error if the application has destroyed the context or reset the device. What was the context's
-    /// has gone with it: the driver may crash on a handle of such a thing, and leaves it undefined what
-    /// becomes of most uses of the context's own. A primary context that was made anew has the same handle.
+    /// An error if the application has destroyed the context or reset the device. The context's objects
+    /// are gone then: the driver may crash on their handles. A new primary context has the same handle.
     fn check_alive(&self) -> Result<()> {
         let mut version = 0;
         // SAFETY: the pointer is to a local. Other libraries ask by this call whether a context is one.
         unsafe { self.driver.cuCtxGetApiVersion(self.context.0, &mut version) }
             .map_err(|error| error.within("the context of this job's device is gone"))?;
-        // SAFETY: it is alive.
+        // SAFETY: the context exists.
         match (self.id, unsafe { self.driver.context_id(self.context.0) }) {
             (Some(before), Some(now)) if before != now => Err(Error::invalid(
                 "the context of this job's device is gone: the device was reset",
@@ -129,15 +129,15 @@ impl Device {
         }
     }
 
-    /// Ends what belongs to the context, in it. With a context that is gone it has ended.
-    pub(super) fn end(&self, end: impl FnOnce(&Driver) -> Result<()>) {
+    /// Destroys an object of the context. If the context is gone, so is the object.
+    pub(super) fn destroy_in_context(&self, end: impl FnOnce(&Driver) -> Result<()>) {
         let ended = self.enter().and_then(|_current| end(&self.driver));
         if let Err(error) = ended {
             log::debug!("{error}");
         }
     }
 
-    /// Free memory of the device in bytes.
+    /// Free device memory in bytes.
     pub fn free_memory(&self) -> Result<u64> {
         let _current = self.enter()?;
         let (mut free, mut total) = (0, 0);
@@ -146,12 +146,12 @@ impl Device {
         Ok(free as u64)
     }
 
-    /// Waits for everything that is queued in the context, on every stream.
+    /// Waits for all work that is queued in the context, on every stream.
     ///
     /// # Errors
-    /// A stream is being captured into a graph: to wait would break the capture, in whatever mode. The
-    /// driver tells that beforehand of streams that wait for the default one, and of others by the
-    /// failure of the call.
+    /// A stream is being captured into a graph, which waiting would invalidate. For streams that
+    /// synchronize with the default stream the driver tells in advance, for others by the call's
+    /// failure.
     pub fn synchronize(&self) -> Result<()> {
         const CAPTURED: &str =
             "a stream is being captured into a graph, and to wait for all that is queued breaks the \
@@ -170,8 +170,8 @@ impl Device {
         })
     }
 
-    /// Whether a context handle is the one of this device.
-    pub(super) fn is(&self, context: CUcontext) -> bool {
+    /// Whether this is the device's context.
+    pub(super) fn has_context(&self, context: CUcontext) -> bool {
         self.context.0 == context
     }
 
@@ -185,17 +185,17 @@ impl Device {
         &self.name
     }
 
-    /// The device's bus id, as sysfs spells it; empty if the driver does not say.
+    /// The device's PCI bus id, spelled as in sysfs; empty if the driver does not tell.
     pub fn bus_id(&self) -> &str {
         &self.bus_id
     }
 
-    /// All memory of the device in bytes.
+    /// Total device memory in bytes.
     pub fn total_memory(&self) -> u64 {
         self.total
     }
 
-    /// What it offers.
+    /// What the device and its driver support.
     pub fn capabilities(&self) -> Capabilities {
         self.capabilities
     }
@@ -223,7 +223,7 @@ pub struct Current<'a> {
     driver: &'a Driver,
     pushed: bool,
     mode: CaptureMode,
-    /// The driver's stack belongs to the thread.
+    /// The context stack belongs to the thread.
     _not_send: std::marker::PhantomData<*const ()>,
 }
 
@@ -259,7 +259,7 @@ impl Drop for Current<'_> {
 }
 
 /// The devices whose primary contexts exist.
-pub(super) fn in_use(driver: &Driver) -> Result<Vec<CUdevice>> {
+pub(super) fn active_devices(driver: &Driver) -> Result<Vec<CUdevice>> {
     let mut count = 0;
     // SAFETY: the pointer is to a local.
     unsafe { driver.cuDeviceGetCount(&mut count) }?;
@@ -277,8 +277,8 @@ pub(super) fn in_use(driver: &Driver) -> Result<Vec<CUdevice>> {
     Ok(found)
 }
 
-/// Runs `body` in a device's primary context, which exists.
-pub(super) fn in_primary<T>(
+/// Runs `body` in a device's existing primary context.
+pub(super) fn with_primary_context<T>(
     driver: &Driver,
     device: CUdevice,
     body: impl FnOnce(CUcontext) -> Result<T>,
@@ -292,8 +292,8 @@ pub(super) fn in_primary<T>(
     done
 }
 
-/// Keeps the device's primary context alive if `context` is it: the application may reset it while
-/// workers use it. Never makes one.
+/// Retains the device's primary context if `context` is it, because the application may reset it while
+/// workers use it. Never creates one.
 fn retain_primary(driver: &Driver, context: CUcontext, device: CUdevice) -> Result<bool> {
     let (mut flags, mut active) = (0, 0);
     // SAFETY: the pointers are to locals.

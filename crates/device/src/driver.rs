@@ -1,27 +1,28 @@
-//! The driver library, found at run time.
+//! The CUDA driver library, found at run time.
 
 use std::sync::Arc;
 
 use cudarc::driver::sys::{CUcontext, CUstream};
 pub use driver::cuda::{CaptureMode, CONTEXT_IS_DESTROYED, DEINITIALIZED, INVALID_CONTEXT};
 use driver::cuda::{NO_DEVICE, SONAME};
-use driver::{cuda_driver, Awaited, Library};
+use driver::{cuda_driver, LazyLibrary, Library};
 
 use os::error::{Error, Kind, Result};
 
 cuda_driver! {
-    /// The driver library.
+    /// The CUDA driver.
     pub struct Driver;
     pub(super) calls fail with Error;
 }
 
 impl Driver {
-    /// The driver that the application has loaded, initialised. `Ok(None)` if it has loaded none:
-    /// then it can have no device memory, and it need not pay for the driver's start. An error if
-    /// the driver does not serve. Found once, it is kept for the life of the process.
+    /// The driver that the application has loaded, initialised; found once, it is kept. `Ok(None)`: none
+    /// is loaded, so there is no device memory. An error if the driver is unusable.
     pub fn get() -> Result<Option<Arc<Driver>>> {
-        static DRIVER: Awaited<Arc<Driver>, Error> = Awaited::new();
-        Ok(DRIVER.look(SONAME, |library| Ok(Driver::start(library)?.map(Arc::new)))?.cloned())
+        static DRIVER: LazyLibrary<Arc<Driver>, Error> = LazyLibrary::new();
+        Ok(DRIVER
+            .get_or_find(SONAME, |library| Ok(Driver::start(library)?.map(Arc::new)))?
+            .cloned())
     }
 
     fn start(library: Library) -> Result<Option<Driver>> {
@@ -36,7 +37,7 @@ impl Driver {
         }
     }
 
-    /// Whether the driver has ended ([`driver::cuda::has_ended`]).
+    /// Whether the driver has shut down ([`driver::cuda::has_ended`]).
     pub fn has_ended() -> bool {
         driver::cuda::has_ended()
     }
@@ -54,25 +55,25 @@ impl Driver {
         Ok(version)
     }
 
-    /// What tells a context from an earlier one of the same handle, if the driver says so.
+    /// The context's unique id, if the driver has ids.
     ///
     /// # Safety
-    /// `context` is a living context.
+    /// `context` exists.
     pub(super) unsafe fn context_id(&self, context: CUcontext) -> Option<u64> {
         // SAFETY: the caller's promise.
         unsafe { self.extras.context_id(context.cast()) }
     }
 
-    /// The primary context that a stream belongs to by way of a green context.
+    /// The primary context of a green context's stream.
     ///
     /// # Safety
     /// `stream` is a stream, or stands for one of the current context.
-    pub(super) unsafe fn parent_of_green(&self, stream: CUstream) -> Option<CUcontext> {
+    pub(super) unsafe fn primary_context_of(&self, stream: CUstream) -> Option<CUcontext> {
         // SAFETY: the caller's promise.
-        unsafe { self.extras.parent_of_green(stream.cast()) }.map(|context| context.cast())
+        unsafe { self.extras.primary_context_of(stream.cast()) }.map(|context| context.cast())
     }
 
-    /// Sets the calling thread's capture mode, and gives the one before.
+    /// Sets the calling thread's capture mode, and returns the previous one.
     pub(super) fn exchange_capture_mode(&self, mode: CaptureMode) -> CaptureMode {
         self.extras.exchange_capture_mode(mode)
     }

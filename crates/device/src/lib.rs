@@ -1,8 +1,8 @@
-//! The CUDA driver behind one small fallible interface.
+//! Access to CUDA devices through one small fallible interface.
 //!
-//! Every driver call of the library is in this room and nowhere else. [`driver`] finds the library
-//! and its functions; [`context`] stands for one device with its context; the others are what the
-//! layers above speak of: address ranges, streams and copies, pointers, registrations.
+//! All driver calls of the library are in this crate. [`driver`] finds the library and its functions;
+//! [`context`] is a device with its context; the other modules are address ranges, streams and copies,
+//! pointers, and registrations.
 
 #![deny(clippy::disallowed_methods)]
 
@@ -16,7 +16,7 @@ pub mod stream;
 
 pub use context::Device;
 pub use driver::Driver;
-pub use pointer::{Pointer, PLAIN};
+pub use pointer::{Pointer, PAGEABLE};
 pub use range::DeviceRange;
-pub use register::Pinned;
-pub use stream::{Event, Stream, Waiting};
+pub use register::PinnedBuffer;
+pub use stream::{Event, Stream, WaitMode};

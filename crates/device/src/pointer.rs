@@ -1,11 +1,11 @@
-//! What kind of memory a pointer points to, as far as the driver can tell.
+//! The kind of memory that a pointer points to, according to the driver.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::Arc;
 
 use cudarc::driver::sys::{CUcontext, CUpointer_attribute};
 
-use super::context::{in_primary, in_use, Device};
+use super::context::{active_devices, with_primary_context, Device};
 use super::driver::{Driver, CONTEXT_IS_DESTROYED, INVALID_CONTEXT};
 use os::error::{Error, Kind, Result};
 
@@ -14,21 +14,21 @@ const MEMORY_TYPE_HOST: c_uint = 1;
 /// `CU_MEMORYTYPE_DEVICE`.
 const MEMORY_TYPE_DEVICE: c_uint = 2;
 
-/// Memory that no device knows of.
-pub const PLAIN: Pointer = Pointer::Host { pinned: false };
+/// Pageable host memory, unknown to the driver.
+pub const PAGEABLE: Pointer = Pointer::Host { pinned: false };
 
 /// A pointer's kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pointer {
-    /// Host memory, or memory that the driver knows nothing of.
+    /// Host memory, or memory unknown to the driver.
     Host {
-        /// Work that the application has queued may still use it: it is registered, or the device
-        /// goes by the host's page tables.
+        /// Queued work of the application may use it: it is registered, or the device uses the host's
+        /// page tables.
         pinned: bool,
     },
-    /// Memory of a device, or managed memory.
+    /// Device memory or managed memory.
     Device {
-        /// Managed: host and device use it by turns.
+        /// Managed memory, which host and device share.
         managed: bool,
         /// The device's ordinal.
         ordinal: i32,
@@ -46,12 +46,12 @@ struct Attributes {
 }
 
 impl Attributes {
-    /// Where the range that the driver names ends.
+    /// The end of the range that the driver reports.
     fn end(&self) -> u64 {
         self.start.saturating_add(self.size as u64)
     }
 
-    /// Whether memory belongs with this, of the same device, as far as the driver tells.
+    /// Whether memory at another address belongs to the same allocation, as far as the driver tells.
     fn belongs_with(&self, other: &Attributes) -> bool {
         self.memory_type == other.memory_type
             && self.ordinal == other.ordinal
@@ -62,14 +62,14 @@ impl Attributes {
 }
 
 impl Attributes {
-    /// The driver knows the memory.
-    fn known(&self) -> bool {
+    /// Whether the driver knows the memory.
+    fn is_known(&self) -> bool {
         self.memory_type != 0 || self.managed != 0
     }
 }
 
-/// Asks in the calling thread's context: without one the driver says nothing of any address
-/// (`CUDA_ERROR_INVALID_CONTEXT`), be it the host's. With one it knows the memory of all contexts.
+/// Queries the attributes of an address. The calling thread needs a context (any), else the driver
+/// returns `CUDA_ERROR_INVALID_CONTEXT` for every address.
 fn attributes(driver: &Driver, address: u64) -> Result<Attributes> {
     let mut found = Attributes {
         context: std::ptr::null_mut(),
@@ -100,17 +100,17 @@ fn attributes(driver: &Driver, address: u64) -> Result<Attributes> {
         std::ptr::from_mut(&mut found.size).cast(),
         std::ptr::from_mut(&mut found.mapped).cast(),
     ];
-    // SAFETY: both arrays have seven elements, each value has the size of its attribute, and the
-    // driver does not use the address it is asked about.
+    // SAFETY: both arrays have seven elements of the right sizes, and the driver does not access the
+    // address.
     unsafe { driver.cuPointerGetAttributes(7, names.as_mut_ptr(), data.as_mut_ptr(), address) }?;
     Ok(found)
 }
 
-/// Refuses bytes up to `last` that are not all of the memory that `found` tells of.
+/// Refuses a range that reaches beyond the memory in `found`, up to `last`.
 ///
-/// Memory that was mapped (`cuMemMap`; it belongs to no context) may lie in several ranges: the
-/// attributes are documented as the reserved addresses', of which not all need be mapped, and drivers
-/// were seen that give the part that one handle is mapped at. Either is accepted.
+/// Mapped memory (`cuMemMap`) belongs to no context and may consist of several ranges: the documentation
+/// says that the attributes describe the reserved range, which may be partly unmapped, but some drivers
+/// report the part of one handle. Both are accepted.
 fn check_end(driver: &Driver, found: &Attributes, last: u64) -> Result<()> {
     let mut end = found.end();
     if found.size == 0 {
@@ -137,8 +137,8 @@ fn check_end(driver: &Driver, found: &Attributes, last: u64) -> Result<()> {
 }
 
 impl Pointer {
-    /// Asks the driver about `len` bytes at `address`. Memory of a device must be of `device` and
-    /// hold all the bytes.
+    /// Classifies `len` bytes at `address`. Device memory must belong to `device`, and contain all the
+    /// bytes.
     pub fn classify(device: &Device, address: u64, len: u64) -> Result<Pointer> {
         let found = {
             let _current = device.enter()?;
@@ -146,11 +146,11 @@ impl Pointer {
         };
         let managed = found.managed != 0;
         if found.memory_type != MEMORY_TYPE_DEVICE && !managed {
-            // Memory of `malloc` has no type, also where kernels reach it.
+            // Memory of `malloc` has no type, even where kernels can access it.
             let known = found.memory_type == MEMORY_TYPE_HOST;
             return Ok(Pointer::Host { pinned: known || device.capabilities().pageable_access });
         }
-        let foreign = !managed && !found.context.is_null() && !device.is(found.context);
+        let foreign = !managed && !found.context.is_null() && !device.has_context(found.context);
         if found.ordinal != device.ordinal() && !managed {
             return Err(Error::invalid(format!(
                 "the pointer {address:#x} belongs to device {}, but this job's checkpoints are \
@@ -174,19 +174,19 @@ impl Pointer {
         Ok(Pointer::Device { managed, ordinal: found.ordinal })
     }
 
-    /// The device that memory at `address` belongs to, if the driver knows the memory: for
-    /// applications that make their context after they initialise the library.
+    /// The device of the memory at `address`, if the driver knows the memory: for applications that
+    /// create their context after initialising the library.
     pub fn device_of(driver: &Arc<Driver>, address: u64) -> Result<Option<Device>> {
         match attributes(driver, address) {
-            // The thread has no context that could be asked.
+            // The calling thread has no usable context.
             Err(error)
                 if matches!(error.kind(), Kind::Driver(INVALID_CONTEXT | CONTEXT_IS_DESTROYED)) => {
             }
-            found => return owner(driver, address, &found?),
+            found => return device_of_attributes(driver, address, &found?),
         }
-        for device in in_use(driver)? {
-            let ask = |_| owner(driver, address, &attributes(driver, address)?);
-            if let Some(found) = in_primary(driver, device, ask)? {
+        for device in active_devices(driver)? {
+            let ask = |_| device_of_attributes(driver, address, &attributes(driver, address)?);
+            if let Some(found) = with_primary_context(driver, device, ask)? {
                 return Ok(Some(found));
             }
         }
@@ -194,22 +194,26 @@ impl Pointer {
     }
 }
 
-/// The device of memory that the driver says this of.
-fn owner(driver: &Arc<Driver>, address: u64, found: &Attributes) -> Result<Option<Device>> {
-    if !found.known() {
+/// The device of the memory with these attributes.
+fn device_of_attributes(
+    driver: &Arc<Driver>,
+    address: u64,
+    found: &Attributes,
+) -> Result<Option<Device>> {
+    if !found.is_known() {
         return Ok(None);
     }
     if !found.context.is_null() {
         return Device::of(driver, found.context).map(Some);
     }
-    // Memory that was mapped piecewise or comes from a pool belongs to no context.
+    // Memory that is mapped piecewise or from a pool belongs to no context.
     let current = Device::current(driver)?;
     if current.as_ref().is_some_and(|device| device.ordinal() == found.ordinal) {
         return Ok(current);
     }
-    if in_use(driver)?.contains(&found.ordinal) {
+    if active_devices(driver)?.contains(&found.ordinal) {
         let device = |context| Device::of(driver, context);
-        return in_primary(driver, found.ordinal, device).map(Some);
+        return with_primary_context(driver, found.ordinal, device).map(Some);
     }
     Err(Error::invalid(format!(
         "the pointer {address:#x} is known to device {}, of which no context is current",

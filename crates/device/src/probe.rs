@@ -1,5 +1,4 @@
-//! Which devices there are, for who asks before a job does: without a context, and so without
-//! anything on a device.
+//! Lists the devices of this machine without creating a context, for tools.
 
 use std::ffi::{c_char, c_int, c_uint, CStr};
 use std::sync::Arc;
@@ -11,47 +10,47 @@ use super::context::Capabilities;
 use super::driver::Driver;
 use os::error::Result;
 
-/// What the driver says of this machine.
+/// What the driver reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Probe {
-    /// There is no driver library, in the loader's words.
+    /// There is no driver library; the loader's message.
     NoDriver(String),
-    /// There is one, and no device.
+    /// There is a driver but no device.
     NoDevice,
-    /// There are devices, by their ordinals.
+    /// There are devices, listed by ordinal.
     Devices {
         /// The driver's CUDA version, 12080 for 12.8.
         driver_version: i32,
-        /// It is the software device, which is no GPU.
+        /// The driver is the software device, which is no GPU.
         software: bool,
         /// The devices.
-        devices: Vec<Found>,
+        devices: Vec<DeviceInfo>,
     },
 }
 
 /// A device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct DeviceInfo {
     /// Its name.
     pub name: String,
-    /// Its bus id, as sysfs spells it; empty if the driver does not say.
+    /// Its PCI bus id, spelled as in sysfs; empty if the driver does not tell.
     pub bus_id: String,
-    /// All of its memory in bytes.
+    /// Its total memory in bytes.
     pub total: u64,
-    /// What it offers.
+    /// What it supports.
     pub capabilities: Capabilities,
 }
 
-/// Loads the driver, which stays loaded, and asks it. The library itself never does so; this is for
-/// programs that look at a node.
+/// Loads the driver, which stays loaded, and lists the devices. For tools: the library itself never
+/// loads the driver.
 ///
 /// # Errors
-/// A driver that does not serve.
+/// The driver is unusable.
 pub fn probe() -> Result<Probe> {
-    // SAFETY: the driver's library, whose initialisers any program that uses it runs.
+    // SAFETY: the driver's initialisers run in any program that uses it.
     let loaded = unsafe { Library::open(Some("libcuda.so.1"), RTLD_NOW | RTLD_LOCAL) };
     match loaded {
-        // Never unloaded: the driver has threads of its own.
+        // Never unloaded: the driver may have started threads.
         Ok(library) => std::mem::forget(library),
         Err(error) => return Ok(Probe::NoDriver(error.to_string())),
     }
@@ -59,7 +58,7 @@ pub fn probe() -> Result<Probe> {
     let mut count = 0;
     // SAFETY: the pointer is to a local.
     unsafe { driver.cuDeviceGetCount(&mut count) }?;
-    let devices = (0..count).map(|ordinal| found(&driver, ordinal)).collect::<Result<_>>()?;
+    let devices = (0..count).map(|ordinal| device_info(&driver, ordinal)).collect::<Result<_>>()?;
     Ok(Probe::Devices {
         driver_version: driver.version()?,
         software: driver.is_software(),
@@ -67,19 +66,19 @@ pub fn probe() -> Result<Probe> {
     })
 }
 
-fn found(driver: &Arc<Driver>, ordinal: c_int) -> Result<Found> {
+fn device_info(driver: &Arc<Driver>, ordinal: c_int) -> Result<DeviceInfo> {
     let (mut device, mut total) = (0, 0);
     // SAFETY: the pointer is to a local.
     unsafe { driver.cuDeviceGet(&mut device, ordinal) }?;
     // SAFETY: the pointer is to a local.
     unsafe { driver.cuDeviceTotalMem_v2(&mut total, device) }?;
-    let (name, bus_id) = names(driver, device)?;
+    let (name, bus_id) = name_and_bus_id(driver, device)?;
     let capabilities = Capabilities::of(driver, device)?;
-    Ok(Found { name, bus_id, total: total as u64, capabilities })
+    Ok(DeviceInfo { name, bus_id, total: total as u64, capabilities })
 }
 
-/// A device's name, and its bus id as sysfs spells it.
-pub(super) fn names(driver: &Driver, device: CUdevice) -> Result<(String, String)> {
+/// A device's name, and its PCI bus id as in sysfs.
+pub(super) fn name_and_bus_id(driver: &Driver, device: CUdevice) -> Result<(String, String)> {
     let name = text(|buffer, len| {
         // SAFETY: the buffer has `len` bytes.
         unsafe { driver.cuDeviceGetName(buffer, len, device) }
@@ -92,7 +91,7 @@ pub(super) fn names(driver: &Driver, device: CUdevice) -> Result<(String, String
 }
 
 impl Capabilities {
-    /// Asks the driver.
+    /// Queries the driver.
     pub(super) fn of(driver: &Driver, device: CUdevice) -> Result<Capabilities> {
         let has = |attribute: CUdevice_attribute| {
             let mut value: c_int = 0;

@@ -1,8 +1,8 @@
-//! A range of device addresses, reserved at once and mapped piece by piece.
+//! A range of device addresses that is reserved at once and mapped piece by piece.
 //!
-//! HiPC'22, section IV-A: reserving costs next to nothing, so the device cache can have its place
-//! before it has its memory. Pieces are mapped on fresh addresses only and never unmapped before
-//! the end: unmapping beside running work has led to illegal accesses in other projects.
+//! Reserving costs almost nothing, so the device cache has its addresses before its memory (HiPC'22,
+//! section IV-A). Pieces are only mapped at fresh addresses, and unmapped only at the end: unmapping
+//! beside running work has caused illegal accesses in other projects.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ struct Piece {
     len: u64,
 }
 
-/// The reserved range. Its mapped part is always one run from the start.
+/// The reserved range, of which the first `mapped` bytes are mapped.
 pub struct DeviceRange {
     device: Arc<Device>,
     base: CUdeviceptr,
@@ -81,8 +81,8 @@ impl DeviceRange {
         self.reserved
     }
 
-    /// Maps up to `chunk` bytes more and gives access to the owning device alone. Returns how many
-    /// bytes came; 0 when all is mapped. After an error the range is as it was before.
+    /// Maps up to `chunk` more bytes, accessible to this device only. Returns how many; 0 if all is
+    /// mapped. After an error the range is unchanged.
     pub fn map_next(&mut self, chunk: u64) -> Result<u64> {
         let granularity = granularity(&self.device)?;
         let left = self.reserved - self.mapped;
@@ -131,8 +131,8 @@ impl DeviceRange {
 
 impl Drop for DeviceRange {
     fn drop(&mut self) {
-        // The application may have destroyed its context already. This memory belongs to none, and
-        // has to be given back all the same.
+        // The application may have destroyed its context. This memory belongs to no context, so it is
+        // released anyway.
         let _current = self.device.enter();
         let driver = &self.device.driver;
         let failed = std::cell::Cell::new(None);

@@ -1,4 +1,4 @@
-//! Registering host memory with the driver, so that copies run at full speed and on their own.
+//! Registers (pins) host memory with the driver, so that copies are asynchronous and at full speed.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use super::context::Device;
 use os::error::{Error, Result};
 use os::mapping::Mapping;
 
-/// `CU_MEMHOSTREGISTER_PORTABLE`: for every context of the process.
+/// `CU_MEMHOSTREGISTER_PORTABLE`: for all contexts of the process.
 const PORTABLE: u32 = 1;
 
-/// Registers `len` bytes at `start`. Copies of this process wait while it runs.
+/// Registers `len` bytes at `start`. All copies of this process are blocked meanwhile.
 ///
 /// # Safety
-/// The memory must stay mapped until [`unregister`], and no copy may be using it now.
+/// The memory stays mapped until [`unregister`], and no copy is using it now.
 pub unsafe fn register(device: &Device, start: *mut u8, len: u64) -> Result<()> {
     let _current = device.enter()?;
     // SAFETY: the caller's promise.
@@ -23,39 +23,39 @@ pub unsafe fn register(device: &Device, start: *mut u8, len: u64) -> Result<()> 
 /// Undoes [`register`].
 ///
 /// # Safety
-/// No copy may be using the memory.
+/// No copy is using the memory.
 pub unsafe fn unregister(device: &Device, start: *mut u8) -> Result<()> {
     let _current = device.enter()?;
     // SAFETY: the caller's promise.
     unsafe { device.driver.cuMemHostUnregister(start.cast::<c_void>()) }
 }
 
-/// A little memory of the library's own that is registered from the beginning.
+/// A small buffer of the library's own that is registered from the start.
 #[derive(Debug)]
-pub struct Pinned {
+pub struct PinnedBuffer {
     device: Arc<Device>,
     mapping: Mapping,
     registered: bool,
 }
 
-impl Pinned {
-    /// Makes `len` bytes, and registers them. If the driver will not, that is given, too.
+impl PinnedBuffer {
+    /// Allocates and registers `len` bytes. Also returns the driver's error if it refuses the
+    /// registration.
     ///
     /// # Errors
-    /// The system's: there is no memory.
-    pub fn new(device: &Arc<Device>, len: u64) -> Result<(Pinned, Option<Error>)> {
+    /// The system's: out of memory.
+    pub fn new(device: &Arc<Device>, len: u64) -> Result<(PinnedBuffer, Option<Error>)> {
         let mapping = Mapping::reserve(len as usize)?;
-        // What a forked process wrote to would be another page than the one that the device knows.
+        // A fork would give the parent's writes a copied page that the device does not know.
         mapping.dont_fork()?;
         let base = mapping.base().as_ptr();
-        // SAFETY: the memory is mapped until it is unregistered when this is dropped, and nobody else
-        // knows of it.
+        // SAFETY: the memory stays mapped until it is unregistered on drop, and nobody else uses it.
         let refused = unsafe { register(device, base, mapping.len() as u64) }.err();
         let registered = refused.is_none();
-        Ok((Pinned { device: device.clone(), mapping, registered }, refused))
+        Ok((PinnedBuffer { device: device.clone(), mapping, registered }, refused))
     }
 
-    /// The address of a byte.
+    /// The address of the byte at `offset`.
     pub fn address(&self, offset: u64) -> *mut u8 {
         debug_assert!(offset < self.mapping.len() as u64);
         // SAFETY: within the mapping.
@@ -63,7 +63,7 @@ impl Pinned {
     }
 }
 
-impl Drop for Pinned {
+impl Drop for PinnedBuffer {
     fn drop(&mut self) {
         if !self.registered {
             return;

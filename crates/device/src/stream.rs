@@ -8,17 +8,17 @@ use cudarc::driver::sys::{CUcontext, CUevent, CUstream};
 use super::context::Device;
 use os::error::{Error, Result};
 
-/// `CU_STREAM_NON_BLOCKING`: no waiting for the legacy default stream.
+/// `CU_STREAM_NON_BLOCKING`: does not synchronize with the legacy default stream.
 const NON_BLOCKING: u32 = 1;
-/// `CU_EVENT_BLOCKING_SYNC`: who waits for the event sleeps.
+/// `CU_EVENT_BLOCKING_SYNC`: a thread that waits for the event sleeps.
 const BLOCKING_SYNC: u32 = 1;
-/// `CU_EVENT_DISABLE_TIMING`: cheaper, and nothing here is timed by events.
+/// `CU_EVENT_DISABLE_TIMING`: cheaper; no event is used for timing.
 const DISABLE_TIMING: u32 = 2;
 
 /// `CU_STREAM_PER_THREAD`.
 const PER_THREAD: usize = 2;
 
-/// A stream of the library's own, which waits for no other.
+/// A stream of the library's own, independent of all others.
 #[derive(Debug)]
 pub struct Stream {
     device: Arc<Device>,
@@ -38,28 +38,28 @@ impl Stream {
         Ok(Stream { device: device.clone(), raw })
     }
 
-    /// Waits for all that was queued.
+    /// Waits for all queued work.
     pub fn synchronize(&self) -> Result<()> {
         // SAFETY: the stream is alive.
         unsafe { self.device.driver.cuStreamSynchronize(self.raw) }
     }
 
-    /// Lets what is queued from here on wait for the event.
+    /// Makes work that is queued later wait for the event.
     pub fn wait(&self, event: &Event) -> Result<()> {
         // SAFETY: both are alive.
         unsafe { self.device.driver.cuStreamWaitEvent(self.raw, event.raw, 0) }
     }
 
-    /// Queues a copy between device addresses. Managed memory counts as device memory.
+    /// Queues a copy between device addresses; managed memory counts as such.
     ///
     /// # Safety
-    /// Both ranges must stay valid until the copy is done, and only the copy may use `to`.
+    /// Both ranges stay valid until the copy is complete, and nothing else uses `to`.
     pub unsafe fn copy_on_device(&self, to: u64, from: u64, len: u64) -> Result<()> {
         // SAFETY: the caller's promise.
         unsafe { self.device.driver.cuMemcpyDtoDAsync_v2(to, from, len as usize, self.raw) }
     }
 
-    /// Queues a copy whose directions the driver finds out: for managed memory.
+    /// Queues a copy whose direction the driver determines, for managed memory.
     ///
     /// # Safety
     /// As for [`Stream::copy_on_device`].
@@ -68,18 +68,18 @@ impl Stream {
         unsafe { self.device.driver.cuMemcpyAsync(to, from, len as usize, self.raw) }
     }
 
-    /// Queues a copy from device to host memory. Onto memory that is not registered the call
-    /// blocks until the copy is done.
+    /// Queues a copy from device to host memory. If the host memory is not registered, the call blocks
+    /// until the copy is complete.
     ///
     /// # Safety
-    /// As for [`Stream::copy_on_device`]; the host range must not cross a border of registrations.
+    /// As for [`Stream::copy_on_device`]; the host range lies within one registration.
     pub unsafe fn copy_to_host(&self, to: *mut u8, from: u64, len: u64) -> Result<()> {
         let to = to.cast::<c_void>();
         // SAFETY: the caller's promise.
         unsafe { self.device.driver.cuMemcpyDtoHAsync_v2(to, from, len as usize, self.raw) }
     }
 
-    /// Queues a copy from host to device memory. From memory that is not registered the call may
+    /// Queues a copy from host to device memory. If the host memory is not registered, the call may
     /// block.
     ///
     /// # Safety
@@ -94,21 +94,21 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         // SAFETY: made in `new`, used by nobody else.
-        self.device.end(|driver| unsafe { driver.cuStreamDestroy_v2(self.raw) });
+        self.device.destroy_in_context(|driver| unsafe { driver.cuStreamDestroy_v2(self.raw) });
     }
 }
 
 /// How a thread waits for the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waiting {
-    /// As the context has it: by default it looks again and again, which takes a processor and sees the
-    /// end at once. For the application's threads, which have nothing else to do.
-    AtOnce,
-    /// It sleeps until the driver wakes it. For workers, which take no processor from the application.
-    Asleep,
+pub enum WaitMode {
+    /// As the context is configured, by default by polling: it takes a processor, with the least
+    /// latency. For the application's threads, which have nothing else to do.
+    Spin,
+    /// Sleeps until the driver wakes the thread, leaving the processor to the application. For workers.
+    Block,
 }
 
-/// A point in a stream that others can wait for.
+/// A point in a stream that can be waited for.
 #[derive(Debug)]
 pub struct Event {
     device: Arc<Device>,
@@ -119,11 +119,11 @@ pub struct Event {
 unsafe impl Send for Event {}
 
 impl Event {
-    /// Makes an event that is waited for in this way.
-    pub fn new(device: &Arc<Device>, waiting: Waiting) -> Result<Event> {
+    /// Creates an event with this way of waiting.
+    pub fn new(device: &Arc<Device>, waiting: WaitMode) -> Result<Event> {
         let flags = match waiting {
-            Waiting::AtOnce => DISABLE_TIMING,
-            Waiting::Asleep => DISABLE_TIMING | BLOCKING_SYNC,
+            WaitMode::Spin => DISABLE_TIMING,
+            WaitMode::Block => DISABLE_TIMING | BLOCKING_SYNC,
         };
         let _current = device.enter()?;
         let mut raw: CUevent = std::ptr::null_mut();
@@ -132,13 +132,13 @@ impl Event {
         Ok(Event { device: device.clone(), raw })
     }
 
-    /// Puts the event behind what is queued in `stream`.
+    /// Records the event after the work that is queued in `stream`.
     pub fn record(&self, stream: &Stream) -> Result<()> {
         // SAFETY: both are alive.
         unsafe { self.device.driver.cuEventRecord(self.raw, stream.raw) }
     }
 
-    /// Puts the event behind what is queued in a stream of the application.
+    /// Records the event after the work that is queued in a stream of the application.
     pub fn record_in(&self, stream: ApplicationStream) -> Result<()> {
         // SAFETY: the application promised to keep its stream until it sets another one.
         if unsafe { self.device.driver.is_capturing(stream.0.cast()) } {
@@ -153,7 +153,7 @@ impl Event {
             .map_err(|error| error.within(format!("the stream {:p}", stream.0)))
     }
 
-    /// Waits until the stream has come past the event.
+    /// Waits until the event has been reached.
     pub fn synchronize(&self) -> Result<()> {
         // SAFETY: the event is alive.
         unsafe { self.device.driver.cuEventSynchronize(self.raw) }
@@ -163,11 +163,11 @@ impl Event {
 impl Drop for Event {
     fn drop(&mut self) {
         // SAFETY: made in `new`, used by nobody else.
-        self.device.end(|driver| unsafe { driver.cuEventDestroy_v2(self.raw) });
+        self.device.destroy_in_context(|driver| unsafe { driver.cuEventDestroy_v2(self.raw) });
     }
 }
 
-/// A stream that the application handed over (`VELOC_Set_stream`).
+/// A stream of the application (`VELOC_Set_stream`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ApplicationStream(*mut c_void);
 
@@ -178,7 +178,7 @@ impl ApplicationStream {
     /// Takes the handle, if it is a stream of this device's context.
     ///
     /// # Safety
-    /// `raw` is a stream, which stays alive as long as it is used here.
+    /// `raw` is a stream that stays alive as long as it is used here.
     pub unsafe fn new(device: &Device, raw: *mut c_void) -> Result<ApplicationStream> {
         if raw as usize == PER_THREAD {
             return Err(Error::invalid(
@@ -191,11 +191,11 @@ impl ApplicationStream {
         // SAFETY: the pointer is to a local; the rest is the caller's promise.
         unsafe { device.driver.cuStreamGetCtx(raw.cast(), &mut context) }
             .map_err(|error| error.within(format!("the stream {raw:p}")))?;
-        // Of a stream of a green context that was a context which stands for the green one. Its work and
-        // its memory are the primary one's, whose events can be recorded in it.
+        // For a green context's stream, the reported context represents the green context. Work and
+        // memory belong to the primary context, whose events can be recorded in the stream.
         // SAFETY: as above.
-        let parent = unsafe { device.driver.parent_of_green(raw.cast()) };
-        if device.is(context) || parent.is_some_and(|parent| device.is(parent)) {
+        let parent = unsafe { device.driver.primary_context_of(raw.cast()) };
+        if device.has_context(context) || parent.is_some_and(|parent| device.has_context(parent)) {
             Ok(ApplicationStream(raw))
         } else {
             Err(Error::invalid(format!(

@@ -1,8 +1,8 @@
-//! The CUDA driver: how its functions are found and called, and what its failures are.
+//! The CUDA driver: finding and calling its functions, and its errors.
 //!
-//! The types are cudarc's, the calls are not: its loader panics on a missing library or symbol, chooses the
-//! library by itself, and returns the status as an enum, which a newer driver's code would make undefined
-//! behaviour. Here a status is a number.
+//! The types are cudarc's, the calls are not: cudarc's loader panics on a missing library or symbol,
+//! chooses the library itself, and returns the status as an enum, for which an unknown code of a newer
+//! driver would be undefined behaviour. Here a status is a number.
 
 use std::ffi::{c_char, c_uint, c_void, CStr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,36 +16,36 @@ pub use cudarc::driver::sys::{
 
 use crate::Library;
 
-/// The name under which the driver is loaded.
+/// The soname of the driver library.
 pub const SONAME: &CStr = c"libcuda.so.1";
 
 /// A driver's status: 0 is success (`CUresult`).
 pub type Status = u32;
 
-/// `CUDA_ERROR_NOT_INITIALIZED`: the application has no memory of a device yet.
+/// `CUDA_ERROR_NOT_INITIALIZED`: the application does not use a device yet.
 pub const NOT_INITIALIZED: Status = 3;
-/// `CUDA_ERROR_DEINITIALIZED`: it has none any more.
+/// `CUDA_ERROR_DEINITIALIZED`: the driver has shut down.
 pub const DEINITIALIZED: Status = 4;
 /// `CUDA_ERROR_NO_DEVICE`.
 pub const NO_DEVICE: Status = 100;
-/// `CUDA_ERROR_INVALID_CONTEXT`: the calling thread has no context. Asked about an address, it says
-/// nothing of that.
+/// `CUDA_ERROR_INVALID_CONTEXT`: the calling thread has no context. It says nothing about an address
+/// that was queried.
 pub const INVALID_CONTEXT: Status = 201;
-/// `CUDA_ERROR_CONTEXT_IS_DESTROYED`: the calling thread's context is one that was destroyed.
+/// `CUDA_ERROR_CONTEXT_IS_DESTROYED`: the calling thread's context was destroyed.
 pub const CONTEXT_IS_DESTROYED: Status = 709;
 
-/// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT`: of the legacy stream, that a blocking one is being captured,
-/// which makes it unusable.
+/// `CUDA_ERROR_STREAM_CAPTURE_IMPLICIT`: the legacy stream is unusable because a blocking stream is
+/// being captured.
 const CAPTURE_IMPLICIT: Status = 906;
 
-/// A call of the driver's that failed.
+/// A failed driver call.
 #[derive(Clone, Copy, Debug)]
 pub struct Failure {
     /// The function.
     pub call: &'static str,
-    /// What it returned.
+    /// The status it returned.
     pub status: Status,
-    /// What names it.
+    /// The driver's function that names errors.
     name_of: Option<NameOf>,
 }
 
@@ -65,7 +65,7 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// A call was answered by `CUDA_ERROR_DEINITIALIZED`: the process ends, and the driver has ended before.
+/// A call has returned `CUDA_ERROR_DEINITIALIZED`: the process is exiting, and the driver has shut down.
 static ENDED: AtomicBool = AtomicBool::new(false);
 
 impl From<Failure> for Error {
@@ -77,19 +77,18 @@ impl From<Failure> for Error {
     }
 }
 
-/// Whether the driver has ended, as it does when the process ends: whatever does not work from then on is no
-/// failure, and what it had given is given back.
+/// Whether the driver has shut down, as at process exit. Later errors are not failures, and all device
+/// resources are released.
 pub fn has_ended() -> bool {
     ENDED.load(Ordering::Acquire)
 }
 
-/// How strictly the driver guards graph captures against a thread's calls
-/// (`CUstreamCaptureMode`).
+/// How strictly the driver checks a thread's calls during graph captures (`CUstreamCaptureMode`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CaptureMode(c_uint);
 
 impl CaptureMode {
-    /// The thread's calls have nothing to do with any capture.
+    /// The thread's calls are unrelated to any capture.
     pub const RELAXED: CaptureMode = CaptureMode(2);
 }
 
@@ -105,11 +104,11 @@ type ContextId = unsafe extern "C" fn(Context, *mut u64) -> Status;
 type StreamContexts = unsafe extern "C" fn(Stream, *mut Context, *mut GreenContext) -> Status;
 type IsCapturing = unsafe extern "C" fn(Stream, *mut c_uint) -> Status;
 
-/// What a driver may lack.
+/// Functions that a driver may lack.
 #[derive(Clone, Copy, Debug)]
 pub struct Extras {
     error_name: Option<NameOf>,
-    // Graph capture; a driver without it captures nothing.
+    // Graph capture: a driver without these functions captures nothing.
     exchange_capture_mode: Option<ExchangeCaptureMode>,
     is_capturing: Option<IsCapturing>,
     /// Since CUDA 12.0.
@@ -120,10 +119,10 @@ pub struct Extras {
 }
 
 impl Extras {
-    /// Those of a driver.
+    /// Looks them up.
     pub fn find(library: Library) -> Extras {
-        // SAFETY: the driver's header declares the functions of these names like this; of the last
-        // one only the presence is asked for.
+        // SAFETY: the driver's header declares these functions with these types; the last one is only
+        // looked up.
         unsafe {
             Extras {
                 error_name: library.function(c"cuGetErrorName"),
@@ -138,10 +137,10 @@ impl Extras {
         }
     }
 
-    /// What a call's status says.
+    /// Turns a call's status into a result.
     ///
     /// # Errors
-    /// It is not success.
+    /// The status is not success.
     pub fn check(&self, call: &'static str, status: Status) -> Result<(), Failure> {
         match status {
             0 => Ok(()),
@@ -149,7 +148,7 @@ impl Extras {
         }
     }
 
-    /// Sets the calling thread's capture mode, and gives the one before.
+    /// Sets the calling thread's capture mode, and returns the previous one.
     pub fn exchange_capture_mode(&self, mode: CaptureMode) -> CaptureMode {
         let mut mode = mode.0;
         if let Some(exchange) = self.exchange_capture_mode {
@@ -159,8 +158,8 @@ impl Extras {
         CaptureMode(mode)
     }
 
-    /// Whether a stream's work is being captured into a graph, or, of the legacy stream, that of any
-    /// stream which waits for it. To ask breaks no capture.
+    /// Whether a stream is being captured into a graph; for the legacy stream, whether any stream that
+    /// synchronizes with it is. The query does not invalidate the capture.
     ///
     /// # Safety
     /// `stream` is a stream of the current context.
@@ -174,23 +173,23 @@ impl Extras {
         }
     }
 
-    /// What tells a context from every other one that the process has or had, also from an earlier one of
-    /// the same handle. `None`: the driver does not say.
+    /// The context's unique id, which later contexts of the same handle do not have. `None`: the driver
+    /// has no ids.
     ///
     /// # Safety
-    /// `context` is a living context.
+    /// `context` exists.
     pub unsafe fn context_id(&self, context: *mut c_void) -> Option<u64> {
         let mut id = 0;
         // SAFETY: the pointer is to a local; the rest is the caller's promise.
         self.context_id.filter(|ask| unsafe { ask(context, &mut id) } == 0).map(|_| id)
     }
 
-    /// The primary context that a stream belongs to by way of a green context, a part of the device.
-    /// `None`: it was made in a context as such, or the driver does not say.
+    /// The primary context of a green context's stream. `None`: the stream belongs to an ordinary
+    /// context, or the driver does not tell.
     ///
     /// # Safety
     /// `stream` is a stream, or stands for one of the calling thread's context.
-    pub unsafe fn parent_of_green(&self, stream: *mut c_void) -> Option<*mut c_void> {
+    pub unsafe fn primary_context_of(&self, stream: *mut c_void) -> Option<*mut c_void> {
         let (mut context, mut green) = (std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: the pointers are to locals; the rest is the caller's promise.
         let asked =
@@ -204,8 +203,8 @@ impl Extras {
     }
 }
 
-/// Declares a driver: a struct with all functions of the [list](crate::driver_functions), as methods
-/// which fail with an error that is made of a [`Failure`].
+/// Declares a driver struct whose methods are all functions in the [list](crate::driver_functions).
+/// Their error type is converted from [`Failure`].
 #[macro_export]
 macro_rules! cuda_driver {
     ($(#[$meta:meta])* $vis:vis struct $Driver:ident; $calls:vis calls fail with $Error:ty;) => {
@@ -215,7 +214,7 @@ macro_rules! cuda_driver {
     };
 }
 
-/// What [`cuda_driver!`](crate::cuda_driver) makes of the list.
+/// The expansion of [`cuda_driver!`](crate::cuda_driver).
 #[doc(hidden)]
 #[macro_export]
 macro_rules! driver_of_functions {
@@ -235,16 +234,16 @@ macro_rules! driver_of_functions {
 
         #[allow(non_snake_case, clippy::too_many_arguments)] // As the driver has it.
         impl $Driver {
-            /// Looks every function up.
+            /// Looks up all functions.
             ///
             /// # Errors
-            /// The name of the first that is missing.
+            /// The name of the first missing function.
             fn find(library: $crate::Library) -> ::std::result::Result<Self, &'static str> {
                 $(
                     let name = ::std::ffi::CStr::from_bytes_with_nul(
                         concat!(stringify!($name), "\0").as_bytes(),
                     );
-                    // SAFETY: the driver's header declares the function of this name like this.
+                    // SAFETY: the driver's header declares the function with this type.
                     let $name = name.ok().and_then(|name| unsafe {
                         library.function::<unsafe extern "C" fn($($type),*) -> $crate::cuda::Status>(
                             name,
@@ -261,8 +260,9 @@ macro_rules! driver_of_functions {
                 $(#[$doc])*
                 ///
                 /// # Safety
-                /// As the driver's reference says of this call; pointers must be valid for it.
-                #[allow(dead_code)] // Nobody calls all of them.
+                /// The requirements of the driver's reference for this call; pointers must be valid for
+                /// it.
+                #[allow(dead_code)] // Not every user calls all of them.
                 $calls unsafe fn $name(
                     &self, $($arg: $type),*
                 ) -> ::std::result::Result<(), $Error> {

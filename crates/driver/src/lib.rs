@@ -1,7 +1,7 @@
-//! Libraries that a process has loaded. Nothing here loads one: what an application does not use, it
-//! does not pay for, and what it has chosen is not chosen again.
+//! Finds libraries that the process has loaded, without loading any: the library adapts to what the
+//! application uses.
 //!
-//! [`cuda`] has what the users of the CUDA driver have in common.
+//! [`cuda`] is the part that all users of the CUDA driver share.
 
 pub mod cuda;
 mod functions;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;
 
 /// How many libraries this process has loaded since its start.
-pub fn count() -> u64 {
+pub fn loaded_count() -> u64 {
     unsafe extern "C" fn first(
         info: *mut libc::dl_phdr_info,
         _size: usize,
@@ -28,12 +28,12 @@ pub fn count() -> u64 {
     count
 }
 
-/// A library that the process has loaded. It stays loaded.
+/// A library that the process has loaded and that stays loaded.
 #[derive(Clone, Copy, Debug)]
 pub struct Library(NonNull<c_void>);
 
 impl Library {
-    /// The library with this soname, whichever path it came from.
+    /// The loaded library with this soname, from any path.
     pub fn find(soname: &CStr) -> Option<Library> {
         let flags = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NOLOAD;
         // SAFETY: the name ends with a null byte; nothing is loaded, so no initialiser runs. The
@@ -41,10 +41,10 @@ impl Library {
         NonNull::new(unsafe { libc::dlopen(soname.as_ptr(), flags) }).map(Library)
     }
 
-    /// The function of this name.
+    /// The function `name`.
     ///
     /// # Safety
-    /// `F` is a pointer to functions as the library declares the one of this name.
+    /// `F` is the type of a pointer to the function of that name.
     pub unsafe fn function<F: Copy>(&self, name: &CStr) -> Option<F> {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
         // SAFETY: the handle is never closed, and the name ends with a null byte.
@@ -54,39 +54,39 @@ impl Library {
     }
 }
 
-/// What is made of a library, once, as soon as the process has loaded it.
+/// A value that is made from a library as soon as the process has loaded it.
 #[derive(Debug)]
-pub struct Awaited<T, E> {
+pub struct LazyLibrary<T, E> {
     made: OnceLock<T>,
     failed: OnceLock<E>,
-    looked_at: AtomicU64,
+    searched_at: AtomicU64,
 }
 
-impl<T, E: Clone> Default for Awaited<T, E> {
+impl<T, E: Clone> Default for LazyLibrary<T, E> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<T, E: Clone> Awaited<T, E> {
-    /// One that was not looked for yet.
-    pub const fn new() -> Awaited<T, E> {
-        let looked_at = AtomicU64::new(u64::MAX);
-        Awaited { made: OnceLock::new(), failed: OnceLock::new(), looked_at }
+impl<T, E: Clone> LazyLibrary<T, E> {
+    /// Not searched for yet.
+    pub const fn new() -> LazyLibrary<T, E> {
+        let searched_at = AtomicU64::new(u64::MAX);
+        LazyLibrary { made: OnceLock::new(), failed: OnceLock::new(), searched_at }
     }
 
-    /// What was made.
+    /// The value, if it was made.
     #[inline(always)]
     pub fn get(&self) -> Option<&T> {
         self.made.get()
     }
 
-    /// Looks for the library, if any was loaded since the last look, and makes it; `Ok(None)` if it
-    /// is not there, or of no use.
+    /// Searches for the library, if any library was loaded since the last search, and makes the value.
+    /// `Ok(None)`: it is not loaded, or unusable.
     ///
     /// # Errors
-    /// What `make` says, from then on always.
-    pub fn look(
+    /// The error of `make`, in all later calls, too.
+    pub fn get_or_find(
         &self,
         soname: &CStr,
         make: impl FnOnce(Library) -> Result<Option<T>, E>,
@@ -97,9 +97,9 @@ impl<T, E: Clone> Awaited<T, E> {
         if let Some(error) = self.failed.get() {
             return Err(error.clone());
         }
-        // Looking costs a walk through the library path.
-        let count = count();
-        if self.looked_at.swap(count, Ordering::Relaxed) == count {
+        // A search walks through the library path.
+        let count = loaded_count();
+        if self.searched_at.swap(count, Ordering::Relaxed) == count {
             return Ok(None);
         }
         let Some(library) = Library::find(soname) else { return Ok(None) };

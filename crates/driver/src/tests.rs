@@ -23,36 +23,36 @@ fn a_loaded_library_is_found_with_its_functions() {
 /// Catches a look for each call, and one that is not repeated when a library has come.
 #[test]
 fn a_library_is_looked_for_when_one_was_loaded() {
-    let awaited = Awaited::<u32, String>::new();
+    let lazy = LazyLibrary::<u32, String>::new();
     let made = Cell::new(0);
     let look = |soname| {
-        awaited.look(soname, |_| {
+        lazy.get_or_find(soname, |_| {
             made.set(made.get() + 1);
             Ok(Some(7))
         })
     };
     assert_eq!(look(NONE), Ok(None));
     // Nothing was loaded since, and so nothing is looked for.
-    let before = count();
+    let before = loaded_count();
     let again = look(C);
-    assert!(again == Ok(None) || count() != before);
-    awaited.looked_at.store(0, Ordering::Relaxed);
-    assert_eq!((look(C), awaited.get()), (Ok(Some(&7)), Some(&7)));
+    assert!(again == Ok(None) || loaded_count() != before);
+    lazy.searched_at.store(0, Ordering::Relaxed);
+    assert_eq!((look(C), lazy.get()), (Ok(Some(&7)), Some(&7)));
     assert_eq!((look(C), made.get()), (Ok(Some(&7)), 1));
 }
 
 #[test]
 fn a_library_that_does_not_serve_never_does() {
-    let awaited = Awaited::<u32, String>::new();
-    let look = |made: Result<_, &str>| awaited.look(C, |_| made.map_err(str::to_owned));
+    let lazy = LazyLibrary::<u32, String>::new();
+    let look = |made: Result<_, &str>| lazy.get_or_find(C, |_| made.map_err(str::to_owned));
     assert_eq!(look(Err("why")), Err("why".to_owned()));
-    awaited.looked_at.store(0, Ordering::Relaxed);
-    assert_eq!((look(Ok(Some(7))), awaited.get()), (Err("why".to_owned()), None));
+    lazy.searched_at.store(0, Ordering::Relaxed);
+    assert_eq!((look(Ok(Some(7))), lazy.get()), (Err("why".to_owned()), None));
     // One that is of no use may be later.
-    let other = Awaited::<u32, String>::new();
-    assert_eq!(other.look(C, |_| Ok(None)), Ok(None));
-    other.looked_at.store(0, Ordering::Relaxed);
-    assert_eq!(other.look(C, |_| Ok(Some(7))), Ok(Some(&7)));
+    let other = LazyLibrary::<u32, String>::new();
+    assert_eq!(other.get_or_find(C, |_| Ok(None)), Ok(None));
+    other.searched_at.store(0, Ordering::Relaxed);
+    assert_eq!(other.get_or_find(C, |_| Ok(Some(7))), Ok(Some(&7)));
 }
 
 crate::driver_of_functions! {

@@ -3,7 +3,7 @@
 use super::place::Place;
 use super::shared::Shared;
 use crate::catalog::entry::Part;
-use device::PLAIN;
+use device::PAGEABLE;
 use os::error::Result;
 
 impl Shared {
@@ -13,7 +13,7 @@ impl Shared {
     /// # Errors
     /// The driver's. Then `bytes` is empty if a copy may still be running.
     pub fn read_application(&self, place: &Place, bytes: &mut Vec<u8>) -> Result<()> {
-        if place.kind == PLAIN {
+        if place.kind == PAGEABLE {
             copy(place, bytes);
             return Ok(());
         }

@@ -6,7 +6,7 @@ use super::lane::Lane;
 use super::lifecycle::Engine;
 use super::shared::{DeviceSide, Own};
 use super::{prepare, transfer};
-use device::{Device, Event, Waiting};
+use device::{Device, Event, WaitMode};
 use levels::device_cache::DeviceCache;
 use levels::level::Level;
 use os::error::{Error, Kind, Result};
@@ -24,16 +24,16 @@ impl Engine {
     /// Uses this device from here on: called once the application has one.
     pub fn attach(&self, device: Device) -> Result<()> {
         let device = Arc::new(device);
-        self.trace.fact("device", device.name());
+        self.trace.metadata("device", device.name());
         if device.is_software() {
             let warning =
                 format!("{}: no figure of this run says anything about a GPU", device.name());
             log::warn!("{warning}");
-            self.trace.fact("warning", warning);
+            self.trace.metadata("warning", warning);
         }
         let own = Own {
-            lane: Lane::new(&device, Waiting::AtOnce)?,
-            after: Event::new(&device, Waiting::AtOnce)?,
+            lane: Lane::new(&device, WaitMode::Spin)?,
+            after: Event::new(&device, WaitMode::Spin)?,
         };
         let cache = self.device_cache(&device)?;
         let reserved = cache.as_ref().map_or(0, DeviceCache::reserved);
@@ -83,7 +83,7 @@ impl Engine {
                 );
             }
             let capabilities = device.capabilities();
-            if !register::is_of_use(self.config.pin, capabilities.pageable_access) {
+            if !register::is_useful(self.config.pin, capabilities.pageable_access) {
                 log::info!("the host buffer is not registered: off, or the device needs it not");
             } else if !capabilities.host_register {
                 self.degrade("pin", "this device's driver does not register host memory");

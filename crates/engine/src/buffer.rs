@@ -6,7 +6,7 @@ use os::error::{Error, Result};
 use os::mapping::{supports_populate, Mapping};
 use os::memory;
 use os::shared::SharedMemory;
-use recovery::link::Estate;
+use recovery::link::HandOff;
 
 /// Without `host_cache_size`, the host buffer has this share of the available memory at the most.
 const HOST_SHARE: u64 = 8;
@@ -16,7 +16,7 @@ const HOST_DEFAULT: u64 = 1 << 30;
 const HOST_DEFAULT_EPHEMERAL: u64 = 8 << 30;
 
 /// The host buffer, and what the backend is to hold of it.
-pub(super) fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option<Estate>)> {
+pub(super) fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option<HandOff>)> {
     let physical = memory::physical()?;
     let direct = config.mode == Mode::Sync && !config.ephemeral;
     let bytes = match config.host_cache_size {
@@ -45,7 +45,7 @@ pub(super) fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option
         // Copies to persistent are made in the background all the same.
         let persists = config.outlives_application() && config.persistent.is_some();
         let ledger = persists.then(|| SharedMemory::create("veloc-ledger", ledger_size(0)));
-        let estate = ledger.transpose().map(|ledger| Some(Estate { ledger: ledger?, host: None }));
+        let estate = ledger.transpose().map(|ledger| Some(HandOff { ledger: ledger?, host: None }));
         return Ok((None, or_without(estate)));
     }
     let (chunk, huge) = (config.pin_chunk_size, config.huge_pages);
@@ -57,7 +57,7 @@ pub(super) fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option
     if config.outlives_application() {
         let shared = shared(bytes, huge).and_then(|(host, mapping)| {
             let ledger = SharedMemory::create("veloc-ledger", ledger_size(bytes))?;
-            Ok(Some((mapping, Estate { ledger, host: Some(host) })))
+            Ok(Some((mapping, HandOff { ledger, host: Some(host) })))
         });
         if let Some((mapping, estate)) = or_without(shared) {
             return Ok((Some(touched(HostBuffer::over(mapping, chunk, huge))), Some(estate)));

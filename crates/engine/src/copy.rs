@@ -13,7 +13,7 @@ use super::shared::{Own, Shared};
 use super::store::stop;
 use crate::catalog::entry::{Id, Level, Part, Region, MOST};
 use device::context::Current;
-use device::{Pointer, PLAIN};
+use device::{Pointer, PAGEABLE};
 use levels::files::Target;
 use levels::host_buffer::HostBuffer;
 use levels::space::Extent;
@@ -66,7 +66,7 @@ impl Shared {
         if runs.iter().any(Run::by_store) {
             return self.copy_by_store(way, runs);
         }
-        let on_device = |run: &Run| run.place.kind != PLAIN || run.level == Level::DEVICE;
+        let on_device = |run: &Run| run.place.kind != PAGEABLE || run.level == Level::DEVICE;
         if !runs.iter().any(on_device) {
             let since = Instant::now();
             let copied = self.copy_by_processor(way, runs);

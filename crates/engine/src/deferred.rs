@@ -18,7 +18,7 @@ use super::transfer::Queue;
 use crate::catalog::entry::{Id, Level};
 use crate::catalog::monitor::Worker;
 use crate::catalog::state::{Arrival, MoveEnd, State};
-use device::PLAIN;
+use device::PAGEABLE;
 use levels::space::Extent;
 use os::error::{Error, Result};
 use os::sync::Mutex;
@@ -106,7 +106,7 @@ impl Shared {
     /// Takes these runs into what a checkpoint has deferred, once the application's own queued work on them is
     /// done.
     pub(super) fn lend(&self, open: &mut Open, mut runs: Vec<Run>) -> Result<()> {
-        if runs.iter().any(|run| run.place.kind != PLAIN) {
+        if runs.iter().any(|run| run.place.kind != PAGEABLE) {
             let side = self.device_side()?;
             let own = side.own.lock();
             let _current = side.device.enter()?;

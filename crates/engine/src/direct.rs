@@ -8,7 +8,7 @@ use super::shared::Shared;
 use super::storage;
 use crate::catalog::entry::Id;
 use crate::catalog::state::{PersistJob, State};
-use device::PLAIN;
+use device::PAGEABLE;
 use os::error::{Error, Kind, Result};
 
 impl Shared {
@@ -70,7 +70,7 @@ impl Claim<'_> {
     /// regions of the checkpoint, if the application's memory is as it was when they were captured.
     pub fn copy(self, places: Option<&[Place]>) -> Result<()> {
         let own = self.shared.catalog.step(|state| state.take_claimed(self.id));
-        let plain = |places: &&[Place]| places.iter().all(|place| place.kind == PLAIN);
+        let plain = |places: &&[Place]| places.iter().all(|place| place.kind == PAGEABLE);
         self.shared.persist_and_wait(self.id, own, places.filter(plain))
     }
 }

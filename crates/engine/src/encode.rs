@@ -12,13 +12,13 @@ use super::shared::Shared;
 use super::spool::about;
 use erasure::encoding::{Encoding, Member};
 use erasure::node::{Job, Node};
-use erasure::offers::{Offer, Source};
 use erasure::parity::{self, Writer};
 use erasure::peer::Peer;
 use erasure::progress::{Key, Task};
-use erasure::remote::Remote;
+use erasure::remote_pieces::RemotePieces;
+use erasure::served::{ServedFile, Source};
 use erasure::stream;
-use erasure::wire::{FileId, Word};
+use erasure::wire::{FileId, Message};
 use format::checksum::Checksum;
 use os::error::{Error, Kind, Result};
 use os::files::{self, Durability};
@@ -38,18 +38,18 @@ pub fn encode(shared: &Shared) -> Result<()> {
         offered: BTreeMap::new(),
         said: BTreeSet::new(),
     };
-    for rank in node.acquaintances() {
+    for rank in node.watched_peers() {
         // A busy network may lose a call, which must not cost a whole job its protection.
         let called = node.call(rank).or_else(|_| node.call(rank)).or_else(|_| node.call(rank));
         match called {
             Ok(peer) => drop(worker.peers.insert(rank, peer)),
-            Err(error) => node.lost(rank, &error),
+            Err(error) => node.peer_lost(rank, &error),
         }
     }
     while let Some(job) = node.next_job() {
         match job {
             Job::Do(task) => worker.work(task),
-            Job::LookAround => worker.look_around(),
+            Job::CheckPeers => worker.look_around(),
         }
         worker.sweep();
     }
@@ -69,7 +69,7 @@ struct Worker<'a> {
     node: &'a Node,
     peers: BTreeMap<u32, Peer>,
     /// The files that were announced, and their digests.
-    offered: BTreeMap<Key, (Offer, Checksum)>,
+    offered: BTreeMap<Key, (ServedFile, Checksum)>,
     /// The names of which it was said that a version has no parities.
     said: BTreeSet<Arc<str>>,
 }
@@ -85,25 +85,25 @@ impl Worker<'_> {
             Task::Encode(encoding) => self.encode(&encoding),
             Task::Withdraw(key) => drop(self.offered.remove(&key)),
             Task::Decide((name, version)) => {
-                let word = Word::Decided { name: name.to_string(), version };
+                let word = Message::Decided { name: name.to_string(), version };
                 self.tell(self.node.followers().to_vec(), &word);
             }
             Task::DecideNoMore => {
-                self.tell(self.node.followers().to_vec(), &Word::DecidedAll);
+                self.tell(self.node.followers().to_vec(), &Message::DecidedAll);
             }
-            Task::Leave => self.tell_group(&Word::Leaving),
+            Task::Leave => self.tell_group(&Message::Leaving),
         }
     }
 
-    fn tell_group(&mut self, word: &Word) {
+    fn tell_group(&mut self, word: &Message) {
         self.tell(self.node.others().collect(), word);
     }
 
-    fn tell(&mut self, ranks: Vec<u32>, word: &Word) {
+    fn tell(&mut self, ranks: Vec<u32>, word: &Message) {
         for rank in ranks {
             if let Some(peer) = self.peers.get_mut(&rank) {
                 // Who cannot be told is gone: see `sweep`.
-                let _ = peer.tell(word);
+                let _ = peer.send_message(word);
             }
         }
     }
@@ -111,7 +111,7 @@ impl Worker<'_> {
     /// Looks for those that have gone without a word.
     fn look_around(&mut self) {
         for peer in self.peers.values_mut() {
-            peer.look();
+            peer.check_connected();
         }
     }
 
@@ -124,7 +124,7 @@ impl Worker<'_> {
             .collect();
         for (rank, why) in gone {
             self.peers.remove(&rank);
-            self.node.lost(rank, &why);
+            self.node.peer_lost(rank, &why);
         }
     }
 
@@ -157,12 +157,12 @@ impl Worker<'_> {
         drop(naming);
         let (len, digest) = parity::digest(&file, &path)?;
         let id = FileId { name: name.to_string(), version, digest };
-        let offer = self.node.offers().offer(id, Source { file: file.into(), path, start: 0 });
+        let offer = self.node.served().serve(id, Source { file: file.into(), path, start: 0 });
         self.offered.insert(key.clone(), (offer, digest));
         let member = Member { rank: self.node.own(), len, digest, routed };
         // First here: the others may answer before all have been told.
         self.node.announced(key, member.clone());
-        self.tell_group(&Word::Announced { name: name.to_string(), version, file: member });
+        self.tell_group(&Message::Announced { name: name.to_string(), version, file: member });
         Ok(())
     }
 
@@ -186,8 +186,8 @@ impl Worker<'_> {
         }
         drop(span);
         let id = encoding.id();
-        self.node.ended(&key, id, matches!(made, Ok((_, true))));
-        self.tell_group(&Word::Ended { name, version, id });
+        self.node.encoding_ended(&key, id, matches!(made, Ok((_, true))));
+        self.tell_group(&Message::Ended { name, version, id });
     }
 
     /// Makes the parities that this process keeps. The bytes of their file, and whether they are of
@@ -195,12 +195,12 @@ impl Worker<'_> {
     fn make(&mut self, encoding: &Encoding, key: &Key) -> Result<(u64, bool)> {
         encoding.check()?;
         let files = &self.shared.files;
-        let own = encoding.place(self.node.own());
+        let own = encoding.index_of(self.node.own());
         let own = own.ok_or_else(|| Error::new(Kind::Internal, "it is not of this process"))?;
         let temporary = files.temporary(&files.scratch_path(&key.0, key.1)?);
         let written = Writer::create(&temporary, encoding.clone(), own).and_then(|mut writer| {
-            let (offers, rank) = (self.node.offers(), self.node.own());
-            let mut pieces = Remote::new(encoding, Vec::new(), &mut self.peers, rank, offers);
+            let (offers, rank) = (self.node.served(), self.node.own());
+            let mut pieces = RemotePieces::new(encoding, Vec::new(), &mut self.peers, rank, offers);
             stream::encode(encoding, own, &mut pieces, |bytes| writer.put(bytes))?;
             writer.complete()
         });

@@ -101,7 +101,7 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         self.shared.stop();
-        for what in os::threads::join(self.workers.lock().drain(..), os::threads::PATIENCE) {
+        for what in os::threads::join(self.workers.lock().drain(..), os::threads::JOIN_TIMEOUT) {
             log::error!("{what}");
         }
         prepare::unpin(&self.shared);

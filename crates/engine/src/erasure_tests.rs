@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use crate::Engine;
 use config::Config;
 use erasure::encoding::Member;
+use erasure::membership::{self, ProcessInfo, Settings};
 use erasure::node::{Node, Prepared};
 use erasure::parity::ParityFile;
 use erasure::peer::Peer;
-use erasure::roster::{self, Card, Settings};
-use erasure::wire::{FileId, Word};
+use erasure::wire::{FileId, Message};
 use format::checksum::Checksum;
 use levels::files::Output;
 use recovery::Process;
@@ -27,11 +27,11 @@ const SETTINGS: Settings = Settings { interval: 0, group: 8, parities: 1 };
 fn nodes(count: u32) -> Vec<Node> {
     let prepared: Vec<Prepared> =
         (0..count).map(|_| Prepared::new(SETTINGS, None).unwrap()).collect();
-    let cards: Vec<Card> = prepared.iter().map(|prepared| prepared.card.clone()).collect();
-    let known: Vec<Option<Card>> = cards.iter().cloned().map(Some).collect();
+    let infos: Vec<ProcessInfo> = prepared.iter().map(|prepared| prepared.info.clone()).collect();
+    let known: Vec<Option<ProcessInfo>> = infos.iter().cloned().map(Some).collect();
     let start = |(own, prepared): (usize, Prepared)| {
-        let place = roster::place(&known, own as u32).unwrap().0.unwrap();
-        Node::start(prepared, own as u32, cards.clone(), place).unwrap()
+        let place = membership::membership_of(&known, own as u32).unwrap().0.unwrap();
+        Node::start(prepared, own as u32, infos.clone(), place).unwrap()
     };
     prepared.into_iter().enumerate().map(start).collect()
 }
@@ -130,8 +130,8 @@ fn a_death_in_the_middle_of_encoding_is_a_failure_and_no_hang() {
         let file = Member { rank: 2, len: 1000, digest: Checksum::of(b"nowhere"), routed: None };
         let mut calls: Vec<Peer> = (0..2).map(|rank| odd.call(rank).unwrap()).collect();
         for call in &mut calls {
-            let word = Word::Announced { name: "x".to_owned(), version: 1, file: file.clone() };
-            call.tell(&word).unwrap();
+            let word = Message::Announced { name: "x".to_owned(), version: 1, file: file.clone() };
+            call.send_message(&word).unwrap();
         }
         if !refuses {
             odd.stop();
@@ -151,11 +151,11 @@ fn a_death_in_the_middle_of_encoding_is_a_failure_and_no_hang() {
 fn a_job_can_end_while_it_waits_for_an_answer() {
     let folder = tempfile::tempdir().unwrap();
     let prepared: Vec<Prepared> = (0..2).map(|_| Prepared::new(SETTINGS, None).unwrap()).collect();
-    let cards: Vec<Card> = prepared.iter().map(|prepared| prepared.card.clone()).collect();
-    let known: Vec<Option<Card>> = cards.iter().cloned().map(Some).collect();
-    let place = roster::place(&known, 0).unwrap().0.unwrap();
+    let infos: Vec<ProcessInfo> = prepared.iter().map(|prepared| prepared.info.clone()).collect();
+    let known: Vec<Option<ProcessInfo>> = infos.iter().cloned().map(Some).collect();
+    let place = membership::membership_of(&known, 0).unwrap().0.unwrap();
     let mut prepared = prepared.into_iter();
-    let node = Node::start(prepared.next().unwrap(), 0, cards, place).unwrap();
+    let node = Node::start(prepared.next().unwrap(), 0, infos, place).unwrap();
     // The other one takes calls, as far as the system does so for it, and says nothing.
     let silent = prepared.next().unwrap();
     let engine = engine(folder.path(), 0, node);
@@ -181,11 +181,11 @@ fn a_job_can_end_while_it_connects() {
     };
     assert_eq!(timed_out.kind(), std::io::ErrorKind::TimedOut);
     let prepared = Prepared::new(SETTINGS, None).unwrap();
-    let own = prepared.card.clone();
-    let cards = vec![own.clone(), Card { addresses: vec![address], ..own }];
-    let known: Vec<Option<Card>> = cards.iter().cloned().map(Some).collect();
-    let place = roster::place(&known, 0).unwrap().0.unwrap();
-    let node = Node::start(prepared, 0, cards, place).unwrap();
+    let own = prepared.info.clone();
+    let infos = vec![own.clone(), ProcessInfo { addresses: vec![address], ..own }];
+    let known: Vec<Option<ProcessInfo>> = infos.iter().cloned().map(Some).collect();
+    let place = membership::membership_of(&known, 0).unwrap().0.unwrap();
+    let node = Node::start(prepared, 0, infos, place).unwrap();
     thread::scope(|scope| {
         let calling = scope.spawn(|| node.call(1).unwrap_err().to_string());
         let since = Instant::now();
@@ -206,24 +206,25 @@ fn a_job_can_end_while_it_connects() {
 fn strangers_are_turned_away() {
     let nodes = nodes(2);
     let prepared = Prepared::new(SETTINGS, None).unwrap();
-    let mut card = prepared.card.clone();
-    let here = card.clone();
-    let place = roster::place(&[Some(here.clone()), Some(here.clone())], 0).unwrap().0.unwrap();
-    let cards = vec![here.clone(), here.clone()];
-    let called = Node::start(prepared, 0, cards, place).unwrap();
-    card.token[5] ^= 1;
-    let error = Peer::call(0, &card, 1, &here, |_| Ok(())).unwrap_err().to_string();
+    let mut info = prepared.info.clone();
+    let here = info.clone();
+    let place =
+        membership::membership_of(&[Some(here.clone()), Some(here.clone())], 0).unwrap().0.unwrap();
+    let infos = vec![here.clone(), here.clone()];
+    let called = Node::start(prepared, 0, infos, place).unwrap();
+    info.token[5] ^= 1;
+    let error = Peer::call(0, &info, 1, &here, |_| Ok(())).unwrap_err().to_string();
     assert!(error.contains("hung up"), "{error}");
     Peer::call(0, &here, 1, &here, |_| Ok(())).unwrap();
     // A file that nobody offers is refused, and the call goes on.
     let mut call = nodes[0].call(1).unwrap();
     let id = FileId { name: "../x".to_owned(), version: 1, digest: Checksum::from_bytes([0; 32]) };
     for _ in 0..2 {
-        call.ask(id.clone(), 0, 100).unwrap();
-        assert!(call.take(&mut [0; 100]).unwrap_err().to_string().contains("not served"));
+        call.request(id.clone(), 0, 100).unwrap();
+        assert!(call.receive_into(&mut [0; 100]).unwrap_err().to_string().contains("not served"));
     }
     assert!(call.broken().is_none());
-    call.look();
+    call.check_connected();
     assert!(call.broken().is_none());
     drop(called);
 }
@@ -233,10 +234,10 @@ fn strangers_are_turned_away() {
 #[test]
 fn members_are_let_in_while_strangers_call() {
     let prepared = Prepared::new(SETTINGS, None).unwrap();
-    let card = prepared.card.clone();
-    let known = [Some(card.clone()), Some(card.clone())];
-    let place = roster::place(&known, 0).unwrap().0.unwrap();
-    let called = Node::start(prepared, 0, vec![card.clone(), card.clone()], place).unwrap();
+    let info = prepared.info.clone();
+    let known = [Some(info.clone()), Some(info.clone())];
+    let place = membership::membership_of(&known, 0).unwrap().0.unwrap();
+    let called = Node::start(prepared, 0, vec![info.clone(), info.clone()], place).unwrap();
     let (calling, over) = (AtomicUsize::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -245,7 +246,7 @@ fn members_are_let_in_while_strangers_call() {
                 if over.load(Ordering::Relaxed) {
                     break;
                 }
-                let mut stranger = TcpStream::connect(card.reached_from(&card)[0]).unwrap();
+                let mut stranger = TcpStream::connect(info.addresses_from(&info)[0]).unwrap();
                 if number % 2 == 0 {
                     // It may have been turned away.
                     let _ = stranger.write_all(&[1]);
@@ -260,7 +261,7 @@ fn members_are_let_in_while_strangers_call() {
             thread::yield_now();
         }
         for _ in 0..50 {
-            let call = Peer::call(0, &card, 1, &card, |_| Ok(()));
+            let call = Peer::call(0, &info, 1, &info, |_| Ok(()));
             over.store(call.is_err(), Ordering::Relaxed);
             assert!(call.is_ok(), "{call:?}");
         }

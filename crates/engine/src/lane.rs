@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::gate::Gate;
 use super::shared::Shared;
-use device::{Device, Event, Pinned, Stream, Waiting};
+use device::{Device, Event, PinnedBuffer, Stream, WaitMode};
 use levels::host_buffer::HostBuffer;
 use levels::space::Extent;
 use os::error::Result;
@@ -34,7 +34,7 @@ pub struct Lane {
     stream: Stream,
     /// One behind each slice, and of the ring's slots the one of the same number.
     events: Vec<Event>,
-    ring: Option<Pinned>,
+    ring: Option<PinnedBuffer>,
     under_way: VecDeque<Slice>,
     next: usize,
 }
@@ -49,7 +49,7 @@ struct Slice {
 
 impl Lane {
     /// A lane of the device, whose thread waits in this way.
-    pub fn new(device: &Arc<Device>, waiting: Waiting) -> Result<Lane> {
+    pub fn new(device: &Arc<Device>, waiting: WaitMode) -> Result<Lane> {
         let events = (0..DEPTH).map(|_| Event::new(device, waiting)).collect::<Result<_>>()?;
         Ok(Lane {
             device: device.clone(),
@@ -234,7 +234,7 @@ impl Lane {
         let ring = match &mut self.ring {
             Some(ring) => ring,
             none => {
-                let (ring, refused) = Pinned::new(&self.device, DEPTH as u64 * RING_SLOT)?;
+                let (ring, refused) = PinnedBuffer::new(&self.device, DEPTH as u64 * RING_SLOT)?;
                 if let Some(error) = refused {
                     shared.degrade(
                         "ring",

@@ -262,10 +262,10 @@ fn recorder(config: &Config, rank: u32) -> Recorder {
     });
     let trace = trace.unwrap_or_default();
     let bytes = |bytes: Option<u64>| bytes.map_or("default".to_owned(), |b| b.to_string());
-    trace.fact("touch", format!("{:?}", config.touch).to_lowercase());
-    trace.fact("pin", format!("{:?}", config.pin).to_lowercase());
-    trace.fact("gpu_cache_size", bytes(config.gpu_cache_size));
-    trace.fact("host_cache_size", bytes(config.host_cache_size));
+    trace.metadata("touch", format!("{:?}", config.touch).to_lowercase());
+    trace.metadata("pin", format!("{:?}", config.pin).to_lowercase());
+    trace.metadata("gpu_cache_size", bytes(config.gpu_cache_size));
+    trace.metadata("host_cache_size", bytes(config.host_cache_size));
     trace
 }
 

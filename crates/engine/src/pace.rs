@@ -1,18 +1,18 @@
 //! When background work may go on: touching beside flushes, registering between the
 //! application's calls.
 //!
-//! Carries out what `policy::pace` and `policy::lull` decide, and tells them what was measured.
+//! Carries out what `policy::bandwidth` and `policy::idle_window` decide, and tells them what was measured.
 
 use std::time::{Duration, Instant};
 
 use os::sync::{Condvar, Mutex};
-use policy::lull::Forecast;
-use policy::pace::{self, Flush};
+use policy::bandwidth::{BandwidthArbiter, Flush};
+use policy::idle_window::Forecast;
 use policy::touch::{Mode, Model, Prediction, Touch};
 
 #[derive(Debug)]
 struct Now {
-    pace: pace::Pace,
+    pace: BandwidthArbiter,
     calls: Forecast,
     done: bool,
 }
@@ -49,7 +49,7 @@ impl Pace {
     pub fn new(touch: Touch) -> Self {
         Pace {
             now: Mutex::new(Now {
-                pace: pace::Pace::new(touch),
+                pace: BandwidthArbiter::new(touch),
                 calls: Forecast::default(),
                 done: false,
             }),
@@ -66,34 +66,34 @@ impl Pace {
     /// A checkpoint of so many bytes was taken now.
     pub fn captured(&self, bytes: u64) {
         let now = self.origin.elapsed().as_secs_f64();
-        self.now.lock().pace.captured(bytes, now);
+        self.now.lock().pace.checkpoint_captured(bytes, now);
     }
 
     /// The application asks for a checkpoint now.
     pub fn checkpoint_begins(&self) {
         let at = self.origin.elapsed().as_secs_f64();
         let mut now = self.now.lock();
-        now.pace.begun(at);
-        now.calls.begins(at);
+        now.pace.checkpoint_begins(at);
+        now.calls.call_begins(at);
     }
 
     /// The application asks for a restore now.
     pub fn restore_begins(&self) {
         let at = self.origin.elapsed().as_secs_f64();
-        self.now.lock().calls.begins(at);
+        self.now.lock().calls.call_begins(at);
     }
 
     /// The checkpoint or restore has ended.
     pub fn call_ends(&self) {
         let now = self.origin.elapsed().as_secs_f64();
-        self.now.lock().calls.ends(now);
+        self.now.lock().calls.call_ends(now);
         self.changed.notify_all();
     }
 
     /// Work that [`await_idle_window`](Self::await_idle_window) was asked for has ended.
     pub fn worked(&self) {
         let now = self.origin.elapsed().as_secs_f64();
-        self.now.lock().calls.worked(now);
+        self.now.lock().calls.blocking_work_ended(now);
     }
 
     /// Waits until work of about `seconds` can begin that would keep a call of the application
@@ -119,7 +119,7 @@ impl Pace {
                 return IdleWindow::Never;
             }
             let at = self.origin.elapsed().as_secs_f64();
-            let mut wait = now.calls.put_off(at, seconds, waited + at - since);
+            let mut wait = now.calls.delay(at, seconds, waited + at - since);
             if wait <= 0.0 {
                 return IdleWindow::Now;
             }
@@ -136,7 +136,7 @@ impl Pace {
 
     /// A flush begins.
     pub fn flush(&self) -> Flushing<'_> {
-        let flush = self.now.lock().pace.flush();
+        let flush = self.now.lock().pace.flush_begins();
         Flushing { pace: self, since: Instant::now(), flush: Some(flush) }
     }
 
@@ -149,13 +149,13 @@ impl Pace {
         if now.done {
             return false;
         }
-        now.pace.touch();
+        now.pace.touch_begins();
         true
     }
 
     /// A unit was touched, since `since`.
     pub fn touched(&self, bytes: u64, since: Instant) {
-        self.now.lock().pace.touched(bytes, since.elapsed().as_secs_f64());
+        self.now.lock().pace.touch_ends(bytes, since.elapsed().as_secs_f64());
     }
 
     /// Nothing is left to touch that is not being touched.
@@ -178,7 +178,7 @@ impl Flushing<'_> {
         let flush = self.flush.take()?;
         let mut now = self.pace.now.lock();
         let before = now.pace.model().mode();
-        now.pace.flushed(flush, bytes, untouched, seconds);
+        now.pace.flush_ends(flush, bytes, untouched, seconds);
         let model = now.pace.model();
         let mode = model.mode();
         let changed = if mode == before { None } else { model.prediction() };

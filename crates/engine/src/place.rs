@@ -1,7 +1,7 @@
 //! Where the application has a region.
 
 use crate::catalog::entry::Part;
-use device::{Pointer, PLAIN};
+use device::{Pointer, PAGEABLE};
 use os::access;
 use os::error::{Error, Result};
 
@@ -23,7 +23,7 @@ pub struct Place {
 impl Place {
     /// Plain host memory.
     pub fn plain(id: i32, address: *const u8, len: usize) -> Place {
-        Place { id, address: address as u64, len: len as u64, kind: PLAIN, lent: false }
+        Place { id, address: address as u64, len: len as u64, kind: PAGEABLE, lent: false }
     }
 
     /// Whether host memory is still there to be copied: the application may have given it back.

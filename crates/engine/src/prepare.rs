@@ -11,7 +11,7 @@ use config::TouchMethod as Setting;
 use device::register;
 use levels::host_buffer::{Claim, HostBuffer, TouchMethod, TOUCH_UNIT};
 use os::error::{Error, Kind, Result};
-use os::turns::Turns;
+use os::node_lock::NodeLock;
 use os::{memory, numa};
 use policy::map::may_map;
 use policy::register as registration;
@@ -36,7 +36,7 @@ pub fn map(shared: &Shared) -> Result<()> {
         });
         match next {
             Ok(0) => {
-                span.forget();
+                span.discard();
                 break;
             }
             Ok(bytes) => {
@@ -143,9 +143,9 @@ pub fn pin(shared: &Shared) -> Result<()> {
     side.device.bind()?;
     let host = shared.host()?;
     let pin = shared.config.pin;
-    let mut turns = if registration::in_turn(pin) {
-        match Turns::open() {
-            Ok(turns) => Some(turns),
+    let mut node_lock = if registration::takes_node_lock(pin) {
+        match NodeLock::open() {
+            Ok(node_lock) => Some(node_lock),
             Err(error) => {
                 shared.degrade("turns", format!("registering without taking turns: {error}"));
                 None
@@ -158,7 +158,7 @@ pub fn pin(shared: &Shared) -> Result<()> {
     let mut waited = 0.0;
     loop {
         if !host.has_registration(pin) {
-            leave(&mut turns);
+            release(&mut node_lock);
         }
         let Some(chunk) = host.next_registration(pin) else {
             break;
@@ -166,22 +166,22 @@ pub fn pin(shared: &Shared) -> Result<()> {
         // A registration stops every copy of the process: not when a call of the application is
         // due, and not while one waits. Nor does anybody else wait for that: the lull is found
         // before the turn is taken, and if it has passed by then only the next moment is waited for.
-        let held = turns.as_ref().is_some_and(Turns::is_held);
-        let at_most = held.then_some(registration::LONGEST_IDLE_TURN);
+        let held = node_lock.as_ref().is_some_and(NodeLock::is_held);
+        let at_most = held.then_some(registration::LONGEST_IDLE_LOCK);
         match await_idle_window(shared, host, chunk, at_most, &mut waited) {
             IdleWindow::Now => {}
             IdleWindow::TooLate => {
-                leave(&mut turns);
+                release(&mut node_lock);
                 continue;
             }
             IdleWindow::Never => break,
         }
-        match &mut turns {
+        match &mut node_lock {
             Some(open) if !held => {
-                if let Err(error) = enter(shared, open) {
+                if let Err(error) = acquire(shared, open) {
                     // Not waited for again: who has the turn may keep it for ever.
                     shared.degrade("turns", format!("registering without taking turns: {error}"));
-                    turns = None;
+                    node_lock = None;
                 }
                 if shared.stopping() {
                     break;
@@ -192,7 +192,7 @@ pub fn pin(shared: &Shared) -> Result<()> {
         }
         if held && shared.gate.is_closed() {
             // A capture may wait for the device for long, and no turn is held idle meanwhile.
-            leave(&mut turns);
+            release(&mut node_lock);
             shared.gate.pass();
             continue;
         }
@@ -205,9 +205,9 @@ pub fn pin(shared: &Shared) -> Result<()> {
     Ok(())
 }
 
-fn leave(turns: &mut Option<Turns>) {
-    if let Some(turns) = turns {
-        turns.leave();
+fn release(node_lock: &mut Option<NodeLock>) {
+    if let Some(node_lock) = node_lock {
+        node_lock.release();
     }
 }
 
@@ -222,19 +222,19 @@ fn await_idle_window(
     let before = &shared.metrics.register;
     let measured = (before.amount(), before.nanoseconds() as f64 / 1e9);
     let seconds = registration::expected_seconds(bytes.end - bytes.start, measured);
-    let span = shared.trace.span(Activity::Lull);
+    let span = shared.trace.span(Activity::IdleWindow);
     let window = shared.pace.await_idle_window(seconds, at_most, waited);
     drop(span);
     window
 }
 
 /// Waits for the turn, or for the end of the job.
-fn enter(shared: &Shared, turns: &mut Turns) -> Result<()> {
+fn acquire(shared: &Shared, node_lock: &mut NodeLock) -> Result<()> {
     let since = Instant::now();
-    let span = shared.trace.span(Activity::Turn);
-    let entered = turns.enter(registration::LONGEST_WAIT_FOR_TURN, &|| shared.stopping());
+    let span = shared.trace.span(Activity::NodeLock);
+    let entered = node_lock.acquire(registration::NODE_LOCK_TIMEOUT, &|| shared.stopping());
     drop(span);
-    shared.metrics.turn.add(0, since.elapsed());
+    shared.metrics.node_lock.add(0, since.elapsed());
     entered.map(drop)
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::shared::Shared;
 use crate::catalog::entry::{FileLevel, Id};
 use os::error::{Error, Kind, Result};
-use policy::rounds::{Fate, PARITIES};
+use policy::rounds::{FileState, PARITIES};
 
 /// How many of the oldest versions are looked at to find one that can go. Where none of them can,
 /// younger ones cannot either, as a rule: they are persisted in order.
@@ -44,7 +44,7 @@ impl Shared {
                             let backlog = self.backlog(name);
                             found.retain(|version| !backlog.contains(version));
                         }
-                        kept.found(name, found);
+                        kept.set_found(name, found);
                     }
                     Err(error) => {
                         // Nothing is removed that may have to stay.
@@ -193,7 +193,7 @@ impl Shared {
         kept.excess(name, AT_A_TIME, youngest, counts, |id, version| {
             protected.keeps(last, id, || match id {
                 0 => self.files.has_parities(name, version),
-                _ => node.fate(&(interned.clone(), version)) == Fate::There,
+                _ => node.parity_state(&(interned.clone(), version)) == FileState::Present,
             })
         })
     }

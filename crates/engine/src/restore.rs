@@ -9,7 +9,7 @@ use super::shared::Shared;
 use super::spool::about;
 use crate::catalog::entry::{Id, Level, Part, Region, PARTS};
 use crate::catalog::state::{Acquire, Content, Source, State};
-use device::{Pointer, PLAIN};
+use device::{Pointer, PAGEABLE};
 use format::header::Decoded;
 use levels::files::{Files, Found, Target, Wanted};
 use levels::space::cut;
@@ -317,7 +317,7 @@ impl Shared {
 
     fn read_out(&self, restoring: &Restoring, wanted: &[(&Region, &Place)]) -> Result<()> {
         let since = Instant::now();
-        if wanted.iter().any(|(_, place)| place.kind != PLAIN) {
+        if wanted.iter().any(|(_, place)| place.kind != PAGEABLE) {
             // Not before the application's own copies out of that memory.
             let side = self.device_side()?;
             let own = side.own.lock();

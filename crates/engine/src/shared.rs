@@ -27,7 +27,7 @@ use os::memory::{self, Physical};
 use os::sync::Mutex;
 use policy::interval::Interval;
 use policy::retention::Retention;
-use policy::rounds::{Common, Fate, TIERS};
+use policy::rounds::{Common, FileState, TIERS};
 use policy::touch::Mode;
 use recovery::link::Link;
 use trace::metrics::Metrics;
@@ -188,7 +188,7 @@ impl Shared {
             host.stop();
         }
         if let Some(link) = &self.link {
-            link.hurry();
+            link.stop_waiting();
         }
         if let Some(node) = self.erasure.get() {
             node.stop();
@@ -198,23 +198,23 @@ impl Shared {
     /// A checkpoint's file is in scratch: its parities can be made, where they are wanted.
     pub fn protect(&self, name: &str, version: i32) {
         if let Some(node) = self.erasure.get() {
-            node.complete(name, version);
+            node.file_complete(name, version);
         }
     }
 
     /// What becomes of the parities that this process makes of a checkpoint.
-    pub fn fate_of_parities(&self, id: Id) -> Fate {
+    pub fn parity_state(&self, id: Id) -> FileState {
         let Some(node) = self.erasure.get() else {
-            return Fate::There;
+            return FileState::Present;
         };
         // The file first: it is told of before it counts as there.
         match self
             .catalog
-            .look(|state| (state.fate(id, FileLevel::Scratch), state.key_in_scratch(id)))
+            .look(|state| (state.file_state(id, FileLevel::Scratch), state.key_in_scratch(id)))
         {
-            (Fate::Open, _) => Fate::Open,
-            (_, Some(key)) => node.fate(&key),
-            (_, None) => Fate::Missing,
+            (FileState::Pending, _) => FileState::Pending,
+            (_, Some(key)) => node.parity_state(&key),
+            (_, None) => FileState::Missing,
         }
     }
 
@@ -239,7 +239,7 @@ impl Shared {
     /// Waits until the backend writes nothing any more that an earlier job of this rank has left: before
     /// files get their names. False: the job ends, or nothing [may be written](Self::may_write).
     pub fn await_predecessor(&self) -> bool {
-        self.link.as_ref().is_none_or(Link::settle)
+        self.link.as_ref().is_none_or(Link::wait_for_predecessors)
     }
 
     /// # Errors
@@ -264,12 +264,12 @@ impl Shared {
 
     /// Whether somebody writes what is in the host buffer when this process ends.
     pub fn has_successor(&self) -> bool {
-        self.link.as_ref().is_some_and(Link::is_up)
+        self.link.as_ref().is_some_and(Link::is_connected)
     }
 
     /// The same, of one that has just answered: what it is given now it will write.
     pub fn successor_answers(&self) -> bool {
-        self.link.as_ref().is_some_and(Link::answers)
+        self.link.as_ref().is_some_and(Link::answers_in_time)
     }
 
     /// Counts `bytes` of pages of the host buffer that are about to be made. True: memory is short,
@@ -331,7 +331,7 @@ impl Shared {
     pub fn flushed(&self, flushing: Flushing<'_>, bytes: u64, untouched: u64) {
         if let Some((mode, prediction)) = flushing.finish(bytes, untouched) {
             let predicted = [prediction.sequential, prediction.concurrent];
-            self.trace.decided(mode == Mode::Concurrent, predicted);
+            self.trace.touch_mode(mode == Mode::Concurrent, predicted);
         }
     }
 

@@ -8,7 +8,7 @@ use super::place::Place;
 use super::shared::Shared;
 use crate::catalog::entry::{FileLevel, Id, Region};
 use crate::catalog::state::Source;
-use device::{Pointer, PLAIN};
+use device::{Pointer, PAGEABLE};
 use format::header::Header;
 use levels::files::{Output, Written};
 use levels::space::cut;
@@ -192,7 +192,7 @@ impl Shared {
 
     fn append_places(&self, spool: &mut Spool, places: &[Place]) -> Result<()> {
         let since = Instant::now();
-        let mut own = if places.iter().any(|place| place.kind != PLAIN) {
+        let mut own = if places.iter().any(|place| place.kind != PAGEABLE) {
             let side = self.device_side()?;
             let own = side.own.lock();
             let _current = side.device.enter()?;

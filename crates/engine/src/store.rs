@@ -10,7 +10,7 @@ use std::fmt::Debug;
 use super::lane::Lane;
 use super::shared::{DeviceSide, Shared};
 use crate::catalog::entry::Level;
-use device::Waiting;
+use device::WaitMode;
 use levels::host_buffer::HostBuffer;
 use levels::space::Extent;
 use os::error::{Error, Kind, Result};
@@ -58,7 +58,7 @@ impl Store for DeviceSide {
         let idle = self.to_files.lock().take();
         let mut lane = match idle {
             Some(lane) => lane,
-            None => Lane::new(&self.device, Waiting::Asleep)?,
+            None => Lane::new(&self.device, WaitMode::Block)?,
         };
         // SAFETY: a complete copy that nobody changes while it is read.
         unsafe { lane.read(shared, from, place.len, Some(&shared.gate), put) }?;

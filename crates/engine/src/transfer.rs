@@ -9,7 +9,7 @@ use super::store::stop;
 use crate::catalog::entry::Level;
 use crate::catalog::monitor::Worker;
 use crate::catalog::state::{MoveEnd, MoveJob, State};
-use device::Waiting;
+use device::WaitMode;
 use levels::space::{side_by_side, Extent};
 use os::error::{Error, Result};
 use trace::Activity;
@@ -161,7 +161,7 @@ impl<'a> Queue<'a> {
     pub fn new(shared: &'a Shared) -> Result<Self> {
         let device = &shared.device_side()?.device;
         device.bind()?;
-        Ok(Queue { shared, lane: Lane::new(device, Waiting::Asleep)? })
+        Ok(Queue { shared, lane: Lane::new(device, WaitMode::Block)? })
     }
 
     /// Copies what `copies` queues to these places in the host buffer, and waits for it.

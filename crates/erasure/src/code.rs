@@ -1,26 +1,26 @@
-//! The code of one stripe: some blocks of data and the parities of them, all of one length.
+//! The erasure code of one stripe: data blocks and their parities, all of one length.
 //!
-//! One parity is the exclusive or of the data. More are Reed-Solomon parities (of the crate
-//! `reed-solomon-simd`): any loss of as many blocks as there are parities can be made good.
+//! A single parity is the exclusive or of the data. Several are Reed-Solomon parities (crate
+//! `reed-solomon-simd`). As many blocks may be lost as there are parities.
 
 use reed_solomon_simd::{ReedSolomonDecoder, ReedSolomonEncoder};
 
 use os::error::{Error, Kind, Result};
 
-/// Blocks have a multiple of so many bytes. The code works on groups of this size, so that it does
-/// not matter into which blocks a stripe was cut.
+/// Block lengths are multiples of this many bytes. The code works on groups of this size, so the result
+/// does not depend on how a stripe is split.
 pub const GRAIN: u64 = 64;
 
-/// A block of a stripe, by its place.
+/// A block of a stripe, by kind and index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Shard {
-    /// Data.
+    /// A data block.
     Data(usize),
-    /// A parity of the data.
+    /// A parity block.
     Parity(usize),
 }
 
-/// A code with its working memory.
+/// A code and its working memory.
 pub struct Code {
     data: usize,
     parities: usize,
@@ -35,23 +35,23 @@ impl std::fmt::Debug for Code {
 }
 
 impl Code {
-    /// For stripes of so many blocks of data and so many parities, at least one of each.
+    /// A code for stripes of `data` data blocks and `parities` parities, at least one of each.
     pub fn new(data: usize, parities: usize) -> Code {
         Code { data, parities, encoder: None, decoder: None }
     }
 
-    /// The parity number `index` of the blocks `data`, in order, to `parity`. All of them have one
-    /// length, a multiple of [`GRAIN`].
+    /// Computes parity `index` of the data blocks, which are given in order. All blocks have one length,
+    /// a multiple of [`GRAIN`].
     ///
     /// # Errors
-    /// [`Kind::Internal`] if these are not such blocks.
+    /// [`Kind::Internal`] if the number or the length of the blocks is wrong.
     pub fn parity(&mut self, data: &[&[u8]], index: usize, parity: &mut [u8]) -> Result<()> {
         self.check(data.iter().copied(), parity.len())?;
         if index >= self.parities {
             return Err(internal(format!("there is no parity {index} of {self:?}")));
         }
         if self.parities == 1 {
-            combine(data, parity);
+            xor_into(data, parity);
             return Ok(());
         }
         let shape = (self.data, self.parities, parity.len());
@@ -73,10 +73,10 @@ impl Code {
         Ok(())
     }
 
-    /// The block `lost` of the data to `block`, from as many `others` as there are blocks of data.
+    /// Restores data block `lost` from as many `others` as there are data blocks.
     ///
     /// # Errors
-    /// [`Kind::Internal`] if these are not such blocks.
+    /// [`Kind::Internal`] if the number or the length of the blocks is wrong.
     pub fn restore(
         &mut self,
         lost: usize,
@@ -85,9 +85,9 @@ impl Code {
     ) -> Result<()> {
         self.check(others.iter().map(|(_, other)| *other), block.len())?;
         if self.parities == 1 {
-            // The lost block and all others add up to nothing.
+            // The exclusive or of all blocks of a stripe is zero.
             let others: Vec<&[u8]> = others.iter().map(|(_, other)| *other).collect();
-            combine(&others, block);
+            xor_into(&others, block);
             return Ok(());
         }
         let shape = (self.data, self.parities, block.len());
@@ -128,9 +128,9 @@ impl Code {
     }
 }
 
-/// The exclusive or of the blocks, at least one of them.
-fn combine(blocks: &[&[u8]], into: &mut [u8]) {
-    /// So many bytes stay in the nearest cache until all blocks have been added.
+/// The exclusive or of at least one block.
+fn xor_into(blocks: &[&[u8]], into: &mut [u8]) {
+    /// Small enough to stay in the first-level cache while all blocks are combined.
     const PIECE: usize = 16 << 10;
     let mut at = 0;
     for piece in into.chunks_mut(PIECE) {
@@ -172,7 +172,7 @@ mod tests {
         (0..count).map(one).collect()
     }
 
-    /// Parity files outlive the library that wrote them: their bytes must stay what they are.
+    /// Parity files outlive the library version that wrote them, so the code must not change.
     #[test]
     fn the_code_is_what_it_was() {
         let data = blocks(4, 64);
@@ -183,11 +183,11 @@ mod tests {
         assert_eq!(heads, KNOWN);
     }
 
-    /// What version 3.1 of the crate gives.
+    /// The result of version 3.1 of the crate.
     const KNOWN: [&[u8]; 2] =
         [&[249, 35, 0, 13, 25, 121, 161, 173], &[245, 51, 28, 5, 29, 121, 165, 165]];
 
-    /// A block must come out the same however its stripe was cut.
+    /// The result must not depend on how a stripe is split.
     #[test]
     fn cutting_a_stripe_changes_nothing() {
         for count in [1, 3] {
@@ -219,7 +219,7 @@ mod tests {
         assert!(code.restore(0, &[(Shard::Data(1), &long)], &mut out).is_err());
     }
 
-    /// Measures: `cargo test --release -p veloc erasure::code -- --ignored --nocapture`.
+    /// Measures: `cargo test --release -p erasure code -- --ignored --nocapture`.
     #[test]
     #[ignore = "a measurement: it prints rates and checks nothing"]
     fn throughput() {

@@ -1,5 +1,5 @@
-//! What one encoding covers: one version of the members' checkpoint files. Every parity file has
-//! it in its header, so that any one of them says who was in the group and what to expect of whom.
+//! An encoding: one version of the members' checkpoint files. Every parity file has it in its header, so
+//! that each one tells the members and their files.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,19 +8,19 @@ use format::checksum::Checksum;
 use format::names;
 use os::error::{Error, Kind, Result};
 
-/// No file that is encoded is longer, in bytes.
+/// The longest file that can be encoded, in bytes.
 const LONGEST_FILE: u64 = 1 << 48;
 
 /// One member's file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Member {
-    /// The process's number in file names.
+    /// The process's rank in file names.
     pub rank: u32,
-    /// Bytes of its checkpoint file.
+    /// Length of its checkpoint file in bytes.
     pub len: u64,
     /// The checksum of that file.
     pub digest: Checksum,
-    /// For a file-based checkpoint, the path that the application asked to have routed.
+    /// For a file-based checkpoint, the routed path of the application.
     pub routed: Option<String>,
 }
 
@@ -33,15 +33,15 @@ pub struct Encoding {
     pub version: i32,
     /// How many members may be lost.
     pub parities: u32,
-    /// The group, in the order that the stripes follow.
+    /// The members, in stripe order.
     pub members: Vec<Member>,
 }
 
 impl Encoding {
-    /// Checks what was read from a file or a connection.
+    /// Validates what was read from a file or a connection.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`] if it cannot be an encoding.
+    /// [`Kind::Corrupt`] if it is not a possible encoding.
     pub fn check(&self) -> Result<()> {
         let members = self.members.len();
         let parities = self.parities as usize;
@@ -66,24 +66,24 @@ impl Encoding {
         ))
     }
 
-    /// What tells it from every other encoding.
+    /// A checksum that identifies the encoding.
     pub fn id(&self) -> Checksum {
-        // Plain data: it can always be written.
+        // Plain data can always be serialized.
         Checksum::of(&postcard::to_stdvec(self).unwrap_or_default())
     }
 
-    /// Its stripes.
+    /// The layout of its stripes.
     pub fn layout(&self) -> Layout {
         let longest = self.members.iter().map(|member| member.len).max().unwrap_or(0);
         Layout::new(self.members.len(), self.parities as usize, longest)
     }
 
-    /// The place of a process in the group.
-    pub fn place(&self, rank: u32) -> Option<usize> {
+    /// The index of a rank among the members.
+    pub fn index_of(&self, rank: u32) -> Option<usize> {
         self.members.iter().position(|member| member.rank == rank)
     }
 
-    /// The members' numbers.
+    /// The members' ranks.
     pub fn ranks(&self) -> Vec<u32> {
         self.members.iter().map(|member| member.rank).collect()
     }

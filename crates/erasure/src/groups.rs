@@ -1,4 +1,4 @@
-//! Who protects whom: groups of processes that are not lost together.
+//! Forms groups of processes that are unlikely to be lost together.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 pub struct Groups {
     /// The members of each group, ascending.
     pub groups: Vec<Vec<u32>>,
-    /// What these groups do not protect from, in words.
+    /// What the groups do not protect against, for a warning.
     pub warning: Option<String>,
 }
 
-/// Forms groups of about `size` processes, each more than `parities`. `domains` has the failure
-/// domain of each process. No group has more members of a domain than it needs to; where it can be,
-/// no more than may be lost, even if groups become smaller by that.
+/// Forms groups of about `size` processes, each larger than `parities`. `domains` has the failure domain
+/// of each process. Members of one domain are spread over the groups; if possible, no group has more of
+/// them than may be lost, even if groups become smaller.
 pub fn form(domains: &[&str], size: usize, parities: usize) -> Groups {
     let count = domains.len();
     if count <= parities {
@@ -31,11 +31,11 @@ pub fn form(domains: &[&str], size: usize, parities: usize) -> Groups {
     let largest = of_domain.values().map(Vec::len).max().unwrap_or(0);
     let most = count / (parities + 1);
     let wanted = count.div_ceil(size);
-    // As many groups as spread the largest domain thinly enough, if there can be so many.
+    // Enough groups to spread the largest domain thinly, if there can be that many.
     let apart = largest.div_ceil(parities);
     let number = if apart <= most { wanted.max(apart) } else { wanted }.min(most);
     let mut groups = vec![Vec::new(); number];
-    // Dealt out domain by domain, so that neighbours in a domain go to different groups.
+    // Deals out domain by domain, so that neighbours in a domain go to different groups.
     for (at, rank) in of_domain.values().flatten().enumerate() {
         groups[at % number].push(*rank);
     }
@@ -73,13 +73,13 @@ mod tests {
 
     #[test]
     fn hosts_are_spread() {
-        // Two hosts of four: only pairs survive the loss of a host.
+        // Two hosts of four processes: only pairs survive the loss of a host.
         let two = formed(&on_hosts(&[4, 4]), 8, 1);
         assert_eq!(two.groups, [[0, 4], [1, 5], [2, 6], [3, 7]]);
         assert_eq!(two.warning, None);
-        // Two parities: fours do.
+        // With two parities, groups of four do.
         assert_eq!(formed(&on_hosts(&[4, 4]), 8, 2).groups, [[0, 2, 4, 6], [1, 3, 5, 7]]);
-        // Eight hosts of one: one group.
+        // Eight hosts of one process: one group.
         assert_eq!(formed(&on_hosts(&[1; 8]), 8, 1).groups.len(), 1);
     }
 
@@ -119,7 +119,7 @@ mod tests {
             let (least, most) = (*lens.iter().min().unwrap(), *lens.iter().max().unwrap());
             prop_assert!(least > parities && most - least <= 1);
             prop_assert!(most <= size.max(2 * parities + 1), "{:?}", lens);
-            // A warning says exactly when a lost host is one too many.
+            // There is a warning exactly if the loss of one host is too much.
             let together = made.groups.iter().flat_map(|group| {
                 (0..hosts.len()).map(|host| {
                     let name = format!("h{host}");

@@ -1,9 +1,9 @@
-//! Which bytes stand in which stripe.
+//! The layout of stripes.
 //!
-//! Each member's file is cut into as many chunks as a stripe has blocks of data, and there are as
-//! many stripes as members. The parities of a stripe are kept by the member of its number and the
-//! next ones, round the group; the others have one chunk of their file in it. So every member has
-//! as many parities to keep as any other, and a lost member takes one block of each stripe along.
+//! There are as many stripes as members. Each member's file is split into as many chunks as a stripe has
+//! data blocks. The parities of stripe `i` are kept by member `i` and the following ones, cyclically;
+//! each other member has one chunk of its file in the stripe. So all members keep equally many parities,
+//! and a lost member loses one block of each stripe.
 
 use std::fmt::Write as _;
 
@@ -13,8 +13,8 @@ use super::code::{Shard, GRAIN};
 use os::error::{Error, Kind, Result};
 
 pub use policy::LARGEST_GROUP;
-/// The most members that a group can have: where one could be cut in two only if both were smaller
-/// than the parities need.
+/// The most members of a group: a group is split in two only if both halves are large enough for the
+/// parities.
 pub const MOST_MEMBERS: usize = 2 * LARGEST_GROUP - 1;
 
 /// The stripes of one encoding.
@@ -25,9 +25,9 @@ pub struct Layout {
     chunk: u64,
 }
 
-/// Which of a member's pieces are whole.
+/// Which pieces of a member are intact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Whole {
+pub struct Intact {
     /// Its checkpoint file.
     pub data: bool,
     /// Its parity file.
@@ -35,19 +35,19 @@ pub struct Whole {
 }
 
 impl Layout {
-    /// For files of `longest` bytes at the most, of `members` processes, any `parities` of which
-    /// may be lost: fewer than there are members, and more than none.
+    /// A layout for files of at most `longest` bytes of `members` processes, of which `parities` may be
+    /// lost (at least one, and fewer than `members`).
     pub fn new(members: usize, parities: usize, longest: u64) -> Layout {
         let data = (members - parities) as u64;
         Layout { members, parities, chunk: longest.div_ceil(data).next_multiple_of(GRAIN) }
     }
 
-    /// Blocks of data in a stripe.
+    /// The number of data blocks in a stripe.
     pub fn data(&self) -> usize {
         self.members - self.parities
     }
 
-    /// Parities in a stripe.
+    /// The number of parities in a stripe.
     pub fn parities(&self) -> usize {
         self.parities
     }
@@ -57,43 +57,42 @@ impl Layout {
         self.chunk
     }
 
-    /// Bytes of the parities that one member keeps.
+    /// Length in bytes of the parities that one member keeps.
     pub fn payload(&self) -> u64 {
         self.parities as u64 * self.chunk
     }
 
-    /// What a member has in a stripe.
+    /// The block that a member has in a stripe.
     pub fn shard(&self, stripe: usize, member: usize) -> Shard {
-        let behind = self.behind(stripe, member);
-        match behind.checked_sub(self.parities) {
-            None => Shard::Parity(behind),
+        let index = self.index_in_stripe(stripe, member);
+        match index.checked_sub(self.parities) {
+            None => Shard::Parity(index),
             Some(index) => Shard::Data(index),
         }
     }
 
-    /// Where the block of a member begins, in bytes: in its file if it is data, else in its
-    /// parities.
+    /// Where a member's block begins, in bytes: in its file for a data block, else in its parities.
     pub fn offset(&self, stripe: usize, member: usize) -> u64 {
-        let behind = self.behind(stripe, member);
-        let chunk = if behind < self.parities { behind } else { self.members - 1 - behind };
+        let index = self.index_in_stripe(stripe, member);
+        let chunk = if index < self.parities { index } else { self.members - 1 - index };
         chunk as u64 * self.chunk
     }
 
-    /// The stripes of which a member keeps a parity, in the order in which it keeps them.
-    pub fn kept_by(&self, member: usize) -> impl Iterator<Item = usize> + '_ {
-        (0..self.parities).map(move |behind| (member + self.members - behind) % self.members)
+    /// The stripes of which a member keeps a parity, in the order in which it stores them.
+    pub fn stripes_of_parity(&self, member: usize) -> impl Iterator<Item = usize> + '_ {
+        (0..self.parities).map(move |index| (member + self.members - index) % self.members)
     }
 
-    /// The stripes in which a member has data, in the order of its file.
-    pub fn filled_by(&self, member: usize) -> impl Iterator<Item = usize> + '_ {
+    /// The stripes that have a member's data, in the order of its file.
+    pub fn stripes_of_data(&self, member: usize) -> impl Iterator<Item = usize> + '_ {
         (0..self.data()).map(move |chunk| (member + 1 + chunk) % self.members)
     }
 
-    /// Checks that what is whole is enough to make every file again.
+    /// Checks that the intact pieces are enough to rebuild every file.
     ///
     /// # Errors
-    /// [`Kind::NotFound`], with the members of which something is missing, by the numbers `ranks`.
-    pub fn check(&self, whole: &[Whole], ranks: &[u32]) -> Result<()> {
+    /// [`Kind::NotFound`] with the missing pieces, named by `ranks`.
+    pub fn check(&self, whole: &[Intact], ranks: &[u32]) -> Result<()> {
         let short = (0..self.members).any(|stripe| {
             let has = |member: &usize| match self.shard(stripe, *member) {
                 Shard::Data(_) => whole[*member].data,
@@ -125,8 +124,8 @@ impl Layout {
         ))
     }
 
-    /// How far a member stands behind the first one that keeps a parity of the stripe.
-    fn behind(&self, stripe: usize, member: usize) -> usize {
+    /// A member's index in a stripe, counted cyclically from the first one that keeps a parity.
+    fn index_in_stripe(&self, stripe: usize, member: usize) -> usize {
         (member + self.members - stripe) % self.members
     }
 }
@@ -143,7 +142,7 @@ mod tests {
     }
 
     proptest! {
-        /// Catches two members with one block, gaps in a file, and parities kept twice.
+        /// Catches two members with the same block, gaps in a file, and parities kept twice.
         #[test]
         fn every_byte_has_one_place((members, parities) in group(12), longest in 0..5000u64) {
             let layout = Layout::new(members, parities, longest);
@@ -155,25 +154,25 @@ mod tests {
                 prop_assert_eq!(shards, all);
             }
             for member in 0..members {
-                for (chunk, stripe) in layout.filled_by(member).enumerate() {
+                for (chunk, stripe) in layout.stripes_of_data(member).enumerate() {
                     prop_assert!(matches!(layout.shard(stripe, member), Shard::Data(_)));
                     prop_assert_eq!(layout.offset(stripe, member), chunk as u64 * layout.chunk());
                 }
-                for (chunk, stripe) in layout.kept_by(member).enumerate() {
+                for (chunk, stripe) in layout.stripes_of_parity(member).enumerate() {
                     prop_assert_eq!(layout.shard(stripe, member), Shard::Parity(chunk));
                     prop_assert_eq!(layout.offset(stripe, member), chunk as u64 * layout.chunk());
                 }
             }
         }
 
-        /// As many whole members as there are parities may be lost, and not one more.
+        /// As many members as parities may be lost, and not one more piece.
         #[test]
         fn what_may_be_lost((members, parities) in group(10), first in 0..10usize) {
             let layout = Layout::new(members, parities, 1000);
             let ranks: Vec<u32> = (0..members as u32).map(|rank| rank + 20).collect();
-            let mut whole = vec![Whole { data: true, parity: true }; members];
+            let mut whole = vec![Intact { data: true, parity: true }; members];
             for lost in 0..parities {
-                whole[(first + lost) % members] = Whole::default();
+                whole[(first + lost) % members] = Intact::default();
             }
             layout.check(&whole, &ranks).unwrap();
             let last = (first + parities) % members;

@@ -1,41 +1,41 @@
-//! Erasure coding: parities of the scratch files of a group of processes, kept by the others of the
-//! group, so that files of scratch directories that are lost can be made again.
+//! Erasure coding: each member of a group of processes keeps parities of the others' scratch files, so
+//! that the files of lost scratch directories can be rebuilt.
 //!
 //! | file | owns |
 //! | --- | --- |
-//! | [`code`] | the parities of blocks, and blocks from parities |
-//! | [`layout`] | which bytes of which member stand in which stripe |
+//! | [`code`] | computes parities from blocks, and blocks from parities |
+//! | [`layout`] | which bytes of which member are in which stripe |
 //! | [`encoding`] | what one encoding covers: members, lengths, digests |
-//! | [`parity`] | a parity file: its header, its payload, reading and checking it |
-//! | [`stream`] | a whole parity payload, or a whole lost file, from pieces of the members |
-//! | [`groups`] | which processes make a group |
-//! | [`roster`] | what all processes know of each, and each one's place |
+//! | [`parity`] | parity files: header, payload, reading and verifying |
+//! | [`stream`] | computes a parity payload, or rebuilds a lost file, from the members' pieces |
+//! | [`groups`] | forms the groups |
+//! | [`membership`] | what all processes know of each other: groups, leaders |
 //! | [`progress`] | which version is encoded when |
 //! | [`wire`] | the messages between processes |
-//! | [`peer`], [`server`] | the calling and the called end of a connection |
-//! | [`offers`] | the files that a process serves |
-//! | [`remote`] | the pieces of an encoding, wherever they are |
-//! | [`testimony`] | what parity files say the files of a version are |
-//! | [`survey`] | what is left of a version, and who has to rebuild what |
-//! | [`node`] | one process, with all of this |
+//! | [`peer`], [`server`] | the client and the server end of a connection |
+//! | [`served`] | the files that a process serves |
+//! | [`remote_pieces`] | reads the pieces of an encoding from their processes |
+//! | [`digest_votes`] | decides by vote of the parity files which files are right |
+//! | [`survey`] | what is left of a version, and who must rebuild what |
+//! | [`node`] | one process, using all of these |
 
 #![deny(clippy::disallowed_methods)]
 
 pub mod code;
+pub mod digest_votes;
 pub mod encoding;
 pub mod groups;
 pub mod layout;
+pub mod membership;
 pub mod node;
-pub mod offers;
 pub mod parity;
 pub mod peer;
 pub mod progress;
-pub mod remote;
-pub mod roster;
+pub mod remote_pieces;
+pub mod served;
 pub mod server;
 pub mod stream;
 pub mod survey;
-pub mod testimony;
 pub mod wire;
 
 #[cfg(test)]

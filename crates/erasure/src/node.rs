@@ -1,5 +1,5 @@
-//! One process of a job with erasure coding: what it knows, what it serves, and whom it calls. What
-//! is to be done is given to the engine's worker ([`Node::next_job`]).
+//! One process of a job with erasure coding: its state, the files it serves, and its connections. The
+//! engine's worker gets its tasks from [`Node::next_job`].
 
 use std::collections::BTreeSet;
 use std::io;
@@ -8,77 +8,77 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::encoding::Member;
-use super::offers::Offers;
+use super::membership::{Membership, ProcessInfo, Settings};
 use super::peer::Peer;
-use super::progress::{Choice, Key, Progress, Task};
-use super::roster::{Card, Place, Settings};
+use super::progress::{Key, Progress, Selection, Task};
+use super::served::ServedFiles;
 use super::server::Server;
-use super::wire::Word;
+use super::wire::Message;
 use format::checksum::Checksum;
 use format::names;
 use os::error::{Error, Kind, Result};
-use os::fork::Private;
+use os::fork::CloseOnFork;
 use os::network::{self, Connection};
 use os::sync::{Condvar, Mutex};
-use policy::rounds::Fate;
+use policy::rounds::FileState;
 
-/// While something is expected of others, they are looked after so often.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often peers are checked while something is expected of them.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A process that can be called, and does not answer yet.
+/// A process that listens but does not answer yet.
 #[derive(Debug)]
 pub struct Prepared {
-    listeners: Vec<Private<TcpListener>>,
-    /// What the others need to know.
-    pub card: Card,
+    listeners: Vec<CloseOnFork<TcpListener>>,
+    /// What the other processes must know of this one.
+    pub info: ProcessInfo,
 }
 
-/// A process among others.
+/// A process with its connections to the others.
 #[derive(Debug)]
 pub struct Node {
-    known: Arc<Known>,
-    offers: Arc<Offers>,
+    shared: Arc<Shared>,
+    served: Arc<ServedFiles>,
     server: Server,
 }
 
 #[derive(Debug)]
-struct Known {
+struct Shared {
     own: u32,
-    cards: Vec<Card>,
-    place: Place,
+    infos: Vec<ProcessInfo>,
+    membership: Membership,
     settings: Settings,
-    now: Mutex<Now>,
+    now: Mutex<State>,
     changed: Condvar,
-    /// The calls that this process has made.
+    /// The connections that this process has made.
     calls: Mutex<Vec<Weak<Connection>>>,
 }
 
 #[derive(Debug)]
-struct Now {
+struct State {
     progress: Progress,
-    /// When it was last decided that a version is to be encoded.
+    /// When a version was last selected for encoding.
     decided: Instant,
-    /// Of these names no version is chosen.
-    passed_over: BTreeSet<String>,
-    /// It has been said that checkpoints are not protected any more.
-    said: bool,
+    /// Names whose versions are not selected for encoding.
+    not_selectable: BTreeSet<String>,
+    /// The warning that checkpoints are no longer protected has been logged.
+    warned: bool,
     stopping: bool,
 }
 
-/// What the worker is to do.
+/// A job for the worker.
 #[derive(Debug)]
 pub enum Job {
-    /// This.
+    /// Do this task.
     Do(Task),
-    /// See who is still there.
-    LookAround,
+    /// Check which peers are still there.
+    CheckPeers,
 }
 
 impl Prepared {
-    /// Takes ports. `domain`: what this process is lost together with, by default its host.
+    /// Listens on free ports. `domain`: the failure domain, by default the host.
     ///
     /// # Errors
-    /// The system gives none.
+    /// The system's.
     pub fn new(settings: Settings, domain: Option<&str>) -> Result<Prepared> {
         let listeners = network::listen()?;
         let addresses = listeners
@@ -88,7 +88,7 @@ impl Prepared {
         let addresses = addresses
             .map_err(|error| Error::system("the ports for the other processes", &error))?;
         let host = network::host_name();
-        let card = Card {
+        let info = ProcessInfo {
             settings,
             domain: domain.unwrap_or(&host).to_owned(),
             loopback: network::loopback().unwrap_or_else(|| host.clone()),
@@ -96,21 +96,26 @@ impl Prepared {
             addresses,
             token: network::random()?,
         };
-        Ok(Prepared { listeners, card })
+        Ok(Prepared { listeners, info })
     }
 }
 
 impl Node {
-    /// Answers the others from here on. `own` is this process's number, `cards` are those of all.
+    /// Starts to answer the others. `own` is this process's rank; `infos` has all processes.
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub fn start(prepared: Prepared, own: u32, cards: Vec<Card>, place: Place) -> Result<Node> {
-        let Prepared { mut listeners, card } = prepared;
-        let settings = card.settings;
-        if cards.iter().all(|other| other.loopback == card.loopback) {
-            // Nobody calls from elsewhere.
-            let within = |one: &Private<TcpListener>| {
+    pub fn start(
+        prepared: Prepared,
+        own: u32,
+        infos: Vec<ProcessInfo>,
+        membership: Membership,
+    ) -> Result<Node> {
+        let Prepared { mut listeners, info } = prepared;
+        let settings = info.settings;
+        if infos.iter().all(|other| other.loopback == info.loopback) {
+            // All processes are on this host.
+            let within = |one: &CloseOnFork<TcpListener>| {
                 let at = one.get().and_then(TcpListener::local_addr);
                 at.is_ok_and(|at| at.ip().is_loopback())
             };
@@ -118,111 +123,112 @@ impl Node {
                 listeners.retain(|one| within(one));
             }
         }
-        let choice = match (settings.interval, place.leader) {
-            (0, _) => Choice::All,
-            (_, None) => Choice::Own,
-            (_, Some(_)) => Choice::Others,
+        let selection = match (settings.interval, membership.leader) {
+            (0, _) => Selection::All,
+            (_, None) => Selection::Own,
+            (_, Some(_)) => Selection::Others,
         };
-        let progress = Progress::new(place.own, place.members.len(), settings.parities, choice);
-        let now = Now {
+        let progress =
+            Progress::new(membership.own, membership.members.len(), settings.parities, selection);
+        let now = State {
             progress,
             decided: Instant::now(),
-            passed_over: BTreeSet::new(),
-            said: false,
+            not_selectable: BTreeSet::new(),
+            warned: false,
             stopping: false,
         };
-        let known = Arc::new(Known {
+        let shared = Arc::new(Shared {
             own,
-            cards,
-            place,
+            infos,
+            membership,
             settings,
             now: Mutex::new(now),
             changed: Condvar::new(),
             calls: Mutex::default(),
         });
-        let offers = Arc::new(Offers::default());
-        let hearing = known.clone();
+        let served = Arc::new(ServedFiles::default());
+        let receiving = shared.clone();
         let server = Server::start(
             listeners,
-            card.token,
-            offers.clone(),
-            Box::new(move |from, word| hearing.hear(from, word)),
+            info.token,
+            served.clone(),
+            Box::new(move |from, message| receiving.on_message(from, message)),
         )?;
-        Ok(Node { known, offers, server })
+        Ok(Node { shared, served, server })
     }
 
-    /// This process's number.
+    /// This process's rank.
     pub fn own(&self) -> u32 {
-        self.known.own
+        self.shared.own
     }
 
-    /// The members of this process's group.
+    /// The ranks in this process's group.
     pub fn members(&self) -> &[u32] {
-        &self.known.place.members
+        &self.shared.membership.members
     }
 
-    /// The others of the group, who must know of this process's files.
+    /// The other members of the group, who must know of this process's files.
     pub fn others(&self) -> impl Iterator<Item = u32> + '_ {
         self.members().iter().copied().filter(|rank| *rank != self.own())
     }
 
-    /// Those who follow its decisions.
+    /// The ranks that follow this process's decisions.
     pub fn followers(&self) -> &[u32] {
-        &self.known.place.followers
+        &self.shared.membership.followers
     }
 
-    /// Everybody who matters to this process.
-    pub fn acquaintances(&self) -> BTreeSet<u32> {
-        let place = &self.known.place;
-        // Nobody decides where all versions are encoded.
-        let tree = (self.known.settings.interval > 0)
-            .then(|| place.followers.iter().copied().chain(place.leader));
+    /// The ranks whose failure matters to this process.
+    pub fn watched_peers(&self) -> BTreeSet<u32> {
+        let membership = &self.shared.membership;
+        // If all versions are encoded, nobody decides.
+        let tree = (self.shared.settings.interval > 0)
+            .then(|| membership.followers.iter().copied().chain(membership.leader));
         self.others().chain(tree.into_iter().flatten()).collect()
     }
 
-    /// Calls another process of the job.
+    /// Connects to another process of the job.
     ///
     /// # Errors
-    /// As [`Peer::call`]; and if the job ends.
+    /// Those of [`Peer::call`]; or the job ends.
     pub fn call(&self, rank: u32) -> Result<Peer> {
-        self.known.check_going_on()?;
-        let card = self.known.cards.get(rank as usize);
-        let card = card.ok_or_else(|| Error::invalid(format!("there is no number {rank}")))?;
-        let here = &self.known.cards[self.own() as usize];
-        Peer::call(rank, card, self.own(), here, |stream| {
-            let mut calls = self.known.calls.lock();
+        self.shared.check_not_stopping()?;
+        let info = self.shared.infos.get(rank as usize);
+        let info = info.ok_or_else(|| Error::invalid(format!("there is no number {rank}")))?;
+        let here = &self.shared.infos[self.own() as usize];
+        Peer::call(rank, info, self.own(), here, |stream| {
+            let mut calls = self.shared.calls.lock();
             calls.retain(|call| call.strong_count() > 0);
             calls.push(Arc::downgrade(stream));
             drop(calls);
-            // Whoever ends it from here on hangs up on this call.
-            self.known.check_going_on()
+            // If the job ends from here on, this connection is closed.
+            self.shared.check_not_stopping()
         })
     }
 
-    /// How many calls of this process are open, or being opened.
+    /// How many connections this process has made or is making.
     #[cfg(any(test, feature = "tests"))]
     pub fn open_calls(&self) -> usize {
-        self.known.calls.lock().iter().filter(|call| call.strong_count() > 0).count()
+        self.shared.calls.lock().iter().filter(|call| call.strong_count() > 0).count()
     }
 
     /// The files that are served to others.
-    pub fn offers(&self) -> &Arc<Offers> {
-        &self.offers
+    pub fn served(&self) -> &Arc<ServedFiles> {
+        &self.served
     }
 
-    /// A checkpoint file has its name in scratch.
-    pub fn complete(&self, name: &str, version: i32) {
+    /// A checkpoint file is complete in scratch.
+    pub fn file_complete(&self, name: &str, version: i32) {
         self.step(|now, settings| {
-            let leads = self.known.place.leader.is_none() && settings.interval > 0;
+            let leads = self.shared.membership.leader.is_none() && settings.interval > 0;
             let due = leads
                 && now.decided.elapsed() >= Duration::from_secs(settings.interval)
-                && !now.passed_over.contains(name);
+                && !now.not_selectable.contains(name);
             if due {
                 now.decided = Instant::now();
             }
             let failed = now.progress.failed();
             now.progress.complete((Arc::from(name), version), due);
-            if now.progress.failed() > failed && !std::mem::replace(&mut now.said, true) {
+            if now.progress.failed() > failed && !std::mem::replace(&mut now.warned, true) {
                 log::warn!(
                     "erasure coding: a member of the group is gone; from checkpoint \"{name}\" \
                      version {version} on, nothing is protected from the loss of a scratch directory"
@@ -231,78 +237,77 @@ impl Node {
         });
     }
 
-    /// Whether a version of a name may be the one that is encoded after an interval.
-    pub fn choose_from(&self, name: &str, may: bool) {
+    /// Sets whether versions of a name may be selected for encoding at intervals.
+    pub fn set_selectable(&self, name: &str, may: bool) {
         self.step(|now, _| match may {
-            true => drop(now.passed_over.remove(name)),
-            false => drop(now.passed_over.insert(name.to_owned())),
+            true => drop(now.not_selectable.remove(name)),
+            false => drop(now.not_selectable.insert(name.to_owned())),
         });
     }
 
-    /// A checkpoint file is there whose parities are not, whenever the last were made.
+    /// Selects a version whose file exists but whose parities do not, whatever the interval.
     pub fn protect_again(&self, name: &str, version: i32) {
         self.step(|now, _| now.progress.complete((Arc::from(name), version), true));
     }
 
     /// This process's file was announced to the others.
     pub fn announced(&self, key: &Key, file: Member) {
-        self.step(|now, _| now.progress.announced(self.known.place.own, key.clone(), file));
+        self.step(|now, _| now.progress.announced(self.shared.membership.own, key.clone(), file));
     }
 
-    /// This process has made its parities of an encoding, which are in their place if `made`, or it
-    /// cannot.
-    pub fn ended(&self, key: &Key, id: Checksum, made: bool) {
+    /// This process has finished an encoding: its parity file is complete if `made`; else it failed.
+    pub fn encoding_ended(&self, key: &Key, id: Checksum, made: bool) {
         self.step(|now, _| {
             if made {
-                now.progress.made(key.clone());
+                now.progress.encoded(key.clone());
             }
-            now.progress.ended(self.known.place.own, key, id);
+            now.progress.ended(self.shared.membership.own, key, id);
         });
     }
 
-    /// What becomes of this process's parities of a version whose file is in scratch.
-    pub fn fate(&self, key: &Key) -> Fate {
-        self.known.now.lock().progress.fate(key)
+    /// The state of this process's parities of a version whose file is in scratch.
+    pub fn parity_state(&self, key: &Key) -> FileState {
+        self.shared.now.lock().progress.parity_state(key)
     }
 
-    /// Whether this process has made its parities of a version, or will as far as it knows.
+    /// Whether this process has made its parities of a version, or expects to.
     pub fn may_protect(&self, key: &Key) -> bool {
-        self.known.now.lock().progress.may_protect(key)
+        self.shared.now.lock().progress.may_protect(key)
     }
 
-    /// Another process is not there any more.
-    pub fn lost(&self, rank: u32, why: &Error) {
-        let place = &self.known.place;
-        let mut now = self.known.now.lock();
+    /// The connection to another process is lost.
+    pub fn peer_lost(&self, rank: u32, why: &Error) {
+        let membership = &self.shared.membership;
+        let mut now = self.shared.now.lock();
         if now.stopping {
             return;
         }
-        if place.leader == Some(rank) {
-            now.progress.decided_all();
+        if membership.leader == Some(rank) {
+            now.progress.no_more_decisions();
         }
-        let member = place.members.iter().position(|member| *member == rank);
-        let spoilt = member.and_then(|member| now.progress.gone(member));
+        let member = membership.members.iter().position(|member| *member == rank);
+        let lost = member.and_then(|member| now.progress.member_gone(member));
         drop(now);
-        self.known.changed.notify_all();
-        match spoilt {
-            // Jobs end, and not all at once.
+        self.shared.changed.notify_all();
+        match lost {
+            // At the end of a job, processes exit one by one.
             Some(0) => log::info!("erasure coding: number {rank} is gone: {why}"),
-            Some(spoilt) => log::warn!(
-                "erasure coding: number {rank} is gone, and {spoilt} checkpoints that were to be \
+            Some(lost) => log::warn!(
+                "erasure coding: number {rank} is gone, and {lost} checkpoints that were to be \
                  protected are not: {why}"
             ),
             None => {}
         }
     }
 
-    /// Versions that could not be protected because a member of the group is gone.
+    /// How many versions could not be protected because a member is gone.
     pub fn unprotected(&self) -> u64 {
-        self.known.now.lock().progress.failed()
+        self.shared.now.lock().progress.failed()
     }
 
-    /// Waits for something to do. `None`: the job ends.
+    /// Waits for a job. `None`: the job ends.
     pub fn next_job(&self) -> Option<Job> {
-        let mut now = self.known.now.lock();
+        let mut now = self.shared.now.lock();
         let since = Instant::now();
         loop {
             if now.stopping {
@@ -311,86 +316,86 @@ impl Node {
             if let Some(task) = now.progress.next_task() {
                 return Some(Job::Do(task));
             }
-            // Somebody may wait for the end.
-            self.known.changed.notify_all();
+            // Wakes a thread that waits in [`Node::finish`].
+            self.shared.changed.notify_all();
             if !now.progress.expects() {
-                now = self.known.changed.wait(now);
-            } else if since.elapsed() < LOOK {
-                now = self.known.changed.wait_for(now, LOOK);
+                now = self.shared.changed.wait(now);
+            } else if since.elapsed() < CHECK_INTERVAL {
+                now = self.shared.changed.wait_for(now, CHECK_INTERVAL);
             } else {
-                return Some(Job::LookAround);
+                return Some(Job::CheckPeers);
             }
         }
     }
 
-    /// Waits until everything is encoded that can be, and nobody needs this process any more.
+    /// Waits until all possible encodings are done and no peer needs this process any more.
     pub fn finish(&self) {
-        let mut now = self.known.now.lock();
+        let mut now = self.shared.now.lock();
         now.progress.leave();
-        self.known.changed.notify_all();
+        self.shared.changed.notify_all();
         while !now.progress.is_done() && !now.stopping {
-            now = self.known.changed.wait(now);
+            now = self.shared.changed.wait(now);
         }
     }
 
-    /// Hangs up on everybody, and lets the worker end.
+    /// Closes all connections, and lets the worker end.
     pub fn stop(&self) {
-        self.known.now.lock().stopping = true;
-        self.known.changed.notify_all();
-        self.known.hang_up();
+        self.shared.now.lock().stopping = true;
+        self.shared.changed.notify_all();
+        self.shared.hang_up();
         self.server.stop();
     }
 
-    fn step(&self, step: impl FnOnce(&mut Now, &Settings)) {
-        step(&mut self.known.now.lock(), &self.known.settings);
-        self.known.changed.notify_all();
+    fn step(&self, step: impl FnOnce(&mut State, &Settings)) {
+        step(&mut self.shared.now.lock(), &self.shared.settings);
+        self.shared.changed.notify_all();
     }
 }
 
-impl Known {
-    /// An error once the job ends.
-    fn check_going_on(&self) -> Result<()> {
+impl Shared {
+    /// An error if the job ends.
+    fn check_not_stopping(&self) -> Result<()> {
         if self.now.lock().stopping {
             return Err(Error::new(Kind::System, "the job ends"));
         }
         Ok(())
     }
 
-    /// Ends the calls that this process has made, also for threads that wait for an answer.
+    /// Closes this process's connections, which also wakes threads that wait for an answer.
     fn hang_up(&self) {
         for call in self.calls.lock().iter().filter_map(Weak::upgrade) {
             network::stop(&call);
         }
     }
 
-    /// What another process has said.
-    fn hear(&self, from: u32, word: Word) {
-        let member = self.place.members.iter().position(|member| *member == from);
-        let leads = self.place.leader == Some(from);
+    /// Handles a message of another process.
+    fn on_message(&self, from: u32, message: Message) {
+        let member = self.membership.members.iter().position(|member| *member == from);
+        let leads = self.membership.leader == Some(from);
         let key = |name: String, version: i32| {
             let valid = names::validate_name(&name).is_ok() && version >= 0;
             valid.then(|| (Arc::<str>::from(name), version))
         };
         let progress = &mut self.now.lock().progress;
-        match (word, member) {
-            (Word::Announced { name, version, file }, Some(member)) if file.rank == from => {
+        match (message, member) {
+            (Message::Announced { name, version, file }, Some(member)) if file.rank == from => {
                 if let Some(key) = key(name, version) {
                     progress.announced(member, key, file);
                 }
             }
-            (Word::Ended { name, version, id }, Some(member)) => {
+            (Message::Ended { name, version, id }, Some(member)) => {
                 if let Some(key) = key(name, version) {
                     progress.ended(member, &key, id);
                 }
             }
-            (Word::Leaving, Some(member)) => progress.leaves(member),
-            (Word::Decided { name, version }, _) if leads => {
+            (Message::Leaving, Some(member)) => progress.member_leaves(member),
+            (Message::Decided { name, version }, _) if leads => {
                 if let Some(key) = key(name, version) {
                     progress.decided(key);
                 }
             }
-            (Word::DecidedAll, _) if leads => progress.decided_all(),
-            (word, _) => log::debug!("number {from} has no business to say {word:?}"),
+            (Message::DecidedAll, _) if leads => progress.no_more_decisions(),
+            (message, _) => log::debug!("number {from} has no business to say {message:?}"),
         }
         self.changed.notify_all();
     }

@@ -1,7 +1,7 @@
 //! A parity file: `.<checkpoint file>.parity` in scratch, beside the checkpoint file.
 //!
-//! The text `VELOCEC1`; four bytes, little-endian, with the length of the header; the header; its
-//! SHA-256; then the parities that the member keeps. The header has the digest of those.
+//! The format: the text `VELOCEC1`; the length of the header in four bytes, little-endian; the header;
+//! its SHA-256; the member's parities, whose digest is in the header.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -16,38 +16,38 @@ use os::files::{self, Durability};
 const MAGIC: &[u8; 8] = b"VELOCEC1";
 const PREFIX: usize = MAGIC.len() + 4;
 const DIGEST: usize = checksum::LEN;
-/// No header is longer: the largest group, and paths of files.
+/// The longest header in bytes: the largest group, with routed paths.
 const LONGEST_HEADER: usize = 1 << 20;
 
-/// What a parity file says of itself.
+/// The header of a parity file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// What was encoded.
     pub encoding: Encoding,
-    /// The place in the group of the member that keeps this file.
+    /// The index of the member that keeps this file.
     pub own: u32,
     /// The digest of the parities.
     pub payload: Checksum,
 }
 
-/// A parity file that is there, with its header checked.
+/// An open parity file with a verified header.
 #[derive(Debug)]
 pub struct ParityFile {
     /// The file.
     pub file: File,
     /// Its path, for messages.
     pub path: PathBuf,
-    /// What it says.
+    /// Its header.
     pub header: Header,
     /// Where the parities begin, in bytes.
     pub start: u64,
 }
 
 impl ParityFile {
-    /// Opens a parity file and checks its header and its length, but not yet the parities.
+    /// Opens a parity file and verifies its header and its length, but not its parities.
     ///
     /// # Errors
-    /// [`Kind::NotFound`] if there is none, [`Kind::Corrupt`] if it is none or damaged.
+    /// [`Kind::NotFound`] if there is none, [`Kind::Corrupt`] if it is damaged or no parity file.
     pub fn read(path: &Path) -> Result<ParityFile> {
         let file = files::open_own(path)?;
         let damaged = |what: &str| Error::new(Kind::Corrupt, format!("{}: {what}", path.display()));
@@ -80,7 +80,7 @@ impl ParityFile {
         Ok(ParityFile { file, path: path.to_owned(), header, start })
     }
 
-    /// Checks the parities.
+    /// Verifies the parities.
     ///
     /// # Errors
     /// [`Kind::Corrupt`] if they are damaged.
@@ -94,7 +94,7 @@ impl ParityFile {
     }
 }
 
-/// A parity file under way.
+/// A parity file being written.
 #[derive(Debug)]
 pub struct Writer {
     file: File,
@@ -106,7 +106,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Starts the file of a member, under a temporary name.
+    /// Creates a member's file under a temporary name.
     ///
     /// # Errors
     /// The system's, with the path.
@@ -125,10 +125,10 @@ impl Writer {
         })
     }
 
-    /// Appends to the parities.
+    /// Appends parities.
     ///
     /// # Errors
-    /// As [`files::write_all_at`].
+    /// Those of [`files::write_all_at`].
     pub fn put(&mut self, bytes: &[u8]) -> Result<()> {
         files::write_all_at(&self.file, bytes, self.at, &self.path)?;
         self.hasher.update(bytes);
@@ -136,10 +136,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the header: only now is it a parity file. The bytes that it has.
+    /// Writes the header, which makes it a valid parity file. Returns its length in bytes.
     ///
     /// # Errors
-    /// As [`files::write_all_at`]; [`Kind::Internal`] if it has not all parities.
+    /// Those of [`files::write_all_at`]; [`Kind::Internal`] if parities are missing.
     pub fn complete(mut self) -> Result<u64> {
         if self.at - self.start != self.header.encoding.layout().payload() {
             return Err(Error::new(Kind::Internal, "a parity file is not complete"));
@@ -151,8 +151,8 @@ impl Writer {
         head.extend(&header);
         head.extend(Checksum::of(&header).as_bytes());
         files::write_all_at(&self.file, &head, 0, &self.path)?;
-        // Those of a lost file are made again.
-        files::settle(&self.file, &self.path, Durability::Unsynced)?;
+        // Not synced: a lost parity file can be made again.
+        files::finish_write(&self.file, &self.path, Durability::Unsynced)?;
         Ok(self.at)
     }
 }

@@ -1,4 +1,4 @@
-//! The calling end of a connection to another process of the job.
+//! The client end of a connection to another process of the job.
 
 use std::collections::VecDeque;
 use std::io::{Read as _, Write as _};
@@ -7,58 +7,57 @@ use std::time::Duration;
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 
-use super::roster::Card;
-use super::wire::{greeting, receive, send, FileId, Reply, Word};
+use super::membership::ProcessInfo;
+use super::wire::{greeting, receive, send, FileId, Message, Reply};
 use os::error::{Error, Kind, Result};
 use os::network::{self, Connection};
 
-/// Nobody who lives takes so long for an answer.
-pub const PATIENCE: Duration = Duration::from_secs(120);
-/// A host that does not answer at an address within this time is not there.
-const CONNECT: Duration = Duration::from_secs(10);
+/// The longest time for an answer of a live process.
+pub const REPLY_TIMEOUT: Duration = Duration::from_secs(120);
+/// The longest time for a connection to one address.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection to another process.
 #[derive(Debug)]
 pub struct Peer {
     rank: u32,
     stream: Arc<Connection>,
-    /// The lengths that were asked for and not taken.
-    asked: VecDeque<usize>,
-    /// Why it is of no use any more.
+    /// The lengths that were requested but not received, in order.
+    requested: VecDeque<usize>,
+    /// Why the connection is unusable.
     broken: Option<Error>,
 }
 
 impl Peer {
-    /// Calls the process number `rank`, as the process `own` with the card `here`. `begun` is told of
-    /// each connection before anything is waited for on it, to be established to begin with: to shut
-    /// it down ends any wait.
+    /// Connects to the process of rank `rank`, as rank `own` with the information `here`. `begun` gets
+    /// each connection attempt before anything waits on it; shutting the connection down ends the wait.
     ///
     /// # Errors
-    /// It is at none of its addresses; those of `begun`.
+    /// No address answers; those of `begun`.
     pub fn call(
         rank: u32,
-        card: &Card,
+        info: &ProcessInfo,
         own: u32,
-        here: &Card,
+        here: &ProcessInfo,
         begun: impl Fn(&Arc<Connection>) -> Result<()>,
     ) -> Result<Peer> {
-        // Of what is wrong, that of the best address says most.
+        // The error of the best address is the most useful.
         let mut first = None;
-        for address in card.reached_from(here) {
-            let begins = network::begin_connection(address).map(Arc::new);
-            if let Ok(stream) = &begins {
+        for address in info.addresses_from(here) {
+            let started = network::begin_connection(address).map(Arc::new);
+            if let Ok(stream) = &started {
                 begun(stream)?;
             }
-            let stands = begins.and_then(|stream| {
-                network::await_connection(&stream, CONNECT)?;
-                network::watch(&stream, Some(PATIENCE))?;
+            let connected = started.and_then(|stream| {
+                network::await_connection(&stream, CONNECT_TIMEOUT)?;
+                network::watch(&stream, Some(REPLY_TIMEOUT))?;
                 Ok(stream)
             });
-            match stands {
+            match connected {
                 Ok(stream) => {
-                    let mut peer = Peer { rank, stream, asked: VecDeque::new(), broken: None };
-                    // Whoever does not know the token hangs up; so does a stranger.
-                    match peer.greet(&greeting(&card.token, own)) {
+                    let mut peer = Peer { rank, stream, requested: VecDeque::new(), broken: None };
+                    // A process that does not know the token hangs up, as does a stranger's.
+                    match peer.authenticate(&greeting(&info.token, own)) {
                         Ok(()) => return Ok(peer),
                         Err(error) => {
                             first.get_or_insert(error);
@@ -72,10 +71,10 @@ impl Peer {
             }
         }
         let error = first.unwrap_or_else(|| Error::new(Kind::NotFound, "it has no address"));
-        Err(error.within(format!("calling number {rank} on {}", card.host)))
+        Err(error.within(format!("calling number {rank} on {}", info.host)))
     }
 
-    fn greet(&mut self, greeting: &[u8]) -> Result<()> {
+    fn authenticate(&mut self, greeting: &[u8]) -> Result<()> {
         let sent = (&**self.stream).write_all(greeting);
         sent.map_err(|error| Error::system("sending", &error))?;
         match receive(&**self.stream)? {
@@ -90,34 +89,34 @@ impl Peer {
         self.broken.as_ref()
     }
 
-    /// Says something that is not answered.
+    /// Sends a message that has no answer.
     ///
     /// # Errors
     /// The connection is lost.
-    pub fn tell(&mut self, word: &Word) -> Result<()> {
-        let sent = send(&**self.stream, word);
-        sent.map_err(|error| self.fails(error))
+    pub fn send_message(&mut self, message: &Message) -> Result<()> {
+        let sent = send(&**self.stream, message);
+        sent.map_err(|error| self.note_failure(error))
     }
 
-    /// Asks for bytes of a file, which [`Peer::take`] gives.
+    /// Requests bytes of a file; [`Peer::receive_into`] receives them.
     ///
     /// # Errors
     /// The connection is lost.
-    pub fn ask(&mut self, file: FileId, offset: u64, len: usize) -> Result<()> {
-        self.tell(&Word::Read { file, offset, len: len as u32 })?;
-        self.asked.push_back(len);
+    pub fn request(&mut self, file: FileId, offset: u64, len: usize) -> Result<()> {
+        self.send_message(&Message::Read { file, offset, len: len as u32 })?;
+        self.requested.push_back(len);
         Ok(())
     }
 
-    /// What was asked for first and not taken.
+    /// Receives the bytes of the oldest outstanding request.
     ///
     /// # Errors
-    /// [`Kind::NotFound`]: refused, and the connection can be used further. Else it is lost.
-    pub fn take(&mut self, into: &mut [u8]) -> Result<()> {
-        if self.asked.pop_front() != Some(into.len()) {
+    /// [`Kind::NotFound`]: refused, and the connection stays usable. Else the connection is lost.
+    pub fn receive_into(&mut self, into: &mut [u8]) -> Result<()> {
+        if self.requested.pop_front() != Some(into.len()) {
             return Err(Error::new(Kind::Internal, "these bytes were not asked for"));
         }
-        self.answer(into).map_err(|error| self.fails(error))
+        self.answer(into).map_err(|error| self.note_failure(error))
     }
 
     fn answer(&mut self, into: &mut [u8]) -> Result<()> {
@@ -130,32 +129,31 @@ impl Peer {
         }
     }
 
-    /// Takes and throws away what was asked for and is of no use any more.
+    /// Receives and drops the bytes of all outstanding requests.
     pub fn discard(&mut self) {
         let mut rest = Vec::new();
-        while let Some(&len) = self.asked.front() {
+        while let Some(&len) = self.requested.front() {
             if self.broken.is_some() {
                 return;
             }
             rest.resize(len, 0);
-            // Whether it was refused is of no interest any more.
-            let _ = self.take(&mut rest);
+            // A refusal does not matter here.
+            let _ = self.receive_into(&mut rest);
         }
     }
 
-    /// Sees whether the other end is still there, as far as can be told without asking. Nothing may
-    /// have been asked and not taken.
-    pub fn look(&mut self) {
+    /// Checks without a message whether the other end is still connected. No request may be outstanding.
+    pub fn check_connected(&mut self) {
         let mut polled = [PollFd::new(&*self.stream, PollFlags::IN)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        // It says nothing without being asked: what comes is the end.
+        // The server sends nothing unasked, so readable means closed.
         if matches!(poll(&mut polled, Some(&now)), Ok(1..)) {
-            self.fails(hung_up());
+            self.note_failure(hung_up());
         }
     }
 
-    /// After a refusal the connection can be used further, after anything else it cannot.
-    fn fails(&mut self, error: Error) -> Error {
+    /// Any failure but a refusal makes the connection unusable.
+    fn note_failure(&mut self, error: Error) -> Error {
         let error = error.within(format!("number {}", self.rank));
         if error.kind() != Kind::NotFound {
             self.broken.get_or_insert_with(|| error.clone());

@@ -1,95 +1,94 @@
-//! Which version is encoded when: what the members have said, and what is to be done next. No
-//! thread, no socket, no clock.
+//! Decides which version is encoded when, from the members' announcements. No thread, no socket, no
+//! clock.
 //!
-//! A version is encoded as soon as every member has said that its file is in scratch. Nobody has to
-//! take the same versions at the same time, or at all: what a member never says is never waited for
-//! by an application, only by the end of the job, and only while that member may still say it.
+//! A version is encoded as soon as every member has announced that its file is in scratch. Members need
+//! not take the same versions, at the same time or at all: only the end of the job waits for an
+//! announcement, and only while the member may still make it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::encoding::{Encoding, Member};
 use format::checksum::Checksum;
-use policy::rounds::Fate;
+use policy::rounds::FileState;
 
 /// A checkpoint's name and version.
 pub type Key = (Arc<str>, i32);
 
-/// Versions that are remembered before they can be encoded. Each may hold a file open.
+/// The most versions that wait for announcements. Each may hold a file open.
 const MOST_PENDING: usize = 256;
-/// Files, or decisions about them, that wait for each other.
+/// The most files or decisions that wait for each other.
 const MOST_WAITING: usize = 1024;
 
-/// What the worker is to do.
+/// A task for the worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// Tell the others of this file.
+    /// Announce this file to the group.
     Announce(Key),
-    /// Make the parities that this member keeps.
+    /// Compute the parities that this member keeps.
     Encode(Encoding),
-    /// Tell those who follow that this version is to be encoded.
+    /// Tell the followers that this version is to be encoded.
     Decide(Key),
-    /// Tell those who follow that no more will be decided.
+    /// Tell the followers that no more versions will be selected.
     DecideNoMore,
-    /// Tell the others that no more files will be announced.
+    /// Tell the group that no more files will be announced.
     Leave,
-    /// Nobody needs this file any more.
+    /// Stop serving this file.
     Withdraw(Key),
 }
 
-/// How a member stands.
+/// The state of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
+enum MemberState {
     Present,
     /// It announces no more files.
     Leaving,
-    /// It does nothing any more.
+    /// It is gone.
     Gone,
 }
 
-/// A version that somebody has announced.
+/// A version that a member has announced.
 #[derive(Debug)]
 struct Version {
     announced: Vec<Option<Member>>,
-    /// Of which encoding each member has made its parities, or cannot. That may be heard of before
-    /// all is known that was encoded.
+    /// The encoding that each member has finished or failed. This may arrive before all announcements.
     ended: Vec<Option<Checksum>>,
     started: bool,
     since: u64,
 }
 
-/// Who decides which versions are encoded.
+/// Who selects the versions to encode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
-    /// Nobody: all of them are.
+pub enum Selection {
+    /// Nobody: all versions are encoded.
     All,
-    /// This process, which others follow.
+    /// This process; others follow it.
     Own,
     /// Another process.
     Others,
 }
 
-/// What one member knows of its group.
+/// The state of a group as one member knows it.
 #[derive(Debug)]
 pub struct Progress {
     own: usize,
     parities: u32,
-    choice: Choice,
-    members: Vec<Standing>,
-    /// Files that have not been announced, the oldest first.
+    selection: Selection,
+    members: Vec<MemberState>,
+    /// Files that are not announced yet, oldest first.
     complete: VecDeque<Key>,
-    /// Versions that are to be encoded, and have not been announced.
+    /// Versions that are selected but not announced.
     decided: VecDeque<Key>,
-    /// The one that is being announced.
+    /// The version that is being announced.
     announcing: Option<Key>,
-    /// The last of which this member's parities are in their place.
+    /// The versions whose parities this member has made most recently.
     made: VecDeque<Key>,
     versions: BTreeMap<Key, Version>,
-    /// To be done before anything else.
-    errands: VecDeque<Task>,
-    /// No more versions will be decided on.
+    /// Tasks to be done first.
+    urgent: VecDeque<Task>,
+    /// No more versions will be selected.
     closed: bool,
-    /// The job ends once everything is done that can be.
+    /// The job ends when all possible encodings are done.
     leaving: bool,
     left: bool,
     counter: u64,
@@ -98,19 +97,19 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Of member `own` in a group of so many.
-    pub fn new(own: usize, members: usize, parities: u32, choice: Choice) -> Progress {
+    /// For member `own` in a group of `members`.
+    pub fn new(own: usize, members: usize, parities: u32, selection: Selection) -> Progress {
         Progress {
             own,
             parities,
-            choice,
-            members: vec![Standing::Present; members],
+            selection,
+            members: vec![MemberState::Present; members],
             complete: VecDeque::new(),
             decided: VecDeque::new(),
             announcing: None,
             made: VecDeque::new(),
             versions: BTreeMap::new(),
-            errands: VecDeque::new(),
+            urgent: VecDeque::new(),
             closed: false,
             leaving: false,
             left: false,
@@ -119,39 +118,39 @@ impl Progress {
         }
     }
 
-    /// A file of this member is in scratch. `decide`: it is to be encoded, whatever was decided.
+    /// A file of this member is complete in scratch. `decide`: select it for encoding.
     pub fn complete(&mut self, key: Key, decide: bool) {
-        // The parities of the file before went with it.
+        // Replacing the file has removed its parities.
         self.made.retain(|made| *made != key);
-        if self.alone() {
-            self.failed += u64::from(self.choice == Choice::All || decide);
+        if self.member_is_gone() {
+            self.failed += u64::from(self.selection == Selection::All || decide);
             return;
         }
         if decide {
             push(&mut self.decided, key.clone());
-            if self.choice == Choice::Own {
-                self.errands.push_back(Task::Decide(key.clone()));
+            if self.selection == Selection::Own {
+                self.urgent.push_back(Task::Decide(key.clone()));
             }
         }
         push(&mut self.complete, key);
     }
 
-    /// Somebody has decided that this version is to be encoded.
+    /// The leader has selected this version for encoding.
     pub fn decided(&mut self, key: Key) {
-        self.errands.push_back(Task::Decide(key.clone()));
+        self.urgent.push_back(Task::Decide(key.clone()));
         push(&mut self.decided, key);
     }
 
-    /// No more versions will be decided on.
-    pub fn decided_all(&mut self) {
-        if !std::mem::replace(&mut self.closed, true) && self.choice != Choice::All {
-            self.errands.push_back(Task::DecideNoMore);
+    /// No more versions will be selected.
+    pub fn no_more_decisions(&mut self) {
+        if !std::mem::replace(&mut self.closed, true) && self.selection != Selection::All {
+            self.urgent.push_back(Task::DecideNoMore);
         }
     }
 
-    /// A member has said that its file is in scratch; or this one has.
+    /// A member (perhaps this one) has announced its file.
     pub fn announced(&mut self, member: usize, key: Key, file: Member) {
-        if self.alone() {
+        if self.member_is_gone() {
             return;
         }
         let (members, since) = (self.members.len(), self.counter);
@@ -163,16 +162,16 @@ impl Progress {
             since,
         });
         if version.announced[member].as_ref().is_some_and(|known| *known != file) {
-            // The version was taken again: what is made of the old file is of no use.
+            // The version was taken again: parities of the old file are useless.
             version.started = false;
         }
         version.announced[member] = Some(file);
-        self.forget_hopeless();
+        self.forget_impossible();
         self.forget_done();
         self.forget_old();
     }
 
-    /// A member has made its parities of the encoding `id` of this version, or cannot.
+    /// A member has finished or failed encoding `id` of this version.
     pub fn ended(&mut self, member: usize, key: &Key, id: Checksum) {
         if let Some(version) = self.versions.get_mut(key) {
             version.ended[member] = Some(id);
@@ -180,30 +179,30 @@ impl Progress {
         self.forget_done();
     }
 
-    /// This member's parities of a version are in their place. To be told before it has ended.
-    pub fn made(&mut self, key: Key) {
+    /// This member's parities of a version are complete. Called before [`Progress::ended`].
+    pub fn encoded(&mut self, key: Key) {
         push(&mut self.made, key);
     }
 
-    /// What becomes of this member's parities of a version whose file is in scratch.
-    pub fn fate(&self, key: &Key) -> Fate {
+    /// The state of this member's parities of a version whose file is in scratch.
+    pub fn parity_state(&self, key: &Key) -> FileState {
         if self.made.contains(key) {
-            return Fate::There;
+            return FileState::Present;
         }
         match self.is_under_way(key) || self.complete.contains(key) {
-            true => Fate::Open,
-            false => Fate::Missing,
+            true => FileState::Pending,
+            false => FileState::Missing,
         }
     }
 
-    /// Whether this member has made its parities of a version, or will as far as it knows: its file is
-    /// of use beyond that of a newer one.
+    /// Whether this member has made its parities of a version, or expects to: then its file is still
+    /// useful beside a newer one.
     pub fn may_protect(&self, key: &Key) -> bool {
         let waits = || self.complete.contains(key) && self.is_wanted(key);
         self.made.contains(key) || self.is_under_way(key) || waits()
     }
 
-    /// Whether this member tells the others of a version, or has, and waits for what comes of it.
+    /// Whether the version is announced or being announced, and its encoding is not finished here.
     fn is_under_way(&self, key: &Key) -> bool {
         let begun = |version: &Version| {
             let id = version.encoding(key, self.parities).map(|encoding| encoding.id());
@@ -214,43 +213,43 @@ impl Progress {
     }
 
     /// A member announces no more files.
-    pub fn leaves(&mut self, member: usize) {
-        if self.members[member] == Standing::Present {
-            self.members[member] = Standing::Leaving;
+    pub fn member_leaves(&mut self, member: usize) {
+        if self.members[member] == MemberState::Present {
+            self.members[member] = MemberState::Leaving;
         }
-        self.forget_hopeless();
+        self.forget_impossible();
     }
 
-    /// A member does nothing any more. How many versions cannot be protected because of that;
-    /// `None` if it was known, or had nothing left to do.
-    pub fn gone(&mut self, member: usize) -> Option<u64> {
-        let before = std::mem::replace(&mut self.members[member], Standing::Gone);
-        if before == Standing::Gone {
+    /// A member is gone. Returns how many versions cannot be protected any more; `None` if that was
+    /// known, or the member had nothing left to do.
+    pub fn member_gone(&mut self, member: usize) -> Option<u64> {
+        let before = std::mem::replace(&mut self.members[member], MemberState::Gone);
+        if before == MemberState::Gone {
             return None;
         }
         let complete = std::mem::take(&mut self.complete);
         let wanted = complete.iter().filter(|key| self.is_wanted(key)).count() as u64;
-        let lost = wanted + self.forget_hopeless();
+        let lost = wanted + self.forget_impossible();
         self.failed += lost;
         self.forget_done();
-        // One that has said goodbye was waited for by itself.
-        (before == Standing::Present || lost > 0).then_some(lost)
+        // A member that has left normally has no work left.
+        (before == MemberState::Present || lost > 0).then_some(lost)
     }
 
-    /// The job ends once everything is done that can be.
+    /// The job ends when all possible encodings are done.
     pub fn leave(&mut self) {
         self.leaving = true;
-        if self.choice != Choice::Others {
-            self.decided_all();
+        if self.selection != Selection::Others {
+            self.no_more_decisions();
         }
     }
 
-    /// Whether nobody needs this member any more.
+    /// Whether no peer needs this member any more.
     pub fn is_done(&self) -> bool {
-        self.left && self.errands.is_empty() && self.versions.is_empty()
+        self.left && self.urgent.is_empty() && self.versions.is_empty()
     }
 
-    /// Whether something is expected of the others.
+    /// Whether something is expected of the peers.
     pub fn expects(&self) -> bool {
         self.leaving || !self.versions.is_empty()
     }
@@ -260,15 +259,15 @@ impl Progress {
         self.failed
     }
 
-    /// The next thing to do, if there is any.
+    /// The next task, if any.
     pub fn next_task(&mut self) -> Option<Task> {
-        // Whoever asks has done what came before.
+        // The caller has finished its last task.
         self.announcing = None;
-        if let Some(errand) = self.errands.pop_front() {
-            return Some(errand);
+        if let Some(task) = self.urgent.pop_front() {
+            return Some(task);
         }
         if let Some(at) = self.complete.iter().position(|key| self.is_wanted(key)) {
-            // What is older and was not decided on will not be.
+            // Older files that were not selected never will be.
             let key = self.complete.drain(..=at).next_back();
             if let Some(key) = key {
                 self.decided.retain(|decided| *decided != key);
@@ -287,69 +286,68 @@ impl Progress {
             version.started = true;
             return version.encoding(key, self.parities).map(Task::Encode);
         }
-        let over = self.choice == Choice::All || self.closed || self.alone();
+        let over = self.selection == Selection::All || self.closed || self.member_is_gone();
         if self.leaving && over && !self.left {
             self.left = true;
-            self.leaves(self.own);
+            self.member_leaves(self.own);
             return Some(Task::Leave);
         }
         None
     }
 
     fn is_wanted(&self, key: &Key) -> bool {
-        self.choice == Choice::All || self.decided.contains(key)
+        self.selection == Selection::All || self.decided.contains(key)
     }
 
-    /// Whether a member is gone, without which nothing can be encoded.
-    fn alone(&self) -> bool {
-        self.members.contains(&Standing::Gone)
+    /// Whether a member is gone; then nothing more can be encoded.
+    fn member_is_gone(&self) -> bool {
+        self.members.contains(&MemberState::Gone)
     }
 
-    /// Versions that will never be encoded, because somebody will never announce them or is gone:
-    /// how many of them a death has spoilt.
-    fn forget_hopeless(&mut self) -> u64 {
+    /// Forgets versions that can never be encoded. Returns how many of them a lost member has prevented.
+    fn forget_impossible(&mut self) -> u64 {
         let (own, members) = (self.own, self.members.clone());
-        let alone = self.alone();
-        let mut spoilt = 0;
+        let broken = self.member_is_gone();
+        let mut lost = 0;
         self.forget(|_, version| {
-            if alone {
-                // Not even if all have announced: the others may have noticed before they began.
-                spoilt += u64::from(!version.started && version.announced[own].is_some());
+            if broken {
+                // Even if all have announced: others may have noticed the loss before they began.
+                lost += u64::from(!version.started && version.announced[own].is_some());
                 return !version.started;
             }
-            let never = |(file, member): (&Option<Member>, &Standing)| {
-                file.is_none() && *member == Standing::Leaving
+            let never = |(file, member): (&Option<Member>, &MemberState)| {
+                file.is_none() && *member == MemberState::Leaving
             };
             version.announced.iter().zip(&members).any(never)
         });
-        spoilt
+        lost
     }
 
-    /// Versions whose parities every member has made that could. After a death, nobody can tell who
-    /// still will: only this member's own are waited for.
+    /// Forgets versions whose encoding has ended on all members. After a loss only this member's own
+    /// encoding is waited for, as the others may never finish.
     fn forget_done(&mut self) {
-        let (own, parities, alone) = (self.own, self.parities, self.alone());
+        let (own, parities, broken) = (self.own, self.parities, self.member_is_gone());
         self.forget(|key, version| {
             let Some(id) = version.encoding(key, parities).map(|encoding| encoding.id()) else {
                 return false;
             };
             let ended = |member: usize| version.ended[member] == Some(id);
-            ended(own) && (alone || (0..version.ended.len()).all(ended))
+            ended(own) && (broken || (0..version.ended.len()).all(ended))
         });
     }
 
     fn forget(&mut self, mut when: impl FnMut(&Key, &Version) -> bool) {
-        let errands = &mut self.errands;
+        let urgent = &mut self.urgent;
         self.versions.retain(|key, version| {
             let forgotten = when(key, version);
             if forgotten {
-                errands.push_back(Task::Withdraw(key.clone()));
+                urgent.push_back(Task::Withdraw(key.clone()));
             }
             !forgotten
         });
     }
 
-    /// The oldest of too many versions, which no other member seems to take.
+    /// Forgets the oldest of too many versions, which the other members seem not to take.
     fn forget_old(&mut self) {
         while self.versions.len() > MOST_PENDING {
             let waiting = self.versions.iter().filter(|(_, version)| !version.started);
@@ -360,7 +358,7 @@ impl Progress {
 }
 
 impl Version {
-    /// What is to be encoded, once everybody has announced a file.
+    /// The encoding, once all members have announced their files.
     fn encoding(&self, key: &Key, parities: u32) -> Option<Encoding> {
         Some(Encoding {
             name: key.0.to_string(),

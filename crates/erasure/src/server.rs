@@ -1,10 +1,10 @@
-//! The called end: takes calls of the other processes of the job, hears what they say, and gives
-//! them bytes of the files that are offered. One thread for each caller, which waits for nobody but
-//! its caller: so no circle of processes can wait for each other.
+//! The server end: accepts connections of the job's processes, handles their messages, and sends them
+//! bytes of served files. Each caller has its own thread, which waits for nobody else, so processes
+//! cannot wait for each other in a circle.
 //!
-//! Anybody can call. Who has not said the job's token is one of a few guests, and has neither a thread nor
-//! much time; the longest one here goes for the next. So strangers take a few descriptors at the most, and
-//! keep nobody out: who knows the token says it at once.
+//! Anybody can connect. Until a caller has sent the job's token it has no thread, and only a few such
+//! callers are kept, the oldest being dropped first. So strangers use up few descriptors, and cannot
+//! keep out the job's processes, which send the token at once.
 
 use std::collections::VecDeque;
 use std::io::{self, BufReader, Read as _, Write as _};
@@ -14,122 +14,126 @@ use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::offers::Offers;
-use super::peer::PATIENCE;
-use super::wire::{frame, greeted, receive, send, Reply, Token, Word, GREETING, LONGEST_READ};
-use os::descriptors::Awaited;
+use super::peer::REPLY_TIMEOUT;
+use super::served::ServedFiles;
+use super::wire::{
+    frame, receive, send, verify_greeting, Message, Reply, Token, GREETING, LONGEST_READ,
+};
+use os::descriptors::GuardedReader;
 use os::error::{Error, Result};
-use os::fork::Private;
+use os::fork::CloseOnFork;
 use os::network::{self, Connection};
 use os::socket::wait_for;
 use os::sync::Mutex;
 
-/// Who has not said who it is within this time is not of this job.
-const PATIENCE_WITH_GUESTS: Duration = Duration::from_secs(10);
-/// So many are here at the most that have not said yet who they are.
-const GUESTS: usize = 8;
-/// How often it is looked whether the job ends, where the application has closed what would say so.
-const LOOK: Duration = Duration::from_secs(1);
-/// What is short now (descriptors, threads) is short the next moment, too.
-const PAUSE: Duration = Duration::from_millis(100);
-/// Bytes of a thread's stack: little happens on it.
+/// How long a caller may take to send its token.
+const AUTHENTICATION_TIMEOUT: Duration = Duration::from_secs(10);
+/// The most callers that have not sent their token.
+const MOST_UNAUTHENTICATED: usize = 8;
+/// How often to check whether the job ends, in case the application has closed the descriptor that would
+/// tell.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// The pause after an error such as a lack of descriptors, which does not pass at once.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
+/// Stack size of a thread, in bytes.
 const STACK: usize = 256 << 10;
 
-/// What is done with what is heard: who has said what.
-pub type Hear = dyn Fn(u32, Word) + Send + Sync;
+/// Handles a message of a rank.
+pub type OnMessage = dyn Fn(u32, Message) + Send + Sync;
 
 /// The threads that answer.
 #[derive(Debug)]
 pub struct Server {
-    desk: Arc<Desk>,
+    shared: Arc<Shared>,
     acceptor: Option<JoinHandle<()>>,
 }
 
-struct Desk {
-    listeners: Vec<Private<TcpListener>>,
+struct Shared {
+    listeners: Vec<CloseOnFork<TcpListener>>,
     token: Token,
-    offers: Arc<Offers>,
-    hear: Box<Hear>,
+    served: Arc<ServedFiles>,
+    on_message: Box<OnMessage>,
     open: Mutex<Open>,
 }
 
-/// The calls that are open.
+/// The open connections.
 #[derive(Debug, Default)]
 struct Open {
     calls: Vec<(Arc<Connection>, JoinHandle<()>)>,
     closed: bool,
 }
 
-impl std::fmt::Debug for Desk {
+impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Desk({:?})", self.listeners)
     }
 }
 
 impl Server {
-    /// Answers who calls with this token.
+    /// Answers callers that send this token.
     ///
     /// # Errors
     /// A thread cannot be started.
     pub fn start(
-        listeners: Vec<Private<TcpListener>>,
+        listeners: Vec<CloseOnFork<TcpListener>>,
         token: Token,
-        offers: Arc<Offers>,
-        hear: Box<Hear>,
+        served: Arc<ServedFiles>,
+        on_message: Box<OnMessage>,
     ) -> Result<Server> {
-        let desk = Arc::new(Desk { listeners, token, offers, hear, open: Mutex::default() });
-        let accepting = desk.clone();
+        let shared =
+            Arc::new(Shared { listeners, token, served, on_message, open: Mutex::default() });
+        let accepting = shared.clone();
         let acceptor = spawn("veloc-ec-accept", move || accepting.accept())?;
-        Ok(Server { desk, acceptor: Some(acceptor) })
+        Ok(Server { shared, acceptor: Some(acceptor) })
     }
 
-    /// Hangs up on everybody, and takes no more calls.
+    /// Closes all connections, and accepts no more.
     pub fn stop(&self) {
-        let mut open = self.desk.open.lock();
-        // First: whoever accepts calls must not take the end of that for a failure.
+        let mut open = self.shared.open.lock();
+        // Set first, so that the acceptor does not report the closed sockets as failures.
         open.closed = true;
         for (stream, _) in &open.calls {
             network::stop(stream);
         }
         drop(open);
-        self.desk.listeners.iter().for_each(network::stop);
+        self.shared.listeners.iter().for_each(network::stop);
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
-        let calls = std::mem::take(&mut self.desk.open.lock().calls);
+        let calls = std::mem::take(&mut self.shared.open.lock().calls);
         let threads = calls.into_iter().map(|(_, thread)| thread).chain(self.acceptor.take());
-        for what in os::threads::join(threads, os::threads::PATIENCE) {
+        for what in os::threads::join(threads, os::threads::JOIN_TIMEOUT) {
             log::error!("{what}");
         }
     }
 }
 
-/// A caller that has not said yet who it is.
-struct Guest {
+/// A caller that has not sent its token.
+struct Unauthenticated {
     stream: Connection,
     since: Instant,
     greeting: [u8; GREETING],
-    said: usize,
+    received: usize,
 }
 
-impl Guest {
-    fn new(stream: Connection) -> Guest {
-        Guest { stream, since: Instant::now(), greeting: [0; GREETING], said: 0 }
+impl Unauthenticated {
+    fn new(stream: Connection) -> Unauthenticated {
+        Unauthenticated { stream, since: Instant::now(), greeting: [0; GREETING], received: 0 }
     }
 
-    /// Whether it has said all of its greeting by now.
+    /// Whether the whole greeting has arrived.
     ///
     /// # Errors
-    /// It says no more.
-    fn has_greeted(&mut self) -> io::Result<bool> {
-        match (&*self.stream).read(&mut self.greeting[self.said..]) {
+    /// The caller has closed the connection.
+    fn has_authenticated(&mut self) -> io::Result<bool> {
+        match (&*self.stream).read(&mut self.greeting[self.received..]) {
             Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(more) => {
-                self.said += more;
-                Ok(self.said == GREETING)
+                self.received += more;
+                Ok(self.received == GREETING)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
             Err(error) => Err(error),
@@ -137,98 +141,115 @@ impl Guest {
     }
 }
 
-impl Desk {
+impl Shared {
     fn accept(self: &Arc<Self>) {
-        let mut guests: VecDeque<Guest> = VecDeque::new();
+        let mut unauthenticated: VecDeque<Unauthenticated> = VecDeque::new();
         let mut short = false;
         loop {
-            guests.retain(|guest| guest.since.elapsed() < PATIENCE_WITH_GUESTS);
+            unauthenticated.retain(|caller| caller.since.elapsed() < AUTHENTICATION_TIMEOUT);
             let listeners = self.listeners.iter().map(|listener| listener.as_fd());
-            let files: Vec<_> =
-                listeners.chain(guests.iter().map(|guest| guest.stream.as_fd())).collect();
-            let ready = wait_for(&files, LOOK);
+            let files: Vec<_> = listeners
+                .chain(unauthenticated.iter().map(|caller| caller.stream.as_fd()))
+                .collect();
+            let ready = wait_for(&files, POLL_INTERVAL);
             if self.open.lock().closed {
                 return;
             }
-            let (called, said) = ready.split_at(self.listeners.len());
-            let heard = guests.into_iter().zip(said);
-            guests = heard
-                .filter_map(|(guest, said)| if *said { self.hear(guest) } else { Some(guest) })
+            let (called, received) = ready.split_at(self.listeners.len());
+            let heard = unauthenticated.into_iter().zip(received);
+            unauthenticated = heard
+                .filter_map(
+                    |(caller, received)| {
+                        if *received {
+                            self.poll_caller(caller)
+                        } else {
+                            Some(caller)
+                        }
+                    },
+                )
                 .collect();
             for (listener, _) in self.listeners.iter().zip(called).filter(|(_, called)| **called) {
                 match network::accept(listener) {
                     Ok(stream) => {
                         short = false;
-                        // Heard before one may have to go for it: a member has said who it is.
-                        guests.extend(stream.and_then(|stream| self.hear(Guest::new(stream))));
-                        guests.drain(..guests.len().saturating_sub(GUESTS));
+                        // Read at once: a member's greeting may have arrived, so that it is not dropped
+                        // as the oldest.
+                        unauthenticated.extend(
+                            stream
+                                .and_then(|stream| self.poll_caller(Unauthenticated::new(stream))),
+                        );
+                        unauthenticated
+                            .drain(..unauthenticated.len().saturating_sub(MOST_UNAUTHENTICATED));
                     }
                     Err(error) => {
                         if !std::mem::replace(&mut short, true) {
                             log::warn!("{}", Error::system("accepting a call", &error));
                         }
-                        std::thread::sleep(PAUSE);
+                        std::thread::sleep(RETRY_PAUSE);
                     }
                 }
             }
         }
     }
 
-    /// Lets a guest in that has greeted, and turns away one that ends. One that has more to say stays a guest.
-    fn hear(self: &Arc<Self>, mut guest: Guest) -> Option<Guest> {
-        match guest.has_greeted() {
-            Ok(true) => self.admit(guest),
-            Ok(false) => return Some(guest),
+    /// Serves a caller whose greeting has arrived, and drops one that has hung up. Returns a caller that
+    /// needs more time.
+    fn poll_caller(self: &Arc<Self>, mut caller: Unauthenticated) -> Option<Unauthenticated> {
+        match caller.has_authenticated() {
+            Ok(true) => self.start_handler(caller),
+            Ok(false) => return Some(caller),
             Err(_) => {}
         }
         None
     }
 
-    /// Has a thread answer a guest that has greeted, unless it is a stranger.
-    fn admit(self: &Arc<Self>, guest: Guest) {
-        let Some(from) = greeted(&guest.greeting, &self.token) else { return };
+    /// Starts a thread for a caller whose token is right.
+    fn start_handler(self: &Arc<Self>, caller: Unauthenticated) {
+        let Some(from) = verify_greeting(&caller.greeting, &self.token) else { return };
         let mut open = self.open.lock();
         open.calls.retain(|(_, thread)| !thread.is_finished());
         if open.closed {
             return;
         }
-        let stream = Arc::new(guest.stream);
-        let (desk, answered) = (self.clone(), stream.clone());
-        match spawn("veloc-ec-answer", move || desk.answer(&answered, from)) {
+        let stream = Arc::new(caller.stream);
+        let (shared, answered) = (self.clone(), stream.clone());
+        match spawn("veloc-ec-answer", move || shared.handle_call(&answered, from)) {
             Ok(thread) => open.calls.push((stream, thread)),
             Err(error) => log::warn!("{error}"),
         }
     }
 
-    fn answer(&self, stream: &Connection, from: u32) {
-        if let Err(error) = self.greet(stream).and_then(|()| self.converse(stream, from)) {
+    fn handle_call(&self, stream: &Connection, from: u32) {
+        if let Err(error) =
+            self.accept_call(stream).and_then(|()| self.serve_requests(stream, from))
+        {
             log::debug!("a call of another process has ended: {error}");
         }
         network::stop(stream);
     }
 
-    fn greet(&self, stream: &Connection) -> Result<()> {
+    fn accept_call(&self, stream: &Connection) -> Result<()> {
         let failed = |error| Error::system("setting up a call", &error);
         stream.get().and_then(|stream| stream.set_nonblocking(false)).map_err(failed)?;
-        network::watch(stream, Some(PATIENCE)).map_err(failed)?;
-        // Callers may say nothing for long.
+        network::watch(stream, Some(REPLY_TIMEOUT)).map_err(failed)?;
+        // Callers may be silent for a long time.
         stream.get().and_then(|stream| stream.set_read_timeout(None)).map_err(failed)?;
         send(&**stream, &Reply::Bytes)
     }
 
-    fn converse(&self, stream: &Connection, from: u32) -> Result<()> {
-        let mut words = BufReader::with_capacity(4096, Awaited(stream));
+    fn serve_requests(&self, stream: &Connection, from: u32) -> Result<()> {
+        let mut input = BufReader::with_capacity(4096, GuardedReader(stream));
         let mut message = Vec::new();
-        while let Some(word) = receive(&mut words)? {
-            let Word::Read { file, offset, len } = word else {
-                (self.hear)(from, word);
+        while let Some(request) = receive(&mut input)? {
+            let Message::Read { file, offset, len } = request else {
+                (self.on_message)(from, request);
                 continue;
             };
             message.clear();
             message.extend(frame(&Reply::Bytes)?);
             let head = message.len();
             message.resize(head + len.min(LONGEST_READ) as usize, 0);
-            if let Err(error) = self.offers.read(&file, offset, &mut message[head..]) {
+            if let Err(error) = self.served.read(&file, offset, &mut message[head..]) {
                 message = frame(&Reply::Refused(error.to_string()))?;
             }
             (&**stream).write_all(&message).map_err(|error| Error::system("sending", &error))?;

@@ -1,37 +1,37 @@
-//! A member's parities, or a lost member's file, block by block from the pieces of the others.
-//! Where the pieces are is the caller's affair ([`Pieces`]).
+//! Computes a member's parities, or rebuilds a lost file, block by block from the members' pieces. The
+//! caller provides access to the pieces ([`Pieces`]).
 
 use std::collections::VecDeque;
 
 use super::code::{Code, Shard, GRAIN};
 use super::encoding::Encoding;
-use super::layout::{Layout, Whole};
+use super::layout::{Intact, Layout};
 use format::checksum::Hasher;
 use os::error::{Error, Kind, Result};
 
 pub use format::names::Piece;
 
-/// Bytes of a block at the most: of each member one is in memory, and one on its way.
+/// The largest block in bytes. Per member, one is in memory and [`AHEAD`] are requested.
 const BLOCK: u64 = 512 << 10;
-/// Blocks that are asked for ahead.
+/// How many blocks are requested ahead.
 const AHEAD: usize = 2;
 
-/// Where the members' pieces come from.
+/// Access to the members' pieces.
 pub trait Pieces {
-    /// Asks for `len` bytes at `offset` of a member's file. A file never ends within them.
+    /// Requests `len` bytes at `offset` of a member's file; the file does not end within them.
     ///
     /// # Errors
-    /// The member cannot be asked.
-    fn ask(&mut self, member: usize, piece: Piece, offset: u64, len: usize) -> Result<()>;
+    /// The request cannot be sent.
+    fn request(&mut self, member: usize, piece: Piece, offset: u64, len: usize) -> Result<()>;
 
-    /// What was asked of the member first and not yet taken, which has as many bytes as `into`.
+    /// Receives the bytes of the member's oldest outstanding request; `into` has as many bytes.
     ///
     /// # Errors
     /// The member does not answer, or refuses.
-    fn take(&mut self, member: usize, into: &mut [u8]) -> Result<()>;
+    fn receive_into(&mut self, member: usize, into: &mut [u8]) -> Result<()>;
 }
 
-/// Part of a stripe: `len` bytes of each block from `at` on.
+/// Part of a stripe: `len` bytes at offset `at` of each block.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     stripe: usize,
@@ -44,11 +44,11 @@ struct Reader<'a> {
     encoding: &'a Encoding,
     layout: Layout,
     pieces: &'a mut dyn Pieces,
-    /// A buffer for each block of data, reused.
+    /// One reused buffer per data block.
     blocks: Vec<Vec<u8>>,
 }
 
-/// The parities that member `own` keeps, to `put`, in order.
+/// Computes the parities that member `own` keeps, and passes them to `put` in order.
 ///
 /// # Errors
 /// Those of `pieces` and `put`.
@@ -60,7 +60,7 @@ pub fn encode(
 ) -> Result<()> {
     let mut reader = Reader::new(encoding, pieces);
     let layout = reader.layout;
-    let steps = layout.kept_by(own).flat_map(|stripe| cut(stripe, layout.chunk()));
+    let steps = layout.stripes_of_parity(own).flat_map(|stripe| split(stripe, layout.chunk()));
     let sources = |stripe| {
         let mut sources = vec![0; layout.data()];
         for member in 0..encoding.members.len() {
@@ -82,27 +82,27 @@ pub fn encode(
     })
 }
 
-/// The file of the member `lost`, to `put`, in order. `whole` says whose pieces can be used; they
-/// must be enough ([`Layout::check`]).
+/// Rebuilds the file of member `lost`, and passes it to `put` in order. `whole` says which pieces are
+/// intact; they must be enough ([`Layout::check`]).
 ///
 /// # Errors
-/// Those of `pieces` and `put`; [`Kind::Corrupt`] if what was made is not what was lost, so that
-/// all that was put must be thrown away.
+/// Those of `pieces` and `put`; [`Kind::Corrupt`] if the result does not have the lost file's digest and
+/// must be discarded.
 pub fn rebuild(
     encoding: &Encoding,
     lost: usize,
-    whole: &[Whole],
+    whole: &[Intact],
     pieces: &mut dyn Pieces,
     mut put: impl FnMut(&[u8]) -> Result<()>,
 ) -> Result<()> {
     let mut reader = Reader::new(encoding, pieces);
     let layout = reader.layout;
     let member = &encoding.members[lost];
-    let steps = layout.filled_by(lost).flat_map(|stripe| {
+    let steps = layout.stripes_of_data(lost).flat_map(|stripe| {
         let left = member.len.saturating_sub(layout.offset(stripe, lost)).min(layout.chunk());
-        cut(stripe, left.next_multiple_of(GRAIN))
+        split(stripe, left.next_multiple_of(GRAIN))
     });
-    // Data first: it is cheaper to use.
+    // Data blocks first: they are cheaper to use.
     let sources = |stripe| {
         let mut usable: Vec<(Shard, usize)> = (0..encoding.members.len())
             .map(|member| (layout.shard(stripe, member), member))
@@ -139,8 +139,8 @@ pub fn rebuild(
     ))
 }
 
-/// The first `len` bytes of a stripe's blocks in steps.
-fn cut(stripe: usize, len: u64) -> impl Iterator<Item = Step> {
+/// Splits the first `len` bytes of a stripe's blocks into steps.
+fn split(stripe: usize, len: u64) -> impl Iterator<Item = Step> {
     (0..len.div_ceil(BLOCK)).map(move |block| {
         let at = block * BLOCK;
         Step { stripe, at, len: (len - at).min(BLOCK) as usize }
@@ -153,36 +153,36 @@ impl<'a> Reader<'a> {
         Reader { encoding, layout, pieces, blocks: vec![vec![0; BLOCK as usize]; layout.data()] }
     }
 
-    /// Gives each step's blocks, of the members that `sources` says, to `work`.
+    /// Calls `work` with each step and its blocks, which are read from the members given by `sources`.
     fn each(
         &mut self,
         mut steps: impl Iterator<Item = Step>,
         sources: impl Fn(usize) -> Vec<usize>,
         mut work: impl FnMut(&Step, &[(Shard, &[u8])]) -> Result<()>,
     ) -> Result<()> {
-        let mut asked: VecDeque<(Step, Vec<usize>)> = VecDeque::new();
+        let mut requested: VecDeque<(Step, Vec<usize>)> = VecDeque::new();
         loop {
-            while asked.len() <= AHEAD {
+            while requested.len() <= AHEAD {
                 let Some(step) = steps.next() else { break };
                 let members = sources(step.stripe);
                 for &member in &members {
-                    if let Some((piece, offset, len)) = self.reach(&step, member) {
-                        self.pieces.ask(member, piece, offset, len)?;
+                    if let Some((piece, offset, len)) = self.extent(&step, member) {
+                        self.pieces.request(member, piece, offset, len)?;
                     }
                 }
-                asked.push_back((step, members));
+                requested.push_back((step, members));
             }
-            let Some((step, members)) = asked.pop_front() else {
+            let Some((step, members)) = requested.pop_front() else {
                 return Ok(());
             };
             for (index, &member) in members.iter().enumerate() {
-                let there = self.reach(&step, member).map_or(0, |(_, _, len)| len);
-                let (bytes, behind) = self.blocks[index][..step.len].split_at_mut(there);
+                let there = self.extent(&step, member).map_or(0, |(_, _, len)| len);
+                let (bytes, index) = self.blocks[index][..step.len].split_at_mut(there);
                 if there > 0 {
-                    self.pieces.take(member, bytes)?;
+                    self.pieces.receive_into(member, bytes)?;
                 }
-                // A shorter file goes on with zeros.
-                behind.fill(0);
+                // A shorter file is padded with zeros.
+                index.fill(0);
             }
             let blocks: Vec<(Shard, &[u8])> = members
                 .iter()
@@ -195,8 +195,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Where a step's block of a member is, and how much of it there is, if any.
-    fn reach(&self, step: &Step, member: usize) -> Option<(Piece, u64, usize)> {
+    /// The piece, offset and length of a step's block of a member; `None` if it lies beyond the end.
+    fn extent(&self, step: &Step, member: usize) -> Option<(Piece, u64, usize)> {
         let offset = self.layout.offset(step.stripe, member) + step.at;
         let (piece, end) = match self.layout.shard(step.stripe, member) {
             Shard::Data(_) => (Piece::Data, self.encoding.members[member].len),

@@ -1,74 +1,75 @@
-//! Before anything is rebuilt: what each process has of a version, and whether that is enough. All
-//! processes see the same, so all come to the same result.
+//! Decides before a rebuild what each process has of a version, and whether that is enough. All
+//! processes have the same input, so they reach the same result.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::digest_votes::{Content, DigestVotes, Verdict};
 use super::encoding::Encoding;
-use super::layout::Whole;
+use super::layout::Intact;
 use super::parity::Header;
-use super::testimony::{Content, Testimony, Verdict};
 use format::checksum::Checksum;
 use os::error::{Error, Kind, Result};
 
-/// What one process has of a version, at first sight.
+/// What one process has of a version, before anything is verified.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Standing {
-    /// A copy that it can restore.
+pub struct Inventory {
+    /// It has a copy that can be restored.
     pub restorable: bool,
-    /// This job has taken the version here: the copy is the right one.
+    /// This job has taken the version here, so the copy is right.
     pub known: bool,
-    /// A parity file, which says this.
+    /// The header of its parity file, if any.
     pub parity: Option<Header>,
 }
 
-/// What all processes have of a version, by number.
+/// What all processes have of a version, by rank.
 #[derive(Clone, Debug)]
 pub struct Survey {
-    standings: Vec<Standing>,
+    inventories: Vec<Inventory>,
     /// The encodings by which lost files may be rebuilt.
     chosen: Vec<Encoding>,
-    /// By which of them those without a file are.
+    /// For each rank without a file, the index of its encoding in `chosen`.
     lost: BTreeMap<u32, usize>,
 }
 
-/// What one process has to do.
+/// What one process has to rebuild.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rebuild {
     /// By which encoding.
     pub encoding: Encoding,
-    /// Its place there.
+    /// Its index there.
     pub own: usize,
-    /// Whose pieces can be used.
-    pub whole: Vec<Whole>,
+    /// Whose pieces are intact.
+    pub whole: Vec<Intact>,
     /// The digests of their parities.
     pub parities: Vec<Option<Checksum>>,
 }
 
 impl Survey {
-    /// Chooses for each process without a file the encoding of which most parities are there. One
-    /// whose file most parity files know as another is without: its directory was away for a while.
+    /// Chooses, for each process without a file, the encoding with most parity files. A file also counts
+    /// as missing if most parity files have another digest for it: its directory was unavailable for a
+    /// while.
     ///
     /// # Errors
-    /// [`Kind::NotFound`] if there is none for one of them; [`Kind::Corrupt`] if it cannot be told
-    /// which of two files of a process is the right one.
-    pub fn new(standings: Vec<Standing>) -> Result<Survey> {
+    /// [`Kind::NotFound`] if a process has no encoding; [`Kind::Corrupt`] if it cannot be decided which
+    /// of two files of a process is right.
+    pub fn new(inventories: Vec<Inventory>) -> Result<Survey> {
         let mut count: BTreeMap<&Encoding, usize> = BTreeMap::new();
-        let mut said = Testimony::default();
-        for header in standings.iter().filter_map(|standing| standing.parity.as_ref()) {
+        let mut votes = DigestVotes::default();
+        for header in inventories.iter().filter_map(|inventory| inventory.parity.as_ref()) {
             *count.entry(&header.encoding).or_default() += 1;
-            said.hear(&header.encoding, true);
+            votes.add(&header.encoding, true);
         }
         let mut chosen: Vec<Encoding> = Vec::new();
         let mut lost = BTreeMap::new();
-        for (rank, standing) in (0..).zip(&standings) {
-            if standing.restorable && !is_outdated(rank, standing, &said)? {
+        for (rank, inventory) in (0..).zip(&inventories) {
+            if inventory.restorable && !is_outdated(rank, inventory, &votes)? {
                 continue;
             }
             let best = count
                 .iter()
-                .filter(|(encoding, _)| encoding.place(rank).is_some() && said.admits(encoding))
+                .filter(|(encoding, _)| encoding.index_of(rank).is_some() && votes.admits(encoding))
                 .max_by_key(|(encoding, count)| (**count, **encoding));
             let Some((&best, _)) = best else {
                 return Err(Error::new(
@@ -84,10 +85,10 @@ impl Survey {
             });
             lost.insert(rank, at);
         }
-        Ok(Survey { standings, chosen, lost })
+        Ok(Survey { inventories, chosen, lost })
     }
 
-    /// The encodings of which every member must say what it has that is whole.
+    /// The encodings of which every member must report its intact pieces.
     pub fn chosen(&self) -> &[Encoding] {
         &self.chosen
     }
@@ -98,29 +99,29 @@ impl Survey {
     }
 
     fn header(&self, rank: u32, encoding: &Encoding) -> Option<&Header> {
-        let parity = self.standings.get(rank as usize)?.parity.as_ref()?;
+        let parity = self.inventories.get(rank as usize)?.parity.as_ref()?;
         (parity.encoding == *encoding).then_some(parity)
     }
 
-    /// The processes whose parities are missing, or are of another encoding than that of others.
+    /// The ranks without a parity file.
     pub fn without_parities(&self) -> Vec<u32> {
-        let missing = |rank: &u32| self.standings[*rank as usize].parity.is_none();
-        (0..self.standings.len() as u32).filter(missing).collect()
+        let missing = |rank: &u32| self.inventories[*rank as usize].parity.is_none();
+        (0..self.inventories.len() as u32).filter(missing).collect()
     }
 
-    /// What each process has to rebuild, from what every process has said that is whole of each
-    /// chosen encoding. A file that is there and is not what its process's own parity file says is
-    /// damaged, and is rebuilt like a lost one.
+    /// What each process has to rebuild, given the intact pieces of each process for each chosen
+    /// encoding. A file that does not match its own process's parity file is damaged, and rebuilt like a
+    /// lost one.
     ///
     /// # Errors
-    /// [`Kind::NotFound`] if it is not enough for one of them, with what is missing.
-    pub fn plan(&self, verified: &[Vec<Whole>]) -> Result<BTreeMap<u32, Rebuild>> {
+    /// [`Kind::NotFound`], with what is missing, if a file cannot be rebuilt.
+    pub fn plan(&self, verified: &[Vec<Intact>]) -> Result<BTreeMap<u32, Rebuild>> {
         let mut plan = BTreeMap::new();
         for (at, encoding) in self.chosen.iter().enumerate() {
-            let said = |rank: u32| verified.get(rank as usize).and_then(|said| said.get(at));
+            let votes = |rank: u32| verified.get(rank as usize).and_then(|votes| votes.get(at));
             let ranks = encoding.ranks();
-            let whole: Vec<Whole> =
-                ranks.iter().map(|rank| said(*rank).copied().unwrap_or_default()).collect();
+            let whole: Vec<Intact> =
+                ranks.iter().map(|rank| votes(*rank).copied().unwrap_or_default()).collect();
             encoding.layout().check(&whole, &ranks)?;
             let parities: Vec<Option<Checksum>> = ranks
                 .iter()
@@ -142,14 +143,14 @@ impl Survey {
     }
 }
 
-/// Whether most parity files know a process's file, which its own one describes, as another.
-fn is_outdated(rank: u32, standing: &Standing, said: &Testimony) -> Result<bool> {
-    let own = standing.parity.as_ref().filter(|_| !standing.known);
+/// Whether most parity files have another digest for a process's file than its own parity file.
+fn is_outdated(rank: u32, inventory: &Inventory, votes: &DigestVotes) -> Result<bool> {
+    let own = inventory.parity.as_ref().filter(|_| !inventory.known);
     let Some(own) = own.and_then(|own| own.encoding.members.get(own.own as usize)) else {
-        // Without parities it may be newer than those of the others.
+        // Without a parity file, the file may be newer than the others' parities.
         return Ok(false);
     };
-    match said.judge(rank, Content::of(own)) {
+    match votes.verdict(rank, Content::of(own)) {
         Verdict::Right => Ok(false),
         Verdict::Wrong => Ok(true),
         Verdict::Disputed => Err(Error::new(
@@ -180,28 +181,28 @@ mod tests {
         Encoding { name: "x".to_owned(), version: 1, parities: 1, members }
     }
 
-    fn standing(restorable: bool, parity: Option<(&Encoding, u32)>) -> Standing {
+    fn inventory(restorable: bool, parity: Option<(&Encoding, u32)>) -> Inventory {
         let header = |(encoding, own): (&Encoding, u32)| Header {
             encoding: encoding.clone(),
             own,
             payload: Checksum::from_bytes([own as u8; 32]),
         };
-        Standing { restorable, known: false, parity: parity.map(header) }
+        Inventory { restorable, known: false, parity: parity.map(header) }
     }
 
-    const WHOLE: Whole = Whole { data: true, parity: true };
-    const NOTHING: Whole = Whole { data: false, parity: false };
+    const WHOLE: Intact = Intact { data: true, parity: true };
+    const NOTHING: Intact = Intact { data: false, parity: false };
 
     #[test]
     fn the_lost_are_rebuilt_by_their_groups() {
         let (a, b) = (encoding(&[0, 1, 2], 0), encoding(&[3, 4, 5], 0));
-        let mut standings: Vec<Standing> = [&a, &a, &a, &b, &b, &b]
+        let mut inventories: Vec<Inventory> = [&a, &a, &a, &b, &b, &b]
             .iter()
             .enumerate()
-            .map(|(rank, encoding)| standing(true, Some((*encoding, rank as u32 % 3))))
+            .map(|(rank, encoding)| inventory(true, Some((*encoding, rank as u32 % 3))))
             .collect();
-        standings[1] = standing(false, None);
-        let survey = Survey::new(standings.clone()).unwrap();
+        inventories[1] = inventory(false, None);
+        let survey = Survey::new(inventories.clone()).unwrap();
         assert_eq!(survey.chosen(), std::slice::from_ref(&a));
         assert_eq!(survey.without_parities(), [1]);
         let mut verified = vec![vec![WHOLE]; 6];
@@ -215,70 +216,70 @@ mod tests {
             [Some(Checksum::from_bytes([0; 32])), None, Some(Checksum::from_bytes([2; 32]))]
         );
 
-        // One more in the same group is too much, in the other it is not.
-        standings[4] = standing(false, None);
-        let survey = Survey::new(standings.clone()).unwrap();
+        // A second loss in the same group is too much; one in another group is not.
+        inventories[4] = inventory(false, None);
+        let survey = Survey::new(inventories.clone()).unwrap();
         let mut verified = vec![vec![WHOLE; 2]; 6];
         (verified[1], verified[4]) = (vec![NOTHING; 2], vec![NOTHING; 2]);
         assert_eq!(survey.plan(&verified).unwrap().len(), 2);
-        verified[2] = vec![Whole { data: true, parity: false }; 2];
+        verified[2] = vec![Intact { data: true, parity: false }; 2];
         let error = survey.plan(&verified).unwrap_err().to_string();
         assert!(error.contains("both files of number 1, the parity file of number 2"), "{error}");
 
-        standings.iter_mut().take(3).for_each(|standing| standing.parity = None);
-        let error = Survey::new(standings).unwrap_err().to_string();
+        inventories.iter_mut().take(3).for_each(|inventory| inventory.parity = None);
+        let error = Survey::new(inventories).unwrap_err().to_string();
         assert!(error.contains("number 1 has no file"), "{error}");
     }
 
-    /// What is there and is not what its own parity file says is damaged; what differs from what
-    /// others say is only of no use.
+    /// A file that differs from its own parity file is damaged; one that differs from other members'
+    /// parity files is not used for the rebuild.
     #[test]
     fn damaged_files_are_rebuilt_and_newer_ones_left() {
         let encoding = Encoding { parities: 2, ..encoding(&[0, 1, 2, 3], 0) };
-        let mut standings: Vec<Standing> =
-            (0..4).map(|rank| standing(rank != 0, Some((&encoding, rank)))).collect();
+        let mut inventories: Vec<Inventory> =
+            (0..4).map(|rank| inventory(rank != 0, Some((&encoding, rank)))).collect();
         let verified =
-            [NOTHING, Whole { data: false, parity: true }, WHOLE, WHOLE].map(|whole| vec![whole]);
-        let survey = Survey::new(standings.clone()).unwrap();
+            [NOTHING, Intact { data: false, parity: true }, WHOLE, WHOLE].map(|whole| vec![whole]);
+        let survey = Survey::new(inventories.clone()).unwrap();
         let plan = survey.plan(&verified).unwrap();
         assert_eq!(plan.keys().collect::<Vec<_>>(), [&0, &1]);
-        standings[1].parity = None;
+        inventories[1].parity = None;
         let verified = [NOTHING, NOTHING, WHOLE, WHOLE].map(|whole| vec![whole]);
-        let survey = Survey::new(standings).unwrap();
+        let survey = Survey::new(inventories).unwrap();
         assert_eq!(survey.plan(&verified).unwrap().keys().collect::<Vec<_>>(), [&0]);
     }
 
-    /// Catches an old file that is restored because it and its own parity file are of one mind.
+    /// Catches an old file that is restored because it matches its own old parity file.
     #[test]
     fn a_file_that_the_others_know_as_another_is_lost() {
         let (old, new) = (encoding(&[0, 1, 2], 1), encoding(&[0, 1, 2], 0));
-        let mut standings = vec![
-            standing(true, Some((&old, 0))),
-            standing(true, Some((&new, 1))),
-            standing(true, Some((&new, 2))),
+        let mut inventories = vec![
+            inventory(true, Some((&old, 0))),
+            inventory(true, Some((&new, 1))),
+            inventory(true, Some((&new, 2))),
         ];
-        let survey = Survey::new(standings.clone()).unwrap();
+        let survey = Survey::new(inventories.clone()).unwrap();
         let verified = [NOTHING, WHOLE, WHOLE].map(|whole| vec![whole]);
         assert_eq!(survey.plan(&verified).unwrap().keys().collect::<Vec<_>>(), [&0]);
-        // What this job itself has taken is right, whatever has not been encoded again yet.
-        standings[0].known = true;
-        assert_eq!(Survey::new(standings.clone()).unwrap().chosen(), []);
-        standings[0].known = false;
-        standings.truncate(2);
-        let error = Survey::new(standings).unwrap_err().to_string();
+        // A file that this job has taken is right, even if it was not encoded again yet.
+        inventories[0].known = true;
+        assert_eq!(Survey::new(inventories.clone()).unwrap().chosen(), []);
+        inventories[0].known = false;
+        inventories.truncate(2);
+        let error = Survey::new(inventories).unwrap_err().to_string();
         assert!(error.contains("number 0") && error.contains(&"01".repeat(32)), "{error}");
     }
 
-    /// Parities of an encoding that was overtaken are left behind by those that were killed.
+    /// Killed processes leave parity files of an older encoding.
     #[test]
     fn the_encoding_with_most_parities_counts() {
         let (old, new) = (encoding(&[0, 1, 2], 1), encoding(&[0, 1, 2], 0));
-        let standings = vec![
-            standing(false, None),
-            standing(true, Some((&new, 1))),
-            standing(true, Some((&new, 2))),
-            standing(true, Some((&old, 0))),
+        let inventories = vec![
+            inventory(false, None),
+            inventory(true, Some((&new, 1))),
+            inventory(true, Some((&new, 2))),
+            inventory(true, Some((&old, 0))),
         ];
-        assert_eq!(Survey::new(standings).unwrap().chosen(), [new]);
+        assert_eq!(Survey::new(inventories).unwrap().chosen(), [new]);
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 
 use super::encoding::{Encoding, Member};
-use super::layout::Whole;
+use super::layout::Intact;
 use super::parity::{Header, ParityFile, Writer};
 use super::stream::{encode, rebuild, Piece, Pieces};
 use format::checksum::Checksum;
@@ -21,20 +21,20 @@ struct Group {
     contents: Vec<Vec<u8>>,
 }
 
-/// Pieces read from those folders; whatever is asked of a member is answered in turn.
+/// Reads the pieces from those folders; each member's requests are answered in order.
 struct Local<'a> {
     group: &'a Group,
-    asked: HashMap<usize, VecDeque<(Piece, u64, usize)>>,
+    requested: HashMap<usize, VecDeque<(Piece, u64, usize)>>,
 }
 
 impl Pieces for Local<'_> {
-    fn ask(&mut self, member: usize, piece: Piece, offset: u64, len: usize) -> Result<()> {
-        self.asked.entry(member).or_default().push_back((piece, offset, len));
+    fn request(&mut self, member: usize, piece: Piece, offset: u64, len: usize) -> Result<()> {
+        self.requested.entry(member).or_default().push_back((piece, offset, len));
         Ok(())
     }
 
-    fn take(&mut self, member: usize, into: &mut [u8]) -> Result<()> {
-        let next = self.asked.get_mut(&member).and_then(VecDeque::pop_front);
+    fn receive_into(&mut self, member: usize, into: &mut [u8]) -> Result<()> {
+        let next = self.requested.get_mut(&member).and_then(VecDeque::pop_front);
         let (piece, offset, len) = next.ok_or_else(|| Error::new(Kind::Internal, "not asked"))?;
         assert_eq!(len, into.len());
         match piece {
@@ -101,12 +101,12 @@ impl Group {
     }
 
     fn pieces(&self) -> Local<'_> {
-        Local { group: self, asked: HashMap::new() }
+        Local { group: self, requested: HashMap::new() }
     }
 
-    /// What can be used of each member, as a look at the files tells.
-    fn whole(&self) -> Vec<Whole> {
-        let one = |member: usize| Whole {
+    /// The intact pieces of each member.
+    fn whole(&self) -> Vec<Intact> {
+        let one = |member: usize| Intact {
             data: fs::read(self.data(member))
                 .is_ok_and(|found| Checksum::of(&found) == self.encoding.members[member].digest),
             parity: ParityFile::read(&self.parity(member)).and_then(|p| p.verify()).is_ok(),
@@ -114,7 +114,7 @@ impl Group {
         (0..self.contents.len()).map(one).collect()
     }
 
-    /// The file of a lost member, made again.
+    /// The rebuilt file of a lost member.
     fn rebuilt(&self, lost: usize) -> Result<Vec<u8>> {
         let whole = self.whole();
         self.encoding.layout().check(&whole, &self.encoding.ranks())?;
@@ -145,7 +145,7 @@ fn members() -> impl Strategy<Value = (Vec<usize>, usize)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Any members, as many as there are parities, come back bit for bit; one more is refused.
+    /// Any `parities` members are rebuilt bit for bit; one more loss is refused.
     #[test]
     fn lost_directories_are_rebuilt(
         (lens, parities) in members(),
@@ -169,7 +169,7 @@ proptest! {
         prop_assert!(error.to_string().contains(&name), "{}", error);
     }
 
-    /// What is damaged counts as lost, and spoils nothing.
+    /// Damage counts as loss, and affects no other file.
     #[test]
     fn damage_does_not_spread(
         parities in 2..4usize, lost in 0..6usize, other in 1..6usize,
@@ -186,7 +186,7 @@ proptest! {
     }
 }
 
-/// Blocks that are cut in several, and files that end in the middle of them.
+/// Blocks that are split, and files that end within a block.
 #[test]
 fn files_of_many_blocks() {
     for parities in [1, 2] {
@@ -198,18 +198,18 @@ fn files_of_many_blocks() {
     }
 }
 
-/// A survivor that changed behind the check's back: the digest of the result tells.
+/// A file that changes after the check is detected by the digest of the result.
 #[test]
 fn a_wrong_result_is_noticed() {
     let group = Group::new(&[500, 500, 500], 1);
     let whole = group.whole();
-    // In the half of its file that stands in a stripe with data of member 0.
+    // In the half of its file that is in a stripe with data of member 0.
     damage(&group.data(2), 300);
     let result = rebuild(&group.encoding, 0, &whole, &mut group.pieces(), |_| Ok(()));
     assert_eq!(result.unwrap_err().kind(), Kind::Corrupt);
 }
 
-/// No part of a parity file can be damaged or missing without being noticed.
+/// Every damage or truncation of a parity file is detected.
 #[test]
 fn a_damaged_parity_file_is_none() {
     let group = Group::new(&[200, 300], 1);
@@ -232,14 +232,14 @@ fn a_damaged_parity_file_is_none() {
 }
 
 proptest! {
-    /// Whatever a header says whose digest is right: a parity file or an error, and no panic.
+    /// A header with a valid digest but any content gives a parity file or an error, and no panic.
     #[test]
     fn any_header_is_answered(
         header in prop::collection::vec(any::<u8>(), 0..200), change in any::<prop::sample::Index>(),
         real in any::<bool>(), byte in any::<u8>(), tail in 0..300usize,
     ) {
         let header = if real {
-            // One that could be real but for a byte.
+            // A valid header with one changed byte.
             let encoding = Encoding {
                 name: "x".to_owned(),
                 version: 7,
@@ -270,7 +270,7 @@ proptest! {
     }
 }
 
-/// Headers that their digest vouches for but that are no encoding.
+/// Headers with a valid digest that are not possible encodings.
 #[test]
 fn impossible_encodings_are_refused() {
     let good = Group::new(&[10, 20, 30], 1).encoding;

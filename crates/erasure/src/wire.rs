@@ -1,6 +1,5 @@
-//! What the processes of a job say to each other, and how it goes over a connection: four bytes,
-//! little-endian, with the length of a message, and the message. The bytes of a file follow the
-//! reply that announces them.
+//! The messages between the processes of a job. On a connection, each is preceded by its length in four
+//! bytes, little-endian. The bytes of a file follow the reply that announces them.
 
 use std::io::{ErrorKind, Read, Write};
 
@@ -11,34 +10,34 @@ use super::encoding::Member;
 use format::checksum::Checksum;
 use os::error::{Error, Kind, Result};
 
-/// Changes with every change of the messages.
+/// The version of the protocol: it changes with every change of the messages.
 const PROTOCOL: u32 = 2;
 
-/// The most bytes of a message: paths are the longest that is in one.
+/// The longest message in bytes; the longest ones contain paths.
 const LONGEST: usize = 16 << 10;
 
-/// The most bytes of a file that are asked for at a time.
+/// The most bytes of a file in one request.
 pub const LONGEST_READ: u32 = 1 << 20;
 
-/// What lets a process in: told to the job's processes over MPI, and to nobody else.
+/// The secret that lets a process in. It is known only to the job's processes, which get it over MPI.
 pub type Token = [u8; 32];
 
-/// Names a file that a process serves: by what it is of, and by its content.
+/// Identifies a served file by its version and content.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FileId {
     /// The checkpoint's name.
     pub name: String,
     /// Its version.
     pub version: i32,
-    /// The digest of the bytes that can be read.
+    /// The digest of the served bytes.
     pub digest: Checksum,
 }
 
-/// The bytes that a connection begins with, of one length, as they are read of strangers too: of which
-/// protocol it is, the token of the process that is called, and who calls.
+/// Length of the greeting that begins a connection: the protocol version, the called process's token,
+/// and the caller's rank. The length is fixed, as strangers send it, too.
 pub const GREETING: usize = 40;
 
-/// The greeting of the process `from`.
+/// The greeting of rank `from`.
 pub fn greeting(token: &Token, from: u32) -> [u8; GREETING] {
     let mut bytes = [0; GREETING];
     bytes[..4].copy_from_slice(&PROTOCOL.to_le_bytes());
@@ -47,20 +46,20 @@ pub fn greeting(token: &Token, from: u32) -> [u8; GREETING] {
     bytes
 }
 
-/// Who calls the process with this token; `None` for strangers.
-pub fn greeted(bytes: &[u8; GREETING], token: &Token) -> Option<u32> {
+/// The caller's rank, if the greeting has this token.
+pub fn verify_greeting(bytes: &[u8; GREETING], token: &Token) -> Option<u32> {
     let mut from = [0; 4];
     from.copy_from_slice(&bytes[36..]);
     let from = u32::from_le_bytes(from);
-    // Compares without saying by its time how much was right.
-    let due = greeting(token, from);
-    (bytes.iter().zip(&due).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0).then_some(from)
+    // Compares in constant time.
+    let expected = greeting(token, from);
+    (bytes.iter().zip(&expected).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0).then_some(from)
 }
 
-/// What is said to a process.
+/// A message to a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Word {
-    /// The caller's file of this version is in scratch.
+pub enum Message {
+    /// The sender's file of this version is in scratch.
     Announced {
         /// The checkpoint's name.
         name: String,
@@ -69,47 +68,47 @@ pub enum Word {
         /// The file.
         file: Member,
     },
-    /// The caller has made its parities of a version, or cannot.
+    /// The sender has finished or failed an encoding of this version.
     Ended {
         /// The checkpoint's name.
         name: String,
         /// Its version.
         version: i32,
-        /// Of which encoding ([`super::encoding::Encoding::id`]).
+        /// The encoding's id ([`super::encoding::Encoding::id`]).
         id: Checksum,
     },
-    /// A version is to be encoded.
+    /// A version was selected for encoding.
     Decided {
         /// The checkpoint's name.
         name: String,
         /// Its version.
         version: i32,
     },
-    /// No more versions will be decided on.
+    /// No more versions will be selected.
     DecidedAll,
-    /// The caller announces no more files.
+    /// The sender announces no more files.
     Leaving,
-    /// Asks for bytes of a file; answered by a [`Reply`].
+    /// Requests bytes of a file; answered by a [`Reply`].
     Read {
-        /// Which.
+        /// The file.
         file: FileId,
-        /// From where on.
+        /// The offset in bytes.
         offset: u64,
-        /// How many, at most [`LONGEST_READ`].
+        /// The number of bytes, at most [`LONGEST_READ`].
         len: u32,
     },
 }
 
-/// The answer to [`Word::Read`].
+/// The answer to [`Message::Read`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
-    /// All of the bytes follow.
+    /// All requested bytes follow.
     Bytes,
-    /// No bytes follow, and why.
+    /// No bytes follow, for this reason.
     Refused(String),
 }
 
-/// A message with its length, for a connection.
+/// A message preceded by its length.
 ///
 /// # Errors
 /// [`Kind::Internal`] if it is too long.
@@ -127,16 +126,16 @@ pub fn frame(message: &impl Serialize) -> Result<Vec<u8>> {
 /// Sends a message.
 ///
 /// # Errors
-/// As [`frame`], and the system's.
+/// Those of [`frame`], and the system's.
 pub fn send(mut to: impl Write, message: &impl Serialize) -> Result<()> {
     let framed = frame(message)?;
     to.write_all(&framed).map_err(|error| Error::system("sending", &error))
 }
 
-/// Receives a message. `None`: the other end has closed the connection between two messages.
+/// Receives a message. `None`: the connection was closed between two messages.
 ///
 /// # Errors
-/// The system's; [`Kind::Corrupt`] if it is no message.
+/// The system's; [`Kind::Corrupt`] if the bytes are no message.
 pub fn receive<T: DeserializeOwned>(mut from: impl Read) -> Result<Option<T>> {
     let failed = |error| Error::system("receiving", &error);
     let mut len = [0; 4];
@@ -162,33 +161,33 @@ mod tests {
 
     #[test]
     fn messages_arrive() {
-        let word = Word::Decided { name: "x".repeat(127), version: i32::MAX };
+        let message = Message::Decided { name: "x".repeat(127), version: i32::MAX };
         let mut sent = Vec::new();
-        send(&mut sent, &word).unwrap();
-        send(&mut sent, &Word::Leaving).unwrap();
+        send(&mut sent, &message).unwrap();
+        send(&mut sent, &Message::Leaving).unwrap();
         let mut from = &sent[..];
-        assert_eq!(receive::<Word>(&mut from).unwrap(), Some(word));
-        assert_eq!(receive::<Word>(&mut from).unwrap(), Some(Word::Leaving));
-        assert_eq!(receive::<Word>(&mut from).unwrap(), None);
+        assert_eq!(receive::<Message>(&mut from).unwrap(), Some(message));
+        assert_eq!(receive::<Message>(&mut from).unwrap(), Some(Message::Leaving));
+        assert_eq!(receive::<Message>(&mut from).unwrap(), None);
     }
 
     #[test]
     fn greetings() {
         let token = [9; 32];
         let bytes = greeting(&token, 70_000);
-        assert_eq!(greeted(&bytes, &token), Some(70_000));
+        assert_eq!(verify_greeting(&bytes, &token), Some(70_000));
         for at in 0..36 {
             let mut other = bytes;
             other[at] ^= 1;
-            assert_eq!(greeted(&other, &token), None, "{at}");
+            assert_eq!(verify_greeting(&other, &token), None, "{at}");
         }
     }
 
-    /// A length that nobody sends must cost no memory, and nonsense no panic.
+    /// An invalid length must allocate no memory, and invalid bytes must not panic.
     #[test]
     fn what_is_no_message() {
         for bytes in [&[255, 255, 255, 255, 0][..], &[1, 0, 0, 0, 99], &[9, 0, 0, 0, 1, 2]] {
-            assert!(receive::<Word>(bytes).is_err(), "{bytes:?}");
+            assert!(receive::<Message>(bytes).is_err(), "{bytes:?}");
         }
         assert!(frame(&Reply::Refused("x".repeat(LONGEST))).is_err());
     }

@@ -44,9 +44,9 @@ pub enum TouchMethod {
 impl TouchMethod {
     /// The one for this system, where none is asked for.
     pub fn here() -> TouchMethod {
-        match touch::means(supports_populate(), memory::commits_strictly()) {
-            touch::Means::Populate => TouchMethod::Populate,
-            touch::Means::Write => TouchMethod::Write(memory::page_size()),
+        match touch::touch_method(supports_populate(), memory::commits_strictly()) {
+            touch::TouchMethod::Populate => TouchMethod::Populate,
+            touch::TouchMethod::Write => TouchMethod::Write(memory::page_size()),
         }
     }
 }
@@ -107,7 +107,7 @@ impl HostBuffer {
         }
     }
 
-    /// It is touched as far as it is needed ([`policy::need`]), until [`HostBuffer::want_all`].
+    /// It is touched as far as it is needed ([`policy::prefault`]), until [`HostBuffer::want_all`].
     pub fn by_need(self) -> HostBuffer {
         self.guarded.lock().pages.go_by_need();
         self

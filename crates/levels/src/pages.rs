@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use crate::space::Extent;
-use policy::need::Need;
+use policy::prefault::PrefaultTarget;
 use policy::register::{self, Next, Pin};
 
 /// Bytes touched in one step: short enough that a flush hardly waits for the step at hand.
@@ -68,7 +68,7 @@ pub struct Pages {
     /// Units below this one are touched, or being touched or written to.
     front: usize,
     /// What is to be touched for now, if not all.
-    need: Option<Need>,
+    target: Option<PrefaultTarget>,
     chunks: Vec<Chunk>,
     /// For each chunk, its units that have no pages.
     untouched_units: Vec<u32>,
@@ -91,7 +91,7 @@ impl Pages {
             being_written: 0,
             touched_bytes: 0,
             front: 0,
-            need: None,
+            target: None,
             chunks: vec![Chunk::Open; layout.count()],
             untouched_units: (0..layout.count()).map(|chunk| units(layout.bytes(chunk))).collect(),
             registered_bytes: 0,
@@ -113,25 +113,25 @@ impl Pages {
 
     /// Only what is needed is to be touched from here on; as nothing is known yet, that is nothing.
     pub fn go_by_need(&mut self) {
-        self.need = Some(Need::default());
+        self.target = Some(PrefaultTarget::default());
     }
 
     /// All is to be touched, whatever is needed. Whether there is more to claim by that.
     pub fn want_all(&mut self) -> bool {
-        self.need.take().is_some()
+        self.target.take().is_some()
     }
 
     /// A checkpoint may have so many bytes. Whether there is more to claim by that.
     pub fn expect(&mut self, bytes: u64) -> bool {
-        self.learn(|need| need.expect(bytes))
+        self.learn(|target| target.note_checkpoint(bytes))
     }
 
-    fn learn(&mut self, learn: impl FnOnce(&mut Need)) -> bool {
-        let Some(need) = &mut self.need else { return false };
-        let before = need.bytes();
-        learn(need);
+    fn learn(&mut self, learn: impl FnOnce(&mut PrefaultTarget)) -> bool {
+        let Some(target) = &mut self.target else { return false };
+        let before = target.bytes();
+        learn(target);
         let at = self.front as u64 * TOUCH_UNIT;
-        at < self.len && before <= at && at < need.bytes()
+        at < self.len && before <= at && at < target.bytes()
     }
 
     /// Whether all that is needed for now has pages, or is being given them, and there is more.
@@ -142,7 +142,7 @@ impl Pages {
 
     /// Bytes that are to have pages for now.
     fn wanted(&self) -> u64 {
-        self.need.map_or(self.len, |need| need.bytes())
+        self.target.map_or(self.len, |target| target.bytes())
     }
 
     /// Goes on to the next unit that neither has pages nor is being given them.
@@ -207,7 +207,7 @@ impl Pages {
 
     fn used(&mut self, extents: &[Extent]) -> bool {
         let end = extents.iter().map(|extent| extent.offset + extent.len).max().unwrap_or(0);
-        self.learn(|need| need.use_up_to(end))
+        self.learn(|target| target.note_use(end))
     }
 
     /// The copy has failed: what it was to write needs to be touched after all.

@@ -1,14 +1,14 @@
-//! What the checkpoint library (`libveloc-client.so`) and the log of messages (`libveloc-mpi.so`)
-//! have of each other: two tables of C functions, one of either library. They are not linked with
-//! each other; each finds the other's table by the name of the function that gives it, in whichever
-//! process both are. What is declared here, both are compiled with, so neither can take the other for
-//! something else than it is; two of different builds are told apart by the version of the table.
+//! The interface between the checkpoint library (`libveloc-client.so`) and the message log
+//! (`libveloc-mpi.so`): two tables of C functions, one per library. The libraries are not linked with
+//! each other; each finds the other's table by a function name if both are in a process. Both are
+//! compiled with these declarations, and different builds are told apart by the table's version.
 //!
 //! | file | owns |
 //! | --- | --- |
-//! | [`log`] | the log as an object of checkpoints: `libveloc-mpi.so` has it |
-//! | [`scratch`] | files for what the log has no memory for: the checkpoint library makes them |
-//! | [`reason`] | how a function of a table says why it has failed |
+//! | [`log`] | the log as an object in checkpoints, implemented by `libveloc-mpi.so` |
+//! | [`scratch`] | scratch files for a log beyond its memory limit, implemented by the checkpoint
+//! library |
+//! | [`reason`] | how a function of a table reports its error |
 
 use std::ffi::{c_int, CStr};
 
@@ -16,21 +16,21 @@ pub mod log;
 pub mod reason;
 pub mod scratch;
 
-/// What is found under a table's name.
+/// The result of looking up a table.
 #[derive(Clone, Copy, Debug)]
 pub enum Found<T: 'static> {
-    /// Nothing: the other library is not in this process.
+    /// The other library is not in this process.
     Nothing,
-    /// One of another version, which is of no use.
+    /// The table has another version and cannot be used.
     Other,
     /// The table.
     Table(&'static T),
 }
 
-/// The table that the function of this name gives for a version.
+/// Looks up the table of a version by the function that returns it.
 ///
 /// # Safety
-/// A function of that name takes a version and returns null or such a table, which stays.
+/// A function of that name takes a version, and returns null or such a table, which stays valid.
 unsafe fn find<T>(name: &CStr, interface: c_int) -> Found<T> {
     // SAFETY: the name ends with its only null byte.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
@@ -43,7 +43,7 @@ unsafe fn find<T>(name: &CStr, interface: c_int) -> Found<T> {
     unsafe { function(interface).as_ref() }.map_or(Found::Other, Found::Table)
 }
 
-/// The table, for who asks for this version: null for another one.
+/// The table if the version matches, else null.
 pub fn give<T>(table: &'static T, asked: c_int, interface: c_int) -> *const T {
     match asked == interface {
         true => table,
@@ -51,7 +51,7 @@ pub fn give<T>(table: &'static T, asked: c_int, interface: c_int) -> *const T {
     }
 }
 
-/// A table's size, which changes with its functions: whoever changes it changes the version.
+/// The size of a table: a change of its functions requires a new version.
 const fn functions(count: usize) -> usize {
     count * size_of::<fn()>()
 }
@@ -63,7 +63,7 @@ const _: () = assert!(scratch::INTERFACE == 1 && size_of::<scratch::Scratch>() =
 mod tests {
     use super::*;
 
-    /// Catches a table that is found where there is none, and one of another version that is believed.
+    /// Catches a table out of nothing, and one of another version that is accepted.
     #[test]
     fn a_table_is_there_or_not() {
         assert!(matches!(log::find(), Found::Nothing) && matches!(scratch::find(), Found::Nothing));

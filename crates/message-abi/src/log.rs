@@ -1,21 +1,21 @@
-//! The log of messages as an object of checkpoints, which the checkpoint library writes with each and
-//! reads with a restart.
+//! The message log as an object in checkpoints: the checkpoint library writes it with each checkpoint
+//! and reads it at a restart.
 
 use std::ffi::{c_char, c_int, c_void, CStr};
 
 use crate::Found;
 
-/// The function of `libveloc-mpi.so` that gives the table.
+/// The function of `libveloc-mpi.so` that returns the table.
 pub const NAME: &CStr = c"VELOC_Part_log";
 
-/// The version of [`Log`] and of what its functions do.
+/// The version of [`Log`] and of the behaviour of its functions.
 pub const INTERFACE: c_int = 3;
 
-/// The most chunks that go as regions of a checkpoint.
+/// The most chunks that are stored as regions of a checkpoint.
 pub const CHUNKS: usize = 1 << 20;
 
-/// A range of host memory that the application protects: an address of another process is found again
-/// by its region and the place in it.
+/// A protected range of host memory: an address of another process is translated by its region and
+/// offset.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
@@ -27,17 +27,17 @@ pub struct Range {
     pub len: u64,
 }
 
-/// What the log was written as.
+/// The serialized log.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Written {
-    /// What is to be given to [`Log::forget`].
+    /// The argument for [`Log::forget`].
     pub buffer: *mut c_void,
-    /// The bytes; null: there is nothing to be written.
+    /// The bytes; null: there is nothing to write.
     pub bytes: *const c_void,
     /// Their number.
     pub len: usize,
-    /// How many chunks go beside them, each as a region of its own.
+    /// How many chunks are stored beside them, each as a region.
     pub chunks: usize,
 }
 
@@ -65,11 +65,11 @@ impl Bytes {
     }
 }
 
-/// The functions. Each but two gives 0 or -1, then with a reason in `room` bytes ([`crate::reason`]).
+/// The functions. All but two return 0 or -1, then with a reason in `room` bytes ([`crate::reason`]).
 #[repr(C)]
 #[derive(Debug)]
 pub struct Log {
-    /// Writes the log for a checkpoint of so many regions.
+    /// Serializes the log for a checkpoint with these regions.
     pub write: unsafe extern "C" fn(
         regions: *const Range,
         count: usize,
@@ -77,9 +77,9 @@ pub struct Log {
         reason: *mut c_char,
         room: usize,
     ) -> c_int,
-    /// What was written is in the checkpoint.
+    /// Releases what was serialized: it is in the checkpoint.
     pub forget: unsafe extern "C" fn(buffer: *mut c_void),
-    /// Where a chunk is that goes beside the bytes. It stays there until all is forgotten.
+    /// Where a chunk beside the bytes is; valid until everything is released.
     pub chunk: unsafe extern "C" fn(
         buffer: *mut c_void,
         nth: usize,
@@ -87,7 +87,7 @@ pub struct Log {
         reason: *mut c_char,
         room: usize,
     ) -> c_int,
-    /// Begins to read: how many chunks are wanted, which is all or none.
+    /// Starts reading: returns how many chunks are wanted, all or none.
     pub begin: unsafe extern "C" fn(
         bytes: *const c_void,
         len: usize,
@@ -95,15 +95,14 @@ pub struct Log {
         reason: *mut c_char,
         room: usize,
     ) -> c_int,
-    /// Where the next chunk, which has so many bytes, is to be put.
+    /// Where to put the next chunk, which has this many bytes.
     pub place: unsafe extern "C" fn(
         len: usize,
         into: *mut *mut c_void,
         reason: *mut c_char,
         room: usize,
     ) -> c_int,
-    /// Takes the log from the bytes and from the chunks that were placed, for memory as it is
-    /// protected now.
+    /// Reads the log from the bytes and the chunks, with the memory that is protected now.
     pub read: unsafe extern "C" fn(
         bytes: *const c_void,
         len: usize,
@@ -114,7 +113,7 @@ pub struct Log {
     ) -> c_int,
 }
 
-/// The table of this process.
+/// The table in this process.
 pub fn find() -> Found<Log> {
     // SAFETY: that is how `libveloc-mpi.so` declares it, which is never unloaded.
     unsafe { crate::find(NAME, INTERFACE) }

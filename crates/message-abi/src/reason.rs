@@ -1,11 +1,11 @@
-//! Why a function of a table has failed: a text that it writes to a place of the caller's.
+//! How a function of a table reports its error: as text in the caller's buffer.
 
 use std::ffi::{c_char, c_int};
 
-/// Bytes of that place, the final NUL included.
+/// Size of that buffer in bytes, including the final NUL.
 const ROOM: usize = 1024;
 
-/// Calls a function of a table, which gets a place for its reason.
+/// Calls a function of a table with a buffer for its reason.
 ///
 /// # Errors
 /// The reason.
@@ -18,10 +18,10 @@ pub fn told(call: impl FnOnce(*mut c_char, usize) -> c_int) -> Result<(), String
     Err(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// What a function of a table returns, and its reason if it has failed.
+/// Writes a function's error to the buffer, and returns its status.
 ///
 /// # Safety
-/// There is room for so many bytes.
+/// The buffer has this many bytes.
 pub unsafe fn say(done: Result<(), &str>, reason: *mut c_char, room: usize) -> c_int {
     let Err(text) = done else { return 0 };
     if let Some(most) = room.checked_sub(1) {
@@ -39,7 +39,7 @@ pub unsafe fn say(done: Result<(), &str>, reason: *mut c_char, room: usize) -> c
 mod tests {
     use super::*;
 
-    /// Catches a text that is written behind its place, or without its end, and a failure that is none.
+    /// Catches a text that exceeds the buffer or lacks its NUL, and an error out of nothing.
     #[test]
     fn what_is_said_is_told() {
         let tell = |done: Result<(), &str>| {

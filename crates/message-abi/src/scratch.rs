@@ -1,22 +1,22 @@
-//! Files for what the log of messages has no memory for. The function may be called from any thread, at
-//! any time.
+//! Scratch files for a message log beyond its memory limit. The function may be called from any thread
+//! at any time.
 
 use std::ffi::{c_char, c_int, CStr};
 
 use crate::Found;
 
-/// The function of the checkpoint library that gives the table.
+/// The function of the checkpoint library that returns the table.
 pub const NAME: &CStr = c"VELOC_Message_scratch";
 
-/// The version of [`Scratch`] and of what its function does.
+/// The version of [`Scratch`] and of the behaviour of its function.
 pub const INTERFACE: c_int = 1;
 
 /// The table.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Scratch {
-    /// Makes a file without a name in the scratch directory of the job, with room for `len` bytes. Gives
-    /// 0 and a descriptor that is the caller's, or -1 and a reason in `room` bytes ([`crate::reason`]).
+    /// Creates an unnamed file of `len` bytes in the job's scratch directory. Returns 0 and a descriptor
+    /// owned by the caller, or -1 and a reason in `room` bytes ([`crate::reason`]).
     pub file: unsafe extern "C" fn(
         len: usize,
         descriptor: *mut c_int,
@@ -25,7 +25,7 @@ pub struct Scratch {
     ) -> c_int,
 }
 
-/// The table of this process.
+/// The table in this process.
 pub fn find() -> Found<Scratch> {
     // SAFETY: that is how the checkpoint library declares it, which is never unloaded.
     unsafe { crate::find(NAME, INTERFACE) }

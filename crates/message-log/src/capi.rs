@@ -4,14 +4,14 @@
 
 use std::ffi::{c_char, c_int};
 
-use crate::callers;
 use crate::deferred::Kind;
 use crate::device;
 use crate::divergence;
+use crate::interposition;
 use crate::memory::NoMemory;
 use crate::parts::{self, Fault, Source};
 use crate::refuse;
-use crate::resend::borders::Border;
+use crate::resend::part_order::PartEvent;
 use crate::state::{self, State};
 
 /// The call did what it says; as in `veloc/defs.h`.
@@ -51,8 +51,8 @@ const _: () = assert!(VELOC_PART_RESEND == parts::RESEND && VELOC_PART_KEEP == p
 #[no_mangle]
 pub extern "C" fn VELOC_Part_begin(id: c_int, flags: c_int) -> c_int {
     on_parts("VELOC_Part_begin", |state| {
-        callers::check().map_err(Fault::Text)?;
-        device::look().map_err(Fault::Text)?;
+        interposition::check().map_err(Fault::Text)?;
+        device::get_or_find().map_err(Fault::Text)?;
         if let Some(text) = &state.unlimited {
             return Err(Fault::Text(text.clone()));
         }
@@ -103,7 +103,7 @@ pub extern "C" fn VELOC_Part_end(id: c_int) -> c_int {
 #[no_mangle]
 pub extern "C" fn VELOC_Part_replay_begin(id: c_int) -> c_int {
     on_parts("VELOC_Part_replay_begin", |state| {
-        device::look().map_err(Fault::Text)?;
+        device::get_or_find().map_err(Fault::Text)?;
         if let Some(resend) = &mut state.resend {
             let waits =
                 resend.awaits_parts() || resend.verdicts.is_open() && state.parts.is_closed(id);
@@ -115,14 +115,14 @@ pub extern "C" fn VELOC_Part_replay_begin(id: c_int) -> c_int {
         if let Some(resend) = state.resend.as_mut().filter(|_| flags & VELOC_PART_RESEND != 0) {
             // What becomes of its messages may never be known, or they may never come again.
             if resend.awaits_parts() || is_closed {
-                if let Some(text) = resend.borders.look(&state.mpi) {
+                if let Some(text) = resend.part_order.difference(&state.mpi) {
                     return Err(Fault::Text(format!("part {id} cannot be replayed: {text}")));
                 }
             }
         }
         state.parts.replay_begin(id)?;
         if let Some(resend) = state.resend.as_mut().filter(|_| is_closed) {
-            resend.borders.tell(&state.mpi, Border::Replay(id));
+            resend.part_order.announce(&state.mpi, PartEvent::Replay(id));
         }
         Ok(())
     })

@@ -15,11 +15,11 @@
 //! - `copy`, `device`: bytes between the application's memory, which may be a device's, and the log;
 //! - `pmpi`, `mpi`, `types`, `status`, `target`: MPI's functions, constants, types and statuses, and
 //!   where received bytes lie;
-//! - `requests`, `messages`, `pool`, `deferred`, `stand_ins`: what the application has under way and has
+//! - `requests`, `messages`, `request_pool`, `deferred`, `stand_ins`: what the application has under way and has
 //!   probed for, the requests that a replay gives out, what must not be freed yet, and communicators that
 //!   stand in for others;
 //! - `state`: all of this, for one process, and who may touch it when;
-//! - `inside`: what a call does inside parts, recording and replaying, one room for each kind; in
+//! - `calls`: what a call does inside parts, recording and replaying, one room for each kind; in
 //!   `quick` what most calls do outside parts and inside parts that are recorded;
 //! - `divergence`, `refuse`, `guard`: how a call fails, or panics; [`memory`]: where it does for want of memory;
 //!   `names`: what communicators are called then;
@@ -31,8 +31,9 @@
 
 #![deny(clippy::disallowed_methods)]
 
-mod callers;
+mod calls;
 pub mod capi;
+mod comm_names;
 mod copy;
 mod deferred;
 mod device;
@@ -41,16 +42,15 @@ mod divergence;
 pub mod exports;
 pub mod fortran;
 mod guard;
-mod inside;
+mod interposition;
 pub mod log;
 pub mod memory;
 mod messages;
 mod mpi;
-mod names;
 pub mod parts;
 mod pmpi;
-mod pool;
 mod refuse;
+mod request_pool;
 mod requests;
 pub mod resend;
 mod scratch;

@@ -70,9 +70,9 @@ fn all() -> &'static [Signature] {
         #[link_name = "__stop_mpi_signatures"]
         static END: u8;
     }
-    let borders: [*const Signature; 2] = [(&raw const FIRST).cast(), (&raw const END).cast()];
+    let bounds: [*const Signature; 2] = [(&raw const FIRST).cast(), (&raw const END).cast()];
     // SAFETY: the linker has these names for the borders of the section, which has nothing else in it.
-    unsafe { std::slice::from_raw_parts(borders[0], borders[1].offset_from(borders[0]) as usize) }
+    unsafe { std::slice::from_raw_parts(bounds[0], bounds[1].offset_from(bounds[0]) as usize) }
 }
 
 /// What an MPI declares, with Open MPI's extensions and without the C++ interface, which MPI has no more.

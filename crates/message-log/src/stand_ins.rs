@@ -16,7 +16,7 @@ use crate::pmpi;
 
 /// How a communicator came to be, while runs are logged.
 #[derive(Clone, Copy, Debug)]
-pub struct Origin {
+pub struct CommOrigin {
     /// The first event that may know it.
     pub first: u64,
     /// The call that made it, and the number of its event, if that is logged.
@@ -38,7 +38,7 @@ struct StandIn {
 /// All of them.
 #[derive(Debug, Default)]
 pub struct StandIns {
-    origins: HashMap<usize, Origin>,
+    origins: HashMap<usize, CommOrigin>,
     kept: Vec<StandIn>,
 }
 
@@ -52,7 +52,7 @@ impl StandIns {
     }
 
     /// A communicator was made. Without `origin` it is older than all that is logged.
-    pub fn made(&mut self, handle: usize, origin: Option<Origin>) {
+    pub fn made(&mut self, handle: usize, origin: Option<CommOrigin>) {
         match origin {
             Some(origin) => self.origins.insert(handle, origin),
             None => self.origins.remove(&handle),
@@ -60,8 +60,8 @@ impl StandIns {
     }
 
     /// How a communicator came to be that the application frees.
-    pub fn freed(&mut self, handle: usize) -> Origin {
-        self.origins.remove(&handle).unwrap_or(Origin { first: 0, made: None })
+    pub fn freed(&mut self, handle: usize) -> CommOrigin {
+        self.origins.remove(&handle).unwrap_or(CommOrigin { first: 0, made: None })
     }
 
     /// The communicator that stands in for one that the application frees: made by `call`, logged

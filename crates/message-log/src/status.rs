@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use mpi_abi::StatusLayout;
 
-use crate::inside::SUCCESS;
+use crate::calls::SUCCESS;
 use crate::mpi::Mpi;
 use crate::pmpi::{self, Ptr};
 

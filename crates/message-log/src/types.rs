@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::rc::Rc;
 
+use crate::calls::SUCCESS;
 use crate::copy;
-use crate::inside::SUCCESS;
 use crate::mpi::Mpi;
 use crate::pmpi::{self, Ptr};
 

@@ -1,20 +1,19 @@
-//! What differs between the binary interfaces: how wide a handle is, which bits the predefined
-//! handles and numbers have, and where the fields of a status are.
+//! The differences between the binary interfaces of MPI: the width of handles, the values of predefined
+//! handles and constants, and the layout of a status.
 //!
-//! The values are those of the libraries' own `mpi.h` (Open MPI 4 and 5, MPICH 3.4 to 5 and its
-//! descendants) and of the header of the standard interface.
+//! The values are from the `mpi.h` of Open MPI 4 and 5, of MPICH 3.4 to 5 and its derivatives, and of
+//! the standard ABI.
 
 use std::ffi::{c_int, c_void, CStr};
 
-/// Which binary interface an MPI library has.
+/// The binary interface of an MPI library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Abi {
     /// Open MPI: handles are pointers, the predefined ones the addresses of variables.
     OpenMpi,
     /// MPICH and its descendants (Intel, Cray, MVAPICH): handles are `int`.
     Mpich,
-    /// The standard interface of MPI 5: handles are as wide as pointers, the predefined ones small
-    /// numbers.
+    /// The standard ABI of MPI 5: handles are as wide as pointers, the predefined ones small numbers.
     Standard,
 }
 
@@ -44,8 +43,8 @@ pub struct Handles {
     pub min: Constant,
 }
 
-/// The predefined numbers that are needed, by their names without `MPI_`. Those that stand for an
-/// address are as wide as one.
+/// The predefined constants that are needed, by their names without `MPI_`. Those that stand for an
+/// address are pointer-wide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // Their names say it.
 pub struct Numbers {
@@ -66,8 +65,7 @@ pub struct Numbers {
     pub dist_graph: c_int,
 }
 
-/// Where the fields of `MPI_Status` that the standard names are, in bytes. What else is in it is
-/// the library's own.
+/// The offsets in bytes of the public fields of `MPI_Status`; the rest is private to the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatusLayout {
     /// Bytes of a status.
@@ -78,13 +76,13 @@ pub struct StatusLayout {
     pub tag: usize,
     /// Offset of `MPI_ERROR`.
     pub error: usize,
-    /// Offset of the number of bytes received, 64 bits, if its upper half is 0: there MPICH marks requests that
-    /// were cancelled. `None` where the layout is the library's own affair.
+    /// Offset of the 64-bit number of received bytes, if its upper half is 0: MPICH marks cancelled
+    /// requests there. `None` if the layout is unknown.
     pub bytes: Option<usize>,
 }
 
 impl StatusLayout {
-    /// Bytes of the longest status of any interface.
+    /// Size of the largest status of any interface, in bytes.
     pub const MAX_SIZE: usize = 32;
 }
 
@@ -97,8 +95,8 @@ impl Abi {
         }
     }
 
-    /// The bits of a handle in an argument as wide as a pointer, without what the library does not
-    /// read: with narrow handles the upper half can hold anything.
+    /// The bits of a handle in a pointer-wide argument that the library reads: the upper half of a
+    /// narrow handle is arbitrary.
     pub const fn truncate(self, bits: usize) -> usize {
         match self {
             Abi::OpenMpi | Abi::Standard => bits,
@@ -209,7 +207,7 @@ impl Abi {
         }
     }
 
-    /// Where the fields of a status are.
+    /// The layout of a status.
     pub const fn status(self) -> StatusLayout {
         match self {
             Abi::OpenMpi => StatusLayout { size: 24, source: 0, tag: 4, error: 8, bytes: Some(16) },
@@ -219,15 +217,15 @@ impl Abi {
     }
 }
 
-/// A handle as the library's functions take it.
+/// A handle in the type that the library's functions take.
 pub trait Handle: Copy {
-    /// From the bits of an argument as wide as a pointer.
+    /// Converts from a pointer-wide argument.
     fn from_bits(bits: usize) -> Self;
-    /// Back to such bits.
+    /// Converts to a pointer-wide value.
     fn bits(self) -> usize;
 }
 
-/// Open MPI's and the standard interface's.
+/// Of Open MPI and the standard ABI.
 impl Handle for *mut c_void {
     fn from_bits(bits: usize) -> Self {
         bits as *mut c_void
@@ -238,7 +236,7 @@ impl Handle for *mut c_void {
     }
 }
 
-/// MPICH's. An `int` in a register as wide as a pointer: the upper half can hold anything.
+/// Of MPICH: an `int` in a pointer-wide register, whose upper half is arbitrary.
 impl Handle for c_int {
     fn from_bits(bits: usize) -> Self {
         bits as u32 as c_int
@@ -262,7 +260,7 @@ mod tests {
         assert_eq!(c_int::from_bits(argument), world);
         assert_eq!(Abi::Mpich.truncate(argument), 0x4400_0000);
         assert_eq!(world.bits(), 0x4400_0000);
-        // Handles of communicators that the application made have the sign bit set.
+        // Handles of communicators created by the application have the sign bit set.
         assert_eq!(c_int::from_bits(0x8400_0001), -0x7bff_ffff);
         assert_eq!(c_int::from_bits(0x8400_0001).bits(), 0x8400_0001);
     }
@@ -289,7 +287,7 @@ mod tests {
         assert_eq!(Abi::OpenMpi.handles().min, Constant::Address(c"ompi_mpi_op_min"));
     }
 
-    /// Two wildcards or sentinels of one kind that were the same number could not be told apart.
+    /// Wildcards and sentinels of one kind must differ.
     #[test]
     fn ranks_that_are_none_differ() {
         for abi in ALL {

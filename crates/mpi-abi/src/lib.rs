@@ -1,9 +1,8 @@
-//! The binary interfaces of MPI libraries: how wide a handle is, what the predefined handles and
-//! numbers are, what a status looks like ([`Abi`]); and the MPI library that a process has loaded
-//! ([`Library`]).
+//! The binary interfaces of MPI libraries ([`Abi`]): width of handles, predefined handles and constants,
+//! layout of a status; and the MPI library that a process has loaded ([`Library`]).
 //!
-//! MPI is never linked. Whoever calls it looks its functions up, and passes handles as numbers that
-//! are as wide as a pointer ([`Handle`]). One binary serves every MPI.
+//! MPI is never linked. Its functions are looked up, and handles are passed as pointer-wide numbers
+//! ([`Handle`]). One binary works with every MPI.
 
 mod abi;
 mod library;

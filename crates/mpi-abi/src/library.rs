@@ -1,4 +1,4 @@
-//! Finding the MPI library that the process has loaded, and symbols in it.
+//! Finds the MPI library that the process has loaded, and its symbols.
 
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::ptr::NonNull;
@@ -11,8 +11,7 @@ type AbiGetVersion = unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int;
 /// `int MPI_Get_library_version(char *version, int *len)`.
 type GetLibraryVersion = unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int;
 
-/// What MPI libraries are called: with the name that programs are linked with, of Open MPI, MPICH
-/// and the standard interface.
+/// The sonames of MPI libraries: Open MPI, MPICH and the standard ABI.
 const NAMES: [&CStr; 6] = [
     c"libmpi.so.40",
     c"libmpi.so.12",
@@ -22,7 +21,7 @@ const NAMES: [&CStr; 6] = [
     c"libmpi.so",
 ];
 
-/// Where the symbols of the MPI library are looked up. It stays loaded until the process ends.
+/// The loaded MPI library. It stays loaded until the process ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Library {
     /// `RTLD_DEFAULT`, or the library's handle if it is not in the global scope.
@@ -30,30 +29,29 @@ pub struct Library {
 }
 
 impl Library {
-    /// The MPI library of this process, if it has one. A program that has MPI linked in statically
-    /// and does not export its symbols has none that could be found.
+    /// The MPI library of this process, if it has one. A statically linked MPI whose symbols are not
+    /// exported cannot be found.
     pub fn find() -> Option<Library> {
-        // The global scope comes first: an executable that is not position-independent has its own
-        // copies of Open MPI's variables, and only a lookup there gives their addresses.
+        // The global scope comes first: a position-dependent executable has its own copies of Open MPI's
+        // variables, and only that lookup gives their addresses.
         let global = Library { scope: libc::RTLD_DEFAULT };
         if global.is_mpi() {
             return Some(global);
         }
         loaded_objects().iter().find_map(|path| {
-            // Where Python loads MPI for itself alone. Nothing is loaded by this: the object is
-            // there, or it is not.
+            // Python may load MPI with local scope. This loads nothing: the object is loaded already, or
+            // not found.
             // SAFETY: a string that ends with a null byte; no initializer runs for an object that
             // is loaded already.
             let scope = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-            // The handle is kept for good, so that the symbols stay.
+            // The handle is never closed, so that the symbols stay valid.
             let local = Library { scope };
             (!scope.is_null() && local.is_mpi()).then_some(local)
         })
     }
 
-    /// Loads the MPI libraries that the loader finds under their usual names, for who asks what a
-    /// program would get: the library itself loads none. Each comes once, with the name it was
-    /// first found under.
+    /// Loads the MPI libraries that the loader finds under their usual names, for tools that show what a
+    /// program would use. Each is listed once, under the first name.
     pub fn load_all() -> Vec<(&'static CStr, Library)> {
         let mut found: Vec<(&CStr, Library)> = Vec::new();
         for name in NAMES {
@@ -72,7 +70,7 @@ impl Library {
         found
     }
 
-    /// What the library says of itself, in one line. `None` if it does not.
+    /// The library's description of itself in one line, if it has one.
     pub fn version(&self) -> Option<String> {
         let get_version = self.symbol(c"MPI_Get_library_version")?;
         // SAFETY: this is how the standard declares the function of that name.
@@ -96,7 +94,7 @@ impl Library {
         NonNull::new(unsafe { libc::dlsym(self.scope, name.as_ptr()) })
     }
 
-    /// The bits of a predefined handle.
+    /// The value of a predefined handle.
     pub fn constant(&self, constant: Constant) -> Option<usize> {
         match constant {
             Constant::Value(bits) => Some(bits),
@@ -104,7 +102,7 @@ impl Library {
         }
     }
 
-    /// Which binary interface it has.
+    /// The library's binary interface.
     pub fn abi(&self) -> Abi {
         if self.abi_major().is_some_and(|major| major > 0) {
             Abi::Standard
@@ -115,8 +113,8 @@ impl Library {
         }
     }
 
-    /// The version of the standard interface, if the library says one. Libraries that also exist
-    /// with the standard interface (MPICH 5) say -1 in their other form.
+    /// The version of the standard ABI, if the library has it. Libraries that also exist with the
+    /// standard ABI (MPICH 5) return -1 in their own form.
     fn abi_major(&self) -> Option<c_int> {
         let get_version = self.symbol(c"MPI_Abi_get_version")?;
         // SAFETY: this is how the standard declares the function of that name.
@@ -133,7 +131,7 @@ impl Library {
     }
 }
 
-/// The paths of the objects loaded in this process that are MPI libraries by their names.
+/// The paths of loaded objects with names of MPI libraries.
 fn loaded_objects() -> Vec<CString> {
     unsafe extern "C" fn visit(
         info: *mut libc::dl_phdr_info,
@@ -159,8 +157,8 @@ fn loaded_objects() -> Vec<CString> {
     paths
 }
 
-/// Whether the object at `path` is an MPI library by its name: `libmpi.so.40`, `libmpich.so.12`,
-/// `libmpi_abi.so.1`, `libmpi_gnu_91.so.12`.
+/// Whether `path` has the name of an MPI library: `libmpi.so.40`, `libmpich.so.12`, `libmpi_abi.so.1`,
+/// `libmpi_gnu_91.so.12`.
 fn is_mpi_path(path: &CStr) -> bool {
     let path = path.to_bytes();
     let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
@@ -199,7 +197,7 @@ mod tests {
         assert!(global.symbol(c"MPI_no_such_function").is_none());
         assert_eq!(global.constant(Constant::Value(7)), Some(7));
         assert_eq!(global.constant(Constant::Address(c"ompi_no_such_variable")), None);
-        // The C library is loaded: walking the objects finds none that is MPI, and does not fail.
+        // Only the C library is loaded: no object is MPI.
         assert!(loaded_objects().is_empty());
     }
 }

@@ -1,6 +1,6 @@
-//! The functions of an MPI library, by whatever width its handles have. A code other than `MPI_SUCCESS`
-//! is an error that names the function; whether MPI returns one, or ends the program itself, is up to
-//! the error handler of the communicator.
+//! The functions of an MPI library, generic in the type of its handles. A code other than `MPI_SUCCESS`
+//! is an error that names the function; whether MPI returns one or aborts depends on the communicator's
+//! error handler.
 
 use std::ffi::{c_int, c_void, CStr};
 
@@ -13,8 +13,8 @@ pub(super) const MPI_SUCCESS: c_int = 0;
 /// `int MPI_Initialized(int *flag)` and `int MPI_Finalized(int *flag)`.
 pub(super) type Query = unsafe extern "C" fn(*mut c_int) -> c_int;
 
-/// The functions that take handles, for a library whose handles are `H`. All of its handles are of
-/// one width, so `H` stands for communicators, types and operations alike.
+/// The functions that take handles of type `H`: communicators, types, operations and requests all have
+/// the same width.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Calls<H> {
     pub(super) comm_rank: unsafe extern "C" fn(H, *mut c_int) -> c_int,
@@ -38,11 +38,10 @@ type Allgather<H> =
     unsafe extern "C" fn(*const c_void, c_int, H, *mut c_void, c_int, H, H) -> c_int;
 
 impl<H: Handle> Calls<H> {
-    /// All functions, or the name of the first that is missing. `H` has to be what handles are in
-    /// that library.
+    /// All functions, or the name of the first that is missing. `H` must be the library's handle type.
     pub(super) fn from_library(library: &Library) -> std::result::Result<Self, &'static CStr> {
-        // By the names of the profiling interface: what the library does is none of the messages
-        // that a part of the application logs (`message-log/`).
+        // Uses the profiling interface, so that this library's messages are not logged with those of the
+        // application's parts (`message-log/`).
         // SAFETY: MPI declares the functions of these names like this, with handles that are `H`
         // by the library's binary interface.
         unsafe {
@@ -94,13 +93,13 @@ impl<H: Handle> Calls<H> {
         check(code, "MPI_Comm_free")
     }
 
-    pub(super) fn meet(&self, comm: usize) -> Result<()> {
+    pub(super) fn barrier(&self, comm: usize) -> Result<()> {
         // SAFETY: as for `rank`.
         let code = unsafe { (self.barrier)(H::from_bits(comm)) };
         check(code, "MPI_Barrier")
     }
 
-    pub(super) fn reduce<const N: usize>(
+    pub(super) fn allreduce<const N: usize>(
         &self,
         mine: &[i64; N],
         int64: usize,
@@ -108,7 +107,7 @@ impl<H: Handle> Calls<H> {
         comm: usize,
     ) -> Result<[i64; N]> {
         let mut least = *mine;
-        // SAFETY: as for `rank`; so many 64-bit integers to read and as many others to write, all ours.
+        // SAFETY: as for `rank`; both arrays are ours and have `N` 64-bit integers.
         let code = unsafe {
             (self.allreduce)(
                 mine.as_ptr().cast(),
@@ -123,7 +122,7 @@ impl<H: Handle> Calls<H> {
         Ok(least)
     }
 
-    pub(super) fn start_reduce(
+    pub(super) fn iallreduce(
         &self,
         mine: &[i64],
         least: &mut [i64],
@@ -133,8 +132,8 @@ impl<H: Handle> Calls<H> {
     ) -> Result<usize> {
         let mut request = H::from_bits(0);
         let count = mine.len().min(least.len()) as c_int;
-        // SAFETY: as for `rank`; as many integers to read and to write, which `Pending` keeps where
-        // they are until the request is done, or for ever.
+        // SAFETY: as for `rank`; both arrays have `count` integers, and `PendingCollective` keeps them
+        // in place until the request is done, or for ever.
         let code = unsafe {
             (self.iallreduce)(
                 mine.as_ptr().cast(),
@@ -150,7 +149,7 @@ impl<H: Handle> Calls<H> {
         Ok(request.bits())
     }
 
-    pub(super) fn start_gather(
+    pub(super) fn iallgather(
         &self,
         mine: &[i64],
         all: &mut [i64],
@@ -159,8 +158,7 @@ impl<H: Handle> Calls<H> {
     ) -> Result<usize> {
         let mut request = H::from_bits(0);
         let count = mine.len() as c_int;
-        // SAFETY: as for `start_reduce`; so many integers of each process of the communicator, for
-        // all of which `all` has room.
+        // SAFETY: as for `iallreduce`; `all` has room for `count` integers of each process.
         let code = unsafe {
             (self.iallgather)(
                 mine.as_ptr().cast(),
@@ -180,8 +178,8 @@ impl<H: Handle> Calls<H> {
     pub(super) fn test_request(&self, request: &mut usize, status: usize) -> Result<bool> {
         let mut handle = H::from_bits(*request);
         let mut done = 0;
-        // SAFETY: a request that this library began and that is not known to be done; the status
-        // is the one that stands for none.
+        // SAFETY: a request that this library began and that is not known to be done; the status is the
+        // constant for "ignore".
         let code = unsafe { (self.test)(&mut handle, &mut done, status as *mut c_void) };
         *request = handle.bits();
         check(code, "MPI_Test")?;
@@ -196,8 +194,8 @@ impl<H: Handle> Calls<H> {
         check(code, "MPI_Wait")
     }
 
-    /// `all` has room for as many times `own` as there are processes.
-    pub(super) fn gather(
+    /// `all` has room for `own.len()` bytes of each process.
+    pub(super) fn allgather(
         &self,
         own: &[u8],
         all: &mut [u8],
@@ -205,8 +203,8 @@ impl<H: Handle> Calls<H> {
         comm: usize,
     ) -> Result<()> {
         let (count, byte) = (own.len() as c_int, H::from_bits(byte));
-        // SAFETY: as for `rank`; bytes to read and, by the caller's promise, room for those of all
-        // processes, which all pass as many.
+        // SAFETY: as for `rank`; all processes pass equally many bytes, and by the caller's promise
+        // `all` has room for them.
         let code = unsafe {
             (self.allgather)(
                 own.as_ptr().cast(),
@@ -232,13 +230,13 @@ pub(super) unsafe fn function<F: Copy>(
 ) -> std::result::Result<F, &'static CStr> {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
     let address = library.symbol(name).ok_or(name)?.as_ptr();
-    // SAFETY: as wide as a pointer (checked above), and by the caller's promise a function pointer
-    // of the right type; it is not null.
+    // SAFETY: the size is checked above; by the caller's promise it is a function pointer of type `F`,
+    // and it is not null.
     Ok(unsafe { std::mem::transmute_copy::<*mut c_void, F>(&address) })
 }
 
-/// Asks MPI a question that may be asked at any time.
-pub(super) fn query(function: Query, name: &str) -> Result<bool> {
+/// Calls a query function that MPI allows at any time.
+pub(super) fn call_query(function: Query, name: &str) -> Result<bool> {
     let mut flag = 0;
     // SAFETY: an integer that is ours to write to.
     check(unsafe { function(&mut flag) }, name)?;

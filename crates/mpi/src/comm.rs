@@ -4,13 +4,13 @@ use std::ffi::{c_int, c_void, CStr};
 
 use mpi_abi::{Abi, Handle, Library};
 
-use super::calls::{function, query, Calls, Query};
+use super::calls::{call_query, function, Calls, Query};
 use os::error::{Error, Kind, Result};
 
-/// Bytes of the length in front of what is gathered.
-const LENGTH: usize = 4;
+/// Bytes of the length prefix of gathered data.
+const LENGTH_PREFIX: usize = 4;
 
-/// The functions, by the width of handles.
+/// The functions, by handle width.
 #[derive(Clone, Copy, Debug)]
 enum Table {
     Wide(Calls<*mut c_void>),
@@ -29,7 +29,7 @@ pub struct Mpi {
     int64: usize,
     byte: usize,
     min: usize,
-    /// The pointer that stands for no status.
+    /// `MPI_STATUS_IGNORE`.
     status_ignore: usize,
 }
 
@@ -42,7 +42,7 @@ pub struct Comm {
     handle: usize,
 }
 
-/// Calls the function of the same name of `Calls`, whichever width the handles have.
+/// Calls the function of this name in the table of the library's handle width.
 macro_rules! call {
     ($mpi:expr, $name:ident ( $($argument:expr),* )) => {
         match &$mpi.table {
@@ -53,7 +53,7 @@ macro_rules! call {
 }
 
 impl Mpi {
-    /// The MPI library of this process, if it has one and it has all the functions needed.
+    /// The process's MPI library, if it is loaded and has all functions needed.
     pub fn find() -> Option<Mpi> {
         let library = Library::find()?;
         let found = Self::from_library(&library);
@@ -86,27 +86,28 @@ impl Mpi {
         })
     }
 
-    /// What is wrong where there is none.
-    pub fn missing() -> Error {
+    /// The error if there is no MPI library.
+    pub fn not_found() -> Error {
         Error::invalid("there is no MPI in this process; VELOC_Init_single works without")
     }
 
-    /// The handle of a communicator that Fortran has as an integer.
+    /// The C handle of a Fortran communicator.
     ///
     /// # Errors
-    /// The library lacks the function that translates.
+    /// The library lacks the translating function.
     pub fn comm_of_fortran(&self, comm: c_int) -> Result<usize> {
         let name = match self.abi {
-            // Handles are integers; what translates is a macro.
+            // Handles are integers, and the translation is a macro.
             Abi::Mpich => return Ok(comm.bits()),
             Abi::OpenMpi => c"MPI_Comm_f2c",
             Abi::Standard => c"MPI_Comm_fromint",
         };
-        let missing = || {
+        let not_found = || {
             let name = name.to_string_lossy();
             Error::new(Kind::NotFound, format!("the MPI library has no {name}"))
         };
-        let found = Library::find().and_then(|library| library.symbol(name)).ok_or_else(missing)?;
+        let found =
+            Library::find().and_then(|library| library.symbol(name)).ok_or_else(not_found)?;
         // SAFETY: both libraries declare the function of that name like this.
         let translate: unsafe extern "C" fn(c_int) -> *mut c_void =
             unsafe { std::mem::transmute(found.as_ptr()) };
@@ -114,17 +115,17 @@ impl Mpi {
         Ok(unsafe { translate(comm) } as usize)
     }
 
-    /// Which binary interface it has.
+    /// The library's binary interface.
     pub fn abi(&self) -> Abi {
         self.abi
     }
 
-    /// Whether `MPI_Init` has been called, also if `MPI_Finalize` was too.
+    /// Whether `MPI_Init` has been called, even if `MPI_Finalize` was called later.
     ///
     /// # Errors
     /// `MPI_Initialized` failed.
     pub fn initialized(&self) -> Result<bool> {
-        query(self.initialized, "MPI_Initialized")
+        call_query(self.initialized, "MPI_Initialized")
     }
 
     /// Whether `MPI_Finalize` has been called.
@@ -132,21 +133,20 @@ impl Mpi {
     /// # Errors
     /// `MPI_Finalized` failed.
     pub fn finalized(&self) -> Result<bool> {
-        query(self.finalized, "MPI_Finalized")
+        call_query(self.finalized, "MPI_Finalized")
     }
 
-    /// The communicator whose handle the application passed, in an argument as wide as a pointer.
-    /// It stays the application's: traffic of the library's own belongs on a
-    /// [duplicate](Comm::dup).
+    /// The communicator with this handle, which the application passed in a pointer-wide argument. It
+    /// belongs to the application: the library communicates on a [duplicate](Comm::dup).
     ///
     /// # Errors
-    /// The handle is `MPI_COMM_NULL` or no handle at all (a null pointer).
+    /// The handle is `MPI_COMM_NULL` or null.
     ///
     /// # Safety
-    /// `handle` is a communicator of this MPI library, or one of the two values above, for as long
-    /// as the result is used.
+    /// `handle` is one of these two, or a communicator of this MPI library for as long as the result is
+    /// used.
     pub unsafe fn comm(&self, handle: usize) -> Result<Comm> {
-        // Of what the caller passed, only as much means something as the library reads.
+        // A narrow handle is only the lower half of the argument.
         let handle = match self.table {
             Table::Wide(_) => handle,
             Table::Narrow(_) => c_int::from_bits(handle).bits(),
@@ -157,7 +157,7 @@ impl Mpi {
         Ok(Comm { mpi: *self, handle })
     }
 
-    /// An error unless calls on communicators are possible: MPI ends the program otherwise.
+    /// An error unless MPI is running: otherwise a call would abort the program.
     fn check_running(&self, name: &str) -> Result<()> {
         if !self.initialized()? {
             return Err(Error::invalid(format!("{name} is not possible before MPI_Init")));
@@ -170,7 +170,7 @@ impl Mpi {
 }
 
 impl Comm {
-    /// This process's number in the communicator, from 0.
+    /// This process's rank in the communicator.
     ///
     /// # Errors
     /// `MPI_Comm_rank` failed, or MPI is not running.
@@ -179,7 +179,7 @@ impl Comm {
         not_negative(call!(self.mpi, rank(self.handle))?, "MPI_Comm_rank")
     }
 
-    /// How many processes the communicator has.
+    /// The number of processes in the communicator.
     ///
     /// # Errors
     /// `MPI_Comm_size` failed, or MPI is not running.
@@ -194,52 +194,52 @@ impl Comm {
     /// `MPI_Barrier` failed, or MPI is not running.
     pub fn barrier(&self) -> Result<()> {
         self.mpi.check_running("MPI_Barrier")?;
-        call!(self.mpi, meet(self.handle))
+        call!(self.mpi, barrier(self.handle))
     }
 
-    /// The least of the values that the processes of the communicator pass. Collective.
+    /// The minimum of the processes' values. Collective.
     ///
     /// # Errors
     /// `MPI_Allreduce` failed, or MPI is not running.
     pub fn allreduce_min_i64(&self, value: i64) -> Result<i64> {
-        self.least([value]).map(|[least]| least)
+        self.allreduce_min([value]).map(|[least]| least)
     }
 
-    /// The same of several values, at each place.
+    /// The elementwise minimum of several values. Collective.
     ///
     /// # Errors
-    /// As [`allreduce_min_i64`](Self::allreduce_min_i64).
-    pub fn least<const N: usize>(&self, mine: [i64; N]) -> Result<[i64; N]> {
+    /// Those of [`allreduce_min_i64`](Self::allreduce_min_i64).
+    pub fn allreduce_min<const N: usize>(&self, mine: [i64; N]) -> Result<[i64; N]> {
         self.mpi.check_running("MPI_Allreduce")?;
-        call!(self.mpi, reduce(&mine, self.mpi.int64, self.mpi.min, self.handle))
+        call!(self.mpi, allreduce(&mine, self.mpi.int64, self.mpi.min, self.handle))
     }
 
-    /// Begins a reduction to the least; the request.
-    pub(super) fn start_reduce(&self, mine: &[i64], least: &mut [i64]) -> Result<usize> {
+    /// Starts an elementwise minimum reduction; returns the request.
+    pub(super) fn iallreduce(&self, mine: &[i64], least: &mut [i64]) -> Result<usize> {
         self.mpi.check_running("MPI_Iallreduce")?;
-        call!(self.mpi, start_reduce(mine, least, self.mpi.int64, self.mpi.min, self.handle))
+        call!(self.mpi, iallreduce(mine, least, self.mpi.int64, self.mpi.min, self.handle))
     }
 
-    /// Begins a gathering; the request.
-    pub(super) fn start_gather(&self, mine: &[i64], all: &mut [i64]) -> Result<usize> {
+    /// Starts an allgather; returns the request.
+    pub(super) fn iallgather(&self, mine: &[i64], all: &mut [i64]) -> Result<usize> {
         self.mpi.check_running("MPI_Iallgather")?;
-        call!(self.mpi, start_gather(mine, all, self.mpi.int64, self.handle))
+        call!(self.mpi, iallgather(mine, all, self.mpi.int64, self.handle))
     }
 
-    /// Whether a request is done.
+    /// Whether a request is complete.
     pub(super) fn test(&self, request: &mut usize) -> Result<bool> {
         self.mpi.check_running("MPI_Test")?;
         call!(self.mpi, test_request(request, self.mpi.status_ignore))
     }
 
-    /// Waits until a request is done.
+    /// Waits until a request is complete.
     pub(super) fn wait(&self, request: &mut usize) -> Result<()> {
         self.mpi.check_running("MPI_Wait")?;
         call!(self.mpi, wait_request(request, self.mpi.status_ignore))
     }
 
-    /// What every process passes, which need not be equally long, by rank. Collective. Nothing that
-    /// is long for one process: all get room for the longest.
+    /// The bytes that each process passes, by rank; their lengths may differ. Collective. The buffers
+    /// are sized for the longest, so no process should pass much.
     ///
     /// # Errors
     /// `MPI_Allreduce` or `MPI_Allgather` failed, or MPI is not running; [`Kind::NoRoom`] on every
@@ -250,8 +250,8 @@ impl Comm {
         if longest == 0 {
             return Ok(vec![Vec::new(); size]);
         }
-        // Each with its length in front.
-        let record = longest as usize + LENGTH;
+        // Each record begins with its length.
+        let record = longest as usize + LENGTH_PREFIX;
         if c_int::try_from(record).is_err() {
             let what = format!("MPI_Allgather of {longest} bytes");
             return Err(Error::new(Kind::NoRoom, what));
@@ -260,9 +260,9 @@ impl Comm {
         own.extend(bytes);
         own.resize(record, 0);
         let mut all = vec![0; record * size];
-        call!(self.mpi, gather(&own, &mut all, self.mpi.byte, self.handle))?;
+        call!(self.mpi, allgather(&own, &mut all, self.mpi.byte, self.handle))?;
         let one = |record: &[u8]| {
-            let (len, bytes) = record.split_at(LENGTH);
+            let (len, bytes) = record.split_at(LENGTH_PREFIX);
             let len = len.iter().rev().fold(0, |len, byte| len << 8 | usize::from(*byte));
             bytes.get(..len).map(<[u8]>::to_vec).ok_or_else(|| {
                 Error::new(Kind::System, format!("MPI_Allgather gave a length of {len}"))
@@ -271,7 +271,7 @@ impl Comm {
         all.chunks(record).map(one).collect()
     }
 
-    /// A communicator of the same processes whose traffic is apart from this one's. Collective.
+    /// A duplicate of this communicator, with separate traffic. Collective.
     ///
     /// # Errors
     /// `MPI_Comm_dup` failed, or MPI is not running.
@@ -281,8 +281,8 @@ impl Comm {
         Ok(Comm { mpi: self.mpi, handle })
     }
 
-    /// Frees a communicator that [`dup`](Self::dup) made, and no other. Collective, unless MPI has
-    /// been finalized: then there is nothing left to free, which is success.
+    /// Frees a communicator that [`dup`](Self::dup) made, and no other. Collective. After `MPI_Finalize`
+    /// there is nothing left to free, which is success.
     ///
     /// # Errors
     /// `MPI_Comm_free` failed.

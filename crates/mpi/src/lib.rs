@@ -1,18 +1,17 @@
-//! The few MPI calls that the library makes, found at run time in whatever MPI the application has
-//! loaded: one binary for every MPI, and none needed.
+//! The few MPI calls of the library, resolved at run time from the MPI library that the application has
+//! loaded: one binary works with every MPI, and without any.
 //!
-//! MPI is never linked, and never loaded for a job. [`Mpi::find`] looks for it in the process and finds
-//! out which binary interface it has ([`Abi`]); [`Comm`] makes the calls, [`Pending`] those that
-//! nobody waits for, of which a [`Queue`] holds one after the other. All of them have to come from a
-//! thread from which the application may call MPI, which means from within the calls that are
-//! collective by the library's own interface, never from a worker.
+//! MPI is never linked or loaded by this library. [`Mpi::find`] looks for it in the process and detects
+//! its binary interface ([`Abi`]). [`Comm`] makes blocking calls, [`PendingCollective`] non-blocking
+//! ones, and a [`CollectiveQueue`] holds several in order. All calls must come from a thread that may
+//! call MPI: from within the library's collective functions, never from a worker.
 
 #![deny(clippy::disallowed_methods)]
 
 mod calls;
 mod comm;
-mod pending;
+mod nonblocking;
 
 pub use comm::{Comm, Mpi};
 pub use mpi_abi::{Abi, Library};
-pub use pending::{Pending, Queue};
+pub use nonblocking::{CollectiveQueue, PendingCollective};

@@ -1,5 +1,5 @@
-//! What this process may do with memory that it is told of, asked of the system: a bad address is an
-//! answer, not a fault.
+//! Checks which memory this process may access, by asking the system: a bad address is an answer, not a
+//! fault.
 
 use std::fs;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use super::memory::page_size;
 
-/// The system call that reads another process's memory, or the one that writes it.
+/// `process_vm_readv` or `process_vm_writev`.
 type Transfer = unsafe extern "C" fn(
     libc::pid_t,
     *const libc::iovec,
@@ -17,10 +17,10 @@ type Transfer = unsafe extern "C" fn(
     libc::c_ulong,
 ) -> isize;
 
-/// The most bytes that one call asks for, each by itself: the system's limit.
+/// The most addresses in one call: the system's limit.
 const AT_A_TIME: usize = 1024;
 
-/// The bytes of the smallest pages that there are.
+/// The smallest page size in bytes.
 const LEAST_PAGE: u64 = 4096;
 
 /// Whether the first and the last of `len` bytes at `address` can be read.
@@ -35,9 +35,8 @@ pub fn is_readable(address: u64, len: u64) -> bool {
     first_bad_end(&[(address, len)], &ANSWERED, read).is_none()
 }
 
-/// The place of the first of the ranges, each an address and a number of bytes, whose first or last
-/// byte cannot be written. Those that can are written, with what they are. About a microsecond for
-/// all.
+/// The index of the first range (address and length) whose first or last byte cannot be written. Those
+/// bytes are written with their own value. About a microsecond for all ranges.
 pub fn first_unwritable(ranges: &[(u64, u64)]) -> Option<usize> {
     static ANSWERED: OnceLock<bool> = OnceLock::new();
     first_bad_end(ranges, &ANSWERED, |addresses| {
@@ -45,57 +44,56 @@ pub fn first_unwritable(ranges: &[(u64, u64)]) -> Option<usize> {
     })
 }
 
-/// Whether something is mapped at each of `len` bytes at `address`: less than half a microsecond, for
-/// however many bytes. Of the first and the last page, if the bytes are not all of them, only where there is
-/// no other. What is mapped without the right to read it, or from a file that has become shorter, is not told
-/// from the rest.
+/// Whether all of `len` bytes at `address` are mapped: less than half a microsecond for any length. If
+/// the range covers whole pages, partial pages at its ends are not checked. Mappings that cannot be
+/// read, or of a file that was truncated, count as mapped.
 pub fn is_mapped(address: u64, len: u64) -> bool {
-    // Of a power of two.
+    // A power of two.
     let page = page_size() as u64;
     let first = address.checked_next_multiple_of(page);
     let Some((end, start)) = address.checked_add(len).zip(first) else { return false };
     let whole = end & !(page - 1);
     let found = if start < whole {
-        // Whole pages: memory checkers take what lies beside the bytes for somebody else's.
-        // SAFETY: any addresses may be asked about. The call looks for their mappings, and starts nothing.
+        // Whole pages only: memory checkers report bytes outside the range.
+        // SAFETY: any addresses may be queried. The call checks the mappings, and starts nothing.
         unsafe { libc::msync(start as *mut libc::c_void, (whole - start) as usize, libc::MS_ASYNC) }
     } else {
         let start = address & !(page - 1);
-        // Two pages at the most.
+        // At most two pages.
         let mut resident = [0; 2];
         let (from, len) = (start as *mut libc::c_void, (end - start) as usize);
-        // SAFETY: as above, with room for the answer.
+        // SAFETY: as above, with room for the result.
         unsafe { libc::mincore(from, len, resident.as_mut_ptr()) }
     };
-    // Where the question is forbidden, nothing is refused.
+    // If the call is forbidden, nothing is refused.
     found == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ENOMEM)
 }
 
-/// The mappings of this process, as they were when it was asked for them.
+/// A snapshot of this process's mappings.
 #[derive(Debug)]
 pub struct Mappings {
-    /// Ascending, and whether each may be written to. `None`: they are not known.
+    /// Ascending, with whether each is writable. `None`: unknown.
     all: Option<Vec<(Range<u64>, bool)>>,
 }
 
 impl Mappings {
-    /// Reads the list of all mappings: tens of microseconds for some hundred of them.
+    /// Reads the list of mappings: tens of microseconds for some hundred of them.
     pub fn now() -> Mappings {
         // The names of files need not be UTF-8.
         let text = fs::read("/proc/self/maps").ok();
         Mappings { all: text.map(|text| listed(&String::from_utf8_lossy(&text))) }
     }
 
-    /// Whether each of `len` bytes at `address` is in a mapping that can be written. Without /proc
-    /// nothing is known, and nothing refused.
+    /// Whether all of `len` bytes at `address` are in writable mappings. Without /proc nothing is known,
+    /// and nothing refused.
     pub fn have_writable(&self, address: u64, len: u64) -> bool {
         let wanted = address..address.saturating_add(len);
         self.all.as_ref().is_none_or(|all| writable_in(all, wanted))
     }
 }
 
-/// The place of the first range whose ends do not `pass`: that tells how many addresses do before one
-/// does not. A sandbox may forbid the question; then every address passes.
+/// The index of the first range whose ends do not `pass`. `pass` tells how many addresses, in order,
+/// pass. A sandbox may forbid the call; then every address passes.
 fn first_bad_end(
     ranges: &[(u64, u64)],
     answered: &OnceLock<bool>,
@@ -105,7 +103,7 @@ fn first_bad_end(
         let mut own = 0u8;
         pass(&[std::ptr::from_mut(&mut own) as u64]) == 1
     });
-    // One byte speaks for its page.
+    // One byte per page is enough.
     let mut ends: Vec<(u64, usize)> = Vec::with_capacity(2 * ranges.len());
     for (place, &(address, len)) in ranges.iter().enumerate().filter(|(_, (_, len))| *len > 0) {
         for end in [address, address.saturating_add(len - 1)] {
@@ -120,8 +118,8 @@ fn first_bad_end(
     })
 }
 
-/// How many bytes of this process the kernel copies between `local` and `remote`, in their order, up
-/// to the first that it cannot.
+/// How many bytes the kernel copies between `local` and `remote` addresses of this process, up to the
+/// first failure.
 fn passing(transfer: Transfer, local: &[u64], remote: &[u64]) -> usize {
     let bytes = |addresses: &[u64]| -> Vec<libc::iovec> {
         let byte = |&at: &u64| libc::iovec { iov_base: at as *mut libc::c_void, iov_len: 1 };
@@ -130,14 +128,14 @@ fn passing(transfer: Transfer, local: &[u64], remote: &[u64]) -> usize {
     let (local, remote) = (bytes(local), bytes(remote));
     let count = local.len() as libc::c_ulong;
     let (from, to) = (local.as_ptr(), remote.as_ptr());
-    // SAFETY: both lists have `count` members, and the kernel checks their addresses. What is written
-    // is memory of the caller, or a byte of the application's that gets the value that it has, while a
-    // call of the application's has the use of it.
+    // SAFETY: both lists have `count` elements, and the kernel checks their addresses. It writes to the
+    // caller's memory, or writes a byte of the application's memory with its own value during an
+    // application call.
     let copied = unsafe { transfer(libc::getpid(), from, count, to, count, 0) };
     usize::try_from(copied).unwrap_or(0)
 }
 
-/// Whether these mappings, which ascend, have all of `wanted` writable.
+/// Whether the ascending `mappings` cover all of `wanted` with writable memory.
 fn writable_in(mappings: &[(Range<u64>, bool)], wanted: Range<u64>) -> bool {
     let mut reached = wanted.start;
     let first = mappings.partition_point(|(range, _)| range.end <= reached);
@@ -180,7 +178,7 @@ mod tests {
         assert!(!is_readable(0, 1) && !is_readable(8, 4096) && !is_readable(at, u64::MAX));
     }
 
-    /// Catches a question that is answered by what can be read, and one that changes bytes.
+    /// Catches an answer that is based on reading, and a check that changes bytes.
     #[test]
     fn what_can_only_be_read_is_not_writable() {
         static TABLE: [u8; 64] = [7; 64];
@@ -195,7 +193,7 @@ mod tests {
         let now = Mappings::now();
         assert!(now.have_writable(at, 64));
         assert!(now.have_writable(0, 0) && !now.have_writable(8, 64));
-        // Among others, ranges without bytes, and more than one call can ask for.
+        // Also empty ranges, and more ranges than one call can check.
         assert_eq!(first_unwritable(&[(0, 0), (at, 64), (8, 64), (constant, 1)]), Some(2));
         let mut wide = vec![7u8; 3 * LEAST_PAGE as usize];
         let start = wide.as_mut_ptr() as u64;
@@ -206,7 +204,7 @@ mod tests {
         assert_eq!(bytes, [7; 64]);
     }
 
-    /// Catches a range of which only the ends are looked at.
+    /// Catches a check of only the ends of a range.
     #[test]
     fn a_page_between_is_seen() {
         let page = page_size();

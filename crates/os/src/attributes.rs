@@ -1,4 +1,4 @@
-//! Extended attributes of files: a few bytes that come and go with the file, and are synced with it.
+//! Extended attributes of files: a few bytes that are stored and synced with the file.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -9,10 +9,11 @@ use std::path::Path;
 use super::files;
 use crate::error::{Error, Result};
 
-/// The most bytes that one has.
+/// The longest value in bytes.
 const MOST: usize = 512;
 
-/// Sets an attribute of the open file `file`, which messages call `path`. False: the file system keeps
+/// Sets an attribute of the open file `file` (`path` in messages). False: the file system has no
+/// attributes.
 /// none.
 ///
 /// # Errors
@@ -33,10 +34,10 @@ pub fn set(file: &File, name: &CStr, value: &[u8], path: &Path) -> Result<bool> 
     }
 }
 
-/// The value of an attribute of the open file `file`, which messages call `path`. `None`: it has none.
+/// The value of an attribute of the open file `file` (`path` in messages). `None`: it is not set.
 ///
 /// # Errors
-/// The system's, with the path, which it also has for a value of more than 512 bytes.
+/// The system's, with the path; also for a value of more than 512 bytes.
 pub fn get(file: &File, name: &CStr, path: &Path) -> Result<Option<Vec<u8>>> {
     let mut value = [0u8; MOST];
     let into = value.as_mut_ptr().cast();
@@ -55,10 +56,10 @@ pub fn get(file: &File, name: &CStr, path: &Path) -> Result<Option<Vec<u8>>> {
     }
 }
 
-/// Gives `to` what `from` has of an attribute. False: the file system of `to` keeps none.
+/// Copies an attribute. False: the file system of `to` has no attributes.
 ///
 /// # Errors
-/// As [`get`] and [`set`].
+/// Those of [`get`] and [`set`].
 pub fn copy(from: (&File, &Path), to: (&File, &Path), name: &CStr) -> Result<bool> {
     match get(from.0, name, from.1)? {
         Some(value) => set(to.0, name, &value, to.1),

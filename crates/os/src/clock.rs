@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The clocks are read again if one reading took longer than this, in nanoseconds: the thread was
-/// interrupted, or the clock is slow.
+/// A reading that takes longer than this, in nanoseconds, is repeated: the thread was interrupted, or
+/// the clock is slow.
 const QUICK: u64 = 500;
 
-/// So often at the most.
+/// How many readings are tried.
 const TRIES: usize = 32;
 
 /// A time as text, such as `2026-02-03T04:05:06Z`.
@@ -29,8 +29,8 @@ pub fn utc(time: SystemTime) -> String {
 
 /// Translates instants to nanoseconds of `CLOCK_MONOTONIC`, which counts from the machine's start.
 ///
-/// There is no way to ask an [`Instant`] for its time, so both clocks are read one after the other,
-/// and what passes between is not known to either: that is [`error`](Clock::error).
+/// An [`Instant`] does not reveal its time, so both clocks are read one after the other. The time
+/// between the readings is the [`error`](Clock::error).
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     instant: Instant,
@@ -39,7 +39,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Reads both clocks, several times if it is interrupted, and keeps the reading that says most.
+    /// Reads both clocks several times if interrupted, and keeps the most accurate reading.
     pub fn new() -> Clock {
         let mut best = Clock::read();
         for _ in 1..TRIES {
@@ -61,18 +61,18 @@ impl Clock {
         unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
         let took = before.elapsed();
         let nanoseconds = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
-        // It was read at some moment between the two others.
+        // It was read between the other two.
         let error = (took.as_nanos() as u64).div_ceil(2);
         Clock { instant: before + took / 2, nanoseconds, error }
     }
 
-    /// By how many nanoseconds the times of this clock may be off, all by the same. Processes of one
-    /// machine differ by the sum of theirs at the most.
+    /// The error of this clock's times in nanoseconds, the same for all times. Two processes of one
+    /// machine differ by at most the sum of their errors.
     pub fn error(&self) -> u64 {
         self.error
     }
 
-    /// An instant, before or after the clocks were read.
+    /// The time of an instant, before or after the clocks were read.
     pub fn nanoseconds(&self, at: Instant) -> u64 {
         let count = |time: Duration| time.as_nanos() as u64;
         match at.checked_duration_since(self.instant) {
@@ -97,8 +97,8 @@ mod tests {
         assert_eq!(utc(UNIX_EPOCH + Duration::from_secs(1_770_091_506)), "2026-02-03T04:05:06Z");
     }
 
-    /// Catches a clock that takes the time between its two readings for none: the timelines of two
-    /// processes are then off by it. A clock that was interrupted, and says so, passes.
+    /// Catches a clock that ignores the time between its two readings, which would shift the timelines
+    /// of two processes. An interrupted clock that reports its error passes.
     #[test]
     fn clocks_differ_by_no_more_than_they_say() {
         let at = Instant::now();

@@ -1,9 +1,8 @@
-//! Descriptors that this library keeps for longer than a call, in a process that is somebody else's.
+//! File descriptors that the library keeps open in a process that it does not own.
 //!
-//! Applications close what they have inherited by counting (`for (i = 3; i < 64; i++) close(i)`), and
-//! some close everything. So the library's descriptors have high numbers, and are known again by the
-//! file that they stand for: a number that means another file by now is the application's. Nothing is
-//! written to it, and it is not closed.
+//! Some applications close inherited descriptors by counting (`for (i = 3; i < 64; i++) close(i)`), or
+//! close everything. So the library's descriptors have high numbers and remember their file: if a number
+//! refers to another file, it belongs to the application, and is neither written to nor closed.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -15,21 +14,21 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::{fcntl_dupfd_cloexec, Errno};
 use rustix::process::{getrlimit, Resource};
 
-/// The lowest number, where a process may have as many: beyond what `select` takes (1024), which is
-/// how far those count who close descriptors. The system's table is no larger than it has to be.
-const LOW: u64 = 1536;
-/// Where it may have fewer: the last so many, at most a quarter.
-const LAST: u64 = 256;
-/// How often it is looked, while something is waited for, whether the application has closed it: then
-/// nothing can come any more, and the system says nothing of it.
-const LOOK: Duration = Duration::from_secs(1);
+/// The lowest number to use: above the limit of `select` (1024), up to which such loops count, but low
+/// enough to keep the kernel's table small.
+const LOWEST_PREFERRED: u64 = 1536;
+/// With a lower limit, the last numbers are used: at most this many, and at most a quarter.
+const RESERVED_AT_LIMIT: u64 = 256;
+/// How often a waiting thread checks that the application has not closed the descriptor, which would
+/// wake nobody.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What tells one open file from others: its device and its number there.
+/// Identifies an open file by its device and inode number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity(libc::dev_t, libc::ino_t);
 
 impl Identity {
-    /// Of what a number stands for now. `None`: for nothing. May be called between a fork and an exec.
+    /// The file that a number refers to. `None`: it is closed. May be called between fork and exec.
     pub fn of(number: RawFd) -> Option<Identity> {
         let mut found = MaybeUninit::<libc::stat>::uninit();
         // SAFETY: a place to write to. Any number may be asked about.
@@ -42,10 +41,10 @@ impl Identity {
     }
 }
 
-/// The first high number makes the system's table of descriptors larger, which in a process of several
-/// threads waits for all processors: for 5 to 15 ms. `VELOC_Init` has no time for that, so it is done when the
-/// library is loaded. Mostly there is one thread then, and nothing to wait for.
-// Miri knows no limits of descriptors.
+/// The first high number enlarges the kernel's descriptor table, which takes 5 to 15 ms in a process
+/// with several threads. It is therefore done when the library is loaded, usually with a single thread,
+/// and not in `VELOC_Init`.
+// Miri has no descriptor limits.
 #[cfg(not(miri))]
 #[used]
 #[link_section = ".init_array"]
@@ -53,18 +52,18 @@ static AT_LOAD: extern "C" fn() = enlarge_table;
 
 #[cfg(not(miri))]
 extern "C" fn enlarge_table() {
-    // Without it, the first file does it.
-    let _ = std::fs::File::open("/dev/null").map(raised);
+    // On failure, the first file enlarges the table.
+    let _ = std::fs::File::open("/dev/null").map(with_high_number);
 }
 
-/// The lowest number of this library's.
+/// The lowest number that the library uses.
 fn lowest() -> u64 {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    LOW.min(limit - LAST.min(limit / 4))
+    LOWEST_PREFERRED.min(limit - RESERVED_AT_LIMIT.min(limit / 4))
 }
 
-/// `file` under a high number. Where there is none left, it keeps the one that it has.
-pub fn raised<F: AsFd + From<OwnedFd>>(file: F) -> F {
+/// Moves `file` to a high number. If there is none, the file keeps its number.
+pub fn with_high_number<F: AsFd + From<OwnedFd>>(file: F) -> F {
     let lowest = lowest();
     if file.as_fd().as_raw_fd() as u64 >= lowest {
         return file;
@@ -72,24 +71,24 @@ pub fn raised<F: AsFd + From<OwnedFd>>(file: F) -> F {
     fcntl_dupfd_cloexec(&file, lowest as RawFd).map_or(file, F::from)
 }
 
-/// A descriptor that is kept while the application does what it likes.
-pub struct Kept<F: AsFd> {
+/// A descriptor that is protected against the application's `close`.
+pub struct GuardedFd<F: AsFd> {
     file: ManuallyDrop<F>,
     identity: Option<Identity>,
 }
 
-impl<F: AsFd> Kept<F> {
-    /// Keeps `file`, under a high number.
-    pub fn new(file: F) -> Kept<F>
+impl<F: AsFd> GuardedFd<F> {
+    /// Keeps `file` under a high number.
+    pub fn new(file: F) -> GuardedFd<F>
     where
         F: From<OwnedFd>,
     {
-        let file = raised(file);
+        let file = with_high_number(file);
         let identity = Identity::of(file.as_fd().as_raw_fd());
-        Kept { file: ManuallyDrop::new(file), identity }
+        GuardedFd { file: ManuallyDrop::new(file), identity }
     }
 
-    /// Its number, and what that stands for as long as the file is this library's.
+    /// Its number, and the file that it refers to while it is the library's.
     pub fn number(&self) -> (RawFd, Option<Identity>) {
         (self.file.as_fd().as_raw_fd(), self.identity)
     }
@@ -97,7 +96,7 @@ impl<F: AsFd> Kept<F> {
     /// The file, unless the application has closed it.
     ///
     /// # Errors
-    /// It has; the number is named.
+    /// The application has closed it; the number is named.
     pub fn get(&self) -> io::Result<&F> {
         let (number, identity) = self.number();
         if Identity::of(number) == identity {
@@ -106,22 +105,22 @@ impl<F: AsFd> Kept<F> {
         Err(io::Error::other(format!("descriptor {number} was closed by the application")))
     }
 
-    /// The file, whatever its number stands for by now: for what does no harm to another one.
+    /// The file without a check, for uses that do no harm to another file.
     pub fn unchecked(&self) -> &F {
         &self.file
     }
 
-    /// Waits until something can be read, or the end has come.
+    /// Waits until data or the end of the file can be read.
     ///
     /// # Errors
-    /// As [`Kept::get`], within a second.
+    /// Those of [`GuardedFd::get`], within a second.
     pub fn await_input(&self) -> io::Result<()> {
-        let at_most = Timespec { tv_sec: LOOK.as_secs() as i64, tv_nsec: 0 };
+        let at_most = Timespec { tv_sec: POLL_INTERVAL.as_secs() as i64, tv_nsec: 0 };
         loop {
             let mut waited = [PollFd::new(self.get()?, PollFlags::IN)];
             match poll(&mut waited, Some(&at_most)) {
                 Ok(0) | Err(Errno::INTR) => {}
-                // It may have been another file's.
+                // The input may have been another file's.
                 Ok(_) => return self.get().map(drop),
                 Err(error) => return Err(error.into()),
             }
@@ -129,13 +128,13 @@ impl<F: AsFd> Kept<F> {
     }
 }
 
-impl<F: AsFd + From<OwnedFd>> From<F> for Kept<F> {
-    fn from(file: F) -> Kept<F> {
-        Kept::new(file)
+impl<F: AsFd + From<OwnedFd>> From<F> for GuardedFd<F> {
+    fn from(file: F) -> GuardedFd<F> {
+        GuardedFd::new(file)
     }
 }
 
-impl<F: AsFd> Drop for Kept<F> {
+impl<F: AsFd> Drop for GuardedFd<F> {
     fn drop(&mut self) {
         if self.get().is_ok() {
             // SAFETY: dropped here alone. Otherwise it is not closed: its number is not ours any more.
@@ -144,13 +143,13 @@ impl<F: AsFd> Drop for Kept<F> {
     }
 }
 
-impl<F: AsFd + fmt::Debug> fmt::Debug for Kept<F> {
+impl<F: AsFd + fmt::Debug> fmt::Debug for GuardedFd<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.file.fmt(f)
     }
 }
 
-impl<F: AsFd> Read for &Kept<F>
+impl<F: AsFd> Read for &GuardedFd<F>
 where
     for<'a> &'a F: Read,
 {
@@ -159,7 +158,7 @@ where
     }
 }
 
-impl<F: AsFd> Write for &Kept<F>
+impl<F: AsFd> Write for &GuardedFd<F>
 where
     for<'a> &'a F: Write,
 {
@@ -172,11 +171,11 @@ where
     }
 }
 
-/// Reads, without any other bound, from what may be closed by the application while nothing comes.
+/// Reads without a time limit, but ends if the application closes the descriptor.
 #[derive(Debug)]
-pub struct Awaited<'a, F: AsFd>(pub &'a Kept<F>);
+pub struct GuardedReader<'a, F: AsFd>(pub &'a GuardedFd<F>);
 
-impl<F: AsFd> Read for Awaited<'_, F>
+impl<F: AsFd> Read for GuardedReader<'_, F>
 where
     for<'a> &'a F: Read,
 {
@@ -203,21 +202,21 @@ mod tests {
     fn numbers_are_high_and_are_closed_by_us_alone() {
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         let named = tempfile::NamedTempFile::new().unwrap();
-        let kept = Kept::new(named.reopen().unwrap());
+        let kept = GuardedFd::new(named.reopen().unwrap());
         let (number, identity) = kept.number();
-        assert!(number as u64 >= LOW.min(limit / 4 * 3), "{number}");
+        assert!(number as u64 >= LOWEST_PREFERRED.min(limit / 4 * 3), "{number}");
         drop(kept);
         assert_ne!(Identity::of(number), identity);
     }
 
-    /// Catches a write to, a read from and a close of a file of the application's.
+    /// Catches a write to, a read from and a close of the application's file.
     #[test]
     fn a_number_that_means_another_file_is_left_alone() {
-        // Nobody else may take the number meanwhile, nor keep the file open.
+        // No other test may take the number or keep the file open.
         let _sole = forks::none();
-        // It has a name, so that no other file gets its number on the device.
+        // A named file, so that no other file gets its inode number.
         let named = tempfile::NamedTempFile::new().unwrap();
-        let kept = Kept::new(named.reopen().unwrap());
+        let kept = GuardedFd::new(named.reopen().unwrap());
         let (number, _) = kept.number();
         let mut other = tempfile::tempfile().unwrap();
         // SAFETY: what an application does that takes numbers of its choice.
@@ -234,14 +233,14 @@ mod tests {
         closed_by_the_application(number);
     }
 
-    /// Catches a wait that goes on after the descriptor is gone: nothing wakes it up.
+    /// Catches a wait that continues after the descriptor was closed.
     #[test]
     fn who_waits_sees_that_it_was_closed() {
         let _sole = forks::none();
         let (end, _other) = std::os::unix::net::UnixStream::pair().unwrap();
-        let kept = Kept::new(end);
+        let kept = GuardedFd::new(end);
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| Awaited(&kept).read(&mut [0]).is_err());
+            let waiting = scope.spawn(|| GuardedReader(&kept).read(&mut [0]).is_err());
             closed_by_the_application(kept.number().0);
             assert!(waiting.join().unwrap());
         });

@@ -1,17 +1,17 @@
-//! The environment of a process, as far as it is to be believed. A set-user-id program is run with the
-//! rights of its owner and with the environment of whoever started it, who must not decide by that which
-//! files are written or which programs are started. There every variable counts as not set.
+//! Environment variables, as far as they can be trusted. A set-user-id program runs with its owner's
+//! rights and its caller's environment, which must not decide which files are written or which programs
+//! are started. There, all variables count as not set.
 //!
-//! The library and that of messages read variables by this alone (`clippy.toml` sees to it).
+//! The library reads variables only through this module (enforced by `clippy.toml`).
 
-// Here is where the others come to.
+// The only place that reads the environment.
 #![allow(clippy::disallowed_methods)]
 
 use std::env::{self, VarError};
 use std::ffi::{OsStr, OsString};
 
-/// Whether this process was started by somebody with other rights than its own (`AT_SECURE`): a program
-/// that is set-user-id, set-group-id or has capabilities.
+/// Whether this process has other rights than its caller (`AT_SECURE`): set-user-id, set-group-id, or
+/// capabilities.
 pub fn is_foreign() -> bool {
     // SAFETY: only asks. It is 0 where the system does not say.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }

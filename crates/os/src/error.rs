@@ -1,17 +1,17 @@
-//! What failed, said so that the reader can act: every message names the thing and the value.
+//! Errors. Every message names the thing and the value, so that the reader can act.
 //!
-//! The C interface reports each error as -1 and keeps the message for `VELOC_Last_error`.
+//! The C interface returns -1 and keeps the message for `VELOC_Last_error`.
 
 use std::fmt;
 
-/// What sort of failure an [`Error`] is, for code that must decide what to do next.
+/// The kind of an [`Error`], for code that must decide what to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// An argument, a configuration value or the order of calls is wrong. Nothing was changed.
     Invalid,
     /// A checkpoint, version or region that was asked for does not exist.
     NotFound,
-    /// There is no room, and none can come.
+    /// There is no room, and there will be none.
     NoRoom,
     /// A file or system call failed.
     System,
@@ -46,28 +46,28 @@ impl Error {
         Self::new(Kind::Invalid, message)
     }
 
-    /// A failed system call: what was tried, on what, and the system's own words.
+    /// A failed system call: what was tried, on what, and the system's message.
     pub fn system(what: impl fmt::Display, error: &std::io::Error) -> Self {
         Self::new(Kind::System, format!("{what}: {error}"))
     }
 
-    /// A failed system call whose reason stands in `errno`.
+    /// A failed system call whose error is in `errno`.
     pub fn errno(what: impl fmt::Display) -> Self {
         Self::system(what, &std::io::Error::last_os_error())
     }
 
-    /// What sort of failure this is.
+    /// The error's kind.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The same error with `context` in front of its message.
+    /// The error with `context` before its message.
     #[must_use]
     pub fn within(self, context: impl fmt::Display) -> Self {
         Error { kind: self.kind, message: format!("{context}: {}", self.message) }
     }
 
-    /// The same error with `more` behind its message.
+    /// The error with `more` after its message.
     #[must_use]
     pub fn followed_by(self, more: impl fmt::Display) -> Self {
         Error { kind: self.kind, message: format!("{}; {more}", self.message) }

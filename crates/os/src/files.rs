@@ -50,8 +50,8 @@ pub fn create(path: &Path) -> Result<File> {
         }
         made => made,
     };
-    made.map(descriptors::raised)
-        .inspect(hold)
+    made.map(descriptors::with_high_number)
+        .inspect(lock_shared)
         .map_err(|e| Error::system(format!("create {}", path.display()), &e))
 }
 
@@ -69,10 +69,10 @@ pub fn open_shared(path: &Path) -> Result<File> {
             .truncate(false)
             .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
             .open(path)
-            .map(descriptors::raised)
+            .map(descriptors::with_high_number)
             .map_err(|e| Error::system(format!("create {}", path.display()), &e))?;
         check_own(&file, path)?;
-        hold(&file);
+        lock_shared(&file);
         // Whoever has removed it meanwhile has not seen the lock.
         if file.metadata().is_ok_and(|found| found.nlink() > 0) {
             return Ok(file);
@@ -81,7 +81,7 @@ pub fn open_shared(path: &Path) -> Result<File> {
 }
 
 /// Has others see that somebody is at this file.
-fn hold(file: &File) {
+fn lock_shared(file: &File) {
     // A file system without locks has no leftovers that could be told from files in use.
     // SAFETY: an open descriptor.
     let _ = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_SH | libc::LOCK_NB) };
@@ -108,7 +108,7 @@ pub fn is_in_use(path: &Path) -> bool {
 /// # Errors
 /// [`Kind::Invalid`] if something that is no regular file is there; else the system's, with the
 /// path.
-pub fn create_alone(path: &Path) -> Result<Option<File>> {
+pub fn create_exclusive(path: &Path) -> Result<Option<File>> {
     let failed = |e: std::io::Error| Error::system(format!("create {}", path.display()), &e);
     // Opening a device may do something to it.
     if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
@@ -132,9 +132,9 @@ pub fn create_alone(path: &Path) -> Result<Option<File>> {
     Ok(Some(file))
 }
 
-/// Ends the exclusive use of a file from [`create_alone`], also for those who have it open with
+/// Ends the exclusive use of a file from [`create_exclusive`], also for those who have it open with
 /// this process: its forked children.
-pub fn release(file: &File) {
+pub fn unlock_exclusive(file: &File) {
     // SAFETY: an open descriptor. Where there are no locks, there is none to give back.
     let _ = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
 }
@@ -176,7 +176,7 @@ fn open_with(path: &Path, flags: i32) -> Result<(File, Metadata)> {
     // Of no effect on the reads of a file.
     let flags = flags | libc::O_NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
-    let file = descriptors::raised(file);
+    let file = descriptors::with_high_number(file);
     let found = file.metadata().map_err(failed)?;
     let kind = found.file_type();
     if kind.is_file() {
@@ -260,7 +260,7 @@ pub fn sync(file: &File, path: &Path) -> Result<()> {
 /// # Errors
 /// [`Kind::NoRoom`] if the file system or the quota is full, else the system's, with the path. What was
 /// written before may then be lost.
-pub fn settle(file: &File, path: &Path, durability: Durability) -> Result<()> {
+pub fn finish_write(file: &File, path: &Path, durability: Durability) -> Result<()> {
     if durability == Durability::Synced {
         return sync(file, path);
     }
@@ -282,7 +282,7 @@ pub fn settle(file: &File, path: &Path, durability: Durability) -> Result<()> {
 /// Gives the complete file `temporary` its name `complete`, in place of a file of that name: at
 /// any moment that name means the whole old file or the whole new one. Both have to lie in the
 /// same file system. With [`Durability::Synced`] the name survives a crash when this returns; the
-/// bytes have to have been synced before ([`settle`]).
+/// bytes have to have been synced before ([`finish_write`]).
 ///
 /// # Errors
 /// The system's, with both paths.

@@ -1,9 +1,9 @@
-//! Files that end with this process, whatever it has forked.
+//! Files that are closed in forked children.
 //!
-//! A forked child has every file of its parent open. A connection then outlives the process that it
-//! belongs to, and whoever is at the other end takes the dead one for alive. So the files that are
-//! registered here are replaced in each child by `/dev/null`: their numbers stay taken, as the child
-//! has a copy of what refers to them. Programs that are started close them anyway (`CLOEXEC`).
+//! A forked child inherits its parent's open files, so a connection would outlive the process that it
+//! belongs to, and its other end would take the dead process for alive. Files registered here are
+//! replaced by `/dev/null` in each child: their numbers stay taken, as the child has copies of the
+//! objects that own them. Started programs close them anyway (`CLOEXEC`).
 
 use std::cell::UnsafeCell;
 use std::fs::File;
@@ -13,14 +13,14 @@ use std::ops::Deref;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Once;
 
-use super::descriptors::{Identity, Kept};
+use super::descriptors::{GuardedFd, Identity};
 
-/// A file that no forked child keeps open.
+/// A file that is closed in forked children.
 #[derive(Debug)]
-pub struct Private<F: AsFd>(ManuallyDrop<Kept<F>>);
+pub struct CloseOnFork<F: AsFd>(ManuallyDrop<GuardedFd<F>>);
 
-/// What every process that is forked has to be kept from. Taken by who forks, too, so that no child
-/// comes to be between the opening of a file and its entry.
+/// The registered files. The lock is also taken by fork, so that no child is created between the opening
+/// of a file and its registration.
 struct Registry {
     lock: UnsafeCell<libc::pthread_mutex_t>,
     entries: UnsafeCell<Entries>,
@@ -28,8 +28,8 @@ struct Registry {
 
 struct Entries {
     files: Vec<(RawFd, Option<Identity>)>,
-    /// Stands in for them, while there are some.
-    nothing: Option<Kept<File>>,
+    /// `/dev/null`, while files are registered.
+    nothing: Option<GuardedFd<File>>,
 }
 
 // SAFETY: the entries are used under the lock alone, which is made for several threads.
@@ -41,7 +41,7 @@ static REGISTRY: Registry = Registry {
 };
 
 impl Registry {
-    /// Does `work` while no process is forked.
+    /// Runs `work` while no process is forked.
     fn with<T>(&self, work: impl FnOnce(&mut Entries) -> T) -> T {
         /// Unlocks, also after a panic.
         struct Held<'a>(&'a Registry);
@@ -75,7 +75,7 @@ extern "C" fn in_child() {
     // SAFETY: this is the only thread of the child, and its parent's copy of the thread holds the
     // lock.
     let entries = unsafe { &mut *REGISTRY.entries.get() };
-    let nothing = entries.nothing.as_ref().map(Kept::number);
+    let nothing = entries.nothing.as_ref().map(GuardedFd::number);
     let nothing = nothing.filter(is_ours).map_or(-1, |(number, _)| number);
     for &(file, _) in entries.files.iter().filter(|file| is_ours(file)) {
         // SAFETY: files of this library's, which only it uses, and which it does not use in a child.
@@ -88,17 +88,17 @@ extern "C" fn in_child() {
     in_parent();
 }
 
-/// Whether a number stands for what it stood for when it was registered.
+/// Whether a number still refers to the registered file.
 fn is_ours((number, identity): &(RawFd, Option<Identity>)) -> bool {
     Identity::of(*number) == *identity
 }
 
-impl<F: AsFd + From<OwnedFd>> Private<F> {
-    /// The file that `make` opens at once.
+impl<F: AsFd + From<OwnedFd>> CloseOnFork<F> {
+    /// Opens a file by `make` and registers it.
     ///
     /// # Errors
     /// Those of `make`.
-    pub fn new(make: impl FnOnce() -> io::Result<F>) -> io::Result<Private<F>> {
+    pub fn new(make: impl FnOnce() -> io::Result<F>) -> io::Result<CloseOnFork<F>> {
         static AT_FORK: Once = Once::new();
         AT_FORK.call_once(|| {
             // SAFETY: functions of this library, which is never unloaded, and which call nothing that
@@ -110,32 +110,32 @@ impl<F: AsFd + From<OwnedFd>> Private<F> {
             }
         });
         REGISTRY.with(|entries| {
-            let file = Kept::new(make()?);
+            let file = GuardedFd::new(make()?);
             if entries.nothing.is_none() {
-                // Without it, a child closes the files.
-                entries.nothing = File::open("/dev/null").ok().map(Kept::new);
+                // On failure, children close the files.
+                entries.nothing = File::open("/dev/null").ok().map(GuardedFd::new);
             }
             entries.files.push(file.number());
-            Ok(Private(ManuallyDrop::new(file)))
+            Ok(CloseOnFork(ManuallyDrop::new(file)))
         })
     }
 }
 
-impl<F: AsFd> Deref for Private<F> {
-    type Target = Kept<F>;
+impl<F: AsFd> Deref for CloseOnFork<F> {
+    type Target = GuardedFd<F>;
 
-    fn deref(&self) -> &Kept<F> {
+    fn deref(&self) -> &GuardedFd<F> {
         &self.0
     }
 }
 
-impl<F: AsFd> AsFd for Private<F> {
+impl<F: AsFd> AsFd for CloseOnFork<F> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.unchecked().as_fd()
     }
 }
 
-impl<F: AsFd> Drop for Private<F> {
+impl<F: AsFd> Drop for CloseOnFork<F> {
     fn drop(&mut self) {
         REGISTRY.with(|entries| {
             let number = self.0.number();

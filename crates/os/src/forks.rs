@@ -1,7 +1,7 @@
-//! Descriptors that are to have no other owner, in tests.
+//! Keeps test processes from inheriting each other's descriptors.
 //!
-//! A child has every descriptor of its parent until it becomes another program. If tests run beside each
-//! other, what one of them closes may thus stay open for a moment in the child that another one starts.
+//! A child has its parent's descriptors until it executes a program. So with concurrent tests, a
+//! descriptor that one test closes may stay open for a moment in a child of another.
 
 use std::io;
 use std::process::{Child, Command};
@@ -9,13 +9,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 static FORKS: Mutex<()> = Mutex::new(());
 
-/// As long as this lives, nothing that was forked here has descriptors of this process. To be held by
-/// who is to be a descriptor's only owner, and by who forks until the child has ended.
+/// While this is held, no forked child has descriptors of this process. To be held by a test that needs
+/// to be a descriptor's only owner, and by one that forks until the child has ended.
 pub fn none() -> MutexGuard<'static, ()> {
     FORKS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts a process; when this returns, that is another program.
+/// Starts a process, and returns when it has executed its program.
 pub fn spawn(command: &mut Command) -> io::Result<Child> {
     let _held = none();
     command.spawn()

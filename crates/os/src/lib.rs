@@ -1,6 +1,6 @@
-//! Mechanisms of the operating system (Linux): memory, pages, NUMA, files, processors, and the
-//! locks by which the processes of a node take turns. No policy: when and how much is decided
-//! elsewhere. Every system call of the library that is not the driver's is here.
+//! The interface to the operating system (Linux): memory, NUMA, files, processors, sockets, threads, and
+//! locks between the processes of a node. Mechanisms only; policy is elsewhere. All system calls of the
+//! library are here, except the driver's.
 
 #![deny(clippy::disallowed_methods)]
 
@@ -13,6 +13,7 @@ pub mod environment;
 pub mod error;
 pub mod files;
 pub mod fork;
+pub mod fork_detector;
 #[cfg(any(test, feature = "tests"))]
 pub mod forks;
 pub mod lock;
@@ -21,24 +22,22 @@ pub mod mapping;
 pub mod memory;
 pub mod mounts;
 pub mod network;
+pub mod node_lock;
 pub mod numa;
-pub mod origin;
 pub mod private;
 pub mod shared;
 pub mod socket;
 pub mod sync;
 pub mod threads;
 pub mod times;
-pub mod turns;
 
-/// The calling thread's number in the system.
+/// The calling thread's id.
 pub fn thread_id() -> u32 {
     // SAFETY: without arguments, and cannot fail.
     unsafe { libc::gettid() }.unsigned_abs()
 }
 
-/// Whether a process exists that may still do something: one that has ended and was not waited for
-/// by its parent does not.
+/// Whether a process is alive; a zombie is not.
 pub fn is_alive(process: u32) -> bool {
     // SAFETY: signal 0 only asks whether the process exists.
     let exists = process == std::process::id()
@@ -50,8 +49,8 @@ pub fn is_alive(process: u32) -> bool {
     exists && !matches!(state, Some('Z' | 'X'))
 }
 
-/// Whether a process is ending, or has ended and was not waited for. From the moment it is killed it
-/// may take seconds until its memory and its files are given back.
+/// Whether a process is exiting, or is a zombie. A killed process may take seconds to release its memory
+/// and its files.
 pub fn is_ending(process: u32) -> bool {
     /// The kernel's `PF_EXITING`.
     const EXITING: u64 = 4;
@@ -72,7 +71,7 @@ mod tests {
         let mut child = forks::spawn(Command::new("sleep").arg("1000")).unwrap();
         assert!(is_alive(child.id()) && !is_ending(child.id()));
         child.kill().unwrap();
-        // It has ended, and nobody has waited for it.
+        // A zombie.
         while is_alive(child.id()) {
             std::thread::yield_now();
         }

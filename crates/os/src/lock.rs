@@ -1,6 +1,5 @@
-//! Locks of the system's (`flock`) between processes that know nothing of each other. A lock is held by an
-//! open file, so that it ends with its holder, however that ends. What is in the file is of no interest:
-//! it is never written to.
+//! File locks (`flock`) between unrelated processes. The lock belongs to an open file, so it ends with
+//! its holder in any case. The file is never written to.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
@@ -8,21 +7,21 @@ use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use super::fork::Private;
+use super::fork::CloseOnFork;
 use crate::error::{Error, Result};
 
-/// A file by which processes exclude each other. Each of those that are open is one of them.
+/// A lock file; each open instance can hold the lock.
 #[derive(Debug)]
-pub struct Lock(Private<File>);
+pub struct Lock(CloseOnFork<File>);
 
 impl Lock {
-    /// Opens the file at `path`, or makes it with the rights `mode`. To read it is all that it takes.
+    /// Opens the file at `path`, or creates it with the permissions `mode`. Read permission is enough.
     ///
     /// # Errors
-    /// It cannot be opened or made, is a link, or is no regular file.
+    /// It cannot be opened or created, is a link, or is no regular file.
     pub fn open(path: &Path, mode: u32) -> Result<Lock> {
-        // No forked child holds it in this one's place.
-        let file = Private::new(|| open_or_create(path, mode))
+        // A forked child must not hold the lock in its parent's place.
+        let file = CloseOnFork::new(|| open_or_create(path, mode))
             .map_err(|e| Error::system(format!("open the lock {}", path.display()), &e))?;
         let found = file.get().and_then(File::metadata);
         let found =
@@ -34,7 +33,7 @@ impl Lock {
         Ok(Lock(file))
     }
 
-    /// Takes the lock. False: somebody else has it.
+    /// Tries to take the lock. False: another holds it.
     ///
     /// # Errors
     /// The file system has no such locks.
@@ -51,9 +50,9 @@ impl Lock {
         }
     }
 
-    /// Gives the lock back, for those as well who have the file open with this process.
+    /// Releases the lock, even if forked children have the file open.
     pub fn give_back(&self) {
-        // What the application has closed is given back.
+        // If the application has closed the file, the lock is released already.
         if let Ok(file) = self.0.get() {
             // SAFETY: an open file. What is not held cannot be given back, which is as good.
             let _ = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
@@ -69,31 +68,31 @@ impl AsFd for Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // A child that is about to become another program may have the file open for a moment more.
+        // Another test's child may have the file open for a moment.
         self.give_back();
     }
 }
 
-/// In a directory that is sticky and writable for all, the kernel may refuse to open another user's file
-/// with `O_CREAT`, so that comes second.
+/// In a sticky, world-writable directory the kernel may refuse to open another user's file with
+/// `O_CREAT`, so that is tried second.
 fn open_or_create(path: &Path, mode: u32) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    // Not through a link that another user put there, and without waiting for a pipe's other end.
+    // Does not follow another user's link, and does not wait for a pipe's other end.
     options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
     loop {
         match options.open(path) {
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             opened => return opened,
         }
-        // Made by the same flags; the standard library makes no file that it does not write to.
+        // The same flags; the standard library creates only files that it can write to.
         let mut making = OpenOptions::new();
         making.write(true).create_new(true).mode(mode).custom_flags(libc::O_NOFOLLOW);
         match making.open(path) {
-            // Somebody else was first: theirs is opened.
+            // Another process was first: open its file.
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
             Err(e) => return Err(e),
-            // The mask of the process may have taken the others' rights away. If they cannot be given,
-            // the others have no part in this lock.
+            // The umask may have removed permissions of others. If they cannot be restored, others
+            // cannot use this lock.
             Ok(file) => drop(file.set_permissions(Permissions::from_mode(mode))),
         }
     }
@@ -105,7 +104,7 @@ mod tests {
     use crate::forks;
     use std::os::unix::fs::symlink;
 
-    /// Catches a lock that two hold, and one that a file stands for which another user has put there.
+    /// Catches a lock that two processes hold, and one on a file that another user has put there.
     #[test]
     fn one_at_a_time() {
         let folder = tempfile::tempdir().unwrap();

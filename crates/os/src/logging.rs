@@ -1,4 +1,4 @@
-//! How much is logged: what `VELOC_LOG` says, in the words of `env_logger`.
+//! The log level and filter: `VELOC_LOG`, in the syntax of `env_logger`.
 
 use std::cell::RefCell;
 use std::io::Write as _;
@@ -9,10 +9,10 @@ use log::LevelFilter;
 
 use crate::clock::utc;
 
-/// The variable of the environment.
+/// The environment variable.
 const VARIABLE: &str = "VELOC_LOG";
 
-/// The crates of the library, by which `VELOC_LOG` can name their modules.
+/// The library's crates, whose modules `VELOC_LOG` can name.
 const CRATES: [&str; 16] = [
     "adjoint",
     "client",
@@ -32,8 +32,8 @@ const CRATES: [&str; 16] = [
     "veloc_client",
 ];
 
-/// Starts to log, unless the process has a logger already: what `VELOC_LOG` asks for, or messages of
-/// this level and worse. `arrange` says where they go and how they look.
+/// Starts logging with the filter in `VELOC_LOG` or else this level, unless the process has a logger.
+/// `arrange` sets the target and the format.
 pub fn start(level: LevelFilter, arrange: impl FnOnce(&mut Builder)) {
     let asked =
         crate::environment::var_os(VARIABLE).map(|value| value.to_string_lossy().into_owned());
@@ -44,7 +44,7 @@ pub fn start(level: LevelFilter, arrange: impl FnOnce(&mut Builder)) {
         _ => builder.filter_level(level),
     };
     arrange(&mut builder);
-    // That there is a logger already is no error; it says by itself how much is logged.
+    // An existing logger is no error; it has its own filter.
     if builder.try_init().is_err() {
         return;
     }
@@ -61,18 +61,18 @@ thread_local! {
     static TOPIC: RefCell<Option<Arc<str>>> = const { RefCell::new(None) };
 }
 
-/// Whom what this thread logs is about, in a process that works for several. What it starts is to have
-/// the same.
+/// The topic of this thread's messages, in a process that serves several jobs. Threads that it starts
+/// should get the same.
 pub fn topic() -> Option<Arc<str>> {
     TOPIC.with_borrow(Option::clone)
 }
 
-/// From here on what this thread logs is about this one.
+/// Sets the topic of this thread's messages.
 pub fn set_topic(topic: Option<Arc<str>>) {
     TOPIC.set(topic);
 }
 
-/// Each line begins with the time (UTC), the level and, if there is one, the [`topic`].
+/// Each line begins with the time (UTC), the level and the [`topic`], if any.
 pub fn with_time_and_topic(builder: &mut Builder) {
     builder.format(|into, record| {
         write!(into, "[{} {}] ", utc(std::time::SystemTime::now()), record.level())?;
@@ -83,16 +83,16 @@ pub fn with_time_and_topic(builder: &mut Builder) {
     });
 }
 
-/// Whether the value says how much is logged of this library: levels, alone or for modules of it,
-/// separated by commas, and behind a slash what messages must contain. `env_logger` takes any other
-/// word for a module, of which it then logs everything, and nothing of all others.
+/// Whether the value is a filter for this library: levels, alone or for its modules, separated by
+/// commas, and a text filter after a slash. `env_logger` takes any other word for a module: it would log
+/// all of that and nothing else.
 fn is_understood(value: &str) -> bool {
     let (directives, text) = value.split_once('/').unwrap_or((value, ""));
     let is_level = |word: &str| word.parse::<LevelFilter>().is_ok();
     let is_module = |name: &str| CRATES.contains(&name.split("::").next().unwrap_or(name));
     let mut directives =
         directives.split(',').map(str::trim).filter(|one| !one.is_empty()).peekable();
-    // A text alone, such as a directory's path, would leave nothing but errors, and few of these.
+    // A text filter alone, such as a path, would hide nearly everything.
     !text.contains('/')
         && directives.peek().is_some()
         && directives.all(|directive| match directive.split_once('=') {
@@ -105,7 +105,7 @@ fn is_understood(value: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Catches a word that would silence everything, and one of `env_logger`'s that is refused.
+    /// Catches a word that would silence all messages, and a valid filter that is refused.
     #[test]
     fn what_is_understood() {
         for value in [

@@ -1,8 +1,8 @@
-//! Memory that is reserved at once and gets its pages later: the process's own, or shared.
+//! Memory that is reserved at once and backed by pages later: private or shared.
 //!
-//! A [`Mapping`] promises: its address is a multiple of [`ALIGNMENT`], its length never changes,
-//! bytes that nobody wrote read as zero, and populating or touching a page never changes what is
-//! in it, whoever writes to it meanwhile. It hands out addresses, no references: who may read and
+//! A [`Mapping`] guarantees: its address is a multiple of [`ALIGNMENT`], its length is fixed, unwritten
+//! bytes are zero, and populating or touching a page never changes its contents, even with concurrent
+//! writers. It gives out addresses, not references: synchronization is up to the caller.
 //! write which bytes when is up to the code above.
 
 use std::ops::Range;
@@ -19,7 +19,7 @@ use crate::shared::SharedMemory;
 /// 4 KiB pages.
 pub const ALIGNMENT: usize = 2 << 20;
 
-/// Memory of this process, unmapped when dropped.
+/// Mapped memory, unmapped when dropped.
 #[derive(Debug)]
 pub struct Mapping {
     base: NonNull<u8>,
@@ -27,14 +27,14 @@ pub struct Mapping {
     kind: Kind,
 }
 
-/// Where the pages of a mapping come from.
+/// The kind of a mapping's pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// They are the process's own.
+    /// Private pages.
     Private,
-    /// They are shared.
+    /// Shared pages.
     Shared,
-    /// They are shared, and were set aside as huge ones.
+    /// Shared pages from hugetlbfs.
     SharedHuge,
 }
 
@@ -45,16 +45,15 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Reserves `len` bytes of addresses, rounded up to whole pages. No page is there yet, and
-    /// none is promised (`MAP_NORESERVE`): how much can be used depends on the memory that is free
-    /// when it is.
+    /// Reserves `len` bytes of addresses, rounded up to whole pages. No page is allocated or promised
+    /// (`MAP_NORESERVE`): usable memory depends on what is free when it is used.
     ///
     /// # Errors
     /// `len` is 0 or too large for the address space.
     pub fn reserve(len: usize) -> Result<Mapping> {
         let page = page_size();
         let rounded = len.checked_next_multiple_of(page).filter(|len| *len > 0);
-        // Reserved with room for the alignment, then trimmed on both sides.
+        // Reserves room for the alignment, then trims both sides.
         let Some((len, total)) = rounded.and_then(|len| Some((len, len.checked_add(ALIGNMENT)?)))
         else {
             return Err(Error::invalid(format!("cannot reserve a mapping of {len} bytes")));
@@ -90,11 +89,11 @@ impl Mapping {
         }
     }
 
-    /// Maps the whole of `memory`, rounded up to whole pages. Its bytes are those of every other
-    /// mapping of it, in any process. Pages that were set aside as huge ones are promised to it.
+    /// Maps all of `memory`, rounded up to whole pages; all mappings in all processes share its bytes.
+    /// Huge pages of hugetlbfs are reserved for it.
     ///
     /// # Errors
-    /// There are no addresses left for it, or no such pages.
+    /// There are no addresses left, or no such huge pages.
     pub fn of(memory: &SharedMemory) -> Result<Mapping> {
         let mut mapping = Mapping::reserve(memory.len() as usize)?;
         let (kind, promise) = match memory.is_huge() {
@@ -120,7 +119,7 @@ impl Mapping {
         self.base
     }
 
-    /// Where its pages come from.
+    /// The kind of its pages.
     pub fn kind(&self) -> Kind {
         self.kind
     }
@@ -131,10 +130,10 @@ impl Mapping {
         self.len
     }
 
-    /// The addresses that `range`, in bytes from the base, has in this process.
+    /// The addresses of `range`, which is in bytes from the base.
     ///
     /// # Errors
-    /// A range that is not within the mapping.
+    /// The range is not within the mapping.
     pub fn addresses(&self, range: &Range<usize>) -> Result<Range<usize>> {
         if range.start > range.end || range.end > self.len {
             return Err(Error::invalid(format!(
@@ -146,10 +145,11 @@ impl Mapping {
         Ok(base + range.start..base + range.end)
     }
 
-    /// Asks for huge pages under the whole mapping, or against them, for pages that come from now
-    /// on. Advice: what was got is told by [`huge_bytes_of`](super::memory::huge_bytes_of).
+    /// Enables or disables huge pages for pages that are allocated from now on. This is advice:
+    /// [`huge_bytes_of`](super::memory::huge_bytes_of) tells the result.
     ///
     /// # Errors
+    /// The kernel has no transparent huge pages.
     /// The kernel has no transparent huge pages.
     pub fn advise_huge(&self, on: bool) -> Result<()> {
         if self.kind == Kind::SharedHuge {
@@ -160,9 +160,9 @@ impl Mapping {
         unsafe { self.advise(&(0..self.len), advice, "transparent huge pages") }
     }
 
-    /// Leaves the mapping out of processes that this one forks. Needed before registering it with
-    /// a driver: copy-on-write after a fork would part the pages that the device knows from those
-    /// that the process sees. A forked child must not use the addresses.
+    /// Excludes the mapping from forked children. Needed before registering it with a driver:
+    /// copy-on-write after a fork would give this process other pages than those that the device knows.
+    /// A forked child must not use the addresses.
     ///
     /// # Errors
     /// `madvise` failed.
@@ -171,7 +171,7 @@ impl Mapping {
         unsafe { self.advise(&(0..self.len), libc::MADV_DONTFORK, "MADV_DONTFORK") }
     }
 
-    /// Has processes that this one forks find zeros in it.
+    /// Clears the mapping in forked children.
     ///
     /// # Errors
     /// `madvise` failed, as it does before Linux 4.14.
@@ -180,9 +180,9 @@ impl Mapping {
         unsafe { self.advise(&(0..self.len), libc::MADV_WIPEONFORK, "MADV_WIPEONFORK") }
     }
 
-    /// Gives every page of `range` (bytes from the base, widened to whole pages) memory, in the
-    /// kernel. What the pages hold is kept. Returns when all are there, or at the first failure,
-    /// with those before it populated.
+    /// Allocates every page of `range` (bytes from the base, widened to whole pages) in the kernel,
+    /// keeping the contents. Returns when all are allocated, or at the first failure, with the pages
+    /// before it allocated.
     ///
     /// # Errors
     /// A range that is not within the mapping, no memory, or a kernel before Linux 5.14
@@ -192,10 +192,10 @@ impl Mapping {
         unsafe { self.advise(&range, libc::MADV_POPULATE_WRITE, "MADV_POPULATE_WRITE") }
     }
 
-    /// Gives every page of `range` (bytes from the base) memory by touching one byte in each
-    /// `step` bytes; `step` is the page size, or that of huge pages where they are certain. What
-    /// the pages hold is kept, also when others write to them meanwhile. If there is no memory,
-    /// the kernel ends a process; [`populate`](Self::populate) would give an error.
+    /// Allocates every page of `range` (bytes from the base) by touching one byte in each `step` bytes:
+    /// the page size, or the huge page size where huge pages are certain. The contents are kept, even
+    /// with concurrent writers. If there is no memory, the kernel kills a process;
+    /// [`populate`](Self::populate) would return an error.
     ///
     /// # Errors
     /// A range that is not within the mapping, or a step of 0.
@@ -217,8 +217,7 @@ impl Mapping {
             // cannot know that `nothing` is 0.
             let byte = unsafe { AtomicU8::from_ptr(self.base.as_ptr().add(at)) };
             byte.fetch_or(nothing, Ordering::Relaxed);
-            // On to the next multiple of the step, so that no page is left out when the range
-            // does not begin at one.
+            // Continues at multiples of the step, so that no page is skipped.
             match (at / step).checked_add(1).and_then(|n| n.checked_mul(step)) {
                 Some(next) => at = next,
                 None => break,
@@ -266,7 +265,7 @@ impl Drop for Mapping {
     }
 }
 
-/// Whether the kernel knows `MADV_POPULATE_WRITE` (Linux 5.14). Found out once.
+/// Whether the kernel has `MADV_POPULATE_WRITE` (Linux 5.14). Tested once.
 pub fn supports_populate() -> bool {
     static SUPPORTED: OnceLock<bool> = OnceLock::new();
     *SUPPORTED.get_or_init(|| {
@@ -274,8 +273,8 @@ pub fn supports_populate() -> bool {
     })
 }
 
-/// 0, read such that the compiler cannot know it. It turns an atomic "or" with a 0 it knows into a
-/// fence that does not touch the byte at all.
+/// 0, hidden from the compiler: it would turn an atomic "or" with a known 0 into a fence that does not
+/// touch the byte.
 fn opaque_zero() -> u8 {
     static ZERO: u8 = 0;
     // SAFETY: a reference is valid for reads.
@@ -287,8 +286,8 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicBool;
 
-    /// Which pages of `range` are there. Pages that were only read do not count: they are the
-    /// shared zero page, which /proc/self/pagemap shows as a page of a file (bit 61).
+    /// Which pages of `range` are allocated. Pages that were only read are the shared zero page, which
+    /// /proc/self/pagemap shows as a file page (bit 61), and do not count.
     fn resident(mapping: &Mapping, range: Range<usize>) -> Vec<bool> {
         use std::os::unix::fs::FileExt as _;
         let page = page_size();
@@ -318,7 +317,7 @@ mod tests {
             assert_eq!(mapping.base().as_ptr() as usize % ALIGNMENT, 0);
             assert_eq!(mapping.len(), len.next_multiple_of(page_size()));
         }
-        // Far more than the memory: nothing is reserved but addresses.
+        // Far more than the memory: only addresses are reserved.
         assert!(Mapping::reserve(1 << 43).is_ok());
     }
 

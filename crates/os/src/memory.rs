@@ -1,5 +1,5 @@
-//! How much memory there is, and of which kind: totals and limits, page sizes, huge pages that
-//! were really got, and how much may be locked.
+//! How much memory of which kind there is: totals and limits, page sizes, huge pages in use, and the
+//! limit of locked memory.
 
 use std::fs;
 use std::ops::Range;
@@ -11,10 +11,9 @@ use crate::error::{Error, Result};
 /// The memory of the machine as this process may use it, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Physical {
-    /// All of it: the machine's memory, or the limit of a control group if that is lower.
+    /// The machine's memory, or the control group's limit if that is lower.
     pub total: u64,
-    /// What can still be used without swapping, caches that can be dropped counted in. Never more
-    /// than `total`.
+    /// What can be used without swapping, including droppable caches; at most `total`.
     pub available: u64,
 }
 
@@ -23,9 +22,9 @@ pub struct Physical {
 pub enum HugePages {
     /// Every mapping gets them.
     Always,
-    /// A mapping gets them if it asks.
+    /// Mappings that ask get them.
     OnAdvice,
-    /// None gets them, or the kernel has none.
+    /// No mapping gets them, or the kernel has none.
     Never,
 }
 
@@ -39,8 +38,8 @@ pub fn page_size() -> usize {
     })
 }
 
-/// Bytes of a transparent huge page, whether or not they are usable. 2 MiB if the kernel does not
-/// say.
+/// Size of a transparent huge page in bytes, even if they are disabled. 2 MiB if the kernel does not
+/// tell.
 pub fn huge_page_size() -> usize {
     fs::read_to_string("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size")
         .ok()
@@ -55,27 +54,27 @@ pub fn huge_pages() -> HugePages {
     parse_huge_pages(&text.unwrap_or_default())
 }
 
-/// Whether shared memory gets transparent huge pages. The system may also force or forbid them:
-/// then all of it gets them, or none.
+/// Whether shared memory gets transparent huge pages. The system may also force or forbid them for all
+/// shared memory.
 pub fn shared_huge_pages() -> HugePages {
     let text = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
     parse_huge_pages(&text.unwrap_or_default())
 }
 
-/// Huge pages that are set aside for those who ask for them by name (hugetlbfs), of the default
-/// size: their number, and the bytes of one. `None` if the system does not say.
+/// Reserved huge pages (hugetlbfs) of the default size: their number, and the size of one in bytes.
+/// `None` if unknown.
 pub fn reserved_huge_pages() -> Option<(u64, u64)> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("HugePages_Total:"))?;
     Some((line.trim().parse().ok()?, kib_of(&text, "Hugepagesize")?))
 }
 
-/// Bytes of those that nobody has or has been promised, and of one.
+/// The same for those that are neither used nor promised.
 pub fn free_reserved_huge_pages() -> Option<(u64, u64)> {
     free_huge_in(&fs::read_to_string("/proc/meminfo").ok()?)
 }
 
-/// The memory of the machine in bytes, whatever limits this process has.
+/// The machine's memory in bytes, regardless of this process's limits.
 ///
 /// # Errors
 /// `/proc/meminfo` cannot be read or understood.
@@ -93,28 +92,27 @@ pub fn physical() -> Result<Physical> {
     physical_below(Path::new("/proc"), Path::new("/sys/fs/cgroup"))
 }
 
-/// How many bytes of `addresses` of this process lie on huge pages, transparent ones or others, of its
-/// own or shared. Mappings that lie only partly within `addresses` are counted as if their huge pages came first, so the answer is
-/// exact for whole mappings and never more than the range.
+/// How many bytes of `addresses` of this process are on huge pages, transparent or reserved, private or
+/// shared. For mappings that are only partly within `addresses`, the huge pages are assumed to come
+/// first: the result is exact for whole mappings, and never exceeds the range.
 ///
 /// # Errors
 /// `/proc/self/smaps` cannot be read.
 pub fn huge_bytes_of(addresses: Range<usize>) -> Result<u64> {
     let path = "/proc/self/smaps";
-    // Read as bytes: the names of mapped files need not be UTF-8.
+    // Not as UTF-8, because file names may be anything.
     let bytes = fs::read(path).map_err(|e| Error::system(path, &e))?;
     Ok(huge_bytes_in(&String::from_utf8_lossy(&bytes), addresses))
 }
 
-/// Whether the system refuses memory beyond a limit of its own, even while some is left
-/// (`vm.overcommit_memory = 2`).
+/// Whether the system refuses memory beyond its commit limit (`vm.overcommit_memory = 2`).
 pub fn commits_strictly() -> bool {
     let setting = fs::read_to_string("/proc/sys/vm/overcommit_memory");
     setting.is_ok_and(|text| text.trim() == "2")
 }
 
-/// How many bytes this process may lock; `None` if there is no limit (or it cannot be told).
-/// Drivers do not go by it, `mlock` and RDMA do.
+/// How many bytes this process may lock; `None` if unlimited or unknown. It applies to `mlock` and RDMA,
+/// not to GPU drivers.
 pub fn locked_limit() -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: getrlimit writes to the struct it is given, which is ours.
@@ -163,17 +161,17 @@ fn kib_of(meminfo: &str, field: &str) -> Option<u64> {
     kib.checked_mul(1024)
 }
 
-/// A control group whose limits hold for this process.
+/// A control group whose limits apply to this process.
 struct Group {
     directory: PathBuf,
     files: &'static Files,
 }
 
-/// What the files of one version of control groups are called.
+/// The file names of one version of control groups.
 struct Files {
     limit: &'static str,
     usage: &'static str,
-    /// The line of `memory.stat` with the bytes of file pages that can be dropped.
+    /// The key in `memory.stat` of droppable file pages, in bytes.
     droppable: &'static str,
 }
 
@@ -187,9 +185,9 @@ const V2: Files =
     Files { limit: "memory.max", usage: "memory.current", droppable: "inactive_file" };
 
 impl Group {
-    /// The groups, innermost first, that `membership` (`/proc/self/cgroup`) names: a limit may
-    /// stand at any level. In a container the names may be those of the host, of which only the
-    /// root is visible: directories that do not exist are left out later, by having no files.
+    /// The control groups in `membership` (`/proc/self/cgroup`), innermost first: a limit may be set at
+    /// any level. In a container the paths may be the host's, of which only the root is visible;
+    /// directories that do not exist have no files and so no limits.
     fn of(membership: &str, cgroups: &Path) -> Vec<Group> {
         let mut groups = Vec::new();
         for line in membership.lines() {
@@ -200,7 +198,7 @@ impl Group {
                 continue;
             };
             let (root, files) = if controllers.is_empty() {
-                // Beside v1 hierarchies, that of v2 has a directory of its own.
+                // Beside v1 hierarchies, v2 is mounted in its own directory.
                 let hybrid = cgroups.join("unified");
                 (if hybrid.is_dir() { hybrid } else { cgroups.to_path_buf() }, &V2)
             } else if controllers.split(',').any(|controller| controller == "memory") {
@@ -215,10 +213,9 @@ impl Group {
         groups
     }
 
-    /// The limit and what is left of it, in bytes, if there is a limit.
+    /// The limit and the rest of it in bytes, if there is a limit.
     fn limit_and_free(&self) -> Option<(u64, u64)> {
-        // "max" (v2) is no number; v1 has a number larger than any memory instead, which does
-        // no harm.
+        // "max" (v2) is not a number. v1 has a huge number instead, which does no harm.
         let limit: u64 = self.read(self.files.limit)?.trim().parse().ok()?;
         let usage: u64 = self.read(self.files.usage)?.trim().parse().ok()?;
         let droppable = self.read("memory.stat").and_then(|stat| {
@@ -234,14 +231,14 @@ impl Group {
     }
 }
 
-/// The lines of a mapping that count its huge pages: transparent ones of its own and shared, and those
-/// that are set aside, mapped by one process and by several.
+/// The keys in smaps that count huge pages: transparent private, transparent shared, reserved private,
+/// reserved shared.
 const HUGE: [&str; 4] =
     ["AnonHugePages:", "ShmemPmdMapped:", "Private_Hugetlb:", "Shared_Hugetlb:"];
 
 fn huge_bytes_in(smaps: &str, addresses: Range<usize>) -> u64 {
     let mut sum = 0;
-    // Bytes that the mapping at hand has in common with the range.
+    // Bytes of the current mapping within the range.
     let mut common = 0;
     for line in smaps.lines() {
         if let Some(kib) = HUGE.iter().find_map(|field| line.strip_prefix(field)) {

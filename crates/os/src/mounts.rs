@@ -10,13 +10,13 @@ use crate::error::{Error, Result};
 pub struct Mount {
     /// The directory at which it is mounted.
     pub at: PathBuf,
-    /// Its type in the kernel's word: `ext4`, `tmpfs`, `lustre`.
+    /// Its type, as the kernel names it: `ext4`, `tmpfs`, `lustre`.
     pub kind: String,
-    /// What is mounted, such as a device or a server's directory.
+    /// Its source, such as a device or a server's directory.
     pub source: String,
 }
 
-/// The file system that `path` lies in, or would lie in: it need not be there yet.
+/// The file system of `path`, which need not exist yet.
 ///
 /// # Errors
 /// `/proc/self/mountinfo` cannot be read or does not name it.
@@ -28,10 +28,10 @@ pub fn mount_of(path: &Path) -> Result<Mount> {
         .ok_or_else(|| Error::invalid(format!("{table} has no mount for {}", path.display())))
 }
 
-/// The nearest directory above `path`, or itself, that is there, without links.
+/// The nearest existing ancestor of `path`, or itself, with links resolved.
 ///
 /// # Errors
-/// There is none, or it cannot be looked at.
+/// There is none, or it cannot be accessed.
 pub fn existing(path: &Path) -> Result<PathBuf> {
     let failed = |error: &std::io::Error| Error::system(path.display(), error);
     let absolute = std::path::absolute(path).map_err(|error| failed(&error))?;
@@ -39,8 +39,8 @@ pub fn existing(path: &Path) -> Result<PathBuf> {
     fs::canonicalize(found).map_err(|error| failed(&error))
 }
 
-/// The mount of a path without links: of those that it lies below the innermost, and of several
-/// there the last, which hides the others.
+/// The mount of a resolved path: the innermost one; among several at one directory the last, which hides
+/// the others.
 fn find(mountinfo: &str, path: &Path) -> Option<Mount> {
     let mounts = mountinfo.lines().filter_map(parse).filter(|mount| path.starts_with(&mount.at));
     mounts.max_by_key(|mount| mount.at.components().count())
@@ -55,7 +55,7 @@ fn parse(line: &str) -> Option<Mount> {
     Some(Mount { at: at.into(), kind, source })
 }
 
-/// Spaces and the like stand as a backslash and three octal digits.
+/// Spaces and the like are written as a backslash and three octal digits.
 fn unescape(text: &str) -> String {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

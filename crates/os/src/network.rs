@@ -1,4 +1,4 @@
-//! Connections between the processes of a job on different nodes.
+//! TCP connections between the processes of a job.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -9,32 +9,31 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::net::{accept_with, socket_with, sockopt, AddressFamily, SocketFlags, SocketType};
 
-use super::fork::Private;
+use super::fork::CloseOnFork;
 use crate::error::{Error, Result};
 
 /// A connection.
-pub type Connection = Private<TcpStream>;
+pub type Connection = CloseOnFork<TcpStream>;
 
-/// How many may wait to be accepted; the system may allow fewer.
+/// The length of the accept queue; the system may allow less.
 const BACKLOG: i32 = 4096;
-/// A connection on which nothing comes is asked for signs of life after so long, so often, and is
-/// given up after so many that were not answered.
+/// TCP keepalive: when an idle connection is probed, how often, and after how many unanswered probes it
+/// is closed.
 const IDLE: Duration = Duration::from_secs(10);
 const BETWEEN_PROBES: Duration = Duration::from_secs(5);
 const PROBES: u32 = 4;
-/// Bytes that were sent and are not acknowledged for so long end the connection.
+/// Unacknowledged data closes the connection after this time.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
-/// Listens at each address by which this host may be reached, those of the loopback last: on ports of the
-/// system's choice, and nowhere else.
+/// Listens at each address of this host, the loopback last, on free ports.
 ///
 /// # Errors
 /// There is no address to listen at.
-pub fn listen() -> Result<Vec<Private<TcpListener>>> {
+pub fn listen() -> Result<Vec<CloseOnFork<TcpListener>>> {
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
     let mut listeners = Vec::new();
     for ip in addresses()? {
-        // One that is not ready yet is not told to anybody.
+        // An address that is not ready yet is not announced.
         match listen_at(ip) {
             Ok(listener) => listeners.push(listener),
             Err(error) => last = error,
@@ -46,8 +45,8 @@ pub fn listen() -> Result<Vec<Private<TcpListener>>> {
     }
 }
 
-fn listen_at(ip: IpAddr) -> io::Result<Private<TcpListener>> {
-    let listener = Private::new(|| TcpListener::bind((ip, 0)))?;
+fn listen_at(ip: IpAddr) -> io::Result<CloseOnFork<TcpListener>> {
+    let listener = CloseOnFork::new(|| TcpListener::bind((ip, 0)))?;
     let bound = listener.get()?;
     rustix::net::listen(bound, BACKLOG)?;
     bound.set_nonblocking(true)?;
@@ -55,8 +54,8 @@ fn listen_at(ip: IpAddr) -> io::Result<Private<TcpListener>> {
     Ok(listener)
 }
 
-/// Has the system keep connections to itself until something was said on them, or some seconds have gone by:
-/// callers that say nothing take no descriptor, and who is accepted has mostly said who it is.
+/// Lets the kernel hold back new connections until data has arrived or some seconds have passed, so that
+/// silent callers take no descriptor.
 fn await_words(listener: &TcpListener) {
     let seconds: libc::c_int = 10;
     // SAFETY: an open socket, and an integer of the size that is said. Without this option, callers are
@@ -72,29 +71,29 @@ fn await_words(listener: &TcpListener) {
     }
 }
 
-/// The next connection, if there is one. To read from it does not wait.
+/// Accepts a connection, if there is one. Reading from it does not block.
 ///
 /// # Errors
 /// The system's; also if the listener was [stopped](stop).
-pub fn accept(listener: &Private<TcpListener>) -> io::Result<Option<Connection>> {
+pub fn accept(listener: &CloseOnFork<TcpListener>) -> io::Result<Option<Connection>> {
     let listener = listener.get()?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    // It does not wait: processes may be forked meanwhile.
-    match Private::new(|| Ok(TcpStream::from(accept_with(listener, flags)?))) {
+    // It does not block, as processes may be forked meanwhile.
+    match CloseOnFork::new(|| Ok(TcpStream::from(accept_with(listener, flags)?))) {
         Ok(stream) => Ok(Some(stream)),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// Begins a connection, for [`await_connection`].
+/// Starts a connection, for [`await_connection`].
 ///
 /// # Errors
 /// The system's.
 pub fn begin_connection(address: SocketAddr) -> io::Result<Connection> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    Private::new(|| {
+    CloseOnFork::new(|| {
         let socket = socket_with(family, SocketType::STREAM, flags, None)?;
         match rustix::net::connect(&socket, &address) {
             Ok(()) | Err(Errno::INPROGRESS) => Ok(TcpStream::from(socket)),
@@ -103,7 +102,8 @@ pub fn begin_connection(address: SocketAddr) -> io::Result<Connection> {
     })
 }
 
-/// Waits until a connection stands, at most so long. Another thread ends that by shutting it down.
+/// Waits until a connection is established, at most this long. Another thread ends the wait by shutting
+/// it down.
 ///
 /// # Errors
 /// The system's; [`io::ErrorKind::TimedOut`].
@@ -121,7 +121,7 @@ pub fn await_connection(stream: &Connection, at_most: Duration) -> io::Result<()
     }
     let stream = stream.get()?;
     sockopt::socket_error(stream)??;
-    // One that was shut down has no other end.
+    // A connection that was shut down has no peer.
     stream.peer_addr()?;
     stream.set_nonblocking(false)
 }
@@ -130,15 +130,15 @@ fn timespec(duration: Duration) -> Timespec {
     Timespec { tv_sec: duration.as_secs() as i64, tv_nsec: i64::from(duration.subsec_nanos()) }
 }
 
-/// Has a thread that waits in `accept`, or on a connection, return. One that has ended has nothing to
-/// be shut down, and of what the application has closed nobody waits any more.
-pub fn stop<F: AsFd>(socket: &Private<F>) {
-    // Linux ends the waiting of a listener by this, too, with an error.
+/// Wakes a thread that waits in `accept` or on a connection. A connection that has ended or was closed
+/// by the application needs nothing.
+pub fn stop<F: AsFd>(socket: &CloseOnFork<F>) {
+    // On Linux this also ends a listener's wait, with an error.
     let _ = socket.get().map(|socket| rustix::net::shutdown(socket, rustix::net::Shutdown::Both));
 }
 
-/// Sets up a connection so that the death of the other end, or of its node, is noticed, and so that
-/// no call on it waits longer than `patience`, where there is one.
+/// Configures a connection so that the death of its peer or the peer's node is noticed, and that no call
+/// waits longer than `patience`, if given.
 ///
 /// # Errors
 /// The system's.
@@ -155,7 +155,7 @@ pub fn watch(stream: &Connection, patience: Option<Duration>) -> io::Result<()> 
     Ok(())
 }
 
-/// The addresses at which other nodes may reach this host; those of the loopback come last.
+/// The addresses of this host for other nodes; the loopback comes last.
 ///
 /// # Errors
 /// The system's.
@@ -181,7 +181,7 @@ pub fn addresses() -> Result<Vec<IpAddr>> {
     Ok(found)
 }
 
-/// An address of version 4, or one of version 6 that means the same everywhere.
+/// An IPv4 address, or an IPv6 address that is not link-local.
 ///
 /// # Safety
 /// `address` is NULL or points to an address as long as its family says.
@@ -198,7 +198,7 @@ unsafe fn address(address: *const libc::sockaddr) -> Option<IpAddr> {
             // SAFETY: as above.
             let found = unsafe { address.cast::<libc::sockaddr_in6>().read_unaligned() };
             let address = Ipv6Addr::from(found.sin6_addr.s6_addr);
-            // One that is valid on one link only needs to say on which.
+            // A link-local address needs a scope.
             let local = address.segments()[0] & 0xffc0 == 0xfe80;
             (!local).then_some(IpAddr::V6(address))
         }
@@ -206,7 +206,7 @@ unsafe fn address(address: *const libc::sockaddr) -> Option<IpAddr> {
     }
 }
 
-/// What the processes have in common that reach each other over the loopback, if it can be told.
+/// Identifies the processes that share a loopback interface, if possible.
 pub fn loopback() -> Option<String> {
     let system = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let namespace = std::fs::read_link("/proc/self/ns/net").ok()?;
@@ -218,7 +218,7 @@ pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Bytes that nobody can guess.
+/// Unpredictable random bytes.
 ///
 /// # Errors
 /// The system's.
@@ -238,8 +238,8 @@ mod tests {
     use std::io::{Read, Write};
     use std::thread;
 
-    /// The next connection, and whether there will be one.
-    fn next(listener: &Private<TcpListener>) -> io::Result<Connection> {
+    /// The next connection, and whether more will follow.
+    fn next(listener: &CloseOnFork<TcpListener>) -> io::Result<Connection> {
         loop {
             wait_for(&[listener.as_fd()], Duration::from_secs(1));
             if let Some(stream) = accept(listener)? {
@@ -256,7 +256,7 @@ mod tests {
             listeners.iter().map(|one| one.get().unwrap().local_addr().unwrap()).collect();
         assert!(own.iter().any(|address| address.ip().is_loopback()), "{own:?}");
         for (listener, address) in listeners.iter().zip(&own) {
-            let stream = Private::new(|| TcpStream::connect(address)).unwrap();
+            let stream = CloseOnFork::new(|| TcpStream::connect(address)).unwrap();
             watch(&stream, Some(Duration::from_secs(60))).unwrap();
             (&*stream).write_all(&[7]).unwrap();
             let mut byte = [0];

@@ -1,4 +1,4 @@
-//! NUMA nodes: which there are, which one a device is near to, and memory from one of them.
+//! NUMA nodes: their number, the node of a PCI device, and memory from a node.
 
 use std::fs;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::mapping::Mapping;
 use crate::memory::page_size;
 
-/// The largest node number that is handled, and one more: the kernel's own limit (2^10).
+/// The number of node numbers that are handled: the kernel's own limit (2^10).
 const NODES: usize = 1024;
 
 /// How many NUMA nodes are online, at least 1.
@@ -17,32 +17,31 @@ pub fn node_count() -> usize {
     count_list(&online).unwrap_or(1).max(1)
 }
 
-/// The node that the PCI device `bus_id` (such as `0000:3b:00.0`, as the driver writes it) is near
-/// to. `None` if the system does not say, as on machines with a single node.
+/// The node of the PCI device `bus_id` (such as `0000:3b:00.0`). `None` if unknown, as on machines with
+/// a single node.
 pub fn node_of_pci(bus_id: &str) -> Option<u32> {
     node_of_pci_below(Path::new("/sys/bus/pci/devices"), bus_id)
 }
 
 fn node_of_pci_below(devices: &Path, bus_id: &str) -> Option<u32> {
-    // What is not a bus id must not become part of a path.
+    // Anything else must not become part of a path.
     if !bus_id.bytes().all(|b| b.is_ascii_hexdigit() || b == b':' || b == b'.') {
         return None;
     }
     let bus_id = bus_id.to_ascii_lowercase();
-    // The driver may write the domain with eight digits where the system has four.
+    // The driver may write eight digits of the domain where the system has four.
     let short = bus_id.strip_prefix("0000").filter(|rest| rest.find(':') == Some(4));
     let text = fs::read_to_string(devices.join(short.unwrap_or(&bus_id)).join("numa_node")).ok()?;
-    // -1: the firmware does not say.
+    // -1: unknown to the firmware.
     text.trim().parse().ok()
 }
 
-/// Has the pages of `range` (bytes from the mapping's base, widened to whole pages) come from
-/// `node` as long as it has free memory, and from others after that. Pages that are there already
-/// stay where they are.
+/// Allocates the pages of `range` (bytes from the mapping's base, widened to whole pages) from `node`
+/// while it has free memory, and from others after that. Existing pages stay where they are.
 ///
 /// # Errors
-/// A range that is not within the mapping, a node that does not exist, or a system that does not
-/// allow it (containers often do not). Memory then comes from where it would have come from.
+/// The range is not within the mapping, the node does not exist, or the system forbids it (as many
+/// containers do). Memory then comes from the default node.
 pub fn bind_preferred(mapping: &Mapping, range: Range<usize>, node: u32) -> Result<()> {
     const BITS: usize = libc::c_ulong::BITS as usize;
     let addresses = mapping.addresses(&range)?;
@@ -75,7 +74,7 @@ pub fn bind_preferred(mapping: &Mapping, range: Range<usize>, node: u32) -> Resu
     }
 }
 
-/// How many numbers a list such as `0-3,8` has.
+/// The number of elements of a list such as `0-3,8`.
 fn count_list(list: &str) -> Option<usize> {
     list.trim().split(',').try_fold(0usize, |sum, part| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

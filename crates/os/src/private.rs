@@ -9,15 +9,15 @@ use rustix::process::geteuid;
 
 use crate::error::{Error, Result};
 
-/// Where it is. Neither in `XDG_RUNTIME_DIR`, which only some of a user's jobs have and which goes when the
-/// user logs out, nor in `TMPDIR`, which batch systems set for each job: a job must find what an earlier one
-/// has left, as a backend that is still writing.
+/// Its parent directory. Not `XDG_RUNTIME_DIR`, which some jobs lack and which is removed at logout, and
+/// not `TMPDIR`, which batch systems set per job: a job must find what an earlier one left, such as a
+/// running backend.
 const PARENT: &str = "/tmp";
 
-/// The directory of this (effective) user on this node. It is made if there is none.
+/// The directory of this (effective) user on this node. It is created if necessary.
 ///
 /// # Errors
-/// It cannot be made, or what is there is not this user's alone; why names it.
+/// It cannot be created, or others have access to it; the message names it.
 pub fn directory() -> Result<PathBuf> {
     directory_in(Path::new(PARENT))
 }

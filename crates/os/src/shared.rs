@@ -1,5 +1,5 @@
-//! Memory that can be handed to another process: a file without a name, which lives as long as
-//! somebody has it open or mapped.
+//! Shared memory that can be passed to another process: an unnamed file that lives while a process has
+//! it open or mapped.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -9,44 +9,43 @@ use rustix::fs::{
 };
 use rustix::process::{getrlimit, Resource};
 
-use super::descriptors::Kept;
+use super::descriptors::GuardedFd;
 use super::mapping::ALIGNMENT;
 use super::memory::free_reserved_huge_pages;
 use crate::error::{Error, Kind, Result};
 
-/// Its length never changes, so nobody who maps it can be met by pages that have gone.
+/// Its length is sealed, so that a mapping never loses pages.
 #[derive(Debug)]
 pub struct SharedMemory {
-    file: Kept<OwnedFd>,
+    file: GuardedFd<OwnedFd>,
     len: u64,
     huge: bool,
 }
 
-/// `HUGETLBFS_MAGIC`: where pages come from that were set aside as huge ones.
+/// `HUGETLBFS_MAGIC`: memory on reserved huge pages.
 const HUGETLBFS: FsWord = 0x9584_58f6;
 
 impl SharedMemory {
-    /// Makes memory of `len` bytes, which read as zero. No page is there yet. `name` shows in
-    /// `/proc`.
+    /// Creates shared memory of `len` bytes, which read as zero; no page is allocated. `name` is shown
+    /// in `/proc`.
     ///
     /// # Errors
-    /// The length is 0 or beyond the limit of a file's size, or the system has no such memory.
+    /// The length is 0 or exceeds the file size limit, or the system has no such memory.
     pub fn create(name: &str, len: u64) -> Result<SharedMemory> {
         SharedMemory::create_with(name, len, MemfdFlags::empty())
     }
 
-    /// The same of pages that were set aside as huge ones (`vm.nr_hugepages`), of which it has whole
-    /// ones. They are promised when it is mapped, and may be refused to a process all the same: by a
-    /// control group, when the first of their bytes is written, which would be its end.
-    /// [`Mapping::populate`](super::mapping::Mapping::populate) gives an error.
+    /// Creates it on reserved huge pages (`vm.nr_hugepages`), rounded up to whole ones. They are
+    /// promised when it is mapped; a control group may still refuse them at the first write, which kills
+    /// the process. [`Mapping::populate`](super::mapping::Mapping::populate) returns an error instead.
     ///
     /// # Errors
-    /// As for [`SharedMemory::create`], or there are not so many.
+    /// Those of [`SharedMemory::create`], or there are too few huge pages.
     pub fn create_huge(name: &str, len: u64) -> Result<SharedMemory> {
         let too_few = || Error::invalid(format!("{len} bytes of \"{name}\": too few huge pages"));
         let (free, page) = free_reserved_huge_pages().ok_or_else(too_few)?;
         let rounded = len.checked_next_multiple_of(page).filter(|len| *len <= free);
-        // Mappings are aligned to no more.
+        // Mappings have no larger alignment.
         let rounded = rounded.filter(|_| page <= ALIGNMENT as u64).ok_or_else(too_few)?;
         SharedMemory::create_with(name, rounded, MemfdFlags::HUGETLB)
     }
@@ -56,7 +55,7 @@ impl SharedMemory {
             return Err(Error::invalid(format!("shared memory \"{name}\" of 0 bytes")));
         }
         let what = |call: &str| format!("{call} of \"{name}\", {len} bytes");
-        // To exceed it is the end of the process, unless that ignores SIGXFSZ.
+        // Exceeding it kills the process, unless SIGXFSZ is ignored.
         if let Some(limit) = getrlimit(Resource::Fsize).current.filter(|limit| len > *limit) {
             return Err(Error::new(
                 Kind::System,
@@ -68,7 +67,11 @@ impl SharedMemory {
         ftruncate(&file, len).map_err(|error| Error::system(what("ftruncate"), &error.into()))?;
         fcntl_add_seals(&file, sealed())
             .map_err(|error| Error::system(what("F_ADD_SEALS"), &error.into()))?;
-        Ok(SharedMemory { file: Kept::new(file), len, huge: flags.contains(MemfdFlags::HUGETLB) })
+        Ok(SharedMemory {
+            file: GuardedFd::new(file),
+            len,
+            huge: flags.contains(MemfdFlags::HUGETLB),
+        })
     }
 
     /// Memory that can refuse pages.
@@ -77,7 +80,7 @@ impl SharedMemory {
         let file = memfd_create(name, MemfdFlags::CLOEXEC)
             .map_err(|error| Error::system("memfd_create", &error.into()))?;
         ftruncate(&file, len).map_err(|error| Error::system("ftruncate", &error.into()))?;
-        Ok(SharedMemory { file: Kept::new(file), len, huge: false })
+        Ok(SharedMemory { file: GuardedFd::new(file), len, huge: false })
     }
 
     /// Refuses the pages from here on.
@@ -87,10 +90,10 @@ impl SharedMemory {
         refused.map_err(|error| Error::system("ftruncate", &error.into()))
     }
 
-    /// Memory that another process made by [`SharedMemory::create`].
+    /// Opens memory that another process created by [`SharedMemory::create`].
     ///
     /// # Errors
-    /// It is something else, or its length could change.
+    /// It is something else, or its length is not sealed.
     pub fn from_file(file: OwnedFd) -> Result<SharedMemory> {
         let seals = fcntl_get_seals(&file)
             .map_err(|error| Error::system("F_GET_SEALS of received memory", &error.into()))?;
@@ -104,15 +107,15 @@ impl SharedMemory {
                 format!("received memory of {len} bytes, whose length may change"),
             ));
         }
-        Ok(SharedMemory { file: Kept::new(file), len, huge })
+        Ok(SharedMemory { file: GuardedFd::new(file), len, huge })
     }
 
-    /// Whether its pages were set aside as huge ones.
+    /// Whether it is on reserved huge pages.
     pub fn is_huge(&self) -> bool {
         self.huge
     }
 
-    /// The file, to be mapped or handed over.
+    /// The file, for mapping or passing on.
     ///
     /// # Errors
     /// The application has closed it.
@@ -121,7 +124,7 @@ impl SharedMemory {
         file.map_err(|error| Error::system("the memory for veloc-backend", &error))
     }
 
-    /// Whether a process has it mapped. `None`: that cannot be seen.
+    /// Whether a process has mapped it. `None`: unknown.
     pub fn is_mapped_by(&self, process: u32) -> Option<bool> {
         let own = fstat(self.file.get().ok()?).ok()?.st_ino.to_string();
         let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).ok()?;
@@ -132,7 +135,7 @@ impl SharedMemory {
         }))
     }
 
-    /// Its bytes.
+    /// Its length in bytes.
     #[allow(clippy::len_without_is_empty)] // Never empty.
     pub fn len(&self) -> u64 {
         self.len
@@ -172,7 +175,7 @@ mod tests {
         }
     }
 
-    /// On systems with pages that are set aside.
+    /// On systems with reserved huge pages.
     #[test]
     fn huge_pages_that_were_set_aside() {
         let len = 3 << 20;

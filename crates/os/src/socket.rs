@@ -23,7 +23,7 @@ use rustix::net::{
 use rustix::process::{geteuid, pidfd_open, Pid, PidfdFlags};
 
 use super::files;
-use super::fork::Private;
+use super::fork::CloseOnFork;
 use super::lock::Lock;
 use crate::error::{Error, Kind, Result};
 
@@ -40,7 +40,7 @@ pub struct Listener(OwnedFd);
 
 /// One end of a connection.
 #[derive(Debug)]
-pub struct Socket(Private<OwnedFd>);
+pub struct Socket(CloseOnFork<OwnedFd>);
 
 /// A message as it was received.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ impl Answer {
 fn connect_at(path: &Path) -> Result<Answer> {
     let what = || format!("connecting to {}", path.display());
     let failed = |error: Errno| Error::system(what(), &error.into());
-    let socket = Private::new(|| Ok(new(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?));
+    let socket = CloseOnFork::new(|| Ok(new(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)?));
     let socket = socket.map_err(|error| Error::system(what(), &error))?;
     match connect(&socket, &SocketAddrUnix::new(path).map_err(failed)?) {
         Ok(()) => {}
@@ -176,7 +176,7 @@ impl Listener {
             Ok(_) => {}
             Err(error) => return Err(what(error)),
         }
-        match Private::new(|| Ok(accept_with(&self.0, SocketFlags::CLOEXEC)?)) {
+        match CloseOnFork::new(|| Ok(accept_with(&self.0, SocketFlags::CLOEXEC)?)) {
             Ok(socket) => Ok(Some(Socket(socket))),
             Err(error) => match Errno::from_io_error(&error) {
                 Some(Errno::INTR | Errno::CONNABORTED | Errno::AGAIN) => Ok(None),

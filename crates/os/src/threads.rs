@@ -1,17 +1,17 @@
-//! Threads of a library's own in somebody else's process.
+//! The library's threads in the application's process.
 //!
-//! Their end is waited for with a bound ([`join`]), as the application may have taken from them what would
-//! wake them up. And the system gives a signal that is sent to the
-//! process to any thread that has not blocked it: an application that blocks one in its own threads, to wait
-//! for it in `sigwait` or to read it from a `signalfd`, would be ended by it if a library's thread took it.
+//! Waiting for their end is bounded ([`join`]), as the application may have closed the descriptor that
+//! would wake them. They block signals: the system delivers a signal for the process to any thread that
+//! does not block it, so an application that blocks one in its own threads, to use `sigwait` or
+//! `signalfd`, would be killed if a thread of the library took it.
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// What a thread takes as the application's threads do: what its own instructions raise, which ends the
-/// process as it should, and the ticks of profilers, which count the time of the thread that they interrupt.
+/// Signals that are not blocked: those that a thread's own instructions raise, and the ticks of
+/// profilers.
 const TAKEN: [libc::c_int; 7] = [
     libc::SIGSEGV,
     libc::SIGBUS,
@@ -22,23 +22,22 @@ const TAKEN: [libc::c_int; 7] = [
     libc::SIGPROF,
 ];
 
-/// Runs `start`, which starts threads, with the calling thread's signals blocked: the threads inherit that
-/// before their first instruction, and what they start does, too. Afterwards the calling thread has the mask
-/// that it had, also after a panic.
+/// Runs `start` with the calling thread's signals blocked, so that threads started by it inherit the
+/// mask. The calling thread's mask is restored afterwards, even after a panic.
 ///
-/// A write of such a thread beyond the process's limit of a file's size (`RLIMIT_FSIZE`) is an error, as on
-/// a full file system, and one to a socket without a reader as well: the signals that would end the process
-/// are blocked with the others. `SIGABRT` is blocked, too; `abort` lets it through.
+/// In such a thread, a write beyond the file size limit (`RLIMIT_FSIZE`) or to a closed socket is an
+/// error, because the signals that would kill the process are blocked. `SIGABRT` is blocked, too, but
+/// `abort` unblocks it.
 pub fn unsignalled<T>(start: impl FnOnce() -> T) -> T {
     let _blocked = Blocked::begin();
     start()
 }
 
-/// The end of a thread that was told to end is waited for so long.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// How long to wait for a thread that was told to end.
+pub const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Waits for the end of all `threads`, together at most so long. What is to be said of those that have
-/// panicked, and of those that have not ended: they are left behind, with all that they use.
+/// Waits for the end of all `threads`, together at most [`JOIN_TIMEOUT`]. Returns messages about threads
+/// that have panicked or not ended; the latter are left behind with all that they use.
 pub fn join(threads: impl IntoIterator<Item = JoinHandle<()>>, at_most: Duration) -> Vec<String> {
     let since = Instant::now();
     let mut said = Vec::new();
@@ -61,7 +60,7 @@ pub fn join(threads: impl IntoIterator<Item = JoinHandle<()>>, at_most: Duration
     said
 }
 
-/// The calling thread takes no signals until this is dropped, on that thread.
+/// Blocks the calling thread's signals until it is dropped on that thread.
 struct Blocked {
     before: libc::sigset_t,
     of_this_thread: PhantomData<*const ()>,
@@ -99,7 +98,7 @@ mod tests {
     use std::panic::catch_unwind;
     use std::thread;
 
-    /// Catches a wait without a bound for a thread that nobody can wake, and one that is not named.
+    /// Catches an unbounded wait for a thread that nothing can wake, and one that is not named.
     #[test]
     fn a_thread_that_does_not_end_is_left_behind() {
         let (keep, kept) = std::sync::mpsc::channel::<()>();
@@ -117,7 +116,7 @@ mod tests {
         drop(keep);
     }
 
-    /// Whether the calling thread has each signal blocked.
+    /// Whether the calling thread blocks each signal.
     fn mask() -> Vec<bool> {
         // SAFETY: zeros are a value of a set; the call asks, and writes to the set alone.
         let signals = unsafe {
@@ -129,11 +128,11 @@ mod tests {
         (1..=libc::SIGRTMAX()).map(|n| unsafe { libc::sigismember(&signals, n) } == 1).collect()
     }
 
-    /// Catches a signal that such a thread takes, one of its own that it does not, and a calling thread
-    /// whose mask is another one afterwards.
+    /// Catches a thread that takes the process's signals, one that blocks its own faults, and a changed
+    /// mask of the calling thread.
     #[test]
     fn threads_take_no_signals_and_their_starter_its_own() {
-        // Of a thread of its own: nobody else's mask is changed.
+        // In a thread of its own, so that no other mask is changed.
         thread::spawn(|| {
             // SAFETY: zeros are a value of a set, which is filled before it is read.
             unsafe {
@@ -147,7 +146,7 @@ mod tests {
             for (index, blocked) in inside.iter().enumerate() {
                 let signal = index as libc::c_int + 1;
                 let never = [libc::SIGKILL, libc::SIGSTOP].contains(&signal);
-                // Those below SIGRTMIN are the C library's own.
+                // Signals below SIGRTMIN are reserved for the C library.
                 let own = signal >= 32 && signal < libc::SIGRTMIN();
                 let expected = !never && !own && !TAKEN.contains(&signal);
                 assert_eq!(*blocked, expected, "signal {signal}");

@@ -1,4 +1,4 @@
-//! When files were changed, as their file system says it.
+//! Modification times of files.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use super::files::c_path;
 use crate::error::{Error, Result};
 
-/// When the file at `path` was changed; of a link, when that was.
+/// When the file at `path` was modified; of a link, the link itself.
 ///
 /// # Errors
 /// The system's, with the path.
@@ -17,7 +17,7 @@ pub fn modified(path: &Path) -> Result<SystemTime> {
         .map_err(|e| Error::system(format!("stat {}", path.display()), &e))
 }
 
-/// Sets when the file at `path`, or the link, was changed, as finely as the file system can tell.
+/// Sets when the file or link at `path` was modified, as precisely as the file system can store it.
 ///
 /// # Errors
 /// The system's, with the path.
@@ -39,8 +39,8 @@ pub fn set_modified(path: &Path, time: SystemTime) -> Result<()> {
     }
 }
 
-/// Whether a file that was `changed` then is older than `time`, as finely as its file system can tell: that
-/// may have cut off what is below a second, a millisecond, a microsecond or 100 ns.
+/// Whether a file modified at `changed` is older than `time`, allowing for a file system that truncates
+/// to a second, a millisecond, a microsecond or 100 ns.
 pub fn is_older(changed: SystemTime, time: SystemTime) -> bool {
     let Ok(after) = time.duration_since(changed) else { return false };
     let nanos =
@@ -54,7 +54,7 @@ pub fn is_older(changed: SystemTime, time: SystemTime) -> bool {
 mod tests {
     use super::*;
 
-    /// Catches a time that is the link's target's, or one that is not kept to the nanosecond.
+    /// Catches the time of a link's target, and one that is not stored to the nanosecond.
     #[test]
     fn links_have_times_of_their_own() {
         let folder = tempfile::tempdir().unwrap();
@@ -71,8 +71,8 @@ mod tests {
         }
     }
 
-    /// Catches a copy that is taken for an older file because its file system has cut off its time, and
-    /// an older file that is taken for a copy.
+    /// Catches a copy that looks older because its file system truncates times, and an older file that
+    /// passes for a copy.
     #[test]
     fn times_are_compared_as_finely_as_they_are_kept() {
         let at = |nanos| SystemTime::UNIX_EPOCH + Duration::new(1_000_000_000, nanos);

@@ -1,42 +1,41 @@
-//! What may leave a memory tier, and in which order.
+//! Which copies may be evicted from a memory tier, and in which order.
 //!
-//! FIFO (HiPC'22, section IV-C): the oldest checkpoint leaves first. Checkpoints that the
-//! application has already taken back (consumed) leave before all others. Nothing leaves whose
-//! bytes are nowhere else, with one exception: an ephemeral job without files, whose consumed
-//! checkpoints are the only thing that can make room.
+//! Eviction is FIFO (HiPC'22, section IV-C); checkpoints that the application has already restored
+//! (consumed) go first. A copy is evicted only if a lower tier has the bytes. The one exception is an
+//! ephemeral job without files: it may discard consumed checkpoints.
 
-/// What a tier knows of one resident copy when it must decide.
+/// The state of one copy in a tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Resident {
-    /// The same bytes are complete in a lower tier.
+pub struct ResidentCopy {
+    /// A lower tier has the complete bytes.
     pub backed: bool,
-    /// Transfers read this copy right now.
+    /// A transfer is reading this copy.
     pub in_use: bool,
-    /// The application has restored this checkpoint and nothing says that it will again.
+    /// The application has restored this checkpoint, and no hint or order says it will again.
     pub consumed: bool,
 }
 
-/// The rank of a victim: smaller leaves first; within a rank, the oldest.
+/// The eviction order: smaller classes first, the oldest first within a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Rank {
-    /// Restored already, and backed by a lower tier.
+pub enum EvictionClass {
+    /// Restored, and a lower tier has it.
     Consumed,
-    /// Backed by a lower tier.
+    /// A lower tier has it.
     Backed,
-    /// Restored already and nowhere else: discarded only by an ephemeral job without files.
+    /// Restored, and no other copy exists: only an ephemeral job without files discards it.
     Discardable,
 }
 
-/// Whether a copy may leave its tier, and its rank among those that may.
+/// The class of a copy that may be evicted; `None` if it may not.
 ///
 /// `may_discard` is true for the lowest tier of an ephemeral job without files.
-pub fn rank(copy: Resident, may_discard: bool) -> Option<Rank> {
+pub fn eviction_class(copy: ResidentCopy, may_discard: bool) -> Option<EvictionClass> {
     match copy {
-        Resident { in_use: true, .. } => None,
-        Resident { backed: true, consumed: true, .. } => Some(Rank::Consumed),
-        Resident { backed: true, .. } => Some(Rank::Backed),
-        Resident { consumed: true, .. } if may_discard => Some(Rank::Discardable),
-        Resident { .. } => None,
+        ResidentCopy { in_use: true, .. } => None,
+        ResidentCopy { backed: true, consumed: true, .. } => Some(EvictionClass::Consumed),
+        ResidentCopy { backed: true, .. } => Some(EvictionClass::Backed),
+        ResidentCopy { consumed: true, .. } if may_discard => Some(EvictionClass::Discardable),
+        ResidentCopy { .. } => None,
     }
 }
 
@@ -46,20 +45,26 @@ mod tests {
 
     #[test]
     fn the_only_copy_leaves_only_when_consumed_and_discardable() {
-        let only = Resident { backed: false, in_use: false, consumed: false };
-        assert_eq!(rank(only, true), None);
-        assert_eq!(rank(Resident { consumed: true, ..only }, false), None);
-        assert_eq!(rank(Resident { consumed: true, ..only }, true), Some(Rank::Discardable));
+        let only = ResidentCopy { backed: false, in_use: false, consumed: false };
+        assert_eq!(eviction_class(only, true), None);
+        assert_eq!(eviction_class(ResidentCopy { consumed: true, ..only }, false), None);
+        assert_eq!(
+            eviction_class(ResidentCopy { consumed: true, ..only }, true),
+            Some(EvictionClass::Discardable)
+        );
     }
 
     #[test]
     fn a_copy_in_use_stays() {
-        let used = Resident { backed: true, in_use: true, consumed: true };
-        assert_eq!(rank(used, true), None);
+        let used = ResidentCopy { backed: true, in_use: true, consumed: true };
+        assert_eq!(eviction_class(used, true), None);
     }
 
     #[test]
     fn consumed_copies_leave_first_and_the_last_ones_of_their_bytes_last() {
-        assert!(Rank::Consumed < Rank::Backed && Rank::Backed < Rank::Discardable);
+        assert!(
+            EvictionClass::Consumed < EvictionClass::Backed
+                && EvictionClass::Backed < EvictionClass::Discardable
+        );
     }
 }

@@ -1,31 +1,31 @@
-//! Which checkpoints are copied to persistent, if not each (`persistent_interval`); and which of those
-//! that an earlier job has left in scratch should have been.
+//! Which checkpoints are copied to persistent storage (`persistent_interval`), and which of an earlier
+//! job's scratch files still have to be (the persist backlog).
 
 use std::time::{Duration, SystemTime};
 
-/// Lets one checkpoint pass, at most, in each interval. The first begins with the job, as upstream
-/// has it.
+/// Selects at most one checkpoint in each interval. The first interval begins with the job, as in
+/// upstream VELOC.
 #[derive(Clone, Debug)]
 pub struct Interval {
-    /// `None`: nothing passes; 0: everything.
+    /// `None`: no checkpoint is selected; 0: every one.
     length: Option<Duration>,
-    /// When the next one may pass, as time since the job began.
+    /// When the next one may be selected, as time since the job began.
     next: Duration,
 }
 
 impl Interval {
-    /// Of so many seconds; 0: everything passes, `None`: nothing does.
+    /// An interval of `seconds`; 0: every checkpoint, `None`: none.
     pub fn new(seconds: Option<u64>) -> Interval {
         let length = seconds.map(Duration::from_secs);
         Interval { length, next: length.unwrap_or_default() }
     }
 
-    /// Whether time matters at all.
+    /// Whether the selection depends on time.
     pub fn depends_on_time(&self) -> bool {
         self.length.is_some_and(|length| !length.is_zero())
     }
 
-    /// Whether a checkpoint passes that is taken `now`, as time since the job began.
+    /// Whether a checkpoint taken `now` (time since the job began) is selected.
     pub fn passes(&mut self, now: Duration) -> bool {
         let Some(length) = self.length else {
             return false;
@@ -38,26 +38,26 @@ impl Interval {
     }
 }
 
-/// A checkpoint that an earlier job has left.
+/// A version that an earlier job left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Left {
-    /// When it was taken, about.
+pub struct LeftVersion {
+    /// About when it was taken.
     pub taken: SystemTime,
     /// Its version.
     pub version: i32,
-    /// It has a copy in persistent.
+    /// Whether it has a persistent copy.
     pub persistent: bool,
 }
 
-/// The versions that should have a copy in persistent and have none, the newest first: one in each
-/// interval of so many seconds (0: each; `None`: none), as far as that can be told from the times of
-/// their files, and no older ones than persistent keeps (`limit`; 0: all).
-pub fn owed(seconds: Option<u64>, limit: usize, mut left: Vec<Left>) -> Vec<i32> {
+/// The versions that should have a persistent copy but have none, newest first: one per interval of
+/// `seconds` (0: each; `None`: none), judged by the times of their files, and none older than the
+/// `limit` newest that persistent storage keeps (0: all).
+pub fn persist_backlog(seconds: Option<u64>, limit: usize, mut left: Vec<LeftVersion>) -> Vec<i32> {
     let Some(interval) = seconds.map(Duration::from_secs) else {
         return Vec::new();
     };
     left.sort_unstable();
-    // The first interval begins with the first of them that is known.
+    // The first interval begins with the oldest version that is left.
     let mut last = left.first().map(|first| first.taken).filter(|_| !interval.is_zero());
     let mut kept = Vec::new();
     for one in left {
@@ -90,28 +90,32 @@ mod tests {
         assert!(!at(&mut none, 1e6) && !none.depends_on_time());
     }
 
-    /// Catches copies that nobody asked for, and those that would be removed as soon as they are made.
+    /// Catches copies that nobody asked for, and copies that would be removed at once.
     #[test]
     fn what_earlier_jobs_owe() {
-        let owed = |seconds, limit, left: &[(u64, i32, bool)]| {
-            let one = |&(taken, version, persistent): &(u64, i32, bool)| Left {
+        let backlog = |seconds, limit, left: &[(u64, i32, bool)]| {
+            let one = |&(taken, version, persistent): &(u64, i32, bool)| LeftVersion {
                 taken: SystemTime::UNIX_EPOCH + Duration::from_secs(taken),
                 version,
                 persistent,
             };
-            super::owed(seconds, limit, left.iter().map(one).collect())
+            super::persist_backlog(seconds, limit, left.iter().map(one).collect())
         };
-        // After a rollback: taken in this order.
+        // In the order in which they were taken, after a rollback.
         let left = [(0, 7, true), (10, 8, false), (20, 5, true), (30, 6, false), (40, 9, false)];
-        assert_eq!(owed(Some(0), 0, &left), [9, 6, 8]);
-        assert_eq!(owed(None, 0, &left), [0; 0]);
-        assert_eq!(owed(Some(0), 3, &left), [9, 6]);
-        assert_eq!(owed(Some(0), 1, &left), [9]);
-        assert_eq!(owed(Some(20), 0, &left), [9]);
-        assert_eq!(owed(Some(5), 0, &left), [9, 6, 8]);
-        assert_eq!(owed(Some(50), 0, &left), [0; 0]);
+        assert_eq!(backlog(Some(0), 0, &left), [9, 6, 8]);
+        assert_eq!(backlog(None, 0, &left), [0; 0]);
+        assert_eq!(backlog(Some(0), 3, &left), [9, 6]);
+        assert_eq!(backlog(Some(0), 1, &left), [9]);
+        assert_eq!(backlog(Some(20), 0, &left), [9]);
+        assert_eq!(backlog(Some(5), 0, &left), [9, 6, 8]);
+        assert_eq!(backlog(Some(50), 0, &left), [0; 0]);
         let nothing = [(0, 1, false), (10, 2, false), (20, 3, false)];
-        assert_eq!(owed(Some(10), 0, &nothing), [3, 2], "the first interval begins with the first");
-        assert_eq!(owed(Some(0), 2, &nothing), [3, 2]);
+        assert_eq!(
+            backlog(Some(10), 0, &nothing),
+            [3, 2],
+            "the first interval begins with the first"
+        );
+        assert_eq!(backlog(Some(0), 2, &nothing), [3, 2]);
     }
 }

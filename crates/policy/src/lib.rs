@@ -1,21 +1,20 @@
-//! Decisions, apart from motion.
+//! The library's decisions: pure functions and small state machines.
 //!
-//! Everything here is a pure function or a small state machine that is handed the time and the
-//! measured rates. No thread, no lock, no clock of its own, no driver: the same decisions run in
-//! the engine, in tests and in a virtual-time model of a node.
+//! Time and measured rates are passed in. There is no thread, lock, clock or driver here, so the same
+//! code runs in the engine, in tests and in the virtual-time model of a node.
 
 #![deny(clippy::disallowed_methods)]
 
-/// The most members of a group of erasure coding.
+/// The most members of an erasure-coding group.
 pub const LARGEST_GROUP: usize = 64;
 
+pub mod bandwidth;
 pub mod evict;
+pub mod idle_window;
 pub mod interval;
-pub mod lull;
 pub mod map;
-pub mod need;
 pub mod order;
-pub mod pace;
+pub mod prefault;
 pub mod register;
 pub mod retention;
 pub mod rounds;

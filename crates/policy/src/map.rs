@@ -1,12 +1,12 @@
-//! How far the device cache may be mapped.
+//! How much device memory the device cache may map.
 
-/// Bytes of the device's memory that mapping leaves to the application.
+/// Bytes of device memory that are left to the application.
 const KEEP_FREE: u64 = 256 << 20;
-/// The same as a share of the device's memory, where that is less.
+/// The same as a fraction (1/64) of the device's memory, where that is less.
 const KEEP_FREE_SHARE: u64 = 64;
 
-/// Whether `bytes` more may be mapped on a device that has `free` of `total` bytes left: the
-/// application needs memory after the caches, too.
+/// Whether `bytes` more may be mapped on a device with `free` of `total` bytes free. The application
+/// needs memory after the caches are mapped, too.
 pub fn may_map(bytes: u64, free: u64, total: u64) -> bool {
     free >= bytes.saturating_add(KEEP_FREE.min(total / KEEP_FREE_SHARE))
 }

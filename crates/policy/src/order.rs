@@ -1,7 +1,7 @@
 //! Which checkpoint will be read next.
 //!
-//! Hints come first, in the order they were given. Without hints, a job reads the versions of a
-//! name in reverse (adjoints), in the order they were written, or in no order that can be told.
+//! Hinted versions come first, in the order of the hints. Without hints, a job reads the versions of a
+//! name in reverse (adjoints), in the order they were written, or in no predictable order.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,12 +13,12 @@ pub enum RestoreOrder {
     Reverse,
     /// In the order they were taken.
     Same,
-    /// No order: only what is hinted is fetched ahead.
+    /// No order: only hinted versions are prefetched.
     Random,
 }
 
-/// How many reads lie before the one of `version`, if `current` was the last one read: 1 for the
-/// next. `None`: not expected to be read.
+/// How many reads away `version` is if `current` was read last; 1: the next read. `None`: it is not
+/// expected to be read.
 pub fn distance(order: RestoreOrder, current: i64, version: i64) -> Option<u64> {
     match order {
         RestoreOrder::Reverse if version < current => Some((current - version).unsigned_abs()),
@@ -27,14 +27,14 @@ pub fn distance(order: RestoreOrder, current: i64, version: i64) -> Option<u64> 
     }
 }
 
-/// When a checkpoint will be read: smaller is sooner.
+/// When a checkpoint will be read; smaller is sooner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NextUse {
-    /// Hinted: the position among all hints ever given.
+    /// Hinted: its position among all hints given.
     Hinted(u64),
-    /// Expected by the restore order: how many reads lie before it.
+    /// Expected by the restore order: how many reads away it is.
     Expected(u64),
-    /// Nothing says that it will be read.
+    /// Not expected to be read.
     Never,
 }
 

@@ -1,11 +1,10 @@
-//! Which chunk of the host buffer to register next with the driver, and in whose turn.
+//! Which chunk of the host buffer to register (pin) next with the driver.
 //!
-//! Registration comes after touching: pinning pages that exist is several times as fast as making
-//! them (HiPC'22, section IV-A). The paper registers the whole buffer once all of it is touched;
-//! here each chunk is, unless `pin` says otherwise, so that what is flushed early is registered early.
-//! One registration call stops every copy of the process while it runs and may not be larger than
-//! 2 GiB on some kernels, so even that is done chunk by chunk here; transfers are cut at the
-//! borders, which the driver demands.
+//! Registration follows touching: pinning existing pages is several times as fast as faulting them in
+//! (HiPC'22, section IV-A). The paper registers the buffer once all of it is touched. By default each
+//! chunk is registered here as soon as it is touched, so that early flushes find registered memory. A
+//! registration call blocks every copy of the process and is limited to 2 GiB on some kernels, so all
+//! modes register chunk by chunk. Transfers are split at chunk boundaries, as the driver requires.
 
 use std::time::Duration;
 
@@ -14,38 +13,38 @@ use serde::{Deserialize, Serialize};
 /// The key `pin`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Pin {
-    /// All chunks once all pages are touched, in this process's turn on the node (the paper's way).
+    /// All chunks after all pages are touched, under the node lock (the paper's method).
     Serial,
-    /// All chunks once all pages are touched, whatever other processes do.
+    /// All chunks after all pages are touched, without the node lock.
     Parallel,
-    /// Never: transfers go by way of a few MiB that are.
+    /// Never: transfers use a small registered staging ring.
     Off,
-    /// Each chunk as soon as its pages are touched, in this process's turns on the node.
+    /// Each chunk as soon as its pages are touched, under the node lock.
     #[default]
     Chunked,
 }
 
-/// What the registrar is to do.
+/// What the registrar does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Register this chunk.
     Register(usize),
-    /// Wait until more is touched.
+    /// Wait until more pages are touched.
     Wait,
-    /// Nothing is left to do.
+    /// All chunks are done.
     Done,
 }
 
-/// The next chunk of `chunks`, given whether all that are open are touched, which are touched and
-/// which are settled (registered, refused by the driver, or given up).
+/// The next chunk of `chunks` to register. `all_touched`: every open chunk is touched; `touched` tells
+/// it of one chunk, and `done` whether a chunk is registered, refused by the driver, or given up.
 pub fn next(
     pin: Pin,
     chunks: usize,
     all_touched: bool,
     touched: impl Fn(usize) -> bool,
-    settled: impl Fn(usize) -> bool,
+    done: impl Fn(usize) -> bool,
 ) -> Next {
-    let open = || (0..chunks).filter(|&chunk| !settled(chunk));
+    let open = || (0..chunks).filter(|&chunk| !done(chunk));
     match pin {
         Pin::Off => Next::Done,
         Pin::Serial | Pin::Parallel => match open().next() {
@@ -61,12 +60,12 @@ pub fn next(
     }
 }
 
-/// The rate of registering touched pages, in bytes per second, before it has been measured: a slow
-/// one, so that the first registration begins early in a lull (see [`super::lull`]).
+/// The assumed rate of registering touched pages, in bytes per second, until it is measured. It is low,
+/// so that the first registration starts early in an idle window ([`super::idle_window`]).
 const ASSUMED_RATE: f64 = 8e9;
 
-/// How many seconds the registration of `bytes` will take, judged by those before: so many bytes
-/// in so many seconds.
+/// The expected duration of registering `bytes`, in seconds, from the bytes and seconds measured
+/// `before`.
 pub fn expected_seconds(bytes: u64, before: (u64, f64)) -> f64 {
     match before {
         (done, seconds) if done > 0 && seconds > 0.0 => bytes as f64 * seconds / done as f64,
@@ -74,26 +73,24 @@ pub fn expected_seconds(bytes: u64, before: (u64, f64)) -> f64 {
     }
 }
 
-/// Whether there is anything to register: a device that reads the host's page tables copies as fast
-/// without.
-pub fn is_of_use(pin: Pin, reads_page_tables: bool) -> bool {
+/// Whether registration helps: a device that reads the host's page tables copies as fast without it.
+pub fn is_useful(pin: Pin, reads_page_tables: bool) -> bool {
     pin != Pin::Off && !reads_page_tables
 }
 
-/// Whether registration waits for this process's turn on the node.
-pub fn in_turn(pin: Pin) -> bool {
+/// Whether registration is done under the node lock.
+pub fn takes_node_lock(pin: Pin) -> bool {
     matches!(pin, Pin::Serial | Pin::Chunked)
 }
 
-/// How long a turn is waited for. Who has it may be stopped, or hold it for no good reason, and to go on
-/// without one only takes longer: the registrations of several processes share one rate.
-pub const LONGEST_WAIT_FOR_TURN: Duration = Duration::from_secs(5);
+/// How long to wait for the node lock. Its holder may be stopped; registering without it is correct but
+/// slower, because the processes share one rate.
+pub const NODE_LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a turn may be held idle for a lull, in seconds: about as long as it takes to hand it
-/// over, for the others sleep for half a millisecond between two looks. It is given back after that,
-/// and when no chunk is left that could be registered; until then it is kept for one chunk after the
-/// other, of which several take less than handing it over.
-pub const LONGEST_IDLE_TURN: f64 = 2e-3;
+/// How long, in seconds, the node lock may be held idle while waiting for an idle window: about the time
+/// of handing it over, as the others poll every half millisecond. It is kept from chunk to chunk,
+/// because several chunks take less time than handing it over.
+pub const LONGEST_IDLE_LOCK: f64 = 2e-3;
 
 #[cfg(test)]
 mod tests {
@@ -115,8 +112,8 @@ mod tests {
 
     #[test]
     fn a_device_that_reads_page_tables_needs_nothing_registered() {
-        assert!(is_of_use(Pin::Serial, false) && !is_of_use(Pin::Serial, true));
-        assert!(!is_of_use(Pin::Off, false));
+        assert!(is_useful(Pin::Serial, false) && !is_useful(Pin::Serial, true));
+        assert!(!is_useful(Pin::Off, false));
     }
 
     #[test]

@@ -1,48 +1,48 @@
-//! Which versions of each name a file tier has, in the order in which they were taken, and which of
-//! them are more than it is to keep (`max_versions`, `scratch_versions`).
+//! Which versions of each name a file tier holds, in the order in which they were taken, and which
+//! exceed its limit (`max_versions`, `scratch_versions`).
 //!
-//! The order is that of taking, not that of numbers: after a rollback the newest checkpoint has a
-//! lower version than some old ones, and it is the one to keep.
+//! The order is by time, not by number: after a rollback the newest checkpoint has a lower version than
+//! some old ones, and it is the one to keep.
 
 use std::collections::{BTreeMap, HashMap};
 
-/// When a version was taken: larger is later. Numbers of checkpoints of this job; those found on
-/// disk are older than all of them.
+/// When a version was taken; larger is later. A checkpoint number of this job; 0 for versions found on
+/// disk, which are older.
 pub type Taken = u64;
 
 /// The versions in one tier.
 #[derive(Debug)]
 pub struct Retention {
-    /// How many of each name to keep; 0: all.
+    /// How many versions of each name to keep; 0: all.
     limit: usize,
-    names: HashMap<String, Kept>,
+    names: HashMap<String, VersionsByAge>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
-    /// Version by when it was taken; the second number orders those found on disk.
+struct VersionsByAge {
+    /// Versions by age; the second number orders those found on disk.
     by_age: BTreeMap<(Taken, usize), i32>,
     ages: HashMap<i32, (Taken, usize)>,
 }
 
 impl Retention {
-    /// Of a tier that keeps so many versions of each name; 0: all.
+    /// For a tier that keeps `limit` versions of each name; 0: all.
     pub fn new(limit: usize) -> Retention {
         Retention { limit, names: HashMap::new() }
     }
 
-    /// Whether anything is ever to be removed.
+    /// Whether versions are ever removed.
     pub fn is_limited(&self) -> bool {
         self.limit > 0
     }
 
-    /// Whether it is known what the tier has of a name.
+    /// Whether the tier's versions of a name are known.
     pub fn knows(&self, name: &str) -> bool {
         self.names.contains_key(name)
     }
 
-    /// Says what the tier has of a name, oldest first. What this job has taken is known better already.
-    pub fn found(&mut self, name: &str, versions: impl IntoIterator<Item = i32>) {
+    /// Sets the versions found on disk, oldest first. Versions that this job has taken keep their age.
+    pub fn set_found(&mut self, name: &str, versions: impl IntoIterator<Item = i32>) {
         let kept = self.names.entry(name.to_owned()).or_default();
         kept.forget_found();
         for (order, version) in versions.into_iter().enumerate() {
@@ -52,45 +52,44 @@ impl Retention {
         }
     }
 
-    /// A version has come, in place of what was there of that version.
+    /// Adds a version, replacing an older one of that number.
     pub fn put(&mut self, name: &str, version: i32, taken: Taken) {
         self.names.entry(name.to_owned()).or_default().put(version, (taken, 0));
     }
 
-    /// A version has gone.
+    /// A version was removed from the tier.
     pub fn remove(&mut self, name: &str, version: i32) {
         if let Some(kept) = self.names.get_mut(name) {
             kept.remove(version);
         }
     }
 
-    /// Whether the tier has a version; `None` if that is not known here.
+    /// Whether the tier has a version; `None` if unknown.
     pub fn has(&self, name: &str, version: i32) -> Option<bool> {
         let kept = self.names.get(name).filter(|_| self.is_limited())?;
         Some(kept.ages.contains_key(&version))
     }
 
-    /// Forgets what the tier has of a name.
+    /// Forgets all versions of a name.
     pub fn forget(&mut self, name: &str) {
         self.names.remove(name);
     }
 
-    /// The names of which the tier has something.
+    /// The names with known versions.
     pub fn names(&self) -> Vec<String> {
         self.names.keys().cloned().collect()
     }
 
-    /// When the youngest version of a name was taken of those that were taken when `is_one` says so.
+    /// When the youngest version of a name was taken, among those whose time satisfies `is_one`.
     pub fn youngest(&self, name: &str, is_one: impl Fn(Taken) -> bool) -> Option<Taken> {
         let kept = self.names.get(name)?;
         kept.by_age.keys().rev().map(|(taken, _)| *taken).find(|taken| is_one(*taken))
     }
 
-    /// The versions of a name to be removed, oldest first, at most `most` of them. Only those taken
-    /// when `counts` says so, which are none after `youngest`, are counted among those to keep:
-    /// others may be missing elsewhere. As soon as there is one of these, those found on disk are counted,
-    /// too: all have one that is younger. What is older than all that are kept goes, whether it counts or
-    /// not, unless it `stays`.
+    /// The versions of a name to remove, oldest first, at most `most`. Only versions whose time
+    /// satisfies `counts` and is not after `youngest` count towards the limit: other processes may lack
+    /// the rest. Once one such version exists, those found on disk count, too. Everything older than the
+    /// kept versions is removed, whether it counts or not, unless it `stays`.
     pub fn excess(
         &self,
         name: &str,
@@ -109,14 +108,14 @@ impl Retention {
             return Vec::new();
         }
         let ages = kept.by_age.range(..=(youngest, usize::MAX)).rev();
-        // The youngest first, of which those found on disk are none.
+        // Iterates from the youngest; those found on disk come last.
         let mut is_safe = false;
         let mut counted = ages.filter(|((taken, _), _)| {
             is_safe |= counts(*taken);
             is_safe && (*taken == 0 || counts(*taken))
         });
         match counted.nth(last) {
-            // What is older than the last one that stays.
+            // Removes what is older than the last version kept.
             Some((&last, _)) => {
                 let older = kept.by_age.range(..last);
                 let older = older.filter(|((taken, _), version)| !stays(*taken, **version));
@@ -127,7 +126,7 @@ impl Retention {
     }
 }
 
-impl Kept {
+impl VersionsByAge {
     fn forget_found(&mut self) {
         let taken = self.by_age.split_off(&(1, 0));
         for version in std::mem::replace(&mut self.by_age, taken).into_values() {
@@ -153,12 +152,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Upstream removes the checkpoint that was just taken, because an older run's have higher
+    /// Upstream removes the checkpoint that was just taken, because an older run's versions have higher
     /// numbers.
     #[test]
     fn after_a_rollback_the_newest_is_kept() {
         let mut kept = Retention::new(2);
-        kept.found("x", [8, 9, 10]);
+        kept.set_found("x", [8, 9, 10]);
         kept.put("x", 5, 1);
         assert_eq!(kept.excess("x", 99, u64::MAX, |_| true, |_, _| false), [8, 9]);
         kept.put("x", 6, 2);
@@ -167,25 +166,25 @@ mod tests {
         assert_eq!(kept.excess("x", 99, u64::MAX, |_| true, |_, _| false), [9, 10, 5]);
     }
 
-    /// What comes late from an earlier job is older than what this job has taken. Catches one that takes
-    /// the place of another in the order, or of a version that was taken again.
+    /// Versions of an earlier job that are found late are older than this job's. Catches one that takes
+    /// another's position in the order, or that of a version that was taken again.
     #[test]
     fn what_is_found_later_keeps_its_age() {
         let mut kept = Retention::new(2);
-        kept.found("x", [8, 9]);
+        kept.set_found("x", [8, 9]);
         kept.put("x", 5, 1);
         kept.put("x", 9, 2);
-        kept.found("x", [7, 8, 9, 5]);
+        kept.set_found("x", [7, 8, 9, 5]);
         assert_eq!(kept.excess("x", 99, u64::MAX, |_| true, |_, _| false), [7, 8]);
         kept.remove("x", 9);
         assert_eq!(kept.excess("x", 99, u64::MAX, |_| true, |_, _| false), [7]);
     }
 
-    /// What others may lack keeps nothing from staying; it goes with those that it is older than.
+    /// A version that others may lack does not count towards the limit, and goes with older ones.
     #[test]
     fn only_what_all_have_counts() {
         let mut kept = Retention::new(1);
-        kept.found("x", [8, 9]);
+        kept.set_found("x", [8, 9]);
         for version in 1..=4 {
             kept.put("x", version, version as u64);
         }
@@ -198,12 +197,11 @@ mod tests {
         assert_eq!(kept.excess("x", 2, 3, |taken| taken == 3, |taken, _| taken == 0), [1, 2]);
     }
 
-    /// Catches jobs that end before they have as many versions as there may be, and so never remove what
-    /// those before them have left.
+    /// Catches jobs that end before they reach the limit, and so never remove what earlier jobs left.
     #[test]
     fn what_earlier_jobs_have_left_goes_with_the_first_that_all_have() {
         let mut kept = Retention::new(3);
-        kept.found("x", 1..=6);
+        kept.set_found("x", 1..=6);
         kept.put("x", 7, 1);
         kept.put("x", 8, 2);
         kept.put("x", 9, 3);
@@ -212,12 +210,12 @@ mod tests {
         assert_eq!(excess(0), [0; 0]);
         assert_eq!(excess(1), [1, 2, 3, 4]);
         assert_eq!(excess(2), [1, 2, 3, 4, 5]);
-        // One that somebody lacks keeps nothing from staying.
+        // A version that another process lacks does not count.
         assert_eq!(kept.excess("x", 99, 3, |id| id == 3, |_, _| false), [1, 2, 3, 4]);
     }
 
     proptest! {
-        /// Against a list that is kept by hand.
+        /// Compares with a plain list.
         #[test]
         fn the_last_taken_stay(
             limit in 0..4usize,
@@ -230,7 +228,7 @@ mod tests {
                 list.retain(|&other| other != version);
                 list.push(version);
             };
-            kept.found("x", old.iter().copied());
+            kept.set_found("x", old.iter().copied());
             for version in old {
                 put(&mut list, version);
             }

@@ -1,11 +1,10 @@
-//! What the processes of a job agree on beside their work: of which checkpoints all of them have
-//! their files, and which checkpoints are copied to persistent.
+//! The background agreement of a job's processes: which checkpoints all of them have in files, and which
+//! are copied to persistent storage.
 //!
-//! Each checkpoint begins a round. A process passes what it knows to a reduction that nobody waits
-//! for; the result comes some checkpoints later, and the rounds of all processes come in the same
-//! order. What is not known to be had by all is never the reason to remove an older version: were it
-//! removed, and the job to end here, a process that has not written the newer one, or has given it
-//! up, would have no version that all have.
+//! Each checkpoint starts a round: a non-blocking reduction whose result arrives some checkpoints later.
+//! The rounds have the same order on all processes. A version that is not known to exist everywhere is
+//! never a reason to remove an older one. Otherwise, if the job ended then, a process without the newer
+//! version would leave no version that all have.
 
 mod common;
 
@@ -13,29 +12,29 @@ use std::collections::VecDeque;
 
 pub use common::{Common, Learned, Range};
 
-/// Names a checkpoint; larger is younger.
+/// A checkpoint's number; larger is younger.
 type Id = u64;
 
-/// The file in persistent, among what a process may have of a checkpoint. The one in scratch is 0.
+/// Index of the persistent file among [`TIERS`]; the scratch file has index 0.
 const PERSISTENT: usize = 1;
 
-/// The parities of the file in scratch, where there is erasure coding.
+/// Index of the scratch file's parities (erasure coding).
 pub const PARITIES: usize = 2;
 
-/// How many such things there are.
+/// The number of these kinds of data.
 pub const TIERS: usize = 3;
 
-/// How many values a round passes.
+/// The number of values in a round.
 pub const VALUES: usize = 3 + 2 * TIERS;
 
-/// What a process passes to a round, of which the least of all is found.
+/// What a process contributes to a round's minimum reduction.
 pub type Values = [i64; VALUES];
 
-/// Less than any key that is passed, and than any that is passed negated.
+/// Less than any key or negated key.
 const NO_KEY: i64 = (i64::MIN >> 1) - 1;
 
-/// What a process passes that takes no part in the agreement any more: it ends for all by that.
-pub const GIVEN_UP: Values = {
+/// The contribution of a process that leaves the agreement: it ends the agreement for all.
+pub const WITHDRAWN: Values = {
     let mut values = [0; VALUES];
     values[0] = NO_KEY;
     values[1] = NO_KEY;
@@ -43,125 +42,122 @@ pub const GIVEN_UP: Values = {
     values
 };
 
-/// What becomes of a checkpoint's file in a tier, or of its parities.
+/// The state of a checkpoint's file in a tier, or of its parities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// It may still come.
-    Open,
-    /// It is in its place, or none is wanted of any process.
-    There,
-    /// It never comes, or was replaced before anybody asked.
+pub enum FileState {
+    /// It may still be written.
+    Pending,
+    /// It is complete, or no process needs it.
+    Present,
+    /// It will never be written, or was replaced.
     Missing,
 }
 
-/// The rounds of one process.
+/// The agreement as seen by one process.
 #[derive(Debug, Default)]
 pub struct Rounds {
     /// Rounds begun.
     begun: u64,
-    /// The checkpoint of the last one has not begun, as far as is known.
-    owed: bool,
-    /// Rounds whose results have come.
+    /// The checkpoint of the last round has not been opened yet.
+    unopened: bool,
+    /// Rounds whose results were received.
     ended: u64,
-    /// Rounds, oldest first, of which this process's file may still be missing; by tier. `None`:
-    /// the checkpoint never began here.
+    /// By tier: rounds, oldest first, whose files may still be written here. `None`: the checkpoint was
+    /// never opened here.
     unsettled: [VecDeque<(u64, Option<Id>)>; TIERS],
-    /// The last settled round of which this process has no file; by tier.
+    /// By tier: the last settled round without a file here.
     missing: [u64; TIERS],
-    /// The last settled round of which it has made parities.
+    /// The last settled round with parities made here.
     made: u64,
-    /// Up to this round the others need not hear of all parities that this process has made.
+    /// Up to this round the others need not learn of every parity made here.
     skipped: u64,
-    /// Up to which round all is known of what all have; by tier.
+    /// By tier: up to which round it is known which checkpoints all have.
     known: [u64; TIERS],
-    /// The last round of which it is known that all have its checkpoint; by tier.
+    /// By tier: the last round known to be complete on all processes.
     reached: [u64; TIERS],
-    /// Checkpoints whose copy to persistent has not been decided on, or not where it goes; oldest
-    /// first.
+    /// Checkpoints, oldest first, for which it is undecided whether or where they are persisted.
     undecided: VecDeque<(u64, Id)>,
-    /// Checkpoints that this process copies by its own decision, before it has heard the common one;
-    /// oldest first.
+    /// Checkpoints, oldest first, that this process persists by its own decision before it knows the
+    /// common one.
     alone: VecDeque<(u64, Id)>,
-    /// The checkpoints of all rounds of which it is not known yet whether all have them.
+    /// The checkpoints of all rounds that are not known to be complete everywhere.
     taken: VecDeque<(u64, Id)>,
-    /// The processes have taken different checkpoints: nothing is agreed any more.
+    /// The processes have taken different checkpoints: the agreement has ended.
     broken: bool,
 }
 
-/// Why nothing is agreed any more.
+/// Why the agreement has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Breach {
+pub enum Disagreement {
     /// The processes have taken different checkpoints.
     Different,
-    /// One of them has given the agreement up.
-    GivenUp,
+    /// A process has left the agreement.
+    Withdrawn,
 }
 
-/// What a result means.
+/// What the result of a round says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Of which checkpoints all processes have something; by tier.
+    /// By tier: what was learned about checkpoints that all processes have.
     pub common: [Learned; TIERS],
-    /// The checkpoint of the round, if its copy to persistent is still to be decided on, and whether
-    /// it is to be made.
+    /// The round's checkpoint and whether to persist it, if that was undecided.
     pub persist: Option<(Id, bool)>,
-    /// From here on nothing is agreed, and why.
-    pub broke: Option<Breach>,
+    /// The agreement ends with this round, for this reason.
+    pub disagreement: Option<Disagreement>,
 }
 
 impl Rounds {
-    /// Begins the round of a checkpoint, which `key` tells from others. `persist` is whether it is
-    /// to be copied to persistent, for the process that decides. `fate` tells what becomes of a
-    /// checkpoint's file in a tier.
+    /// Begins the round of a checkpoint identified by `key`. `persist`: the decision, on the process
+    /// that decides. `state` tells the state of a checkpoint's file in a tier.
     pub fn begin(
         &mut self,
         key: i64,
         persist: Option<bool>,
-        fate: impl Fn(Id, usize) -> Fate,
+        state: impl Fn(Id, usize) -> FileState,
     ) -> Values {
-        let values = self.values(key, persist, fate);
-        self.owed = true;
+        let values = self.values(key, persist, state);
+        self.unopened = true;
         values
     }
 
-    /// Begins a round in the place of one that others have begun, of a checkpoint that never begins here and
-    /// of which this process knows no key.
-    pub fn begin_void(&mut self, fate: impl Fn(Id, usize) -> Fate) -> Values {
-        let mut values = self.values(0, None, fate);
-        // Those of the others are less.
+    /// Begins a round that others have begun for a checkpoint that is never opened here and whose key is
+    /// unknown here.
+    pub fn begin_without_key(&mut self, state: impl Fn(Id, usize) -> FileState) -> Values {
+        let mut values = self.values(0, None, state);
+        // The other processes' values are less.
         (values[0], values[1]) = (i64::MAX, i64::MAX);
-        self.owed = true;
+        self.unopened = true;
         values
     }
 
-    /// Begins a round that has no checkpoint, in the place of one that others have begun.
-    pub fn begin_empty(&mut self, fate: impl Fn(Id, usize) -> Fate) -> Values {
-        self.values(0, None, fate)
+    /// Begins a round without a checkpoint, to match one that others have begun.
+    pub fn begin_without_checkpoint(&mut self, state: impl Fn(Id, usize) -> FileState) -> Values {
+        self.values(0, None, state)
     }
 
-    /// Begins the last round, which has no checkpoint: at the end, to learn what all have.
-    pub fn begin_last(&mut self, fate: impl Fn(Id, usize) -> Fate) -> Values {
-        // What lies behind the last parities is of no interest any more, nor are those before.
-        let made = |id: Option<Id>| id.is_some_and(|id| fate(id, PARITIES) == Fate::There);
+    /// Begins the last round, without a checkpoint, to learn at the end what all have.
+    pub fn begin_last(&mut self, state: impl Fn(Id, usize) -> FileState) -> Values {
+        // Rounds after the last parities no longer matter.
+        let made = |id: Option<Id>| id.is_some_and(|id| state(id, PARITIES) == FileState::Present);
         let last = self.unsettled[PARITIES].iter().rev().find(|(_, id)| made(*id));
         self.skipped = last.map_or(0, |&(round, _)| round);
-        self.values(0, None, fate)
+        self.values(0, None, state)
     }
 
     fn values(
         &mut self,
         key: i64,
         persist: Option<bool>,
-        fate: impl Fn(Id, usize) -> Fate,
+        state: impl Fn(Id, usize) -> FileState,
     ) -> Values {
-        if std::mem::take(&mut self.owed) {
+        if std::mem::take(&mut self.unopened) {
             for unsettled in &mut self.unsettled {
                 unsettled.push_back((self.begun, None));
             }
         }
-        let settled = self.settle(fate);
+        let settled = self.settled_rounds(state);
         self.begun += 1;
-        let key = key >> 1; // So that it can be negated.
+        let key = key >> 1; // The key is halved so that it can be negated.
         let mut values = [0; VALUES];
         values[..3].copy_from_slice(&[key, -key, persist.map_or(i64::MAX, i64::from)]);
         for tier in 0..TIERS {
@@ -171,10 +167,9 @@ impl Rounds {
         values
     }
 
-    /// The checkpoint of the round that was begun last. Whether its copy to persistent is still to
-    /// be decided on.
+    /// Opens checkpoint `id` of the last round. `undecided`: whether to persist it is not decided yet.
     pub fn opened(&mut self, id: Id, undecided: bool) {
-        self.owed = false;
+        self.unopened = false;
         if undecided {
             self.undecided.push_back((self.begun, id));
         }
@@ -191,11 +186,12 @@ impl Rounds {
     pub fn end(&mut self, least: &Values) -> Outcome {
         self.ended += 1;
         let same = least[0] == -least[1];
-        let why = if least[0] == NO_KEY { Breach::GivenUp } else { Breach::Different };
-        let broke = (!same && !self.broken).then_some(why);
+        let why =
+            if least[0] == NO_KEY { Disagreement::Withdrawn } else { Disagreement::Different };
+        let disagreement = (!same && !self.broken).then_some(why);
         self.broken |= !same;
         let of_round = self.undecided.iter().find(|&&(round, _)| round == self.ended);
-        // When in doubt, a copy too many.
+        // When in doubt, persist.
         let persist = of_round.map(|&(_, id)| (id, self.broken || least[2] != 0));
         self.end_alone(least[2] != 0);
         let mut common = [Learned::default(); TIERS];
@@ -213,11 +209,11 @@ impl Rounds {
                 self.taken.pop_front();
             }
         }
-        Outcome { common, persist, broke }
+        Outcome { common, persist, disagreement }
     }
 
-    /// The checkpoints that are common by this and were not known to be: every process knows about
-    /// its own up to the round `settled`, and `missing` is the last of which one of them has none.
+    /// What was learned for a tier: each process knows its own files up to round `settled`, and
+    /// `missing` is the last round for which some process has no file.
     fn learn(&mut self, tier: usize, settled: u64, missing: u64) -> Learned {
         let before = self.known[tier];
         let behind = before.max(missing);
@@ -237,20 +233,20 @@ impl Rounds {
         Learned { more: Some(Range { first, last, goes_on }), settled: known }
     }
 
-    /// It is decided whether and where a checkpoint is copied to persistent.
+    /// It is decided whether and where checkpoint `id` is persisted.
     pub fn decided(&mut self, id: Id) {
         self.undecided.retain(|&(_, other)| other != id);
     }
 
-    /// A checkpoint is copied to persistent before that is decided.
+    /// This process persists checkpoint `id` before that is decided.
     pub fn decided_alone(&mut self, id: Id) {
         let round = self.undecided.iter().find(|&&(_, other)| other == id).copied();
         self.alone.extend(round);
         self.decided(id);
     }
 
-    /// The round that has ended is one of those: others have no copy if it was decided not to make
-    /// one.
+    /// Ends the round of a checkpoint that was persisted early: if the decision was against it, the
+    /// others have no copy.
     fn end_alone(&mut self, persist: bool) {
         let Some(at) = self.alone.iter().position(|&(round, _)| round == self.ended) else {
             return;
@@ -262,24 +258,24 @@ impl Rounds {
         }
     }
 
-    /// Up to which round the fate of all of this process's files is known, by tier.
-    fn settle(&mut self, fate: impl Fn(Id, usize) -> Fate) -> [u64; TIERS] {
+    /// By tier: up to which round the state of all of this process's files is known.
+    fn settled_rounds(&mut self, state: impl Fn(Id, usize) -> FileState) -> [u64; TIERS] {
         let undecided = [self.undecided.front(), self.alone.front()];
         let undecided = undecided.into_iter().flatten().map(|&(round, _)| round).min();
         let mut settled = [0; TIERS];
         for (tier, unsettled) in self.unsettled.iter_mut().enumerate() {
             while let Some(&(round, id)) = unsettled.front() {
                 let open = tier == PERSISTENT && undecided.is_some_and(|first| first <= round);
-                let fate = id.map_or(Fate::Missing, |id| fate(id, tier));
-                if open || fate == Fate::Open {
+                let state = id.map_or(FileState::Missing, |id| state(id, tier));
+                if open || state == FileState::Pending {
                     break;
                 }
-                // Most versions have no parities. To tell of a later one that it lacks them, before all
-                // have told of the last one that has some, would leave that in doubt.
+                // Most versions have no parities. This process must not report that a later one lacks
+                // them before all processes have reported the last one that has some.
                 let is_heard = self.made <= self.known[tier] || round <= self.skipped;
-                match fate {
-                    Fate::Missing if tier == PARITIES && !is_heard => break,
-                    Fate::Missing => self.missing[tier] = round,
+                match state {
+                    FileState::Missing if tier == PARITIES && !is_heard => break,
+                    FileState::Missing => self.missing[tier] = round,
                     _ if tier == PARITIES => self.made = round,
                     _ => {}
                 }

@@ -1,18 +1,17 @@
 //! Whether pages are touched while a flush runs, or only between flushes.
 //!
-//! HiPC'22, sections IV-A and IV-B: touching and flushing compete for the host's memory bandwidth.
-//! *Sequential* touching lets a flush have it alone, and pays when the pauses between flushes are
-//! long enough to stay ahead of them. *Concurrent* touching slows the flush at hand and pays when
-//! they are not. The paper leaves the choice to a performance model of which it gives the inputs
-//! but no formula; this is ours:
+//! Touching and flushing compete for the host's memory bandwidth (HiPC'22, sections IV-A and IV-B).
+//! *Sequential* touching leaves the bandwidth to the flush, and pays off when the pauses between flushes
+//! are long enough to stay ahead of them. *Concurrent* touching slows the current flush, and pays off
+//! when they are not. The paper names the inputs of a performance model but no formula; this one is
+//! ours:
 //!
-//! Let a checkpoint of `s` bytes be flushed every `i` seconds. A byte is flushed at rate `t` onto
-//! touched pages and at rate `u` onto untouched ones. If `x` is the share of a flush that finds its
-//! pages touched, the flush takes `f(x) = s·x/t + s·(1-x)/u`. Sequential touching has the pauses:
-//! `x = min(1, rate · (i - f(x)) / s)`, a fixed point. Concurrent touching has all the time, at the
-//! rates that both have under competition: `x = min(1, rate' · max(i, f'(x)) / s)`. The mode with
-//! the shorter flush wins; the other must be better by a tenth to replace the one in force, so that
-//! noise does not make it flip.
+//! A checkpoint of `s` bytes is flushed every `i` seconds, at rate `t` onto touched pages and `u` onto
+//! untouched ones. If `x` is the share of the flush that finds its pages touched, the flush takes `f(x)
+//! = s·x/t + s·(1-x)/u`. Sequential touching uses the pauses: `x = min(1, rate · (i - f(x)) / s)`, a
+//! fixed point. Concurrent touching uses all the time, at the rates under competition: `x = min(1, rate'
+//! · max(i, f'(x)) / s)`. The mode with the shorter flush wins; it must be a tenth better to replace the
+//! current mode, so that noise does not make it flip.
 
 use serde::{Deserialize, Serialize};
 
@@ -40,45 +39,44 @@ pub enum Mode {
 /// The paper's ratio of flushing onto untouched and onto touched pages (3 and 6 GB/s, IV-A), used
 /// until both have been measured.
 const UNTOUCHED_OVER_TOUCHED: f64 = 0.5;
-/// What is left of either rate under competition, until it has been measured.
+/// The share of either rate that remains under competition, until it is measured.
 const UNDER_COMPETITION: f64 = 0.7;
-/// A flush with a larger share of untouched pages than this measures their rate.
-const WHOLLY: f64 = 0.9;
+/// A flush with a larger share of untouched pages than this measures the rate onto untouched pages.
+const MOSTLY_UNTOUCHED: f64 = 0.9;
 /// Weight of a new measurement in a running mean.
-const NEW: f64 = 0.25;
-/// A mode is replaced by one whose flush is shorter than this share of its own.
-const BETTER_BY: f64 = 0.9;
+const NEW_WEIGHT: f64 = 0.25;
+/// A mode is replaced if the other's flush is shorter than this share of its own.
+const SWITCH_BELOW: f64 = 0.9;
 
-/// How a page is given memory.
+/// How a page is faulted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Means {
-    /// Many pages by one system call.
+pub enum TouchMethod {
+    /// Many pages by one system call (`MADV_POPULATE_WRITE`).
     Populate,
-    /// A write to each page, which changes nothing.
+    /// By writing to each page without changing it.
     Write,
 }
 
-/// How pages are touched unless one of the two is asked for. `refused`: the system may refuse a
-/// page even where memory is left (strict overcommit); `populate`: the kernel can populate.
+/// How pages are touched. `refused`: the system may refuse a page although memory is left (strict
+/// overcommit). `populate`: the kernel can populate.
 ///
-/// A call that populates keeps the lock of the address space until its last page is there, and a
-/// shorter one takes it again before those who wait have woken up. Meanwhile no thread of the
-/// application can map or unmap anything: neither a larger heap, nor a thread's stack. A write needs
-/// that lock for no page (Linux 6.4), or for one (before). But it ends the process where the system
-/// refuses the page, which a populating call reports.
-pub fn means(populate: bool, refused: bool) -> Means {
+/// A populating call holds the address-space lock until its last page is mapped, and takes it again
+/// before waiting threads have woken up; meanwhile no thread can map or unmap memory. A write needs that
+/// lock for at most one page (none since Linux 6.4). But a refused page kills the process, while a
+/// populating call reports an error.
+pub fn touch_method(populate: bool, refused: bool) -> TouchMethod {
     if populate && refused {
-        Means::Populate
+        TouchMethod::Populate
     } else {
-        Means::Write
+        TouchMethod::Write
     }
 }
 
-/// Without `touch_threads`, the most threads that touch pages.
+/// The most touching threads if `touch_threads` is not set.
 const THREADS: usize = 4;
 
-/// How many threads touch pages, where the key `touch_threads` is `given` (0: not) and the process
-/// may use so many processors.
+/// How many threads touch pages. `given`: the key `touch_threads` (0: not set); `processors`: how many
+/// the process may use.
 pub fn threads(given: usize, processors: usize) -> usize {
     match given {
         0 => (processors / 2).clamp(1, THREADS),
@@ -95,7 +93,7 @@ impl Rate {
     pub fn add(&mut self, bytes: u64, seconds: f64) {
         if bytes > 0 && seconds > 0.0 {
             let rate = bytes as f64 / seconds;
-            self.0 = Some(self.0.map_or(rate, |mean| mean + NEW * (rate - mean)));
+            self.0 = Some(self.0.map_or(rate, |mean| mean + NEW_WEIGHT * (rate - mean)));
         }
     }
 
@@ -133,7 +131,7 @@ impl Inputs {
             .or_else(|| self.flush_untouched.get().map(|rate| rate / UNTOUCHED_OVER_TOUCHED))
     }
 
-    /// What is left of the rate of flushing onto untouched pages.
+    /// The share of the flush rate that remains on untouched pages.
     fn untouched_over_touched(&self) -> f64 {
         match (self.flush_untouched.get(), self.on_touched_pages()) {
             (Some(untouched), Some(touched)) => (untouched / touched).min(1.0),
@@ -141,7 +139,7 @@ impl Inputs {
         }
     }
 
-    /// What is left of the rate of flushing while others are touched.
+    /// The share of the flush rate that remains beside touching.
     fn competition(&self) -> f64 {
         match (self.flush_beside_touch.get(), self.flush_touched.get()) {
             (Some(beside), Some(alone)) => (beside / alone).min(1.0),
@@ -150,7 +148,7 @@ impl Inputs {
     }
 }
 
-/// How long a flush is predicted to take, in seconds, in either mode.
+/// The predicted duration of a flush in each mode, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Prediction {
     /// With sequential touching.
@@ -159,13 +157,13 @@ pub struct Prediction {
     pub concurrent: f64,
 }
 
-/// The decision machine.
+/// The performance model and its decision.
 #[derive(Clone, Debug)]
 pub struct Model {
     key: Touch,
     mode: Mode,
     inputs: Inputs,
-    /// There is something left to touch, so that the mode matters.
+    /// Something is left to touch, so the mode matters.
     open: bool,
     last_capture: Option<f64>,
     begun: Option<f64>,
@@ -173,8 +171,8 @@ pub struct Model {
 }
 
 impl Model {
-    /// A machine for this setting of the key. Until there is anything to decide by, `auto` touches
-    /// concurrently: nothing can be disturbed before the first flush has shown its rate.
+    /// A model for this setting of the key. `auto` starts concurrently: before the first flush there is
+    /// nothing to disturb.
     pub fn new(key: Touch) -> Self {
         let mode = if key == Touch::Sequential { Mode::Sequential } else { Mode::Concurrent };
         Model {
@@ -188,17 +186,17 @@ impl Model {
         }
     }
 
-    /// The mode in force.
+    /// The current mode.
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// What it was decided by.
+    /// The measured inputs.
     pub fn inputs(&self) -> &Inputs {
         &self.inputs
     }
 
-    /// What is predicted from what was measured until now.
+    /// The prediction from what was measured so far.
     pub fn prediction(&self) -> Option<Prediction> {
         predict(&self.inputs)
     }
@@ -213,18 +211,18 @@ impl Model {
         self.begun = Some(now);
     }
 
-    /// That checkpoint, of `bytes`, was taken at time `now`.
+    /// That checkpoint, of `bytes`, was captured at time `now`.
     pub fn captured(&mut self, bytes: u64, now: f64) {
         let mean = |old: f64, new: f64| {
             if old == 0.0 {
                 new
             } else {
-                old + NEW * (new - old)
+                old + NEW_WEIGHT * (new - old)
             }
         };
         self.inputs.checkpoint_bytes = mean(self.inputs.checkpoint_bytes, bytes as f64);
-        // What the application waits within a checkpoint is no pause between two: counted as one, it
-        // would show room for touching just when flushes are late and there is none.
+        // Time that the application waits within a checkpoint is not a pause: counted as one, it would
+        // suggest time for touching just when flushes are late.
         let begun = self.begun.take().unwrap_or(now);
         if let Some(last) = self.last_capture {
             self.inputs.interval = mean(self.inputs.interval, (begun - last).max(0.0));
@@ -232,17 +230,17 @@ impl Model {
         self.last_capture = Some(now);
     }
 
-    /// Nothing is left to touch: the mode stays, and nothing is predicted any more to decide on it.
+    /// All is touched: the mode stays as it is.
     pub fn all_touched(&mut self) {
         self.open = false;
     }
 
-    /// There is something to touch, perhaps again.
-    pub fn touches(&mut self) {
+    /// Something is being touched, perhaps again.
+    pub fn touch_begins(&mut self) {
         self.open = true;
     }
 
-    /// `bytes` of pages were touched in `seconds`, beside a flush or not.
+    /// `bytes` were touched in `seconds`, beside a flush or not.
     pub fn touched(&mut self, bytes: u64, seconds: f64, beside_flush: bool) {
         let rate = if beside_flush {
             &mut self.inputs.touch_beside_flush
@@ -252,17 +250,17 @@ impl Model {
         rate.add(bytes, seconds);
     }
 
-    /// A flush of `bytes` took `seconds`; `untouched` of them went to untouched pages; others were
-    /// touched meanwhile, or not. Decides anew, if there is a choice.
+    /// A flush of `bytes` took `seconds`, of which `untouched` bytes went to untouched pages, with
+    /// touching beside it or not. Decides again if there is a choice.
     pub fn flushed(&mut self, bytes: u64, untouched: u64, seconds: f64, beside_touch: bool) {
         let ratio = self.inputs.untouched_over_touched();
-        if (untouched as f64) > WHOLLY * bytes as f64 {
-            // Known without competition only: what competition costs is known from touched pages.
+        if (untouched as f64) > MOSTLY_UNTOUCHED * bytes as f64 {
+            // The competition factor is measured on touched pages only.
             let seconds = if beside_touch { seconds * self.inputs.competition() } else { seconds };
             self.inputs.flush_untouched.add(bytes, seconds);
         } else {
-            // A flush onto a mixture measures the rate onto touched pages, if each byte to an
-            // untouched one is counted as the several that would have taken as long.
+            // For a mixed flush, each byte to an untouched page counts as the number of touched ones
+            // that take as long.
             let as_touched = (bytes - untouched) + (untouched as f64 / ratio) as u64;
             let rate = if beside_touch {
                 &mut self.inputs.flush_beside_touch
@@ -271,8 +269,8 @@ impl Model {
             };
             rate.add(as_touched, seconds);
         }
-        // At the end of each flush, which for host memory is the application's time: a prediction
-        // takes a quarter of what a small checkpoint costs.
+        // Decided at the end of each flush. For host memory that is the application's time: a prediction
+        // takes a quarter of a small checkpoint's cost.
         if self.key == Touch::Auto && self.open {
             self.decide();
         }
@@ -283,10 +281,10 @@ impl Model {
             return;
         };
         let better = match self.mode {
-            Mode::Sequential if prediction.concurrent < BETTER_BY * prediction.sequential => {
+            Mode::Sequential if prediction.concurrent < SWITCH_BELOW * prediction.sequential => {
                 Mode::Concurrent
             }
-            Mode::Concurrent if prediction.sequential < BETTER_BY * prediction.concurrent => {
+            Mode::Concurrent if prediction.sequential < SWITCH_BELOW * prediction.concurrent => {
                 Mode::Sequential
             }
             same => same,
@@ -298,8 +296,8 @@ impl Model {
     }
 }
 
-/// The length of a flush in either mode. `None` before a checkpoint, an interval, a touch rate and
-/// a flush rate are known.
+/// The predicted duration of a flush in each mode. `None` until a checkpoint, an interval, a touch rate
+/// and a flush rate are known.
 pub fn predict(inputs: &Inputs) -> Option<Prediction> {
     let size = inputs.checkpoint_bytes;
     let interval = inputs.interval;
@@ -329,7 +327,7 @@ pub fn predict(inputs: &Inputs) -> Option<Prediction> {
     Some(Prediction { sequential, concurrent })
 }
 
-/// Iterates `length = f(length)` with damping: `f` is monotone and bounded, so this settles.
+/// Iterates `length = f(length)` with damping; it converges because `f` is monotone and bounded.
 fn fixed_point(f: impl Fn(f64) -> f64) -> f64 {
     let mut length = f(0.0);
     for _ in 0..32 {

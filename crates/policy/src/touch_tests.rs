@@ -1,4 +1,4 @@
-//! The choice of a touch mode, and what it is predicted from.
+//! The choice of a touch mode, and its prediction.
 
 use super::*;
 
@@ -63,8 +63,8 @@ fn a_fixed_setting_is_never_changed() {
     assert!(model.prediction().is_some(), "the prediction can be read all the same");
 }
 
-/// Catches a mode that is still decided on, at the expense of every checkpoint, when nothing is
-/// left to touch; and figures that stand still with it.
+/// Catches a model that keeps deciding, at the cost of every checkpoint, after all is touched, and one
+/// that stops measuring.
 #[test]
 fn the_mode_stays_when_all_is_touched() {
     let mut model = Model::new(Touch::Auto);
@@ -86,8 +86,8 @@ fn the_mode_stays_when_all_is_touched() {
     assert_eq!(model.mode(), Mode::Sequential, "it would have changed");
 }
 
-/// Catches waiting within a checkpoint that passes for a pause between two: with the flushes
-/// late, sequential touching would seem to have time that it does not have.
+/// Catches time waited within a checkpoint that counts as a pause: if flushes are late, sequential
+/// touching would seem to have time.
 #[test]
 fn waiting_for_room_is_no_pause() {
     let mut model = Model::new(Touch::Auto);
@@ -99,8 +99,8 @@ fn waiting_for_room_is_no_pause() {
     assert!((model.inputs().interval - 0.005).abs() < 1e-9, "{:?}", model.inputs());
 }
 
-/// Catches a flush onto a mixture of pages that counts as one onto either kind: the mode was
-/// then decided by rates that no flush had.
+/// Catches a flush onto mixed pages that counts as one onto either kind: the mode would be decided by
+/// rates that no flush had.
 #[test]
 fn a_mixture_measures_the_rate_onto_touched_pages() {
     let (touched, untouched) = (6.0 * GB, 3.0 * GB);
@@ -125,9 +125,9 @@ fn touching_leaves_processors_to_the_application() {
 
 #[test]
 fn pages_are_populated_only_where_a_write_could_end_the_process() {
-    assert_eq!(means(true, false), Means::Write);
-    assert_eq!(means(true, true), Means::Populate);
-    assert_eq!(means(false, true), Means::Write);
+    assert_eq!(touch_method(true, false), TouchMethod::Write);
+    assert_eq!(touch_method(true, true), TouchMethod::Populate);
+    assert_eq!(touch_method(false, true), TouchMethod::Write);
 }
 
 #[test]

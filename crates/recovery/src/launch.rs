@@ -1,4 +1,4 @@
-//! Starting the backend.
+//! Starts the backend.
 
 use std::ffi::CStr;
 use std::os::unix::process::CommandExt as _;
@@ -10,14 +10,14 @@ use super::usage::PROGRAM;
 use os::error::{Error, Result};
 use os::socket::Listener;
 
-/// The option that says that standard input is the listening socket.
+/// The option by which standard input is the listening socket.
 pub const SOCKET_OPTION: &str = "--socket";
 
-/// Starts a backend that serves this socket, for the configuration in `file`. The child is gone as
-/// soon as the backend is one of its own, and is to be waited for.
+/// Starts a backend that serves this socket, for the configuration in `file`. The caller reaps the
+/// child, which exits when the backend has become a daemon.
 pub(super) fn launch(listener: Listener, file: Option<&Path>) -> Result<Child> {
     if os::environment::is_foreign() {
-        // Where the program is, who has started this one could say in several ways.
+        // The user of a set-user-id program could redirect the search in several ways.
         return Err(Error::invalid(format!(
             "a set-user-id program starts no other program; {PROGRAM} can be started by hand"
         )));
@@ -25,15 +25,15 @@ pub(super) fn launch(listener: Listener, file: Option<&Path>) -> Result<Child> {
     let program = program();
     Command::new(&program)
         .arg(SOCKET_OPTION)
-        // Lists of processes show it. The program takes text alone.
+        // It is shown in process lists. The program takes text only.
         .args(file.map(Path::to_string_lossy).as_deref())
-        // What the application has loaded in addition is not for the backend.
+        // The application's preloaded libraries are not for the backend.
         .env_remove("LD_PRELOAD")
         .stdin(Stdio::from(listener.into_file()))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        // What ends a whole job, as mpirun or a terminal does, must not end it before it is a process
-        // of its own.
+        // A signal to the job's process group (mpirun, a terminal) must not kill the backend before it
+        // is a daemon.
         .process_group(0)
         .spawn()
         .map_err(|error| {
@@ -47,9 +47,8 @@ pub(super) fn launch(listener: Listener, file: Option<&Path>) -> Result<Child> {
         })
 }
 
-/// The program that would be started, for who wants to look at it or to run it: in the directory
-/// that `VELOC_BIN` names (as upstream), beside the library or where it is installed with it, or
-/// else wherever `PATH` has it.
+/// The program that would be started: in the directory `VELOC_BIN` (as upstream), beside the library or
+/// in its installation, else found in `PATH`.
 pub fn program() -> PathBuf {
     if let Some(directory) = os::environment::var_os("VELOC_BIN") {
         return PathBuf::from(directory).join(PROGRAM);
@@ -59,8 +58,8 @@ pub fn program() -> PathBuf {
     installed.unwrap_or_else(|| PathBuf::from(PROGRAM))
 }
 
-/// The program that belongs to a library in this directory: beside it, or in the `bin` that belongs
-/// to `lib`, `lib64` or `lib/<machine>`.
+/// The program for a library in this directory: beside it, or in the `bin` that belongs to `lib`,
+/// `lib64` or `lib/<machine>`.
 fn installed(library: &Path) -> Option<PathBuf> {
     let places = ["", "../bin", "../../bin"];
     places.iter().map(|place| library.join(place).join(PROGRAM)).find(|path| path.is_file())
@@ -91,7 +90,7 @@ fn library_directory() -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    /// Catches an installation whose library starts another installation's program, or none.
+    /// Catches a library that starts the program of another installation, or none.
     #[test]
     fn the_program_of_the_same_installation_is_found() {
         let prefix = tempfile::tempdir().unwrap();

@@ -1,25 +1,24 @@
-//! What outlives the application: its host buffer and its ledger are shared with a process of its own on
-//! each node, which writes what is in them, should the job be killed. This is the application's side, and
-//! what both sides say to each other; the other one is the crate `daemon`.
+//! Recovery of a killed job's data: the application shares its host buffer and its ledger with a backend
+//! process on each node, which writes them to files if the job is killed. This crate has the client's
+//! side and the protocol; the backend is the crate `daemon`.
 //!
-//! As long as an application lives it writes its files itself. The backend (`veloc-backend`) only
-//! holds the memory and waits; when a client has ended, it reads the [ledger](levels::ledger)
-//! and goes on as an engine without an application. So it costs no message per checkpoint, and an
-//! application whose backend was killed goes on unharmed: it says so and starts another one ([`link`]).
+//! A live application writes its files itself; the backend (`veloc-backend`) only holds the memory. When
+//! a client has ended, the backend reads the [ledger](levels::ledger) and continues as an engine without
+//! an application. So checkpoints cost no messages, and an application whose backend was killed
+//! continues: it logs a warning and starts another one ([`link`]).
 //!
-//! There is one backend for each user and configuration. It is started by the first client that
-//! finds none: that client listens at the backend's path, hands the socket to the program it
-//! starts, and connects like everybody else. What is sent to a listening socket is kept by the
-//! system, so that nobody waits for the program to be up.
+//! There is one backend per user and configuration. The first client that finds none listens at the
+//! backend's path, passes the socket to the program it starts, and connects like any other client. The
+//! system queues what is sent to the socket, so nobody waits for the program to start.
 
 #![deny(clippy::disallowed_methods)]
 
-pub mod ending;
+mod child;
+pub mod kill;
 mod launch;
 pub mod link;
 pub mod log;
 pub mod protocol;
-mod started;
 pub mod usage;
 
 use serde::{Deserialize, Serialize};
@@ -29,27 +28,27 @@ use protocol::PROTOCOL;
 
 pub use launch::{program, SOCKET_OPTION};
 
-/// What the program says to `--version`. A backend of another version serves no client of this one.
+/// The answer to `--version`. A backend serves only clients of its own version.
 pub fn version() -> String {
     format!("{} {VERSION}, protocol {PROTOCOL}", usage::PROGRAM)
 }
 
-/// A process among those of its job.
+/// A process of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
-    /// Its number in file names.
+    /// Its rank in file names.
     pub rank: u32,
-    /// How many the job has; 0 if that was not told (`VELOC_Init_single`).
+    /// The number of processes; 0 if unknown (`VELOC_Init_single`).
     pub ranks: u32,
 }
 
 impl Process {
-    /// The only one of its job.
+    /// The only process of its job.
     pub fn alone(rank: u32) -> Process {
         Process { rank, ranks: 0 }
     }
 
-    /// Whether there are no others, whose files it would have to think of.
+    /// Whether there are no other processes whose files matter.
     pub fn is_alone(&self) -> bool {
         self.ranks <= 1
     }

@@ -1,4 +1,4 @@
-//! The client's side: its connection to the backend.
+//! The client's connection to the backend.
 
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::thread::{self, Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::protocol::{decode, encode, path as path_of, portable, Hello, Reply, Word, PROTOCOL};
-use super::started::{Started, START};
-use super::{ending, launch, Process};
+use super::child::{BackendChild, START_TIMEOUT};
+use super::protocol::{decode, encode, path as path_of, portable, Hello, Reply, Request, PROTOCOL};
+use super::{kill, launch, Process};
 use config::Config;
 use levels::files::Identities;
 use os::error::{Error, Kind, Result};
@@ -17,37 +17,37 @@ use os::shared::SharedMemory;
 use os::socket::{connect_to, listen_at, wait_for, Listener, Socket};
 use os::sync::{Condvar, Mutex};
 
-/// How often a backend is started for a job whose backends keep ending.
+/// How often a job starts a backend before it gives up.
 const MOST_BACKENDS: u32 = 5;
-/// Before another backend is started, so that one that cannot live does not keep the node busy.
-const PAUSE: Duration = Duration::from_millis(200);
-/// The longest time for a connection: somebody else may be about to listen, to end, or stand still at that.
-const LONGEST_CONNECT: Duration = Duration::from_secs(5);
-/// Between two attempts.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+/// The pause before another start, so that a backend that keeps crashing does not load the node.
+const RESTART_PAUSE: Duration = Duration::from_millis(200);
+/// The longest time for connecting: another process may be about to listen, about to exit, or stopped.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The pause between two attempts.
+const CONNECT_RETRY: Duration = Duration::from_millis(1);
 
-/// A backend of which nothing is heard for `watchdog_interval` although it owes a word is given up,
-/// but not before so many seconds: one that works gives a sign every second.
+/// The least seconds without a message after which a backend that must answer is given up; else it is
+/// `watchdog_interval`. A working backend sends a message every second.
 const SHORTEST_SILENCE: u64 = 3;
-/// The most seconds that are waited for a word.
+/// The most seconds to wait for a message.
 const LONGEST_SILENCE: u64 = 60;
-/// After so long without a first word it is said that one is waited for.
-const FIRST_WORD: Duration = Duration::from_secs(1);
-/// How often it is said again what is waited for.
+/// After this time without a first message, a warning says that the client waits.
+const FIRST_REMINDER: Duration = Duration::from_secs(1);
+/// How often that warning is repeated.
 const REMINDER: Duration = Duration::from_secs(30);
-/// How often it is looked whether something was heard.
-const LOOK: Duration = Duration::from_millis(100);
+/// How often to check for silence.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What a client leaves.
+/// The memory that a client hands to the backend.
 #[derive(Debug)]
-pub struct Estate {
-    /// Its ledger.
+pub struct HandOff {
+    /// The client's ledger.
     pub ledger: SharedMemory,
-    /// Its host buffer, if it has one.
+    /// The client's host buffer, if it has one.
     pub host: Option<SharedMemory>,
 }
 
-/// A connection to the backend. While it stands, what is in the host buffer outlives this process.
+/// A connection to the backend. As long as it exists, the host buffer's contents survive this process.
 #[derive(Debug)]
 pub struct Link {
     shared: Arc<Shared>,
@@ -57,60 +57,60 @@ pub struct Link {
 #[derive(Debug)]
 struct Shared {
     hello: Hello,
-    /// The file of the configuration.
+    /// The configuration file.
     file: Option<PathBuf>,
     /// Where the backend listens.
     path: PathBuf,
-    estate: Estate,
-    now: Mutex<Now>,
+    hand_off: HandOff,
+    now: Mutex<LinkState>,
     changed: Condvar,
 }
 
 #[derive(Debug)]
-struct Now {
+struct LinkState {
     /// `None`: there is no backend.
     socket: Option<Arc<Socket>>,
-    settled: bool,
-    /// Nobody waits any more for what an earlier client has left.
-    hurried: bool,
-    /// How many messages have come from it.
+    predecessors_done: bool,
+    /// The job ends, so nobody waits for predecessors any more.
+    gave_up_waiting: bool,
+    /// How many messages the backend has sent.
     heard: u64,
-    /// It does not answer and cannot be ended, so it may still write what an earlier client has left.
+    /// The backend does not answer and cannot be killed: it may still write an earlier client's data.
     stuck: Option<Error>,
-    leaving: bool,
+    closing: bool,
 }
 
 impl Link {
-    /// Hands the estate to the backend of this configuration, which is started if there is none.
+    /// Hands the memory to the backend of this configuration, which is started if there is none.
     ///
     /// # Errors
-    /// There is none, and none can be started.
+    /// There is no backend, and none can be started.
     pub fn open(
         config: &Config,
         process: Process,
         directories: Identities,
-        estate: Estate,
+        hand_off: HandOff,
     ) -> Result<Link> {
         super::log::prepare(config);
         let hello = Hello { protocol: PROTOCOL, config: portable(config)?, process, directories };
-        let now = Now {
+        let now = LinkState {
             socket: None,
-            settled: false,
-            hurried: false,
+            predecessors_done: false,
+            gave_up_waiting: false,
             heard: 0,
             stuck: None,
-            leaving: false,
+            closing: false,
         };
         let path = path_of(&hello.config)?;
         let file = config.file.clone();
         let (now, changed) = (Mutex::new(now), Condvar::new());
-        let shared = Arc::new(Shared { hello, file, path, estate, now, changed });
+        let shared = Arc::new(Shared { hello, file, path, hand_off, now, changed });
         let (socket, started) = shared.connect(launch::launch)?;
         {
             let mut now = shared.now.lock();
             now.socket = Some(socket.clone());
-            // There was none, so that no earlier client can have left anything in its memory.
-            now.settled = started.is_some();
+            // A new backend holds no earlier client's memory.
+            now.predecessors_done = started.is_some();
         }
         let watching = shared.clone();
         let builder = Builder::new().name("veloc-backend-link".to_owned());
@@ -120,20 +120,22 @@ impl Link {
         Ok(Link { shared, watcher: Some(watcher) })
     }
 
-    /// Waits until nothing of an earlier client of this rank is left to be written, which would
-    /// otherwise take the place of what this one writes, or until the backend has ended. False:
-    /// [`Link::hurry`] was called, or nothing [may be written](Link::may_write).
-    pub fn settle(&self) -> bool {
+    /// Waits until the data of earlier clients of this rank is written, which would otherwise overwrite
+    /// this client's files, or until the backend has ended. False: [`Link::stop_waiting`] was called, or
+    /// files [may not be written](Link::may_write).
+    pub fn wait_for_predecessors(&self) -> bool {
         let mut now = self.shared.now.lock();
-        while !now.settled && !now.hurried && now.stuck.is_none() {
+        while !now.predecessors_done && !now.gave_up_waiting && now.stuck.is_none() {
             now = self.shared.changed.wait(now);
         }
-        now.settled
+        now.predecessors_done
     }
 
+    /// Whether files may be written.
+    ///
     /// # Errors
-    /// The backend does not answer, cannot be ended, and may still write what an earlier client of this
-    /// rank has left: it would replace newer files.
+    /// The backend does not answer, cannot be killed, and may still write an earlier client's data of
+    /// this rank over newer files.
     pub fn may_write(&self) -> Result<()> {
         match &self.shared.now.lock().stuck {
             Some(error) => Err(error.clone()),
@@ -142,29 +144,29 @@ impl Link {
     }
 
     /// Whether there is a backend.
-    pub fn is_up(&self) -> bool {
+    pub fn is_connected(&self) -> bool {
         self.shared.now.lock().socket.is_some()
     }
 
-    /// Whether the backend answers within the time that [`Link::settle`] grants it.
-    pub fn answers(&self) -> bool {
+    /// Whether the backend answers a ping within the time limit of [`Link::wait_for_predecessors`].
+    pub fn answers_in_time(&self) -> bool {
         let shared = &self.shared;
         let now = shared.now.lock();
         let (Some(socket), heard) = (now.socket.clone(), now.heard) else { return false };
         drop(now);
-        let mut waits = shared.waits(&socket, None);
-        if encode(&Word::Question).and_then(|word| socket.send(&word, &[])).is_err() {
+        let mut wait = shared.await_reply(&socket, None);
+        if encode(&Request::Ping).and_then(|request| socket.send(&request, &[])).is_err() {
             return false;
         }
         let mut now = shared.now.lock();
         while now.heard == heard && now.socket.is_some() {
-            now = shared.changed.wait_for(now, LOOK);
-            // Until it has settled what was before, the watcher looks after it.
-            if now.settled && now.heard == heard {
-                if let Some(silence) = waits.look() {
+            now = shared.changed.wait_for(now, POLL_INTERVAL);
+            // Until the predecessors are done, the watcher thread handles silence.
+            if now.predecessors_done && now.heard == heard {
+                if let Some(silence) = wait.check_silence() {
                     log::warn!(
-                        "veloc-backend{} has not answered for {} s (watchdog_interval): what it would \
-                         have written is written here",
+                        "veloc-backend{} has not answered for {} s (watchdog_interval): this \
+                         process writes its data itself",
                         named(backend_of(&socket)),
                         silence.as_secs()
                     );
@@ -175,9 +177,9 @@ impl Link {
         now.socket.is_some()
     }
 
-    /// Ends the waiting of [`Link::settle`]: the job ends.
-    pub fn hurry(&self) {
-        self.shared.now.lock().hurried = true;
+    /// Ends the wait in [`Link::wait_for_predecessors`], because the job ends.
+    pub fn stop_waiting(&self) {
+        self.shared.now.lock().gave_up_waiting = true;
         self.shared.changed.notify_all();
     }
 }
@@ -185,110 +187,114 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         let mut now = self.shared.now.lock();
-        now.leaving = true;
+        now.closing = true;
         if let Some(socket) = &now.socket {
-            say_goodbye(socket);
+            send_goodbye(socket);
         }
         drop(now);
         self.shared.changed.notify_all();
-        for what in os::threads::join(self.watcher.take(), os::threads::PATIENCE) {
+        for what in os::threads::join(self.watcher.take(), os::threads::JOIN_TIMEOUT) {
             log::error!("{what}");
         }
     }
 }
 
-fn say_goodbye(socket: &Socket) {
-    // A backend that has ended already needs no word.
-    let _ = encode(&Word::Goodbye).and_then(|word| socket.send(&word, &[]));
+fn send_goodbye(socket: &Socket) {
+    // The backend may have ended already.
+    let _ = encode(&Request::Goodbye).and_then(|request| socket.send(&request, &[]));
     socket.close();
 }
 
 impl Shared {
-    /// A connection over which the estate was handed over; and the process that a backend was started
-    /// by with `launch`, if there was none.
+    /// Connects and sends the memory. Returns the connection, and the child if `launch` started a
+    /// backend.
+    ///
+    /// A backend ends with its last client, so a connection may be lost just when it is made; then
+    /// another attempt follows.
     ///
     /// # Errors
-    /// The program that was started ends before anybody is connected to it: another one would, too.
-    ///
-    /// The connection may be lost just when it is made, as a backend ends with its last client: then
-    /// there is a second attempt.
+    /// The started program exits before anybody is connected to it; another one would, too.
     fn connect(
         &self,
         launch: impl Fn(Listener, Option<&Path>) -> Result<Child>,
-    ) -> Result<(Arc<Socket>, Option<Started>)> {
+    ) -> Result<(Arc<Socket>, Option<BackendChild>)> {
         let path = &self.path;
         let hello = encode(&self.hello)?;
-        let Estate { ledger, host } = &self.estate;
+        let HandOff { ledger, host } = &self.hand_off;
         let files: Vec<_> =
             std::iter::once(ledger).chain(host).map(SharedMemory::file).collect::<Result<_>>()?;
-        let mut started: Option<Started> = None;
+        let mut started: Option<BackendChild> = None;
         let mut failed = Error::new(Kind::System, "nobody takes a connection");
         let since = Instant::now();
-        while since.elapsed() < LONGEST_CONNECT {
+        while since.elapsed() < CONNECT_TIMEOUT {
             if let Some(socket) = connect_to(path)? {
                 match (socket.send(&hello, &files), started.take()) {
                     (Ok(()), started) => return Ok((Arc::new(socket), started)),
                     (Err(error), Some(started)) => {
-                        return Err(started.has_ended().followed_by(error));
+                        return Err(started.ended_error().followed_by(error));
                     }
-                    // It has just ended. Another one can be started.
+                    // It has just ended; another one can be started.
                     (Err(error), None) => failed = error,
                 }
             }
             match (listen_at(path)?, started.take()) {
                 (Some(listener), None) => {
-                    started = Some(Started::new(launch(listener, self.file.as_deref())?));
+                    started = Some(BackendChild::new(launch(listener, self.file.as_deref())?));
                 }
-                (Some(_), Some(started)) => return Err(started.has_ended()),
+                (Some(_), Some(started)) => return Err(started.ended_error()),
                 (None, still) => {
                     started = still;
-                    thread::sleep(BETWEEN_LOOKS);
+                    thread::sleep(CONNECT_RETRY);
                 }
             }
         }
         Err(failed.within(format!("connecting to {}", path.display())))
     }
 
-    fn watch(&self, mut socket: Arc<Socket>, mut started: Option<Started>) {
+    fn watch(&self, mut socket: Arc<Socket>, mut started: Option<BackendChild>) {
         let mut backends = 1;
         loop {
-            let ended = match self.listen(&socket, started.as_mut()) {
+            let ended = match self.receive_until_end(&socket, started.as_mut()) {
                 Ended::Gone(ended) => ended,
                 Ended::Silent(silence) => {
                     let silence =
                         format!("has not answered for {} s (watchdog_interval)", silence.as_secs());
                     if let Some(started) = &mut started {
                         log::warn!(
-                            "veloc-backend {silence}: going on without it. What is not written yet \
-                             would be lost with this process"
+                            "veloc-backend {silence}: going on without it. If this process is killed, data \
+                             that is not in files yet is lost"
                         );
-                        started.end(Duration::ZERO);
-                        self.goes_on_without(&socket);
+                        started.end_unless_daemon(Duration::ZERO);
+                        self.disconnect(&socket);
                         return;
                     }
-                    match self.end(&socket, &silence) {
+                    match self.kill_silent_backend(&socket, &silence) {
                         Ok(ended) => ended,
-                        Err(error) => return self.is_stuck(error),
+                        Err(error) => return self.set_stuck(error),
                     }
                 }
             };
-            let leaves = self.now.lock().leaving;
+            let leaves = self.now.lock().closing;
             if let Some(mut started) = started.take() {
-                started.end(if leaves { START } else { self.longest_silence() });
+                started.end_unless_daemon(if leaves {
+                    START_TIMEOUT
+                } else {
+                    self.longest_silence()
+                });
             }
             let mut now = self.now.lock();
             now.socket = None;
-            now.settled = true;
+            now.predecessors_done = true;
             self.changed.notify_all();
-            if now.leaving {
+            if now.closing {
                 return;
             }
             log::warn!(
-                "veloc-backend {ended}: going on without it; what is not written yet would be lost \
-                 with this process"
+                "veloc-backend {ended}: going on without it; if this process is killed, data that is not in \
+                 files yet is lost"
             );
-            drop(self.changed.wait_for(now, PAUSE));
-            if self.now.lock().leaving || backends == MOST_BACKENDS {
+            drop(self.changed.wait_for(now, RESTART_PAUSE));
+            if self.now.lock().closing || backends == MOST_BACKENDS {
                 return;
             }
             backends += 1;
@@ -296,8 +302,8 @@ impl Shared {
                 Ok((again, by)) => {
                     log::warn!("there is a veloc-backend again");
                     let mut now = self.now.lock();
-                    if now.leaving {
-                        say_goodbye(&again);
+                    if now.closing {
+                        send_goodbye(&again);
                     }
                     now.socket = Some(again.clone());
                     (socket, started) = (again, by);
@@ -310,33 +316,33 @@ impl Shared {
         }
     }
 
-    /// How long nothing may be heard of a backend that owes a word.
+    /// How long a backend that must answer may be silent.
     fn longest_silence(&self) -> Duration {
         let seconds = self.hello.config.watchdog_interval;
         Duration::from_secs(seconds.clamp(SHORTEST_SILENCE, LONGEST_SILENCE))
     }
 
-    /// Begins to wait for a word of the backend, which is the process `started` or one of its own.
-    fn waits(&self, socket: &Socket, started: Option<u32>) -> Waits {
+    /// Starts to wait for the backend's answer. `started`: its process, if this client has started it.
+    fn await_reply(&self, socket: &Socket, started: Option<u32>) -> ReplyWait {
         let (patience, since) = (self.longest_silence(), Instant::now());
         let backend = started.or_else(|| backend_of(socket));
-        Waits { backend, patience, since, heard: None, said: None }
+        ReplyWait { backend, patience, since, heard: None, said: None }
     }
 
-    /// Hears the backend until the connection ends. How it ended.
-    fn listen(&self, socket: &Socket, mut started: Option<&mut Started>) -> Ended {
-        let mut waits = self.waits(socket, started.as_ref().map(|started| started.child.id()));
+    /// Receives messages until the connection ends, and says how it ended.
+    fn receive_until_end(&self, socket: &Socket, mut started: Option<&mut BackendChild>) -> Ended {
+        let mut wait = self.await_reply(socket, started.as_ref().map(|started| started.child.id()));
         loop {
-            // Once it has answered and has settled what was before, nothing is expected of it.
-            if waits.heard.is_none() || !self.now.lock().settled {
-                if let Some(silence) = waits.look() {
+            // Once it has answered and the predecessors are done, it need not send anything.
+            if wait.heard.is_none() || !self.now.lock().predecessors_done {
+                if let Some(silence) = wait.check_silence() {
                     return Ended::Silent(silence);
                 }
-                if wait_for(&[socket.as_fd()], LOOK) != [true] {
+                if wait_for(&[socket.as_fd()], POLL_INTERVAL) != [true] {
                     continue;
                 }
             } else if let Some(started) = started.take() {
-                // It serves as a process of its own by now.
+                // It has become a daemon by now.
                 started.reap();
             }
             let reply = match socket.receive() {
@@ -346,10 +352,10 @@ impl Shared {
             };
             match reply {
                 Ok(reply) => {
-                    waits.hear();
+                    wait.heard_reply();
                     let mut now = self.now.lock();
                     now.heard += 1;
-                    now.settled |= reply == Reply::Settled;
+                    now.predecessors_done |= reply == Reply::PredecessorsDone;
                     drop(now);
                     self.changed.notify_all();
                 }
@@ -358,80 +364,80 @@ impl Shared {
         }
     }
 
-    /// There is no backend from here on, and is to be no other one.
-    fn goes_on_without(&self, socket: &Socket) {
+    /// Continues without a backend for good.
+    fn disconnect(&self, socket: &Socket) {
         socket.close();
         let mut now = self.now.lock();
         now.socket = None;
-        now.settled = true;
+        now.predecessors_done = true;
         drop(now);
         self.changed.notify_all();
     }
 
-    /// Ends a backend that is still to write what an earlier client has left, and does not answer: it may
-    /// go on at any moment. What became of it.
-    fn end(&self, socket: &Socket, silence: &str) -> Result<String> {
+    /// Kills a silent backend that may still write an earlier client's data. Returns what happened to
+    /// it, for a message.
+    fn kill_silent_backend(&self, socket: &Socket, silence: &str) -> Result<String> {
         let rank = self.hello.process.rank;
-        let error = match ending::end(socket, &self.path) {
+        let error = match kill::kill_backend(socket, &self.path) {
             Ok(number) => {
                 return Ok(format!(
-                    "(process {number}) {silence} and was ended. What an earlier job of number {rank} \
-                     has left in its memory alone is lost"
+                    "(process {number}) {silence} and was killed. Data of an earlier job's rank {rank} \
+                     that was only in its memory is lost"
                 ));
             }
             Err(error) => error,
         };
         Err(error.within(format!(
-            "veloc-backend{} {silence} and may still write what an earlier job of number {rank} has \
-             left, so nothing is written",
+            "veloc-backend{} {silence} and may still write data of an earlier job's rank {rank}, so \
+             this process writes no files",
             named(backend_of(socket))
         )))
     }
 
-    fn is_stuck(&self, error: Error) {
+    fn set_stuck(&self, error: Error) {
         log::error!("{error}");
         self.now.lock().stuck = Some(error);
         self.changed.notify_all();
     }
 }
 
-/// How the hearing of a backend ended.
+/// How receiving ended.
 enum Ended {
-    /// It is not there any more; why.
+    /// The backend is gone, for this reason.
     Gone(String),
-    /// It is there, and has said nothing for so long.
+    /// The backend has been silent for this long.
     Silent(Duration),
 }
 
-/// The process at the other end. `None`: it is not known yet, as this one has made the socket.
+/// The process at the other end. `None`: unknown, as this process has created the socket.
 fn backend_of(socket: &Socket) -> Option<u32> {
     let number = u32::try_from(socket.peer_number()).ok();
     number.filter(|number| *number != std::process::id())
 }
 
-/// A process as it stands in messages.
+/// The process as shown in messages.
 fn named(process: Option<u32>) -> String {
     process.map_or(String::new(), |number| format!(" (process {number})"))
 }
 
-/// The waiting for a backend that owes a word.
-struct Waits {
-    /// Which process it is, if that is known.
+/// A wait for a backend that must answer.
+struct ReplyWait {
+    /// The backend's process, if known.
     backend: Option<u32>,
     patience: Duration,
-    /// When it was first waited for, and when something was last heard.
+    /// When the wait began, and when the last message came.
     since: Instant,
     heard: Option<Instant>,
     said: Option<Instant>,
 }
 
-impl Waits {
-    fn hear(&mut self) {
+impl ReplyWait {
+    fn heard_reply(&mut self) {
         self.heard = Some(Instant::now());
     }
 
-    /// How long nothing was heard, if that is too long. Says now and then what is waited for.
-    fn look(&mut self) -> Option<Duration> {
+    /// How long the backend has been silent, if that is too long. Logs a reminder from time to time.
+    fn check_silence(&mut self) -> Option<Duration> {
         let silence = self.heard.unwrap_or(self.since).elapsed();
         if silence >= self.patience {
             return Some(silence);
@@ -439,7 +445,7 @@ impl Waits {
         let due = match (self.said, self.heard) {
             (Some(said), _) => said.elapsed() >= REMINDER,
             (None, Some(_)) => self.since.elapsed() >= self.patience,
-            (None, None) => silence >= FIRST_WORD,
+            (None, None) => silence >= FIRST_REMINDER,
         };
         if due {
             self.said = Some(Instant::now());
@@ -453,7 +459,7 @@ impl Waits {
     }
 }
 
-// Not with the locks of the model checks, which are for those alone.
+// The model checks' locks work only within a model check.
 #[cfg(not(feature = "model-check"))]
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! Where a process without a terminal says what it has to say.
+//! The log file of a process without a terminal.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -13,18 +13,18 @@ use os::error::{Error, Result};
 use os::logging;
 use os::{files, private};
 
-/// The most bytes of the file. One that would get longer starts over.
+/// The largest size in bytes; the file starts over beyond it.
 const LONGEST: u64 = 4 << 20;
 
-/// The directory of the file. All clients of a backend have one configuration, so the first one
-/// settles it.
+/// The directory of the log file. All clients of a backend have one configuration, so the first one sets
+/// it.
 static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
 
-/// A file that is made when there is something to be written to it.
+/// A file that is created at the first write.
 #[derive(Default)]
-struct Lazy(Option<File>);
+struct LazyFile(Option<File>);
 
-impl Write for Lazy {
+impl Write for LazyFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let file = match &mut self.0 {
             Some(file) => file,
@@ -45,13 +45,13 @@ impl Write for Lazy {
 fn write(file: &mut File, bytes: &[u8]) -> io::Result<usize> {
     if file.metadata()?.len() + bytes.len() as u64 > LONGEST {
         file.set_len(0)?;
-        file.write_all(b"What stood here before was too long, and was removed.\n")?;
+        file.write_all(b"The log was too long: its earlier part was removed.\n")?;
     }
     file.write(bytes)
 }
 
-/// Opens a log for what is to be added, or makes it: a file that is this user's alone, as others may write
-/// to its directory. Waits for nobody.
+/// Opens a log file for appending. It must belong to this user alone, as others may write to its
+/// directory. Never blocks.
 fn open(path: &Path, make: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create(make).mode(0o600);
@@ -64,16 +64,15 @@ fn open(path: &Path, make: bool) -> io::Result<File> {
     Ok(file)
 }
 
-/// Sends what is logged to a file.
+/// Sends log messages to the file.
 pub fn start() {
     logging::start(LevelFilter::Warn, |builder| {
         logging::with_time_and_topic(builder);
-        builder.target(env_logger::Target::Pipe(Box::<Lazy>::default()));
+        builder.target(env_logger::Target::Pipe(Box::<LazyFile>::default()));
     });
 }
 
-/// Has the directory of the file be there, as those of checkpoints are, and says if the file cannot be
-/// written. The job goes on without it.
+/// Creates the directory, and warns if the log file cannot be written. The job continues without it.
 pub fn prepare(config: &Config) {
     let prepared = match &config.log_prefix {
         Some(directory) => fs::create_dir_all(directory)
@@ -84,7 +83,7 @@ pub fn prepare(config: &Config) {
     };
     if let Err(error) = prepared.and_then(|directory| check(&path_in(&directory))) {
         let key = config.log_prefix.as_ref().map_or("", |_| "log_prefix: ");
-        ::log::warn!("{key}{error}; what veloc-backend has to say is lost");
+        ::log::warn!("{key}{error}; messages of veloc-backend are lost");
     }
 }
 
@@ -97,14 +96,14 @@ fn check(path: &Path) -> Result<()> {
     }
 }
 
-/// The file is to be where this configuration says, unless that is known already.
-pub fn place(config: &Config) {
+/// Sets the directory of the log file from this configuration, unless it is set.
+pub fn set_directory(config: &Config) {
     if let Some(directory) = &config.log_prefix {
         let _ = DIRECTORY.set(directory.clone());
     }
 }
 
-/// The backend's file, named as upstream's; without `log_prefix` in the directory of the user's alone.
+/// The log file, named as upstream's.
 fn path_in(directory: &Path) -> PathBuf {
     let system = rustix::system::uname();
     let host = system.nodename().to_string_lossy();
@@ -117,7 +116,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{chown, symlink};
 
-    /// Catches a log that goes to where somebody has linked it, and one for whose reader a process waits.
+    /// Catches a log that follows another user's link, and an open that waits for a pipe's reader.
     #[test]
     fn it_is_a_file_of_this_user_alone() {
         let folder = tempfile::tempdir().unwrap();
@@ -143,7 +142,7 @@ mod tests {
                 println!("skipped: it_is_a_file_of_this_user_alone needs root for a stranger's")
             }
         }
-        // Somebody reads, so that to open it does not fail by itself.
+        // The pipe has a reader, so that opening it does not fail by itself.
         let _reader = File::options().read(true).write(true).open(at("pipe")).unwrap();
         for name in wrong {
             assert!(open(&at(name), true).is_err(), "{name}");
@@ -166,6 +165,6 @@ mod tests {
             assert_eq!(write(&mut file, &line).unwrap(), line.len());
         }
         let text = fs::read_to_string(&path).unwrap();
-        assert!(text.starts_with("What stood here") && text.lines().count() == 2, "{text}");
+        assert!(text.starts_with("The log was too long") && text.lines().count() == 2, "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! What a client and its backend say to each other, and where they meet.
+//! The protocol between a client and its backend, and the socket's path.
 
 use std::path::{Path, PathBuf};
 
@@ -11,45 +11,45 @@ use levels::files::Identities;
 use os::error::{Error, Kind, Result};
 use os::private;
 
-/// Goes up with every change of the messages or of what lies in shared memory.
+/// The version: it changes with every change of the messages or of the shared memory.
 pub const PROTOCOL: u32 = 6;
 
-/// The first message of a client. Its ledger comes with it, and its host buffer if it has one.
+/// A client's first message. Its ledger and its host buffer, if any, are attached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// [`PROTOCOL`].
     pub protocol: u32,
-    /// The job's, as [`portable`] gives it.
+    /// The job's configuration, made [`portable`].
     pub config: Config,
-    /// Whose memory it is.
+    /// The client's rank.
     pub process: Process,
-    /// Which directories the configuration means.
+    /// The identities of the configured directories.
     pub directories: Identities,
 }
 
-/// What a client tells its backend after its hello.
+/// A client's later messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Word {
-    /// It ends in order; one that is killed says nothing.
+pub enum Request {
+    /// The client ends normally; a killed client sends nothing.
     Goodbye,
-    /// It wants an answer: it is about to rely on the backend.
-    Question,
+    /// The client wants an answer, because it is about to rely on the backend.
+    Ping,
 }
 
-/// What a backend tells a client.
+/// A backend's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
-    /// Nothing of an earlier client of that rank is left to be written.
-    Settled,
-    /// The backend is there, also while it writes what an earlier client of that rank has left.
-    Here,
+    /// The data of all earlier clients of that rank is written.
+    PredecessorsDone,
+    /// The backend is alive; also sent while it writes an earlier client's data.
+    Alive,
 }
 
-/// The configuration as another process needs it: no path depends on the working directory, and
-/// what concerns the application alone is left out.
+/// The configuration for another process: paths are absolute, and settings that concern only the
+/// application are left out.
 ///
 /// # Errors
-/// The system does not tell the working directory.
+/// The working directory is unknown.
 pub fn portable(config: &Config) -> Result<Config> {
     let absolute = |path: &Path| {
         std::path::absolute(path)
@@ -66,43 +66,43 @@ pub fn portable(config: &Config) -> Result<Config> {
     Ok(config)
 }
 
-/// The path at which the backend of this user and (portable) configuration is found.
+/// The socket path of the backend of this user and (portable) configuration.
 ///
 /// # Errors
-/// There is no directory that this user alone can enter.
+/// There is no directory that only this user can enter.
 pub fn path(config: &Config) -> Result<PathBuf> {
     Ok(private::directory()?.join(name(config)?))
 }
 
-/// Its name there.
+/// The socket's name.
 fn name(config: &Config) -> Result<String> {
-    // Where paths mean something else, as in another container or another job of a batch system that
-    // gives each its own /tmp, files must not be written by a backend of here.
+    // In another container or a job with its own /tmp the same paths mean other directories, so it needs
+    // another backend.
     let space = std::fs::read_link("/proc/self/ns/mnt").unwrap_or_default();
     name_in(&space, config)
 }
 
-/// The same in the mount namespace that the system calls `space`.
+/// The name in the mount namespace `space`.
 fn name_in(space: &Path, config: &Config) -> Result<String> {
-    // A directory for temporary files may be that of several nodes.
+    // A directory for temporary files may be shared by several nodes.
     let host = rustix::system::uname();
     let digest = Checksum::of(&encode(&(space, host.nodename().to_bytes(), config))?);
     let digits: String = digest.as_bytes()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
     Ok(format!("backend-{PROTOCOL}-{digits}"))
 }
 
-/// A message as bytes.
+/// Encodes a message.
 ///
 /// # Errors
-/// There is no memory for them.
+/// Out of memory.
 pub fn encode(message: &impl Serialize) -> Result<Vec<u8>> {
     postcard::to_stdvec(message).map_err(|error| Error::new(Kind::Internal, error.to_string()))
 }
 
-/// A message out of its bytes.
+/// Decodes a message.
 ///
 /// # Errors
-/// [`Kind::Corrupt`]: they are none.
+/// [`Kind::Corrupt`]: the bytes are no message.
 pub fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
     postcard::from_bytes(bytes)
         .map_err(|error| Error::new(Kind::Corrupt, format!("a message of the backend: {error}")))
@@ -112,18 +112,18 @@ pub fn decode<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
 mod tests {
     use super::*;
 
-    /// Catches a message without a byte: it cannot be told from the end of the connection.
+    /// Catches an empty message, which would look like the end of the connection.
     #[test]
     fn every_message_has_bytes() {
-        for word in [Word::Goodbye, Word::Question] {
-            assert!(!encode(&word).unwrap().is_empty());
+        for request in [Request::Goodbye, Request::Ping] {
+            assert!(!encode(&request).unwrap().is_empty());
         }
-        for reply in [Reply::Settled, Reply::Here] {
+        for reply in [Reply::PredecessorsDone, Reply::Alive] {
             assert!(!encode(&reply).unwrap().is_empty());
         }
     }
 
-    /// Catches a directory that the backend, which runs elsewhere, would look for elsewhere.
+    /// Catches relative paths, which the backend would resolve elsewhere.
     #[test]
     fn every_directory_is_absolute() {
         let text = "mode = async\nscratch = s\npersistent = p\nmeta = m\nlog_prefix = l\n";

@@ -1,12 +1,12 @@
-//! What `veloc-backend` says of itself, to `--help` and in its man page.
+//! The text of `veloc-backend --help` and of its man page.
 
 /// The program.
 pub const PROGRAM: &str = "veloc-backend";
 
-/// What it is for, in a line.
+/// What it does, in a line.
 pub const ABOUT: &str = "Hold the host buffers of a node's jobs, and write what they leave";
 
-/// The same at length, by paragraphs.
+/// What it does, in paragraphs.
 pub const DETAILS: [&str; 3] = [
     "It serves the jobs of one user and one configuration (mode = async): it holds their host \
      buffers, and when a job has ended, or was killed, it writes what is in them to scratch and to \
@@ -18,10 +18,10 @@ pub const DETAILS: [&str; 3] = [
      or in /tmp/veloc-<uid>; VELOC_LOG says how much is logged.",
 ];
 
-/// The argument that is no option, and what it is.
+/// The positional argument and its meaning.
 pub const ARGUMENT: (&str, &str) = ("CONFIGURATION", "The configuration of the jobs");
 
-/// Options without `--`, each with the letter that stands for it, if one does.
+/// Options without `--`, with their short letters and meanings.
 pub const OPTIONS: [(&str, Option<char>, &str); 4] = [
     ("foreground", None, "Stay in the terminal, with messages on standard error"),
     ("disable-ec", None, "Taken as upstream's does, without effect: erasure codes are the job's"),

@@ -71,7 +71,7 @@ pub fn advances(l: u64, c: u64) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::oracle::Table;
+    use crate::brute_force::Table;
 
     #[test]
     fn the_closed_form_is_what_dynamic_programming_finds() {

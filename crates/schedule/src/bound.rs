@@ -111,7 +111,7 @@ pub fn first_pieces(l: u64, c: u64, d: u64) -> RangeInclusive<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::oracle::Table;
+    use crate::brute_force::Table;
 
     #[test]
     fn the_least_under_a_bound_is_what_dynamic_programming_finds() {

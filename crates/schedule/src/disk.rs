@@ -157,7 +157,7 @@ impl Levels {
         let in_blocks = |block: u64| {
             let blocks = l.div_ceil(block);
             let (r, range) = binomial::repetitions(blocks, slots);
-            // As Griewank and Walther count them; `outlook` has the same.
+            // As Griewank and Walther count them; `cost` has the same.
             let writes = u128::from(blocks)
                 .saturating_sub(range * u128::from(r) / u128::from(slots + r))
                 .max(beta(slots - 1, r.saturating_sub(1)));

@@ -7,12 +7,12 @@
 //! stretch's beginning. With some of them the way is shorter, others must be computed again; taken
 //! together that changes little, as a simulation with [`super::resume`] shows (in the tests).
 
+use super::adjoint_interval::{AdjointInterval, Threshold};
 use super::binomial;
-use super::looks::looks;
-use super::outlook::Outlook;
+use super::cost::PlanCost;
 use super::schedule::{Done, Plan};
 use super::stretches::{go_through, Stretch, Visitor};
-use super::upkeep::{Threshold, Upkeep};
+use super::visits::looks;
 
 /// The most stretches of a plan that are looked at, as something can fail: some seconds. 20 million steps have
 /// no more.
@@ -97,7 +97,7 @@ impl Sum {
 impl Estimate {
     /// Of a plan. If that has no adjoint distance and something can fail, the adjoint is stored where
     /// it is best; otherwise never. If nothing can fail, it takes time in proportion to the slots; `None` if
-    /// there are more than [`super::outlook::MOST_STATES`] of them. Else it is looked for where the adjoint is
+    /// there are more than [`super::cost::MOST_STATES`] of them. Else it is looked for where the adjoint is
     /// stored, in time in proportion to how often that is; `None` if more than [`MOST_STRETCHES`] stretches
     /// would be looked at: at once, if it is many more.
     pub fn of(plan: &Plan, times: &Times) -> Option<Estimate> {
@@ -109,7 +109,7 @@ impl Estimate {
 
     /// Where nothing can fail, it does not matter when something is done.
     fn undisturbed(plan: &Plan, times: &Times) -> Option<Estimate> {
-        let Outlook { advances, takeshots, .. } = Outlook::of(plan)?;
+        let PlanCost { advances, takeshots, .. } = PlanCost::of(plan)?;
         let Times { step, turn, write, read, adjoint, .. } = *times;
         // After the first turn and each so many; but not when the adjoint has come to state 0.
         let last = plan.steps - 1;
@@ -167,12 +167,12 @@ struct Work<'a> {
     times: &'a Times,
     sum: Sum,
     done: Done,
-    upkeep: Upkeep,
+    upkeep: AdjointInterval,
 }
 
 impl<'a> Work<'a> {
     fn new(plan: &'a Plan, times: &'a Times) -> Work<'a> {
-        let upkeep = Upkeep { threshold: times.threshold_for(plan), since: None };
+        let upkeep = AdjointInterval { threshold: times.threshold_for(plan), since: None };
         Work { plan, times, sum: Sum::default(), done: Done::default(), upkeep }
     }
 

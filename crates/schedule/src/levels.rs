@@ -6,9 +6,9 @@
 use std::cell::OnceCell;
 use std::collections::HashSet;
 
+use super::adjoint_interval::{AdjointInterval, Threshold};
 use super::disk::{Disk, Levels, Next};
 use super::schedule::{Action, Done, Plan, Stored};
-use super::upkeep::{Threshold, Upkeep};
 
 /// A schedule at some point of its way.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ pub struct TwoLevel {
     pub(super) at: Option<u64>,
     /// The state that the adjoint has come to.
     pub(super) fine: u64,
-    pub(super) upkeep: Upkeep,
+    pub(super) upkeep: AdjointInterval,
     pub(super) done: Done,
     pub(super) transfers: Transfers,
 }
@@ -83,7 +83,7 @@ impl TwoLevel {
             unused,
             at: (!has_start).then_some(0),
             fine,
-            upkeep: Upkeep::default(),
+            upkeep: AdjointInterval::default(),
             done: Done::default(),
             transfers: Transfers::default(),
         }

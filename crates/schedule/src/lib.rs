@@ -5,13 +5,13 @@
 //! With `c` slots for states, one of which state 0 takes, [`binomial`] says what the least number of
 //! repeated steps is, [`bound`] the same if no two stored states may be farther apart than a
 //! resilience distance, and [`rule`] where the next state is stored. [`schedule`] makes actions of
-//! that, one after the other, [`leap`] says what they have left at any place without going through them,
-//! [`shots`] how many states they store, [`stretches`] goes through those of them that one wants to see,
+//! that, one after the other, [`remaining`] says what they have left at any place without going through them,
+//! [`takeshots`] how many states they store, [`stretches`] goes through those of them that one wants to see,
 //! and [`resume`] goes on after a crash with the slots that are left.
-//! After a planned stop there is a state more than slots (`carry`).
-//! [`online`] is for passes whose end is not known (`loss` says which state is given up, `pass` leaps in them), [`levels`] for slots in memory and on disk.
-//! [`upkeep`] says when the adjoint is stored (`looks` how much there is to look at for that), [`outlook`], [`sums`], [`strategy`] and [`estimate`] what it costs,
-//! and [`course`] is all of it as applications have it, [`refusal`] what is wrong with it, [`pack`] as bytes.
+//! After a planned stop there is a state more than slots (`planned_stop`).
+//! [`online`] is for passes whose end is not known (`loss` says which state is given up, `online_leap` leaps in them), [`levels`] for slots in memory and on disk.
+//! [`adjoint_interval`] says when the adjoint is stored (`visits` how much there is to look at for that), [`cost`], [`two_level_cost`], [`strategy`] and [`estimate`] what it costs,
+//! and [`configured`] is all of it as applications have it, [`infeasible`] what is wrong with it, [`pack`] as bytes.
 //!
 //! Nothing here knows what a state is, where it is stored, or what time it is.
 //!
@@ -20,33 +20,33 @@
 
 #![deny(clippy::disallowed_methods)]
 
+pub mod adjoint_interval;
 pub mod binomial;
 pub mod bound;
-mod carry;
+pub mod configured;
 mod convex;
-pub mod course;
+pub mod cost;
 pub mod disk;
 pub mod error;
 pub mod estimate;
-pub mod leap;
+pub mod infeasible;
 pub mod levels;
-mod looks;
 mod loss;
 pub mod online;
-pub mod outlook;
+mod online_leap;
 pub mod pack;
-mod pass;
-pub mod refusal;
+mod planned_stop;
+pub mod remaining;
 pub mod resume;
 pub mod revolve;
 pub mod rule;
 pub mod schedule;
-pub mod shots;
 pub mod strategy;
 pub mod stretches;
-pub mod sums;
+pub mod takeshots;
+pub mod two_level_cost;
 pub mod unpack;
-pub mod upkeep;
+mod visits;
 
 #[cfg(test)]
-mod oracle;
+mod brute_force;

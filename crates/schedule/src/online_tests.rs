@@ -1,7 +1,7 @@
 //! Passes whose end is not known, to each end, and after crashes.
 
 use super::*;
-use crate::oracle::Player;
+use crate::brute_force::Player;
 
 /// A pass that ends after each number of steps in turn.
 fn pass(slots: u64, steps: u64, mut each: impl FnMut(&Online, u64, u64)) {

@@ -4,11 +4,11 @@
 //! set in all but the last byte. Last come 8 bytes of a
 //! checksum (FNV-1a) of all that. [`super::unpack`] reads them.
 
-use super::course::{Course, Way};
+use super::adjoint_interval::Threshold;
+use super::configured::{ConfiguredSchedule, Way};
 use super::levels::TwoLevel;
 use super::rule::Rule;
 use super::schedule::{Done, Plan, Schedule, Stored};
-use super::upkeep::Threshold;
 
 /// The first bytes.
 pub(super) const MARK: [u8; 4] = *b"VSch";
@@ -16,7 +16,7 @@ pub(super) const MARK: [u8; 4] = *b"VSch";
 /// The version that is written and read. Version 1 had no checksum, version 2 one of 32 bytes.
 pub(super) const VERSION: u8 = 3;
 
-impl Course {
+impl ConfiguredSchedule {
     /// Where it stands.
     pub fn pack(&self) -> Vec<u8> {
         let mut to = Writer(MARK.to_vec());

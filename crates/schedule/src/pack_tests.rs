@@ -5,10 +5,11 @@ use crate::resume::Survivors;
 use crate::schedule::Action;
 
 /// Courses of all kinds, with and without what can be set.
-fn courses() -> Vec<Course> {
-    let mut courses: Vec<Course> =
-        [(1, 1), (50, 1), (100, 5), (90, 200)].map(|(l, c)| Course::new(l, c).unwrap()).into();
-    let mut course = Course::new(100, 5).unwrap();
+fn courses() -> Vec<ConfiguredSchedule> {
+    let mut courses: Vec<ConfiguredSchedule> = [(1, 1), (50, 1), (100, 5), (90, 200)]
+        .map(|(l, c)| ConfiguredSchedule::new(l, c).unwrap())
+        .into();
+    let mut course = ConfiguredSchedule::new(100, 5).unwrap();
     course.set_resilience(30).unwrap();
     course.set_adjoint(12).unwrap();
     course.set_rule(Rule::Resilient).unwrap();
@@ -18,11 +19,11 @@ fn courses() -> Vec<Course> {
     let survivors = Survivors { states, adjoint: Some(64), at_start: false };
     course.resume(&survivors).unwrap();
     courses.push(course);
-    let mut course = Course::new(120, 3).unwrap();
+    let mut course = ConfiguredSchedule::new(120, 3).unwrap();
     course.set_disk(4, 2.0, 1.5).unwrap();
     course.set_failures(300.0, 2.0, 3.0).unwrap();
     courses.push(course);
-    courses.push(Course::online(4).unwrap());
+    courses.push(ConfiguredSchedule::online(4).unwrap());
     courses
 }
 
@@ -32,7 +33,7 @@ fn it_goes_on_as_if_nothing_had_happened() {
     for mut course in courses() {
         loop {
             let bytes = course.pack();
-            let mut same = Course::unpack(&bytes).unwrap();
+            let mut same = ConfiguredSchedule::unpack(&bytes).unwrap();
             assert_eq!(same.pack(), bytes, "{course:?}");
             let action = course.next_action().unwrap();
             assert_eq!(same.next_action().unwrap(), action);
@@ -43,7 +44,7 @@ fn it_goes_on_as_if_nothing_had_happened() {
                 _ => {}
             }
         }
-        let mut ended = Course::unpack(&course.pack()).unwrap();
+        let mut ended = ConfiguredSchedule::unpack(&course.pack()).unwrap();
         assert!(ended.next_action().is_err());
     }
 }
@@ -60,7 +61,7 @@ fn what_goes_on_after_a_crash_is_not_refused() {
     let mut moved = 0;
     for _ in 0..400 {
         let (steps, slots) = (1 + random(70), 1 + random(7));
-        let mut course = Course::new(steps as i64, slots as i64).unwrap();
+        let mut course = ConfiguredSchedule::new(steps as i64, slots as i64).unwrap();
         if random(2) == 0 {
             course.set_resilience((steps.div_ceil(slots) + random(9)) as i64).unwrap();
         }
@@ -77,7 +78,7 @@ fn what_goes_on_after_a_crash_is_not_refused() {
             moved += schedule.moves.len();
         }
         loop {
-            let mut same = Course::unpack(&course.pack()).unwrap();
+            let mut same = ConfiguredSchedule::unpack(&course.pack()).unwrap();
             let action = course.next_action().unwrap();
             assert_eq!(same.next_action().unwrap(), action);
             if action == Action::Terminate {
@@ -90,7 +91,7 @@ fn what_goes_on_after_a_crash_is_not_refused() {
 
 #[test]
 fn other_bytes_are_refused() {
-    let bytes = Course::new(100, 5).unwrap().pack();
+    let bytes = ConfiguredSchedule::new(100, 5).unwrap().pack();
     for (bytes, words) in [
         (&b""[..], "0 bytes"),
         (b"VSc", "3 bytes"),
@@ -103,16 +104,17 @@ fn other_bytes_are_refused() {
         (b"VSch\x03\x00", "6 bytes are too few"),
         (&bytes[..bytes.len() - 1], "checksum"),
     ] {
-        let message = Course::unpack(bytes).unwrap_err().to_string();
+        let message = ConfiguredSchedule::unpack(bytes).unwrap_err().to_string();
         assert!(message.contains(words), "{message}");
     }
     let longer = [&bytes[..], b"\0"].concat();
-    assert!(Course::unpack(&longer).is_err());
+    assert!(ConfiguredSchedule::unpack(&longer).is_err());
     // With a checksum that fits, too.
     let content = &bytes[..bytes.len() - 8];
     assert_eq!(sealed(content.to_vec()), bytes);
     for content in [&content[..content.len() - 1], &[content, b"\0"].concat()] {
-        let message = Course::unpack(&sealed(content.to_vec())).unwrap_err().to_string();
+        let message =
+            ConfiguredSchedule::unpack(&sealed(content.to_vec())).unwrap_err().to_string();
         assert!(message.contains("up to byte"), "{message}");
     }
 }
@@ -126,7 +128,7 @@ fn a_bit_that_changes_is_noticed() {
             let mut bytes = course.pack();
             for bit in 0..8 * bytes.len() {
                 bytes[bit / 8] ^= 1 << (bit % 8);
-                assert!(Course::unpack(&bytes).is_err(), "bit {bit} of {course:?}");
+                assert!(ConfiguredSchedule::unpack(&bytes).is_err(), "bit {bit} of {course:?}");
                 bytes[bit / 8] ^= 1 << (bit % 8);
             }
             for _ in 0..11 {

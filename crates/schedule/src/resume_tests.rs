@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::binomial;
-use crate::leap::Left;
-use crate::oracle::{least_advances, Player};
+use crate::brute_force::{least_advances, Player};
+use crate::remaining::Remaining;
 use crate::rule::Rule;
 use crate::schedule::Action;
 
@@ -266,7 +266,7 @@ fn all_steps_again_of_long_plans() {
     for (steps, slots) in [(1_000_000_000_000, 2), (binomial::MAX_STEPS, 3), (1_000_000_000, 12)] {
         let plan = plan(steps, slots);
         for fine in [steps - 1, steps / 2, 1] {
-            let states = Left::at(&plan, fine).states;
+            let states = Remaining::at(&plan, fine).states;
             let survivors = Survivors { states, adjoint: None, at_start: false };
             let advances = resume(plan, &survivors).unwrap().advances_left();
             // At the most state 0 alone is of use; and costs are known to 1 in 25,000.
@@ -282,7 +282,7 @@ fn all_steps_again_of_long_plans() {
 fn the_best_of_the_first() {
     let plan = Plan { resilience: 40, ..plan(300, 8) };
     for fine in [290, 200, 130] {
-        let states = Left::at(&plan, fine).states;
+        let states = Remaining::at(&plan, fine).states;
         let (useful, ..) = sort(&Survivors { states, adjoint: None, at_start: false }, &plan, 300);
         let kept = best_of_the_first(&plan, &useful, 300);
         let cost = |count: usize| {

@@ -37,7 +37,7 @@ pub enum Wrong {
 
 /// The numbers that the caller keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct RevolveState {
     /// The slot that was written last of those in use; -1: none.
     pub check: i64,
     /// The state that the caller has.
@@ -56,8 +56,8 @@ pub struct Revolve {
 
 impl Revolve {
     /// The next step of a caller at `place` who has `snaps` slots. The place is brought up to date.
-    pub fn step(&mut self, place: &mut Place, snaps: i64) -> Result<Step, Wrong> {
-        let Place { check, capo, fine } = *place;
+    pub fn step(&mut self, place: &mut RevolveState, snaps: i64) -> Result<Step, Wrong> {
+        let RevolveState { check, capo, fine } = *place;
         let most = MAX_STEPS as i64;
         if check < -1 || capo < 0 || fine < capo || fine > most || !(1..=most).contains(&snaps) {
             return Err(Wrong::Arguments);
@@ -171,7 +171,7 @@ mod tests {
                 };
                 let mut schedule = Schedule::new(plan);
                 let mut revolve = Revolve::default();
-                let mut place = Place { check: -1, capo: 0, fine: steps as i64 };
+                let mut place = RevolveState { check: -1, capo: 0, fine: steps as i64 };
                 loop {
                     let before = place;
                     let step = revolve.step(&mut place, snaps as i64).unwrap();
@@ -233,7 +233,7 @@ mod tests {
             (3, 0, 9, 3, Wrong::TooManyStored),
             (1, 0, 9, 3, Wrong::Unknown),
         ] {
-            let mut place = Place { check, capo, fine };
+            let mut place = RevolveState { check, capo, fine };
             let before = place;
             assert_eq!(revolve.step(&mut place, snaps), Err(wrong));
             assert_eq!(place, before);

@@ -107,7 +107,7 @@ fn revolve(l: u64, c: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::oracle::Table;
+    use crate::brute_force::Table;
 
     /// Without a bound two rules take the ends of the range that leads to the least number of advances
     /// (the paper's equation (4)), and revolve's lies between.

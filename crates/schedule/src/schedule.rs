@@ -1,7 +1,7 @@
 //! The schedule: which action comes next.
 
+use super::adjoint_interval::{AdjointInterval, Threshold};
 use super::rule::Rule;
-use super::upkeep::{Threshold, Upkeep};
 use super::{binomial, bound};
 
 /// What the application does next.
@@ -146,7 +146,7 @@ pub struct Schedule {
     /// The state that the adjoint has come to.
     pub(super) fine: u64,
     /// When the adjoint is stored.
-    pub(super) upkeep: Upkeep,
+    pub(super) upkeep: AdjointInterval,
     /// What has been done.
     pub(super) done: Done,
 }
@@ -176,7 +176,7 @@ impl Schedule {
             moves: Vec::new(),
             target: None,
             fine: plan.steps,
-            upkeep: Upkeep::default(),
+            upkeep: AdjointInterval::default(),
             done: Done::default(),
         }
     }
@@ -193,7 +193,7 @@ impl Schedule {
         fine: u64,
     ) -> Schedule {
         let at = (kept.first().is_none_or(|first| first.state > 0)).then_some(0);
-        let (upkeep, done) = (Upkeep::default(), Done::default());
+        let (upkeep, done) = (AdjointInterval::default(), Done::default());
         Schedule { plan, stored: kept, free, unused, at, moves, target: None, fine, upkeep, done }
     }
 

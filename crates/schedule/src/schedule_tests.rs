@@ -1,7 +1,7 @@
 //! Schedules of each rule, gone through to the end.
 
 use super::*;
-use crate::oracle::Player;
+use crate::brute_force::Player;
 
 fn plan(steps: u64, slots: u64, resilience: u64, rule: Rule) -> Plan {
     Plan { steps, slots, resilience, adjoint: None, rule }

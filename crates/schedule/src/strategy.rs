@@ -12,12 +12,12 @@
 //!   the fewest advances.
 
 use super::binomial;
-use super::leap::Left;
-use super::outlook::Outlook;
+use super::cost::PlanCost;
+use super::remaining::Remaining;
 use super::resume::{resume_soon, Survivors};
 use super::rule::Rule;
 use super::schedule::{Plan, Schedule};
-use super::shots::takeshots;
+use super::takeshots::takeshots;
 
 /// Places of the reverse sweep at which a failure is looked at.
 const PLACES: u64 = 32;
@@ -64,12 +64,12 @@ pub struct Costs {
     pub reverse_lost: (u128, f64),
 }
 
-/// All ways for a plan, of which `outlook` is known; those for which there are slots enough. Takes time in
+/// All ways for a plan, of which `cost` is known; those for which there are slots enough. Takes time in
 /// proportion to the slots.
-pub fn compare(plan: &Plan, outlook: &Outlook) -> Vec<Costs> {
-    let mut all = vec![chosen(plan, outlook), continuous(plan)];
-    all.extend((plan.slots > 1).then(|| single_recovery(plan, outlook.max_gap)));
-    all.push(two_level(plan, outlook.max_gap));
+pub fn compare(plan: &Plan, cost: &PlanCost) -> Vec<Costs> {
+    let mut all = vec![chosen(plan, cost), continuous(plan)];
+    all.extend((plan.slots > 1).then(|| single_recovery(plan, cost.max_gap)));
+    all.push(two_level(plan, cost.max_gap));
     all
 }
 
@@ -77,12 +77,12 @@ fn unbound(plan: &Plan, slots: u64) -> Plan {
     Plan { slots, resilience: u64::MAX, rule: Rule::Optimal, ..*plan }
 }
 
-fn chosen(plan: &Plan, outlook: &Outlook) -> Costs {
-    let (most_lost, mean_lost) = lost(&outlook.first_sweep, plan.steps);
+fn chosen(plan: &Plan, cost: &PlanCost) -> Costs {
+    let (most_lost, mean_lost) = lost(&cost.first_sweep, plan.steps);
     Costs {
         strategy: Strategy::Chosen,
-        advances: outlook.advances,
-        writes: outlook.takeshots,
+        advances: cost.advances,
+        writes: cost.takeshots,
         most_lost,
         mean_lost,
         reverse_lost: reverse_lost(plan),
@@ -114,7 +114,7 @@ fn single_recovery(plan: &Plan, every: u64) -> Costs {
     let latest = (1..).map(|piece| piece * every).take_while(|state| *state < plan.steps);
     let writes = u128::from((plan.steps - 1) / every);
     // More would not be looked at in a plan's own first sweep either.
-    states.extend(latest.take(super::outlook::MOST_STATES as usize));
+    states.extend(latest.take(super::cost::MOST_STATES as usize));
     states.sort_unstable();
     let (most_lost, mean_lost) = lost(&states, plan.steps);
     Costs {
@@ -211,7 +211,7 @@ fn of_several(lost: Vec<u128>) -> (u128, f64) {
 
 /// What a failure costs when the adjoint has just come to state `fine`, of a plan with so many advances in all.
 fn lost_at(plan: &Plan, all: u128, fine: u64) -> u128 {
-    let Left { states, adjoint, advances } = Left::at(plan, fine);
+    let Remaining { states, adjoint, advances } = Remaining::at(plan, fine);
     let turned = u128::from(adjoint.unwrap_or(plan.steps) - fine);
     let survivors = Survivors { states, adjoint, at_start: true };
     // It is lost at the most to begin anew, which the application can.

@@ -1,7 +1,7 @@
 //! What ways cost, by their definitions and action by action.
 
 use super::*;
-use crate::oracle::Player;
+use crate::brute_force::Player;
 use crate::schedule::Action;
 
 fn plan(steps: u64, slots: u64, resilience: u64) -> Plan {
@@ -12,7 +12,7 @@ fn plan(steps: u64, slots: u64, resilience: u64) -> Plan {
 #[test]
 fn the_example_of_the_paper() {
     let plan = plan(100, 5, 30);
-    let all = compare(&plan, &Outlook::of(&plan).unwrap());
+    let all = compare(&plan, &PlanCost::of(&plan).unwrap());
     let [chosen, continuous, single, two_level] = &all[..] else { panic!() };
     // Five more than without the distance.
     assert_eq!((chosen.advances, chosen.most_lost), (321, 30));
@@ -55,7 +55,7 @@ fn two_level_takes_what_its_parts_take() {
 #[test]
 fn crashes_of_the_reverse_sweep() {
     let plan = plan(400, 8, 90);
-    for costs in compare(&plan, &Outlook::of(&plan).unwrap()) {
+    for costs in compare(&plan, &PlanCost::of(&plan).unwrap()) {
         let (most, mean) = costs.reverse_lost;
         assert!(mean > 0.0 && mean <= most as f64, "{costs:?}");
         assert!(most < costs.advances, "{costs:?}");
@@ -104,7 +104,7 @@ fn the_longest_plans() {
         [(binomial::MAX_STEPS, 50, u64::MAX), (1_000_000_000, 100, 20_000_000)]
     {
         let plan = Plan { adjoint: Some(1007), ..plan(steps, slots, resilience) };
-        for costs in compare(&plan, &Outlook::of(&plan).unwrap()) {
+        for costs in compare(&plan, &PlanCost::of(&plan).unwrap()) {
             let (most, mean) = costs.reverse_lost;
             assert!(mean > 0.0 && mean <= most as f64 && most < costs.advances, "{costs:?}");
             assert!(costs.writes > u128::from(slots), "{costs:?}");

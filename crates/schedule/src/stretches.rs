@@ -6,7 +6,7 @@
 
 use super::binomial;
 use super::schedule::Plan;
-use super::shots::takeshots;
+use super::takeshots::takeshots;
 
 /// Steps that are reversed one after the other, the last ones first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

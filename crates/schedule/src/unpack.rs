@@ -7,8 +7,9 @@
 
 use std::cell::OnceCell;
 
+use super::adjoint_interval::{AdjointInterval, Threshold};
 use super::binomial::MAX_STEPS;
-use super::course::{Course, Way};
+use super::configured::{ConfiguredSchedule, Way};
 use super::disk::{Disk, MAX_COST};
 use super::error::{Error, Kind, Result};
 use super::levels::{Transfers, TwoLevel};
@@ -16,14 +17,13 @@ use super::online::Online;
 use super::pack::{checksum, MARK, VERSION};
 use super::rule::Rule;
 use super::schedule::{Done, Plan, Schedule, Stored};
-use super::upkeep::{Threshold, Upkeep};
 
 /// Counts are no more than this, so that they can go on for ever.
 const MOST_COUNTED: u64 = 1 << 62;
 
-impl Course {
-    /// What [`Course::pack`] has written.
-    pub fn unpack(bytes: &[u8]) -> Result<Course> {
+impl ConfiguredSchedule {
+    /// What [`ConfiguredSchedule::pack`] has written.
+    pub fn unpack(bytes: &[u8]) -> Result<ConfiguredSchedule> {
         let wrong = |what: &str| Err(Error::new(Kind::Damaged, format!("{what} of a schedule")));
         let Some((mark, rest)) = bytes.split_first_chunk::<4>() else {
             return wrong(&format!("{} bytes are not those", bytes.len()));
@@ -130,7 +130,7 @@ impl Reader<'_> {
         fits.then_some(plan)
     }
 
-    fn course(&mut self) -> Option<Course> {
+    fn course(&mut self) -> Option<ConfiguredSchedule> {
         let plan = self.plan()?;
         let disk = self.option(|from| {
             let slots = from.up_to(MAX_STEPS).filter(|slots| *slots > 0)?;
@@ -156,7 +156,7 @@ impl Reader<'_> {
         };
         let is_early = ended && fine > 0;
         let is_twice = threshold.is_some() && plan.adjoint.is_some();
-        (!is_early && !is_twice).then_some(Course { plan, disk, threshold, way, ended })
+        (!is_early && !is_twice).then_some(ConfiguredSchedule { plan, disk, threshold, way, ended })
     }
 
     fn done(&mut self) -> Option<Done> {
@@ -165,12 +165,12 @@ impl Reader<'_> {
         Some(Done { advances, takeshots: takeshots?, turns: turns?, adjoints: adjoints? })
     }
 
-    fn upkeep(&mut self, threshold: Option<Threshold>) -> Option<(Upkeep, Done)> {
+    fn upkeep(&mut self, threshold: Option<Threshold>) -> Option<(AdjointInterval, Done)> {
         let since = self.option(Reader::done)?;
         let done = self.done()?;
         let fits =
             since.is_none_or(|since| since.advances <= done.advances && since.turns <= done.turns);
-        fits.then_some((Upkeep { threshold, since }, done))
+        fits.then_some((AdjointInterval { threshold, since }, done))
     }
 
     fn schedule(&mut self, plan: Plan, threshold: Option<Threshold>) -> Option<Schedule> {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use crate::abi::{STREAM_LEGACY, STREAM_PER_THREAD};
 use crate::capture;
 use crate::config;
-use crate::queue::{Fate, Kind, Operation, Stream, Ticket, Work};
+use crate::queue::{ContextHealth, Kind, Operation, Stream, Ticket, Work};
 use crate::registry::fresh_handle;
 use crate::status::{Outcome, Status};
 use crate::sync::lock;
@@ -25,7 +25,7 @@ pub(crate) struct Context {
     /// Whether it is the device's primary context.
     pub(crate) primary: bool,
     /// Whether it is broken or gone.
-    pub(crate) fate: Arc<Fate>,
+    pub(crate) health: Arc<ContextHealth>,
     /// The default streams first, then those the program made.
     lanes: Mutex<Vec<Lane>>,
     /// Held by what keeps others from queueing work, if it is set to.
@@ -56,9 +56,9 @@ pub(crate) struct Terms {
 impl Context {
     /// A context with its two default streams.
     pub(crate) fn new(handle: u64, device: usize, primary: bool) -> Arc<Self> {
-        let fate = Arc::new(Fate::default());
+        let health = Arc::new(ContextHealth::default());
         let lane = |handle: usize, kind| Lane {
-            stream: Stream::new(handle as u64, kind, 0, Arc::clone(&fate)),
+            stream: Stream::new(handle as u64, kind, 0, Arc::clone(&health)),
             last: None,
         };
         let lanes =
@@ -68,7 +68,7 @@ impl Context {
             id: fresh_handle(),
             device,
             primary,
-            fate,
+            health,
             lanes: Mutex::new(lanes),
             queueing: Mutex::default(),
         })
@@ -76,7 +76,7 @@ impl Context {
 
     /// Adds a stream, ready to work.
     pub(crate) fn add_stream(&self, handle: u64, kind: Kind, flags: u32) -> Outcome<Arc<Stream>> {
-        let stream = Stream::new(handle, kind, flags, Arc::clone(&self.fate));
+        let stream = Stream::new(handle, kind, flags, Arc::clone(&self.health));
         stream.start()?;
         lock(&self.lanes).push(Lane { stream: Arc::clone(&stream), last: None });
         Ok(stream)
@@ -147,7 +147,7 @@ impl Context {
 
     /// Ends the context: waits for the work that runs, drops what is queued.
     pub(crate) fn shut_down(&self) {
-        self.fate.destroy();
+        self.health.destroy();
         capture::forget(self.handle);
         let lanes = std::mem::take(&mut *lock(&self.lanes));
         for lane in &lanes {

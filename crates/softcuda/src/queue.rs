@@ -75,12 +75,12 @@ impl Ticket {
 
 /// Whether a context is still good: an error of its device work stays.
 #[derive(Debug, Default)]
-pub(crate) struct Fate {
+pub(crate) struct ContextHealth {
     error: AtomicU32,
     destroyed: AtomicBool,
 }
 
-impl Fate {
+impl ContextHealth {
     /// Breaks the context with `status`; the first error wins.
     pub(crate) fn fail(&self, status: Status) {
         let _ = self.error.compare_exchange(0, status.0, Ordering::AcqRel, Ordering::Acquire);
@@ -137,7 +137,7 @@ pub(crate) struct Stream {
     pub(crate) kind: Kind,
     /// The flags it was made with.
     pub(crate) flags: u32,
-    fate: Arc<Fate>,
+    health: Arc<ContextHealth>,
     queue: Mutex<Queue>,
     changed: Condvar,
 }
@@ -151,12 +151,17 @@ struct Queue {
 
 impl Stream {
     /// An empty stream of the context with this fate.
-    pub(crate) fn new(handle: u64, kind: Kind, flags: u32, fate: Arc<Fate>) -> Arc<Self> {
+    pub(crate) fn new(
+        handle: u64,
+        kind: Kind,
+        flags: u32,
+        health: Arc<ContextHealth>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             handle,
             kind,
             flags,
-            fate,
+            health,
             queue: Mutex::new(Queue::default()),
             changed: Condvar::new(),
         })
@@ -224,7 +229,7 @@ impl Stream {
     /// Runs or drops the work. Either way whatever it held is released when
     /// this returns, which is before anyone learns that it is done.
     fn carry_out(&self, fails_with: Option<Status>, work: Work) {
-        if self.fate.check().is_err() {
+        if self.health.check().is_err() {
             return;
         }
         let outcome = match fails_with {
@@ -232,7 +237,7 @@ impl Stream {
             None => catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Status::UNKNOWN)),
         };
         if let Err(status) = outcome {
-            self.fate.fail(status);
+            self.health.fail(status);
         }
     }
 

@@ -16,7 +16,7 @@ use crate::kernels::Kernel;
 use crate::memory::Memory;
 use crate::misuse;
 use crate::ptx::Code;
-use crate::queue::{Fate, Kind, Stream, Ticket};
+use crate::queue::{ContextHealth, Kind, Stream, Ticket};
 use crate::status::{Outcome, Status};
 use crate::sync::lock;
 
@@ -78,7 +78,7 @@ pub(crate) struct Event {
     /// The handle of its context.
     pub(crate) context: u64,
     /// Whether that context is broken or gone.
-    pub(crate) fate: Arc<Fate>,
+    pub(crate) health: Arc<ContextHealth>,
     /// Whether it keeps the time.
     pub(crate) timed: bool,
     /// Whether who waits for it sleeps.
@@ -112,7 +112,7 @@ extern "C" fn end() {
     ENDED.store(true, Ordering::Release);
     if let Some(Ok(driver)) = DRIVER.get() {
         for context in lock(&driver.objects).contexts.values() {
-            context.fate.destroy();
+            context.health.destroy();
         }
     }
 }
@@ -378,7 +378,7 @@ impl Driver {
         let handle = fresh_handle();
         let event = Event {
             context: context.handle,
-            fate: Arc::clone(&context.fate),
+            health: Arc::clone(&context.health),
             timed,
             sleeps,
             mark: Mutex::new(None),

@@ -7,7 +7,7 @@ use std::sync::{LazyLock, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
 use crate::config::{self, Bandwidth};
-use crate::memory::{Operand, Place};
+use crate::memory::{MemoryKind, Operand};
 use crate::sync::{lock, read, write};
 
 /// How many copies that a stream carries out had their caller wait, as their host memory was not
@@ -29,9 +29,9 @@ enum Engine {
 }
 
 impl Engine {
-    fn between(from: Place, to: Place) -> Self {
+    fn between(from: MemoryKind, to: MemoryKind) -> Self {
         match (from.is_on_device(), to.is_on_device()) {
-            _ if from == Place::Pageable || to == Place::Pageable => Self::Pageable,
+            _ if from == MemoryKind::Pageable || to == MemoryKind::Pageable => Self::Pageable,
             (true, true) => Self::DeviceToDevice,
             (true, false) => Self::DeviceToHost,
             (false, true) => Self::HostToDevice,
@@ -67,7 +67,7 @@ impl Copy {
     /// Whether the caller must wait for it: the driver copies by way of its
     /// own buffers where host memory is not page-locked.
     pub(crate) fn blocks_the_caller(&self) -> bool {
-        self.from.place == Place::Pageable || self.to.place == Place::Pageable
+        self.from.place == MemoryKind::Pageable || self.to.place == MemoryKind::Pageable
     }
 
     /// Whether any host memory takes part.

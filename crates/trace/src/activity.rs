@@ -1,4 +1,4 @@
-//! What can happen, and what it is called in the file.
+//! The activities, counters and tiers that are recorded, with their names in the file.
 
 /// Something that takes time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -6,41 +6,41 @@
 pub enum Activity {
     /// Initialisation, on the application's thread.
     Init = 0,
-    /// A call of the application's that takes a checkpoint, or a part of one.
+    /// An application call that takes a checkpoint or a part of one.
     Checkpoint,
-    /// A call of the application's that restores a checkpoint, or a part of one.
+    /// An application call that restores a checkpoint or a part of one.
     Restore,
-    /// A call of the application's that waits for background work.
+    /// An application call that waits for background work.
     Drain,
-    /// The application's bytes on their way into the first tier.
+    /// Copying the application's bytes into the first tier.
     Capture,
-    /// Bytes on their way from a memory tier back to the application.
+    /// Copying bytes from a memory tier to the application.
     Recover,
     /// Mapping of device memory into the device cache.
     Map,
     /// Touching of host pages.
     Touch,
-    /// Waiting for the turn to register.
-    Turn,
-    /// Waiting, with the turn, for a lull between the application's calls.
-    Lull,
+    /// Waiting for the node lock before a registration.
+    NodeLock,
+    /// Waiting, with the node lock, for an idle window between the application's calls.
+    IdleWindow,
     /// Registration of host memory with the driver.
     Register,
-    /// From the device cache to the host buffer.
+    /// Copying from the device cache to the host buffer.
     Flush,
-    /// From the host buffer to the device cache, ahead of a restore.
+    /// Prefetching from the host buffer to the device cache.
     Fetch,
-    /// From memory to a scratch file.
+    /// Writing from memory to a scratch file.
     Write,
-    /// From a scratch file to a persistent one.
+    /// Copying from a scratch file to a persistent file.
     Persist,
-    /// From a file to the host buffer, ahead of a restore.
+    /// Prefetching from a file to the host buffer.
     Read,
-    /// From scratch files of other processes to parities of them.
+    /// Computing parities from scratch files of other processes.
     Encode,
 }
 
-/// All activities with their names, in the order of their numbers.
+/// All activities with their names, by number.
 pub const ACTIVITIES: [(Activity, &std::ffi::CStr); 17] = [
     (Activity::Init, c"init"),
     (Activity::Checkpoint, c"checkpoint"),
@@ -50,8 +50,8 @@ pub const ACTIVITIES: [(Activity, &std::ffi::CStr); 17] = [
     (Activity::Recover, c"recover"),
     (Activity::Map, c"map"),
     (Activity::Touch, c"touch"),
-    (Activity::Turn, c"turn"),
-    (Activity::Lull, c"lull"),
+    (Activity::NodeLock, c"turn"),
+    (Activity::IdleWindow, c"lull"),
     (Activity::Register, c"register"),
     (Activity::Flush, c"flush"),
     (Activity::Fetch, c"fetch"),
@@ -61,23 +61,23 @@ pub const ACTIVITIES: [(Activity, &std::ffi::CStr); 17] = [
     (Activity::Encode, c"encode"),
 ];
 
-/// A quantity that changes in steps, in bytes.
+/// A quantity in bytes that changes in steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Counter {
-    /// Of the device cache, mapped.
+    /// Mapped bytes of the device cache.
     DeviceMapped = 0,
-    /// Of the host buffer, with pages.
+    /// Touched bytes of the host buffer.
     HostTouched,
-    /// Of the host buffer, registered.
+    /// Registered bytes of the host buffer.
     HostRegistered,
-    /// Of the device cache, taken by checkpoints.
+    /// Bytes of the device cache used by checkpoints.
     DeviceUsed,
-    /// Of the host buffer, taken by checkpoints.
+    /// Bytes of the host buffer used by checkpoints.
     HostUsed,
 }
 
-/// All counters with their names, in the order of their numbers.
+/// All counters with their names, by number.
 pub const COUNTERS: [(Counter, &str); 5] = [
     (Counter::DeviceMapped, "device mapped"),
     (Counter::HostTouched, "host touched"),

@@ -1,28 +1,27 @@
-//! Why the application waits.
+//! The causes for which the application waits.
 
-/// Why the application waited.
+/// What the application waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// For its own copy, into or out of the first tier.
+    /// Its own copy, into or out of the first tier.
     Copy = 0,
-    /// For its own work that it had queued before the checkpoint.
+    /// Its own work that was queued before the checkpoint.
     Order = 1,
-    /// For the device cache to be mapped.
+    /// Mapping of the device cache.
     Map = 2,
-    /// For room in the device cache.
+    /// Room in the device cache.
     DeviceRoom = 3,
-    /// For room in the host buffer.
+    /// Room in the host buffer.
     HostRoom = 4,
-    /// In a restore, for bytes on their way up.
+    /// In a restore, a prefetch in progress.
     Fetch = 5,
-    /// For files: `mode = sync`, or a checkpoint that is larger than memory, or a restore from a
-    /// file.
+    /// Files: `mode = sync`, a checkpoint larger than memory, or a restore from a file.
     File = 6,
-    /// In `VELOC_Checkpoint_wait` and a draining `VELOC_Finalize`, because it asked to.
+    /// `VELOC_Checkpoint_wait` or a draining `VELOC_Finalize`: the application asked to wait.
     Drain = 7,
 }
 
-/// All causes with their names, in the order of their numbers.
+/// All causes with their names, by number.
 pub const CAUSES: [(Cause, &str); 8] = [
     (Cause::Copy, "copy"),
     (Cause::Order, "order"),

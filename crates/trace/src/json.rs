@@ -1,17 +1,17 @@
-//! Records as lines of the Chrome trace-event format: an array of objects, of which each line here
-//! is one. Times are in microseconds with three decimals, so that no nanosecond is lost.
+//! Writes records in the Chrome trace-event format: an array of objects, one per line. Times are in
+//! microseconds with three decimals, so no nanosecond is lost.
 
 use std::fmt::Write as _;
 
 use super::activity::{ACTIVITIES, COUNTERS, LEVELS};
 use super::cause::CAUSES;
-use super::track::{Kind, Record};
+use super::ring::{Kind, Record};
 
-/// The modes of touching: not concurrent, and concurrent.
+/// The touch modes, by number.
 const MODES: [&str; 2] = ["sequential", "concurrent"];
 
-/// One record of thread `thread` of process `process`, about the checkpoint `name` if it is about
-/// one. A record of two counters is two lines.
+/// Writes one record of a thread, with the checkpoint `name` if it has one. A record of two counters
+/// gives two lines.
 pub fn line(text: &mut String, process: u32, thread: u32, record: &Record, name: &str) {
     if record.kind == Kind::Counters {
         let one = Record { kind: Kind::Counter, ..*record };
@@ -35,7 +35,7 @@ pub fn line(text: &mut String, process: u32, thread: u32, record: &Record, name:
         Kind::Counter => (COUNTERS.get(detail).map_or("", |(_, name)| name), "room", "C"),
         Kind::Counters | Kind::Name | Kind::Thread => return,
     };
-    // Writing to a String cannot fail; so below.
+    // Writing to a String cannot fail, here and below.
     let _ = write!(
         text,
         "{{\"name\":\"{title}\",\"cat\":\"{category}\",\"ph\":\"{phase}\",\"ts\":{}",
@@ -82,8 +82,7 @@ pub fn line(text: &mut String, process: u32, thread: u32, record: &Record, name:
     text.push_str("}}");
 }
 
-/// A line about the file, its process or one of its threads: `name` says what, `arguments` are
-/// keys and texts.
+/// Writes a metadata line about the file, its process or a thread, with string arguments.
 pub fn metadata(
     text: &mut String,
     process: u32,
@@ -104,7 +103,7 @@ pub fn metadata(
     text.push_str("}}");
 }
 
-/// Nanoseconds, written as microseconds.
+/// Nanoseconds, formatted as microseconds.
 struct Microseconds(u64);
 
 impl std::fmt::Display for Microseconds {
@@ -135,7 +134,7 @@ impl Arguments<'_> {
     }
 }
 
-/// A string with its quotes.
+/// A quoted string.
 fn string(text: &mut String, value: &str) {
     text.push('"');
     for letter in value.chars() {

@@ -1,29 +1,28 @@
-//! The timeline of a job: what each worker does and why the application waits, as a file in the
-//! Chrome trace-event format (Perfetto and chrome://tracing open it, `python -m veloc.plot` draws it),
-//! and as NVTX ranges where a profiler listens.
+//! The timeline of a job: what the workers do and why the application waits. It is written to a file in
+//! the Chrome trace-event format (for Perfetto, chrome://tracing and `python -m veloc.plot`), and as
+//! NVTX ranges for profilers.
 //!
 //! | file | owns |
 //! | --- | --- |
-//! | [`activity`] | what can happen, with the names in the file |
+//! | [`activity`] | the recorded activities, with their names in the file |
 //! | [`cause`] | why the application waits |
-//! | [`recorder`] | the interface: spans, waits, marks, counters |
-//! | [`track`] | one thread's records on their way to the writer |
-//! | [`slot`] | one place of a track's ring |
+//! | [`recorder`] | the interface: spans, waits, instant events, counters |
+//! | [`ring`] | the ring of one thread's records |
+//! | [`slot`] | one slot of a ring |
 //! | [`writer`] | the thread that writes the file |
-//! | [`json`] | one record as a line of JSON |
-//! | [`place`] | the file's name |
+//! | [`json`] | formats records as JSON |
+//! | [`file_name`] | the file's name |
 //! | [`nvtx`] | NVTX, found at run time |
 //!
-//! A record is a few words in a ring that its thread has: no lock, no allocation and no system call
-//! but the clock, except for a thread's first, which gets it a ring: one that another has given
-//! back, or a new one. What finds its ring full is dropped and counted. The file is written by a
-//! thread of its own every few milliseconds, as an array whose closing bracket may be missing: that
-//! of a killed job can be read all the same. Times are those of `CLOCK_MONOTONIC`, so that the
-//! files of a node's processes can be laid side by side; `clock_error_ns` says how exactly.
-//! A counter is recorded under the lock that its quantity changes under, so that its records stand in
-//! the order of the changes.
+//! A record is a few words in its thread's ring, written without lock, allocation or system call (but
+//! for the clock). Only a thread's first record needs a ring, a new one or one that another thread has
+//! released. Records that find the ring full are dropped and counted. A thread writes the file every few
+//! milliseconds as an array whose closing bracket may be missing, so the file of a killed job is
+//! readable. Times are those of `CLOCK_MONOTONIC`, so files of processes on one node can be merged;
+//! `clock_error_ns` is the accuracy. A counter is recorded under the lock that protects its quantity, so
+//! its records are in order.
 //!
-//! The recorder knows nothing of this library's engine; other programs may record with it:
+//! The recorder is independent of the engine; other programs may use it:
 //!
 //! ```
 //! use trace::{Activity, Recorder, Setup};
@@ -42,21 +41,21 @@
 
 pub mod activity;
 pub mod cause;
+pub mod file_name;
 pub mod json;
 pub mod metrics;
 pub mod nvtx;
-pub mod place;
 pub mod recorder;
+pub mod ring;
 pub mod slot;
-pub mod track;
 pub mod writer;
 
 #[cfg(all(test, feature = "model-check"))]
 mod model_tests;
 #[cfg(test)]
-mod tests;
+mod ring_tests;
 #[cfg(test)]
-mod track_tests;
+mod tests;
 
 pub use activity::{Activity, Counter};
 pub use recorder::{Recorder, Setup, Span};

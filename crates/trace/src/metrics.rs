@@ -1,5 +1,5 @@
-//! What the library measures of itself, always: bytes and time per hop, and every interval in
-//! which it kept the application waiting, with the cause.
+//! The library's metrics: bytes and time per hop, and the time for which the application waited, by
+//! cause.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -81,17 +81,17 @@ impl Sum {
         self.count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The amounts added, in bytes where the events have any.
+    /// The sum of the amounts, in bytes where the events have bytes.
     pub fn amount(&self) -> u64 {
         self.amount.load(Ordering::Relaxed)
     }
 
-    /// The times added, in nanoseconds.
+    /// The sum of the times, in nanoseconds.
     pub fn nanoseconds(&self) -> u64 {
         self.nanoseconds.load(Ordering::Relaxed)
     }
 
-    /// How many events were added.
+    /// The number of events.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
@@ -108,19 +108,19 @@ pub struct Metrics {
     pub touch: Sum,
     /// Registration of the host buffer: bytes and time in the driver.
     pub register: Sum,
-    /// Waiting for this process's turn to register.
-    pub turn: Sum,
-    /// Time that `VELOC_Init` took.
+    /// Waiting for the node lock before a registration.
+    pub node_lock: Sum,
+    /// The duration of `VELOC_Init`.
     pub init: Sum,
-    /// Parities made: bytes of their files, and time.
+    /// Making parities: bytes of the parity files, and time.
     pub encode: Sum,
-    /// Checkpoints whose parities could not be made.
+    /// The number of checkpoints whose parities could not be made.
     pub encode_failures: AtomicU64,
     trace: Recorder,
 }
 
 impl Metrics {
-    /// Counters at 0. The waits that they count are recorded as well.
+    /// All counters 0. Waits are recorded in `trace`, too.
     pub fn new(trace: Recorder) -> Self {
         Metrics { trace, ..Metrics::default() }
     }
@@ -130,25 +130,24 @@ impl Metrics {
         &self.hops[from.index()][to.index()]
     }
 
-    /// The counter of a cause of waiting.
+    /// The counter of a cause.
     pub fn blocked(&self, cause: Cause) -> &Sum {
         &self.blocked[cause as usize]
     }
 
-    /// Counts the application's waiting for `cause` since `since`, here and in the trace, which
-    /// therefore agree to the nanosecond.
+    /// Counts a wait of the application for `cause` since `since`. The trace gets the same nanoseconds.
     pub fn waited(&self, cause: Cause, since: Instant) {
         self.waited_for(cause, since, since.elapsed());
     }
 
-    /// The same of an interval that is over.
+    /// Counts a wait that has ended.
     pub fn waited_for(&self, cause: Cause, since: Instant, time: Duration) {
         self.blocked(cause).add(0, time);
         self.trace.blocked(cause, since, time);
     }
 
-    /// A line for each hop, without a rate if nothing was moved: `DtoH: 1048576 bytes, 12.50 GB/s`;
-    /// at most `limit` bytes in all.
+    /// One line per hop, without a rate if nothing was moved: `DtoH: 1048576 bytes, 12.50 GB/s`; at most
+    /// `limit` bytes in all.
     pub fn text(&self, limit: usize) -> String {
         let mut text = String::new();
         for (hop, name) in HOPS {

@@ -1,11 +1,11 @@
-//! NVTX: ranges for NVIDIA's profilers, through whichever library of theirs is at hand.
+//! NVTX: ranges for NVIDIA's profilers.
 //!
-//! Of version 3 there is no library to link: a profiler names its own in `NVTX_INJECTION64_PATH`,
-//! and it fills in a table of functions. Of version 2 there is `libnvToolsExt.so.1`, which a
-//! program may have loaded. Without either nothing is called.
+//! Version 3 has no library: a profiler names its own in `NVTX_INJECTION64_PATH`, which fills in a table
+//! of functions. Version 2 is `libnvToolsExt.so.1`, which a program may have loaded. Without either
+//! nothing is called.
 //!
-//! Ranges have the names of the activities. What is recorded when it is over (waits, captures,
-//! touching, initialisation) is none: a range begins when it is begun.
+//! Ranges have the names of the activities. Events that are recorded when they are over (waits,
+//! captures, touching, initialisation) have no range.
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr, OsStr};
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -13,9 +13,9 @@ use std::sync::OnceLock;
 
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
 
-/// The variable in which a profiler names its library.
+/// The variable by which a profiler names its library.
 const INJECTION: &str = "NVTX_INJECTION64_PATH";
-/// The library of version 2, by its soname.
+/// The soname of version 2.
 const TOOLS_EXT: &str = "libnvToolsExt.so.1";
 
 type RangePush = unsafe extern "C" fn(*const c_char) -> c_int;
@@ -31,8 +31,8 @@ pub struct Nvtx {
 }
 
 impl Nvtx {
-    /// The functions that are there, looked for once in the life of the process. `load`: a library
-    /// of version 2 is loaded if the program has not; else only one that it has loaded is used.
+    /// The functions, looked up once per process. `load`: load version 2 if the program has not;
+    /// otherwise it is only used if loaded.
     pub fn find(load: bool) -> Option<&'static Nvtx> {
         static FOUND: OnceLock<Nvtx> = OnceLock::new();
         static INJECTED: OnceLock<Option<Nvtx>> = OnceLock::new();
@@ -103,7 +103,7 @@ const RANGE_POP: usize = 11;
 /// `NVTX_CBID_CORE_NameOsThreadA`.
 const NAME_THREAD: usize = 14;
 
-/// A function of the profiler's, written by it.
+/// A function pointer that the profiler fills in.
 type Slot = AtomicPtr<c_void>;
 
 /// `NvtxExportTableCallbacks`.
@@ -130,7 +130,7 @@ unsafe impl Sync for SlotPointer {}
 static SLOTS: [Slot; CORE_FUNCTIONS] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; CORE_FUNCTIONS];
 
-/// Where the profiler puts its functions: by number, of which 0 means none.
+/// The table that the profiler fills in, by number; 0 means none.
 static SLOT_POINTERS: [SlotPointer; CORE_FUNCTIONS] = {
     let mut pointers = [const { SlotPointer(std::ptr::null()) }; CORE_FUNCTIONS];
     let mut i = 1;

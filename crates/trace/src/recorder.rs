@@ -1,4 +1,4 @@
-//! The interface of recording: what the rest of the library, and other programs, call.
+//! The interface of the recorder.
 
 use std::cell::RefCell;
 use std::ffi::CString;
@@ -10,48 +10,48 @@ use std::time::{Duration, Instant};
 
 use super::activity::{Activity, Counter, ACTIVITIES};
 use super::cause::Cause;
+use super::file_name;
 use super::nvtx::Nvtx;
-use super::place;
-use super::track::{Kind, Producer, Record, Track};
+use super::ring::{Kind, Producer, Record, Ring};
 use super::writer::Writer;
 use os::clock::Clock;
 use os::error::Result;
 
-/// What a recorder records to.
+/// Where a recorder writes to.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
-    /// The file (see [`place`]). `None`: only what listens to NVTX gets anything.
+    /// The trace file (see [`file_name`]). `None`: NVTX only.
     pub file: Option<PathBuf>,
-    /// The process's number.
+    /// The process's rank.
     pub rank: u32,
 }
 
-/// Records what happens, or nothing. A clone records to the same place.
+/// A recorder, or none. Clones share one file.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder(Option<Arc<Inner>>);
 
 #[derive(Debug)]
 struct Inner {
-    /// Tells a thread's rings apart.
+    /// Identifies this recorder in a thread's list of rings.
     id: u64,
     clock: Clock,
     writer: Option<Writer>,
     nvtx: Option<&'static Nvtx>,
 }
 
-/// What a thread has for one recorder.
+/// A thread's ring for one recorder.
 struct Local {
     recorder: u64,
-    /// `None`: there were too many threads, or the recorder has ended.
-    track: Option<Arc<Track>>,
+    /// `None`: there are too many threads, or the recorder has ended.
+    ring: Option<Arc<Ring>>,
     producer: Producer,
 }
 
 impl Drop for Local {
-    /// The thread ends, or the recorder has.
+    /// Releases the ring: the thread or the recorder has ended.
     fn drop(&mut self) {
-        if let Some(track) = &self.track {
-            track.give_back();
+        if let Some(ring) = &self.ring {
+            ring.give_back();
         }
     }
 }
@@ -61,22 +61,22 @@ thread_local! {
 }
 
 impl Recorder {
-    /// Records nothing.
+    /// A recorder that records nothing.
     pub fn off() -> Recorder {
         Recorder(None)
     }
 
-    /// Starts recording. The calling thread is called "application" unless it is given another name.
-    /// With neither a file nor NVTX, it records nothing.
+    /// Starts recording. The calling thread is named "application" unless it is renamed. Without a file
+    /// and NVTX, nothing is recorded.
     ///
     /// # Errors
-    /// The file cannot be made (named, with the reason).
+    /// The file cannot be created; its name and the reason.
     pub fn start(setup: &Setup) -> Result<Recorder> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let writer = match &setup.file {
             None => None,
             Some(given) => {
-                let (path, file) = place::create(given, setup.rank)?;
+                let (path, file) = file_name::create(given, setup.rank)?;
                 log::info!("a trace is written to {}", path.display());
                 Some(Writer::start(file, path, std::process::id())?)
             }
@@ -88,29 +88,29 @@ impl Recorder {
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let recorder = Recorder(Some(Arc::new(Inner { id, clock: Clock::new(), writer, nvtx })));
         if let Some(inner) = &recorder.0 {
-            // Its memory is made now, not in its first checkpoint.
+            // Allocates the ring now, not in the first checkpoint.
             inner.with_local(|_, _| {});
         }
         let process = format!("veloc {} (process {})", setup.rank, std::process::id());
-        recorder.fact("process", process);
-        recorder.fact("rank", setup.rank);
-        recorder.fact("version", env!("CARGO_PKG_VERSION"));
+        recorder.metadata("process", process);
+        recorder.metadata("rank", setup.rank);
+        recorder.metadata("version", env!("CARGO_PKG_VERSION"));
         if let Some(inner) = &recorder.0 {
-            recorder.fact("clock_error_ns", inner.clock.error());
+            recorder.metadata("clock_error_ns", inner.clock.error());
         }
         Ok(recorder)
     }
 
-    /// Whether anything is recorded: for callers that would have to find out what to record.
+    /// Whether anything is recorded, for callers whose records are costly to make.
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Names the calling thread, here and for profilers, and makes its memory for records.
+    /// Names the calling thread, in the file and for profilers, and allocates its ring.
     pub fn name_thread(&self, name: &str) {
         let Some(inner) = &self.0 else { return };
-        inner.with_local(|track, producer| {
-            if let (Some(writer), Some(_)) = (&inner.writer, track) {
+        inner.with_local(|ring, producer| {
+            if let (Some(writer), Some(_)) = (&inner.writer, ring) {
                 writer.name(producer.thread, name);
             }
         });
@@ -119,60 +119,60 @@ impl Recorder {
         }
     }
 
-    /// A fact about the job. `warning` is shown beside the process.
-    pub fn fact(&self, key: &str, value: impl std::fmt::Display) {
+    /// Records metadata of the job. The key `warning` is shown beside the process.
+    pub fn metadata(&self, key: &str, value: impl std::fmt::Display) {
         if let Some(writer) = self.0.as_ref().and_then(|inner| inner.writer.as_ref()) {
-            writer.fact(key, value.to_string());
+            writer.metadata(key, value.to_string());
         }
     }
 
-    /// Begins something; it ends when the span is dropped.
+    /// Begins a span, which ends when it is dropped.
     pub fn span(&self, activity: Activity) -> Span<'_> {
         let open = self.0.as_deref().map(|inner| {
             if let Some(nvtx) = inner.nvtx {
                 nvtx.push(ACTIVITIES[activity as usize].1);
             }
             let since = Instant::now();
-            let (entered, forgotten, bytes, untouched) = (false, false, 0, 0);
-            Open { inner, activity, since, entered, forgotten, bytes, untouched }
+            let (entered, discarded, bytes, untouched) = (false, false, 0, 0);
+            Open { inner, activity, since, entered, discarded, bytes, untouched }
         });
         Span { open, _of_its_thread: PhantomData }
     }
 
-    /// Something that has taken `time` since `since`, on this thread.
+    /// Records an activity on this thread that began at `since` and took `time`.
     pub fn spent(&self, activity: Activity, since: Instant, time: Duration, bytes: u64) {
-        self.after(Kind::Span, activity as u8, since, time, [bytes, 0], None);
+        self.record(Kind::Span, activity as u8, since, time, [bytes, 0], None);
     }
 
-    /// The application, on this thread, waited for `cause` since `since`.
+    /// Records that the application, on this thread, waited for `cause` since `since`.
     pub fn blocked(&self, cause: Cause, since: Instant, time: Duration) {
-        self.after(Kind::Blocked, cause as u8, since, time, [0, 0], None);
+        self.record(Kind::Blocked, cause as u8, since, time, [0, 0], None);
     }
 
-    /// A copy of a checkpoint was given up; `level` is the row of the one that it was in.
+    /// Records the eviction of a copy.
     pub fn evicted(&self, level: u8, name: &str, version: i32, bytes: u64) {
-        self.now(Kind::Evict, level, [bytes, 0], Some((name, version)));
+        self.record_now(Kind::Evict, level, [bytes, 0], Some((name, version)));
     }
 
-    /// Pages are touched concurrently with flushes from here on, or in their pauses. In seconds, how
-    /// long a flush was predicted to take beside sequential and beside concurrent touching.
-    pub fn decided(&self, concurrent: bool, predicted: [f64; 2]) {
+    /// Records the current touch mode, with the predicted durations of a flush, in seconds, under
+    /// sequential and concurrent touching.
+    pub fn touch_mode(&self, concurrent: bool, predicted: [f64; 2]) {
         let predicted = predicted.map(|seconds| (seconds * 1e9) as u64);
-        self.now(Kind::Decide, concurrent.into(), predicted, None);
+        self.record_now(Kind::Decide, concurrent.into(), predicted, None);
     }
 
-    /// A quantity is now so many bytes.
+    /// Records the value of a counter in bytes.
     pub fn counter(&self, counter: Counter, bytes: u64) {
-        self.now(Kind::Counter, counter as u8, [bytes, 0], None);
+        self.record_now(Kind::Counter, counter as u8, [bytes, 0], None);
     }
 
-    /// Two quantities that follow each other in [`Counter`] are now so many bytes.
+    /// Records the values of two consecutive counters in bytes.
     pub fn counters(&self, counters: [Counter; 2], bytes: [u64; 2]) {
         debug_assert_eq!(counters[0] as u8 + 1, counters[1] as u8);
-        self.now(Kind::Counters, counters[0] as u8, bytes, None);
+        self.record_now(Kind::Counters, counters[0] as u8, bytes, None);
     }
 
-    /// Writes what was recorded, and ends the file. What is recorded later is lost.
+    /// Writes what was recorded, and closes the file. Later records are lost.
     pub fn finish(&self) {
         if let Some(writer) = self.0.as_ref().and_then(|inner| inner.writer.as_ref()) {
             writer.finish();
@@ -184,13 +184,13 @@ impl Recorder {
         self.0.as_ref().and_then(|inner| inner.writer.as_ref()).map_or(0, Writer::rings)
     }
 
-    fn now(&self, kind: Kind, detail: u8, values: [u64; 2], subject: Option<(&str, i32)>) {
+    fn record_now(&self, kind: Kind, detail: u8, values: [u64; 2], subject: Option<(&str, i32)>) {
         if self.0.is_some() {
-            self.after(kind, detail, Instant::now(), Duration::ZERO, values, subject);
+            self.record(kind, detail, Instant::now(), Duration::ZERO, values, subject);
         }
     }
 
-    fn after(
+    fn record(
         &self,
         kind: Kind,
         detail: u8,
@@ -209,57 +209,58 @@ impl Recorder {
 
 impl Inner {
     fn push(&self, record: Record, subject: Option<(&str, i32)>) {
-        self.with_local(|track, producer| match track {
-            Some(track) => producer.push(track, record, subject),
-            None => self.lose(),
+        self.with_local(|ring, producer| match ring {
+            Some(ring) => producer.push(ring, record, subject),
+            None => self.count_lost(),
         });
     }
 
-    fn lose(&self) {
+    fn count_lost(&self) {
         if let Some(writer) = &self.writer {
-            writer.refuse();
+            writer.count_refused();
         }
     }
 
-    /// Calls `body` with what the calling thread has for this recorder, made if it has nothing.
-    fn with_local(&self, body: impl FnOnce(Option<&Track>, &mut Producer)) {
+    /// Calls `body` with the calling thread's ring for this recorder, registering the thread if
+    /// necessary.
+    fn with_local(&self, body: impl FnOnce(Option<&Ring>, &mut Producer)) {
         let Some(writer) = &self.writer else { return };
-        // A thread that is ending records nothing more.
+        // A thread that is exiting records nothing more.
         let _ = LOCALS.try_with(|locals| {
             let mut locals = locals.borrow_mut();
             let known = locals.iter().position(|local| local.recorder == self.id);
             let at = known.unwrap_or_else(|| {
-                // Those that only this thread still has are of recorders that have ended.
-                locals.retain(|l| l.track.as_ref().is_some_and(|t| Arc::strong_count(t) > 1));
-                locals.push(Local::enrolled(self.id, writer));
+                // Removes rings that only this thread still references: their recorders have ended.
+                locals.retain(|l| l.ring.as_ref().is_some_and(|t| Arc::strong_count(t) > 1));
+                locals.push(Local::registered(self.id, writer));
                 locals.len() - 1
             });
             let local = &mut locals[at];
-            body(local.track.as_deref(), &mut local.producer);
+            body(local.ring.as_deref(), &mut local.producer);
         });
     }
 }
 
 impl Local {
-    fn enrolled(recorder: u64, writer: &Writer) -> Local {
-        let Some((track, number)) = writer.enrol() else {
-            return Local { recorder, track: None, producer: Producer::new(0) };
+    fn registered(recorder: u64, writer: &Writer) -> Local {
+        let Some((ring, number)) = writer.register_thread() else {
+            return Local { recorder, ring: None, producer: Producer::new(0) };
         };
-        // Workers name themselves; so it is one of the application's.
+        // Workers name themselves, so this is a thread of the application.
         match number {
             1 => writer.name(number, "application"),
             _ => writer.name(number, &format!("application {number}")),
         }
-        Local { recorder, track: Some(track), producer: Producer::new(number) }
+        Local { recorder, ring: Some(ring), producer: Producer::new(number) }
     }
 }
 
-/// Something under way, on the thread that began it.
+/// An activity in progress on the thread that began it.
 #[derive(Debug)]
 #[must_use = "it ends when it is dropped"]
 pub struct Span<'a> {
     open: Option<Open<'a>>,
-    /// It ends where it began.
+    /// A span ends on its thread.
     _of_its_thread: PhantomData<*const ()>,
 }
 
@@ -268,16 +269,16 @@ struct Open<'a> {
     inner: &'a Inner,
     activity: Activity,
     since: Instant,
-    /// What the thread records meanwhile is about the same checkpoint.
+    /// The thread's records belong to the span's checkpoint meanwhile.
     entered: bool,
-    forgotten: bool,
+    discarded: bool,
     bytes: u64,
     untouched: u64,
 }
 
 impl Span<'_> {
-    /// It is about this checkpoint, and so is what this thread records meanwhile; unless it is
-    /// within a span that is about one already.
+    /// Assigns the span, and what this thread records meanwhile, to a checkpoint, unless an outer span
+    /// has done so.
     pub fn of(mut self, name: &str, version: i32) -> Self {
         if let Some(open) = &mut self.open {
             let entered = &mut open.entered;
@@ -286,21 +287,21 @@ impl Span<'_> {
         self
     }
 
-    /// It has moved or made so many bytes. A span without any has failed, or moves none.
+    /// Sets the bytes moved. A span without bytes has failed, or moves none.
     pub fn bytes(&mut self, bytes: u64) {
         if let Some(open) = &mut self.open {
             open.bytes = bytes;
         }
     }
 
-    /// There was nothing to do: it is not recorded.
-    pub fn forget(&mut self) {
+    /// Drops the span without a record: there was nothing to do.
+    pub fn discard(&mut self) {
         if let Some(open) = &mut self.open {
-            open.forgotten = true;
+            open.discarded = true;
         }
     }
 
-    /// Of its bytes, so many went to untouched pages.
+    /// Sets how many of the bytes went to untouched pages.
     pub fn untouched(&mut self, bytes: u64) {
         if let Some(open) = &mut self.open {
             open.untouched = bytes;
@@ -321,7 +322,7 @@ impl Drop for Span<'_> {
             bytes: open.bytes,
             extra: open.untouched,
         };
-        if !open.forgotten {
+        if !open.discarded {
             inner.push(record, None);
         }
         if open.entered {

@@ -1,5 +1,4 @@
-//! One place of a ring. The ring's counts say who may use it: its orderings alone keep the two
-//! threads apart.
+//! A slot of a ring. The ring's counters and their memory orderings keep the two threads apart.
 
 /// Words of a slot.
 pub const WORDS: usize = 5;
@@ -12,7 +11,7 @@ mod imp {
 
     use super::WORDS;
 
-    /// What it holds.
+    /// A slot's words.
     #[derive(Debug, Default)]
     pub struct Slot([AtomicU64; WORDS]);
 
@@ -37,7 +36,7 @@ mod imp {
 
     use super::WORDS;
 
-    /// What it holds, watched by loom: an access that another thread's could meet ends the test.
+    /// A slot's words, watched by loom: a concurrent access fails the test.
     #[derive(Debug, Default)]
     pub struct Slot(UnsafeCell<[u64; WORDS]>);
 

@@ -1,4 +1,4 @@
-//! The file as a whole: valid, closed, nested, complete or honest about what it lacks.
+//! The file as a whole: valid JSON, closed, nested, and complete or counted as incomplete.
 
 use std::collections::{HashMap, HashSet};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -25,7 +25,7 @@ fn nanoseconds(event: &Value, key: &str) -> u64 {
     (event[key].as_f64().unwrap() * 1000.0).round() as u64
 }
 
-/// Panics unless the spans of each thread lie within each other or apart.
+/// Panics unless each thread's spans are nested or disjoint.
 fn check_nesting(events: &[Value]) {
     let mut threads: HashMap<u64, Vec<(u64, u64)>> = HashMap::new();
     for event in events.iter().filter(|event| event["ph"] == "X") {
@@ -50,7 +50,7 @@ fn every_kind_of_event_is_in_the_file() {
     let path = folder.path().join("t.json");
     let trace = start(&path.with_file_name("t-%r.json"));
     let path = path.with_file_name("t-7.json");
-    trace.fact("device", "a \"device\"\\\n");
+    trace.metadata("device", "a \"device\"\\\n");
     {
         let mut outer = trace.span(Activity::Checkpoint).of("shot", 3);
         let since = Instant::now();
@@ -64,7 +64,7 @@ fn every_kind_of_event_is_in_the_file() {
     }
     trace.counter(Counter::HostTouched, 77);
     trace.counters([Counter::DeviceUsed, Counter::HostUsed], [55, u64::MAX]);
-    trace.decided(true, [0.002, 0.001]);
+    trace.touch_mode(true, [0.002, 0.001]);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             trace.name_thread("flush");
@@ -110,16 +110,16 @@ fn every_kind_of_event_is_in_the_file() {
         .filter(|event| event["name"] == "thread_name")
         .map(|event| (event["tid"].clone(), event["args"]["name"].as_str().unwrap()))
         .collect();
-    // The last name counts, here as in viewers.
+    // The last name counts, as in viewers.
     assert_eq!(threads[&checkpoint["tid"]], "application");
     assert_eq!(threads[&flush["tid"]], "flush");
-    let facts: Vec<_> = events.iter().filter(|e| e["name"] == "veloc").collect();
-    assert!(facts.iter().any(|fact| fact["args"]["device"] == "a \"device\"\\\n"));
-    assert!(facts.iter().any(|fact| fact["args"]["rank"] == "7"));
-    assert!(facts.iter().all(|fact| fact["args"].get("dropped").is_none()));
+    let metadata: Vec<_> = events.iter().filter(|e| e["name"] == "veloc").collect();
+    assert!(metadata.iter().any(|fact| fact["args"]["device"] == "a \"device\"\\\n"));
+    assert!(metadata.iter().any(|fact| fact["args"]["rank"] == "7"));
+    assert!(metadata.iter().all(|fact| fact["args"].get("dropped").is_none()));
 }
 
-/// What the metrics count and what the file shows are the same nanoseconds.
+/// The metrics and the file show the same nanoseconds.
 #[test]
 fn waits_add_up_to_the_metrics() {
     let folder = tempfile::tempdir().unwrap();
@@ -139,7 +139,7 @@ fn waits_add_up_to_the_metrics() {
     }
 }
 
-/// Faster than any writer: what is missing is told, in numbers that add up.
+/// Recording faster than the writer: dropped records are counted correctly.
 #[test]
 fn what_is_dropped_is_told() {
     let folder = tempfile::tempdir().unwrap();
@@ -158,7 +158,7 @@ fn what_is_dropped_is_told() {
     assert!(dropped > 0, "{TOTAL} records in a row must not find room");
 }
 
-/// Catches a ring for each thread there ever was: 1.3 MiB to be made in a thread's first record.
+/// Catches a new ring for each thread, 1.3 MiB to be allocated at a thread's first record.
 #[test]
 fn threads_that_end_leave_their_records_and_their_rings() {
     let folder = tempfile::tempdir().unwrap();
@@ -171,7 +171,7 @@ fn threads_that_end_leave_their_records_and_their_rings() {
         .join()
         .unwrap();
     }
-    // A thread that was waited for may still be ending.
+    // A joined thread may still be exiting.
     assert!(trace.rings() < 20, "{} rings", trace.rings());
     trace.finish();
     let events = read(&folder.path().join("t-7"));
@@ -181,7 +181,7 @@ fn threads_that_end_leave_their_records_and_their_rings() {
     assert_eq!(threads.len(), 2000, "each is a thread of its own");
 }
 
-/// Catches a child that waits for its parent's thread, or ends its parent's file.
+/// Catches a forked child that waits for its parent's writer, or closes its parent's file.
 #[test]
 fn a_forked_child_leaves_the_file_to_its_parent() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! The thread that writes the file: it collects what the others have recorded, every few
-//! milliseconds, so that little is missing in the file of a job that is killed.
+//! The thread that writes the file. It collects the records every few milliseconds, so that the file of
+//! a killed job lacks little.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -10,8 +10,8 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use super::json;
-use super::track::{Consumer, Track};
-use os::descriptors::Kept;
+use super::ring::{Consumer, Ring};
+use os::descriptors::GuardedFd;
 use os::error::{Error, Result};
 use os::files;
 
@@ -19,155 +19,156 @@ use os::files;
 const PAUSE: Duration = Duration::from_millis(20);
 /// The pause after a round that found a ring fuller than [`BUSY`].
 const SHORT_PAUSE: Duration = Duration::from_millis(1);
-/// This share of a ring.
+/// A share of a ring.
 const BUSY: f64 = 0.05;
-/// Text is written out when there is so much of it.
+/// Text is written to the file when it has this many bytes.
 const WRITE_BYTES: usize = 1 << 16;
-/// The most threads that are recorded at a time; what more record is dropped.
+/// The most threads that are recorded at a time; records of others are dropped.
 const MOST_RINGS: usize = 512;
 
 /// What goes before the first line.
 const FIRST: &str = "[\n";
 
-/// What is to be written, beside the rings.
+/// What the writer has to take over, beside the records.
 #[derive(Debug, Default)]
-struct News {
-    /// Rings that the writer does not know yet.
-    rings: Vec<Arc<Track>>,
+struct Updates {
+    /// New rings.
+    rings: Vec<Arc<Ring>>,
     /// Names of threads, by number.
     names: Vec<(u32, String)>,
-    /// Facts about the job.
-    facts: Vec<(String, String)>,
-    /// Threads so far.
+    /// Metadata of the job.
+    metadata: Vec<(String, String)>,
+    /// The number of threads so far.
     threads: u32,
-    /// All rings, for threads to come.
-    pool: Vec<Arc<Track>>,
-    /// Rings that are there or being made.
+    /// All rings, for reuse.
+    pool: Vec<Arc<Ring>>,
+    /// The number of rings, including those being allocated.
     made: usize,
-    /// Nothing is written any more, so nothing must be kept for it.
+    /// The writer has ended, so nothing must be added.
     ended: bool,
 }
 
-/// What recording threads and the writer share.
+/// The state shared with recording threads.
 #[derive(Debug, Default)]
-struct Desk {
-    news: Mutex<News>,
+struct Shared {
+    updates: Mutex<Updates>,
     stop: AtomicBool,
-    /// Records of threads that got no ring.
+    /// Records of threads without a ring.
     refused: AtomicU64,
 }
 
-impl Desk {
-    fn news(&self) -> MutexGuard<'_, News> {
-        self.news.lock().unwrap_or_else(PoisonError::into_inner)
+impl Shared {
+    fn updates(&self) -> MutexGuard<'_, Updates> {
+        self.updates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Clears the desk when the writer leaves, also by a panic.
-struct Leaving<'a>(&'a Desk);
+/// Clears the updates when the writer ends, even by a panic.
+struct EndGuard<'a>(&'a Shared);
 
-impl Drop for Leaving<'_> {
+impl Drop for EndGuard<'_> {
     fn drop(&mut self) {
-        *self.0.news() = News { ended: true, ..News::default() };
+        *self.0.updates() = Updates { ended: true, ..Updates::default() };
     }
 }
 
 /// The writer. Ends with [`Writer::finish`] or when it is dropped.
 #[derive(Debug)]
 pub struct Writer {
-    desk: Arc<Desk>,
+    shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// The process that has this thread.
+    /// The process that owns the thread.
     owner: u32,
 }
 
 impl Writer {
     /// Starts writing the trace of process `process` to `file`, which messages call `path`.
     pub fn start(file: File, path: PathBuf, process: u32) -> Result<Writer> {
-        let desk = Arc::new(Desk::default());
-        let page = Page {
-            file: Kept::new(file),
+        let shared = Arc::new(Shared::default());
+        let output = TraceFile {
+            file: GuardedFd::new(file),
             path,
             process,
             text: String::new(),
             separator: FIRST,
             broken: false,
             rings: Vec::new(),
-            told: 0,
+            reported: 0,
         };
-        let shared = desk.clone();
+        let for_thread = shared.clone();
         let builder = Builder::new().name("veloc-trace".to_owned());
-        let thread = os::threads::unsignalled(|| builder.spawn(move || page.write_all(&shared)))
-            .map_err(|error| Error::system("starting the trace's writer", &error))?;
-        Ok(Writer { desk, thread: Mutex::new(Some(thread)), owner: std::process::id() })
+        let thread =
+            os::threads::unsignalled(|| builder.spawn(move || output.write_all(&for_thread)))
+                .map_err(|error| Error::system("starting the trace's writer", &error))?;
+        Ok(Writer { shared, thread: Mutex::new(Some(thread)), owner: std::process::id() })
     }
 
-    /// A ring for the calling thread, and the thread's number in the file. `None` if there are too
-    /// many, or nothing is written any more.
-    pub fn enrol(&self) -> Option<(Arc<Track>, u32)> {
-        let mut news = self.desk.news();
-        let free = news.pool.iter().find(|ring| ring.take()).cloned();
-        if news.ended || (free.is_none() && news.made >= MOST_RINGS) {
+    /// Gives the calling thread a ring, and its number in the file. `None`: there are too many threads,
+    /// or the writer has ended.
+    pub fn register_thread(&self) -> Option<(Arc<Ring>, u32)> {
+        let mut updates = self.shared.updates();
+        let free = updates.pool.iter().find(|ring| ring.take()).cloned();
+        if updates.ended || (free.is_none() && updates.made >= MOST_RINGS) {
             return None;
         }
-        news.threads += 1;
-        let number = news.threads;
+        updates.threads += 1;
+        let number = updates.threads;
         if let Some(ring) = free {
             return Some((ring, number));
         }
-        news.made += 1;
-        drop(news);
-        // Its memory is made outside of the lock.
-        let ring = Arc::new(Track::taken());
-        let mut news = self.desk.news();
-        if news.ended {
+        updates.made += 1;
+        drop(updates);
+        // Allocated outside the lock.
+        let ring = Arc::new(Ring::taken());
+        let mut updates = self.shared.updates();
+        if updates.ended {
             return None;
         }
-        news.rings.push(ring.clone());
-        news.pool.push(ring.clone());
+        updates.rings.push(ring.clone());
+        updates.pool.push(ring.clone());
         Some((ring, number))
     }
 
     /// How many rings there are.
     #[cfg(test)]
     pub fn rings(&self) -> usize {
-        self.desk.news().made
+        self.shared.updates().made
     }
 
-    /// Counts a record of a thread that got no ring.
-    pub fn refuse(&self) {
-        self.desk.refused.fetch_add(1, Ordering::Relaxed);
+    /// Counts a record of a thread without a ring.
+    pub fn count_refused(&self) {
+        self.shared.refused.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Names a thread, or names it anew.
+    /// Sets the name of a thread.
     pub fn name(&self, thread: u32, name: &str) {
-        self.tell(|news| news.names.push((thread, name.to_owned())));
+        self.update(|updates| updates.names.push((thread, name.to_owned())));
     }
 
-    /// A fact about the job.
-    pub fn fact(&self, key: &str, value: String) {
-        self.tell(|news| news.facts.push((key.to_owned(), value)));
+    /// Adds metadata of the job.
+    pub fn metadata(&self, key: &str, value: String) {
+        self.update(|updates| updates.metadata.push((key.to_owned(), value)));
     }
 
-    fn tell(&self, what: impl FnOnce(&mut News)) {
-        let mut news = self.desk.news();
-        if !news.ended {
-            what(&mut news);
+    fn update(&self, what: impl FnOnce(&mut Updates)) {
+        let mut updates = self.shared.updates();
+        if !updates.ended {
+            what(&mut updates);
         }
     }
 
-    /// Writes everything that was recorded before, and ends the file. Later records are lost. In a
-    /// forked child it does nothing: the file is its parent's.
+    /// Writes all records, and closes the file. Later records are lost. Does nothing in a forked child,
+    /// as the file is its parent's.
     pub fn finish(&self) {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if self.owner != std::process::id() {
-            // There is no such thread here that could be waited for, or let go.
+            // A forked child has no such thread, so it can be neither joined nor detached.
             return std::mem::forget(thread);
         }
         if let Some(thread) = thread {
-            self.desk.stop.store(true, Ordering::Release);
+            self.shared.stop.store(true, Ordering::Release);
             thread.thread().unpark();
-            for what in os::threads::join([thread], os::threads::PATIENCE) {
+            for what in os::threads::join([thread], os::threads::JOIN_TIMEOUT) {
                 log::error!("{what}");
             }
         }
@@ -180,56 +181,56 @@ impl Drop for Writer {
     }
 }
 
-/// The file under way, on the writer's thread.
-struct Page {
-    file: Kept<File>,
+/// The file being written, owned by the writer's thread.
+struct TraceFile {
+    file: GuardedFd<File>,
     path: PathBuf,
     process: u32,
     text: String,
     /// What goes before the next line.
     separator: &'static str,
     broken: bool,
-    /// Each ring, and where it is at.
-    rings: Vec<(Arc<Track>, Consumer)>,
-    /// How many dropped records the file tells of.
-    told: u64,
+    /// Each ring, with the consumer's state.
+    rings: Vec<(Arc<Ring>, Consumer)>,
+    /// How many dropped records the file reports.
+    reported: u64,
 }
 
-impl Page {
-    fn write_all(mut self, desk: &Desk) {
-        let _leaving = Leaving(desk);
+impl TraceFile {
+    fn write_all(mut self, shared: &Shared) {
+        let _guard = EndGuard(shared);
         loop {
-            // Looked at first: what was recorded before the end was asked for is collected.
-            let stop = desk.stop.load(Ordering::Acquire);
-            let busiest = self.collect(desk);
+            // Loaded first, so that all records before the request to stop are collected.
+            let stop = shared.stop.load(Ordering::Acquire);
+            let busiest = self.collect(shared);
             if stop {
                 break;
             }
             std::thread::park_timeout(if busiest > BUSY { SHORT_PAUSE } else { PAUSE });
         }
-        if self.told > 0 {
+        if self.reported > 0 {
             log::warn!(
                 "the trace {} lacks {} records: they came faster than they could be written, or \
                  from more than {MOST_RINGS} threads at a time",
                 self.path.display(),
-                self.told
+                self.reported
             );
         }
         self.text.push_str(if self.separator == FIRST { "[\n]\n" } else { "\n]\n" });
         self.flush();
         if let Ok(file) = self.file.get() {
-            files::release(file);
+            files::unlock_exclusive(file);
         }
     }
 
     /// One round. Returns the share in use of the fullest ring.
-    fn collect(&mut self, desk: &Desk) -> f64 {
-        self.read_news(desk);
+    fn collect(&mut self, shared: &Shared) -> f64 {
+        self.apply_updates(shared);
         let mut rings = std::mem::take(&mut self.rings);
         let mut busiest: f64 = 0.0;
         for (ring, at) in &mut rings {
             let used = ring.drain(at, |thread, record, name| {
-                self.separate();
+                self.write_separator();
                 json::line(&mut self.text, self.process, thread, record, name);
                 if self.text.len() >= WRITE_BYTES {
                     self.flush();
@@ -238,29 +239,29 @@ impl Page {
             busiest = busiest.max(used);
         }
         let dropped = rings.iter().map(|(ring, _)| ring.dropped()).sum::<u64>();
-        let dropped = dropped + desk.refused.load(Ordering::Relaxed);
+        let dropped = dropped + shared.refused.load(Ordering::Relaxed);
         self.rings = rings;
-        if dropped != self.told {
-            self.told = dropped;
+        if dropped != self.reported {
+            self.reported = dropped;
             self.metadata(0, "veloc", &[("dropped", &dropped.to_string())]);
         }
         self.flush();
         busiest
     }
 
-    fn read_news(&mut self, desk: &Desk) {
-        let (rings, names, facts) = {
-            let mut news = desk.news();
-            let News { rings, names, facts, .. } = &mut *news;
-            (std::mem::take(rings), std::mem::take(names), std::mem::take(facts))
+    fn apply_updates(&mut self, shared: &Shared) {
+        let (rings, names, metadata) = {
+            let mut updates = shared.updates();
+            let Updates { rings, names, metadata, .. } = &mut *updates;
+            (std::mem::take(rings), std::mem::take(names), std::mem::take(metadata))
         };
         self.rings.extend(rings.into_iter().map(|ring| (ring, Consumer::default())));
         for (number, name) in names {
             self.metadata(number, "thread_name", &[("name", &name)]);
         }
-        for (key, value) in facts {
+        for (key, value) in metadata {
             self.metadata(0, "veloc", &[(&key, &value)]);
-            // What viewers show of a process beside its number.
+            // What viewers show beside the process id.
             match key.as_str() {
                 "process" => self.metadata(0, "process_name", &[("name", &value)]),
                 "warning" => self.metadata(0, "process_labels", &[("labels", &value)]),
@@ -270,11 +271,11 @@ impl Page {
     }
 
     fn metadata(&mut self, thread: u32, name: &str, arguments: &[(&str, &str)]) {
-        self.separate();
+        self.write_separator();
         json::metadata(&mut self.text, self.process, thread, name, arguments);
     }
 
-    fn separate(&mut self) {
+    fn write_separator(&mut self) {
         self.text.push_str(self.separator);
         self.separator = ",\n";
     }
@@ -299,53 +300,55 @@ mod tests {
     fn what_cannot_be_written_keeps_nobody_waiting() {
         let full = File::options().write(true).open("/dev/full").unwrap();
         let writer = Writer::start(full, "/dev/full".into(), 1).unwrap();
-        writer.fact("key", "value".to_owned());
-        let (_ring, number) = writer.enrol().unwrap();
+        writer.metadata("key", "value".to_owned());
+        let (_ring, number) = writer.register_thread().unwrap();
         writer.name(number, "thread");
         writer.finish();
         writer.finish();
     }
 
-    /// Whoever was forked from this process has the file open, too, for as long as it lives.
+    /// A forked child keeps the file open.
     #[test]
     fn a_file_that_is_whole_is_nobodys() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t");
-        let file = files::create_alone(&path).unwrap().unwrap();
+        let file = files::create_exclusive(&path).unwrap().unwrap();
         let _of_a_child = file.try_clone().unwrap();
         let writer = Writer::start(file, path.clone(), 1).unwrap();
-        assert!(files::create_alone(&path).unwrap().is_none(), "it is being written");
+        assert!(files::create_exclusive(&path).unwrap().is_none(), "it is being written");
         writer.finish();
-        assert!(files::create_alone(&path).unwrap().is_some());
+        assert!(files::create_exclusive(&path).unwrap().is_some());
     }
 
     #[test]
     fn a_thread_too_many_gets_no_ring_and_is_told_of() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let writer = Writer::start(file.reopen().unwrap(), file.path().into(), 1).unwrap();
-        let (ring, _) = writer.enrol().unwrap();
-        writer.desk.news().made = MOST_RINGS;
-        assert!(writer.enrol().is_none());
-        writer.refuse();
+        let (ring, _) = writer.register_thread().unwrap();
+        writer.shared.updates().made = MOST_RINGS;
+        assert!(writer.register_thread().is_none());
+        writer.count_refused();
         ring.give_back();
-        assert!(writer.enrol().is_some(), "one is free");
+        assert!(writer.register_thread().is_some(), "one is free");
         writer.finish();
         let text = std::fs::read_to_string(file.path()).unwrap();
         assert!(text.contains(r#""dropped":"1""#), "{text}");
     }
 
-    /// Catches memory that grows with what is recorded after the end.
+    /// Catches updates that pile up after the writer has ended.
     #[test]
     fn nothing_is_kept_for_a_writer_that_has_ended() {
         let file = tempfile::tempfile().unwrap();
         let writer = Writer::start(file, "a file".into(), 1).unwrap();
-        let (ring, number) = writer.enrol().unwrap();
+        let (ring, number) = writer.register_thread().unwrap();
         writer.finish();
         assert_eq!(Arc::strong_count(&ring), 1);
-        assert!(writer.enrol().is_none());
+        assert!(writer.register_thread().is_none());
         writer.name(number, "thread");
-        writer.fact("key", "value".to_owned());
-        let news = writer.desk.news();
-        assert!(news.names.is_empty() && news.facts.is_empty() && news.rings.is_empty());
+        writer.metadata("key", "value".to_owned());
+        let updates = writer.shared.updates();
+        assert!(
+            updates.names.is_empty() && updates.metadata.is_empty() && updates.rings.is_empty()
+        );
     }
 }

@@ -8,20 +8,20 @@ use super::{Agreement, Deferred, OTHER_HAS_FAILED};
 use engine::catalog::entry::Id;
 use engine::shared::Shared;
 use levels::files::AggregatePart;
-use mpi::{Comm, Queue};
+use mpi::{CollectiveQueue, Comm};
 use os::error::Result;
-use policy::rounds::GIVEN_UP;
+use policy::rounds::WITHDRAWN;
 
 /// What is passed for the length of a checkpoint that a process could not take.
 const NOT_TAKEN: i64 = -1;
 
 /// What a process passes last that has given up.
-pub(super) const LAST_LENGTH: [i64; 2] = [GIVEN_UP[0], NOT_TAKEN];
+pub(super) const LAST_LENGTH: [i64; 2] = [WITHDRAWN[0], NOT_TAKEN];
 
 /// The lengths that the processes tell each other.
 #[derive(Debug)]
 pub(super) struct Aggregation {
-    pub(super) calls: Queue,
+    pub(super) calls: CollectiveQueue,
     /// Tells this job's files from others'.
     pub(super) job: u32,
     /// The checkpoints whose gatherings are under way, and the numbers of these.
@@ -35,7 +35,7 @@ impl Aggregation {
         let random = RandomState::new().build_hasher().finish();
         let mine = if rank == 0 { i64::from(random as u32) } else { i64::MAX };
         let job = comm.allreduce_min_i64(mine)? as u32;
-        let calls = Queue::over(comm.dup()?);
+        let calls = CollectiveQueue::over(comm.dup()?);
         Ok(Aggregation { calls, job, awaited: VecDeque::new(), owed: None })
     }
 }
@@ -56,7 +56,7 @@ impl Agreement {
             return;
         };
         let len = taken.map_or(NOT_TAKEN, |(_, len)| i64::try_from(len).unwrap_or(NOT_TAKEN));
-        let begun = aggregation.calls.begin(|comm| comm.begin_gather(&[key, len]));
+        let begun = aggregation.calls.begin(|comm| comm.start_allgather(&[key, len]));
         let awaited = (aggregation.calls.begun(), taken.map(|(id, _)| id));
         match begun {
             Ok(()) => aggregation.awaited.push_back(awaited),

@@ -3,11 +3,11 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{fate, Agreement, OTHER_HAS_FAILED};
+use super::{file_state, Agreement, OTHER_HAS_FAILED};
 use engine::shared::Shared;
 use mpi::Comm;
 use os::error::Result;
-use policy::rounds::{GIVEN_UP, VALUES};
+use policy::rounds::{VALUES, WITHDRAWN};
 
 /// How long results of rounds are waited for in `VELOC_Finalize`. All processes have begun these or are
 /// about to, so that they come as fast as MPI can bring them.
@@ -43,7 +43,7 @@ impl Agreement {
         };
         // A process that took fewer checkpoints begins the rounds that the others wait for.
         while !self.failed && self.calls.begun() < most.rounds {
-            let values = self.rounds.begin_empty(fate(engine));
+            let values = self.rounds.begin_without_checkpoint(file_state(engine));
             self.post(engine, &values);
         }
         self.gather_up_to(engine, most.gathered);
@@ -76,11 +76,12 @@ impl Agreement {
                 _ => Ok(()),
             };
         };
-        let values = if self.failed { GIVEN_UP } else { self.rounds.begin_last(fate(engine)) };
+        let values =
+            if self.failed { WITHDRAWN } else { self.rounds.begin_last(file_state(engine)) };
         let mut told = [0; VALUES + 2];
         told[..VALUES].copy_from_slice(&values);
         told[VALUES..].copy_from_slice(&[i64::from(drained), i64::from(!self.failed)]);
-        let least = comm.least(told)?;
+        let least = comm.allreduce_min(told)?;
         let (drained, agrees) = (least[VALUES] == 1, least[VALUES + 1] == 1);
         let job = self.aggregation.as_ref().map(|aggregation| aggregation.job);
         let tidied = match job.filter(|_| drained) {

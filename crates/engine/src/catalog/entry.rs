@@ -162,7 +162,7 @@ pub struct Lists {
     /// Could be flushed from a level, by level.
     pub flush: [bool; MOST],
     /// Its rank among the victims of a level, by level.
-    pub victim: [Option<policy::evict::Rank>; MOST],
+    pub victim: [Option<policy::evict::EvictionClass>; MOST],
     /// Could be fetched to a level from the one below, by level.
     pub fetch: [bool; MOST],
     /// Could be read from a file to the staging level.

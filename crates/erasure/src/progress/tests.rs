@@ -1,4 +1,4 @@
-//! Members that tell each other everything at once, and some that die or leave.
+//! Members that deliver all messages at once, and some that are lost or leave.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn file(member: usize, content: u8) -> Member {
     }
 }
 
-/// A group of which every member tells the others everything at once.
+/// A group whose members deliver all messages at once.
 struct Group {
     members: Vec<Progress>,
     parities: Vec<Vec<Encoding>>,
@@ -25,9 +25,9 @@ struct Group {
 }
 
 impl Group {
-    fn new(choices: &[Choice]) -> Group {
+    fn new(choices: &[Selection]) -> Group {
         let count = choices.len();
-        let one = |(own, choice): (usize, &Choice)| Progress::new(own, count, 1, *choice);
+        let one = |(own, choice): (usize, &Selection)| Progress::new(own, count, 1, *choice);
         Group {
             members: choices.iter().enumerate().map(one).collect(),
             parities: vec![Vec::new(); count],
@@ -37,7 +37,7 @@ impl Group {
         }
     }
 
-    /// Lets everybody do what there is to do.
+    /// Runs all members until nothing is left to do.
     fn settle(&mut self) {
         while (0..self.members.len()).any(|own| !self.dead[own] && self.one(own)) {}
     }
@@ -60,14 +60,14 @@ impl Group {
             }
             Task::Leave => {
                 self.left[own] = true;
-                others.for_each(|m| self.members[m].leaves(own));
+                others.for_each(|m| self.members[m].member_leaves(own));
             }
-            // Only the first one has followers.
+            // Only the first member has followers.
             Task::Decide(key) if own == 0 => {
                 others.for_each(|m| self.members[m].decided(key.clone()));
             }
             Task::DecideNoMore if own == 0 => {
-                others.for_each(|m| self.members[m].decided_all());
+                others.for_each(|m| self.members[m].no_more_decisions());
             }
             Task::Decide(_) | Task::DecideNoMore | Task::Withdraw(_) => {}
         }
@@ -83,7 +83,7 @@ impl Group {
     fn die(&mut self, dead: usize) {
         self.dead[dead] = true;
         for member in 0..self.members.len() {
-            self.members[member].gone(dead);
+            self.members[member].member_gone(dead);
         }
     }
 
@@ -98,7 +98,7 @@ impl Group {
 
 #[test]
 fn a_version_is_encoded_when_all_have_it() {
-    let mut group = Group::new(&[Choice::All; 3]);
+    let mut group = Group::new(&[Selection::All; 3]);
     group.complete(&[0, 1], 1);
     group.complete(&[0], 2);
     group.settle();
@@ -112,10 +112,10 @@ fn a_version_is_encoded_when_all_have_it() {
     assert_eq!(ranks, [0, 1, 2]);
 }
 
-/// The end of a job waits for the slow, and not for what can never be.
+/// The end of a job waits for slow members, but not for encodings that cannot happen.
 #[test]
 fn the_end_waits_as_long_as_it_must() {
-    let mut group = Group::new(&[Choice::All; 3]);
+    let mut group = Group::new(&[Selection::All; 3]);
     group.complete(&[0, 1], 1);
     group.members[0].leave();
     group.settle();
@@ -133,7 +133,7 @@ fn the_end_waits_as_long_as_it_must() {
 
 #[test]
 fn nobody_waits_for_the_dead() {
-    let mut group = Group::new(&[Choice::All; 3]);
+    let mut group = Group::new(&[Selection::All; 3]);
     group.complete(&[0, 1], 1);
     group.settle();
     group.die(2);
@@ -148,11 +148,11 @@ fn nobody_waits_for_the_dead() {
     assert!(group.versions(0).is_empty());
 }
 
-/// One that dies after all have announced: those that have made their parities do not wait for
-/// those that have not begun, which count a failure.
+/// A member is lost after all have announced: members that have finished do not wait for those that have
+/// not begun, which count a failure.
 #[test]
 fn a_death_in_the_middle_of_encoding() {
-    let mut group = Group::new(&[Choice::All; 3]);
+    let mut group = Group::new(&[Selection::All; 3]);
     group.complete(&[0, 1, 2], 1);
     while group.versions(0).is_empty() {
         assert!((0..3).any(|own| group.one(own)));
@@ -167,10 +167,10 @@ fn a_death_in_the_middle_of_encoding() {
     assert_eq!([0, 1].map(|member| group.members[member].failed()), [0, 1]);
 }
 
-/// A version that is taken again is encoded again, of the new files alone.
+/// A version that is taken again is encoded again, from the new files only.
 #[test]
 fn a_version_that_is_taken_again() {
-    let mut group = Group::new(&[Choice::All; 2]);
+    let mut group = Group::new(&[Selection::All; 2]);
     group.complete(&[0, 1], 1);
     group.settle();
     group.content = 1;
@@ -183,8 +183,8 @@ fn a_version_that_is_taken_again() {
 
 #[test]
 fn only_what_was_decided_is_encoded() {
-    let mut group = Group::new(&[Choice::Own, Choice::Others]);
-    // Decided before the other has it, and after.
+    let mut group = Group::new(&[Selection::Own, Selection::Others]);
+    // Selected before the other member has the file, and after.
     group.complete(&[0], 1);
     group.members[0].complete(key(2), true);
     group.settle();
@@ -196,7 +196,7 @@ fn only_what_was_decided_is_encoded() {
     for member in [0, 1] {
         assert_eq!(group.versions(member), [2, 3]);
     }
-    // A decision that is on its way when the other leaves still counts.
+    // A selection that arrives while the other member leaves still counts.
     group.members[1].leave();
     group.complete(&[1], 4);
     group.settle();
@@ -208,10 +208,10 @@ fn only_what_was_decided_is_encoded() {
     assert_eq!(group.done(), [true, true]);
 }
 
-/// Words of different members overtake each other.
+/// Messages of different members may overtake each other.
 #[test]
 fn an_end_that_is_heard_of_early_counts() {
-    let mut member = Progress::new(0, 2, 1, Choice::All);
+    let mut member = Progress::new(0, 2, 1, Selection::All);
     let files = [file(0, 0), file(1, 0)];
     member.complete(key(1), false);
     assert_eq!(member.next_task(), Some(Task::Announce(key(1))));
@@ -225,10 +225,10 @@ fn an_end_that_is_heard_of_early_counts() {
     assert_eq!(member.next_task(), Some(Task::Withdraw(key(1))));
 }
 
-/// A name that one member alone uses must not keep files open for ever.
+/// A name that only one member uses must not keep files open for ever.
 #[test]
 fn what_nobody_else_takes_is_forgotten() {
-    let mut group = Group::new(&[Choice::All; 2]);
+    let mut group = Group::new(&[Selection::All; 2]);
     for version in 0..1000 {
         group.complete(&[0], version);
         group.settle();
@@ -240,27 +240,31 @@ fn what_nobody_else_takes_is_forgotten() {
     assert_eq!(group.versions(0), [999]);
 }
 
-/// Catches a version that is said to have no parities while they may still come, and one that is
-/// said to have some after it was taken again.
+/// Catches a version that is reported without parities while they may still come, and one that is
+/// reported with them after it was taken again.
 #[test]
 fn the_fate_of_parities_is_told() {
-    let mut group = Group::new(&[Choice::All; 2]);
+    let mut group = Group::new(&[Selection::All; 2]);
     group.complete(&[0], 1);
-    assert_eq!(group.members[0].fate(&key(1)), Fate::Open, "not announced");
+    assert_eq!(group.members[0].parity_state(&key(1)), FileState::Pending, "not announced");
     let task = group.members[0].next_task();
     assert_eq!(task, Some(Task::Announce(key(1))));
-    assert_eq!(group.members[0].fate(&key(1)), Fate::Open, "being announced");
+    assert_eq!(group.members[0].parity_state(&key(1)), FileState::Pending, "being announced");
     group.members[0].announced(0, key(1), file(0, 0));
     group.members[0].announced(1, key(1), file(1, 0));
-    assert_eq!(group.members[0].fate(&key(1)), Fate::Open, "to be encoded");
+    assert_eq!(group.members[0].parity_state(&key(1)), FileState::Pending, "to be encoded");
     let Some(Task::Encode(encoding)) = group.members[0].next_task() else { panic!() };
-    assert_eq!(group.members[0].fate(&key(1)), Fate::Open, "being encoded");
+    assert_eq!(group.members[0].parity_state(&key(1)), FileState::Pending, "being encoded");
     group.members[0].ended(0, &key(1), encoding.id());
-    assert_eq!(group.members[0].fate(&key(1)), Fate::Missing, "it has failed");
-    group.members[0].made(key(1));
-    assert_eq!(group.members[0].fate(&key(1)), Fate::There);
+    assert_eq!(group.members[0].parity_state(&key(1)), FileState::Missing, "it has failed");
+    group.members[0].encoded(key(1));
+    assert_eq!(group.members[0].parity_state(&key(1)), FileState::Present);
     group.members[0].complete(key(1), false);
-    assert_eq!(group.members[0].fate(&key(1)), Fate::Open, "taken again");
+    assert_eq!(group.members[0].parity_state(&key(1)), FileState::Pending, "taken again");
     group.die(1);
-    assert_eq!(group.members[0].fate(&key(1)), Fate::Missing, "nobody is there any more");
+    assert_eq!(
+        group.members[0].parity_state(&key(1)),
+        FileState::Missing,
+        "nobody is there any more"
+    );
 }

@@ -65,7 +65,7 @@ impl Files {
         let to = files::open_shared(&temporary)?;
         let bytes =
             files::copy_between(&from, &to, place.offset, (&source, &temporary), || Ok(()))?;
-        files::settle(&to, &temporary, durability)?;
+        files::finish_write(&to, &temporary, durability)?;
         // What proves the file proves its part. Damage shows when it is read.
         let proof = Proof::read(&from, &source).unwrap_or_default();
         let proof = proof.filter(|proof| proof.is_of(name, version, self.rank, bytes));
@@ -149,7 +149,7 @@ impl Files {
         let new_table = self.temporary(table);
         let file = files::create(&new_table)?;
         let written = files::write_all_at(&file, &offsets.encode(), 0, &new_table)
-            .and_then(|()| files::settle(&file, &new_table, durability));
+            .and_then(|()| files::finish_write(&file, &new_table, durability));
         // Only one can take the roll away.
         let claimed = self.temporary(roll);
         let claim = written.and_then(|()| match std::fs::rename(roll, &claimed) {

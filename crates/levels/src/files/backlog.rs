@@ -13,7 +13,7 @@ use crate::level::FileLevel;
 use format::proof;
 use os::error::Result;
 use os::{attributes, files, times};
-use policy::interval::{self, Left};
+use policy::interval::{self, LeftVersion};
 
 impl Files {
     /// The versions of a name that scratch has, and persistent should have by `persistent_interval`
@@ -27,16 +27,18 @@ impl Files {
         if self.scratch.is_none() || self.persistent.is_none() {
             return Ok(Vec::new());
         }
-        let left = |(taken, version), persistent| (version, Left { taken, version, persistent });
+        let left =
+            |(taken, version), persistent| (version, LeftVersion { taken, version, persistent });
         let there = self.by_age(FileLevel::Persistent, name)?;
-        let mut all: BTreeMap<i32, Left> = there.into_iter().map(|one| left(one, true)).collect();
+        let mut all: BTreeMap<i32, LeftVersion> =
+            there.into_iter().map(|one| left(one, true)).collect();
         for (taken, version) in self.by_age(FileLevel::Scratch, name)? {
             if !self.is_routed(name, version) {
                 let persistent = self.is_copied(name, version, taken);
                 all.extend([left((taken, version), persistent)]);
             }
         }
-        Ok(interval::owed(interval, limit, all.into_values().collect()))
+        Ok(interval::persist_backlog(interval, limit, all.into_values().collect()))
     }
 
     /// Whether persistent has a copy of the scratch file of a version that was `taken` then. A file in
@@ -86,7 +88,7 @@ impl Files {
             let bytes =
                 files::copy_between(&opened.file, &to, 0, (&source, &temporary), || Ok(()))?;
             attributes::copy((&opened.file, &source), (&to, &temporary), proof::NAME)?;
-            files::settle(&to, &temporary, durability)?;
+            files::finish_write(&to, &temporary, durability)?;
             meanwhile();
             self.may_change_in(self.persistent.as_deref())?;
             // Taken again, removed or copied by now.

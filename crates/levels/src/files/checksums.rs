@@ -53,7 +53,7 @@ impl Checksums {
         let path = self.path(file);
         let written = files::create(temporary).and_then(|opened| {
             files::write_all_at(&opened, digest.as_bytes(), 0, temporary)?;
-            files::settle(&opened, temporary, durability)?;
+            files::finish_write(&opened, temporary, durability)?;
             files::atomic_replace(temporary, &path, durability)
         });
         if written.is_err() {

@@ -22,7 +22,7 @@ impl Files {
     }
 
     pub(super) fn seal_file(&self, file: &File, path: &Path) -> Result<()> {
-        files::settle(file, path, self.scratch_durability())
+        files::finish_write(file, path, self.scratch_durability())
     }
 
     /// Gives a complete file its name, and the file of that name its checksum. The caller holds the

@@ -55,7 +55,7 @@ impl Files {
         if place.is_none() {
             self.prove(output, name, version)?;
         }
-        files::settle(&output.file, &output.temporary, self.persistent_durability())
+        files::finish_write(&output.file, &output.temporary, self.persistent_durability())
     }
 
     /// Gives what was written past scratch its name and its checksum. What scratch has of that

@@ -2,7 +2,7 @@
 
 pub use ::driver::cuda::{CUcontext as Context, CUdeviceptr as Address, CUstream as Stream};
 use ::driver::cuda::{CaptureMode, Failure, SONAME};
-use driver::{cuda_driver, Awaited};
+use driver::{cuda_driver, LazyLibrary};
 
 cuda_driver! {
     /// The driver.
@@ -11,9 +11,9 @@ cuda_driver! {
 }
 
 /// The driver, kept for the life of the process, as it has threads of its own.
-static DRIVER: Awaited<Driver, String> = Awaited::new();
+static DRIVER: LazyLibrary<Driver, String> = LazyLibrary::new();
 
-/// The driver, if the application had loaded it when [`look`] was last called.
+/// The driver, if the application had loaded it when [`get_or_find`] was last called.
 #[inline(always)]
 pub fn get() -> Option<&'static Driver> {
     DRIVER.get()
@@ -23,7 +23,7 @@ pub fn get() -> Option<&'static Driver> {
 ///
 /// # Errors
 /// It lacks a function that is needed for buffers in device memory.
-pub fn look() -> Result<(), String> {
+pub fn get_or_find() -> Result<(), String> {
     let find = |library| {
         Driver::find(library).map(Some).map_err(|name| {
             format!(
@@ -31,7 +31,7 @@ pub fn look() -> Result<(), String> {
             )
         })
     };
-    DRIVER.look(SONAME, find).map(|_| ())
+    DRIVER.get_or_find(SONAME, find).map(|_| ())
 }
 
 impl Driver {

@@ -3,7 +3,7 @@
 //!
 //! A program that has not loaded the driver has none, and pays one load for the question. A
 //! CUDA-aware MPI has loaded the driver when it is initialised, so it is looked for when a part or a
-//! replay begins ([`look`]), and not for each message. With it each buffer costs a question to the
+//! replay begins ([`get_or_find`]), and not for each message. With it each buffer costs a question to the
 //! driver: nothing else says reliably what an address is, as memory may be freed and its address be
 //! given to memory of another kind.
 
@@ -16,7 +16,7 @@ use ::driver::cuda::{
     CaptureMode, Failure, CONTEXT_IS_DESTROYED, DEINITIALIZED, INVALID_CONTEXT, NOT_INITIALIZED,
 };
 
-pub use driver::look;
+pub use driver::get_or_find;
 use driver::{Address, Context, Driver, Stream};
 use streams::with_stream;
 

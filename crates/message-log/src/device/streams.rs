@@ -11,15 +11,15 @@ const NON_BLOCKING: u32 = 1;
 
 /// A stream, under the number of its context. A handle would not do: contexts end, take their streams
 /// with them, and leave their handles to others.
-struct Kept {
+struct ContextStream {
     context: u64,
     stream: Stream,
 }
 
 // SAFETY: the driver allows a stream's use from any thread.
-unsafe impl Send for Kept {}
+unsafe impl Send for ContextStream {}
 
-static KEPT: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
+static KEPT: Mutex<Vec<ContextStream>> = Mutex::new(Vec::new());
 
 /// Runs `body` with a stream of the context, which is alive and current. Threads that copy at the same
 /// time share it.
@@ -42,7 +42,7 @@ fn kept(driver: &Driver, context: u64) -> Result<Stream, Failure> {
         return Ok(found.stream);
     }
     let stream = new(driver)?;
-    kept.push(Kept { context, stream });
+    kept.push(ContextStream { context, stream });
     Ok(stream)
 }
 

@@ -4,8 +4,8 @@
 
 use std::ffi::c_int;
 
-use crate::inside::collective;
-use crate::inside::plan::{self, Blocks, Elements, From};
+use crate::calls::collective;
+use crate::calls::plan::{self, Blocks, Elements, From};
 use crate::pmpi::{Aint, Handle, Ptr};
 
 /// The types of counts in the functions that have `int`.

@@ -4,8 +4,8 @@
 
 use std::ffi::c_int;
 
-use crate::inside::completion::{complete, Completion, Kind};
-use crate::inside::{quick, requests, At};
+use crate::calls::completion::{complete, Completion, Kind};
+use crate::calls::{fast_path, requests, At};
 use crate::pmpi::{Handle, Ptr};
 
 /// `flag`, `outcount`, `index` or `indices`.
@@ -14,11 +14,11 @@ type Ints = *mut c_int;
 exports! {
     fn MPI_Wait(request: Ptr, status: Ptr)
     quick |at, call, real(status)| {
-        quick::wait(at, call, request, std::ptr::null_mut(), status, real)
+        fast_path::wait(at, call, request, std::ptr::null_mut(), status, real)
     };
     complete(at, &Completion::new(call, Kind::One, request, 1, status), real);
     fn MPI_Test(request: Ptr, flag: Ints, status: Ptr)
-    quick |at, call, real(status)| quick::wait(at, call, request, flag, status, real);
+    quick |at, call, real(status)| fast_path::wait(at, call, request, flag, status, real);
     {
         let of = Completion::new(call, Kind::One, request, 1, status);
         complete(at, &Completion { flag, ..of }, real)

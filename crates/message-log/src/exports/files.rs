@@ -7,7 +7,7 @@ use std::ffi::c_int;
 
 use mpi_abi::Library;
 
-use crate::inside::refuse;
+use crate::calls::refuse;
 use crate::log::Call;
 use crate::pmpi::{Handle, Ptr};
 

@@ -4,7 +4,7 @@
 
 use std::ffi::c_int;
 
-use crate::inside::general;
+use crate::calls::general;
 use crate::pmpi::{Handle, Ptr};
 
 exports! {

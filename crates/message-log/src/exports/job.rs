@@ -4,8 +4,8 @@
 
 use std::ffi::c_int;
 
+use crate::calls::SUCCESS;
 use crate::fortran;
-use crate::inside::SUCCESS;
 use crate::pmpi::Ptr;
 use crate::resend::Resend;
 use crate::state;

@@ -1,5 +1,5 @@
 //! The C symbols of MPI, one file for each kind: tables of their names and arguments, and which
-//! function of `inside` does what each needs. A function that the MPI library does not have fails by
+//! function of `calls` does what each needs. A function that the MPI library does not have fails by
 //! name.
 //!
 //! MPI's interfaces for Fortran are made to call these (`fortran`).
@@ -38,7 +38,7 @@ macro_rules! exports {
                 return unsafe { otherwise($($arg),*) };
             }
             exports! { @passing $name($($arg: $type),*) |$call, $real $(($own))?| {
-                let $at = crate::inside::At::Outside;
+                let $at = crate::calls::At::Outside;
                 // SAFETY: the application's own arguments, as MPI says of the function.
                 #[allow(unused_unsafe)] // Not all calls need it.
                 unsafe {
@@ -117,7 +117,7 @@ macro_rules! exports {
         let function: Option<unsafe extern "C" fn($($type),*) -> std::ffi::c_int> =
             unsafe { std::mem::transmute(FUNCTION.found()) };
         if let Some(function) = function {
-            let ($at, $call) = (crate::inside::At::$where, crate::log::Call(stringify!($name)));
+            let ($at, $call) = (crate::calls::At::$where, crate::log::Call(stringify!($name)));
             // SAFETY: the application's own call, passed on, with a place of ours for what it ignores.
             let $real = move |$($own: crate::pmpi::Ptr)?| unsafe { function($($arg),*) };
             // SAFETY: the phase was looked at; the application's own arguments.

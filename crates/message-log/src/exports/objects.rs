@@ -2,8 +2,8 @@
 
 #![allow(non_snake_case)] // As MPI names them.
 
-use crate::inside::later::{self, Way};
-use crate::inside::objects;
+use crate::calls::deferred_free::{self, FreeCall};
+use crate::calls::objects;
 use crate::pmpi::{Handle, Passed, Ptr};
 use crate::state;
 
@@ -85,7 +85,7 @@ macro_rules! frees {
             unsafe {
                 match state::at() {
                     Some($at) => $body,
-                    None if state::is_busy() => later::free(Way::$way, $place, $real),
+                    None if state::is_busy() => deferred_free::free(FreeCall::$way, $place, $real),
                     None => $real(),
                 }
             }

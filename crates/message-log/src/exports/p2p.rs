@@ -4,8 +4,8 @@
 
 use std::ffi::c_int;
 
-use crate::inside::p2p::{self, Message};
-use crate::inside::{nonblocking, quick};
+use crate::calls::p2p::{self, Message};
+use crate::calls::{fast_path, nonblocking};
 use crate::pmpi::{Handle, Ptr};
 
 /// Defines the calls with counts of one width.
@@ -24,7 +24,7 @@ macro_rules! messages {
                     buf: Ptr, count: $count, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
                 ) quick |at, call, real| {
                     let message = Message::new(buf, count, datatype, dest, tag, comm);
-                    quick::send(at, call, &message, real)
+                    fast_path::send(at, call, &message, real)
                 }; {
                     let message = Message::new(buf, count, datatype, dest, tag, comm);
                     p2p::send(at, call, &message, real)
@@ -36,7 +36,7 @@ macro_rules! messages {
                     request: Ptr,
                 ) quick |at, call, real| {
                     let message = Message::new(buf, count, datatype, dest, tag, comm);
-                    quick::isend(at, call, &message, request, real)
+                    fast_path::isend(at, call, &message, request, real)
                 }; {
                     let message = Message::new(buf, count, datatype, dest, tag, comm);
                     nonblocking::send(at, call, &message, request, real)
@@ -48,7 +48,7 @@ macro_rules! messages {
                 status: Ptr,
             ) quick |at, call, real(status)| {
                 let message = Message::new(buf, count, datatype, source, tag, comm);
-                quick::recv(at, call, &message, status, real)
+                fast_path::recv(at, call, &message, status, real)
             }; {
                 let message = Message::new(buf, count, datatype, source, tag, comm);
                 p2p::recv(at, call, &message, status, real)
@@ -58,7 +58,7 @@ macro_rules! messages {
                 request: Ptr,
             ) quick |at, call, real| {
                 let message = Message::new(buf, count, datatype, source, tag, comm);
-                quick::irecv(at, call, &message, request, real)
+                fast_path::irecv(at, call, &message, request, real)
             }; {
                 let message = Message::new(buf, count, datatype, source, tag, comm);
                 nonblocking::recv(at, call, &message, request, real)

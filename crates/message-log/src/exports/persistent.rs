@@ -4,8 +4,8 @@
 
 use std::ffi::c_int;
 
-use crate::inside::p2p::Message;
-use crate::inside::persistent::{self, Way};
+use crate::calls::p2p::Message;
+use crate::calls::persistent::{self, Direction};
 use crate::pmpi::{Handle, Ptr};
 
 /// Calls that make one.
@@ -17,7 +17,7 @@ macro_rules! inits {
                 request: Ptr,
             ) |_at, call, real| {
                 let message = Message::new(buf, count, datatype, peer, tag, comm);
-                persistent::make(call, Way::$way, &message, request, real)
+                persistent::make(call, Direction::$way, &message, request, real)
             };
         )*)* }
     };

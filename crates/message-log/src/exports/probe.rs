@@ -5,10 +5,10 @@
 use std::ffi::c_int;
 use std::ptr::null_mut;
 
-use crate::inside::matched;
-use crate::inside::p2p::Message;
-use crate::inside::probe::{self, Probe};
-use crate::inside::At;
+use crate::calls::matched;
+use crate::calls::p2p::Message;
+use crate::calls::probe::{self, Probe};
+use crate::calls::At;
 use crate::pmpi::{Handle, Ptr};
 
 /// `flag`.

@@ -2,7 +2,7 @@
 
 #![allow(non_snake_case)] // As MPI names them.
 
-use crate::inside::{nonblocking, refuse, At};
+use crate::calls::{nonblocking, refuse, At};
 use crate::pmpi::{Handle, Passed, Ptr};
 
 /// The type of an argument by its name: only a communicator is looked at.

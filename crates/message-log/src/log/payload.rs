@@ -120,10 +120,10 @@ impl Drop for Chunk {
 
 /// The bytes that a call received. They do not change.
 #[derive(Default)]
-pub struct Payload(Place);
+pub struct Payload(Storage);
 
 #[derive(Default)]
-enum Place {
+enum Storage {
     #[default]
     Nothing,
     Inline {
@@ -171,7 +171,7 @@ impl Payload {
     pub fn inline(len: usize) -> Payload {
         match len {
             0 => Payload::default(),
-            len => Payload(Place::Inline { len: len as u8, bytes: [0; INLINE] }),
+            len => Payload(Storage::Inline { len: len as u8, bytes: [0; INLINE] }),
         }
     }
 
@@ -197,22 +197,22 @@ impl Payload {
                 len => std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), len),
             }
         };
-        Some(Payload(Place::Inline { len: len as u8, bytes }))
+        Some(Payload(Storage::Inline { len: len as u8, bytes }))
     }
 
     /// Part of a chunk, which is this payload's alone.
     pub fn part(chunk: &Rc<Chunk>, at: usize, len: usize) -> Payload {
         chunk.come(len);
-        Payload(Place::Chunk(Part { chunk: Rc::clone(chunk), at, len }))
+        Payload(Storage::Chunk(Part { chunk: Rc::clone(chunk), at, len }))
     }
 
     /// How many bytes.
     #[inline]
     pub fn len(&self) -> usize {
         match &self.0 {
-            Place::Nothing => 0,
-            Place::Inline { len, .. } => usize::from(*len),
-            Place::Chunk(part) => part.len,
+            Storage::Nothing => 0,
+            Storage::Inline { len, .. } => usize::from(*len),
+            Storage::Chunk(part) => part.len,
         }
     }
 
@@ -224,8 +224,8 @@ impl Payload {
     /// The chunk that they are in, and their place in it.
     pub fn home(&self) -> Option<(&Rc<Chunk>, usize)> {
         match &self.0 {
-            Place::Chunk(part) => Some((&part.chunk, part.at)),
-            Place::Nothing | Place::Inline { .. } => None,
+            Storage::Chunk(part) => Some((&part.chunk, part.at)),
+            Storage::Nothing | Storage::Inline { .. } => None,
         }
     }
 
@@ -235,19 +235,19 @@ impl Payload {
         write: impl FnOnce(&mut [u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         match &mut self.0 {
-            Place::Nothing => write(&mut []),
-            Place::Inline { len, bytes } => write(&mut bytes[..usize::from(*len)]),
+            Storage::Nothing => write(&mut []),
+            Storage::Inline { len, bytes } => write(&mut bytes[..usize::from(*len)]),
             // SAFETY: the range was given to this payload alone, which nobody has yet.
-            Place::Chunk(Part { chunk, at, len }) => write(unsafe { chunk.bytes_mut(*at, *len) }),
+            Storage::Chunk(Part { chunk, at, len }) => write(unsafe { chunk.bytes_mut(*at, *len) }),
         }
     }
 
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         match &self.0 {
-            Place::Nothing => &[],
-            Place::Inline { len, bytes } => &bytes[..usize::from(*len)],
-            Place::Chunk(Part { chunk, at, len }) => chunk.bytes(*at, *len),
+            Storage::Nothing => &[],
+            Storage::Inline { len, bytes } => &bytes[..usize::from(*len)],
+            Storage::Chunk(Part { chunk, at, len }) => chunk.bytes(*at, *len),
         }
     }
 }

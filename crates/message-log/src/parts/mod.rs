@@ -11,18 +11,18 @@
 //! | file | owns |
 //! | --- | --- |
 //! | `instance` | one run of a part, and how far an open one is |
-//! | `borders` | how parts begin and end, and their replays |
+//! | `boundaries` | how parts begin and end, and their replays |
 //! | `events` | what a call inside parts records, or gets |
 //! | `resend` | what is kept for messages that are sent again |
 //! | `ahead` | what replays will read next |
-//! | `need` | what replays still use of that which the application has freed |
+//! | `freed_objects` | what replays still use of that which the application has freed |
 //! | `fault` | what goes wrong |
 
-mod borders;
+mod boundaries;
 mod events;
 mod fault;
+mod freed_objects;
 mod instance;
-mod need;
 mod resend;
 #[cfg(test)]
 mod tests;
@@ -34,9 +34,9 @@ use crate::log::{Log, Position};
 use crate::resend::closed::Closed;
 
 pub use fault::{Divergence, Fault};
+pub use freed_objects::NeededBy;
 pub use instance::Instance;
 pub(crate) use instance::{Open, Replay};
-pub use need::Need;
 
 /// `VELOC_PART_RESEND`: messages closed inside the part may be sent again instead of kept.
 pub const RESEND: i32 = 1;
@@ -73,7 +73,7 @@ pub struct Parts {
     /// Where they are kept: the number of the exchange, and that of the instance.
     unsettled: BTreeSet<(u64, u64)>,
     /// How many beginnings and ends of parts with [`RESEND`], and of their replays, there have been.
-    borders: u64,
+    boundaries: u64,
 }
 
 impl Parts {

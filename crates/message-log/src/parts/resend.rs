@@ -69,8 +69,8 @@ impl Parts {
 
     /// These are the parts of another process, for which so many exchanges were settled, behind so many
     /// borders.
-    pub fn resume(&mut self, settled: u64, borders: u64) {
-        (self.settled, self.borders) = (settled, borders);
+    pub fn resume(&mut self, settled: u64, boundaries: u64) {
+        (self.settled, self.boundaries) = (settled, boundaries);
         let closed = |one: &Instance| Some((one.closed.as_deref()?.number, one.number));
         let kept = self.instances.iter().filter_map(closed);
         self.unsettled = kept.filter(|(exchange, _)| *exchange >= settled).collect();
@@ -115,13 +115,13 @@ impl Parts {
 
     /// How many beginnings and ends of parts whose messages may be sent again, and of their replays,
     /// there have been.
-    pub fn borders(&self) -> u64 {
-        self.borders
+    pub fn boundaries(&self) -> u64 {
+        self.boundaries
     }
 
     /// A part with these flags, or its replay, has begun or ended.
     pub(super) fn pass(&mut self, flags: i32) {
-        self.borders += u64::from(flags & RESEND != 0);
+        self.boundaries += u64::from(flags & RESEND != 0);
     }
 
     /// The messages that are sent and received again now: those of the outermost replay that goes on

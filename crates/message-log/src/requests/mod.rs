@@ -15,4 +15,4 @@ mod table;
 mod tests;
 
 pub use request::{General, Life, Plain, Request};
-pub use table::{Place, Requests};
+pub use table::{EntryPosition, Requests};

@@ -1,7 +1,7 @@
 //! One request: what began it, where it receives, and whether MPI knows it.
 
-use crate::inside::counted::Counted;
-use crate::inside::p2p::Message;
+use crate::calls::counted::Counted;
+use crate::calls::p2p::Message;
 use crate::log::{Call, Shape};
 use crate::mpi::Mpi;
 use crate::pmpi::{Handle, Ptr};

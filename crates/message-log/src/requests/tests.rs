@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::inside::counted::Counted;
+use crate::calls::counted::Counted;
 use crate::log::{Call, Shape};
 use crate::target::Target;
 

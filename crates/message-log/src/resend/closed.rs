@@ -5,9 +5,9 @@ use std::ffi::c_int;
 use std::hash::BuildHasherDefault;
 use std::ops::Range;
 
-use super::spread::Spread;
+use super::key_hasher::KeyHasher;
 use super::streams::{Link, Stream, Streams};
-use super::survey;
+use super::tightness;
 use super::MOST;
 
 /// Tags are used again after so many parts, when no message of theirs can be under way.
@@ -27,13 +27,13 @@ pub struct Route {
 pub struct Closed {
     /// That of the exchange by which they were found to be closed.
     pub(crate) number: u64,
-    pub(crate) sent: HashMap<u32, (Range<u64>, Route), BuildHasherDefault<Spread>>,
-    pub(crate) received: HashMap<u32, (Range<u64>, Route), BuildHasherDefault<Spread>>,
+    pub(crate) sent: HashMap<u32, (Range<u64>, Route), BuildHasherDefault<KeyHasher>>,
+    pub(crate) received: HashMap<u32, (Range<u64>, Route), BuildHasherDefault<KeyHasher>>,
 }
 
 impl Closed {
     /// Of the process `own`, out of those of all, in the exchange with this number.
-    pub fn new(streams: &mut Streams, own: u32, number: u64, all: &[survey::Closed]) -> Closed {
+    pub fn new(streams: &mut Streams, own: u32, number: u64, all: &[tightness::Closed]) -> Closed {
         let mut closed = Closed { number, ..Closed::default() };
         for one in all {
             let pair = one.pair;
@@ -62,7 +62,7 @@ impl Closed {
 }
 
 fn route(
-    table: &HashMap<u32, (Range<u64>, Route), BuildHasherDefault<Spread>>,
+    table: &HashMap<u32, (Range<u64>, Route), BuildHasherDefault<KeyHasher>>,
     link: Option<Link>,
 ) -> Option<Route> {
     let link = link?;

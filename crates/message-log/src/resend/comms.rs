@@ -7,8 +7,8 @@ use std::ffi::c_int;
 use std::hash::{BuildHasherDefault, Hasher as _};
 use std::rc::Rc;
 
+use super::key_hasher::KeyHasher;
 use super::shortcuts::Shortcuts;
-use super::spread::Spread;
 use crate::memory::{self, NoMemory};
 use crate::mpi::Mpi;
 use crate::pmpi;
@@ -33,14 +33,14 @@ impl Group {
 /// Where a group stands: it stays there when its communicator is freed, as messages may be under
 /// way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place(u32);
+pub struct GroupIndex(u32);
 
 /// All that are known.
 #[derive(Debug, Default)]
 pub struct Comms {
-    known: HashMap<usize, Place, BuildHasherDefault<Spread>>,
+    known: HashMap<usize, GroupIndex, BuildHasherDefault<KeyHasher>>,
     /// The one that was asked for last.
-    last: Option<(usize, Place)>,
+    last: Option<(usize, GroupIndex)>,
     /// Of streams to others, by the arguments of calls.
     pub outgoing: Shortcuts,
     /// Of streams from others.
@@ -62,7 +62,7 @@ impl Comms {
     /// The communicator with this handle. `None` if it was not seen to be made, or is one of two
     /// groups.
     #[inline]
-    pub fn get(&mut self, handle: usize) -> Option<Place> {
+    pub fn get(&mut self, handle: usize) -> Option<GroupIndex> {
         match self.last {
             Some((last, place)) if last == handle => Some(place),
             _ => self.look(handle),
@@ -70,7 +70,7 @@ impl Comms {
     }
 
     #[inline(never)]
-    fn look(&mut self, handle: usize) -> Option<Place> {
+    fn look(&mut self, handle: usize) -> Option<GroupIndex> {
         let place = self.known.get(&handle).copied()?;
         self.last = Some((handle, place));
         Some(place)
@@ -78,7 +78,7 @@ impl Comms {
 
     /// The group at a place.
     #[inline]
-    pub fn group(&self, place: Place) -> &Group {
+    pub fn group(&self, place: GroupIndex) -> &Group {
         &self.groups[place.0 as usize]
     }
 
@@ -95,14 +95,14 @@ impl Comms {
     /// A communicator was made. Without memory for its processes it is not known.
     pub fn made(&mut self, mpi: &Mpi, handle: usize) {
         let Some(world) = processes(mpi, handle) else { return };
-        let mut digest = Spread::default();
+        let mut digest = KeyHasher::default();
         for process in world.iter() {
             digest.write_u64(u64::from(*process) + 1);
         }
         let (world, before) = self.made.entry(digest.finish()).or_insert((world, 0));
         digest.write_u64(*before);
         *before += 1;
-        self.known.insert(handle, Place(self.groups.len() as u32));
+        self.known.insert(handle, GroupIndex(self.groups.len() as u32));
         self.groups.push(Group { number: digest.finish(), world: Rc::clone(world) });
         self.handles_change();
     }

@@ -12,7 +12,7 @@ use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
 use super::report::{words, Report, Subject};
-use crate::inside::SUCCESS;
+use crate::calls::SUCCESS;
 use crate::mpi::Mpi;
 use crate::pmpi;
 use crate::refuse;

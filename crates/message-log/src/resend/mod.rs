@@ -6,10 +6,10 @@
 //! | `table` | where each stream stands |
 //! | [`shortcuts`] | which stream a call names |
 //! | [`report`] | what it tells the others of a part at its end |
-//! | [`survey`] | what follows from the reports of all: whether a part is right-tight, and which messages are closed |
+//! | [`tightness`] | what follows from the reports of all: whether a part is right-tight, and which messages are closed |
 //! | [`comms`] | which communicator is which, for all processes |
 //! | [`exchange`] | the reports on their way |
-//! | [`borders`] | whether all processes end and replay the same parts |
+//! | [`part_order`] | whether all processes end and replay the same parts |
 //! | [`verdicts`] | which of what follows all processes have heard |
 //! | `kept` | why nothing of a part is sent again |
 //! | [`closed`] | which messages of a part this process sends and receives again |
@@ -17,21 +17,21 @@
 //! The first four and `verdicts` are without MPI. What calls do with all this stands in
 //! `inside/counted.rs` and `inside/again.rs`.
 
-pub mod borders;
 pub mod closed;
 pub mod comms;
 pub mod exchange;
-mod kept;
+mod key_hasher;
+mod not_resent;
+pub mod part_order;
 pub mod report;
 #[cfg(test)]
 mod restart_tests;
 pub mod shortcuts;
-mod spread;
 pub mod streams;
-pub mod survey;
 mod table;
 #[cfg(test)]
 mod tests;
+pub mod tightness;
 pub mod verdicts;
 
 use std::collections::{HashMap, VecDeque};
@@ -44,15 +44,15 @@ use crate::parts::Parts;
 use crate::pmpi;
 use crate::refuse;
 use crate::store;
-use borders::{Border, Borders};
 use closed::Closed;
 use comms::Comms;
 use exchange::{Channel, Exchange, Least};
-use kept::Kept;
+use key_hasher::KeyHasher;
+use not_resent::NotResent;
+use part_order::{PartEvent, PartOrder};
 use report::{Report, Subject};
-use spread::Spread;
 use streams::{Link, Streams};
-use survey::{Survey, Verdict};
+use tightness::{TightnessCheck, Verdict};
 use verdicts::Verdicts;
 
 /// How many streams a process can report for a part, unless `VELOC_MPI_STREAMS` says otherwise.
@@ -67,15 +67,15 @@ pub struct Resend {
     /// All processes, on a copy of `MPI_COMM_WORLD`.
     pub channel: Channel,
     /// Which ends and replays of parts the processes have come to.
-    pub borders: Borders,
+    pub part_order: PartOrder,
     /// The application's communicators.
     pub comms: Comms,
     /// Its messages, counted.
     pub streams: Streams,
     /// Messages that were probed for, by their handles, and are not received yet.
-    pub matched: HashMap<usize, Link, BuildHasherDefault<Spread>>,
-    survey: Survey,
-    kept: Kept,
+    pub matched: HashMap<usize, Link, BuildHasherDefault<KeyHasher>>,
+    survey: TightnessCheck,
+    not_resent: NotResent,
     under_way: VecDeque<Exchange>,
     /// Which of the exchanges were heard.
     pub verdicts: Verdicts,
@@ -118,20 +118,20 @@ impl Resend {
         let drawn = (store::draw()[0] >> 1) as i64;
         let [run] = Least::begin(mpi, comm, [drawn]).wait(mpi)?;
         let channel = Channel { comm, processes, room };
-        let borders = Borders::new(copy_of_world(mpi)?, mpi.rank);
-        Some(Resend::of(channel, borders, Comms::new(mpi), run as u64))
+        let part_order = PartOrder::new(copy_of_world(mpi)?, mpi.rank);
+        Some(Resend::of(channel, part_order, Comms::new(mpi), run as u64))
     }
 
     /// Before anything was sent.
-    fn of(channel: Channel, borders: Borders, comms: Comms, run: u64) -> Resend {
+    fn of(channel: Channel, part_order: PartOrder, comms: Comms, run: u64) -> Resend {
         Resend {
             channel,
-            borders,
+            part_order,
             comms,
             streams: Streams::default(),
             matched: HashMap::default(),
-            survey: Survey::default(),
-            kept: Kept::default(),
+            survey: TightnessCheck::default(),
+            not_resent: NotResent::default(),
             under_way: VecDeque::new(),
             verdicts: Verdicts::new(run),
             is_resumed: false,
@@ -145,7 +145,7 @@ impl Resend {
         let (report, of, number) = self.report(id, mark);
         let exchange = Exchange::begin(mpi, &self.channel, &report, of, (instance, number));
         self.under_way.push_back(exchange);
-        self.borders.tell(mpi, Border::End(id));
+        self.part_order.announce(mpi, PartEvent::End(id));
     }
 
     /// Tells the others what this process goes on from, if it does and they have not been told: before
@@ -180,7 +180,7 @@ impl Resend {
     pub fn hear(&mut self, mpi: &Mpi, parts: &mut Parts, waits: bool) {
         while let Some(first) = self.under_way.front_mut() {
             let is_there = match waits {
-                true => first.wait(mpi, true, || self.borders.look(mpi).is_some()),
+                true => first.wait(mpi, true, || self.part_order.difference(mpi).is_some()),
                 false => first.is_done(mpi),
             };
             if !is_there {
@@ -195,7 +195,7 @@ impl Resend {
                     let why = self.judge(mpi.rank, parts, ended, reports);
                     // All come to the same: one says it.
                     if let (Subject::Part { id, .. }, Some(why), 0) = (of, why, mpi.rank) {
-                        if let Some(text) = self.kept.say(id, &why) {
+                        if let Some(text) = self.not_resent.say(id, &why) {
                             refuse::say(mpi, &text);
                         }
                     }
@@ -216,7 +216,7 @@ impl Resend {
             Ok(reports) => (self.survey.judge(&reports), least_heard(&reports)),
             Err(text) => (Verdict::Misused(text), None),
         };
-        self.verdicts.hear(number, least);
+        self.verdicts.record(number, least);
         let mut why = None;
         match verdict {
             Verdict::RightTight(closed) => {
@@ -234,7 +234,7 @@ impl Resend {
     /// What becomes of the messages of before, as all processes go on.
     fn agree(&mut self, parts: &mut Parts, reports: Result<Vec<(Report, Subject)>, String>) {
         let different = match &reports {
-            Ok(reports) => survey::difference(reports),
+            Ok(reports) => tightness::difference(reports),
             Err(text) => Some(text.clone()),
         };
         if let Some(text) = different {
@@ -252,7 +252,7 @@ impl Resend {
     /// come to that.
     pub fn finish(&mut self, mpi: &Mpi) {
         // First of all: who waits in a replay for this process does so no more.
-        self.borders.tell(mpi, Border::Finalize);
+        self.part_order.announce(mpi, PartEvent::Finalize);
         self.tell_origin(mpi);
         while let Some(exchange) = Exchange::end(mpi, &self.channel) {
             self.under_way.push_back(exchange);
@@ -260,8 +260,8 @@ impl Resend {
         for mut exchange in self.under_way.drain(..) {
             exchange.wait(mpi, false, || false);
         }
-        self.borders.finish(mpi, self.channel.comm);
-        for comm in [self.channel.comm, self.borders.comm()] {
+        self.part_order.finish(mpi, self.channel.comm);
+        for comm in [self.channel.comm, self.part_order.comm()] {
             let mut handle = 0usize;
             let at = (&raw mut handle).cast();
             // SAFETY: a communicator of ours, and room for the widest handle.
@@ -281,14 +281,14 @@ fn copy_of_world(mpi: &Mpi) -> Option<usize> {
     // SAFETY: room for the widest handle; every process comes here.
     unsafe {
         let code = pmpi::comm_dup(mpi.comm_world, at);
-        (code == crate::inside::SUCCESS).then(|| mpi.read_handle(at))
+        (code == crate::calls::SUCCESS).then(|| mpi.read_handle(at))
     }
 }
 
 /// How many verdicts each process had heard at the least when it told this; `None` if they have not told
 /// the same.
 fn least_heard(reports: &[(Report, Subject)]) -> Option<u64> {
-    if survey::difference(reports).is_some() {
+    if tightness::difference(reports).is_some() {
         return None;
     }
     reports.iter().map(|(report, _)| report.heard).min()

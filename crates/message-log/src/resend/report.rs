@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::verdicts::Origin;
+use super::verdicts::CheckpointOrigin;
 
 /// What an entry is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub enum Subject {
         nth: u64,
     },
     /// None: the process goes on from a checkpoint.
-    Resumed(Origin),
+    Resumed(CheckpointOrigin),
     /// None: the process has come to `MPI_Finalize`.
     Nothing,
 }
@@ -64,9 +64,9 @@ impl fmt::Display for Subject {
             Subject::Part { id, nth } => {
                 write!(f, "has ended part {id}, which it began as number {}", nth + 1)
             }
-            Subject::Resumed(Origin { run, borders, .. }) => write!(
+            Subject::Resumed(CheckpointOrigin { run, boundaries, .. }) => write!(
                 f,
-                "goes on from a checkpoint of run {run:x}, behind border {borders} of its parts"
+                "goes on from a checkpoint of run {run:x}, behind border {boundaries} of its parts"
             ),
             Subject::Nothing => f.write_str("has called MPI_Finalize"),
         }
@@ -142,7 +142,9 @@ impl Report {
         let mut words = Vec::with_capacity(self::words(room));
         let (kind, of) = match of {
             Subject::Part { id, nth } => (PART, [u64::from(id as u32), nth, 0]),
-            Subject::Resumed(Origin { run, borders, begun }) => (RESUMED, [run, borders, begun]),
+            Subject::Resumed(CheckpointOrigin { run, boundaries, begun }) => {
+                (RESUMED, [run, boundaries, begun])
+            }
             Subject::Nothing => (NOTHING, [0; 3]),
         };
         words.extend([self.needed, self::doubt(self.doubt) | kind << 2, self.heard]);
@@ -175,7 +177,9 @@ impl Report {
         };
         let of = match flags >> 2 {
             PART => Subject::Part { id: first as u32 as i32, nth: second },
-            RESUMED => Subject::Resumed(Origin { run: first, borders: second, begun: third }),
+            RESUMED => {
+                Subject::Resumed(CheckpointOrigin { run: first, boundaries: second, begun: third })
+            }
             _ => Subject::Nothing,
         };
         let room = (words.len() - HEAD) / ENTRY;

@@ -15,7 +15,7 @@ use crate::store::settled::Settled;
 use crate::store::tests::{read, written};
 use crate::target::Target;
 use streams::Stream;
-use verdicts::Origin;
+use verdicts::CheckpointOrigin;
 
 const PROCESSES: usize = 3;
 const ROOM: usize = 16;
@@ -139,7 +139,7 @@ struct Job {
 
 fn resend(run: u64) -> Resend {
     let channel = Channel { comm: 0, processes: 3, room: ROOM };
-    Resend::of(channel, Borders::new(0, 0), Comms::default(), run)
+    Resend::of(channel, PartOrder::new(0, 0), Comms::default(), run)
 }
 
 impl Process {
@@ -485,7 +485,7 @@ fn different_checkpoints_are_said() {
 #[test]
 fn the_checkpoint_that_was_read_last_is_told() {
     let mut verdicts = Verdicts::new(5);
-    let origin = |borders| Origin { run: 4, borders, begun: borders / 2 };
+    let origin = |boundaries| CheckpointOrigin { run: 4, boundaries, begun: boundaries / 2 };
     verdicts.resume(origin(8), 3);
     verdicts.resume(origin(6), 2);
     assert_eq!((verdicts.tell(), verdicts.tell()), (Some(origin(6)), None));
@@ -493,7 +493,7 @@ fn the_checkpoint_that_was_read_last_is_told() {
     verdicts.agree(Some(2));
     // Exchanges go on where they were, and those before count as heard.
     assert_eq!((verdicts.heard(), verdicts.settled(), verdicts.begin()), (3, 2, 3));
-    assert_eq!(verdicts.origin(7), Origin { run: 5, borders: 7, begun: 4 });
+    assert_eq!(verdicts.origin(7), CheckpointOrigin { run: 5, boundaries: 7, begun: 4 });
     // Before the first exchange there is nothing to agree on.
     verdicts.resume(origin(1), 0);
     assert_eq!((verdicts.tell(), verdicts.is_open()), (None, false));

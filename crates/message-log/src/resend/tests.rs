@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::report::{words, Report, Subject};
 use super::streams::{Link, Mark, Pattern, Stream, Streams, Ticket};
-use super::survey::{Survey, Verdict};
+use super::tightness::{TightnessCheck, Verdict};
 
 const PROCESSES: u32 = 3;
 const COMM: u64 = 7;
@@ -26,7 +26,7 @@ enum Step {
     /// Completes the oldest or newest receive that is matched.
     Receive { newest: bool },
     /// Begins or ends the part.
-    Border,
+    PartEvent,
 }
 
 /// Whether something was done in the part of the process that did it.
@@ -180,7 +180,7 @@ impl Job {
                 };
                 self.receives[n].done = link.map(|link| (when, link));
             }
-            Step::Border => self.border(own),
+            Step::PartEvent => self.border(own),
         }
     }
 
@@ -215,7 +215,7 @@ impl Job {
             self.border(own);
         }
         let reports: Vec<_> = self.reports.iter().map(|r| (r.clone().unwrap(), PART)).collect();
-        Survey::default().judge(&reports)
+        TightnessCheck::default().judge(&reports)
     }
 
     /// Something in the part or before it that waits for something behind it, as it was.
@@ -255,7 +255,7 @@ fn steps() -> impl Strategy<Value = Vec<(u32, Step)>> {
         )
             .prop_map(|(from, tag)| Step::Match { from, tag }),
         6 => any::<bool>().prop_map(|newest| Step::Receive { newest }),
-        2 => Just(Step::Border),
+        2 => Just(Step::PartEvent),
     ];
     let one = (other, step).prop_map(|((at, further), step)| match step {
         Step::Send { tag, buffered, .. } => {
@@ -313,7 +313,7 @@ fn run(steps: &[(u32, Step)]) -> Verdict {
     job.verdict()
 }
 
-const BORDER: Step = Step::Border;
+const BORDER: Step = Step::PartEvent;
 const DONE: Step = Step::SendDone { newest: false };
 const RECEIVE: Step = Step::Receive { newest: false };
 
@@ -415,7 +415,7 @@ fn a_receive_before_the_part_of_what_is_sent_behind_it_is_a_loose_end() {
 fn a_loose_end_stays_until_the_other_process_has_done_it() {
     let stream = |peer, tag| Stream { comm: COMM, peer, tag };
     let mut streams = [Streams::default(), Streams::default()];
-    let mut survey = Survey::default();
+    let mut survey = TightnessCheck::default();
     streams[0].received_at_once(stream(1, 1), true);
     let mut verdict = |streams: &mut [Streams; 2]| {
         let reports = (0..2).map(|n: usize| {
@@ -473,16 +473,16 @@ fn a_collective_call_that_straddles_the_end_is_a_loose_end() {
         }
         (streams.end(mark, ROOM), PART)
     };
-    let both = Survey::default().judge(&[report(true), report(true)]);
+    let both = TightnessCheck::default().judge(&[report(true), report(true)]);
     assert_eq!(both, Verdict::RightTight(Vec::new()));
-    let one = Survey::default().judge(&[report(true), report(false)]);
+    let one = TightnessCheck::default().judge(&[report(true), report(false)]);
     assert!(matches!(one, Verdict::Logged(why) if why.contains("collective")));
 }
 
 #[test]
 fn counts_from_outside_parts_are_told_later_and_too_many_streams_are_said() {
     let mut streams = [Streams::default(), Streams::default()];
-    let mut survey = Survey::default();
+    let mut survey = TightnessCheck::default();
     // Before the part: a message from 0 to 1 that is still under way.
     let link = streams[0].sent(Stream { comm: COMM, peer: 1, tag: 0 }, true);
     streams[0].send_done(link, true);
@@ -506,7 +506,7 @@ fn counts_from_outside_parts_are_told_later_and_too_many_streams_are_said() {
 #[test]
 fn parts_that_do_not_match_are_said() {
     let report = Report::default;
-    let judge = |other| Survey::default().judge(&[(report(), PART), (report(), other)]);
+    let judge = |other| TightnessCheck::default().judge(&[(report(), PART), (report(), other)]);
     let said = |other, words: &[&str]| match judge(other) {
         Verdict::Misused(why) => assert!(words.iter().all(|word| why.contains(word)), "{why}"),
         other => panic!("{other:?}"),

@@ -13,12 +13,12 @@
 
 /// The checkpoint that a process goes on from: all must go on from the same place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Origin {
+pub struct CheckpointOrigin {
     /// The run of the job that wrote it: the same number on all its processes.
     pub run: u64,
     /// How many beginnings and ends of parts whose messages may be sent again, and of their replays,
     /// lay before it.
-    pub borders: u64,
+    pub boundaries: u64,
     /// How many exchanges had begun.
     pub begun: u64,
 }
@@ -35,7 +35,7 @@ pub struct Verdicts {
     /// So many are known to be heard by all.
     settled: u64,
     /// What this process goes on from, until all have agreed on it.
-    origin: Option<Origin>,
+    origin: Option<CheckpointOrigin>,
     /// The others are told of that.
     is_told: bool,
 }
@@ -64,19 +64,19 @@ impl Verdicts {
 
     /// The verdict of an exchange is there. `least`: what its reports say that each process had heard, at
     /// the least; `None` if they do not belong together.
-    pub fn hear(&mut self, number: u64, least: Option<u64>) {
+    pub fn record(&mut self, number: u64, least: Option<u64>) {
         self.heard = number + 1;
         self.settled = self.settled.max(least.unwrap_or(0));
     }
 
     /// What a checkpoint has of this, which is taken behind so many borders.
-    pub fn origin(&self, borders: u64) -> Origin {
-        Origin { run: self.run, borders, begun: self.begun }
+    pub fn origin(&self, boundaries: u64) -> CheckpointOrigin {
+        CheckpointOrigin { run: self.run, boundaries, begun: self.begun }
     }
 
     /// This process goes on from a checkpoint in which so many verdicts were settled. Those that it had
     /// heard beyond may not hold.
-    pub fn resume(&mut self, origin: Origin, settled: u64) {
+    pub fn resume(&mut self, origin: CheckpointOrigin, settled: u64) {
         (self.begun, self.heard, self.settled) = (origin.begun, settled, settled);
         // Without an exchange there is nothing to agree on, for nobody.
         self.origin = Some(origin).filter(|origin| origin.begun > 0);
@@ -84,7 +84,7 @@ impl Verdicts {
     }
 
     /// What the others have to be told before anything else, if they have not been: once.
-    pub fn tell(&mut self) -> Option<Origin> {
+    pub fn tell(&mut self) -> Option<CheckpointOrigin> {
         let origin = self.origin.filter(|_| !self.is_told)?;
         self.is_told = true;
         Some(origin)

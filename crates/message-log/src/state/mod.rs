@@ -6,22 +6,22 @@
 //! attributes, error handlers) see [`BUSY`] and are passed on. If such a function jumps out of its call
 //! instead of returning, the phase stays [`BUSY`]: MPI goes on, and no part begins, ends or is replayed.
 
-mod passed;
+mod passthrough;
 
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use crate::calls::{deferred_free, At};
+use crate::comm_names::Names;
 use crate::deferred::Deferred;
 use crate::guard;
-use crate::inside::{later, At};
 use crate::log::{Arena, Limit};
 use crate::messages::Messages;
 use crate::mpi::Mpi;
-use crate::names::Names;
 use crate::parts::{Parts, Source};
-use crate::pool::Pool;
 use crate::refuse;
+use crate::request_pool::Pool;
 use crate::requests::Requests;
 use crate::resend::Resend;
 use crate::scratch;
@@ -29,7 +29,7 @@ use crate::stand_ins::StandIns;
 use crate::store::Store;
 use crate::types::Types;
 
-pub use passed::{look_at, passing};
+pub use passthrough::{pass_through, with_state};
 
 /// Nothing is known yet: MPI may not be initialised.
 pub const UNKNOWN: u8 = 0;
@@ -71,7 +71,7 @@ pub fn at() -> Option<At> {
     match phase() {
         OUTSIDE => Some(At::Outside),
         INSIDE | FAILED => Some(At::Inside),
-        UNKNOWN => look(),
+        UNKNOWN => detect_phase(),
         _ => None,
     }
 }
@@ -224,8 +224,8 @@ fn run<T>(body: impl FnOnce(&mut State) -> T, failed: impl FnOnce(String) -> T) 
 #[inline(always)]
 fn completely<T>(state: &mut State, body: impl FnOnce(&mut State) -> T) -> T {
     let result = body(state);
-    if later::is_any() {
-        state.free_later();
+    if deferred_free::is_pending() {
+        state.run_deferred_frees();
     }
     result
 }
@@ -273,7 +273,7 @@ fn fail(text: &str) -> c_int {
 
 /// Finds out how calls are to be taken, when that is not known yet: once MPI is initialised.
 #[cold]
-fn look() -> Option<At> {
+fn detect_phase() -> Option<At> {
     let (mut initialized, is_there) = (0, crate::pmpi::exists(c"PMPI_Initialized"));
     if is_there {
         // SAFETY: an integer of ours; the function may be called at any time.

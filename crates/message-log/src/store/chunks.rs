@@ -25,14 +25,14 @@ pub fn write(sources: &[Source], to: &mut Writer) {
 pub struct Incoming {
     arena: Arena,
     expected: Vec<Mark>,
-    come: Vec<Come>,
+    read_chunks: Vec<ReadChunk>,
     /// The one that is being read.
     open: Option<(Rc<Chunk>, usize)>,
 }
 
 /// A chunk that was read.
 #[derive(Debug)]
-struct Come {
+struct ReadChunk {
     chunk: Rc<Chunk>,
     mark: Mark,
     /// Keeps it until the log has its payloads.
@@ -46,7 +46,7 @@ impl Incoming {
     /// It says nothing of the kind.
     pub fn expected(from: &mut Reader<'_>, arena: Arena) -> Result<Incoming> {
         let expected = marks(from)?;
-        Ok(Incoming { arena, expected, come: Vec::new(), open: None })
+        Ok(Incoming { arena, expected, read_chunks: Vec::new(), open: None })
     }
 
     /// How many.
@@ -60,7 +60,7 @@ impl Incoming {
     /// It is another one, or there is no memory.
     pub fn place(&mut self, len: usize) -> Result<*mut u8> {
         self.close();
-        match self.expected.get(self.come.len()) {
+        match self.expected.get(self.read_chunks.len()) {
             Some((expected, _)) if *expected == len as u64 => {}
             expected => {
                 return Err(format!(
@@ -80,7 +80,7 @@ impl Incoming {
         let Some((chunk, len)) = self.open.take() else { return };
         let hold = Payload::part(&chunk, 0, len);
         let mark = (len as u64, digest(hold.bytes()));
-        self.come.push(Come { chunk, mark, hold });
+        self.read_chunks.push(ReadChunk { chunk, mark, hold });
     }
 
     /// All of them, if they are what the log says.
@@ -90,11 +90,11 @@ impl Incoming {
     pub fn complete(mut self, from: &mut Reader<'_>) -> Result<Chunks> {
         self.close();
         let expected = marks(from)?;
-        let come = self.come.iter().map(|come| come.mark);
+        let come = self.read_chunks.iter().map(|come| come.mark);
         if !come.eq(expected.iter().copied()) {
             return Err("the log of messages is damaged: its chunks are others".to_owned());
         }
-        Ok(Chunks { arena: self.arena, come: self.come })
+        Ok(Chunks { arena: self.arena, read_chunks: self.read_chunks })
     }
 }
 
@@ -107,7 +107,7 @@ fn marks(from: &mut Reader<'_>) -> Result<Vec<Mark>> {
 pub struct Chunks {
     /// The memory of the log.
     pub arena: Arena,
-    come: Vec<Come>,
+    read_chunks: Vec<ReadChunk>,
 }
 
 impl Chunks {
@@ -116,7 +116,7 @@ impl Chunks {
     /// # Errors
     /// There are none.
     pub fn payload(&self, nth: u32, at: u64, len: u64) -> Result<Payload> {
-        let come = self.come.get(nth as usize).filter(|come| {
+        let come = self.read_chunks.get(nth as usize).filter(|come| {
             len > 0 && at.checked_add(len).is_some_and(|end| end <= come.hold.len() as u64)
         });
         let come = come.ok_or_else(|| format!("{len} bytes at {at} of chunk {nth}"))?;

@@ -13,7 +13,7 @@ use crate::pmpi;
 
 /// What can be asked of a communicator in any process, to tell it from others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Looks {
+pub struct CommTraits {
     /// How many processes it has.
     pub size: c_int,
     /// Which of them this one is.
@@ -24,24 +24,24 @@ pub struct Looks {
     pub is_inter: bool,
 }
 
-impl Looks {
-    fn of(handle: usize) -> Looks {
-        let (mut looks, mut inter) = (Looks::default(), 0);
+impl CommTraits {
+    fn of(handle: usize) -> CommTraits {
+        let (mut traits, mut inter) = (CommTraits::default(), 0);
         // SAFETY: a communicator that MPI has given, and numbers of ours.
         unsafe {
-            pmpi::comm_size(handle, &mut looks.size);
-            pmpi::comm_rank(handle, &mut looks.rank);
-            pmpi::topo_test(handle, &mut looks.topology);
+            pmpi::comm_size(handle, &mut traits.size);
+            pmpi::comm_rank(handle, &mut traits.rank);
+            pmpi::topo_test(handle, &mut traits.topology);
             pmpi::comm_test_inter(handle, &mut inter);
         }
-        looks.is_inter = inter != 0;
-        looks
+        traits.is_inter = inter != 0;
+        traits
     }
 
     /// In words, for which the topologies that there are have these numbers.
     fn describe(&self, topologies: Topologies) -> String {
         let kind = if self.is_inter { "an intercommunicator" } else { "a communicator" };
-        let Looks { size, rank, topology, .. } = *self;
+        let CommTraits { size, rank, topology, .. } = *self;
         let Topologies { none, cart, graph, dist_graph } = topologies;
         let topology = match topology {
             topology if topology == none => "without a topology".to_owned(),
@@ -58,7 +58,7 @@ impl Looks {
 #[derive(Clone, Copy, Debug)]
 struct Made {
     handle: usize,
-    looks: Looks,
+    traits: CommTraits,
     /// The application has freed it, and a logged part still uses it.
     is_freed: bool,
 }
@@ -79,13 +79,13 @@ impl Communicators {
     /// One was made.
     pub fn made(&mut self, mpi: &Mpi, handle: usize) {
         if handle != mpi.comm_null {
-            self.insert(handle, Looks::of(handle));
+            self.insert(handle, CommTraits::of(handle));
         }
     }
 
-    pub(super) fn insert(&mut self, handle: usize, looks: Looks) {
+    pub(super) fn insert(&mut self, handle: usize, traits: CommTraits) {
         self.gone(handle);
-        self.0.push(Made { handle, looks, is_freed: false });
+        self.0.push(Made { handle, traits, is_freed: false });
     }
 
     /// The application has freed one, and it stays.
@@ -101,9 +101,9 @@ impl Communicators {
     }
 
     /// In the order in which a new process makes them.
-    pub(super) fn in_order(&self) -> Vec<(usize, Looks)> {
+    pub(super) fn in_order(&self) -> Vec<(usize, CommTraits)> {
         let of = |freed| self.0.iter().filter(move |made| made.is_freed == freed);
-        of(false).chain(of(true)).map(|made| (made.handle, made.looks)).collect()
+        of(false).chain(of(true)).map(|made| (made.handle, made.traits)).collect()
     }
 }
 
@@ -161,7 +161,7 @@ const FIRST: u32 = 5;
 #[derive(Debug)]
 pub struct Numbers {
     predefined: Predefined,
-    all: Vec<(usize, Looks)>,
+    all: Vec<(usize, CommTraits)>,
 }
 
 impl Numbers {
@@ -172,11 +172,11 @@ impl Numbers {
 
     /// Writes all that there are.
     pub fn write(&self, to: &mut Writer) {
-        to.list(&self.all, |to, (_, looks)| {
-            to.i32(looks.size);
-            to.i32(looks.rank);
-            to.i32(looks.topology);
-            to.flag(looks.is_inter);
+        to.list(&self.all, |to, (_, traits)| {
+            to.i32(traits.size);
+            to.i32(traits.rank);
+            to.i32(traits.topology);
+            to.flag(traits.is_inter);
         });
     }
 
@@ -230,8 +230,8 @@ fn is_probe(call: &str) -> bool {
 pub struct Handles {
     predefined: Predefined,
     /// What each looked like when it was written.
-    then: Vec<Looks>,
-    now: Vec<(usize, Looks)>,
+    then: Vec<CommTraits>,
+    now: Vec<(usize, CommTraits)>,
 }
 
 impl Handles {
@@ -245,7 +245,7 @@ impl Handles {
         made: &Communicators,
     ) -> Result<Handles> {
         let then = from.list(13, |from| {
-            Ok(Looks {
+            Ok(CommTraits {
                 size: from.i32()?,
                 rank: from.i32()?,
                 topology: from.i32()?,
@@ -302,7 +302,7 @@ mod tests {
     fn made(all: &[(usize, c_int)]) -> Communicators {
         let mut made = Communicators::default();
         for &(handle, size) in all {
-            made.insert(handle, Looks { size, ..Looks::default() });
+            made.insert(handle, CommTraits { size, ..CommTraits::default() });
         }
         made
     }
@@ -355,8 +355,8 @@ mod tests {
             (3, "with a distributed graph topology"),
             (9, "of the unknown kind 9"),
         ] {
-            let looks = Looks { size: 1, topology, ..Looks::default() };
-            let text = looks.describe(TOPOLOGIES);
+            let traits = CommTraits { size: 1, topology, ..CommTraits::default() };
+            let text = traits.describe(TOPOLOGIES);
             assert!(text.ends_with(words), "{text}");
         }
     }

@@ -28,8 +28,8 @@ mod targets;
 pub(crate) mod tests;
 mod unpack;
 
-use crate::callers;
 use crate::device;
+use crate::interposition;
 use crate::log::{Position, Source};
 use crate::mpi::Mpi;
 use crate::parts::{Instance, Open, Parts};
@@ -194,8 +194,8 @@ impl State {
         let mut from = Reader::open(sealed)?;
         let Some(head) = self.wants(&mut from)? else { return Ok(()) };
         // As where a part begins: here those that were open go on.
-        callers::check()?;
-        device::look()?;
+        interposition::check()?;
+        device::get_or_find()?;
         let incoming = incoming.ok_or("the chunks of the log of messages are missing")?;
         let chunks = incoming.complete(&mut from)?;
         let predefined = Predefined::of(&self.mpi);

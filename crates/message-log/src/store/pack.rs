@@ -76,18 +76,18 @@ struct Packing<'a> {
     /// What instances get again, by address.
     closed: HashMap<*const Closed, u32>,
     lost: Option<&'static str>,
-    homes: Homes,
+    chunk_index: ChunkIndex,
 }
 
 /// The chunks that go beside the bytes, and their places among them.
 #[derive(Debug, Default)]
-struct Homes {
+struct ChunkIndex {
     chunks: Vec<Source>,
     places: HashMap<*const Chunk, u32>,
 }
 
 /// Chunks go as they are if half of what is used of them is still needed.
-fn homes(parts: &Parts) -> Homes {
+fn chunk_index(parts: &Parts) -> ChunkIndex {
     let mut ends: HashMap<*const Chunk, (Rc<Chunk>, usize)> = HashMap::new();
     let mut order = Vec::new();
     for event in &parts.log.events {
@@ -101,19 +101,19 @@ fn homes(parts: &Parts) -> Homes {
             known.1 = known.1.max(end);
         }
     }
-    let mut homes = Homes::default();
+    let mut chunk_index = ChunkIndex::default();
     for key in order {
         let Some((chunk, end)) = ends.get(&key) else { continue };
         let source = chunk.source(*end);
         if source.live() >= WORTH
             && 2 * source.live() >= source.bytes().len()
-            && homes.chunks.len() < CHUNKS
+            && chunk_index.chunks.len() < CHUNKS
         {
-            homes.places.insert(key, homes.chunks.len() as u32);
-            homes.chunks.push(source);
+            chunk_index.places.insert(key, chunk_index.chunks.len() as u32);
+            chunk_index.chunks.push(source);
         }
     }
-    homes
+    chunk_index
 }
 
 /// Packs everything.
@@ -127,8 +127,8 @@ pub fn pack(
     mpi: &Mpi,
     regions: Regions<'_>,
 ) -> Result<Packed> {
-    let homes = homes(parts);
-    let carried: usize = homes.chunks.iter().map(Source::live).sum();
+    let chunk_index = chunk_index(parts);
+    let carried: usize = chunk_index.chunks.iter().map(Source::live).sum();
     let inside = (parts.log.figures.bytes as usize).saturating_sub(carried);
     let expected = inside + 192 * parts.log.len() + (64 << 10);
     // The system promises memory that it does not have.
@@ -141,12 +141,12 @@ pub fn pack(
     let to = Writer::new(expected)
         .ok_or_else(|| format!("there is no memory for a log of {expected} bytes"))?;
     let (names, closed) = (HashMap::new(), HashMap::new());
-    let mut packing = Packing { to, mpi, regions, numbers, names, closed, lost: None, homes };
+    let mut packing = Packing { to, mpi, regions, numbers, names, closed, lost: None, chunk_index };
     head.write(&mut packing.to);
-    chunks::write(&packing.homes.chunks, &mut packing.to);
+    chunks::write(&packing.chunk_index.chunks, &mut packing.to);
     numbers.write(&mut packing.to);
     packing.parts(parts)?;
-    Ok(Packed { bytes: packing.to.seal(), lost: packing.lost, chunks: packing.homes.chunks })
+    Ok(Packed { bytes: packing.to.seal(), lost: packing.lost, chunks: packing.chunk_index.chunks })
 }
 
 impl Packing<'_> {
@@ -291,8 +291,9 @@ impl Packing<'_> {
         }
         let to = &mut self.to;
         let home = item.payload.home();
-        let home = home
-            .and_then(|(chunk, at)| Some((*self.homes.places.get(&Rc::as_ptr(chunk))?, at as u64)));
+        let home = home.and_then(|(chunk, at)| {
+            Some((*self.chunk_index.places.get(&Rc::as_ptr(chunk))?, at as u64))
+        });
         to.flag(home.is_some());
         match home {
             Some((nth, at)) => {

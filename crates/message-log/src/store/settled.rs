@@ -3,14 +3,14 @@
 use super::bytes::{Reader, Result, Writer};
 use super::unpack::count;
 use crate::parts::Parts;
-use crate::resend::verdicts::Origin;
+use crate::resend::verdicts::CheckpointOrigin;
 use crate::resend::Resend;
 
 /// Where a process was among the parts whose messages may be sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settled {
     /// The place that all must go on from.
-    pub origin: Origin,
+    pub origin: CheckpointOrigin,
     /// For so many exchanges all processes had heard what is sent again.
     pub settled: u64,
     /// Bytes that were given up.
@@ -23,7 +23,7 @@ impl Settled {
     /// That of a process now.
     pub fn of(resend: &Resend, parts: &Parts) -> Settled {
         Settled {
-            origin: resend.verdicts.origin(parts.borders()),
+            origin: resend.verdicts.origin(parts.boundaries()),
             settled: resend.verdicts.settled(),
             dropped: resend.dropped,
             resent: resend.resent,
@@ -33,7 +33,7 @@ impl Settled {
     /// The process goes on from there with these parts.
     pub fn resume(self, resend: &mut Resend, parts: &mut Parts) {
         let Settled { origin, settled, dropped, resent } = self;
-        parts.resume(settled, origin.borders);
+        parts.resume(settled, origin.boundaries);
         resend.verdicts.resume(origin, settled);
         resend.is_resumed = true;
         (resend.dropped, resend.resent) = (dropped, resent);
@@ -41,8 +41,13 @@ impl Settled {
 
     /// Writes it.
     pub fn write(self, to: &mut Writer) {
-        let Settled { origin: Origin { run, borders, begun }, settled, dropped, resent } = self;
-        for number in [run, borders, begun, settled, dropped, resent] {
+        let Settled {
+            origin: CheckpointOrigin { run, boundaries, begun },
+            settled,
+            dropped,
+            resent,
+        } = self;
+        for number in [run, boundaries, begun, settled, dropped, resent] {
             to.u64(number);
         }
     }
@@ -52,7 +57,8 @@ impl Settled {
     /// # Errors
     /// It has not.
     pub fn read(from: &mut Reader<'_>) -> Result<Settled> {
-        let origin = Origin { run: from.u64()?, borders: count(from)?, begun: count(from)? };
+        let origin =
+            CheckpointOrigin { run: from.u64()?, boundaries: count(from)?, begun: count(from)? };
         let [settled, dropped, resent] = [count(from)?, count(from)?, count(from)?];
         if settled > origin.begun {
             return Err(format!("{settled} settled exchanges of {}", origin.begun));

@@ -10,13 +10,13 @@ use mpi_abi::Abi;
 use proptest::prelude::*;
 
 use super::bytes::reseal;
-use super::comms::Looks;
+use super::comms::CommTraits;
 use super::*;
 use crate::log::{Arena, Call, Item, Items, Outcome, Shape};
 use crate::parts::{KEEP, RESEND};
 use crate::resend::closed::{Closed, Route};
 use crate::resend::streams::Link;
-use crate::resend::verdicts::Origin;
+use crate::resend::verdicts::CheckpointOrigin;
 use crate::status::Status;
 use crate::target::{Block, Target};
 use crate::types::Datatype;
@@ -43,7 +43,7 @@ fn mpi() -> Mpi {
 }
 
 const SETTLED: Settled = Settled {
-    origin: Origin { run: u64::MAX, borders: 6, begun: 3 },
+    origin: CheckpointOrigin { run: u64::MAX, boundaries: 6, begun: 3 },
     settled: 2,
     dropped: 4,
     resent: 5,
@@ -56,7 +56,7 @@ const HEAD: Head =
 fn comms(handles: &[usize]) -> Communicators {
     let mut comms = Communicators::default();
     for (size, &handle) in handles.iter().enumerate() {
-        comms.insert(handle, Looks { size: size as c_int, ..Looks::default() });
+        comms.insert(handle, CommTraits { size: size as c_int, ..CommTraits::default() });
     }
     comms
 }
@@ -93,7 +93,7 @@ fn unpacked_beside(
     let mut unpacked = unpack::unpack(from, &handles, &mpi, regions, chunks)?;
     if let Some(Settled { origin, settled, .. }) = head.resend {
         assert!(settled <= origin.begun);
-        unpacked.parts.resume(settled, origin.borders);
+        unpacked.parts.resume(settled, origin.boundaries);
     }
     Ok(unpacked)
 }

@@ -1,15 +1,15 @@
-//! The calls against a stand-in of two processes, of which this is the second. It has the forms
-//! of both kinds of library.
+//! The calls against a stand-in MPI of two processes, of which this is rank 1, with both kinds of
+//! handles.
 
 use super::super::calls::MPI_SUCCESS;
-use super::super::pending::Queue;
+use super::super::nonblocking::CollectiveQueue;
 use super::*;
 use std::cell::Cell;
 
 thread_local! {
-    /// What `MPI_Initialized` and `MPI_Finalized` say.
+    /// The results of `MPI_Initialized` and `MPI_Finalized`.
     static STATE: Cell<(c_int, c_int)> = const { Cell::new((1, 0)) };
-    /// What every other call returns.
+    /// The result of every other call.
     static CODE: Cell<c_int> = const { Cell::new(MPI_SUCCESS) };
 }
 
@@ -81,7 +81,7 @@ unsafe extern "C" fn allreduce<H: Handle>(
     CODE.get()
 }
 
-/// The other process, the first, passes one byte less, all of them 7.
+/// Rank 0 passes one byte less, all of them 7.
 unsafe extern "C" fn allgather<H: Handle>(
     from: *const c_void,
     count: c_int,
@@ -128,7 +128,7 @@ unsafe extern "C" fn iallreduce<H: Handle>(
     CODE.get()
 }
 
-/// The other process, which is the first, has 5.
+/// Rank 0 passes 5.
 #[allow(clippy::too_many_arguments)] // As MPI has it.
 unsafe extern "C" fn iallgather<H: Handle>(
     from: *const c_void,
@@ -151,7 +151,7 @@ unsafe extern "C" fn iallgather<H: Handle>(
 }
 
 thread_local! {
-    /// How often a request is asked for before it is done.
+    /// How often a request is tested before it is complete.
     static PATIENCE: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -210,7 +210,7 @@ fn stand_ins() -> [Mpi; 2] {
 }
 
 fn world(mpi: &Mpi) -> Comm {
-    // The upper half of a narrow handle can hold anything.
+    // The upper half of a narrow handle is arbitrary.
     let dirt = if mpi.abi() == Abi::Mpich { 0xdead_beef << 32 } else { 0 };
     // SAFETY: the stand-in follows no pointer.
     unsafe { mpi.comm(WORLD | dirt) }.unwrap()
@@ -230,54 +230,54 @@ fn calls_go_through_with_either_width() {
         copy.barrier().unwrap();
         assert_eq!(copy.allreduce_min_i64(7).unwrap(), 5);
         assert_eq!(copy.allreduce_min_i64(-7).unwrap(), -7);
-        assert_eq!(copy.least([7, -7, 5]).unwrap(), [5, -7, 5]);
+        assert_eq!(copy.allreduce_min([7, -7, 5]).unwrap(), [5, -7, 5]);
         assert_eq!(copy.allgather(&[1, 2, 3]).unwrap(), [vec![7, 7], vec![1, 2, 3]]);
         copy.free().unwrap();
     }
 }
 
-/// Catches a result that is given before it is there, or twice.
+/// Catches a result that is returned too early, or twice.
 #[test]
 fn calls_that_nobody_waits_for() {
     for mpi in stand_ins() {
         let copy = world(&mpi).dup().unwrap();
         PATIENCE.set(2);
-        let mut least = copy.begin_least(&[7, -7, 5]).unwrap();
+        let mut least = copy.start_allreduce_min(&[7, -7, 5]).unwrap();
         assert_eq!(least.poll().unwrap(), None);
         assert_eq!(least.poll().unwrap(), None);
         assert_eq!(least.poll().unwrap().as_deref(), Some(&[5, -7, 5][..]));
         assert_eq!(least.poll().unwrap(), None);
         assert_eq!(least.wait().unwrap(), None);
-        let mut all = copy.begin_gather(&[9]).unwrap();
+        let mut all = copy.start_allgather(&[9]).unwrap();
         assert_eq!(all.wait().unwrap().as_deref(), Some(&[5, 9][..]));
-        // Not waited for: its buffers stay MPI's.
-        drop(copy.begin_least(&[1]).unwrap());
+        // Dropped without a wait: its buffers remain MPI's.
+        drop(copy.start_allreduce_min(&[1]).unwrap());
         copy.free().unwrap();
     }
 }
 
-/// Catches results that come in another order than their calls were begun in, a result that is given twice,
-/// and a call that counts although it could not be begun.
+/// Catches results in the wrong order, a result that is returned twice, and a failed start that counts
+/// as a call.
 #[test]
 fn a_queue_gives_results_in_order() {
     for mpi in stand_ins() {
-        let mut queue = Queue::over(world(&mpi).dup().unwrap());
+        let mut queue = CollectiveQueue::over(world(&mpi).dup().unwrap());
         for value in 1..=3 {
-            queue.begin(|comm| comm.begin_least(&[value])).unwrap();
+            queue.begin(|comm| comm.start_allreduce_min(&[value])).unwrap();
         }
         CODE.set(13);
-        assert!(queue.begin(|comm| comm.begin_least(&[4])).is_err());
+        assert!(queue.begin(|comm| comm.start_allreduce_min(&[4])).is_err());
         assert!(queue.poll().is_err());
         CODE.set(MPI_SUCCESS);
         assert_eq!(queue.begun(), 3);
         PATIENCE.set(1);
         assert_eq!(queue.poll().unwrap(), None);
         for value in 1..=3 {
-            assert!(queue.is_waiting());
+            assert!(queue.is_pending());
             let next = if value == 2 { queue.wait() } else { queue.poll() };
             assert_eq!(next.unwrap().as_deref(), Some(&[value][..]));
         }
-        assert!(!queue.is_waiting());
+        assert!(!queue.is_pending());
         assert_eq!((queue.poll().unwrap(), queue.wait().unwrap()), (None, None));
     }
 }
@@ -305,7 +305,7 @@ fn errors_name_the_function_and_the_code() {
             (copy.barrier(), "MPI_Barrier"),
             (copy.allreduce_min_i64(0).map(drop), "MPI_Allreduce"),
             (copy.allgather(&[1]).map(drop), "MPI_Allreduce"),
-            (copy.begin_least(&[0]).map(drop), "MPI_Iallreduce"),
+            (copy.start_allreduce_min(&[0]).map(drop), "MPI_Iallreduce"),
             (copy.free(), "MPI_Comm_free"),
         ] {
             let message = result.unwrap_err().to_string();

@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::ptr;
 
-use super::{create, len, open_with, remove, settle, write_error, Durability};
+use super::{create, finish_write, len, open_with, remove, write_error, Durability};
 use crate::attributes;
 use crate::error::{Error, Kind, Result};
 
@@ -36,7 +36,7 @@ pub fn copy_file(
     let copied =
         copy_all(&from, &to, found.len(), (source, temporary), || Ok(())).and_then(|bytes| {
             attributes::copy((&from, source), (&to, temporary), attribute)?;
-            settle(&to, temporary, durability)?;
+            finish_write(&to, temporary, durability)?;
             Ok(bytes)
         });
     if copied.is_err() {

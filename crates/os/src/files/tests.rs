@@ -111,7 +111,7 @@ fn a_settled_file_stays_open_and_locked() {
     let file = create(&path).unwrap();
     for durability in [Durability::Unsynced, Durability::Synced] {
         write_all_at(&file, b"content", 0, &path).unwrap();
-        settle(&file, &path, durability).unwrap();
+        finish_write(&file, &path, durability).unwrap();
         assert!(is_in_use(&path));
     }
     assert_eq!(fs::read(&path).unwrap(), b"content");

@@ -1,48 +1,46 @@
-//! Which checkpoints all processes of a job are known to have, of one kind of files.
+//! Which checkpoints all processes of a job are known to have, for one tier.
 
 use super::Id;
 
-/// Checkpoints of which all processes have the files of a tier.
+/// Checkpoints whose files in a tier exist on all processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Common {
-    /// From one to another, both among them; ascending.
+    /// Inclusive ranges, ascending.
     pub(super) ranges: Vec<(Id, Id)>,
-    /// Up to this one nothing more will be among them.
+    /// Nothing at or below this checkpoint will be added.
     settled: Id,
 }
 
 impl Common {
-    /// All: of a process that has no others.
+    /// All checkpoints: for a process without others.
     pub fn all() -> Common {
         Common { ranges: vec![(0, Id::MAX)], settled: Id::MAX }
     }
 
-    /// Whether these are the checkpoints of a process that has no others.
+    /// Whether this is a process without others.
     pub fn is_alone(&self) -> bool {
         self.settled == Id::MAX
     }
 
-    /// Whether a checkpoint is among them.
+    /// Whether checkpoint `id` is known to exist everywhere.
     pub fn has(&self, id: Id) -> bool {
         let behind = self.ranges.partition_point(|&(first, _)| first <= id);
         behind.checked_sub(1).is_some_and(|at| id <= self.ranges[at].1)
     }
 
-    /// The last of them; 0: there is none.
+    /// The youngest; 0: none.
     pub fn youngest(&self) -> Id {
         self.ranges.last().map_or(0, |&(_, last)| last)
     }
 
-    /// Whether it is known of a checkpoint that it is among them, or that no process will ever have
-    /// it among them.
+    /// Whether it is decided for checkpoint `id` that it exists everywhere or never will.
     pub(super) fn is_settled(&self, id: Id) -> bool {
         id <= self.settled
     }
 
-    /// Whether a checkpoint is kept for its parities, of which these are those that all have: the
-    /// youngest of them is, and so is each that may be the next one, which this process has `made`.
-    /// `last` is the youngest of them of that name. Before there is one, so are those of an earlier
-    /// job (0).
+    /// Whether a checkpoint is kept for its parities: the youngest that is protected everywhere (`last`,
+    /// of that name) is kept, and so is any that may become the next one, whose parities this process
+    /// has `made`. Until there is one, versions of an earlier job (0) with parities are kept, too.
     pub fn keeps(&self, last: Option<Id>, id: Id, made: impl FnOnce() -> bool) -> bool {
         match last {
             Some(last) if id <= last => id == last,
@@ -51,34 +49,34 @@ impl Common {
         }
     }
 
-    /// Adds what was learned.
+    /// Adds what a round has shown.
     pub fn learn(&mut self, learned: Learned) {
         self.settled = self.settled.max(learned.settled);
         let Some(more) = learned.more else { return };
         match self.ranges.last_mut() {
-            // There is nothing between.
+            // No round lies between the two ranges.
             Some((_, last)) if more.goes_on => *last = more.last,
             _ => self.ranges.push((more.first, more.last)),
         }
     }
 }
 
-/// What a result says of one tier.
+/// What a round says about one tier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Learned {
-    /// The checkpoints that all processes are now known to have.
+    /// Checkpoints that are now known to exist everywhere.
     pub more: Option<Range>,
-    /// Up to this checkpoint, no others will be.
+    /// Up to this checkpoint nothing else will be added.
     pub settled: Id,
 }
 
-/// Checkpoints that follow each other in the order in which they were taken.
+/// Consecutive checkpoints in the order in which they were taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     /// The oldest.
     pub first: Id,
     /// The youngest.
     pub last: Id,
-    /// It follows the range before it.
+    /// It continues the previous range.
     pub goes_on: bool,
 }

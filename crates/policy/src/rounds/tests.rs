@@ -1,23 +1,23 @@
-//! Processes that are as slow as they like and fail as they like.
+//! Processes of arbitrary speed with arbitrary failures.
 
 use super::*;
 use crate::retention::Retention;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A process with its files of one tier.
+/// A process with its files in one tier.
 #[derive(Default)]
 struct Process {
     rounds: Rounds,
     common: Common,
-    /// Values that were passed, oldest first.
+    /// Contributed values, oldest first.
     passed: Vec<Values>,
-    /// Results that were taken.
+    /// Results taken.
     taken: usize,
-    /// The checkpoints of its rounds, and what became of their files.
-    ids: Vec<(Id, Fate)>,
+    /// The checkpoints of its rounds, and the state of their files.
+    ids: Vec<(Id, FileState)>,
     files: BTreeSet<i32>,
-    /// What became of its parities, of versions whose files all have been told of.
+    /// Its parities, for versions whose files all processes have announced: whether they were made.
     parities: BTreeMap<i32, bool>,
     protected: Common,
 }
@@ -25,16 +25,15 @@ struct Process {
 #[derive(Clone, Debug)]
 enum Step {
     Take(usize),
-    /// Its begin fails.
+    /// Beginning the checkpoint fails.
     Refuse(usize),
-    /// It is given up, or could not be taken.
+    /// The checkpoint is given up, or could not be taken.
     GiveUp(usize),
-    /// It never comes to it, as it does not to what others have begun since.
+    /// Joins the rounds that others have begun, for checkpoints that it never takes.
     Even(usize),
-    /// The oldest that is not written is.
+    /// Writes the oldest unwritten file.
     Write(usize),
-    /// The parities of the oldest version that has none are made, if all have written it; or
-    /// cannot be.
+    /// Makes the parities of the oldest version that all have written, or fails to.
     Protect(usize, bool),
     Hear(usize),
 }
@@ -53,35 +52,34 @@ fn step() -> impl Strategy<Value = Step> {
     })
 }
 
-/// The first version that the job takes: those before are of an earlier one.
+/// The job's first version; lower ones are of an earlier job.
 const FIRST: usize = 4;
 
-/// What a process says of its files.
-fn fate_by<'a>(
-    ids: &'a [(Id, Fate)],
+/// The states that a process reports.
+fn state_by<'a>(
+    ids: &'a [(Id, FileState)],
     files: &'a BTreeSet<i32>,
     parities: &'a BTreeMap<i32, bool>,
-) -> impl Fn(Id, usize) -> Fate + 'a {
+) -> impl Fn(Id, usize) -> FileState + 'a {
     |id, tier| {
-        let fate = ids.iter().find(|known| known.0 == id).unwrap().1;
+        let state = ids.iter().find(|known| known.0 == id).unwrap().1;
         let version = (id / 10) as i32;
-        match (fate, parities.get(&version)) {
-            (Fate::There, made) if tier == PARITIES => match made {
-                Some(true) => Fate::There,
-                None if files.contains(&version) => Fate::Open,
-                _ => Fate::Missing,
+        match (state, parities.get(&version)) {
+            (FileState::Present, made) if tier == PARITIES => match made {
+                Some(true) => FileState::Present,
+                None if files.contains(&version) => FileState::Pending,
+                _ => FileState::Missing,
             },
-            (fate, _) => fate,
+            (state, _) => state,
         }
     }
 }
 
 proptest! {
-    /// Processes take the same checkpoints at their own pace, some not everywhere, write their
-    /// files later, hear results later still, and remove what their limit says; they begin with
-    /// what an earlier job that was killed has left. At any moment, the newest version that all
-    /// have written is one that all still have; and once there has been one of which all have
-    /// made parities, there always is.
+    /// Processes take the same checkpoints at their own pace, some not everywhere, write their files
+    /// later, receive results later still, and apply their limit. They start with the files of a killed
+    /// job. At any moment all still have the newest version that all have written; and once a version
+    /// was protected everywhere, one always is.
     #[test]
     fn there_is_always_a_version_that_all_have(
         limit in 1..4usize,
@@ -94,7 +92,7 @@ proptest! {
         let mut had: Vec<BTreeSet<i32>> = Vec::new();
         for ((process, kept), left) in processes.iter_mut().zip(&mut kept).zip(left) {
             process.files.extend(0..left as i32);
-            kept.found("x", 0..left as i32);
+            kept.set_found("x", 0..left as i32);
             had.push(process.files.clone());
         }
         for step in steps {
@@ -102,32 +100,32 @@ proptest! {
                 Step::Take(p) | Step::Refuse(p) | Step::GiveUp(p) => {
                     let Process { rounds, ids, passed, files, parities, .. } = &mut processes[p];
                     let version = FIRST + ids.len();
-                    let fate = fate_by(ids, files, parities);
-                    passed.push(rounds.begin(version as i64 * 77, None, fate));
-                    // Numbers of checkpoints differ between processes.
+                    let state = state_by(ids, files, parities);
+                    passed.push(rounds.begin(version as i64 * 77, None, state));
+                    // Checkpoint numbers differ between processes.
                     let id = version as Id * 10 + p as Id;
                     if !matches!(step, Step::Refuse(_)) {
                         rounds.opened(id, false);
                     }
                     let taken = matches!(step, Step::Take(_));
-                    ids.push((id, if taken { Fate::Open } else { Fate::Missing }));
+                    ids.push((id, if taken { FileState::Pending } else { FileState::Missing }));
                 }
                 Step::Even(p) => {
                     let most = processes.iter().map(|process| process.passed.len()).max();
                     let Process { rounds, ids, passed, files, parities, .. } = &mut processes[p];
                     while passed.len() < most.unwrap() {
-                        passed.push(rounds.begin_void(fate_by(ids, files, parities)));
+                        passed.push(rounds.begin_without_key(state_by(ids, files, parities)));
                         let version = FIRST + ids.len();
-                        ids.push((version as Id * 10 + p as Id, Fate::Missing));
+                        ids.push((version as Id * 10 + p as Id, FileState::Missing));
                     }
                 }
                 Step::Write(p) => {
                     let Process { ids, files, .. } = &mut processes[p];
-                    let Some(at) = ids.iter().position(|(_, fate)| *fate == Fate::Open) else {
+                    let Some(at) = ids.iter().position(|(_, state)| *state == FileState::Pending) else {
                         continue;
                     };
                     let version = (FIRST + at) as i32;
-                    ids[at].1 = Fate::There;
+                    ids[at].1 = FileState::Present;
                     files.insert(version);
                     had[p].insert(version);
                     kept[p].put("x", version, ids[at].0);
@@ -151,7 +149,7 @@ proptest! {
                     let process = &mut processes[p];
                     process.taken += 1;
                     let outcome = process.rounds.end(&least);
-                    prop_assert!(outcome.broke.is_none());
+                    prop_assert!(outcome.disagreement.is_none());
                     process.common.learn(outcome.common[0]);
                     process.protected.learn(outcome.common[PARITIES]);
                 }
@@ -192,7 +190,7 @@ pub(super) fn least(all: &[Values]) -> Values {
     std::array::from_fn(|value| all.iter().map(|values| values[value]).min().unwrap())
 }
 
-/// The process that decides does so for all; nothing counts as settled before.
+/// The deciding process decides for all; nothing is settled before that.
 #[test]
 fn one_decides_for_all() {
     let mut rounds = [Rounds::default(), Rounds::default()];
@@ -200,7 +198,7 @@ fn one_decides_for_all() {
         let mut passed = Vec::new();
         for (process, rounds) in rounds.iter_mut().enumerate() {
             let decides = (process == 0).then_some(persist);
-            passed.push(rounds.begin(7, decides, |_, _| Fate::There));
+            passed.push(rounds.begin(7, decides, |_, _| FileState::Present));
             rounds.opened(round, true);
         }
         assert!(passed.iter().all(|values| values[4] == round as i64 - 1), "{passed:?}");
@@ -211,16 +209,18 @@ fn one_decides_for_all() {
     }
 }
 
-/// Where nothing goes wrong, all that is settled everywhere is known after the next round, and
-/// is one range. What one lacks is not counted, and what comes after it is.
+/// Without failures, what is settled everywhere is known one round later, as one range. A version that
+/// one process lacks is excluded; later ones are not.
 #[test]
 fn what_all_have_is_known_a_round_later() {
     let mut rounds = [Rounds::default(), Rounds::default()];
     let mut common = Common::default();
     for round in 1..=9u64 {
-        let missing = |id: Id, _| if id == 4 { Fate::Missing } else { Fate::There };
-        let passed =
-            [rounds[0].begin(7, None, |_, _| Fate::There), rounds[1].begin(7, None, missing)];
+        let missing = |id: Id, _| if id == 4 { FileState::Missing } else { FileState::Present };
+        let passed = [
+            rounds[0].begin(7, None, |_, _| FileState::Present),
+            rounds[1].begin(7, None, missing),
+        ];
         rounds.iter_mut().for_each(|rounds| rounds.opened(round, false));
         let outcomes = rounds.each_mut().map(|rounds| rounds.end(&least(&passed)));
         assert_eq!(outcomes[0], outcomes[1]);
@@ -233,8 +233,8 @@ fn what_all_have_is_known_a_round_later() {
     assert!(rounds[0].taken.len() <= 1, "{:?}", rounds[0]);
 }
 
-/// A process that would not wait has a copy that the others have not: nothing is counted of it,
-/// and what comes later is. If the others make one too, it counts.
+/// A process that does not wait for the decision has a copy that the others lack: that version is not
+/// common, later ones are. If the others make the copy, too, it is.
 #[test]
 fn a_copy_that_one_alone_has_is_not_common() {
     for persist in [false, true] {
@@ -244,7 +244,7 @@ fn a_copy_that_one_alone_has_is_not_common() {
             let passed = [0, 1].map(|process| {
                 let rounds: &mut Rounds = &mut rounds[process];
                 let decides = (process == 0).then_some(persist);
-                let values = rounds.begin(7, decides, |_, _| Fate::There);
+                let values = rounds.begin(7, decides, |_, _| FileState::Present);
                 rounds.opened(round, true);
                 if alone && process == 1 {
                     rounds.decided_alone(round);
@@ -267,31 +267,35 @@ fn a_copy_that_one_alone_has_is_not_common() {
     }
 }
 
-/// Processes that do not take the same checkpoints have no agreement, and lose nothing by it.
+/// Processes that take different checkpoints have no agreement, and lose no file.
 #[test]
 fn different_checkpoints_agree_on_nothing() {
     let mut mine = Rounds::default();
-    let first = mine.begin(8, None, |_, _| Fate::There);
+    let first = mine.begin(8, None, |_, _| FileState::Present);
     mine.opened(1, true);
-    let other = Rounds::default().begin(4, Some(false), |_, _| Fate::There);
+    let other = Rounds::default().begin(4, Some(false), |_, _| FileState::Present);
     let outcome = mine.end(&least(&[first, other]));
-    let broke = Some(Breach::Different);
-    assert_eq!(outcome, Outcome { common: NOTHING, persist: Some((1, true)), broke });
-    let second = mine.begin(8, None, |_, _| Fate::There);
+    let disagreement = Some(Disagreement::Different);
+    assert_eq!(outcome, Outcome { common: NOTHING, persist: Some((1, true)), disagreement });
+    let second = mine.begin(8, None, |_, _| FileState::Present);
     let outcome = mine.end(&second);
-    assert_eq!((outcome.common, outcome.broke), (NOTHING, None));
+    assert_eq!((outcome.common, outcome.disagreement), (NOTHING, None));
 }
 
-/// The same of one that has given up, which is told from them; whatever key the others pass.
+/// A process that leaves the agreement is recognised, whatever key the others pass.
 #[test]
 fn one_that_has_given_up_ends_the_agreement() {
     for key in [i64::MIN, -1, 0, 8, i64::MAX] {
         let mut mine = Rounds::default();
-        let values = mine.begin(key, Some(false), |_, _| Fate::There);
+        let values = mine.begin(key, Some(false), |_, _| FileState::Present);
         mine.opened(1, true);
-        let outcome = mine.end(&least(&[values, GIVEN_UP]));
-        let broke = Some(Breach::GivenUp);
-        assert_eq!(outcome, Outcome { common: NOTHING, persist: Some((1, true)), broke });
+        let outcome = mine.end(&least(&[values, WITHDRAWN]));
+        let disagreement = Some(Disagreement::Withdrawn);
+        assert_eq!(outcome, Outcome { common: NOTHING, persist: Some((1, true)), disagreement });
     }
-    assert_eq!(Rounds::default().end(&GIVEN_UP).broke, Some(Breach::GivenUp), "all have");
+    assert_eq!(
+        Rounds::default().end(&WITHDRAWN).disagreement,
+        Some(Disagreement::Withdrawn),
+        "all have"
+    );
 }

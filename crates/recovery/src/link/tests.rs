@@ -1,4 +1,4 @@
-//! Programs that are no backends.
+//! Programs that are not backends.
 
 use std::cell::Cell;
 use std::fs;
@@ -21,33 +21,32 @@ fn shared(folder: &Path) -> Shared {
             directories: Vec::new(),
         },
         file: None,
-        estate: Estate { ledger: SharedMemory::create("veloc-test", 4096).unwrap(), host: None },
-        now: Mutex::new(Now {
+        hand_off: HandOff { ledger: SharedMemory::create("veloc-test", 4096).unwrap(), host: None },
+        now: Mutex::new(LinkState {
             socket: None,
-            settled: false,
-            hurried: false,
+            predecessors_done: false,
+            gave_up_waiting: false,
             heard: 0,
             stuck: None,
-            leaving: false,
+            closing: false,
         }),
         changed: Condvar::new(),
     }
 }
 
-/// A process with this script, which has the socket. Called with [`forks::none`] held.
+/// Starts a shell script that inherits the socket. Called with [`forks::none`] held.
 fn start(listener: Listener, script: &str) -> Child {
     let mut command = Command::new("sh");
     command.args(["-c", script]).stdin(Stdio::from(listener.into_file())).spawn().unwrap()
 }
 
-/// The state of a process, as the system shows it; `None`: there is none.
+/// The state of a process as in /proc; `None`: there is no such process.
 fn state(process: u32) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-/// Catches a program that ends at once and is started again and again, and children that nobody has
-/// waited for.
+/// Catches a program that exits at once and is started again and again, and zombies.
 #[test]
 fn a_program_that_ends_at_once_is_started_once() {
     for (script, how) in [("exit 3", "exit status: 3"), ("kill -9 $$", "signal: 9")] {
@@ -61,7 +60,7 @@ fn a_program_that_ends_at_once_is_started_once() {
             children.set([children.take(), vec![child.id()]].concat());
             Ok(child)
         };
-        // Nobody else keeps the socket that the program had.
+        // No other process inherits the program's socket.
         let sole = forks::none();
         let error = shared(folder.path()).connect(launch).unwrap_err().to_string();
         drop(sole);
@@ -72,7 +71,7 @@ fn a_program_that_ends_at_once_is_started_once() {
     }
 }
 
-/// Catches a child that nobody waits for because what comes after its start has failed.
+/// Catches a child that is not reaped after a later failure.
 #[test]
 fn whatever_was_started_is_waited_for() {
     let folder = tempfile::tempdir().unwrap();
@@ -87,8 +86,8 @@ fn whatever_was_started_is_waited_for() {
     assert_eq!(state(child.get()), None);
 }
 
-/// Jobs that come while a backend ends: it may have their connection, and not take it any more. Catches a
-/// job that has no backend for life then.
+/// A backend that is about to end may accept a connection and drop it. Catches a job that then has no
+/// backend for its whole life.
 #[test]
 fn a_connection_that_is_lost_is_tried_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -100,7 +99,7 @@ fn a_connection_that_is_lost_is_tried_again() {
     thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                drop(listener.accept(LOOK).unwrap());
+                drop(listener.accept(POLL_INTERVAL).unwrap());
             }
         });
         let failed = (0..2000).find_map(|_| client.connect(launch).err());
@@ -109,8 +108,8 @@ fn a_connection_that_is_lost_is_tried_again() {
     });
 }
 
-/// Who listens is no backend, so that nobody may end it, and says nothing. Catches a client that writes
-/// files which whoever it is may replace by older ones.
+/// The listener is not a backend, so it must not be killed, and it says nothing. Catches a client that
+/// writes files which the listener might overwrite with older ones.
 #[test]
 fn what_cannot_be_ended_is_not_written_over() {
     let folder = tempfile::tempdir().unwrap();
@@ -119,12 +118,13 @@ fn what_cannot_be_ended_is_not_written_over() {
     let (config, _) = Config::from_text(&text, |_| None).unwrap();
     let path = path_of(&portable(&config).unwrap()).unwrap();
     let listener = listen_at(&path).unwrap().unwrap();
-    let estate = Estate { ledger: SharedMemory::create("veloc-test", 4096).unwrap(), host: None };
-    let link = Link::open(&config, Process::alone(7), Vec::new(), estate).unwrap();
+    let hand_off =
+        HandOff { ledger: SharedMemory::create("veloc-test", 4096).unwrap(), host: None };
+    let link = Link::open(&config, Process::alone(7), Vec::new(), hand_off).unwrap();
     let served = listener.accept(Duration::from_secs(60)).unwrap().unwrap();
-    assert!(!link.settle());
+    assert!(!link.wait_for_predecessors());
     let error = link.may_write().unwrap_err().to_string();
-    assert!(error.contains("number 7") && error.contains("process is not known"), "{error}");
+    assert!(error.contains("rank 7") && error.contains("process is not known"), "{error}");
     drop((link, served));
     fs::remove_file(path).unwrap();
 }

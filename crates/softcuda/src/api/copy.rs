@@ -11,7 +11,7 @@ use std::ptr::null_mut;
 
 use super::entry::{enter, Call, Needs};
 use crate::abi::{CUdeviceptr, CUstream, Result};
-use crate::memory::{Access, Operand, Place, Side};
+use crate::memory::{Access, MemoryKind, Operand, Side};
 use crate::status::{Outcome, Status};
 use crate::transfer::{self, Copy};
 
@@ -81,7 +81,7 @@ fn operand(
     let access = Access { device: context.device, writes, by_kernel: false };
     call.driver()?.memory.operand(address, bytes as u64, side, access).inspect_err(|status| {
         if *status == Status::ILLEGAL_ADDRESS {
-            context.fate.fail(*status);
+            context.health.fail(*status);
         }
     })
 }
@@ -230,7 +230,7 @@ where
     }
     let bytes = count.checked_mul(size_of::<T>()).ok_or(Status::INVALID_VALUE)?;
     let target = operand(call, device(to), bytes, true)?;
-    let must_wait = stream.is_none() && target.place != Place::Device;
+    let must_wait = stream.is_none() && target.place != MemoryKind::Device;
     let work = move || {
         transfer::fill(target, value, count);
         Ok(())

@@ -102,7 +102,7 @@ impl Call {
         for ticket in tickets {
             ticket.spin();
         }
-        self.context()?.fate.check()
+        self.context()?.health.check()
     }
 
     fn prepare(name: &'static str, needs: Needs) -> Outcome<Self> {
@@ -136,7 +136,7 @@ impl Call {
         }
         if matches!(needs, Needs::Context | Needs::NoBrokenContext) {
             if let Some(context) = &call.context {
-                context.fate.check()?;
+                context.health.check()?;
             }
         }
         if needs == Needs::Context {
@@ -150,7 +150,7 @@ impl Call {
     /// next call on.
     fn finish(&self) {
         if let (Some(status), Some(context)) = (self.fails_later.take(), &self.context) {
-            context.fate.fail(status);
+            context.health.fail(status);
         }
     }
 }

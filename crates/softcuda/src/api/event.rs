@@ -53,7 +53,7 @@ pub extern "C" fn cuEventQuery(event: CUevent) -> Result {
     enter("cuEventQuery", Needs::Context, |call| {
         let event = call.driver()?.event(event)?;
         let done = lock(&event.mark).as_ref().is_none_or(|mark| mark.is_done());
-        event.fate.check()?;
+        event.health.check()?;
         if done {
             Ok(())
         } else {
@@ -73,7 +73,7 @@ pub extern "C" fn cuEventSynchronize(event: CUevent) -> Result {
             Some(mark) => mark.spin(),
             None => {}
         }
-        event.fate.check()
+        event.health.check()
     })
 }
 

@@ -82,7 +82,7 @@ pub extern "C" fn cuStreamSynchronize(stream: CUstream) -> Result {
         let (context, stream) = find(call, stream)?;
         capture::check_wait(context.handle, &stream)?;
         call.wait(&context.pending_in(&stream))?;
-        context.fate.check()
+        context.health.check()
     })
 }
 
@@ -93,7 +93,7 @@ pub extern "C" fn cuStreamQuery(stream: CUstream) -> Result {
         let (context, stream) = find(call, stream)?;
         capture::check_wait(context.handle, &stream)?;
         let done = context.pending_in(&stream).is_empty();
-        context.fate.check()?;
+        context.health.check()?;
         if done {
             Ok(())
         } else {

@@ -79,7 +79,7 @@ pub(crate) struct Access {
 
 /// What kind of memory a range is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum MemoryKind {
     /// Device memory.
     Device,
     /// Managed memory, which counts as the device's.
@@ -90,7 +90,7 @@ pub(crate) enum Place {
     Pageable,
 }
 
-impl Place {
+impl MemoryKind {
     /// Whether a copy treats it as being on the device.
     pub(crate) fn is_on_device(self) -> bool {
         matches!(self, Self::Device | Self::Managed)
@@ -102,7 +102,7 @@ impl Place {
 pub(crate) struct Operand {
     address: u64,
     /// What kind of memory it is.
-    pub(crate) place: Place,
+    pub(crate) place: MemoryKind,
     _in_use: InUse,
 }
 
@@ -203,7 +203,7 @@ impl Memory {
 }
 
 impl State {
-    fn find(&self, range: &Range<u64>, side: Side, access: Access) -> Outcome<(u64, Place)> {
+    fn find(&self, range: &Range<u64>, side: Side, access: Access) -> Outcome<(u64, MemoryKind)> {
         if self.space.reaches_into(range) {
             if side == Side::Host {
                 return Err(Status::INVALID_VALUE);
@@ -211,7 +211,7 @@ impl State {
             if !self.device.covered_by(range, |found| found.allows(access)) {
                 return Err(Status::ILLEGAL_ADDRESS);
             }
-            return Ok((self.space.alias(range.start), Place::Device));
+            return Ok((self.space.alias(range.start), MemoryKind::Device));
         }
         if let Some((whole, found)) = self.host.containing(range.start) {
             if range.end <= whole.end {
@@ -223,7 +223,7 @@ impl State {
         }
         match side {
             Side::Device => Err(Status::ILLEGAL_ADDRESS),
-            Side::Host | Side::Either => Ok((range.start, Place::Pageable)),
+            Side::Host | Side::Either => Ok((range.start, MemoryKind::Pageable)),
         }
     }
 
@@ -245,10 +245,10 @@ impl State {
 }
 
 impl HostKind {
-    fn place(self) -> Place {
+    fn place(self) -> MemoryKind {
         match self {
-            Self::Managed => Place::Managed,
-            Self::Allocated | Self::Registered => Place::Pinned,
+            Self::Managed => MemoryKind::Managed,
+            Self::Allocated | Self::Registered => MemoryKind::Pinned,
         }
     }
 }

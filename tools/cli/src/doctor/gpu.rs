@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use config::Config;
-use device::probe::{probe, Found, Probe};
+use device::probe::{probe, DeviceInfo, Probe};
 use os::numa;
 
 use super::Finding;
@@ -56,7 +56,7 @@ pub fn look(config: Option<&Config>) -> Vec<Finding> {
 }
 
 /// The findings about one device.
-fn device(ordinal: usize, found: &Found, config: Option<&Config>) -> Vec<Finding> {
+fn device(ordinal: usize, found: &DeviceInfo, config: Option<&Config>) -> Vec<Finding> {
     let memory = size::show(found.total);
     let near = match numa::node_of_pci(&found.bus_id) {
         Some(node) => format!(", near memory node {node}"),

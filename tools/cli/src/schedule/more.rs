@@ -2,9 +2,9 @@
 
 use anyhow::{ensure, Context as _, Result};
 use schedule::binomial::repetitions;
+use schedule::cost::PlanCost;
 use schedule::estimate::{Estimate, Times, MOST_STRETCHES};
-use schedule::outlook::Outlook;
-use schedule::refusal::too_many;
+use schedule::infeasible::too_many;
 use schedule::strategy::{self, Costs, Strategy};
 use serde::Serialize;
 
@@ -51,8 +51,8 @@ pub fn compare(problem: &Problem) -> Result<Vec<Compared>> {
         "--compare: with {slots} slots a step is repeated up to {repeated} times; ways are compared for at \
          most {MOST_REPEATED}"
     );
-    let outlook = Outlook::of(&problem.plan).ok_or_else(|| too_many(&problem.plan))?;
-    Ok(strategy::compare(&problem.plan, &outlook).into_iter().map(Compared::from).collect())
+    let cost = PlanCost::of(&problem.plan).ok_or_else(|| too_many(&problem.plan))?;
+    Ok(strategy::compare(&problem.plan, &cost).into_iter().map(Compared::from).collect())
 }
 
 impl From<Costs> for Compared {

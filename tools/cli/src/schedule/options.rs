@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 use schedule::binomial::MAX_STEPS;
 use schedule::disk::{Disk, MAX_COST, UNIT};
 use schedule::estimate::Times;
-use schedule::refusal::{check_rule, refusal};
+use schedule::infeasible::{check_rule, refusal};
 use schedule::rule;
 use schedule::schedule::Plan;
 use serde::Serialize;

@@ -4,15 +4,15 @@ use anyhow::{ensure, Context as _, Result};
 use clap::ValueEnum;
 use schedule::binomial::advances;
 use schedule::bound::least_free;
+use schedule::cost::{PlanCost, MOST_ACTIONS};
 use schedule::disk::{Disk, UNIT};
+use schedule::infeasible::too_many;
 use schedule::levels::{self, TwoLevel};
 use schedule::online::Online;
-use schedule::outlook::{Outlook, MOST_ACTIONS};
-use schedule::refusal::too_many;
 use schedule::resume::{resume, Survivors};
 use schedule::rule;
 use schedule::schedule::{Action, Plan, Stored};
-use schedule::sums::{self, MOST_PAIRS};
+use schedule::two_level_cost::{self, MOST_PAIRS};
 use serde::Serialize;
 
 use super::walk::{self, Walker, Way};
@@ -123,43 +123,43 @@ impl Figures {
         let Problem { plan, disk, online } = problem;
         let slots = plan.slots.saturating_add(disk.map_or(0, |disk| disk.slots));
         let ideal = advances(plan.steps, slots.min(plan.steps));
-        let (outlook, transfers) = match (disk, online) {
+        let (cost, transfers) = match (disk, online) {
             (None, false) => {
-                let outlook = Outlook::of(plan).ok_or_else(|| too_many(plan));
-                (outlook.with_context(|| format!("--slots {}", plan.slots))?, None)
+                let cost = PlanCost::of(plan).ok_or_else(|| too_many(plan));
+                (cost.with_context(|| format!("--slots {}", plan.slots))?, None)
             }
             (None, true) => {
-                let outlook = Outlook::of_pass(plan.steps, plan.slots).with_context(|| {
+                let cost = PlanCost::of_pass(plan.steps, plan.slots).with_context(|| {
                     format!(
                         "--online: more than {MOST_ACTIONS} of {} states are stored in the pass, each of which \
                          is looked at; fewer --steps are possible, or fewer --slots",
                         plan.steps
                     )
                 })?;
-                (outlook, None)
+                (cost, None)
             }
             (Some(disk), _) => {
-                let (outlook, done) = sums::of_levels(plan, *disk).with_context(|| {
+                let (cost, done) = two_level_cost::of_levels(plan, *disk).with_context(|| {
                     format!(
                         "--disk-slots {}: {} steps have more than {MOST_PAIRS} stretches that are not alike; \
                          fewer slots are possible",
                         disk.slots, plan.steps
                     )
                 })?;
-                let transfers = Transfers::of(outlook.advances, done, disk);
-                (outlook, Some(transfers))
+                let transfers = Transfers::of(cost.advances, done, disk);
+                (cost, Some(transfers))
             }
         };
-        let crash = crash.map(|(sweep, state)| Crash::at(problem, &outlook, sweep, state));
+        let crash = crash.map(|(sweep, state)| Crash::at(problem, &cost, sweep, state));
         let crash = crash.transpose()?;
         Ok(Figures {
             plan: Asked::from(problem),
-            advances: outlook.advances,
-            forward_evals: outlook.advances + u128::from(plan.steps),
-            takeshots: outlook.takeshots,
-            repetition: outlook.repetition,
-            max_gap: outlook.max_gap,
-            first_sweep: outlook.first_sweep,
+            advances: cost.advances,
+            forward_evals: cost.advances + u128::from(plan.steps),
+            takeshots: cost.takeshots,
+            repetition: cost.repetition,
+            max_gap: cost.max_gap,
+            first_sweep: cost.first_sweep,
             least_resilience: (!online && disk.is_none())
                 .then(|| least_free(plan.steps, plan.slots)),
             ideal_advances: (*online || disk.is_some()).then_some(ideal),
@@ -202,7 +202,7 @@ impl Transfers {
 }
 
 impl Crash {
-    fn at(problem: &Problem, outlook: &Outlook, sweep: Sweep, state: u64) -> Result<Crash> {
+    fn at(problem: &Problem, cost: &PlanCost, sweep: Sweep, state: u64) -> Result<Crash> {
         let plan = problem.plan;
         let last = plan.steps - 1;
         match sweep {
@@ -220,9 +220,9 @@ impl Crash {
             ),
         }
         ensure!(
-            walk::is_known(problem, sweep, outlook.advances),
+            walk::is_known(problem, sweep, cost.advances),
             "--crash-after {state}: there are {} forward steps to go through, of which {} are possible",
-            outlook.advances + u128::from(plan.steps),
+            cost.advances + u128::from(plan.steps),
             walk::LONGEST
         );
         let mut left = Walker::new(Way::new(problem), plan.steps);
@@ -262,7 +262,7 @@ impl Crash {
             slots: slots.iter().map(|stored| stored.state).collect(),
             restart_from,
             restart_advances: next.advances,
-            undisturbed_advances: outlook.advances - left.advances,
+            undisturbed_advances: cost.advances - left.advances,
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use schedule::leap::Left;
+use schedule::remaining::Remaining;
 use schedule::schedule::{Action, Plan, Stored};
 
 use super::more::{Compared, Estimated};
@@ -142,7 +142,7 @@ fn picture(problem: &Problem, text: &mut String) {
         );
         steps.sort_unstable_by_key(|step| std::cmp::Reverse(*step));
         for step in steps {
-            line(plan, step, Left::at(plan, step - 1).states, text);
+            line(plan, step, Remaining::at(plan, step - 1).states, text);
         }
         return;
     }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use schedule::leap::Left;
 use schedule::levels::TwoLevel;
 use schedule::online::Online;
+use schedule::remaining::Remaining;
 use schedule::schedule::{Action, Schedule, Stored};
 
 use super::plan::{Problem, Sweep};
@@ -119,7 +119,7 @@ impl Walker {
     /// slots are alike.
     pub fn until_the_adjoint_is_at(&mut self, state: u64) {
         if let Way::Known(schedule) = &self.way {
-            let left = Left::at(schedule.plan(), state);
+            let left = Remaining::at(schedule.plan(), state);
             self.slots = left.states.iter().map(|stored| (stored.slot, stored.state)).collect();
             (self.adjoint, self.fine, self.advances) = (left.adjoint, state, left.advances);
             return;

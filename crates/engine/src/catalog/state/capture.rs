@@ -10,7 +10,7 @@ use format::header::{self, Decoded};
 use levels::files::AggregatePart;
 use levels::level::LevelSpec;
 use os::error::{Error, Kind, Result};
-use policy::rounds::Fate;
+use policy::rounds::FileState;
 
 /// What was found on disk as a checkpoint.
 #[derive(Clone, Copy, Debug)]
@@ -248,9 +248,9 @@ impl State {
     }
 
     /// What becomes of a checkpoint's file in a level.
-    pub fn fate(&self, id: Id, level: FileLevel) -> Fate {
+    pub fn file_state(&self, id: Id, level: FileLevel) -> FileState {
         let Some(entry) = self.entries.get(&id) else {
-            return Fate::Missing;
+            return FileState::Missing;
         };
         let file = match level {
             // What went past scratch counts there like what is in it: it stands in the way of nothing
@@ -263,12 +263,14 @@ impl State {
             FileLevel::Persistent => entry.persistent,
         };
         match (entry.life, file) {
-            (Life::Building, _) => Fate::Open,
-            (Life::Live, FileCopy::Present | FileCopy::Absent | FileCopy::Undecided) => Fate::There,
-            (Life::Live, FileCopy::Wanted | FileCopy::Writing) => Fate::Open,
+            (Life::Building, _) => FileState::Pending,
+            (Life::Live, FileCopy::Present | FileCopy::Absent | FileCopy::Undecided) => {
+                FileState::Present
+            }
+            (Life::Live, FileCopy::Wanted | FileCopy::Writing) => FileState::Pending,
             // It may be tried again, but nobody waits: where there is no room, limits make some.
             (Life::Live, FileCopy::Failed | FileCopy::Bypassed | FileCopy::Substituted)
-            | (Life::Held | Life::Dropped, _) => Fate::Missing,
+            | (Life::Held | Life::Dropped, _) => FileState::Missing,
         }
     }
 

@@ -8,7 +8,7 @@ use super::lists::has_bytes;
 use super::{State, Versions};
 use crate::catalog::entry::{Entry, Id, Life, Readable, Stage, MOST, PARTS};
 use levels::space::Extent;
-use policy::evict::Rank;
+use policy::evict::EvictionClass;
 
 impl State {
     /// Checks every invariant; used by the tests after each step.
@@ -71,7 +71,9 @@ impl State {
                 }
             }
         }
-        let ranks = |set: &BTreeSet<(Rank, Id)>| set.iter().map(|&(r, id)| (r as u8, id)).collect();
+        let ranks = |set: &BTreeSet<(EvictionClass, Id)>| {
+            set.iter().map(|&(r, id)| (r as u8, id)).collect()
+        };
         let readable = |set: &BTreeSet<(Readable, Id)>| {
             set.iter().map(|&(from, id)| (from as u8, id)).collect()
         };

@@ -7,7 +7,7 @@ use super::State;
 use crate::catalog::entry::{Entry, Id, Level, Part, Stage, MOST, PARTS};
 use levels::level::LevelSpec;
 use levels::space::{Extent, Space};
-use policy::evict::Rank;
+use policy::evict::EvictionClass;
 
 /// A level of memory.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(super) struct Memory {
     /// What could be flushed from it. Consumed checkpoints come last, the others in the order in which
     /// they were taken.
     pub(super) flush: BTreeSet<(bool, Id)>,
-    pub(super) victims: BTreeSet<(Rank, Id)>,
+    pub(super) victims: BTreeSet<(EvictionClass, Id)>,
     /// What is hinted and could be fetched to it.
     pub(super) hinted: BTreeSet<(u64, Id)>,
     /// A flush from it waits for room below: ephemeral checkpoints may then spill to files.

@@ -6,7 +6,7 @@ use super::State;
 use crate::catalog::entry::{
     Entry, FileCopy, Id, Level, Life, Lists, Part, PartState, Readable, MOST,
 };
-use policy::evict::{self, Rank, Resident};
+use policy::evict::{self, EvictionClass, ResidentCopy};
 
 impl State {
     /// Takes an entry off every list.
@@ -165,16 +165,16 @@ impl State {
     }
 
     /// The rank of its copies in a level among those that may be evicted, if they may.
-    fn victim_rank(&self, entry: &Entry, level: Level, in_file: bool) -> Option<Rank> {
+    fn victim_rank(&self, entry: &Entry, level: Level, in_file: bool) -> Option<EvictionClass> {
         let mut copies = entry.parts.iter().filter(|part| part.is_ready(level)).peekable();
         copies.peek()?;
         let used = entry.parts.iter().any(|part| part.copy(level).readers > 0);
-        let resident = Resident {
+        let resident = ResidentCopy {
             backed: in_file || copies.all(|part| part.is_backed(level)),
             in_use: used || entry.restoring > 0 || entry.stranded,
             consumed: entry.consumed.is_some(),
         };
-        evict::rank(resident, self.shape.ephemeral && !self.shape.scratch)
+        evict::eviction_class(resident, self.shape.ephemeral && !self.shape.scratch)
     }
 }
 

@@ -6,7 +6,7 @@ use super::{Reserve, State, WaitFor};
 use crate::catalog::entry::{Id, Level, Stage, PARTS};
 use levels::space::Extent;
 use os::error::{Error, Kind};
-use policy::evict::Rank;
+use policy::evict::EvictionClass;
 
 impl State {
     pub(super) fn take_room(
@@ -24,7 +24,7 @@ impl State {
                 return Err(Reserve::Wait(WaitFor::Growth));
             }
             let victim = memory.victims.first().copied();
-            if let Some((_, id)) = victim.filter(|(rank, _)| *rank < Rank::Discardable) {
+            if let Some((_, id)) = victim.filter(|(rank, _)| *rank < EvictionClass::Discardable) {
                 self.evict(id, level);
                 continue;
             }
@@ -84,7 +84,8 @@ impl State {
     fn could_make_room(&self, level: Level, len: u64, discard: bool) -> bool {
         let Memory { space, victims, .. } = self.level(level);
         let mut free = space.free();
-        let may_go = |(rank, _): &&(Rank, Id)| discard || *rank < Rank::Discardable;
+        let may_go =
+            |(rank, _): &&(EvictionClass, Id)| discard || *rank < EvictionClass::Discardable;
         let mut victims = victims.iter().take_while(may_go);
         while free < space.rounded(len) {
             let entry = victims.next().and_then(|(_, id)| self.entries.get(id));

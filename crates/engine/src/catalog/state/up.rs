@@ -6,7 +6,7 @@ use super::level::Memory;
 use super::{FileJob, MoveEnd, MoveJob, Source, State, Versions};
 use crate::catalog::entry::{Entry, Id, Level, MemoryCopy, Stage, PARTS};
 use os::error::Result;
-use policy::evict::Rank;
+use policy::evict::EvictionClass;
 use policy::order::{self, NextUse, RestoreOrder};
 
 /// How many of the oldest victims a fetch ahead looks at to find the one that is used last.
@@ -148,7 +148,7 @@ impl State {
             let latest = victims
                 .iter()
                 .take(VICTIMS_LOOKED_AT)
-                .filter(|(rank, _)| *rank != Rank::Discardable)
+                .filter(|(class, _)| *class != EvictionClass::Discardable)
                 .filter_map(|&(_, id)| Some((self.next_use(self.entries.get(&id)?), id)))
                 .filter(|(use_of_victim, _)| *use_of_victim > when)
                 .max_by_key(|&(use_of_victim, id)| (use_of_victim, std::cmp::Reverse(id)));

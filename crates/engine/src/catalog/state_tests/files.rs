@@ -4,7 +4,7 @@ use super::world::{failure, world, Job0, World, NAME};
 use crate::catalog::entry::{FileLevel, Id, Level, Part, Region};
 use crate::catalog::state::*;
 use policy::order::RestoreOrder;
-use policy::rounds::Fate;
+use policy::rounds::FileState;
 
 /// Catches a file that comes to its place after its checkpoint was given up.
 #[test]
@@ -104,22 +104,34 @@ fn what_other_processes_are_told_of_a_file() {
     let mut world = world(0, 40, true, false);
     assert!(world.capture(1, [0, 4]));
     let first = world.state.find(NAME, 1).unwrap();
-    assert_eq!(world.state.fate(first, FileLevel::Scratch), Fate::Open);
+    assert_eq!(world.state.file_state(first, FileLevel::Scratch), FileState::Pending);
     assert_eq!(world.state.key_in_scratch(first), None);
     world.begin_jobs();
     world.end_job(0, true);
-    assert_eq!(world.state.fate(first, FileLevel::Scratch), Fate::Missing, "it has failed");
+    assert_eq!(
+        world.state.file_state(first, FileLevel::Scratch),
+        FileState::Missing,
+        "it has failed"
+    );
     world.state.retry();
     world.everybody_works();
-    assert_eq!(world.state.fate(first, FileLevel::Scratch), Fate::There);
-    assert_eq!(world.state.fate(first, FileLevel::Persistent), Fate::There);
+    assert_eq!(world.state.file_state(first, FileLevel::Scratch), FileState::Present);
+    assert_eq!(world.state.file_state(first, FileLevel::Persistent), FileState::Present);
     assert_eq!(world.state.key_in_scratch(first), Some((NAME.into(), 1)));
     assert!(world.capture(1, [0, 4]));
-    assert_eq!(world.state.fate(first, FileLevel::Scratch), Fate::Missing, "it was replaced");
+    assert_eq!(
+        world.state.file_state(first, FileLevel::Scratch),
+        FileState::Missing,
+        "it was replaced"
+    );
     let unknown = world.state.open(NAME, 2);
-    assert_eq!(world.state.fate(unknown, FileLevel::Scratch), Fate::Open);
+    assert_eq!(world.state.file_state(unknown, FileLevel::Scratch), FileState::Pending);
     world.state.abort(unknown);
-    assert_eq!(world.state.fate(unknown, FileLevel::Scratch), Fate::Missing, "it was given up");
+    assert_eq!(
+        world.state.file_state(unknown, FileLevel::Scratch),
+        FileState::Missing,
+        "it was given up"
+    );
 }
 
 /// Catches a limit that removes the file of a version that was taken again, while that gets its
@@ -222,9 +234,9 @@ fn what_scratch_cannot_take_goes_to_persistent() {
         state.check().unwrap();
     };
     assert!(state.is_extra(alone) && !state.is_extra(undecided));
-    assert_eq!(state.fate(alone, FileLevel::Scratch), Fate::Open);
+    assert_eq!(state.file_state(alone, FileLevel::Scratch), FileState::Pending);
     persist(state, alone, Ok(()));
-    assert_eq!(state.fate(alone, FileLevel::Scratch), Fate::There);
+    assert_eq!(state.file_state(alone, FileLevel::Scratch), FileState::Present);
     assert!(state.next_persist().is_none(), "it is not known yet where the others go");
     state.want_no_persistent(undecided);
     assert!(state.is_extra(undecided));

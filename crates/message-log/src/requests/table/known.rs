@@ -1,7 +1,7 @@
 //! Requests that are not plain, read and written where they stand.
 
 use super::{Entry, Requests, NO_SLOT};
-use crate::requests::{Place, Request};
+use crate::requests::{EntryPosition, Request};
 
 impl Requests {
     /// Whether there is room for one more without a word with the system.
@@ -38,27 +38,27 @@ impl Requests {
     /// The one request with this handle, and where it stands. `None` if it is plain, or others have the
     /// handle too.
     #[inline(always)]
-    pub fn alone(&self, handle: usize) -> Option<(Place, &Request)> {
+    pub fn alone(&self, handle: usize) -> Option<(EntryPosition, &Request)> {
         if self.known == 0 {
             return None;
         }
         let place = self.find(handle);
         let entry = self.entries.get(place).filter(|entry| entry.handle != 0)?;
         let known = self.slots.get(entry.slot as usize)?.known.as_deref()?;
-        let place = Place { entry: place, slot: entry.slot };
+        let place = EntryPosition { entry: place, slot: entry.slot };
         known.more.is_empty().then_some((place, &known.request))
     }
 
     /// The request at a place, unless it is plain.
     #[inline(always)]
-    pub fn at_mut(&mut self, place: Place) -> Option<&mut Request> {
+    pub fn at_mut(&mut self, place: EntryPosition) -> Option<&mut Request> {
         let slot = self.slots.get_mut(place.slot as usize)?;
         slot.known.as_deref_mut().map(|known| &mut known.request)
     }
 
     /// The request at a place, which is not plain and the only one there, is gone.
     #[inline(always)]
-    pub fn retire_at(&mut self, place: Place) {
+    pub fn retire_at(&mut self, place: EntryPosition) {
         let Some(slot) = self.slots.get_mut(place.slot as usize) else { return };
         if let Some(mut known) = slot.known.take() {
             self.known -= 1;

@@ -1,9 +1,9 @@
 //! Requests by their handles: a table with open addressing (`slots`), in which a request outside parts costs a
 //! few nanoseconds. What is known of one stands in a slot, which stays where it is.
 
-mod alike;
 mod known;
 mod plain;
+mod same_handle;
 mod slots;
 
 use super::{Plain, Request};
@@ -11,7 +11,7 @@ use crate::log::{Call, Shape};
 use crate::memory::{self, NoMemory};
 use crate::target::Target;
 
-pub use plain::Place;
+pub use plain::EntryPosition;
 
 /// No slot.
 const NO_SLOT: u32 = u32::MAX;

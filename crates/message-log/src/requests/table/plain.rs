@@ -1,13 +1,13 @@
 //! Plain requests: begun outside parts, and mostly gone before one begins.
 
 use super::{Entry, Requests, NO_SLOT};
-use crate::inside::counted::Counted;
+use crate::calls::counted::Counted;
 use crate::memory::{self, NoMemory};
 use crate::requests::Plain;
 
 /// Where a request stands, until another one is added or removed.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct EntryPosition {
     pub(super) entry: usize,
     pub(super) slot: u32,
 }
@@ -73,26 +73,26 @@ impl Requests {
 
     /// A plain request, and what it counts.
     #[inline(always)]
-    pub fn plain(&self, handle: usize) -> Option<(Place, &Counted)> {
+    pub fn plain(&self, handle: usize) -> Option<(EntryPosition, &Counted)> {
         if self.plain == 0 {
             return None;
         }
         let place = self.find(handle);
         let entry = self.entries.get(place).filter(|entry| entry.handle != 0)?;
         let slot = self.slots.get(entry.slot as usize)?;
-        let place = Place { entry: place, slot: entry.slot };
+        let place = EntryPosition { entry: place, slot: entry.slot };
         slot.known.is_none().then_some((place, &slot.plain.counted))
     }
 
     /// What the plain request at a place counts.
     #[inline(always)]
-    pub fn counted_at(&self, place: Place) -> Option<&Counted> {
+    pub fn counted_at(&self, place: EntryPosition) -> Option<&Counted> {
         self.slots.get(place.slot as usize).map(|slot| &slot.plain.counted)
     }
 
     /// A plain request is gone.
     #[inline(always)]
-    pub fn remove_at(&mut self, place: Place) {
+    pub fn remove_at(&mut self, place: EntryPosition) {
         self.plain -= 1;
         self.close(place.entry, place.slot);
     }

@@ -54,7 +54,7 @@ pub struct Streams {
 }
 
 impl Streams {
-    /// A message is sent. `again`: it can be sent again, as far as the kind of call goes.
+    /// A message is sent. `resending`: it can be sent again, as far as the kind of call goes.
     pub fn sent(&mut self, stream: Stream, again: bool) -> Link {
         let place = self.outgoing.place(stream);
         self.sent_at(place, again)

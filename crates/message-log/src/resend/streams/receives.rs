@@ -55,7 +55,7 @@ impl Streams {
         Ticket { order: self.tickets, place: ANY }
     }
 
-    /// A posted receive has got a message. `again`: it can be received again, as far as the kind of
+    /// A posted receive has got a message. `resending`: it can be received again, as far as the kind of
     /// call goes. `stream`: which one it is of, if the receive does not say so.
     #[inline(always)]
     pub fn received(
@@ -74,7 +74,7 @@ impl Streams {
         Some(self.arrived(order, place, self.waits_before(place, order), false, again))
     }
 
-    /// A receive that was posted in the same call has got a message. `again`: it can be received
+    /// A receive that was posted in the same call has got a message. `resending`: it can be received
     /// again, as far as the kind of call goes.
     pub fn received_at_once(&mut self, stream: Stream, again: bool) -> Link {
         let place = self.incoming.place(stream);
@@ -104,7 +104,7 @@ impl Streams {
         self.arrived(order, place, self.waits_before(place, order), true, again)
     }
 
-    /// A message that was probed for is received. `again`: it can be received again, as far as the kind
+    /// A message that was probed for is received. `resending`: it can be received again, as far as the kind
     /// of call goes.
     pub fn taken(&mut self, link: Link, again: bool) {
         let counter = self.incoming.at_mut(link.stream);

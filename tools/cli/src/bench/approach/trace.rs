@@ -23,10 +23,10 @@ pub fn start(plan: &Plan, process: u32, device: &Device) -> Result<Recorder> {
     }
     let trace = Recorder::start(&Setup { file, rank: process })
         .map_err(|error| anyhow!("{VARIABLE}: {error}"))?;
-    trace.fact("approach", plan.approach.text());
-    trace.fact("device", device.name());
+    trace.metadata("approach", plan.approach.text());
+    trace.metadata("device", device.name());
     if device.is_software() {
-        trace.fact("warning", SOFTWARE_WARNING);
+        trace.metadata("warning", SOFTWARE_WARNING);
     }
     Ok(trace)
 }

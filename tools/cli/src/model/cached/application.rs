@@ -95,9 +95,9 @@ impl Cached {
             }
             Doing::Computing => {
                 self.application.since = now;
-                self.calls.begins(now);
+                self.calls.call_begins(now);
                 if self.application.taken < self.sizes.len() {
-                    self.pace.begun(now);
+                    self.pace.checkpoint_begins(now);
                     let id = self.state.open(NAME, self.application.taken as i32);
                     self.application.doing = Doing::Reserving(id);
                 } else {
@@ -112,12 +112,12 @@ impl Cached {
             Doing::Capturing(id) => {
                 let size = self.sizes[self.application.taken];
                 let region = Region { id: 0, size, part: Part::Device, offset: 0 };
-                self.pace.captured(size, now);
+                self.pace.checkpoint_captured(size, now);
                 self.state.commit(id, vec![region], true);
                 self.outcome.captured += size;
                 self.outcome.checkpoints.push(now - self.application.since);
                 self.application.taken += 1;
-                self.calls.ends(now);
+                self.calls.call_ends(now);
                 self.compute(machine);
             }
             Doing::Restoring(id) => {
@@ -141,7 +141,7 @@ impl Cached {
         self.outcome.restored += self.sizes[version];
         self.outcome.restores.push(machine.now() - self.application.since);
         self.application.restored += 1;
-        self.calls.ends(machine.now());
+        self.calls.call_ends(machine.now());
         if self.application.restored == self.sizes.len() {
             self.application.doing = Doing::Ended;
             self.outcome.end = machine.now();

@@ -14,9 +14,9 @@ use engine::catalog::entry::Level;
 use engine::catalog::state::{Shape, State};
 use levels::level;
 use levels::pages::{Pages, TOUCH_UNIT};
-use policy::lull::Forecast;
+use policy::bandwidth::BandwidthArbiter;
+use policy::idle_window::Forecast;
 use policy::order::RestoreOrder;
-use policy::pace::Pace;
 use policy::register::{self, Pin};
 use policy::slice;
 use policy::touch::{self, Mode, Touch};
@@ -57,7 +57,7 @@ impl Setup {
             direct_host: false,
             memset: false,
             touch: scenario.touch,
-            pin: match register::is_of_use(scenario.pin, scenario.node.coherent) {
+            pin: match register::is_useful(scenario.pin, scenario.node.coherent) {
                 true => scenario.pin,
                 false => Pin::Off,
             },
@@ -98,7 +98,7 @@ pub struct Cached {
     pages: Option<Pages>,
     /// What is true of it: the library hears of pages that a flush makes only at its end.
     exists: Vec<bool>,
-    pace: Pace,
+    pace: BandwidthArbiter,
     calls: Forecast,
     application: Application,
     map: Mapper,
@@ -134,7 +134,7 @@ impl Cached {
             state,
             pages: (host > 0).then(|| Pages::new(host, pin_chunk)),
             exists: vec![false; host.div_ceil(TOUCH_UNIT) as usize],
-            pace: Pace::new(setup.touch),
+            pace: BandwidthArbiter::new(setup.touch),
             calls: Forecast::default(),
             application: Application::default(),
             map: Mapper::new(scenario.device_cache, scenario.map_chunk),

@@ -140,7 +140,7 @@ impl Cached {
             .sum();
         self.touch.since = machine.now();
         // All threads as one: their units end at the same moment.
-        self.pace.touch();
+        self.pace.touch_begins();
         self.touch.units = units;
         if missing > 0 {
             let motion = Motion::Touch { small: self.setup.memset };
@@ -162,7 +162,7 @@ impl Cached {
             bytes += unit.end - unit.start;
             pages.touched(unit);
         }
-        self.pace.touched(bytes, seconds);
+        self.pace.touch_ends(bytes, seconds);
         self.note_touched(machine);
     }
 
@@ -212,7 +212,7 @@ impl Cached {
                         return self.await_idle_window(machine, wait);
                     }
                     self.pin.idle_until = None;
-                    if register::in_turn(pin) && !self.pin.has_turn {
+                    if register::takes_node_lock(pin) && !self.pin.has_turn {
                         machine.turns.queue(self.number);
                         self.pin.doing = Doing::Queued;
                         self.pin.woken = true;
@@ -259,7 +259,7 @@ impl Cached {
         *waited += since.take().map_or(0.0, |since| now - since);
         let before = self.pages.as_ref().map_or(0, Pages::registered_bytes);
         let seconds = register::expected_seconds(bytes, (before, self.outcome.stopped));
-        let wait = self.calls.put_off(now, seconds, self.pin.put_off.0);
+        let wait = self.calls.delay(now, seconds, self.pin.put_off.0);
         self.pin.put_off.1 = (wait > 0.0).then_some(now);
         wait
     }
@@ -268,7 +268,7 @@ impl Cached {
     fn await_idle_window(&mut self, machine: &mut Machine, mut wait: f64) -> bool {
         let now = machine.now();
         if self.pin.has_turn {
-            let until = *self.pin.idle_until.get_or_insert(now + register::LONGEST_IDLE_TURN);
+            let until = *self.pin.idle_until.get_or_insert(now + register::LONGEST_IDLE_LOCK);
             if now >= until {
                 self.pin.idle_until = None;
                 self.leave_turn(machine);
@@ -298,7 +298,7 @@ impl Cached {
         }
         self.outcome.stopped += machine.now() - self.pin.since;
         machine.stop_copies(self.number, false);
-        self.calls.worked(machine.now());
+        self.calls.blocking_work_ended(machine.now());
         self.pin.doing = Doing::Looking;
         self.pin.put_off = (0.0, None);
     }

@@ -6,7 +6,7 @@ use engine::catalog::entry::Level;
 use engine::catalog::state::{MoveEnd, MoveJob};
 use levels::pages::TOUCH_UNIT;
 use levels::space::{side_by_side, Extent};
-use policy::pace::Flush;
+use policy::bandwidth::Flush;
 
 use super::super::machine::{Actor, Machine};
 use super::super::motion::Motion;
@@ -186,7 +186,7 @@ impl Cached {
             untouched,
             transfer: Transfer::new(device, host, next.len, machine.now()),
             moved: next,
-            flush: (direction == Direction::Down).then(|| self.pace.flush()),
+            flush: (direction == Direction::Down).then(|| self.pace.flush_begins()),
         };
         self.worker(direction).job = Some(job);
         true
@@ -200,7 +200,7 @@ impl Cached {
                     pages.written(&job.moved.to.extents);
                 }
                 if let Some(flush) = job.flush {
-                    self.pace.flushed(flush, job.moved.len, job.untouched, seconds);
+                    self.pace.flush_ends(flush, job.moved.len, job.untouched, seconds);
                 }
                 self.outcome.flushed += job.moved.len;
                 self.state.flush_done(&job.moved, MoveEnd::Done);

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use device::stream::ApplicationStream;
-use device::{DeviceRange, Event, Stream, Waiting};
+use device::{DeviceRange, Event, Stream, WaitMode};
 use veloc_client::capi::VELOC_Set_stream;
 
 use super::awake::Awake;
@@ -37,7 +37,7 @@ pub fn run(repeats: u32) -> Result<()> {
     let stream = applications.raw().cast::<c_void>();
     // SAFETY: the stream outlives the jobs.
     let application = unsafe { ApplicationStream::new(&device, stream) }?;
-    let bare = Bare { own: Stream::new(&device)?, event: Event::new(&device, Waiting::AtOnce)? };
+    let bare = Bare { own: Stream::new(&device)?, event: Event::new(&device, WaitMode::Spin)? };
     let quiet = "mode = async\nephemeral = true\ngpu_cache_size = 64M\nhost_cache_size = 0\n";
     let flushing = "mode = async\nephemeral = true\ngpu_cache_size = 64M\nhost_cache_size = 256M\n";
     let goal = Some(Goal::AtMost(OWN_COST_US));

@@ -1,0 +1,104 @@
+//! Stored hashes of a series of states, so that a later job can verify the states between two stored
+//! ones.
+
+use std::sync::Arc;
+
+use super::position::{checksum_of, Identity, Position, Role, BYTES};
+use client::callbacks::{Object, Written};
+use os::error::{Error, Kind, Result};
+use os::sync::Mutex;
+
+/// The region of a checkpoint of hashes. It is written as last set, and holds what was last read: a
+/// position, the hashes (0: unknown), and a checksum.
+#[derive(Clone, Debug)]
+pub struct StoredHashes(Arc<Cell>);
+
+#[derive(Debug)]
+struct Cell(Mutex<(Position, Vec<u64>)>);
+
+impl StoredHashes {
+    /// Without hashes.
+    pub fn new(of: Identity) -> StoredHashes {
+        let position = Position { role: Role::Hashes, run: 0, of, number: 0, hash: None };
+        StoredHashes(Arc::new(Cell(Mutex::new((position, Vec::new())))))
+    }
+
+    /// The object that the client protects.
+    pub fn object(&self) -> Arc<dyn Object> {
+        self.0.clone()
+    }
+
+    /// Sets what is written: the hashes from state `first` on.
+    pub fn set(&self, run: u64, first: u64, hashes: Vec<u64>) {
+        let mut cell = self.0 .0.lock();
+        (cell.0.run, cell.0.number) = (run, first);
+        cell.1 = hashes;
+    }
+
+    /// What was read last; the hashes are moved out.
+    pub fn take(&self) -> (Position, Vec<u64>) {
+        let mut cell = self.0 .0.lock();
+        (cell.0, std::mem::take(&mut cell.1))
+    }
+}
+
+impl Object for Cell {
+    fn write(&self) -> Result<Written> {
+        let (position, hashes) = &*self.0.lock();
+        Ok(Box::new(encode(position, hashes)))
+    }
+
+    fn read(&self, bytes: &[u8]) -> Result<()> {
+        *self.0.lock() = decode(bytes)?;
+        Ok(())
+    }
+}
+
+fn encode(position: &Position, hashes: &[u64]) -> Vec<u8> {
+    let mut bytes = position.encode().to_vec();
+    bytes.extend(hashes.iter().flat_map(|hash| hash.to_le_bytes()));
+    let checksum = checksum_of(&bytes[BYTES..]);
+    bytes.extend(checksum);
+    bytes
+}
+
+fn decode(bytes: &[u8]) -> Result<(Position, Vec<u64>)> {
+    let (position, rest) = Position::decode(bytes)?;
+    if position.role != Role::Hashes {
+        // Another object under this name, for readers of positions.
+        return Ok((position, Vec::new()));
+    }
+    match rest.split_last_chunk::<8>() {
+        Some((hashes, checksum)) if hashes.len() % 8 == 0 && checksum_of(hashes) == *checksum => {
+            let word =
+                |word: &[u8]| word.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte));
+            Ok((position, hashes.chunks_exact(8).map(word).collect()))
+        }
+        _ => Err(Error::new(Kind::Corrupt, "its hashes of states are damaged")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Catches a changed bit, which would make a state look different.
+        #[test]
+        fn what_is_written_is_read(
+            hashes in prop::collection::vec(any::<u64>(), 0..40),
+            number: u64,
+            bit: prop::sample::Index,
+        ) {
+            let of = Identity { tag: 1, steps: 100, slots: 5, ranks: 2 };
+            let position = Position { role: Role::Hashes, run: 7, of, number, hash: None };
+            let mut bytes = encode(&position, &hashes);
+            prop_assert_eq!(decode(&bytes).ok(), Some((position, hashes)));
+            prop_assert!(decode(&bytes[..bytes.len() - 1]).is_err());
+            let bit = bit.index(8 * bytes.len());
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(decode(&bytes).is_err());
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Calls that complete requests. What a request received is logged here, wherever it began.
+//!
+//! | file | owns |
+//! | --- | --- |
+//! | `arguments` | the arguments of such a call, and what it says of how much it did |
+//! | `handles` | its handles before, and places for its statuses |
+//! | `record`, `replay` | what it does inside parts |
+//! | `outside` | what it does outside them |
+
+mod arguments;
+mod handles;
+mod outside;
+mod record;
+mod replay;
+
+use std::ffi::c_int;
+
+use super::{with, At};
+use crate::log::Shape;
+use crate::parts::Source;
+use crate::pmpi::Ptr;
+use crate::state::State;
+
+pub use arguments::{Completion, Kind};
+
+/// The index of what was completed under the handle of another request.
+const ALIKE: c_int = c_int::MIN;
+
+/// A call that completes requests. `real` gets the place for the status or statuses.
+///
+/// # Safety
+/// As MPI says of the call.
+pub unsafe fn complete(at: At, call: &Completion, real: impl FnOnce(Ptr) -> c_int) -> c_int {
+    if call.requests.is_null() && call.count > 0 {
+        // For MPI to refuse, the first time and in a replay.
+        return real(call.statuses);
+    }
+    // SAFETY: by the caller's promise.
+    with(|state| unsafe { completing(state, at, call, real) })
+}
+
+/// As [`complete`], on the state.
+///
+/// # Safety
+/// As for [`complete`].
+pub(super) unsafe fn completing(
+    state: &mut State,
+    at: At,
+    call: &Completion,
+    real: impl FnOnce(Ptr) -> c_int,
+) -> c_int {
+    if at == At::Outside {
+        // SAFETY: by the caller's promise.
+        return unsafe { outside::complete(state, call, real) };
+    }
+    let shape = Shape::of_requests(call.call, i64::from(call.count));
+    match state.source() {
+        // SAFETY: by the caller's promise.
+        Source::Mpi => unsafe { record::record(state, shape, call, real) },
+        // SAFETY: as above.
+        Source::Log => unsafe { replay::replay(state, shape, call) },
+    }
+}

@@ -1,0 +1,110 @@
+//! Calls outside parts that complete requests: these are counted, and gone.
+//!
+//! A status is read only for a receive that does not name its stream, or that may be cancelled.
+
+use std::ffi::c_int;
+
+use super::handles::{self, Handles, Statuses};
+use super::Completion;
+use crate::calls::SUCCESS;
+use crate::memory::NoMemory;
+use crate::pmpi::Ptr;
+use crate::requests::Life;
+use crate::state::State;
+use crate::status::Status;
+
+/// Outside parts: what the call ends is gone.
+///
+/// # Safety
+/// As for [`complete`](super::complete).
+pub(super) unsafe fn complete(
+    state: &mut State,
+    call: &Completion,
+    real: impl FnOnce(Ptr) -> c_int,
+) -> c_int {
+    if state.requests.is_empty() {
+        return real(call.statuses);
+    }
+    // SAFETY: by the caller's promise.
+    let Ok(before) = (unsafe { Handles::read(state, call) }) else {
+        return handles::refuse(state, call);
+    };
+    let mut own = Statuses::default();
+    let counts = state.resend.is_some();
+    let has_statuses =
+        counts && before.as_slice().iter().any(|&handle| state.requests.needs_status(handle));
+    let statuses = match has_statuses.then(|| own.place(state, call)) {
+        None => call.statuses,
+        Some(Ok(statuses)) => statuses,
+        Some(Err(NoMemory)) => return handles::refuse(state, call),
+    };
+    let code = real(statuses);
+    if counts && code == SUCCESS {
+        // SAFETY: the call has returned.
+        let completed = unsafe { call.completed(state.mpi.numbers.undefined) };
+        for n in 0..completed.len() {
+            // SAFETY: MPI has written a status for each that it has completed.
+            let status = has_statuses
+                .then(|| unsafe { Status::read(&state.mpi, state.mpi.nth_status(statuses, n)) });
+            // SAFETY: by the caller's promise.
+            unsafe { counted_outside(state, call, &before, completed.get(n), status.as_ref()) };
+        }
+        return code;
+    }
+    // Which are done and how can be told of each, but not what was sent or received.
+    state.miscounts();
+    for (n, &handle) in before.as_slice().iter().enumerate() {
+        let at = state.mpi.nth_handle(call.requests, n);
+        // SAFETY: by the caller's promise.
+        let after = unsafe { state.mpi.read_handle(at) };
+        if after == state.mpi.request_null && handle != after {
+            match state.requests.plain(handle) {
+                Some((place, _)) => state.requests.remove_at(place),
+                None => drop(state.gone(handle, at)),
+            }
+        }
+    }
+    code
+}
+
+/// One request of a call outside parts that is done is counted, and gone unless it is persistent.
+///
+/// # Safety
+/// As for [`complete`].
+unsafe fn counted_outside(
+    state: &mut State,
+    call: &Completion,
+    before: &Handles,
+    index: c_int,
+    status: Option<&Status>,
+) {
+    let Some(n) = usize::try_from(index).ok() else { return };
+    let Some(handle) = before.get(n) else { return };
+    let at = state.mpi.nth_handle(call.requests, n);
+    // SAFETY: by the caller's promise.
+    let after = unsafe { state.mpi.read_handle(at) };
+    let stays = after != state.mpi.request_null;
+    let (counted, is_cancelled) = match state.requests.plain(handle) {
+        Some((place, counted)) => {
+            let counted = *counted;
+            state.requests.remove_at(place);
+            (counted, false)
+        }
+        None if stays => match state.requests.get_mut(handle) {
+            Some(known) if known.life == Life::Real => {
+                known.active = false;
+                (std::mem::take(&mut known.counted), known.cancelled)
+            }
+            _ => return,
+        },
+        None => match state.gone(handle, at) {
+            Some(known) if known.life == Life::Real => (known.counted, known.cancelled),
+            _ => return,
+        },
+    };
+    if is_cancelled && status.is_some_and(Status::is_cancelled) {
+        state.is_cancelled(&counted);
+    } else {
+        state.is_done(&counted, status, false);
+    }
+}

@@ -1,0 +1,218 @@
+//! A first run: what the completed requests have received is logged.
+
+use std::ffi::c_int;
+
+use super::handles::{self, Handles, Statuses};
+use super::{Completion, Kind, ALIKE};
+use crate::calls::counted::Counted;
+use crate::calls::{refuse_on, SUCCESS};
+use crate::log::{Item, Items, Outcome, Payload, Shape};
+use crate::memory::{self, NoMemory};
+use crate::pmpi::Ptr;
+use crate::requests::{Life, Request};
+use crate::resend::streams::Link;
+use crate::state::State;
+use crate::status::Status;
+use crate::target::Target;
+
+/// Whether a call that returned this may have completed requests.
+fn has_completed(state: &State, call: &Completion, code: c_int) -> bool {
+    let is_one = matches!(call.kind, Kind::One | Kind::Any);
+    code == SUCCESS || is_one || code == state.mpi.numbers.err_in_status
+}
+
+/// Whether a request with this status, completed by a call that returned this, has failed.
+fn has_failed(state: &State, code: c_int, status: &Status) -> bool {
+    match code == state.mpi.numbers.err_in_status {
+        true => status.error(&state.mpi) != SUCCESS,
+        false => code != SUCCESS,
+    }
+}
+
+/// # Safety
+/// As for [`complete`](super::complete).
+pub(super) unsafe fn record(
+    state: &mut State,
+    shape: Shape,
+    call: &Completion,
+    real: impl FnOnce(Ptr) -> c_int,
+) -> c_int {
+    let mut own = Statuses::default();
+    // SAFETY: by the caller's promise.
+    let read = unsafe { Handles::read(state, call) };
+    let (Ok(before), Ok(statuses)) = (read, own.place(state, call)) else {
+        return handles::refuse(state, call);
+    };
+    if let Some(of) = before.as_slice().iter().find_map(|&handle| state.foreign(handle)) {
+        return refuse_on(state, call.call, of);
+    }
+    // SAFETY: by the caller's promise.
+    unsafe { call.say_nothing(state.mpi.numbers.undefined) };
+    let code = real(statuses);
+    let mut outcome = Outcome::of(code);
+    // SAFETY: the call has returned.
+    (outcome.number, outcome.index) = unsafe { call.said() };
+    if has_completed(state, call, code) {
+        // SAFETY: as above.
+        let completed = unsafe { call.completed(state.mpi.numbers.undefined) };
+        let item = |n: usize| {
+            let index = completed.get(n);
+            // SAFETY: MPI has written a status for each that it has completed.
+            let status = unsafe { Status::read(&state.mpi, state.mpi.nth_status(statuses, n)) };
+            let failed = has_failed(state, code, &status);
+            // SAFETY: as above.
+            unsafe { ended(state, call, &before, index, status, failed) }
+        };
+        outcome.items = match completed.len() {
+            0 => Items::None,
+            1 => Items::One({ item }(0)),
+            len => match memory::room(len) {
+                Ok(mut items) => {
+                    items.extend((0..len).map(item));
+                    Items::Many(items.into_boxed_slice())
+                }
+                Err(NoMemory) => {
+                    (0..len).map(item).for_each(drop);
+                    state.lacks_memory(0, &format!("to log {len} results of {}", call.call.0));
+                    Items::None
+                }
+            },
+        };
+        // SAFETY: MPI has completed what these handles are of.
+        unsafe { add_alike(state, &before, &mut outcome.items) };
+    }
+    state.record(shape, outcome);
+    code
+}
+
+/// A request that MPI has completed.
+struct Done {
+    /// It is persistent.
+    stays: bool,
+    /// What was known of it.
+    request: Option<Request>,
+    /// It has received nothing that could be kept.
+    is_void: bool,
+    /// The message that it has received, if it can be sent again.
+    link: Option<Link>,
+}
+
+/// A request was completed: it is counted, and gone unless it is persistent.
+///
+/// # Safety
+/// As for [`complete`](super::complete).
+unsafe fn request_done(
+    state: &mut State,
+    call: &Completion,
+    before: &Handles,
+    index: c_int,
+    status: &Status,
+    failed: bool,
+) -> Option<Done> {
+    let n = usize::try_from(index).ok()?;
+    let handle = before.get(n)?;
+    let place = state.mpi.nth_handle(call.requests, n);
+    // SAFETY: by the caller's promise.
+    let after = unsafe { state.mpi.read_handle(place) };
+    let stays = after != state.mpi.request_null;
+    let known = match stays {
+        true => state.requests.get(handle).cloned(),
+        false => state.gone(handle, place),
+    };
+    if known.is_none() && handle != state.mpi.request_null && state.requests.has_overlooked() {
+        state.lacks_memory(0, &format!("for a request that {} completes", call.call.0));
+    }
+    let Some(known) = known.filter(|request| request.life == Life::Real) else {
+        return Some(Done { stays, request: None, is_void: true, link: None });
+    };
+    let is_cancelled = known.cancelled && status.is_cancelled();
+    let mut link = None;
+    if call.kind == Kind::Look {
+        // It is completed by another call.
+    } else if is_cancelled {
+        state.is_cancelled(&known.counted);
+    } else {
+        link = state.is_done(&known.counted, Some(status), failed);
+    }
+    if stays && call.kind != Kind::Look {
+        if let Some(request) = state.requests.get_mut(handle) {
+            request.counted = Counted::Nothing;
+            request.active = false;
+        }
+    }
+    let is_void = failed || is_cancelled;
+    Some(Done { stays, request: Some(known), is_void, link })
+}
+
+/// Adds to what was completed the data of other requests with the same handles: they are done too,
+/// and which of them the call was made for cannot be told.
+///
+/// # Safety
+/// As for [`complete`](super::complete).
+unsafe fn add_alike(state: &mut State, before: &Handles, items: &mut Items) {
+    let mut alike = Vec::new();
+    let mut all = Ok(());
+    for item in items.as_slice() {
+        let handle = usize::try_from(item.index).ok().and_then(|n| before.get(n));
+        let Some(handle) = handle.filter(|_| !item.persistent) else { continue };
+        while let Some((began, target)) = state.requests.take_alike(handle) {
+            // SAFETY: by the caller's promise.
+            let mut other = unsafe { state.received(&target, None) };
+            (other.began, other.index) = (began, ALIKE);
+            all = all.and(memory::push(&mut alike, other));
+        }
+    }
+    if !alike.is_empty() {
+        let own = items.as_slice().len();
+        all = all.and_then(|()| memory::room(own + alike.len())).map(|mut list| {
+            match std::mem::replace(items, Items::None) {
+                Items::None => {}
+                Items::One(item) => list.push(item),
+                Items::Many(items) => list.extend(items),
+            }
+            list.extend(alike);
+            *items = Items::Many(list.into_boxed_slice());
+        });
+    }
+    if all.is_err() {
+        state.lacks_memory(0, "to log what requests with one handle have received");
+    }
+}
+
+/// One request that MPI has completed.
+///
+/// # Safety
+/// As for [`complete`](super::complete).
+unsafe fn ended(
+    state: &mut State,
+    call: &Completion,
+    before: &Handles,
+    index: c_int,
+    status: Status,
+    failed: bool,
+) -> Item {
+    let nothing = |stays| {
+        let mut item = Item::new(status, Target::Nothing, Payload::default());
+        (item.index, item.persistent) = (index, stays);
+        item
+    };
+    // SAFETY: by the caller's promise.
+    let done = unsafe { request_done(state, call, before, index, &status, failed) };
+    let Some(Done { stays, request: known, is_void, link }) = done else {
+        return nothing(true);
+    };
+    let Some(known) = known else {
+        return nothing(stays);
+    };
+    let target = if is_void { Target::Nothing } else { known.target };
+    let message = known.is_message.then_some(&status);
+    // SAFETY: MPI has completed the request.
+    let mut item = unsafe { state.received(&target, message) };
+    state.lost_on(known.shape.comm);
+    item.status = status;
+    item.index = index;
+    item.began = known.began;
+    item.persistent = stays;
+    item.link = link;
+    item
+}

@@ -1,0 +1,95 @@
+//! What the application frees from within a call of MPI's, types and communicators, as in the functions that
+//! go with attributes: that is passed on as all such calls are, but when the call has ended. Requests under
+//! way and replays may use it, and its handle may be another's afterwards.
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use mpi_abi::{Abi, Library};
+
+use super::SUCCESS;
+use crate::memory;
+use crate::pmpi::{self, Ptr};
+use crate::state::State;
+
+/// How something is freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FreeCall {
+    /// `MPI_Type_free`.
+    Type,
+    /// `MPI_Comm_free`.
+    Comm,
+    /// `MPI_Comm_disconnect`.
+    Disconnect,
+}
+
+/// What is freed, in order.
+static FREED: Mutex<Vec<(FreeCall, usize)>> = Mutex::new(Vec::new());
+/// Whether there is any.
+static PENDING: AtomicBool = AtomicBool::new(false);
+
+/// Whether there is any.
+#[inline(always)]
+pub fn is_pending() -> bool {
+    PENDING.load(Ordering::Relaxed)
+}
+
+/// A call from within one of MPI's that frees what `place` has.
+///
+/// # Safety
+/// As MPI says of the call.
+pub unsafe fn free(way: FreeCall, place: Ptr, real: impl FnOnce() -> c_int) -> c_int {
+    let Some(library) = Library::find() else { return real() };
+    let handles = library.abi().handles();
+    let null = if way == FreeCall::Type { handles.datatype_null } else { handles.comm_null };
+    let Some(null) = library.constant(null) else { return real() };
+    let is_narrow = library.abi() == Abi::Mpich;
+    // SAFETY: by the caller's promise, a handle as wide as handles are.
+    let handle = unsafe {
+        match is_narrow {
+            true => place.cast::<u32>().read() as usize,
+            false => place.cast::<usize>().read(),
+        }
+    };
+    if handle == null {
+        return real();
+    }
+    // What there is no memory to note stays one of MPI's.
+    let _ = memory::push(&mut FREED.lock().unwrap_or_else(PoisonError::into_inner), (way, handle));
+    PENDING.store(true, Ordering::Relaxed);
+    // SAFETY: as above.
+    unsafe {
+        match is_narrow {
+            true => place.cast::<u32>().write(null as u32),
+            false => place.cast::<usize>().write(null),
+        }
+    }
+    SUCCESS
+}
+
+impl State {
+    /// Frees it all: the call has ended. What goes with a communicator may free others.
+    #[cold]
+    pub fn run_deferred_frees(&mut self) {
+        while PENDING.swap(false, Ordering::Relaxed) {
+            let freed = std::mem::take(&mut *FREED.lock().unwrap_or_else(PoisonError::into_inner));
+            for (way, handle) in freed {
+                let mut place = 0usize;
+                let at = (&raw mut place).cast();
+                // SAFETY: room for the widest handle, and what the application has freed, which was not
+                // passed on.
+                unsafe {
+                    self.mpi.write_handle(at, handle);
+                    match way {
+                        FreeCall::Type => self.freeing_type(at, || pmpi::type_free(at)),
+                        FreeCall::Comm => self.freeing_comm(at, || pmpi::comm_free(at)).0,
+                        FreeCall::Disconnect => {
+                            self.freeing_comm(at, || pmpi::comm_disconnect(at)).0
+                        }
+                    };
+                }
+            }
+        }
+    }
+}

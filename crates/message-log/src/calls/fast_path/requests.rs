@@ -1,0 +1,379 @@
+//! Sends and receives that are waited for.
+
+use std::ffi::c_int;
+use std::rc::Rc;
+
+use super::packed;
+use crate::calls::completion::{self, Completion, Kind};
+use crate::calls::counted::{is_buffered, Counted, Posted};
+use crate::calls::p2p::Message;
+use crate::calls::{nonblocking, At, SUCCESS};
+use crate::device;
+use crate::log::{Call, Item, Items, Outcome, Payload, Shape};
+use crate::pmpi::Ptr;
+use crate::requests::{EntryPosition, Life, Plain, Request};
+use crate::resend::shortcuts::NOBODY;
+use crate::resend::Resend;
+use crate::state::{self, State};
+use crate::status::Status;
+use crate::target::{Block, Target};
+
+/// A call that begins to send; `None`: it was not called.
+///
+/// # Safety
+/// The phase is that of `at`; `request` is the call's.
+#[inline(always)]
+pub unsafe fn isend(
+    at: At,
+    call: Call,
+    message: &Message,
+    request: Ptr,
+    real: impl FnOnce() -> c_int,
+) -> Option<c_int> {
+    let prepare = |state: &mut State| {
+        let noted = state.room_to_note(at, call, message)?;
+        (noted.is_none() || state.requests.has_room()).then_some(())?;
+        Some((noted, state.outgoing_lately(message)?))
+    };
+    // SAFETY: by the caller's promise.
+    let (noted, stream) = unsafe { state::with_state(prepare) }?;
+    let quick = |state: &mut State, code| {
+        if code != SUCCESS {
+            return false;
+        }
+        let is_buffered = is_buffered(call.0);
+        let Some(shape) = noted else {
+            // SAFETY: by the caller's promise, MPI has written a handle there.
+            let begun = unsafe { begins_outside(state, call, message, false, request) };
+            let Some((plain, resend)) = begun else { return false };
+            if let Some(resend) = resend.as_mut().filter(|_| stream != NOBODY) {
+                let link = resend.streams.sent_at(stream, false);
+                plain.counted = Counted::Send { link, is_buffered };
+            }
+            return true;
+        };
+        // SAFETY: as above.
+        if unsafe { state.is_taken(request) } {
+            return false;
+        }
+        let link = state.sends_on(stream, message.count, !is_buffered);
+        let counted = link.map_or(Counted::Nothing, |link| Counted::Send { link, is_buffered });
+        let links = state.linked(link).into();
+        // SAFETY: as above.
+        let began = unsafe { state.begins(shape, Target::Nothing, false, counted, request) };
+        state.parts.record_in_room(shape, Outcome { began, links, ..Outcome::of(SUCCESS) })
+    };
+    let message = *message;
+    // SAFETY: by the caller's promise.
+    let slow = move |state: &mut State, code| unsafe {
+        nonblocking::sending(state, at, call, &message, request, || code)
+    };
+    // SAFETY: by the caller's promise.
+    Some(unsafe { state::pass_through(at, real, quick, slow) })
+}
+
+/// A call that begins to receive; `None`: it was not called.
+///
+/// # Safety
+/// The phase is that of `at`; `request` is the call's.
+#[inline(always)]
+pub unsafe fn irecv(
+    at: At,
+    call: Call,
+    message: &Message,
+    request: Ptr,
+    real: impl FnOnce() -> c_int,
+) -> Option<c_int> {
+    let prepare = |state: &mut State| {
+        let noted = state.room_to_note(at, call, message)?;
+        (noted.is_none() || state.requests.has_room()).then_some(())?;
+        let stream = state.incoming_lately(message)?;
+        // Who has no stream may be nobody, or anybody where nothing is counted.
+        let is_nobody = stream == NOBODY && message.peer == state.mpi.numbers.proc_null;
+        Some((noted, stream, !is_nobody))
+    };
+    // SAFETY: by the caller's promise.
+    let (noted, stream, is_message) = unsafe { state::with_state(prepare) }?;
+    let quick = |state: &mut State, code| {
+        if code != SUCCESS {
+            return false;
+        }
+        let Some(shape) = noted else {
+            // SAFETY: by the caller's promise, MPI has written a handle there.
+            let begun = unsafe { begins_outside(state, call, message, is_message, request) };
+            let Some((plain, resend)) = begun else { return false };
+            if let Some(resend) = resend.as_mut().filter(|_| stream != NOBODY) {
+                plain.counted = Counted::Receive(Posted::of(resend.streams.posted_at(stream)));
+            }
+            return true;
+        };
+        // SAFETY: as above.
+        if unsafe { state.is_taken(request) } {
+            return false;
+        }
+        let posted = state.posts_on(stream, message.count, true);
+        let counted = posted.map_or(Counted::Nothing, Counted::Receive);
+        let target = if is_message { message.target(state) } else { Target::Nothing };
+        // SAFETY: as above.
+        let began = unsafe { state.begins(shape, target, is_message, counted, request) };
+        state.parts.record_in_room(shape, Outcome { began, ..Outcome::of(SUCCESS) })
+    };
+    let message = *message;
+    // SAFETY: by the caller's promise.
+    let slow = move |state: &mut State, code| unsafe {
+        nonblocking::receiving(state, at, call, &message, request, || code)
+    };
+    // SAFETY: by the caller's promise.
+    Some(unsafe { state::pass_through(at, real, quick, slow) })
+}
+
+/// A call outside parts has begun a request: what is noted of it, and as yet counts nothing, written where it
+/// stands, as moving it takes longer than all else; and what it may be counted by. `None`: it is not noted, as
+/// another one has its handle, or there is no room.
+///
+/// # Safety
+/// Its handle is at `request`.
+#[inline(always)]
+unsafe fn begins_outside<'a>(
+    state: &'a mut State,
+    call: Call,
+    message: &Message,
+    receives: bool,
+    request: Ptr,
+) -> Option<(&'a mut Plain, &'a mut Option<Resend>)> {
+    // SAFETY: by the caller's promise.
+    let handle = unsafe { state.mpi.read_handle(request) };
+    let plain = state.requests.insert_plain_alone(handle)?;
+    plain.note(&state.mpi, call, message, receives, request);
+    plain.counted = Counted::Nothing;
+    Some((plain, &mut state.resend))
+}
+
+/// `MPI_Wait`, or `MPI_Test` if there is a flag; `None`: it was not called. `real` gets the place for the status.
+///
+/// # Safety
+/// The phase is that of `at`; as MPI says of the call.
+#[inline(always)]
+pub unsafe fn wait(
+    at: At,
+    call: Call,
+    request: Ptr,
+    flag: *mut c_int,
+    status: Ptr,
+    real: impl FnOnce(Ptr) -> c_int,
+) -> Option<c_int> {
+    (!request.is_null()).then_some(())?;
+    // SAFETY: by the caller's promise.
+    unsafe {
+        match at {
+            At::Outside => wait_outside(request, || real(status)),
+            At::Inside => wait_inside(call, request, flag, status, real),
+        }
+    }
+}
+
+/// # Safety
+/// No part is open; `request` is the call's.
+#[inline(always)]
+unsafe fn wait_outside(request: Ptr, real: impl FnOnce() -> c_int) -> Option<c_int> {
+    // SAFETY: by the caller's promise, a handle is there before the call and after it.
+    let handle = move |state: &State| unsafe { state.mpi.read_handle(request) };
+    // A plain request, or one that is of no interest.
+    let prepare = |state: &mut State| match state.requests.plain(handle(state)) {
+        Some((place, counted)) => (!counted.needs_status()).then_some(Some(place)),
+        None => (!state.requests.has(handle(state))).then_some(None),
+    };
+    // SAFETY: by the caller's promise.
+    let known = unsafe { state::with_state(prepare) }?;
+    let quick = |state: &mut State, code| {
+        let Some(place) = known.filter(|_| handle(state) == state.mpi.request_null) else {
+            return code == SUCCESS;
+        };
+        let counted = state.requests.counted_at(place).copied().unwrap_or_default();
+        state.requests.remove_at(place);
+        state.is_done(&counted, None, code != SUCCESS);
+        true
+    };
+    let slow = |state: &mut State, code| {
+        if !state.requests.is_empty() {
+            // It failed, and what became of its request is not known.
+            state.miscounts();
+        }
+        code
+    };
+    // SAFETY: by the caller's promise.
+    Some(unsafe { state::pass_through(At::Outside, real, quick, slow) })
+}
+
+/// # Safety
+/// The phase is that of a part; as MPI says of the call.
+#[inline(always)]
+unsafe fn wait_inside(
+    call: Call,
+    request: Ptr,
+    flag: *mut c_int,
+    status: Ptr,
+    real: impl FnOnce(Ptr) -> c_int,
+) -> Option<c_int> {
+    let prepare = |state: &mut State| {
+        (state.has_room() && !device::is_there()).then_some(())?;
+        // SAFETY: by the caller's promise.
+        let handle = unsafe { state.mpi.read_handle(request) };
+        let (place, known) = state.requests.alone(handle)?;
+        let is_simple = is_simple(known) && state.is_simple(&known.target);
+        is_simple.then_some((handle, place, state.mpi.numbers.status_ignore))
+    };
+    // SAFETY: by the caller's promise.
+    let (handle, at, ignored) = unsafe { state::with_state(prepare) }?;
+    let mut own = Status::default();
+    let place = if status as usize == ignored { own.as_mut_ptr() } else { status };
+    // SAFETY: the application's, if there is one.
+    let said = move || if flag.is_null() { 1 } else { unsafe { flag.read() } };
+    if !flag.is_null() {
+        // MPI may leave that as it is when it fails.
+        // SAFETY: as above.
+        unsafe { flag.write(0) };
+    }
+    let quick = |state: &mut State, code| {
+        let shape = Shape::of_requests(call, 1);
+        if code != SUCCESS {
+            return false;
+        }
+        if said() == 0 {
+            let parts = &mut state.parts;
+            return parts.record_same(shape) || parts.record_in_room(shape, Outcome::of(SUCCESS));
+        }
+        // SAFETY: by the caller's promise, and MPI has written the status.
+        let (after, status) =
+            unsafe { (state.mpi.read_handle(request), Status::read(&state.mpi, place)) };
+        // SAFETY: MPI has completed the request.
+        after == state.mpi.request_null && unsafe { state.completes(shape, at, status) }
+    };
+    let slow = move |state: &mut State, code| {
+        let flag_after = said();
+        let call = Completion::new(call, Kind::One, request, 1, status);
+        let call = Completion { flag, ..call };
+        let mpi = state.mpi;
+        // As if the call were still to be made.
+        // SAFETY: the application's request, and what MPI has written.
+        let after = unsafe { mpi.read_handle(request) };
+        // SAFETY: as above.
+        unsafe { mpi.write_handle(request, handle) };
+        let real = |to: Ptr| {
+            // SAFETY: as above; wherever the status is wanted is room for it.
+            unsafe {
+                mpi.write_handle(request, after);
+                Status::read(&mpi, place).write_all(&mpi, to);
+                if !flag.is_null() {
+                    flag.write(flag_after);
+                }
+            }
+            code
+        };
+        // SAFETY: by the caller's promise.
+        unsafe { completion::completing(state, At::Inside, &call, real) }
+    };
+    // SAFETY: by the caller's promise.
+    Some(unsafe { state::pass_through(At::Inside, || real(place), quick, slow) })
+}
+
+/// Whether a request is of one message, or sends one, and MPI knows it as that.
+#[inline(always)]
+fn is_simple(known: &Request) -> bool {
+    let is_own = known.life == Life::Real && known.general.is_none();
+    let is_counted = match &known.counted {
+        Counted::Nothing | Counted::Send { .. } => true,
+        Counted::Receive(posted) => !posted.ticket().is_any(),
+        Counted::Matched(_) | Counted::Collective(_) => false,
+    };
+    let receives = known.is_message || matches!(known.target, Target::Nothing);
+    is_own && is_counted && receives && !known.persistent && !known.cancelled
+}
+
+impl State {
+    /// Whether elements without gaps are received there, or nothing.
+    #[inline(always)]
+    fn is_simple(&self, target: &Target) -> bool {
+        match target {
+            Target::Nothing => true,
+            Target::Plain { datatype, .. } => {
+                self.types.recent(*datatype).is_some_and(|datatype| datatype.is_dense)
+            }
+            Target::One(block) => block.datatype.is_dense,
+            Target::Many(_) | Target::Lost => false,
+        }
+    }
+
+    /// Whether another request is known with the handle that is at this place.
+    ///
+    /// # Safety
+    /// There is one.
+    #[inline(always)]
+    unsafe fn is_taken(&self, request: Ptr) -> bool {
+        // SAFETY: by the caller's promise.
+        self.requests.has(unsafe { self.mpi.read_handle(request) })
+    }
+
+    /// A request has begun for which there is room, and whose handle no other one has: the number of what
+    /// has begun it.
+    ///
+    /// # Safety
+    /// Its handle is at `request`.
+    #[inline(always)]
+    unsafe fn begins(
+        &mut self,
+        shape: Shape,
+        target: Target,
+        is_message: bool,
+        counted: Counted,
+        request: Ptr,
+    ) -> u64 {
+        let began = self.parts.begin_number();
+        // SAFETY: by the caller's promise.
+        let handle = unsafe { self.mpi.read_handle(request) };
+        if let Some(begun) = self.requests.insert_in_room(handle) {
+            begun.shape = shape;
+            begun.target = target;
+            begun.place = request as usize;
+            begun.is_message = is_message;
+            begun.began = began;
+            begun.counted = counted;
+        }
+        began
+    }
+
+    /// The request at a place, which is [simple](is_simple), is done and gone. Whether that is noted.
+    ///
+    /// # Safety
+    /// MPI has completed it.
+    #[inline(always)]
+    unsafe fn completes(&mut self, shape: Shape, at: EntryPosition, status: Status) -> bool {
+        let State { requests, types, arena, mpi, .. } = self;
+        let Some(known) = requests.at_mut(at) else { return false };
+        let (began, counted) = (known.began, known.counted);
+        let block = match &known.target {
+            Target::Plain { buf, count, datatype } => {
+                let Some(datatype) = types.recent(*datatype) else { return false };
+                Some(Block { buf: *buf, count: *count, datatype: Rc::clone(datatype) })
+            }
+            Target::One(block) => Some(block.clone()),
+            _ => None,
+        };
+        let (target, payload) = match block {
+            None => (Target::Nothing, Payload::default()),
+            Some(block) => {
+                let bytes = status.bytes(mpi);
+                // SAFETY: by the caller's promise; it was seen that the memory is no device's.
+                let packed =
+                    unsafe { packed(arena, &block.datatype, block.buf, block.count, bytes) };
+                let Some(payload) = packed else { return false };
+                (Target::One(block), payload)
+            }
+        };
+        requests.retire_at(at);
+        let link = self.is_done(&counted, None, false);
+        let item = Item { began, link, ..Item::new(status, target, payload) };
+        let outcome = Outcome { number: 1, items: Items::One(item), ..Outcome::of(SUCCESS) };
+        self.parts.record_in_room(shape, outcome)
+    }
+}

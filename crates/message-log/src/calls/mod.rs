@@ -1,0 +1,303 @@
+//! What calls do in and outside parts, one room for each kind of call.
+//!
+//! Inside parts each has two halves. [`State::source`] says which one is taken: with [`Source::Mpi`] the
+//! call is real, and its event is [recorded](State::record); with [`Source::Log`] the
+//! [next event](crate::parts::Parts::next) gives what it gave in the first run.
+
+pub mod collective;
+pub mod completion;
+pub mod counted;
+pub mod deferred_free;
+pub mod fast_path;
+pub mod general;
+pub mod matched;
+pub mod nonblocking;
+pub mod objects;
+pub mod p2p;
+pub mod persistent;
+pub mod plan;
+pub mod probe;
+pub mod requests;
+pub mod resending;
+pub mod starting;
+pub mod streams;
+
+use std::ffi::c_int;
+
+use crate::divergence;
+use crate::log::{Call, Item, Items, Outcome, Payload, Shape};
+use crate::memory::NoMemory;
+use crate::parts::Source;
+use crate::pmpi::Ptr;
+use crate::refuse;
+use crate::state::{self, State};
+use crate::status::Status;
+use crate::target::Target;
+use counted::Arrival;
+
+/// Where a call is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// No part is open: what the call begins or ends is noted, as far as parts may need it.
+    Outside,
+    /// A part is open.
+    Inside,
+}
+
+/// MPI_SUCCESS, in every interface.
+pub const SUCCESS: c_int = 0;
+
+/// Runs a call's body on the state. The call fails if what it received cannot be kept.
+pub fn with(body: impl FnOnce(&mut State) -> c_int) -> c_int {
+    state::call(|state| {
+        if state.resend.as_ref().is_some_and(|resend| resend.is_resumed) {
+            state.goes_on();
+        }
+        let code = body(state);
+        finish_call(state, code)
+    })
+}
+
+/// The end of a call that has come to this code: what it returns.
+#[inline(always)]
+pub fn finish_call(state: &mut State, code: c_int) -> c_int {
+    if state.lost.is_some() {
+        return has_lost(state).unwrap_or(code);
+    }
+    if state.arena.has_notice() {
+        state.say_notice();
+    }
+    code
+}
+
+#[cold]
+fn has_lost(state: &mut State) -> Option<c_int> {
+    let (comm, text) = state.lost.take()?;
+    Some(refuse::fail(&state.mpi, comm, &text))
+}
+
+impl State {
+    /// A call of a process that goes on. The first one inside a part tells the others, and waits for
+    /// them if what it sends and receives again depends on that.
+    #[cold]
+    fn goes_on(&mut self) {
+        let Some(resend) = self.resend.as_mut().filter(|_| self.parts.is_any_open()) else {
+            return;
+        };
+        resend.is_resumed = false;
+        resend.tell_origin(&self.mpi);
+        let waits = resend.verdicts.is_open() && self.parts.replays_closed();
+        resend.hear(&self.mpi, &mut self.parts, waits);
+    }
+
+    /// Room to note what a call is about to begin, which takes so many events: once it has begun, the
+    /// call must not fail, or nobody knows that it is under way. Nothing is wanted where a replay gives
+    /// the result, or no part that is recorded can be replayed.
+    ///
+    /// # Errors
+    /// There is no memory: what the call returns, which has done nothing.
+    pub fn reserve(&mut self, call: Call, comm: usize, events: usize) -> Result<(), c_int> {
+        if self.parts.source() != Some(Source::Mpi) || !self.parts.can_log() {
+            return Ok(());
+        }
+        let room = self.parts.reserve(events).and_then(|()| self.requests.reserve());
+        room.map_err(|NoMemory| self.has_no_room(call, comm))
+    }
+
+    /// A call fails, before it has done anything: there is no memory to note it.
+    #[cold]
+    pub fn has_no_room(&self, call: Call, comm: usize) -> c_int {
+        let text = format!("{}: there is no memory to note it, so it has done nothing", call.0);
+        refuse::fail(&self.mpi, comm, &text)
+    }
+
+    /// Logs what a real call gave. Without memory for that the call fails.
+    pub fn record(&mut self, shape: Shape, outcome: Outcome) {
+        let comm = shape.comm;
+        if self.parts.record(shape, outcome).is_err() {
+            self.lacks_memory(comm, &format!("to log {}", shape.call.0));
+        }
+    }
+
+    /// There is no memory for what the parts that are recorded need: they cannot be replayed, and the
+    /// call fails, which is on this communicator. Once: what cannot be replayed lacks nothing.
+    #[cold]
+    pub fn lacks_memory(&mut self, comm: usize, what: &str) {
+        if self.parts.can_log() {
+            self.loses(comm, &format!("there is no memory {what}"));
+        }
+    }
+
+    fn loses(&mut self, comm: usize, why: &str) {
+        let text = format!("{why}: the open parts cannot be replayed");
+        self.parts.lose(&text);
+        self.lost = Some((comm, text));
+    }
+
+    /// Where a call's result comes from; inside parts there is one.
+    pub fn source(&self) -> Source {
+        self.parts.source().unwrap_or(Source::Mpi)
+    }
+
+    /// Packs what a request or a call has received. The bytes come out of a message if `status` is
+    /// given, and are as many as it says; otherwise all of the target was written.
+    ///
+    /// # Safety
+    /// MPI has completed what writes to `target`.
+    pub unsafe fn received(&mut self, target: &Target, status: Option<&Status>) -> Item {
+        let bytes = match (target, status) {
+            (Target::Nothing, _) => Some(0),
+            (_, Some(status)) => Some(status.bytes(&self.mpi)),
+            (_, None) => None,
+        };
+        let target = target.resolved(&mut self.types);
+        // SAFETY: by the caller's promise.
+        let payload = unsafe { self.packed(&target, bytes) }.unwrap_or_default();
+        let status = status.copied().unwrap_or_default();
+        Item::new(status, target, payload)
+    }
+
+    /// Packs what lies at a target, or as many bytes of it as were received. `None` if there is no
+    /// memory, or it cannot be read: then the parts that need it cannot be replayed, and the call will
+    /// fail.
+    ///
+    /// # Safety
+    /// As for [`Target::pack`].
+    pub unsafe fn packed(&mut self, target: &Target, bytes: Option<i64>) -> Option<Payload> {
+        if !self.parts.can_log() {
+            return None;
+        }
+        // SAFETY: by the caller's promise.
+        let packed = unsafe { target.pack(&self.mpi, &mut self.arena, bytes) };
+        packed.map_err(|text| self.loses(0, &text)).ok()
+    }
+
+    /// Says what the memory of the log has to say.
+    #[cold]
+    pub fn say_notice(&mut self) {
+        if let Some(text) = self.arena.notice() {
+            refuse::say(&self.mpi, &text);
+        }
+    }
+
+    /// What was received and cannot be kept has come on this communicator.
+    pub fn lost_on(&mut self, comm: usize) {
+        if let Some((on, _)) = &mut self.lost {
+            *on = comm;
+        }
+    }
+
+    /// Gives what is logged of an item: the bytes to `target`, or to where they went in the first
+    /// run. An error text if there is less room now, or if they cannot be written there.
+    ///
+    /// # Safety
+    /// `target` is resolved and is what the application passed.
+    pub unsafe fn give(&self, item: &Item, target: Option<&Target>) -> Result<(), String> {
+        let target = target.unwrap_or(&item.target);
+        // SAFETY: by the caller's promise, or where MPI wrote in the first run, which the replay
+        // has as it was then.
+        unsafe { target.unpack(&self.mpi, item.payload.bytes()) }
+    }
+
+    /// A call that gives nothing but its code.
+    pub fn plain(&mut self, shape: Shape, real: impl FnOnce() -> c_int) -> c_int {
+        match self.source() {
+            Source::Mpi => {
+                let code = real();
+                self.record(shape, Outcome::of(code));
+                code
+            }
+            Source::Log => match self.parts.next(&shape) {
+                Ok(at) => self.parts.event(at).map_or(SUCCESS, |event| event.outcome.code),
+                Err(divergence) => divergence::stop(self, &shape, &divergence),
+            },
+        }
+    }
+
+    /// A call that receives one thing, a message that is counted or the result of a collective call,
+    /// and says what in a status if it has one. `real` gets the place for the status.
+    ///
+    /// # Safety
+    /// As MPI says of the call.
+    pub unsafe fn receiving(
+        &mut self,
+        shape: Shape,
+        target: &Target,
+        arrival: Arrival<'_>,
+        status: Option<Ptr>,
+        real: impl FnOnce(Ptr) -> c_int,
+    ) -> c_int {
+        match self.source() {
+            Source::Mpi => {
+                let mut own = Status::default();
+                let ignored = self.mpi.numbers.status_ignore;
+                let place = status.filter(|status| *status as usize != ignored);
+                let code = real(place.unwrap_or(own.as_mut_ptr()));
+                if let Some(place) = place {
+                    // SAFETY: the application's status, by the caller's promise.
+                    own = unsafe { Status::read(&self.mpi, place) };
+                }
+                let mut outcome = Outcome::of(code);
+                if code == SUCCESS {
+                    // SAFETY: the call has returned.
+                    let mut item = unsafe { self.received(target, status.map(|_| &own)) };
+                    self.lost_on(shape.comm);
+                    item.link = self.arrives_by(arrival, &own);
+                    outcome.items = Items::One(item);
+                } else {
+                    if status.is_some() {
+                        // It says where from, also of what there was too little room for.
+                        outcome.items =
+                            Items::One(Item::new(own, Target::Nothing, Payload::default()));
+                    }
+                    if !matches!(arrival, Arrival::Nothing) {
+                        self.miscounts();
+                    }
+                }
+                self.record(shape, outcome);
+                code
+            }
+            Source::Log => {
+                let at = match self.parts.next(&shape) {
+                    Ok(at) => at,
+                    Err(divergence) => return divergence::stop(self, &shape, &divergence),
+                };
+                let target = target.resolved(&mut self.types);
+                let Some(event) = self.parts.event(at) else { return SUCCESS };
+                let code = event.outcome.code;
+                for item in event.outcome.items.as_slice() {
+                    // SAFETY: the application's memory, by the caller's promise.
+                    if let Err(text) = unsafe { self.give(item, Some(&target)) } {
+                        let text = divergence::describe(self, &shape) + ": " + &text;
+                        return divergence::broken(self, &shape, &text);
+                    }
+                    if let Some(status) = status {
+                        // SAFETY: as above.
+                        unsafe { item.status.write(&self.mpi, status) };
+                    }
+                }
+                code
+            }
+        }
+    }
+}
+
+/// A call on a request that `of` gave: it fails, with both names.
+pub fn refuse_on(state: &mut State, call: Call, of: Call) -> c_int {
+    let part = state.parts.innermost().unwrap_or_default();
+    let text = format!(
+        "{} cannot be called inside part {part} on a request of {}: it cannot be replayed",
+        call.0, of.0
+    );
+    refuse::fail(&state.mpi, 0, &text)
+}
+
+/// A call that cannot be replayed: it fails, with its name.
+pub fn refuse(call: Call, comm: usize) -> c_int {
+    with(|state| {
+        let part = state.parts.innermost().unwrap_or_default();
+        let text = format!("{} cannot be called inside part {part}: it cannot be replayed", call.0);
+        let comm = state.mpi.abi.truncate(comm);
+        refuse::fail(&state.mpi, comm, &text)
+    })
+}

@@ -1,0 +1,48 @@
+//! Why nothing of a part is sent again: said once for each part.
+
+use std::collections::BTreeSet;
+
+/// Of how many parts that is said. Some programs have a number of its own for each run of a part.
+const MOST_PARTS: usize = 32;
+
+/// The parts of which it was said.
+#[derive(Debug, Default)]
+pub struct NotResent(BTreeSet<i32>);
+
+impl NotResent {
+    /// What is to be said of a part whose messages are all kept, for this reason.
+    pub fn say(&mut self, id: i32, why: &str) -> Option<String> {
+        if self.0.len() == MOST_PARTS || !self.0.insert(id) {
+            return None;
+        }
+        let rest = if self.0.len() == MOST_PARTS {
+            "; of other parts that is not said any more"
+        } else {
+            ""
+        };
+        Some(format!(
+            "nothing of part {id} is sent again (VELOC_PART_RESEND), all is kept: {why}{rest}"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches a line for each run of a part, and one for each of very many parts.
+    #[test]
+    fn it_is_said_once_for_each_part() {
+        let mut not_resent = NotResent::default();
+        let first = not_resent.say(7, "it is so").unwrap_or_default();
+        assert!(first.contains("part 7 ") && first.ends_with("it is so"), "{first}");
+        assert_eq!(not_resent.say(7, "it is otherwise"), None);
+        let said: Vec<_> = (0..1000).filter_map(|id| not_resent.say(id, "why")).collect();
+        assert_eq!(said.len(), MOST_PARTS - 1);
+        let last = said.last().map(|text| text.contains("not said any more"));
+        assert_eq!(
+            (last, said.iter().filter(|text| text.contains("any more")).count()),
+            (Some(true), 1)
+        );
+    }
+}

@@ -1,0 +1,220 @@
+//! Whether all processes end and replay the same parts whose messages may be sent again, in the same order.
+//!
+//! A replay that sends messages again waits for the other ends. If another process replays another part
+//! instead, or none any more, these never come. So each process tells all others of each end of such a part and
+//! each replay in which messages are sent again, without waiting for anybody, and who waits in a replay looks whether all have told the same: two numbers
+//! of each process, of which the least and the greatest are found.
+
+use std::collections::VecDeque;
+use std::ffi::c_int;
+use std::fmt;
+
+use super::exchange::Least;
+use crate::mpi::Mpi;
+use crate::pmpi;
+use crate::status::Status;
+
+/// What a process has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartEvent {
+    /// The end of this part.
+    End(i32),
+    /// A replay of this part.
+    Replay(i32),
+    /// `MPI_Finalize`.
+    Finalize,
+}
+
+impl fmt::Display for PartEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PartEvent::End(id) => write!(f, "has ended part {id}"),
+            PartEvent::Replay(id) => write!(f, "replays part {id}"),
+            PartEvent::Finalize => f.write_str("has called MPI_Finalize"),
+        }
+    }
+}
+
+/// Bits of a process's number.
+const RANK: u32 = 24;
+
+impl PartEvent {
+    /// As a number, with who has come to it.
+    fn pack(self, rank: u32) -> i64 {
+        let (kind, id) = match self {
+            PartEvent::End(id) => (0, id),
+            PartEvent::Replay(id) => (1, id),
+            PartEvent::Finalize => (2, 0),
+        };
+        kind << (RANK + 32) | i64::from(id as u32) << RANK | i64::from(rank & ((1 << RANK) - 1))
+    }
+
+    /// From what [`pack`](Self::pack) gave, and whose it is.
+    fn unpack(word: i64) -> (PartEvent, u32) {
+        let id = (word >> RANK) as u32 as i32;
+        let border = match word >> (RANK + 32) {
+            0 => PartEvent::End(id),
+            1 => PartEvent::Replay(id),
+            _ => PartEvent::Finalize,
+        };
+        (border, word as u32 & ((1 << RANK) - 1))
+    }
+}
+
+/// What each process has come to, one after the other.
+#[derive(Debug)]
+pub struct PartOrder {
+    comm: usize,
+    rank: u32,
+    /// Those that not all are known to have come to.
+    under_way: VecDeque<Least<2>>,
+    /// All have come to `MPI_Finalize`.
+    all_finalized: bool,
+    /// How two processes differ.
+    difference: Option<String>,
+    /// It was said that a replay waits.
+    pub wait_reported: bool,
+}
+
+impl PartOrder {
+    /// Of this process, on a communicator of its own.
+    pub fn new(comm: usize, rank: c_int) -> PartOrder {
+        let rank = u32::try_from(rank).unwrap_or(0);
+        let under_way = VecDeque::new();
+        PartOrder {
+            comm,
+            rank,
+            under_way,
+            all_finalized: false,
+            difference: None,
+            wait_reported: false,
+        }
+    }
+
+    /// The communicator.
+    pub fn comm(&self) -> usize {
+        self.comm
+    }
+
+    /// Tells the others what this process has come to. Collective, but waits for nobody.
+    pub fn announce(&mut self, mpi: &Mpi, border: PartEvent) {
+        let own = border.pack(self.rank);
+        self.under_way.push_back(Least::begin(mpi, self.comm, [own, -own]));
+    }
+
+    /// How two processes differ, if that is known by now.
+    pub fn difference(&mut self, mpi: &Mpi) -> Option<&str> {
+        while let Some(first) = self.under_way.front_mut() {
+            if !first.is_done(mpi) {
+                break;
+            }
+            match first.result() {
+                Some([least, other]) => self.compare(least, -other),
+                None => {
+                    let text = "MPI could not tell what the processes do with their parts";
+                    self.difference.get_or_insert_with(|| text.to_owned());
+                }
+            }
+            self.under_way.pop_front();
+        }
+        self.difference.as_deref()
+    }
+
+    /// Of all processes these are the least and the greatest.
+    fn compare(&mut self, least: i64, greatest: i64) {
+        let ((one, who), (other, whose)) = (PartEvent::unpack(least), PartEvent::unpack(greatest));
+        self.all_finalized = (one, other) == (PartEvent::Finalize, PartEvent::Finalize);
+        if one != other {
+            self.difference.get_or_insert_with(|| {
+                format!(
+                    "process {who} {one}, and process {whose} {other} instead (VELOC_PART_RESEND)"
+                )
+            });
+        }
+    }
+
+    /// Whether others have not come to where this process is.
+    pub fn is_ahead(&self) -> bool {
+        !self.under_way.is_empty()
+    }
+
+    /// After [`PartEvent::Finalize`] was told: until all have come to that. What was sent to this process on
+    /// `channel` and nobody wants any more is taken, so that its sender can end.
+    pub fn finish(&mut self, mpi: &Mpi, channel: usize) {
+        loop {
+            self.difference(mpi);
+            if self.under_way.is_empty() {
+                if self.all_finalized {
+                    return;
+                }
+                self.announce(mpi, PartEvent::Finalize);
+            }
+            take_any(mpi, channel);
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// Receives a message that is there, for nobody.
+fn take_any(mpi: &Mpi, comm: usize) {
+    let (mut status, mut flag) = (Status::default(), 0);
+    let (source, tag) = (mpi.numbers.any_source, mpi.numbers.any_tag);
+    // SAFETY: a communicator of ours, a number of ours, and room for a status.
+    unsafe { pmpi::iprobe(source, tag, comm, &mut flag, status.as_mut_ptr()) };
+    if flag == 0 {
+        return;
+    }
+    let (bytes, ignored) = (status.bytes(mpi), mpi.numbers.status_ignore as pmpi::Ptr);
+    let mut room = vec![0u8; usize::try_from(bytes).unwrap_or(0)];
+    let (source, tag) = (status.source(mpi), status.tag(mpi));
+    // SAFETY: room for as much as there is.
+    unsafe {
+        pmpi::recv(
+            room.as_mut_ptr().cast(),
+            room.len() as c_int,
+            mpi.byte,
+            source,
+            tag,
+            comm,
+            ignored,
+        )
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches a process that is named with what another has done, and parts with negative numbers that
+    /// are taken for something else.
+    #[test]
+    fn who_has_come_to_what_is_said() {
+        let all = [
+            PartEvent::End(-3),
+            PartEvent::End(7),
+            PartEvent::Replay(i32::MIN),
+            PartEvent::Finalize,
+        ];
+        for border in all {
+            assert_eq!(PartEvent::unpack(border.pack(70_000)), (border, 70_000));
+        }
+        let words = all.map(|border| border.pack((1 << RANK) - 1));
+        assert!(words.iter().all(|word| *word >= 0), "their opposites are told as well");
+        let mut part_order = PartOrder::new(0, 0);
+        let compare = |part_order: &mut PartOrder, told: [PartEvent; 3]| {
+            let words = (0..).zip(told).map(|(rank, border)| border.pack(rank));
+            let words: Vec<i64> = words.collect();
+            part_order.compare(
+                words.iter().copied().min().unwrap(),
+                words.iter().copied().max().unwrap(),
+            );
+        };
+        compare(&mut part_order, [PartEvent::Replay(5); 3]);
+        assert_eq!(part_order.difference, None);
+        compare(&mut part_order, [PartEvent::Replay(5), PartEvent::End(6), PartEvent::Replay(5)]);
+        let text = part_order.difference.clone().unwrap();
+        assert!(text.starts_with("process 1 has ended part 6, and process "), "{text}");
+        compare(&mut part_order, [PartEvent::Finalize; 3]);
+        assert!(part_order.all_finalized && part_order.difference == Some(text));
+    }
+}

@@ -1,0 +1,87 @@
+//! Calls that are passed on, and noted when they have returned by [`passing`]: what that takes is done on
+//! the spot, or, if it is more than usual, by a function of its own, which may panic. Most calls outside
+//! parts are such, and those inside parts that are recorded.
+
+use std::ffi::c_int;
+use std::sync::atomic::Ordering;
+
+use super::{begin_busy, completely, fail, give_up, State, INSIDE, OUTSIDE, PHASE, STATE};
+use crate::calls::{deferred_free, finish_call, At};
+use crate::guard;
+
+/// The end of a call that is being worked on: what it returns.
+///
+/// # Safety
+/// The phase was `before`, which is [`OUTSIDE`] or [`INSIDE`], when the call began.
+#[inline(never)]
+unsafe fn finish(before: u8, body: impl FnOnce(&mut State) -> c_int) -> c_int {
+    // SAFETY: by the caller's promise.
+    let state = unsafe { state() };
+    match guard::caught(|| completely(state, body)) {
+        Ok(code) => {
+            // No part begins or ends inside a call.
+            PHASE.store(before, Ordering::Relaxed);
+            code
+        }
+        Err(panic) => {
+            let text = panic.text();
+            give_up(state, &text);
+            fail(&text)
+        }
+    }
+}
+
+/// The state.
+///
+/// # Safety
+/// The phase is, or was when the call began, [`OUTSIDE`] or [`INSIDE`]; nobody else has the state.
+#[inline(always)]
+unsafe fn state<'a>() -> &'a mut State {
+    // SAFETY: as in `with`, which has put the state there before the phase became one of these.
+    unsafe { (*STATE.0.get()).as_mut().unwrap_unchecked() }
+}
+
+/// What is seen or prepared in the state before a call is made. `body` must not panic.
+///
+/// # Safety
+/// The phase is [`OUTSIDE`] or [`INSIDE`].
+#[inline(always)]
+pub unsafe fn with_state<T>(body: impl FnOnce(&mut State) -> T) -> T {
+    // SAFETY: by the caller's promise; nothing is called meanwhile.
+    body(unsafe { state() })
+}
+
+/// Passes a call of MPI's on. When it has returned with a code, `quick` notes that, if it can, and must not
+/// panic; otherwise it does nothing, says `false`, and `slow` notes it, and says what the call returns.
+///
+/// # Safety
+/// The phase is [`OUTSIDE`] or [`INSIDE`], as `at` says.
+#[inline(always)]
+pub unsafe fn pass_through(
+    at: At,
+    real: impl FnOnce() -> c_int,
+    quick: impl FnOnce(&mut State, c_int) -> bool,
+    slow: impl FnOnce(&mut State, c_int) -> c_int,
+) -> c_int {
+    let before = if at == At::Inside { INSIDE } else { OUTSIDE };
+    begin_busy();
+    let code = real();
+    // SAFETY: by the caller's promise; calls from within this one were passed on.
+    let is_noted = quick(unsafe { state() }, code);
+    // SAFETY: as above.
+    let is_due = at == At::Inside && unsafe { state() }.arena.has_notice();
+    if !is_noted || is_due || deferred_free::is_pending() {
+        let body = move |state: &mut State| {
+            let code = if is_noted { code } else { slow(state, code) };
+            if at == At::Inside {
+                finish_call(state, code)
+            } else {
+                code
+            }
+        };
+        // SAFETY: by the caller's promise.
+        return unsafe { finish(before, body) };
+    }
+    PHASE.store(before, Ordering::Relaxed);
+    code
+}

@@ -1,0 +1,357 @@
+//! A schedule as applications have it: settings first, then actions, and errors for wrong use.
+
+use super::adjoint_interval::Threshold;
+use super::binomial::MAX_STEPS;
+use super::bound;
+use super::cost::{PlanCost, MOST_ACTIONS};
+use super::disk::{Disk, MAX_COST, UNIT};
+use super::error::{Error, Kind, Result};
+use super::infeasible::{both, check_rule, refusal, too_many, wrong_slots};
+use super::levels::TwoLevel;
+use super::online::Online;
+use super::planned_stop;
+use super::resume::{resume, Lost, Survivors};
+use super::rule::Rule;
+use super::schedule::{Action, Plan, Schedule, Stored, Unfit};
+use super::two_level_cost::MOST_PAIRS;
+
+/// A plan, and the schedule once it has begun.
+#[derive(Clone, Debug)]
+pub struct ConfiguredSchedule {
+    /// Its steps are 0 as long as they are not known.
+    pub(super) plan: Plan,
+    pub(super) disk: Option<Disk>,
+    /// Has the adjoint stored by the work that would be lost.
+    pub(super) threshold: Option<Threshold>,
+    pub(super) way: Way,
+    /// [`Action::Terminate`] was given.
+    pub(super) ended: bool,
+}
+
+/// How far it has come, and by which schedule.
+#[derive(Clone, Debug)]
+pub(super) enum Way {
+    /// No action was given.
+    Before,
+    /// All slots are alike.
+    Known(Schedule),
+    /// The number of steps is not known, or was not.
+    Open(Online),
+    /// Some slots are on disk.
+    Levels(TwoLevel),
+}
+
+impl ConfiguredSchedule {
+    /// For `steps` steps and `slots` slots, without distances and with the optimal rule.
+    pub fn new(steps: i64, slots: i64) -> Result<ConfiguredSchedule> {
+        let plan = plan(u64::try_from(steps).unwrap_or(0), slots);
+        plan.check().map_err(|unfit| match unfit {
+            Unfit::Steps(_) => {
+                Error::invalid(format!("steps = {steps}: 1 to {MAX_STEPS} are possible"))
+            }
+            Unfit::Slots(_) => wrong_slots(slots),
+            other => refusal(&plan, other),
+        })?;
+        Ok(ConfiguredSchedule::of(plan))
+    }
+
+    /// For a number of steps that is not known, and `slots` slots.
+    pub fn online(slots: i64) -> Result<ConfiguredSchedule> {
+        let plan = plan(0, slots);
+        match (1..=MAX_STEPS).contains(&plan.slots) {
+            true => Ok(ConfiguredSchedule::of(plan)),
+            false => Err(wrong_slots(slots)),
+        }
+    }
+
+    fn of(plan: Plan) -> ConfiguredSchedule {
+        ConfiguredSchedule { plan, disk: None, threshold: None, way: Way::Before, ended: false }
+    }
+
+    /// How many steps stored states may be apart.
+    pub fn set_resilience(&mut self, distance: i64) -> Result<()> {
+        self.check_known("a resilience distance")?;
+        if let Some(Disk { slots, .. }) = self.disk {
+            return Err(both(slots, distance));
+        }
+        self.set(distance, "resilience", |plan, distance| plan.resilience = distance)
+    }
+
+    /// After how many steps of the adjoint it is stored.
+    pub fn set_adjoint(&mut self, distance: i64) -> Result<()> {
+        self.set(distance, "adjoint", |plan, distance| plan.adjoint = Some(distance))?;
+        self.threshold = None;
+        Ok(())
+    }
+
+    /// Has the adjoint stored where the work that a failure would cost outweighs the write: with `mtbf`
+    /// forward steps between two failures on the average, a write of an adjoint that takes as long as
+    /// `write_cost` of them, and a step that is recorded and reversed as long as `turn_cost`.
+    pub fn set_failures(&mut self, mtbf: f64, write_cost: f64, turn_cost: f64) -> Result<()> {
+        self.check_settings("how often it fails")?;
+        for (what, value) in [("mtbf", mtbf), ("write_cost", write_cost), ("turn_cost", turn_cost)]
+        {
+            if !(value.is_finite() && value > 0.0) {
+                return Err(Error::invalid(format!(
+                    "{what} = {value}: it is a finite number of steps above 0"
+                )));
+            }
+        }
+        let threshold = Threshold::new(write_cost, mtbf, turn_cost);
+        if !(threshold.work.is_finite() && threshold.work > 0.0) {
+            return Err(Error::invalid(format!(
+                "mtbf = {mtbf:e} and write_cost = {write_cost:e}: their product is no number that can be \
+                 computed with"
+            )));
+        }
+        self.threshold = Some(threshold);
+        self.plan.adjoint = None;
+        Ok(())
+    }
+
+    /// Adds slots on disk, where a write and a read take as long as so many forward steps.
+    pub fn set_disk(&mut self, slots: i64, write: f64, read: f64) -> Result<()> {
+        self.check_settings("disk")?;
+        self.check_known("disk")?;
+        if self.plan.resilience < u64::MAX {
+            return Err(both(slots, self.plan.resilience));
+        }
+        let Some(slots) = u64::try_from(slots).ok().filter(|n| (1..=MAX_STEPS).contains(n)) else {
+            return Err(Error::invalid(format!(
+                "{slots} slots on disk: 1 to {MAX_STEPS} are possible"
+            )));
+        };
+        let most = (MAX_COST / UNIT) as f64;
+        let cost = |what: &str, steps: f64| match (0.0..=most).contains(&steps) {
+            // At most MAX_COST.
+            true => Ok((steps * UNIT as f64).round() as u64),
+            false => {
+                Err(Error::invalid(format!("{what} cost {steps}: 0 to {most} steps are possible")))
+            }
+        };
+        let disk = Disk { slots, write: cost("write", write)?, read: cost("read", read)? };
+        check_rule(self.plan.rule, Some(disk))?;
+        self.disk = Some(disk);
+        Ok(())
+    }
+
+    fn set(&mut self, distance: i64, what: &str, set: impl FnOnce(&mut Plan, u64)) -> Result<()> {
+        self.check_settings(&format!("the {what} distance"))?;
+        let Some(distance) = u64::try_from(distance).ok().filter(|distance| *distance > 0) else {
+            return Err(Error::invalid(format!("{what} distance {distance}: it is 1 or more")));
+        };
+        let mut plan = self.plan;
+        set(&mut plan, distance);
+        if plan.steps > 0 {
+            plan.check().map_err(|unfit| refusal(&plan, unfit))?;
+        }
+        self.plan = plan;
+        Ok(())
+    }
+
+    /// Where states are stored.
+    pub fn set_rule(&mut self, rule: Rule) -> Result<()> {
+        self.check_settings("the rule")?;
+        self.check_known("a rule")?;
+        check_rule(rule, self.disk)?;
+        self.plan.rule = rule;
+        Ok(())
+    }
+
+    fn check_settings(&self, what: &str) -> Result<()> {
+        match self.way {
+            Way::Before => Ok(()),
+            _ => Err(Error::invalid(format!("{what} is set before the first action"))),
+        }
+    }
+
+    fn check_known(&self, what: &str) -> Result<()> {
+        match self.plan.steps {
+            0 => Err(Error::invalid(format!("{what}: the number of steps is not known"))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Goes on after a crash with what is left.
+    pub fn resume(&mut self, survivors: &Survivors) -> Result<()> {
+        self.check_settings("what has survived")?;
+        let fine = survivors.adjoint.unwrap_or(self.plan.steps).min(self.plan.steps);
+        let lost = || {
+            Error::new(
+                Kind::Missing,
+                "state 0 is in none of the slots, and without it the first steps cannot be repeated",
+            )
+        };
+        self.way = match self.disk {
+            _ if self.plan.steps == 0 => {
+                if let Some(adjoint) = survivors.adjoint {
+                    return Err(Error::invalid(format!(
+                        "the adjoint was stored at state {adjoint}, when the number of steps was \
+                         known: go on with a schedule for that number"
+                    )));
+                }
+                let (slots, states) = (self.plan.slots, &survivors.states);
+                Way::Open(match survivors.at_start {
+                    true => Online::resumed_at_start(slots, states),
+                    false => Online::resumed(slots, states).ok_or_else(lost)?,
+                })
+            }
+            Some(disk) => {
+                let way = TwoLevel::resumed(self.plan, disk, &survivors.states, fine);
+                if !survivors.at_start && way.on_disk().is_empty() {
+                    return Err(lost());
+                }
+                Way::Levels(way)
+            }
+            None => match resume(self.plan, survivors) {
+                Ok(schedule) => Way::Known(schedule),
+                Err(Lost::Start) => return Err(lost()),
+            },
+        };
+        self.set_threshold();
+        Ok(())
+    }
+
+    /// Goes on after a planned stop, or a crash behind one: with the states of all slots and of one place more,
+    /// whose number comes behind theirs; all slots are alike.
+    pub fn resume_stopped(&mut self, survivors: &Survivors) -> Result<()> {
+        self.check_settings("what has survived")?;
+        if self.disk.is_some() || self.plan.steps == 0 {
+            return self.resume(survivors);
+        }
+        let Ok(schedule) = planned_stop::resume(self.plan, survivors) else {
+            // Which says what is lost.
+            return self.resume(&Survivors { states: Vec::new(), ..survivors.clone() });
+        };
+        self.way = Way::Known(schedule);
+        self.set_threshold();
+        Ok(())
+    }
+
+    /// The next action.
+    pub fn next_action(&mut self) -> Result<Action> {
+        if self.ended {
+            return Err(Error::invalid("the schedule has ended: the adjoint has come to state 0"));
+        }
+        if matches!(self.way, Way::Before) {
+            self.way = match self.disk {
+                _ if self.plan.steps == 0 => Way::Open(Online::new(self.plan.slots)),
+                Some(disk) => Way::Levels(TwoLevel::new(self.plan, disk)),
+                None => Way::Known(Schedule::new(self.plan)),
+            };
+            self.set_threshold();
+        }
+        let action = match &mut self.way {
+            // It was made above.
+            Way::Before => Action::Terminate,
+            Way::Known(schedule) => schedule.next_action(),
+            Way::Levels(schedule) => schedule.next_action(),
+            Way::Open(online) if online.at() >= Some(MAX_STEPS) => {
+                return Err(Error::invalid(format!(
+                    "the pass has come to state {MAX_STEPS}, and cannot go on"
+                )))
+            }
+            Way::Open(online) => online.next_action(),
+        };
+        self.ended = action == Action::Terminate;
+        Ok(action)
+    }
+
+    /// The pass has ended at the state that the application has.
+    pub fn end(&mut self) -> Result<()> {
+        let Some(schedule) = self.pass()?.end(self.plan.adjoint) else {
+            return Err(Error::invalid("no step was made, so that there is nothing to reverse"));
+        };
+        self.go_back(schedule);
+        Ok(())
+    }
+
+    /// The next step of the pass is the last one.
+    pub fn end_after_next(&mut self) -> Result<()> {
+        if matches!(self.way, Way::Before) && self.plan.steps == 0 {
+            // It is the only one.
+            self.way = Way::Open(Online::new(self.plan.slots));
+        }
+        let Some(schedule) = self.pass()?.end_after_next(self.plan.adjoint) else {
+            return Err(Error::invalid(
+                "the application has no state from which a step can be made: the next action restores it",
+            ));
+        };
+        self.go_back(schedule);
+        Ok(())
+    }
+
+    fn pass(&self) -> Result<&Online> {
+        match (&self.way, self.plan.steps) {
+            (Way::Open(online), _) => Ok(online),
+            (_, 0) => Err(Error::invalid("the pass has not begun")),
+            (_, steps) => Err(Error::invalid(format!("the number of steps is known: {steps}"))),
+        }
+    }
+
+    /// The pass has ended, and this is the way back.
+    fn go_back(&mut self, schedule: Schedule) {
+        self.plan = *schedule.plan();
+        self.way = Way::Known(schedule);
+        self.set_threshold();
+    }
+
+    fn set_threshold(&mut self) {
+        match (self.threshold, &mut self.way) {
+            (Some(threshold), Way::Known(schedule)) => schedule.store_adjoint_by_work(threshold),
+            (Some(threshold), Way::Levels(schedule)) => schedule.store_adjoint_by_work(threshold),
+            _ => {}
+        }
+    }
+
+    /// The states that are stored and will be restored, ascending, of a schedule of its own whose slots
+    /// are all alike.
+    pub fn stored(&self) -> &[Stored] {
+        match &self.way {
+            Way::Known(schedule) => schedule.stored(),
+            Way::Before | Way::Open(_) | Way::Levels(_) => &[],
+        }
+    }
+
+    /// Steps of the sweep; 0 if they are not known.
+    pub fn steps(&self) -> u64 {
+        self.plan.steps
+    }
+
+    /// What it costs from beginning to end if nothing goes wrong, or, if it began as a pass whose end
+    /// was not known, what one costs that knows the end.
+    pub fn cost(&self) -> Result<PlanCost> {
+        self.check_known("the cost")?;
+        match self.disk {
+            Some(disk) => PlanCost::of_levels(&self.plan, disk).ok_or_else(|| {
+                Error::invalid(format!(
+                    "{} steps with {} slots on disk: figures are for {MOST_PAIRS} stretches that are not alike, \
+                     or {MOST_ACTIONS} actions, at the most",
+                    self.plan.steps, disk.slots
+                ))
+            }),
+            None => PlanCost::of(&self.plan).ok_or_else(|| too_many(&self.plan)),
+        }
+    }
+
+    /// The least resilience distance that costs no advances.
+    pub fn least_distance(&self) -> Result<u64> {
+        self.check_known("the least distance")?;
+        Ok(bound::least_free(self.plan.steps, self.plan.slots))
+    }
+}
+
+/// For so many slots, without distances and with the optimal rule.
+fn plan(steps: u64, slots: i64) -> Plan {
+    Plan {
+        steps,
+        slots: u64::try_from(slots).unwrap_or(0),
+        resilience: u64::MAX,
+        adjoint: None,
+        rule: Rule::default(),
+    }
+}
+
+#[cfg(test)]
+#[path = "configured_tests.rs"]
+mod tests;
