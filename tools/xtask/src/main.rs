@@ -87,7 +87,7 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
-    /// Put the table of configuration keys into docs/configuration.md
+    /// Put the tables of configuration keys into docs/configuration.md
     Docs {
         /// Write nothing; fail if it differs
         #[arg(long)]
