@@ -294,7 +294,7 @@ module veloc
     end subroutine
   end interface
 
-  ! An adjoint computation: what veloc.h says of VELOC_Adjoint. States are numbered from 0 to
+  ! An adjoint computation: what veloc/adjoint.h says of VELOC_Adjoint. States are numbered from 0 to
   ! `steps`, and step i goes from state i - 1 to state i. What is not given has the meaning of zero.
   ! The procedures are those of a module, or external.
   type :: VELOC_Adjoint
@@ -337,7 +337,7 @@ module veloc
         protect_part_address_both
   end interface
 
-  ! VELOC_Adjoint of veloc.h.
+  ! VELOC_Adjoint of veloc/adjoint.h.
   type, bind(c) :: c_adjoint
     integer(c_size_t) :: size
     type(c_ptr) :: name

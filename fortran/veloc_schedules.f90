@@ -14,7 +14,7 @@ module veloc_schedules
   ! The kind of counts, and of the arguments of VELOC_Revolve.
   integer, parameter, public :: VELOC_COUNT = c_int64_t
 
-  ! What the application does next, as in veloc/defs.h.
+  ! What the application does next, as in veloc/adjoint.h.
   integer(c_int), parameter, public :: VELOC_ACTION_ADVANCE = 0, VELOC_ACTION_TAKESHOT = 1, &
       VELOC_ACTION_RESTORE = 2, VELOC_ACTION_FIRSTURN = 3, VELOC_ACTION_YOUTURN = 4, &
       VELOC_ACTION_TERMINATE = 5, VELOC_ACTION_ERROR = 6, VELOC_ACTION_YOUTURN_WITH_CHECK = 7

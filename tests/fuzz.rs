@@ -156,14 +156,14 @@ fn readers_answer_any_bytes() {
     }
 }
 
-/// Catches a target that `cargo fuzz` does not know, or that no short run is made of, and a README that
+/// Catches a target that `cargo fuzz` does not know, or that no short run is made of, and a page that
 /// names others.
 #[test]
 fn every_target_is_a_program() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |file: &str| std::fs::read_to_string(folder.join(file)).unwrap();
-    let (manifest, readme) = (read("fuzz/Cargo.toml"), read("README.md"));
-    let line = readme.lines().find(|line| line.contains("cargo +nightly fuzz run")).unwrap();
+    let (manifest, page) = (read("fuzz/Cargo.toml"), read("docs/testing.md"));
+    let line = page.lines().find(|line| line.contains("cargo +nightly fuzz run")).unwrap();
     let programs = std::fs::read_dir(folder.join("fuzz/fuzz_targets")).unwrap();
     let programs: BTreeSet<String> =
         programs.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();

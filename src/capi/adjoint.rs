@@ -7,10 +7,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use super::boundary::{guarded, kept_meanwhile, status, string, with_client};
-use super::{
-    VELOC_ADJOINT_GRADIENT, VELOC_ADJOINT_STATE, VELOC_FAILURE, VELOC_STOPPED, VELOC_SUCCESS,
-    VELOC_VERIFY_REPLAY,
-};
+use super::{VELOC_FAILURE, VELOC_SUCCESS};
 use adjoint::settings::{names_of, Settings};
 use adjoint::{run, ClientAccess, Outcome, Problem};
 use client::regions::Memory;
@@ -19,28 +16,38 @@ use os::error::{Error, Kind, Result};
 use os::sync::Mutex;
 use schedule::rule::Rule;
 
-/// An adjoint computation. Set everything to zero first, then `size`, and what is needed; what is
-/// zero has the meaning that is said. Later versions of the library have more members at the end; by
-/// `size` they know which of them a program has, and take the others as zero. States are numbered from 0 to `steps`, and step `i` goes from
-/// state `i - 1` to state `i`.
+/// The call stopped as it was asked to; the same call goes on, also in a later job.
+pub const VELOC_STOPPED: i32 = 1;
+/// Memory of VELOC_Adjoint_protect: the state of the forward steps.
+pub const VELOC_ADJOINT_STATE: i32 = 0;
+/// Memory of VELOC_Adjoint_protect: the state of the adjoint, and what it computes.
+pub const VELOC_ADJOINT_GRADIENT: i32 = 1;
+/// A flag of VELOC_Adjoint: states that are computed again are compared with what they were.
+pub const VELOC_VERIFY_REPLAY: u32 = 1;
+
+/// An adjoint computation. Set everything to zero first, then `size` and what is needed; zero has the
+/// meaning that each member says. Later versions of the library have more members at the end, and take
+/// those that a program does not have as zero. States are numbered from 0 to `steps`; step `i` goes
+/// from state `i - 1` to state `i`.
 ///
-/// The callbacks run in the call's thread. They return VELOC_SUCCESS, or VELOC_FAILURE, which ends
-/// the run, and may call the library; but checkpoints of the run's names are not taken, restored or cleaned
-/// up by them, and what is protected for these names keeps its ids and sizes. They must return: one that
-/// is left by an exception or `longjmp` leaves the run under way, and there is one at a time.
+/// The callbacks run in the thread of the call. They return VELOC_SUCCESS, or VELOC_FAILURE, which
+/// ends the run. They may call the library, but must not take, restore or clean up checkpoints of the
+/// run's names. They must return: after an exception or `longjmp` out of one the run stays under way,
+/// and no other can begin.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct VELOC_Adjoint {
     /// The size of this structure, `sizeof(VELOC_Adjoint)`.
     pub size: usize,
-    /// The name of the states in the store, as VELOC_Checkpoint, of at most 119 bytes; `<name>.adjoint` is
-    /// that of stored adjoints, `<name>.hashes` that of hashes of states. What else is stored under them
-    /// is refused, and so is the name `default`, which stands for what VELOC_Mem_protect has.
+    /// The name of the stored states, as VELOC_Checkpoint, of at most 119 bytes; not `default`, which
+    /// stands for the regions of VELOC_Mem_protect. Stored adjoints have the name `<name>.adjoint`,
+    /// hashes of states `<name>.hashes`. A run fails if the application has checkpoints of its own
+    /// under these names.
     pub name: *const c_char,
     /// Steps of the forward sweep; 1 or more.
     pub steps: i64,
-    /// States that are stored at a time, state 0 among them; 1 or more. A run that was stopped may have one
-    /// more in the store, that at which it was.
+    /// States that are stored at a time, state 0 among them; 1 or more. A run that was stopped may
+    /// have stored one more, the state at which it stopped.
     pub slots: i64,
     /// The resilience distance: how many steps stored states may be apart, so that no crash in the
     /// first forward sweep costs more; 0: any number.
@@ -52,11 +59,11 @@ pub struct VELOC_Adjoint {
     pub rule: c_int,
     /// VELOC_DEFAULT or VELOC_VERIFY_REPLAY.
     pub flags: c_uint,
-    /// After so many seconds the run stops, so that a later one can go on; 0: it does not. However short it
-    /// is, a run computes one step; a warning says so if it was over by then.
+    /// After so many seconds the run stops, so that a later one can go on; 0: no limit. A run computes
+    /// at least one step, and warns if the limit was over by then.
     pub time_limit: f64,
-    /// A number of the application's, by which it tells this computation from others of the same name:
-    /// a store with another one is refused. The iteration of an optimisation, for example.
+    /// A number that tells this computation from others of the same name, for example the iteration of
+    /// an optimisation. The run fails if the stored states have another one.
     pub tag: u64,
     /// What the callbacks get.
     pub user: *mut c_void,
@@ -70,9 +77,10 @@ pub struct VELOC_Adjoint {
     /// the adjoint's step from state `step` to state `step - 1`. If `step` is `steps`, it begins the
     /// adjoint before that. The state may be anything then.
     pub adjoint: Option<unsafe extern "C" fn(user: *mut c_void, step: i64) -> c_int>,
-    /// A hash of the state that the application has, for VELOC_VERIFY_REPLAY, and to compare state 0 when a run
-    /// goes on. The same function each time. NULL: the protected memory of the state, which must be the host's,
-    /// is hashed (SHA-256) for the former, and compared for the latter.
+    /// A hash of the state that the application has, for VELOC_VERIFY_REPLAY, and to compare state 0
+    /// when a run goes on. The same function each time. NULL: for the former the library hashes the
+    /// protected memory of the state, which must be host memory (SHA-256); for the latter it compares
+    /// the bytes.
     pub hash: Option<unsafe extern "C" fn(user: *mut c_void, hash: *mut u64) -> c_int>,
     /// The mean time between failures. Not 0: the adjoint is stored where the work that a failure would
     /// cost outweighs the write, as by VELOC_Schedule_set_failures, and not every so many steps. This
@@ -90,34 +98,33 @@ const FIRST_SIZE: usize = offset_of!(VELOC_Adjoint, mtbf);
 const NO_SIZE: usize = 4096;
 
 /// Computes an adjoint: goes through the schedule, has the application compute, and keeps the states
-/// and the adjoint as checkpoints. Called again after a crash or a stop, in the same job or a later
-/// one with as many processes, it goes on from what is left, at the least number of steps. Collective
-/// under MPI: all processes are given the same, but for `user` and the callbacks.
+/// and the adjoint as checkpoints. Called again after a crash or a stop, in the same job or in a later
+/// one with as many processes, it goes on from what is left with the least number of steps. Collective
+/// under MPI: all processes pass the same values, except `user` and the callbacks.
 ///
-/// The application has state 0 when it calls this, the same each time: going on from a store that has state 0,
-/// the two are compared. By `hash`, if it is given now and was when state 0 was stored, and another state is refused;
-/// else byte by byte, in host and in device memory, and a warning says which bytes differ. When it is finished, the
-/// adjoint is in the memory protected for it, and the store is as if there had been no run; before that, what is
-/// stored stays, whatever `max_versions` and `scratch_versions` say. What
-/// VELOC_Region_protect had for the two names is not protected afterwards.
+/// The application has state 0 in memory when it calls this, the same each time. A run that goes on
+/// compares it with the stored one: by `hash`, if both jobs have given one, and fails if they differ;
+/// else byte by byte, and warns of bytes that differ. When the run is finished, the adjoint is in the
+/// memory protected for it, and nothing of the run stays stored. Until then everything stays, whatever
+/// `max_versions` and `scratch_versions` say. Afterwards VELOC_Region_protect has no regions for the
+/// names of the run.
 ///
-/// Each slot is a version of the name, and each stored adjoint one of the other name, in all levels, as
-/// other checkpoints; states are fetched ahead in the order in which the schedule reads them. With
+/// Each slot is a version of the name, and each stored adjoint a version of `<name>.adjoint`: ordinary
+/// checkpoints, which are prefetched in the order in which the schedule reads them. With
 /// VELOC_VERIFY_REPLAY each state (of more than 1,048,576, as many at equal distances) is hashed when
-/// it is first computed, and compared when it is computed or restored again, also by a later job: the
-/// hashes of all states between two stored ones are stored before the second one.
+/// it is first computed, and compared when it is computed or restored again, also by a later job.
 ///
 /// @param what  the computation
-/// @return VELOC_SUCCESS: it is finished; VELOC_STOPPED: the time is over, or VELOC_Adjoint_stop was
-///         called, everything that was computed is in its files, and the same call goes on from there;
-///         VELOC_FAILURE: an argument is wrong, the store is of another computation or, by `hash`, of
-///         another state 0 (then it is as it was, and so is the state), a callback
-///         failed, a state was not the same again (VELOC_Last_error names the step), or a state cannot be
-///         stored or read back, also because a write has failed in the background: VELOC_Last_error names the
-///         state, its slot and the reason. The store has what it had, and the same call goes on from there.
-///         What fails on one process ends the run on all: that one has its own error, and the others are told
-///         its number. If a callback of its own has failed, and the others wait for it in their
-///         callbacks, it gets its error after 10 s or some steps, and should end the job (MPI_Abort)
+/// @return VELOC_SUCCESS: it is finished. VELOC_STOPPED: the time is over, or VELOC_Adjoint_stop was
+///         called; everything that was computed is in files, and the same call goes on from there.
+///         VELOC_FAILURE: an argument is wrong; what is stored belongs to another computation or, by
+///         `hash`, to another state 0 (then nothing was changed); a callback failed; a state was not
+///         the same again (the reason names the step); or a state could not be stored or read back
+///         (the reason names the state and its slot). What was stored stays, and the same call goes on
+///         from there. A failure of one process ends the run on all: that process gets its own error,
+///         the others its number. If the others wait inside their callbacks for a process whose
+///         callback has failed, that process gets its error after 10 s or some steps, and should end
+///         the job (MPI_Abort)
 ///
 /// Source: an addition of this library, after Walther, Narayanan, "Extending the binomial
 /// checkpointing technique for resilience".
@@ -144,18 +151,19 @@ pub unsafe extern "C" fn VELOC_Adjoint_run(what: *const VELOC_Adjoint) -> c_int 
     }
 }
 
-/// Protects memory of the computation that VELOC_Adjoint_run is at: for use in its callbacks. When the
-/// callback `protect` has returned, the ids and sizes stay until the run ends, and a region may move: it is
-/// protected again, at another address with the same size. A state that varies protects its largest size.
+/// Protects memory of the computation under way, for use in the callbacks of VELOC_Adjoint_run. When
+/// the callback `protect` has returned, ids and sizes stay until the run ends. A region may move: it is
+/// protected again at another address, with the same size. A state whose size varies protects the
+/// largest.
 ///
 /// @param what       VELOC_ADJOINT_STATE: it is part of each stored state; VELOC_ADJOINT_GRADIENT: it
 ///                   is part of each stored adjoint
-/// @param id         names the region, for each of the two by itself
+/// @param id         names the region; states and adjoints have ids of their own
 /// @param ptr        as VELOC_Mem_protect
 /// @param count      as VELOC_Mem_protect
 /// @param base_size  as VELOC_Mem_protect
-/// @return as VELOC_Mem_protect; VELOC_FAILURE also if no run is under way, `what` is neither, or the id is
-///         new or has another size behind `protect` (then nothing changes)
+/// @return as VELOC_Mem_protect; VELOC_FAILURE also if no run is under way, `what` is neither, or,
+///         after `protect`, the id is new or has another size (then nothing changes)
 ///
 /// Source: an addition of this library.
 #[no_mangle]
@@ -209,14 +217,14 @@ pub extern "C" fn VELOC_Adjoint_stop() -> c_int {
     VELOC_SUCCESS
 }
 
-/// Removes what VELOC_Adjoint_run has left under a name, of a run that is not to be gone on with, so that
-/// the next one of that name begins anew: states, adjoints and hashes of states, from memory and from files,
-/// the persistent ones too (which VELOC_Cleanup leaves). Each process removes its own.
+/// Removes everything that VELOC_Adjoint_run has stored under a name, so that the next run of that
+/// name begins anew: states, adjoints and hashes of states, from memory, scratch and persistent (which
+/// VELOC_Cleanup leaves). Each process removes its own.
 ///
 /// @param name  the name of the run
-/// @return VELOC_SUCCESS, also if there is nothing; VELOC_FAILURE if a checkpoint of the application's own has
-///         one of the names, or the run is under way (then nothing is removed), or if something could not
-///         be removed
+/// @return VELOC_SUCCESS, also if there is nothing; VELOC_FAILURE if the application has checkpoints
+///         of its own under one of the names, or the run is under way (then nothing is removed), or
+///         if something could not be removed
 ///
 /// Source: an addition of this library.
 ///

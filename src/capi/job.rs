@@ -1,4 +1,4 @@
-//! Beginning and ending a job, and what went wrong.
+//! Beginning and ending a job.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use log::LevelFilter;
 
-use super::boundary::{end_client, last_error, start_client, status, string, with_client};
+use super::boundary::{end_client, start_client, status, string, with_client};
 use client::Client;
 use config::Config;
 use mpi::{Comm, Mpi};
@@ -97,17 +97,15 @@ pub(super) fn start_over<'a>(
 /// Ends the job. Safe in any state, also twice and after `MPI_Finalize`. Afterwards the library can
 /// be initialised again. Collective under MPI.
 ///
-/// @param drain  not 0: first waits for everything that is to reach a file, and with erasure coding
-///         (`ec_interval`) until all processes of the group have made their parities; 0: waits only
-///         until everything is in the host buffer, from where veloc-backend writes it; without one
-///         (`threaded = true`, or none to be had) it waits for the files all the same. Nothing that
-///         was taken is lost, unless `ephemeral = true`. The processes may pass different values;
-///         with erasure coding all wait if one does. What the log of messages (`libveloc-mpi.so`)
-///         had no memory for is waited for until it is in files, which stay for its replays
+/// @param drain  not 0: first waits until everything that is to reach a file is there, and with
+///         erasure coding (`ec_interval`) until all processes of the group have made their parities.
+///         0: waits only until the host buffer has everything, from where veloc-backend writes it;
+///         without a backend it waits for the files all the same. Nothing that was taken is lost,
+///         unless `ephemeral = true`. The processes may pass different values; with erasure coding
+///         all wait if one does
 /// @return VELOC_SUCCESS; VELOC_FAILURE if there was nothing to finalize, if something could not be
-///         written, or if something else has failed in the background of which no call has told yet,
-///         with the reason of the oldest of these (the job has ended all the same, and what veloc-backend
-///         has it writes, also what could not be written before)
+///         written, or if an earlier failure in the background was not reported yet; the reason is
+///         that of the oldest. The job has ended all the same, and veloc-backend writes what it can
 ///
 /// Source: VELOC_Finalize of VELOC 1.8.
 #[no_mangle]
@@ -134,16 +132,4 @@ pub unsafe extern "C" fn VELOC_Set_stream(stream: *mut c_void) -> c_int {
         // SAFETY: the caller's promise.
         with_client(|client| unsafe { client.set_stream(stream) })
     })
-}
-
-/// The reason of the calling thread's last failed call, in English, with the thing and the value.
-///
-/// @return a string, empty if no call of this thread has failed; valid until the thread's next
-///         failing call; never NULL. Ask in a statement of its own: beside another call in one list of
-///         arguments, C may evaluate this one first.
-///
-/// Source: an addition of this library.
-#[no_mangle]
-pub extern "C" fn VELOC_Last_error() -> *const c_char {
-    last_error()
 }

@@ -45,7 +45,7 @@ pub struct VELOC_Metrics {
     pub touch: VELOC_Sum,
     /// Registration of the host buffer in the background.
     pub registration: VELOC_Sum,
-    /// Waiting for this process's turn to register, in the background.
+    /// Waiting for the node's lock on registration, in the background.
     pub turn: VELOC_Sum,
     /// Time that initialisation took.
     pub init: VELOC_Sum,

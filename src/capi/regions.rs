@@ -41,16 +41,16 @@ pub extern "C" fn VELOC_Mem_protect(
     })
 }
 
-/// Protects a region of memory as VELOC_Mem_protect does, on terms of the application's.
+/// Protects a region of memory as VELOC_Mem_protect does, with flags.
 ///
-/// With VELOC_READ_ONLY the application lends the region: it leaves it as it is until it is
-/// released, and may read it meanwhile. The checkpoint call then copies nothing; a thread of the
-/// library brings the bytes to the host buffer, and releases the region. Where it cannot be so the
-/// region is copied, and released before the call returns, as it is without the flag: with
+/// With VELOC_READ_ONLY the capture is deferred: the application leaves the region as it is until it
+/// is released, and may read it meanwhile. The checkpoint call copies nothing; a thread of the
+/// library copies the bytes to the host buffer, and then releases the region. Where that is not
+/// possible the region is copied and released before the call returns, as without the flag: with
 /// `mode = sync`, for a checkpoint that goes straight to a file, and for device memory if the host
-/// buffer has no room for it at the moment, or beside device memory that is not lent. Without
-/// `release`, VELOC_Checkpoint_wait ends every deferred capture. If the application is killed, what was lent
-/// and has not reached the host buffer is lost.
+/// buffer has no room for it at the moment, or beside device memory without the flag. Without
+/// `release`, VELOC_Checkpoint_wait waits for every deferred capture. If the application is killed,
+/// bytes that have not reached the host buffer are lost.
 ///
 /// @param id         as VELOC_Mem_protect
 /// @param ptr        as VELOC_Mem_protect
@@ -58,10 +58,9 @@ pub extern "C" fn VELOC_Mem_protect(
 /// @param base_size  as VELOC_Mem_protect
 /// @param flags      VELOC_DEFAULT or VELOC_READ_ONLY
 /// @param release    called once for each checkpoint that the region is captured into, as soon as
-///         the library needs it no more, also if the checkpoint is given up or its copy fails; by
-///         any thread; what it returns is ignored; NULL: nothing is called. Its calls of the library
-///         fail, and it must not end by an exception or `longjmp`; VELOC_Mem_protect_guarded is for
-///         routines that may throw
+///         the library needs it no more, also if the checkpoint is given up or its copy fails. Any
+///         thread may call it; what it returns is ignored; NULL: nothing is called. Its calls of the
+///         library fail, and it must not end by an exception or `longjmp`
 /// @return as VELOC_Mem_protect; VELOC_FAILURE also if there is no such flag
 ///
 /// Source: VELOC_Mem_protect of VELOC's GPU prototype, which has it for C++ with six arguments, and

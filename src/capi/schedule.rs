@@ -3,17 +3,37 @@
 use std::ffi::{c_int, c_void};
 
 use super::boundary::status;
-use super::{
-    VELOC_ACTION_ADVANCE, VELOC_ACTION_ERROR, VELOC_ACTION_FIRSTURN, VELOC_ACTION_RESTORE,
-    VELOC_ACTION_TAKESHOT, VELOC_ACTION_TERMINATE, VELOC_ACTION_YOUTURN,
-    VELOC_ACTION_YOUTURN_WITH_CHECK,
-};
 use adjoint::schedule_error;
 use os::error::{Error, Result};
 use schedule::binomial::MAX_STEPS;
 use schedule::configured::ConfiguredSchedule;
 use schedule::resume::Survivors;
 use schedule::schedule::{Action, Stored};
+
+/// An action of a schedule: compute the states from `from` to `to`, without recording.
+pub const VELOC_ACTION_ADVANCE: i32 = 0;
+/// Store the state that the application has in a slot.
+pub const VELOC_ACTION_TAKESHOT: i32 = 1;
+/// Read a state from a slot.
+pub const VELOC_ACTION_RESTORE: i32 = 2;
+/// Compute the last step, recording it, begin the adjoint and take its first step.
+pub const VELOC_ACTION_FIRSTURN: i32 = 3;
+/// Compute a step, recording it, and take the adjoint's step back.
+pub const VELOC_ACTION_YOUTURN: i32 = 4;
+/// The adjoint has come to state 0.
+pub const VELOC_ACTION_TERMINATE: i32 = 5;
+/// There is no action: the call failed.
+pub const VELOC_ACTION_ERROR: i32 = 6;
+/// As VELOC_ACTION_YOUTURN, and then store the adjoint.
+pub const VELOC_ACTION_YOUTURN_WITH_CHECK: i32 = 7;
+/// A rule of schedules: the least number of advances under the resilience distance.
+pub const VELOC_RULE_OPTIMAL: i32 = 0;
+/// Revolve's distance between stored states, or the resilience distance if that is less.
+pub const VELOC_RULE_RESILIENT: i32 = 1;
+/// Distances between stored states that never grow.
+pub const VELOC_RULE_MONOTONE: i32 = 2;
+/// The shortest distances that do not repeat more.
+pub const VELOC_RULE_SHORTEST: i32 = 3;
 
 /// A schedule of an adjoint computation: which states of a forward pass are stored, and which are
 /// computed again, and when. Opaque. Each may be used by one thread at a time.
@@ -81,10 +101,10 @@ pub unsafe extern "C" fn VELOC_Schedule_create(
 }
 
 /// Makes a schedule for the adjoint of a forward pass whose number of steps is not known: an adaptive
-/// step, or an end that a condition decides. Each VELOC_ACTION_ADVANCE is then one step, until
-/// VELOC_Schedule_end says that it was the last, or VELOC_Schedule_end_after_next that the next one is. No step
-/// is computed more often than with a schedule that knew of one step more, or, with the latter, of the end. Has
-/// no resilience distance, no disk and no rule to choose.
+/// step, or an end that a condition decides. Each VELOC_ACTION_ADVANCE is one step, until
+/// VELOC_Schedule_end says that it was the last, or VELOC_Schedule_end_after_next that the next one is.
+/// No step is computed more often than with a schedule that knew of one step more, or, with the
+/// latter, of the end. Such a schedule has no resilience distance, no disk and no rule to choose.
 ///
 /// @param slots     states that can be stored at a time, state 0 among them; 1 to 2^48
 /// @param schedule  gets the schedule, to be freed by VELOC_Schedule_free
@@ -126,15 +146,14 @@ pub unsafe extern "C" fn VELOC_Schedule_end(schedule: *mut VELOC_Schedule) -> c_
     })
 }
 
-/// Ends the forward pass of a schedule that VELOC_Schedule_create_online has made one step later than
-/// VELOC_Schedule_end: the application has the state that the next step begins from, and that step is the last
-/// one. It is not computed by a VELOC_ACTION_ADVANCE, but recorded at once: the next action is
-/// VELOC_ACTION_FIRSTURN. So this takes fewer steps. (Before the first action the pass has one step, and state 0
-/// is stored first.)
+/// Ends the forward pass of a schedule that VELOC_Schedule_create_online has made, one step later than
+/// VELOC_Schedule_end: the application has the state from which the last step begins. That step is
+/// recorded at once, without a VELOC_ACTION_ADVANCE: the next action is VELOC_ACTION_FIRSTURN. Called
+/// before the first action, the pass has one step, and state 0 is stored first.
 ///
 /// @param schedule  a schedule
-/// @return VELOC_SUCCESS; VELOC_FAILURE if the number of steps is known, or, after a crash, the state that the
-///         pass goes on from is not restored yet (then nothing was changed)
+/// @return VELOC_SUCCESS; VELOC_FAILURE if the number of steps is known, or, after a crash, if the
+///         state from which the pass goes on is not restored yet (then nothing was changed)
 ///
 /// Source: an addition of this library.
 ///
@@ -148,19 +167,20 @@ pub unsafe extern "C" fn VELOC_Schedule_end_after_next(schedule: *mut VELOC_Sche
     })
 }
 
-/// Goes on after a crash, at the least number of steps, with the states that are left in the slots. (With
-/// hundreds of them, where that can take long to find, at no more than keeping all of them takes.)
-/// In place of the first action. If state 0 is not among them, the application must have it, as at
-/// its beginning; it is then stored first, if need be in place of another one. With slots on disk, what is
-/// in the others counts as lost, and all states on disk are kept (none without state 0 among them), which
-/// need not be the least number of steps. A resilience distance binds what is left of the first sweep alone: the
-/// way on from the last state that is kept, if no adjoint was stored. A schedule whose end is not known goes on
-/// with its pass, from the last state that is left; once it was known, a schedule for so many steps is resumed.
-/// States in slots that the schedule does not have count as lost.
+/// Goes on after a crash with the states that are left in the slots, at the least number of steps (with
+/// hundreds of states, where that can take long to find, at no more than keeping all of them takes).
+/// Called in place of the first action.
+///
+/// If state 0 is not among them, the application must have it, as at its beginning; it is then stored
+/// first, if need be in place of another one. With slots on disk all states on disk are kept, those in
+/// memory count as lost, and the number of steps need not be the least. The resilience distance binds
+/// only what is left of the first sweep, if no adjoint was stored. A schedule whose end is not known
+/// goes on with its pass; once the end was known, resume a schedule for so many steps. States in slots
+/// that the schedule does not have count as lost.
 ///
 /// @param schedule  a schedule with the settings that the one before the crash had
 /// @param states    for each slot the state that was stored there last, needed or not; -1: none that
-///                  is whole; no other number that is not a state's is taken
+///                  is whole
 /// @param slots     how many slots that are
 /// @param adjoint   the state that the last stored adjoint belongs to; -1: none was stored
 /// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong
@@ -351,9 +371,9 @@ pub unsafe extern "C" fn VELOC_Schedule_pack(
     })
 }
 
-/// Makes a schedule that stands where the one did that VELOC_Schedule_pack has written. That is for
-/// planned stops, after which every slot has what it had; after a crash, VELOC_Schedule_resume goes on
-/// with whatever is left.
+/// Makes a schedule that stands where the one did that VELOC_Schedule_pack has written: for planned
+/// stops, after which every slot has what it had. After a crash, VELOC_Schedule_resume goes on with
+/// whatever is left.
 ///
 /// @param bytes     the bytes
 /// @param size      how many they are

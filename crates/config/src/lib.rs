@@ -13,6 +13,7 @@
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (VELOC 1.8)");
 
 mod directories;
+mod document;
 mod ini;
 mod keys;
 mod settings;
@@ -29,7 +30,8 @@ use os::files;
 use settings::{Setting, Settings};
 
 pub use directories::Directories;
-pub use keys::{markdown, Key, Role, KEYS};
+pub use document::markdown;
+pub use keys::{Key, Role, Task, KEYS};
 pub use policy::order::RestoreOrder;
 pub use policy::register::Pin;
 pub use policy::touch::Touch;

@@ -1,4 +1,4 @@
-//! Prints the table of configuration keys, for `cargo xtask docs`.
+//! Prints the tables of configuration keys, for `cargo xtask docs`.
 
 fn main() {
     print!("{}", config::markdown());

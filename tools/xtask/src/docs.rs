@@ -1,4 +1,4 @@
-//! The table of configuration keys in `docs/configuration.md`, made by the library.
+//! The tables of configuration keys in `docs/configuration.md`, made by the library.
 
 use std::path::PathBuf;
 
@@ -6,30 +6,30 @@ use crate::error::{Error, Result};
 use crate::files::{read, write};
 use crate::project::{cargo, output, root};
 
-/// What the table stands between.
-const BEGIN: &str = "<!-- The table is made by `cargo xtask docs`. -->";
-const END: &str = "<!-- End of the table. -->";
+/// What the tables stand between.
+const BEGIN: &str = "<!-- The tables are made by `cargo xtask docs`. -->";
+const END: &str = "<!-- End of the tables. -->";
 
 fn path() -> PathBuf {
     root().join("docs/configuration.md")
 }
 
-/// Writes the table.
+/// Writes the tables.
 pub fn update() -> Result<()> {
     let path = path();
     write(&path, &put(&read(&path)?, &table()?)?)
 }
 
-/// Fails if the file does not have the library's table.
+/// Fails if the file does not have the library's tables.
 pub fn check() -> Result<()> {
     let text = read(&path())?;
     if put(&text, &table()?)? == text {
         return Ok(());
     }
-    Err(error("is not what src/config/keys.rs says; run cargo xtask docs"))
+    Err(error("is not what crates/config/src/keys.rs says; run cargo xtask docs"))
 }
 
-/// The table as the library says it. An example prints it, so that the other commands need not
+/// The tables as the library says them. An example prints them, so that the other commands need not
 /// build the library for themselves.
 fn table() -> Result<String> {
     let mut command = cargo();

@@ -1,5 +1,6 @@
-//! `include/veloc.h` and `include/veloc/defs.h`, made from `src/capi`, and `include/veloc-mpi.h`, made
-//! from `crates/message-log/src/capi.rs`.
+//! `include/veloc.h` and the headers that it includes (`veloc/defs.h`, `veloc/adjoint.h`,
+//! `veloc/metrics.h`), made from `src/capi`, and `include/veloc-mpi.h`, made from
+//! `crates/message-log/src/capi.rs`.
 //!
 //! cbindgen translates; what it cannot say is put right in `header/text.rs`: `VELOC_Init` takes an
 //! `MPI_Comm`, and only where there is MPI.
@@ -23,28 +24,23 @@ pub struct Header {
     pub text: String,
 }
 
-/// The modules with functions, in the order in which the header has them.
-const MODULES: [&str; 10] = [
-    "job",
-    "regions",
-    "checkpoint",
-    "restart",
-    "prefetch",
-    "metrics",
-    "schedule",
-    "schedule_settings",
-    "revolve",
-    "adjoint",
-];
+/// The modules of `veloc.h`, in the order in which a program meets their functions.
+const CALLS: [&str; 6] = ["job", "regions", "checkpoint", "restart", "prefetch", "errors"];
 
-/// The module with the constants.
-const CONSTANTS: &str = "mod";
+/// The modules of `veloc/adjoint.h`, from what most programs need to what few do.
+const ADJOINT: [&str; 4] = ["adjoint", "schedule", "schedule_settings", "revolve"];
+
+/// The module of `veloc/metrics.h`.
+const METRICS: &str = "metrics";
+
+/// The module of `veloc/defs.h`.
+const CONSTANTS: &str = "constants";
 
 /// What `libveloc-mpi.so` offers to C, beside MPI's own functions.
 const PARTS: &str = "crates/message-log/src/capi.rs";
 
 /// Modules that offer nothing to C.
-const INTERNAL: [&str; 4] = ["boundary", "cxx", "fortran", "messages"];
+const INTERNAL: [&str; 5] = ["boundary", "cxx", "fortran", "messages", "mod"];
 
 /// Makes the headers.
 pub fn headers() -> Result<Vec<Header>> {
@@ -54,11 +50,22 @@ pub fn headers() -> Result<Vec<Header>> {
         config.cpp_compat = false;
         config.export.item_types = vec![ItemType::Constants];
     };
-    let functions = |config: &mut Config| {
+    let calls = |config: &mut Config| {
         config.include_guard = Some("VELOC_H".into());
         config.after_includes = Some(text::INCLUDES.into());
-        config.export.item_types =
-            vec![ItemType::Functions, ItemType::Structs, ItemType::OpaqueItems];
+        config.export.item_types = vec![ItemType::Functions];
+    };
+    let beside = |guard: &'static str| {
+        move |config: &mut Config| {
+            config.include_guard = Some(guard.into());
+            config.after_includes = Some(text::BESIDE_INCLUDES.into());
+            config.export.item_types = vec![
+                ItemType::Constants,
+                ItemType::Functions,
+                ItemType::Structs,
+                ItemType::OpaqueItems,
+            ];
+        }
     };
     let parts = |config: &mut Config| {
         config.header = Some(text::MPI_HEADER.into());
@@ -78,11 +85,19 @@ pub fn headers() -> Result<Vec<Header>> {
         },
         Header {
             path: include.join("veloc.h"),
-            text: text::veloc(&translate(&capi(&MODULES), functions)?)?,
+            text: text::veloc(&translate(&capi(&CALLS), calls)?)?,
+        },
+        Header {
+            path: include.join("veloc/adjoint.h"),
+            text: text::beside(&translate(&capi(&ADJOINT), beside("VELOC_ADJOINT_H"))?),
+        },
+        Header {
+            path: include.join("veloc/metrics.h"),
+            text: text::beside(&translate(&capi(&[METRICS]), beside("VELOC_METRICS_H"))?),
         },
         Header {
             path: include.join("veloc-mpi.h"),
-            text: text::veloc_mpi(&translate(&[root().join(PARTS)], parts)?),
+            text: text::beside(&translate(&[root().join(PARTS)], parts)?),
         },
     ])
 }
@@ -139,7 +154,7 @@ fn all_modules_are_known() -> Result<()> {
     for entry in std::fs::read_dir(&folder).when(what)? {
         let path = entry.when(what)?.path();
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let lists = [&MODULES[..], &INTERNAL, &[CONSTANTS]];
+        let lists = [&CALLS[..], &ADJOINT, &[METRICS, CONSTANTS], &INTERNAL];
         if !lists.iter().any(|list| list.contains(&name.as_str())) {
             return Err(Error::new(format!(
                 "{}: tools/xtask/src/header.rs does not know this module",

@@ -75,7 +75,7 @@ enum Task {
     /// keeps them in the target directory. They are not free software. What cannot be had is skipped by
     /// name.
     Nvidia,
-    /// Make include/veloc.h and include/veloc/defs.h from src/capi
+    /// Make the headers of C in include from src/capi
     Header {
         /// Write nothing; fail if they differ
         #[arg(long)]
@@ -87,7 +87,7 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
-    /// Put the table of configuration keys into docs/configuration.md
+    /// Put the tables of configuration keys into docs/configuration.md
     Docs {
         /// Write nothing; fail if it differs
         #[arg(long)]

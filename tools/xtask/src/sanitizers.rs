@@ -38,7 +38,10 @@ const SANITIZERS: [Sanitizer; 2] = [
     },
     Sanitizer {
         name: "thread",
-        options: ("TSAN_OPTIONS", "second_deadlock_stack=1 suppressions=tools/xtask/tsan.supp"),
+        options: (
+            "TSAN_OPTIONS",
+            "second_deadlock_stack=1 suppressions=ROOT/tools/xtask/tsan.supp",
+        ),
         whole: true,
         crates: &["engine", "erasure", "levels", "recovery", "trace"],
         // Without a thread, and slow.
@@ -137,7 +140,9 @@ fn under(sanitizer: &Sanitizer) -> Result<()> {
     command.arg("--").args(sanitizer.skipped.iter().flat_map(|name| ["--skip", name]));
     let flags = format!("-Zsanitizer={} -Cunsafe-allow-abi-mismatch=sanitizer", sanitizer.name);
     println!("$ RUSTFLAGS='{flags}' {}", line(&command));
-    command.env("RUSTFLAGS", flags).env(sanitizer.options.0, sanitizer.options.1);
+    // The tests run in the folders of their crates.
+    let options = sanitizer.options.1.replace("ROOT", &root().display().to_string());
+    command.env("RUSTFLAGS", flags).env(sanitizer.options.0, options);
     run(&mut command)
 }
 

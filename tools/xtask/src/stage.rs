@@ -4,7 +4,7 @@
 //! <target>/stage/<profile>/
 //!     lib/        libveloc-client.so, libveloc-client.a, libveloc-mpi.so
 //!     bin/        veloc-backend, which the library starts
-//!     include/    veloc.h, veloc/defs.h, veloc-mpi.h, softcuda.h
+//!     include/    veloc.h, veloc/*.h, veloc-mpi.h, softcuda.h
 //!     fortran/    the sources of the Fortran module, for the user's compiler
 //!     softcuda/   libcuda.so, libcuda.so.1: the software device, for LD_LIBRARY_PATH; libcudart.so.*: a
 //!                 runtime for it

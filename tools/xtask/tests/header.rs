@@ -54,7 +54,7 @@ fn headers_are_what_the_library_says() {
 #[test]
 fn each_header_compiles_alone_and_twice() {
     for dialect in DIALECTS {
-        for header in ["veloc.h", "veloc/defs.h"] {
+        for header in ["veloc.h", "veloc/defs.h", "veloc/adjoint.h", "veloc/metrics.h"] {
             for options in [vec![], vec!["-DVELOC_NO_MPI".into()]] {
                 let once = format!("#include \"{header}\"\nint main(void) {{ return 0; }}\n");
                 compile(dialect, &options, &once);
@@ -72,6 +72,7 @@ fn each_header_for_cxx_compiles_alone_and_twice() {
         ("veloc.hpp", None),
         ("veloc/cache.hpp", None),
         ("veloc/schedule.hpp", None),
+        ("veloc/adjoint.hpp", None),
         ("veloc/cereal.hpp", Some("/usr/include/cereal/cereal.hpp")),
         ("veloc/boost.hpp", Some("/usr/include/boost/archive/binary_oarchive.hpp")),
     ] {
@@ -149,6 +150,7 @@ fn constants_and_layouts_are_the_library_s() {
         ("VELOC_OBSERVE_CKPT_END", i64::from(capi::VELOC_OBSERVE_CKPT_END)),
         ("(long)sizeof(VELOC_Sum)", size_of::<capi::VELOC_Sum>() as i64),
         ("(long)sizeof(VELOC_Metrics)", size_of::<capi::VELOC_Metrics>() as i64),
+        ("(long)sizeof(VELOC_Adjoint)", size_of::<capi::VELOC_Adjoint>() as i64),
         (
             "(long)offsetof(VELOC_Metrics, software_device)",
             std::mem::offset_of!(capi::VELOC_Metrics, software_device) as i64,

@@ -29,6 +29,13 @@ pub(super) const MPI_INCLUDES: &str = "\
 
 #include \"veloc/defs.h\"";
 
+/// What the headers include that `veloc.h` includes.
+pub(super) const BESIDE_INCLUDES: &str = "\
+#include <stddef.h>
+#include <stdint.h>
+
+#include \"defs.h\"";
+
 /// What `veloc.h` includes. A compiler that cannot look for a file is taken to have MPI, as
 /// programs for VELOC expect.
 pub(super) const INCLUDES: &str = "\
@@ -37,9 +44,15 @@ pub(super) const INCLUDES: &str = "\
 #include <stdint.h>
 #include <string.h>
 
+#include \"veloc/adjoint.h\"
 #include \"veloc/defs.h\"
+#include \"veloc/metrics.h\"
 
 /*
+ * In the order in which a program meets them: the job, regions, checkpoints, restarts, hints of what
+ * is read next, and the reason of an error. Adjoint computations and their schedules are in
+ * veloc/adjoint.h, figures in veloc/metrics.h, the log of messages in veloc-mpi.h.
+ *
  * VELOC_Init is declared where there is MPI. Define VELOC_NO_MPI to do without; the library is the
  * same.
  */
@@ -148,8 +161,8 @@ pub(super) fn veloc(translated: &str) -> Result<String> {
     Ok(comments(&text))
 }
 
-/// `veloc-mpi.h` of cbindgen's text.
-pub(super) fn veloc_mpi(translated: &str) -> String {
+/// A header of C's alone of cbindgen's text.
+pub(super) fn beside(translated: &str) -> String {
     comments(&preconditions(translated))
 }
 

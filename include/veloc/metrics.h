@@ -1,0 +1,209 @@
+/*
+ * Checkpoints for adjoint computations on GPUs, behind the C interface of VELOC.
+ *
+ * Generated from src/capi by `cargo xtask header`. Do not edit.
+ *
+ * SPDX-License-Identifier: MIT OR Apache-2.0
+ */
+
+#ifndef VELOC_METRICS_H
+#define VELOC_METRICS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "defs.h"
+
+/**
+ * A sum over events: how much, how long, how many.
+ */
+typedef struct VELOC_Sum {
+    /**
+     * Bytes moved; 0 where nothing moves.
+     */
+    uint64_t bytes;
+    /**
+     * Time in nanoseconds.
+     */
+    uint64_t nanoseconds;
+    /**
+     * Number of events.
+     */
+    uint64_t count;
+} VELOC_Sum;
+
+/**
+ * The figures of a job. New members are added at the end only; VELOC_Get_metrics fills as many as
+ * the caller's size covers.
+ */
+typedef struct VELOC_Metrics {
+    /**
+     * Bytes moved per hop. A: application, D: device cache, H: host buffer, F: scratch file,
+     * P: persistent file. In order: AtoD, AtoH, AtoF, DtoH, DtoF, HtoF, FtoP, PtoF, FtoH, HtoD,
+     * DtoA, HtoA, FtoA.
+     */
+    struct VELOC_Sum hops[13];
+    /**
+     * Time the application was kept waiting, per cause. In order: its own copy, its own queued
+     * work, mapping of the device cache, room in the device cache, room in the host buffer,
+     * bytes on their way up, files, draining that it asked for.
+     */
+    struct VELOC_Sum blocked[8];
+    /**
+     * Mapping of the device cache in the background.
+     */
+    struct VELOC_Sum map;
+    /**
+     * Touching of the host buffer in the background, time added over the threads.
+     */
+    struct VELOC_Sum touch;
+    /**
+     * Registration of the host buffer in the background.
+     */
+    struct VELOC_Sum registration;
+    /**
+     * Waiting for the node's lock on registration, in the background.
+     */
+    struct VELOC_Sum turn;
+    /**
+     * Time that initialisation took.
+     */
+    struct VELOC_Sum init;
+    /**
+     * Bytes of the device cache that are mapped.
+     */
+    uint64_t device_capacity;
+    /**
+     * Of those, free bytes.
+     */
+    uint64_t device_free;
+    /**
+     * Bytes of the host buffer.
+     */
+    uint64_t host_capacity;
+    /**
+     * Of those, free bytes.
+     */
+    uint64_t host_free;
+    /**
+     * Bytes of the host buffer whose pages exist.
+     */
+    uint64_t host_touched;
+    /**
+     * Bytes of the host buffer that are registered.
+     */
+    uint64_t host_registered;
+    /**
+     * Checkpoints taken.
+     */
+    uint64_t checkpoints;
+    /**
+     * Checkpoints restored.
+     */
+    uint64_t restores;
+    /**
+     * Checkpoints that can be restored from memory, or from files that this job has met.
+     */
+    uint64_t live;
+    /**
+     * Copies that left the device cache to make room.
+     */
+    uint64_t device_evictions;
+    /**
+     * Copies that left the host buffer to make room.
+     */
+    uint64_t host_evictions;
+    /**
+     * Consumed checkpoints of an ephemeral job that were discarded to make room.
+     */
+    uint64_t discards;
+    /**
+     * Checkpoints of an ephemeral job that overflowed to files.
+     */
+    uint64_t spills;
+    /**
+     * Copies fetched to the device cache ahead of their restore.
+     */
+    uint64_t fetches;
+    /**
+     * Restores of device memory that found their bytes in the device cache.
+     */
+    uint64_t device_hits;
+    /**
+     * Restores of device memory that did not.
+     */
+    uint64_t device_misses;
+    /**
+     * The touching in force: 0 sequential, 1 concurrent.
+     */
+    uint64_t touch_mode;
+    /**
+     * How often `touch = auto` has changed its mind.
+     */
+    uint64_t touch_changes;
+    /**
+     * What it decides by, in bytes per second, 0 where nothing was measured: touching alone,
+     * touching beside a flush, flushing to touched pages, to untouched pages, beside touching.
+     */
+    double touch_rates[5];
+    /**
+     * Bytes of a checkpoint, a running mean.
+     */
+    double touch_checkpoint_bytes;
+    /**
+     * Seconds from the end of one checkpoint to the beginning of the next, a running mean.
+     */
+    double touch_interval;
+    /**
+     * Predicted seconds of a flush with sequential and with concurrent touching, from what was
+     * measured until now; 0 before there is a prediction.
+     */
+    double touch_predictions[2];
+    /**
+     * Whether the device in use is the software device, whose times say nothing about a GPU.
+     */
+    uint64_t software_device;
+    /**
+     * Parities of erasure coding that this process has made, in the background.
+     */
+    struct VELOC_Sum encode;
+    /**
+     * Checkpoints that erasure coding was to protect and could not.
+     */
+    uint64_t encode_failures;
+} VELOC_Metrics;
+
+#ifdef __cplusplus
+extern "C" {
+#endif /* __cplusplus */
+
+/**
+ * The bytes moved per hop, as text: a line for each hop, as `DtoH: 1048576 bytes, 12.50 GB/s`.
+ *
+ * @param text  gets at most 1024 bytes, the final NUL included; empty outside a job
+ *
+ * Source: VELOC_Get_trf_metrics of VELOC's GPU prototype.
+ *
+ * @pre `text` is NULL or has 1024 bytes.
+ */
+void VELOC_Get_trf_metrics(char *text);
+
+/**
+ * All figures of the job.
+ *
+ * @param metrics  gets the figures
+ * @param size     `sizeof(VELOC_Metrics)` of the caller; members beyond it are left out, members
+ *                 that this library does not know are set to 0
+ * @return VELOC_SUCCESS; VELOC_FAILURE outside a job or if `metrics` is NULL
+ *
+ * Source: an addition of this library.
+ *
+ * @pre `metrics` is NULL or has `size` bytes.
+ */
+int VELOC_Get_metrics(struct VELOC_Metrics *metrics, size_t size);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif /* __cplusplus */
+
+#endif  /* VELOC_METRICS_H */

@@ -1,0 +1,26 @@
+//! What calls return, and the values of their arguments.
+
+/// The call did what it says.
+pub const VELOC_SUCCESS: i32 = 0;
+/// The call failed, and changed nothing that it does not say; `VELOC_Last_error` has the reason.
+pub const VELOC_FAILURE: i32 = -1;
+/// Bytes of the longest name or path that the interface takes or gives, the final NUL included.
+pub const VELOC_MAX_NAME: usize = 1024;
+/// All protected regions.
+pub const VELOC_CKPT_ALL: i32 = 0;
+/// The regions whose ids are listed.
+pub const VELOC_CKPT_SOME: i32 = 1;
+/// The regions whose ids are not listed.
+pub const VELOC_CKPT_REST: i32 = 2;
+/// All regions of the checkpoint.
+pub const VELOC_RECOVER_ALL: i32 = 0;
+/// The regions whose ids are listed.
+pub const VELOC_RECOVER_SOME: i32 = 1;
+/// The regions whose ids are not listed.
+pub const VELOC_RECOVER_REST: i32 = 2;
+/// No flag of a region.
+pub const VELOC_DEFAULT: u32 = 0;
+/// A flag of a region: the application does not change it until it is released.
+pub const VELOC_READ_ONLY: u32 = 1;
+/// A kind of event that C++ programs can observe: a checkpoint has ended.
+pub const VELOC_OBSERVE_CKPT_END: i32 = 0;

@@ -1,0 +1,17 @@
+//! Why a call failed.
+
+use std::ffi::c_char;
+
+use super::boundary::last_error;
+
+/// The reason of the calling thread's last failed call, in English, with the thing and the value.
+///
+/// @return a string, empty if no call of this thread has failed; valid until the thread's next
+///         failing call; never NULL. Ask in a statement of its own: beside another call in one list of
+///         arguments, C may evaluate this one first.
+///
+/// Source: an addition of this library.
+#[no_mangle]
+pub extern "C" fn VELOC_Last_error() -> *const c_char {
+    last_error()
+}
