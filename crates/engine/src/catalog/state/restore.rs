@@ -39,11 +39,9 @@ impl State {
         let Some(entry) = self.entries.get(&id) else {
             return false;
         };
-        entry
-            .regions
-            .iter()
-            .find(|r| r.id == region)
-            .is_some_and(|region| entry.part(region.part).is_ready(self.top(region.part)))
+        entry.regions.iter().find(|r| r.id == region).is_some_and(|region| {
+            region.part == Part::Device && entry.part(Part::Device).is_ready(self.top(Part::Device))
+        })
     }
 
     /// Starts a restore: its copies stay where they are until [`State::end_restore`].
