@@ -1,10 +1,10 @@
-//! All of this library's state in the process, and who may touch it when.
+//! The library's state in a process, and which thread may use it.
 //!
-//! MPI at any level but `MPI_THREAD_MULTIPLE` gets calls from one thread at a time, and what one did
-//! is seen by the next: the application sees to that. So the state needs no lock. While a call of
-//! the application's has it, calls that come from inside MPI (of reduction functions, callbacks of
-//! attributes, error handlers) see [`BUSY`] and are passed on. If such a function jumps out of its call
-//! instead of returning, the phase stays [`BUSY`]: MPI goes on, and no part begins, ends or is replayed.
+//! Below `MPI_THREAD_MULTIPLE`, calls come from one thread at a time, and the application makes one's
+//! effects visible to the next. So the state needs no lock. While an application call uses it, calls
+//! from inside MPI (reduction functions, attribute callbacks, error handlers) see [`BUSY`] and are
+//! passed through. If such a function leaves its call by a jump, the phase stays [`BUSY`]: MPI
+//! continues, and no part begins, ends or is replayed.
 
 mod passthrough;
 
@@ -31,41 +31,42 @@ use crate::types::Types;
 
 pub use passthrough::{pass_through, with_state};
 
-/// Nothing is known yet: MPI may not be initialised.
+/// Unknown: MPI may not be initialised.
 pub const UNKNOWN: u8 = 0;
 /// No part is open.
 pub const OUTSIDE: u8 = 1;
 /// A part is open.
 pub const INSIDE: u8 = 2;
-/// A call of the application's is being worked on.
+/// A call of the application is being handled.
 pub const BUSY: u8 = 3;
-/// All calls are passed on for good: several threads may call at a time, or MPI has ended.
+/// All calls are passed through for good: several threads may call at a time, or MPI has ended.
 pub const ALIEN: u8 = 4;
-/// A replay is open that cannot go on, as a call has panicked: no call is passed on, all fail.
+/// A call has panicked, and an open replay cannot continue: all calls fail.
 const FAILED: u8 = 5;
-/// All calls are passed on for good, as a call has panicked when parts had begun: their log is lost.
+/// All calls are passed through for good, because a call has panicked after parts had begun: their log
+/// is lost.
 const LOST: u8 = 6;
 
 static PHASE: AtomicU8 = AtomicU8::new(UNKNOWN);
 
-/// What is said of a call on parts that comes while a call of MPI's is under way.
+/// The error of a call on parts during an MPI call.
 const WITHIN: &str =
     "a call of MPI's is under way: it is called from within that, or an error handler \
     or another function that MPI called has jumped out of it instead of returning";
 
-/// A call begins to be worked on.
+/// Begins to handle a call.
 #[inline(always)]
 fn begin_busy() {
     PHASE.store(BUSY, Ordering::Relaxed);
 }
 
-/// How calls are to be taken now.
+/// The current phase.
 #[inline(always)]
 fn phase() -> u8 {
     PHASE.load(Ordering::Relaxed)
 }
 
-/// Where the call that is made now is. `None` if it is to be passed on.
+/// Where the current call is made. `None`: it is to be passed through.
 #[inline(always)]
 pub fn at() -> Option<At> {
     match phase() {
@@ -76,55 +77,55 @@ pub fn at() -> Option<At> {
     }
 }
 
-/// Whether no part is open, and the call that is made now is no other's.
+/// Whether no part is open, and the current call is not nested in another.
 #[inline(always)]
 pub fn is_outside() -> bool {
     phase() == OUTSIDE
 }
 
-/// Whether a part is open, the state can be used, and the call that is made now is no other's.
+/// Whether a part is open, the state is usable, and the current call is not nested in another.
 #[inline(always)]
 pub fn is_in_part() -> bool {
     phase() == INSIDE
 }
 
-/// Whether the call that is made now is inside a part, by a quicker look than [`at`].
+/// Whether the current call is inside a part; faster than [`at`].
 #[inline(always)]
 pub fn is_inside() -> bool {
     matches!(phase(), INSIDE | FAILED)
 }
 
-/// Whether a call of the application's is being worked on: what is called now comes from within MPI.
+/// Whether a call of the application is being handled, so that the current call comes from inside MPI.
 pub fn is_busy() -> bool {
     phase() == BUSY
 }
 
-/// Whether no part can be open or logged: MPI has not begun or has ended, several threads use it, or a
-/// call has panicked before the first part.
+/// Whether no part can be open or logged: MPI is not initialised or has ended, several threads use it,
+/// or a call has panicked before the first part.
 pub fn has_no_parts() -> bool {
     matches!(phase(), UNKNOWN | ALIEN)
 }
 
-/// Everything.
+/// The whole state.
 #[derive(Debug)]
 pub struct State {
     /// The MPI library.
     pub mpi: Mpi,
     /// The parts and their log.
     pub parts: Parts,
-    /// The memory of the log.
+    /// The memory of payloads.
     pub arena: Arena,
-    /// What the application has under way.
+    /// The application's requests.
     pub requests: Requests,
-    /// Messages that it has probed for.
+    /// Messages of matched probes.
     pub messages: Messages,
-    /// The types it uses.
+    /// The datatypes in use.
     pub types: Types,
-    /// The requests that replays give out.
+    /// The requests that replays return.
     pub pool: Pool,
-    /// What it has freed and replays still use.
+    /// Objects that are freed and that replays still need.
     pub deferred: Deferred,
-    /// Communicators that it has freed, and that stand in for others in replays.
+    /// Freed communicators that represent others in replays.
     pub stand_ins: StandIns,
     /// What communicators are called in errors.
     pub names: Names,
