@@ -127,19 +127,19 @@ pub struct State {
     pub deferred: Deferred,
     /// Freed communicators that represent others in replays.
     pub stand_ins: StandIns,
-    /// What communicators are called in errors.
+    /// Descriptions of communicators for errors.
     pub names: Names,
-    /// What it takes to send messages again, if that can be done.
+    /// What is needed to send messages again, if possible.
     pub resend: Option<Resend>,
-    /// It was said that it cannot.
+    /// The warning that it is impossible was printed.
     pub is_resend_missed: bool,
-    /// What a call has received and what there was no memory for: the communicator, and the text.
+    /// Received data that could not be logged: the communicator, and the message.
     pub lost: Option<(usize, String)>,
-    /// A call has panicked: what is here may be half done, and is not used any more.
+    /// A call has panicked: the state may be inconsistent, and is not used any more.
     failed: Option<String>,
-    /// What it takes to go on in another process.
+    /// What is needed to continue in another process.
     pub store: Store,
-    /// Why the memory of the log is not what the user wants.
+    /// Why the log's memory limit is invalid.
     pub unlimited: Option<String>,
 }
 
@@ -182,13 +182,13 @@ static STATE: Cell = Cell(UnsafeCell::new(None));
 /// Runs `body` on the state.
 ///
 /// # Errors
-/// MPI is not there, not running, or used by several threads at a time; it is a call from within one
-/// of MPI's; `body` panics, or has panicked before.
+/// MPI is missing, not running, or used by several threads at a time; the call comes from inside an MPI
+/// call; `body` panics, or a call has panicked before.
 pub fn with<T>(body: impl FnOnce(&mut State) -> T) -> Result<T, String> {
     run(|state| Ok(body(state)), Err)
 }
 
-/// Runs a call of MPI's on the state: what it returns. If that cannot be done, the call fails.
+/// Runs an MPI call on the state, and returns its result. If that is impossible, the call fails.
 #[inline]
 pub fn call(body: impl FnOnce(&mut State) -> c_int) -> c_int {
     run(body, |text| fail(&text))
@@ -221,7 +221,7 @@ fn run<T>(body: impl FnOnce(&mut State) -> T, failed: impl FnOnce(String) -> T) 
     }
 }
 
-/// Runs `body`, and frees the types that the application has freed from within it.
+/// Runs `body`, and then the frees that were deferred meanwhile.
 #[inline(always)]
 fn completely<T>(state: &mut State, body: impl FnOnce(&mut State) -> T) -> T {
     let result = body(state);
@@ -231,7 +231,7 @@ fn completely<T>(state: &mut State, body: impl FnOnce(&mut State) -> T) -> T {
     result
 }
 
-/// Makes the state, if MPI has begun and nothing is in the way.
+/// Creates the state, if MPI is initialised and nothing prevents it.
 #[cold]
 fn prepare() -> Result<(), String> {
     if phase() == BUSY {
@@ -242,18 +242,18 @@ fn prepare() -> Result<(), String> {
     if let Some(State { failed: Some(text), .. }) = state {
         return Err(text.clone());
     }
-    // Says why not.
+    // Prints the reason.
     let mpi = guard::caught(Mpi::find).map_err(|panic| panic.text())??;
     *state = Some(State::new(mpi));
     Ok(())
 }
 
-/// A call has panicked: what the state has is not used any more.
+/// A call has panicked: the state is not used any more.
 #[cold]
 fn give_up(state: &mut State, text: &str) {
     state.failed = Some(text.into());
     let after = match state.parts.source() {
-        // In a replay nothing may be sent.
+        // Nothing may be sent in a replay.
         Some(Source::Log) => FAILED,
         Some(Source::Mpi) => LOST,
         None if state.parts.now() > 0 => LOST,
@@ -264,7 +264,7 @@ fn give_up(state: &mut State, text: &str) {
 
 #[cold]
 fn fail(text: &str) -> c_int {
-    // What an error handler calls is passed on.
+    // Calls of an error handler are passed through.
     let before = phase();
     begin_busy();
     let code = refuse::fail_without_state(text);
@@ -272,7 +272,7 @@ fn fail(text: &str) -> c_int {
     code
 }
 
-/// Finds out how calls are to be taken, when that is not known yet: once MPI is initialised.
+/// Determines the phase when it is unknown: once MPI is initialised.
 #[cold]
 fn detect_phase() -> Option<At> {
     let (mut initialized, is_there) = (0, crate::pmpi::exists(c"PMPI_Initialized"));
@@ -286,11 +286,11 @@ fn detect_phase() -> Option<At> {
     (phase() == OUTSIDE).then_some(At::Outside)
 }
 
-/// MPI is about to end: frees what is MPI's, and passes all calls on from now.
+/// MPI is about to end: frees its objects, and passes all later calls through.
 pub fn close() {
     let phase = phase();
     if phase == INSIDE || phase == OUTSIDE {
-        // What cannot be closed is not there.
+        // An invalid state needs no closing.
         let _ = with(|state| {
             if state.parts.is_any_open() {
                 let part = state.parts.innermost().unwrap_or_default();
@@ -316,7 +316,7 @@ pub mod tests {
 
     use super::*;
 
-    /// MPI as it would be, if there were one.
+    /// A stand-in for MPI.
     pub fn mpi() -> Mpi {
         let abi = Abi::Mpich;
         Mpi {
@@ -346,8 +346,8 @@ pub mod tests {
         unsafe { *STATE.0.get() = Some(state) };
     }
 
-    /// Catches a panic that crosses to C, one after which half-done state is used, messages that are
-    /// sent really by a replay that cannot go on, and a checkpoint that silently lacks the log.
+    /// Catches a panic that crosses to C, use of an inconsistent state, messages that are really sent in
+    /// a broken replay, and a checkpoint that silently lacks the log.
     #[test]
     fn after_a_panic_every_call_fails_or_is_passed_on() {
         begin(|state| {
@@ -355,7 +355,7 @@ pub mod tests {
         });
         assert_eq!(call(|_| 7), 7);
         assert_ne!(call(|_| panic!("out of bounds")), 0);
-        // What was recorded goes on without this library, which is not used any more.
+        // The recorded part continues without this library.
         assert_eq!((phase(), at()), (LOST, None));
         assert!(with(|_| ()).is_err_and(|text| text.contains("out of bounds")));
         assert!(crate::store::tests::refusal().is_some_and(|text| text.contains("out of bounds")));
