@@ -146,7 +146,7 @@ pub(super) fn start_client(start: impl FnOnce() -> Result<Client>) -> Result<()>
         return Err(Error::invalid("the library was initialised already, and not yet finalized"));
     }
     let started = client.insert(start()?);
-    OWNER.get_or_init(ForkDetector::new);
+    OWNER.get_or_init(ForkDetector::for_this_process);
     hear_of_the_end(started);
     Ok(())
 }

@@ -1,11 +1,11 @@
-//! Upstream's aggregated files (`aggregated = true`): the files of all ranks one behind the other in
-//! `<persistent>/<name>-agg-<version>.dat`, and of the same name in the directory `meta` the table
-//! that says where each begins.
+//! Upstream's aggregated files (`aggregated = true`): the files of all ranks, concatenated in
+//! `<persistent>/<name>-agg-<version>.dat`, and a table of the same name in the directory `meta` with
+//! the offset of each.
 //!
-//! The table is little-endian: an `i64` number of ranks, then for each rank the `i64` offset of its
-//! first byte. The last part ends with the file. [`Offsets::decode`] believes nothing: it accepts
-//! only parts that lie one behind the other, without a gap, within the file. Behind the offsets, which
-//! is all that upstream reads, stand the proofs of the parts ([`Proofs`]), if they have any.
+//! The table is little-endian: an `i64` number of ranks, then per rank the `i64` offset of its first
+//! byte. The last part ends with the file. [`Offsets::decode`] accepts only contiguous parts within the
+//! file. After the offsets, which is all that upstream reads, the proofs of the parts ([`Proofs`]) may
+//! follow.
 
 use std::fs::File;
 use std::ops::Range;
@@ -20,10 +20,10 @@ use os::files;
 /// Bytes of a number in the table.
 const NUMBER: usize = 8;
 
-/// The least bytes that a part has: those of the count at the start of every checkpoint file.
+/// The least length of a part: the count at the start of every checkpoint file.
 const SHORTEST_PART: u64 = 8;
 
-/// What stands between name and version, in place of a rank.
+/// Replaces the rank in the file name.
 const MARK: &str = "-agg-";
 
 /// The end of the name of every checkpoint file.
@@ -32,7 +32,8 @@ const SUFFIX: &str = ".dat";
 /// How much of a table is read at a time, in bytes.
 const BLOCK: usize = 1 << 20;
 
-/// The most ranks of which proofs are read from a table that is damaged: its word for more is not worth memory.
+/// The most ranks of which proofs are read from a damaged table: its count is not trusted with more
+/// memory.
 const MOST_RANKS: u64 = 1 << 22;
 
 /// The name of the aggregated file of a checkpoint, and of its table.
@@ -40,27 +41,27 @@ pub fn file_name(name: &str, version: i32) -> String {
     format!("{name}{MARK}{version}{SUFFIX}")
 }
 
-/// The name and version that the name of an aggregated file says. `None` for anything that
-/// [`file_name`] would not give for a valid name and version.
+/// The name and version in the name of an aggregated file. `None` for any name that [`file_name`] would
+/// not produce for a valid name and version.
 pub fn parse_name(file_name: &str) -> Option<(&str, i32)> {
     let (name, version) = file_name.strip_suffix(SUFFIX)?.split_once(MARK)?;
     names::is_name(name).then_some((name, names::number(version)?))
 }
 
-/// What the proofs behind the offsets begin with.
+/// The magic bytes of the proofs.
 const PROOFS: [u8; NUMBER] = *b"VELOCprf";
 
-/// Where the ranks' parts lie in an aggregated file.
+/// The positions of the ranks' parts in an aggregated file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offsets {
-    /// The start of each part, and behind them the end of the last: never empty.
+    /// The start of each part, and the end of the last: never empty.
     bounds: Vec<u64>,
     proofs: Option<Proofs>,
 }
 
-/// What proves the parts of an aggregated file: of which checkpoint they are, and the digest of each
-/// that has one. As bytes: `VELOCprf`, the version (`i32`), the length of the name (`u8`), the name, and
-/// [`DIGEST_LEN`] bytes for each rank, zeros for a part without a digest.
+/// The proofs of the parts of an aggregated file: their checkpoint, and the digest of each part that has
+/// one. As bytes: `VELOCprf`, the version (`i32`), the length of the name (`u8`), the name, and
+/// [`DIGEST_LEN`] bytes per rank, zeros for a part without a digest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proofs {
     /// The name of the checkpoint.
@@ -88,7 +89,7 @@ impl Proofs {
         bytes
     }
 
-    /// Reads what stands behind the offsets of so many ranks.
+    /// Reads what follows the offsets of this many ranks.
     fn decode(bytes: &[u8], ranks: usize) -> Result<Proofs> {
         let proofs = || {
             let (fixed, rest) = bytes.split_first_chunk::<{ Proofs::FIXED }>()?;
@@ -113,8 +114,8 @@ impl Proofs {
         })
     }
 
-    /// Reads those in the table at `path`, whatever its offsets are. `None`: there are none for the number of
-    /// ranks that it counts.
+    /// Reads the proofs in the table at `path`, ignoring its offsets. `None`: there are none for its
+    /// number of ranks.
     fn read(path: &Path) -> Result<Option<Proofs>> {
         let file = files::open(path)?;
         let len = files::len(&file, path)?;
@@ -130,7 +131,7 @@ impl Proofs {
         Ok(Proofs::decode(&bytes, ranks as usize).ok())
     }
 
-    /// The most bytes that those of so many ranks take.
+    /// The longest proofs of this many ranks, in bytes.
     fn most(ranks: u64) -> u64 {
         let name = u64::from(u8::MAX);
         (Self::FIXED as u64 + name).saturating_add(ranks.saturating_mul(DIGEST_LEN as u64))
@@ -166,12 +167,12 @@ impl Offsets {
         Ok(Offsets { bounds, proofs: None })
     }
 
-    /// The same with proofs of the parts.
+    /// Adds proofs of the parts.
     pub fn with_proofs(self, proofs: Proofs) -> Offsets {
         Offsets { proofs: Some(proofs), ..self }
     }
 
-    /// What proves the part of a rank, if something does.
+    /// The proof of a rank's part, if there is one.
     pub fn proof(&self, rank: usize) -> Option<Proof> {
         let part = self.part(rank)?;
         let proofs = self.proofs.as_ref()?;
@@ -185,17 +186,17 @@ impl Offsets {
         })
     }
 
-    /// How many ranks have a part.
+    /// The number of ranks.
     pub fn ranks(&self) -> usize {
         self.bounds.len() - 1
     }
 
-    /// The bytes of the aggregated file that are this rank's.
+    /// The byte range of a rank in the aggregated file.
     pub fn part(&self, rank: usize) -> Option<Range<u64>> {
         Some(*self.bounds.get(rank)?..*self.bounds.get(rank.checked_add(1)?)?)
     }
 
-    /// Bytes of the aggregated file.
+    /// The length of the aggregated file in bytes.
     pub fn file_len(&self) -> u64 {
         self.bounds.last().copied().unwrap_or(0)
     }
@@ -212,11 +213,11 @@ impl Offsets {
         bytes
     }
 
-    /// Reads the table of an aggregated file of `file_len` bytes.
+    /// Decodes the table of an aggregated file of `file_len` bytes.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`] with the reason: a table whose length is not that of its number of ranks and
-    /// their proofs, or parts that do not lie one behind the other from the file's start to its end.
+    /// [`Kind::Corrupt`] with the reason: the table's length does not match its number of ranks and
+    /// their proofs, or the parts are not contiguous from the file's start to its end.
     pub fn decode(table: &[u8], file_len: u64) -> Result<Offsets> {
         let prefix = &table[..table.len().min(NUMBER)];
         let end = offsets_end(prefix, table.len() as u64) as usize;
@@ -225,8 +226,8 @@ impl Offsets {
         decoder.finish(&table[end..])
     }
 
-    /// Reads the table at `path` of an aggregated file of `file_len` bytes, in blocks, each of which
-    /// is checked: what is no table does not cost its size in memory.
+    /// Reads the table at `path` of an aggregated file of `file_len` bytes, checking each block, so that
+    /// a file that is no table does not cost its size in memory.
     ///
     /// # Errors
     /// [`Kind::NotFound`] if there is no such file; [`Kind::Corrupt`] as for [`Offsets::decode`];
@@ -246,15 +247,15 @@ impl Offsets {
             decoder.push(&block).map_err(within)?;
             at += block.len() as u64;
         }
-        // No more than there can be for that many ranks, which is known by now.
+        // At most what that many ranks, whose number is known by now, can have.
         block.resize((len - end) as usize, 0);
         files::read_exact_at(&file, &mut block, end, path)?;
         decoder.finish(&block).map_err(within)
     }
 }
 
-/// Where the offsets end in a table of `len` bytes that begins with `prefix`: where proofs may begin
-/// for that number of ranks, else with the table.
+/// The end of the offsets in a table of `len` bytes that begins with `prefix`: where proofs may begin,
+/// or the end of the table.
 fn offsets_end(prefix: &[u8], len: u64) -> u64 {
     let Some(ranks) = <[u8; NUMBER]>::try_from(prefix).ok().map(u64::from_le_bytes) else {
         return len;
@@ -265,12 +266,12 @@ fn offsets_end(prefix: &[u8], len: u64) -> u64 {
 }
 
 impl Offsets {
-    /// Finds the parts of the aggregated file `file` of `file_len` bytes, which messages call `path`: by
-    /// the table at `table`, or, if that is missing or damaged, by their headers, and then says so in
-    /// words.
+    /// Finds the parts of the aggregated file `file` of `file_len` bytes (`path` in messages) by the
+    /// table at `table` or, if that is missing or damaged, by their headers; then it also returns a
+    /// warning.
     ///
     /// # Errors
-    /// As [`Offsets::read`]; as [`Offsets::walk`], with what is wrong with the table.
+    /// Those of [`Offsets::read`]; those of [`Offsets::walk`], with the table's error.
     pub fn find(
         table: &Path,
         file: &File,
@@ -290,7 +291,7 @@ impl Offsets {
                     path.display(),
                     offsets.ranks()
                 );
-                // It may be the file that is another one, so what the table proves still counts.
+                // The file may be the wrong one, so the table's proofs still count.
                 let proofs = files::check_beside(table, path).and_then(|()| Proofs::read(table));
                 Ok((Offsets { proofs: proofs.ok().flatten(), ..offsets }, Some(found)))
             }
@@ -298,13 +299,12 @@ impl Offsets {
         }
     }
 
-    /// Finds the parts of an aggregated file of `file_len` bytes without its table, by their headers:
-    /// each tells where the next one begins, and the last must end with the file. `path` is for
-    /// messages.
+    /// Finds the parts of an aggregated file of `file_len` bytes without a table: each part's header
+    /// tells where the next one begins, and the last must end with the file. `path` is for messages.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`] if the headers do not lead from the file's start to its end, or one counts no
-    /// regions, as bytes that were never written would; else the system's. All name the path.
+    /// [`Kind::Corrupt`] if the headers do not lead from the file's start to its end, or one has no
+    /// regions, like bytes that were never written; else the system's. All name the path.
     pub fn walk(file: &File, file_len: u64, path: &Path) -> Result<Offsets> {
         let mut bounds = vec![0];
         let mut end = 0;
@@ -318,14 +318,14 @@ impl Offsets {
     }
 }
 
-/// A table that is read piece by piece.
+/// Decodes a table block by block.
 struct Decoder {
     file_len: u64,
     bounds: Vec<u64>,
 }
 
 impl Decoder {
-    /// Begins with the number of ranks in a table of `table_len` bytes.
+    /// Starts with the number of ranks in a table of `table_len` bytes.
     fn new(prefix: &[u8], table_len: u64, file_len: u64) -> Result<Decoder> {
         let Ok(ranks) = <[u8; NUMBER]>::try_from(prefix) else {
             return Err(corrupt(format!(
@@ -333,7 +333,7 @@ impl Decoder {
             )));
         };
         let ranks = i64::from_le_bytes(ranks);
-        // By the length of what is there: a hostile number would overflow.
+        // Computed from the actual length: a hostile number would overflow.
         let entries = table_len.saturating_sub(NUMBER as u64) / NUMBER as u64;
         if !table_len.is_multiple_of(NUMBER as u64)
             || u64::try_from(ranks) != Ok(entries)
@@ -346,14 +346,14 @@ impl Decoder {
         Ok(Decoder { file_len, bounds: Vec::new() })
     }
 
-    /// Reads whole offsets.
+    /// Decodes whole offsets.
     fn push(&mut self, bytes: &[u8]) -> Result<()> {
         for number in bytes.chunks_exact(NUMBER) {
             let mut start = [0; NUMBER];
             start.copy_from_slice(number);
             let (start, rank) = (i64::from_le_bytes(start), self.bounds.len());
             let least = self.bounds.last().map_or(0, |before| before + SHORTEST_PART);
-            // The first part is at the start; each has room for a header, the last one too.
+            // The first part is at the start; each part, also the last, has room for a header.
             let fits = u64::try_from(start).ok().filter(|start| {
                 let within = self.file_len.checked_sub(SHORTEST_PART);
                 (rank > 0 || *start == 0) && *start >= least && Some(*start) <= within
@@ -370,7 +370,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Ends with what stands behind the offsets, if something does.
+    /// Ends with what follows the offsets, if anything.
     fn finish(mut self, behind: &[u8]) -> Result<Offsets> {
         let ranks = self.bounds.len();
         self.bounds.push(self.file_len);
@@ -388,7 +388,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Written down by hand from the description of the format: parts of 20, 300 and 8 bytes.
+    /// Written by hand from the format's description: parts of 20, 300 and 8 bytes.
     const GOLDEN: [u8; 32] = [
         3, 0, 0, 0, 0, 0, 0, 0, // three ranks
         0, 0, 0, 0, 0, 0, 0, 0, // rank 0 at the start
@@ -408,12 +408,12 @@ mod tests {
         assert_eq!(decoded.part(1), Some(20..320));
         assert_eq!(decoded.part(2), Some(320..328));
         assert_eq!((decoded.part(3), decoded.part(usize::MAX)), (None, None));
-        // The last part goes to the end of the file, wherever that is.
+        // The last part extends to the end of the file.
         assert_eq!(Offsets::decode(&GOLDEN, 1 << 40).unwrap().part(2), Some(320..1 << 40));
     }
 
-    /// Catches a file with other parts in place of the right one that counts as upstream's, without a proof,
-    /// because the table does not fit it.
+    /// Catches a file with other parts that is accepted as upstream's, without a proof, because the
+    /// table does not fit it.
     #[test]
     fn a_table_that_does_not_fit_still_proves() {
         let folder = tempfile::tempdir().unwrap();
@@ -477,7 +477,7 @@ mod tests {
         let many = Offsets::of_lengths(&vec![9; BLOCK / NUMBER + 3]).unwrap();
         std::fs::write(&path, many.encode()).unwrap();
         assert_eq!(Offsets::read(&path, many.file_len()).unwrap(), many);
-        // A file of zeros that only pretends to be large is given up in its first block.
+        // A file of zeros that only looks large is rejected in its first block.
         let file = std::fs::File::create(&path).unwrap();
         let ranks = 1i64 << 34;
         std::os::unix::fs::FileExt::write_all_at(&file, &ranks.to_le_bytes(), 0).unwrap();
@@ -489,8 +489,8 @@ mod tests {
         assert!(Offsets::read(folder.path(), 328).is_err());
     }
 
-    /// Catches a walk that counts regions or bytes wrongly, that ends before the file does, and one
-    /// that takes bytes that were never written for parts.
+    /// Catches a walk that miscounts regions or bytes or ends too early, and one that takes unwritten
+    /// bytes for parts.
     #[test]
     fn parts_without_a_table() {
         let folder = tempfile::tempdir().unwrap();
@@ -573,7 +573,7 @@ mod tests {
             let mut bytes = table(&[&[numbers.len() as i64], &numbers[..]].concat());
             bytes.truncate(bytes.len() - if cut < 7 { 0 } else { cut });
             if let Ok(offsets) = Offsets::decode(&bytes, file_len) {
-                // Parts one behind the other, from the file's start to its end.
+                // Contiguous parts from the file's start to its end.
                 let mut end = 0;
                 for rank in 0..offsets.ranks() {
                     let part = offsets.part(rank).unwrap();

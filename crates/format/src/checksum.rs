@@ -1,9 +1,9 @@
-//! SHA-256, by which files are compared with what they were.
+//! SHA-256 checksums of files.
 //!
-//! Upstream's checksums (`chksum = true`) are those of whole checkpoint files, kept as 32 raw bytes
-//! in a file of its own in the directory `meta`. Both copies of a file, in scratch and persistent,
-//! share it, and so does the part of an aggregated file, which has the same bytes. Erasure coding
-//! tells files and what it sends by the same checksums.
+//! Upstream's checksums (`chksum = true`) are those of whole checkpoint files, stored as 32 raw bytes in
+//! a file of their own in the directory `meta`. Both copies of a file, in scratch and persistent, share
+//! it, and so does the part of an aggregated file, which has the same bytes. Erasure coding identifies
+//! files and messages by the same checksums.
 
 use std::fmt;
 use std::fs::File;
@@ -16,10 +16,10 @@ use sha2::{Digest as _, Sha256};
 use os::error::{Error, Kind, Result};
 use os::files;
 
-/// Bytes of a checksum, and of the file it is kept in.
+/// The length of a checksum, and of its file, in bytes.
 pub const LEN: usize = 32;
 
-/// The end of the names of files with checksums.
+/// The suffix of checksum files.
 const SUFFIX: &str = ".chksum";
 
 /// SHA-256 of a checkpoint file, or of other bytes.
@@ -27,12 +27,12 @@ const SUFFIX: &str = ".chksum";
 pub struct Checksum([u8; LEN]);
 
 impl Checksum {
-    /// The checksum that is written as these bytes.
+    /// From its bytes.
     pub const fn from_bytes(bytes: [u8; LEN]) -> Checksum {
         Checksum(bytes)
     }
 
-    /// How it is written.
+    /// Its bytes.
     pub const fn as_bytes(&self) -> &[u8; LEN] {
         &self.0
     }
@@ -45,26 +45,26 @@ impl Checksum {
     }
 }
 
-/// 64 hexadecimal digits, as `sha256sum` writes them.
+/// 64 hexadecimal digits, as in `sha256sum`.
 impl fmt::Display for Checksum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
-/// As many digits as tell one from others in a log.
+/// Enough digits to identify it in a log.
 impl fmt::Debug for Checksum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0[..4].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
-/// A checksum in the making: of bytes that pass by piece by piece, in the order of the file.
+/// A checksum in progress, of bytes in the order of the file.
 #[derive(Clone, Debug, Default)]
 pub struct Hasher(Sha256);
 
 impl Hasher {
-    /// Adds the next bytes of the file.
+    /// Adds bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
@@ -75,21 +75,21 @@ impl Hasher {
     }
 }
 
-/// Where in the directory `meta` the checksum of a checkpoint file of this name (no path) is kept.
+/// The checksum file in the directory `meta` of the checkpoint file of this name (no path).
 pub fn path(meta: &Path, checkpoint_file: &str) -> PathBuf {
     meta.join(format!("{checkpoint_file}{SUFFIX}"))
 }
 
-/// The checkpoint file that the checksum file of this name is about.
+/// The checkpoint file of the checksum file of this name.
 pub fn is_of(file_name: &str) -> Option<&str> {
     file_name.strip_suffix(SUFFIX)
 }
 
-/// Reads a checksum that was kept.
+/// Reads a checksum file.
 ///
 /// # Errors
-/// [`Kind::NotFound`] if there is no such file; [`Kind::Corrupt`] if it is no file of [`LEN`]
-/// bytes; else the system's. All name the path.
+/// [`Kind::NotFound`] if there is none; [`Kind::Corrupt`] if its length is not [`LEN`]; else the
+/// system's. All name the path.
 pub fn read(path: &Path) -> Result<Checksum> {
     let file = files::open(path)?;
     let len = files::len(&file, path)?;
@@ -102,9 +102,8 @@ pub fn read(path: &Path) -> Result<Checksum> {
     Ok(Checksum(bytes))
 }
 
-/// The checksum of the bytes of `range` of the open file `file`, which messages call `path`: of the
-/// whole file, or of a part of an aggregated one. Tells `progress` after each block how many bytes
-/// it had. Takes 1 MiB of memory whatever the length.
+/// The checksum of `range` of the open file `file` (`path` in messages). Calls `progress` after each
+/// block with its length. Uses 1 MiB of memory.
 ///
 /// # Errors
 /// [`Kind::Corrupt`] if the file ends before the range does, else the system's, with the path.
@@ -181,7 +180,7 @@ mod tests {
             assert_eq!(error.kind(), Kind::Corrupt);
             assert!(error.to_string().contains(&format!("{} bytes", wrong.len())), "{error}");
         }
-        // What would never answer.
+        // A pipe, which would block.
         fs::remove_file(&kept).unwrap();
         let name = std::ffi::CString::new(kept.to_str().unwrap()).unwrap();
         // SAFETY: a string that ends with a null byte.

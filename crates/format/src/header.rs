@@ -1,9 +1,9 @@
 //! The header at the start of every checkpoint file.
 //!
-//! Little-endian and packed: a `u64` count, then for each region an `i32` id and a `u64` size in
-//! bytes, ascending by signed id. The regions' bytes follow in that order up to the end of the
-//! file. There is no magic number and no checksum, so [`Header::decode`] believes nothing: it
-//! accepts only what could have been written this way and adds up to the length of the file.
+//! Little-endian and packed: a `u64` count, then for each region an `i32` id and a `u64` size in bytes,
+//! ascending by signed id. The regions' bytes follow in that order up to the end of the file. There is
+//! no magic number and no checksum, so [`Header::decode`] only accepts what could have been written this
+//! way and matches the file's length.
 
 use std::fs::File;
 use std::ops::Range;
@@ -12,48 +12,48 @@ use std::path::Path;
 use os::error::{Error, Kind, Result};
 use os::files;
 
-/// Bytes of a header that are read at first.
+/// How much of a header is read first, in bytes.
 const BLOCK: usize = 1 << 20;
 
-/// Bytes of the count.
+/// Length of the count in bytes.
 const COUNT_LEN: usize = 8;
 
-/// Bytes of one region's id and size.
+/// Length of one region's id and size in bytes.
 const ENTRY_LEN: usize = 12;
 
-/// Which regions a checkpoint has, and their sizes.
+/// The regions of a checkpoint, and their sizes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     regions: Vec<(i32, u64)>,
 }
 
-/// Where one region lies in a checkpoint file.
+/// The position of one region in a checkpoint file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// The id under which the application protected it.
+    /// The id under which the application has protected it.
     pub id: i32,
-    /// Its bytes.
+    /// Its length in bytes.
     pub size: u64,
     /// The offset of its first byte from the start of the file, in bytes.
     pub offset: u64,
 }
 
-/// A header that was read, with its regions' places.
+/// A decoded header, with its regions' positions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decoded {
     regions: Vec<Region>,
 }
 
-/// The bytes of an encoded header of `regions` regions.
+/// The length of an encoded header of `regions` regions, in bytes.
 pub const fn encoded_len(regions: usize) -> usize {
     COUNT_LEN + regions * ENTRY_LEN
 }
 
 impl Header {
-    /// A header for these regions (id, bytes), in any order.
+    /// A header for these regions (id, length), in any order.
     ///
     /// # Errors
-    /// An id that occurs twice, or sizes whose file would be longer than any file can be.
+    /// A repeated id, or sizes that exceed the longest possible file.
     pub fn new(mut regions: Vec<(i32, u64)>) -> Result<Header> {
         regions.sort_unstable_by_key(|(id, _)| *id);
         for pair in regions.windows(2) {
@@ -70,12 +70,12 @@ impl Header {
         }
     }
 
-    /// The regions (id, bytes), ascending by id.
+    /// The regions (id, length), ascending by id.
     pub fn regions(&self) -> &[(i32, u64)] {
         &self.regions
     }
 
-    /// The regions' places in the file, ascending by id and so by offset.
+    /// The regions' positions in the file, ascending by id and so by offset.
     pub fn places(&self) -> impl Iterator<Item = Region> + '_ {
         let mut offset = encoded_len(self.regions.len()) as u64;
         self.regions.iter().map(move |(id, size)| {
@@ -85,7 +85,7 @@ impl Header {
         })
     }
 
-    /// Bytes of the whole file: the header and the regions.
+    /// The length of the whole file in bytes: the header and the regions.
     pub fn file_len(&self) -> u64 {
         self.regions.iter().map(|(_, size)| size).sum::<u64>() + self.encoded_len() as u64
     }
@@ -95,7 +95,7 @@ impl Header {
         encoded_len(self.regions.len())
     }
 
-    /// The bytes at the start of the file.
+    /// The encoded header.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.encoded_len());
         bytes.extend_from_slice(&(self.regions.len() as u64).to_le_bytes());
@@ -106,9 +106,8 @@ impl Header {
         bytes
     }
 
-    /// How many bytes the header takes of a file that starts with `prefix` (8 bytes suffice) and
-    /// has `file_len` bytes: as many have to be read for [`Header::decode`]. Never more than
-    /// `file_len`.
+    /// The length in bytes of the header of a file that starts with `prefix` (8 bytes are enough) and
+    /// has `file_len` bytes: as many are needed for [`Header::decode`]. At most `file_len`.
     ///
     /// # Errors
     /// [`Kind::Corrupt`]: fewer than 8 bytes, or a count for which the file is too short.
@@ -132,14 +131,13 @@ impl Header {
         }
     }
 
-    /// Reads the header of a file of `file_len` bytes from the file's first bytes, `prefix`, of
-    /// which there have to be at least [`Header::declared_len`].
+    /// Decodes the header of a file of `file_len` bytes from its first bytes, `prefix`: at least
+    /// [`Header::declared_len`].
     ///
     /// # Errors
-    /// [`Kind::Corrupt`] with the reason: too few bytes; ids that are not ascending (upstream
-    /// writes no other order, and reads the regions' bytes by ascending id whatever the order of
-    /// the entries, so any other file is damaged) or repeated; sizes that do not add up with
-    /// `file_len`.
+    /// [`Kind::Corrupt`] with the reason: too few bytes; repeated or descending ids (upstream writes
+    /// them in ascending order, and reads the regions in that order, so any other file is damaged);
+    /// sizes that do not add up to `file_len`.
     pub fn decode(prefix: &[u8], file_len: u64) -> Result<Decoded> {
         let len = Self::declared_len(prefix, file_len)?;
         let Some(entries) = prefix.get(COUNT_LEN..len) else {
@@ -176,10 +174,10 @@ impl Header {
         Ok(Decoded { regions })
     }
 
-    /// Reads the header at the start of the bytes `part` of the open file `file`, which messages call
-    /// `path`: of the whole file, or of one rank's part of an aggregated one. Offsets count from the
-    /// part's start. In blocks that grow, each of which is checked: what is no header does not cost
-    /// its size in memory.
+    /// Reads the header at the start of the range `part` of the open file `file` (`path` in messages):
+    /// the whole file, or a rank's part of an aggregated one. Offsets count from the part's start. It
+    /// reads growing blocks and checks each, so that a file without a header does not cost its size in
+    /// memory.
     ///
     /// # Errors
     /// [`Kind::Corrupt`] as for [`Header::decode`], or the system's, with the path.
@@ -189,13 +187,12 @@ impl Header {
         Self::decode(&prefix, len).map_err(|error| error.within(path.display()))
     }
 
-    /// Bytes of the checkpoint file that begins at the start of `part` of the open file `file`, by its
-    /// header: for one of several that lie one behind the other, up to the part's end at the most.
-    /// `path` is for messages.
+    /// The length in bytes of the checkpoint file that begins at the start of `part` of the open file
+    /// `file`, by its header; at most up to the part's end. `path` is for messages.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`] if there is no header, if it counts no regions, or if they go beyond the part;
-    /// else the system's. All name the path.
+    /// [`Kind::Corrupt`] if there is no header, it has no regions, or they exceed the part; else the
+    /// system's. All name the path.
     pub fn extent(file: &File, part: Range<u64>, path: &Path) -> Result<u64> {
         let room = part.end.saturating_sub(part.start);
         let start = part.start;
@@ -210,8 +207,7 @@ impl Header {
         })
     }
 
-    /// The bytes of the header at the start of `part`, as many as its count says, of which
-    /// [`Header::check_prefix`] holds.
+    /// The encoded header at the start of `part`, checked by [`Header::check_prefix`].
     fn read_prefix(file: &File, part: Range<u64>, path: &Path) -> Result<Vec<u8>> {
         let len = part.end.saturating_sub(part.start);
         let within = |error: Error| error.within(path.display());
@@ -227,7 +223,7 @@ impl Header {
         Ok(prefix)
     }
 
-    /// Checks as much of a header as is at hand: the ids must ascend and the sizes fit.
+    /// Checks the available part of a header: the ids must ascend and the sizes fit.
     ///
     /// # Errors
     /// [`Kind::Corrupt`].
@@ -251,7 +247,7 @@ impl Header {
         Ok(())
     }
 
-    /// The length of the file, if a file can be that long.
+    /// The length of the file, if it is possible.
     fn checked_file_len(&self) -> Option<u64> {
         let header = self.encoded_len() as u64;
         self.regions

@@ -1,9 +1,9 @@
-//! Headers, as bytes and in files: those that are, and what is none.
+//! Headers as bytes and in files, valid and invalid.
 
 use super::*;
 use proptest::prelude::*;
 
-/// Written down by hand from the description of the format.
+/// Written by hand from the format's description.
 const GOLDEN: [u8; 8 + 3 * 12] = [
     3, 0, 0, 0, 0, 0, 0, 0, // three regions
     0xff, 0xff, 0xff, 0xff, 5, 0, 0, 0, 0, 0, 0, 0, // id -1, 5 bytes
@@ -95,7 +95,7 @@ proptest! {
             Header::declared_len(&prefix[..8], header.file_len()).unwrap(),
             prefix.len()
         );
-        // A prefix may go on into the regions' bytes.
+        // A prefix may include bytes of the regions.
         prefix.resize(prefix.len() + payload, 0xa5);
         let decoded = Header::decode(&prefix, header.file_len()).unwrap();
         prop_assert_eq!(decoded.header(), header.clone());
@@ -136,7 +136,7 @@ fn headers_in_files() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x-agg-1.dat");
     let one = Header::new(vec![(3, 6)]).unwrap();
-    // More regions than one block has.
+    // More regions than fit into one block.
     let many: Vec<_> = (0..2 * BLOCK as i32 / 12).map(|id| (id, 0)).collect();
     let many = Header::new(many).unwrap();
     let mut bytes = [&one.encode()[..], b"sixsix"].concat();

@@ -1,5 +1,5 @@
-//! Upstream's file formats: what the bytes and the names of its files mean. What is read is checked
-//! in full before anything is believed, and nothing here writes a file.
+//! Upstream's file formats: the contents and the names of its files. Everything that is read is checked
+//! completely. Nothing here writes a file.
 
 #![deny(clippy::disallowed_methods)]
 

@@ -1,47 +1,46 @@
-//! The mark: the region by which a checkpoint says that it is one of an adjoint computation's
-//! (`VELOC_Adjoint_run`), whose versions no limit applies to, and not one of the application's own.
+//! The mark: the region by which a checkpoint is recognised as one of an adjoint computation
+//! (`VELOC_Adjoint_run`), to whose versions no limit applies.
 //!
-//! An application may have a region of any id, so no id can tell a mark. Its bytes do: it begins with a
-//! magic number, and its first [`LEN`] bytes end with a checksum of those before. One of the two is
-//! enough, so that a mark that was damaged is still known as one, and its checkpoint as a damaged one
-//! rather than somebody else's. A file with a mark has the same format as any other.
+//! Applications may use any region id, so the id cannot tell a mark. Its bytes do: they begin with a
+//! magic number, and the first [`LEN`] bytes end with a checksum of those before. One of the two is
+//! enough, so that a damaged mark is still recognised, and its checkpoint counts as damaged and not as
+//! the application's own. A file with a mark has the usual format.
 
 use super::checksum::Checksum;
 use super::header::Region;
 
-/// The first word of a mark: the position of a state in an adjoint computation, of the format's second
-/// version.
+/// The first word of a mark (the position of a state in an adjoint computation), format version 2.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"VELOCad2");
-/// The same of the first version, which had no checksum.
+/// The same of version 1, which had no checksum.
 pub const OLD_MAGIC: u64 = u64::from_le_bytes(*b"VELOCadj");
-/// Bytes of a position, with its checksum in the last 8. More may stand behind it.
+/// Length of a position in bytes, with its checksum in the last 8. More may follow.
 pub const LEN: usize = 80;
-/// Bytes of a position of the first version.
+/// Length of a position of version 1 in bytes.
 const OLD_LEN: u64 = 72;
 
-/// The id of a mark beside regions that do not have it.
+/// The preferred id of a mark.
 const LOWEST: i32 = i32::MIN;
 
-/// The id of a mark beside regions of which `has` knows: the lowest of all or, if one of them has that,
-/// the highest that none has. Those that follow the lowest are of the log of messages (`libveloc-mpi.so`).
+/// An id for a mark, given the ids (`has`) of the other regions: the lowest possible or, if that is
+/// taken, the highest free one. The ids after the lowest belong to the message log (`libveloc-mpi.so`).
 pub fn free_id(has: impl Fn(i32) -> bool) -> i32 {
     let mut ids = std::iter::once(LOWEST).chain((LOWEST..=i32::MAX).rev());
     // No checkpoint has regions of all ids.
     ids.find(|id| !has(*id)).unwrap_or(LOWEST)
 }
 
-/// The regions, of all that a checkpoint has in ascending order, that may be its mark: those with the ids
-/// that [`free_id`] tries, up to the first that is free.
+/// The regions of a checkpoint, given in ascending order, that may be its mark: those with the ids that
+/// [`free_id`] tries, up to the first free one.
 pub fn candidates(regions: &[Region]) -> impl Iterator<Item = &Region> {
     let lowest = regions.first().filter(|region| region.id == LOWEST);
     let highest = regions.iter().rev().zip((LOWEST..=i32::MAX).rev());
     let highest = highest.take_while(|(region, id)| region.id == *id).map(|(region, _)| region);
-    // Without a region of the lowest id, that is free.
+    // Then the lowest id is free.
     let highest = highest.filter(move |_| lowest.is_some());
     lowest.into_iter().chain(highest).filter(|region| region.size >= OLD_LEN)
 }
 
-/// Whether a region of `size` bytes that begins with these, [`LEN`] of them if it has so many, is a mark.
+/// Whether a region of `size` bytes that begins with these bytes (up to [`LEN`] of them) is a mark.
 pub fn is_mark(bytes: &[u8], size: u64) -> bool {
     let magic = MAGIC.to_le_bytes();
     if size == OLD_LEN {
@@ -53,7 +52,7 @@ pub fn is_mark(bytes: &[u8], size: u64) -> bool {
         || checksum_of(&[&magic, &content[magic.len()..]].concat()) == *checksum
 }
 
-/// The beginning of the SHA-256 of the words before.
+/// The beginning of the SHA-256 of the preceding words.
 pub fn checksum_of(content: &[u8]) -> [u8; 8] {
     let [a, b, c, d, e, f, g, h, ..] = *Checksum::of(content).as_bytes();
     [a, b, c, d, e, f, g, h]
@@ -71,8 +70,8 @@ mod tests {
         bytes
     }
 
-    /// Catches a state with a bit that has changed, which would count as the application's own: the run
-    /// would not go on without it. And the other way round, bytes of an application's.
+    /// Catches a state with a changed bit that counts as the application's own, so that the run
+    /// continues without it; and application data that counts as a mark.
     #[test]
     fn a_damaged_mark_is_one_and_other_bytes_are_none() {
         let mut bytes = mark();
@@ -89,18 +88,18 @@ mod tests {
         }
     }
 
-    /// Catches a state that an early version of this library has left and that its limits would remove.
+    /// Catches a state of an early library version that is removed by limits.
     #[test]
     fn marks_of_the_first_version_are_known() {
         let old = [&OLD_MAGIC.to_le_bytes()[..], &[3; 64]].concat();
         assert!(is_mark(&old, old.len() as u64));
         assert!(!is_mark(&[3; 72], 72));
-        // A text of the application's.
+        // A text of the application.
         assert!(!is_mark(&[&old[..], &[3; 8]].concat(), 80));
     }
 
-    /// Catches a mark that is looked for where none can be, and one that is not found behind regions of
-    /// the application's.
+    /// Catches a mark that is searched at impossible ids, and one that is not found after the
+    /// application's regions.
     #[test]
     fn it_has_an_id_that_is_free() {
         let (lowest, highest) = (LOWEST, i32::MAX);

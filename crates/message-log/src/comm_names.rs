@@ -1,7 +1,6 @@
-//! What communicators are called in errors: a handle says nothing to who reads them.
+//! Describes communicators in errors, as a handle says nothing to the reader.
 //!
-//! How a communicator came to be is noted when it is made; the words for it are only made up when
-//! they are needed.
+//! The origin of a communicator is noted when it is made; the text is made when it is needed.
 
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, CStr};
@@ -12,18 +11,18 @@ use crate::memory::NoMemory;
 use crate::mpi::Mpi;
 use crate::pmpi;
 
-/// How many communicators are named, each as made of the next, before a number has to do. Some
-/// programs make each of the one before.
+/// How many ancestors are described before a number is given instead: some programs make each
+/// communicator from the previous one.
 const DEPTH: u32 = 3;
 
-/// What a communicator was made of.
+/// The parent of a communicator.
 #[derive(Clone, Debug)]
 enum Parent {
-    /// This handle, which is predefined, or unknown.
+    /// A predefined or unknown handle.
     Handle(usize),
-    /// One that was made in this way.
+    /// A communicator with this origin.
     Made(Rc<NameOrigin>),
-    /// The communicator with this number of all that the program has made.
+    /// The communicator with this number, counting all that the program has made.
     Number(u64),
 }
 
@@ -32,25 +31,25 @@ enum Parent {
 struct NameOrigin {
     /// The call.
     call: Call,
-    /// Which one of these calls on the parent.
+    /// The ordinal of the call on this parent.
     nth: u64,
     parent: Parent,
-    /// Which one of all that the program has made.
+    /// Its number, counting all that the program has made.
     number: u64,
     depth: u32,
 }
 
 #[derive(Debug, Default)]
 struct Known {
-    /// `None` if it is predefined, or was made by a call that is not seen.
+    /// `None`: predefined, or made by an unknown call.
     origin: Option<Rc<NameOrigin>>,
-    /// It stands in for others.
+    /// It represents several communicators.
     is_shared: bool,
-    /// How many times each call has made one of it.
+    /// How many times each call has made a communicator of it.
     calls: Vec<(Call, u64)>,
 }
 
-/// The communicators that the application has made, and those that it has made them of.
+/// The communicators that the application has made, and their parents.
 #[derive(Debug, Default)]
 pub struct Names {
     known: HashMap<usize, Known>,
@@ -58,16 +57,16 @@ pub struct Names {
 }
 
 impl Names {
-    /// Room for one more, and for what it is made of.
+    /// Reserves room for a communicator and its parent.
     ///
     /// # Errors
-    /// There is no memory.
+    /// Out of memory.
     pub fn reserve(&mut self) -> Result<(), NoMemory> {
         Ok(self.known.try_reserve(2)?)
     }
 
-    /// A call has made a communicator of another one. What it has made may be `MPI_COMM_NULL`, on
-    /// processes that are not in it.
+    /// Adds a communicator that a call has made of another. It is `MPI_COMM_NULL` on processes outside
+    /// it.
     pub fn made(&mut self, mpi: &Mpi, call: Call, parent: usize, handle: usize) {
         self.made += 1;
         let of = self.known.entry(parent).or_default();
@@ -94,24 +93,24 @@ impl Names {
         }
     }
 
-    /// A communicator stands in for others with the same processes.
+    /// The communicator represents several with the same processes.
     pub fn shared(&mut self, handle: usize) {
         if let Some(known) = self.known.get_mut(&handle) {
             known.is_shared = true;
         }
     }
 
-    /// A communicator is freed.
+    /// Removes a freed communicator.
     pub fn gone(&mut self, handle: usize) {
         self.known.remove(&handle);
     }
 
-    /// A communicator in words: how it came to be, and what the application has called it.
+    /// Describes a communicator by its origin and its name.
     pub fn describe(&self, mpi: &Mpi, handle: usize) -> String {
         if let Some(name) = predefined(mpi, handle) {
             return name.to_owned();
         }
-        // MPI is not asked about what may be no communicator.
+        // MPI is not asked about an invalid handle.
         let Some(Known { origin: Some(origin), is_shared, .. }) = self.known.get(&handle) else {
             return format!("communicator {handle:#x}");
         };
@@ -155,7 +154,7 @@ fn predefined(mpi: &Mpi, handle: usize) -> Option<&'static str> {
     }
 }
 
-/// What the application has called a communicator.
+/// The name that the application has given to a communicator.
 fn given_name(handle: usize) -> Option<String> {
     // More than any library's MPI_MAX_OBJECT_NAME.
     let mut name = [0u8; 1 << 10];
@@ -191,8 +190,8 @@ mod tests {
         origin.map(|origin| origin.describe(&mpi())).unwrap_or_default()
     }
 
-    /// Catches a count that mixes calls or parents, one that leaves out what this process is not in,
-    /// and a name that goes with the parent.
+    /// Catches a count that mixes calls or parents or omits communicators without this process, and a
+    /// description that is lost with the parent.
     #[test]
     fn communicators_are_named_by_how_they_came_to_be() {
         let (mpi, mut names) = (mpi(), Names::default());
@@ -209,14 +208,14 @@ mod tests {
         assert_eq!(origin(&names, 103), "the 1st duplicate of MPI_COMM_SELF");
         let split = "the 1st MPI_Comm_split of the 2nd duplicate of MPI_COMM_WORLD";
         assert_eq!(origin(&names, 104), split);
-        // Its handle is another's now.
+        // Its handle was reused.
         names.made(&mpi, DUP, world, 102);
         assert_eq!(origin(&names, 102), "the 3rd duplicate of MPI_COMM_WORLD");
         assert_eq!(names.describe(&mpi, own), "MPI_COMM_SELF");
         assert_eq!(names.describe(&mpi, 7000), "communicator 0x1b58");
     }
 
-    /// Catches words, and memory, that grow with each communicator that is made of the one before.
+    /// Catches texts and memory that grow with a chain of communicators.
     #[test]
     fn long_lines_of_communicators_have_short_names() {
         let (mpi, mut names) = (mpi(), Names::default());

@@ -1,22 +1,22 @@
-//! Copies between the application's memory, which may be a device's, and the log.
+//! Copies between the application's memory, host or device, and the log.
 
 use std::ffi::c_void;
 
 use crate::device;
 
-/// Bytes from which on a copy into the log passes the caches by: what is logged is not read soon, and
-/// lines that are written whole need not be read first. Where the log is not in the cache, that is as
-/// quick as `memcpy` at 4 KiB and nearly twice as quick from 32 KiB on.
+/// Copies into the log of at least this many bytes bypass the caches: logged data is not read soon, and
+/// fully written lines need not be read first. Without the log in cache, that is as fast as `memcpy` at
+/// 4 KiB, and nearly twice as fast from 32 KiB on.
 #[cfg(any(test, target_arch = "x86_64"))]
 const STREAM: usize = 8 << 10;
 
-/// Copies what was received into the log.
+/// Copies received data into the log.
 ///
 /// # Errors
-/// It is in device memory, and the driver cannot copy it.
+/// The data is in device memory, and the driver cannot copy it.
 ///
 /// # Safety
-/// Both ranges are there and do not overlap.
+/// Both ranges are valid and do not overlap.
 pub unsafe fn into_log(to: *mut c_void, from: *const c_void, len: usize) -> Result<(), String> {
     if let Some(buffer) = device::buffer(from, len)? {
         // SAFETY: by the caller's promise.
@@ -33,13 +33,13 @@ pub unsafe fn into_log(to: *mut c_void, from: *const c_void, len: usize) -> Resu
     Ok(())
 }
 
-/// Copies what is logged back.
+/// Copies logged data to the application.
 ///
 /// # Errors
-/// It goes to device memory, and the driver cannot copy it.
+/// The target is in device memory, and the driver cannot copy it.
 ///
 /// # Safety
-/// Both ranges are there and do not overlap.
+/// Both ranges are valid and do not overlap.
 pub unsafe fn from_log(to: *mut c_void, from: *const c_void, len: usize) -> Result<(), String> {
     if let Some(buffer) = device::buffer(to, len)? {
         // SAFETY: by the caller's promise.
@@ -50,17 +50,17 @@ pub unsafe fn from_log(to: *mut c_void, from: *const c_void, len: usize) -> Resu
     Ok(())
 }
 
-/// Copies with stores that leave the caches alone.
+/// Copies with non-temporal stores.
 ///
 /// # Safety
-/// Both ranges are there and do not overlap.
+/// Both ranges are valid and do not overlap.
 #[cfg(target_arch = "x86_64")]
 unsafe fn stream(to: *mut u8, from: *const u8, len: usize) {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
 
     const WIDTH: usize = size_of::<__m128i>();
     const LINE: usize = 4 * WIDTH;
-    // Such stores need an aligned place.
+    // Non-temporal stores need alignment.
     let before = to.align_offset(LINE).min(len);
     let lines = (len - before) / LINE;
     let behind = before + lines * LINE;
@@ -92,7 +92,7 @@ unsafe fn stream(to: *mut u8, from: *const u8, len: usize) {
 mod tests {
     use super::*;
 
-    /// All lengths around the pieces, from and to places of any alignment; nothing beside is written.
+    /// All lengths around the block size, with any alignment; nothing outside is written.
     #[test]
     fn every_byte_arrives_and_no_other() {
         for (len, shift, place) in [

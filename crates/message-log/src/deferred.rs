@@ -1,5 +1,5 @@
-//! Communicators, types and persistent requests that the application has freed and that a replay
-//! still uses: they are freed when no instance is left that was recorded before.
+//! Communicators, types and persistent requests that the application has freed and that a replay may
+//! still use. They are freed when no instance is left that was recorded before.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -7,7 +7,7 @@ use crate::memory::NoMemory;
 use crate::mpi::Mpi;
 use crate::pmpi;
 
-/// What a handle is of.
+/// The kind of a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A communicator.
@@ -22,24 +22,24 @@ pub enum Kind {
 struct Freed {
     kind: Kind,
     handle: usize,
-    /// The number of instances at that time.
+    /// How many instances had begun by then.
     at: u64,
 }
 
-/// What is to be freed.
+/// Objects whose freeing is deferred.
 #[derive(Debug, Default)]
 pub struct Deferred {
-    /// In the order in which the application freed it.
+    /// In the order of the application's calls.
     freed: VecDeque<Freed>,
-    /// The same, to be looked up: types may be freed in every step of a long computation.
+    /// A set for lookup: types may be freed in every step of a long computation.
     handles: HashSet<(Kind, usize)>,
 }
 
 impl Deferred {
-    /// The application frees this, and `at` instances have begun.
+    /// The application frees an object when `at` instances have begun.
     ///
     /// # Errors
-    /// There is no memory; nothing is kept.
+    /// Out of memory; the object is not noted.
     pub fn add(&mut self, kind: Kind, handle: usize, at: u64) -> Result<(), NoMemory> {
         self.freed.try_reserve(1)?;
         self.handles.try_reserve(1)?;
@@ -48,19 +48,19 @@ impl Deferred {
         Ok(())
     }
 
-    /// Whether something may be freed if all instances from this number on are left.
+    /// Whether something may be freed if only instances from this number on are left.
     pub fn is_due(&self, first: Option<u64>) -> bool {
         let due = |freed: &Freed| first.is_none_or(|first| freed.at <= first);
         self.freed.front().is_some_and(due)
     }
 
-    /// Whether the application has freed this.
+    /// Whether the application has freed this handle.
     pub fn has(&self, kind: Kind, handle: usize) -> bool {
         self.handles.contains(&(kind, handle))
     }
 
-    /// Frees what no instance needs, of which the oldest one that is left began as number `oldest`.
-    /// What went.
+    /// Frees what no instance needs; `oldest` is the number of the oldest instance left. Returns what
+    /// was freed.
     pub fn free(&mut self, mpi: &Mpi, oldest: Option<u64>) -> Vec<(Kind, usize)> {
         let mut gone = Vec::new();
         while self.is_due(oldest) {

@@ -1,4 +1,4 @@
-//! A replay that does something else than the first run: what is said, and how it stops.
+//! A replay that differs from the first run: the message, and how it stops.
 
 use std::ffi::c_int;
 
@@ -7,7 +7,7 @@ use crate::parts::Divergence;
 use crate::refuse;
 use crate::state::State;
 
-/// Says both calls, breaks the replay off and calls the error handler; what the call returns.
+/// Reports both calls, abandons the replay, and calls the error handler. Returns the call's result.
 pub fn stop(state: &mut State, called: &Shape, divergence: &Divergence) -> c_int {
     if let Some(earlier) = &divergence.earlier {
         return refuse::fail_again(&state.mpi, called.comm, earlier);
@@ -25,14 +25,14 @@ pub fn stop(state: &mut State, called: &Shape, divergence: &Divergence) -> c_int
     broken(state, called, &text)
 }
 
-/// The same for what only shows when the results are given.
+/// The same for a difference that is found when the results are returned.
 pub fn broken(state: &mut State, called: &Shape, text: &str) -> c_int {
     state.parts.break_off(text);
     refuse::fail(&state.mpi, called.comm, text)
 }
 
-/// A call that takes another thing than in the first run, by the numbers of what has given them; 0 where
-/// that is not known.
+/// A call that uses another object than in the first run, identified by the operations that made them;
+/// 0: unknown.
 #[cold]
 pub fn other(state: &State, shape: &Shape, what: &str, now: u64, then: u64) -> String {
     let (part, place) = state.parts.replay_at().unwrap_or_default();
@@ -50,8 +50,8 @@ pub fn other(state: &State, shape: &Shape, what: &str, now: u64, then: u64) -> S
     )
 }
 
-/// The next call of the replay in words, and which half of it where it is a send and a receive in one: these
-/// are two of the calls that are counted, one right behind the other.
+/// Describes the next call of the replay, and which half of a combined send and receive it is: those
+/// count as two calls in a row.
 fn half_or_all(state: &State, shape: &Shape) -> String {
     let has_halves = |shape: &Shape| {
         shape.call.0.starts_with("MPI_Sendrecv") || shape.call.0.starts_with("MPI_Isendrecv")
@@ -64,8 +64,7 @@ fn half_or_all(state: &State, shape: &Shape) -> String {
     }
 }
 
-/// A call in words: its name, with the communicator, the peer, the tag and the count as far as it
-/// has them.
+/// Describes a call: its name, and the communicator, peer, tag and count that it has.
 pub fn describe(state: &State, shape: &Shape) -> String {
     let numbers = &state.mpi.numbers;
     let mut parts = Vec::new();

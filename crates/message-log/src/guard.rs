@@ -1,4 +1,4 @@
-//! Panics of this library: none crosses to C, where it would end the process.
+//! Catches panics of this library, which must not reach C, where they would abort the process.
 
 use std::any::Any;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -7,7 +7,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 pub struct Caught(Box<dyn Any + Send>);
 
 impl Caught {
-    /// What is said of it.
+    /// The panic's message.
     #[cold]
     pub fn text(&self) -> String {
         let said = self.0.downcast_ref::<&str>().map(|text| (*text).to_owned());
@@ -16,7 +16,7 @@ impl Caught {
     }
 }
 
-/// Runs `body`. If it panics, what it was working on must not be used any more.
+/// Runs `body`. After a panic, what it was changing must not be used any more.
 ///
 /// # Errors
 /// The panic.

@@ -1,16 +1,16 @@
-//! Whether the program's calls of MPI come to this library.
+//! Checks that the program's MPI calls reach this library.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{fortran, pmpi};
 
-/// How many objects the process had ever loaded when nothing was wrong.
+/// The number of loaded objects at the last successful check.
 static CHECKED: AtomicU64 = AtomicU64::new(0);
 
-/// Whether they all do, from C and from Fortran.
+/// Checks that all calls do, from C and from Fortran.
 ///
 /// # Errors
-/// Otherwise, and says why.
+/// They do not; the reason.
 pub fn check() -> Result<(), String> {
     let loaded = driver::loaded_count();
     if loaded == CHECKED.load(Ordering::Relaxed) {

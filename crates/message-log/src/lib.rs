@@ -1,32 +1,32 @@
-//! Messages of checkpointed parts, logged and replayed: `libveloc-mpi.so`.
+//! Logs and replays the messages of checkpointed parts: `libveloc-mpi.so`.
 //!
-//! An adjoint code runs parts of its forward sweep again, and messages cannot be sent again. This
-//! library stands between the application and MPI, under the profiling interface: it has the `MPI_*`
-//! functions that communicate, and calls the library's own as `PMPI_*`. Outside parts it passes
-//! calls on. Inside one (`VELOC_Part_begin`) it keeps what each call gave; a replay of the part
-//! (`VELOC_Part_replay_begin`) gives that again, and sends nothing.
+//! An adjoint code runs parts of its forward sweep again, but messages cannot be sent again. This
+//! library interposes on MPI through the profiling interface: it defines the communicating `MPI_*`
+//! functions and calls `PMPI_*`. Outside parts it passes calls through. Inside a part
+//! (`VELOC_Part_begin`) it logs the results of each call; a replay of the part
+//! (`VELOC_Part_replay_begin`) returns these results and sends nothing.
 //!
-//! The rooms, ground floor first:
+//! The modules, bottom-up:
 //!
-//! - [`log`]: the one sequence of [`log::Event`]s and the memory that their payloads are in, or
-//!   files in the job's scratch directory beyond that (`scratch`); `digest`: what tells bytes from others;
-//! - [`parts`]: which parts are open, which are logged, and where a call's result comes from; with
-//!   the log it is a model of its own, without MPI;
-//! - `copy`, `device`: bytes between the application's memory, which may be a device's, and the log;
+//! - [`log`]: the sequence of [`log::Event`]s and the memory of their payloads, or files in the job's
+//!   scratch directory beyond a limit (`scratch`); `digest`: hashes of bytes;
+//! - [`parts`]: which parts are open, which are logged, and where a call's result comes from; with the
+//!   log it can be tested without MPI;
+//! - `copy`, `device`: copies between the application's memory (host or device) and the log;
 //! - `pmpi`, `mpi`, `types`, `status`, `target`: MPI's functions, constants, types and statuses, and
-//!   where received bytes lie;
-//! - `requests`, `messages`, `request_pool`, `deferred`, `stand_ins`: what the application has under way and has
-//!   probed for, the requests that a replay gives out, what must not be freed yet, and communicators that
-//!   stand in for others;
-//! - `state`: all of this, for one process, and who may touch it when;
-//! - `calls`: what a call does inside parts, recording and replaying, one room for each kind; in
-//!   `quick` what most calls do outside parts and inside parts that are recorded;
-//! - `divergence`, `refuse`, `guard`: how a call fails, or panics; [`memory`]: where it does for want of memory;
-//!   `names`: what communicators are called then;
-//! - [`resend`]: messages that are sent again instead of kept;
-//! - `store`: the log in checkpoints, and in the process that goes on from one;
-//! - [`fortran`]: how calls from Fortran come here; `callers`: whether all calls do;
-//! - [`exports`]: the C symbols of MPI (`signatures`: a test that they are as MPI's headers say); [`capi`]:
+//!   where received bytes go;
+//! - `requests`, `messages`, `request_pool`, `deferred`, `stand_ins`: the application's requests and
+//!   probed messages, the requests that a replay returns, what must not be freed yet, and communicators
+//!   that represent others;
+//! - `state`: all of this for one process, and which thread may use it when;
+//! - `calls`: what calls do inside parts, recording and replaying, by kind; `fast_path` handles most
+//!   calls outside parts and inside recorded parts;
+//! - `divergence`, `refuse`, `guard`: how a call fails or panics; [`memory`]: out of memory;
+//!   `comm_names`: names of communicators in errors;
+//! - [`resend`]: messages that are sent again instead of logged;
+//! - `store`: the log in checkpoints and restarts;
+//! - [`fortran`]: how calls from Fortran get here; `interposition`: whether all calls do;
+//! - [`exports`]: the C symbols of MPI (`signatures`: a test against MPI's headers); [`capi`]:
 //!   `VELOC_Part_*`.
 
 #![deny(clippy::disallowed_methods)]

@@ -1,10 +1,10 @@
-//! Memory for what grows with the calls of the program. Where there is none, a call fails, and not
-//! the process.
+//! Fallible allocation for data that grows with the program's calls: without memory a call fails, and
+//! the process does not.
 
 use std::alloc::{alloc, Layout};
 use std::collections::TryReserveError;
 
-/// The system gives no memory.
+/// Out of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoMemory;
 
@@ -17,7 +17,7 @@ impl From<TryReserveError> for NoMemory {
 /// A box of a value.
 ///
 /// # Errors
-/// There is no memory.
+/// Out of memory.
 pub fn boxed<T>(value: T) -> Result<Box<T>, NoMemory> {
     const { assert!(size_of::<T>() > 0) };
     // SAFETY: the layout has bytes.
@@ -32,20 +32,20 @@ pub fn boxed<T>(value: T) -> Result<Box<T>, NoMemory> {
     }
 }
 
-/// An empty list with room for so many.
+/// An empty list with this capacity.
 ///
 /// # Errors
-/// There is no memory.
+/// Out of memory.
 pub fn room<T>(len: usize) -> Result<Vec<T>, NoMemory> {
     let mut list = Vec::new();
     list.try_reserve_exact(len)?;
     Ok(list)
 }
 
-/// Adds to a list.
+/// Appends to a list.
 ///
 /// # Errors
-/// There is no memory; the list is as it was.
+/// Out of memory; the list is unchanged.
 pub fn push<T>(list: &mut Vec<T>, value: T) -> Result<(), NoMemory> {
     list.try_reserve(1)?;
     list.push(value);
@@ -63,7 +63,7 @@ mod tests {
         assert_eq!(boxed([7u64; 3]).map(|three| *three), Ok([7; 3]));
     }
 
-    /// No machine has so much: what is asked for is refused before anybody is asked.
+    /// More than any machine has: refused without asking the system.
     #[test]
     fn there_is_no_end_of_memory() {
         assert_eq!(room::<u64>(usize::MAX / 8).map(|list| list.len()), Err(NoMemory));

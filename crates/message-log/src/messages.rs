@@ -1,9 +1,9 @@
-//! Messages that were probed for (`MPI_Mprobe`) and are not received yet, by their handles, and the
-//! handles that replays give out for them.
+//! Messages that were probed for (`MPI_Mprobe`) and not received yet, by handle, and the handles that
+//! replays return for them.
 //!
-//! No function of MPI's takes a handle of a replay but those that translate handles for Fortran. Where
-//! handles are pointers these read a number at a place of their own in what the pointer is to, and note
-//! the pointer there if the number is that of none, `MPI_UNDEFINED`: so all of it says that.
+//! Only the functions that translate handles for Fortran get a replay's handle as an argument. Where
+//! handles are pointers, those functions read a number at some offset of the object, and store the
+//! pointer if the number is `MPI_UNDEFINED`. So all numbers in the object have that value.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -13,28 +13,28 @@ use mpi_abi::Abi;
 use crate::memory::{self, NoMemory};
 use crate::mpi::Mpi;
 
-/// Numbers of a block, more than any library's messages have.
+/// The numbers in an object: more than any library's message has.
 const BLOCK: usize = 128;
 
-/// A message that was probed for.
+/// A probed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probed {
-    /// The number of the probe, as [`Outcome::began`](crate::log::Outcome::began) has it.
+    /// The number of the probe, as in [`Outcome::began`](crate::log::Outcome::began).
     pub began: u64,
-    /// Where it is from.
+    /// Its source.
     pub source: c_int,
     /// Its tag.
     pub tag: c_int,
-    /// The instance whose replay has given it; `None`: MPI has.
+    /// The instance whose replay has returned it; `None`: MPI has.
     pub replayed: Option<u64>,
 }
 
-/// What a handle of a replay is.
+/// A handle that a replay returns.
 #[derive(Debug)]
 enum Own {
-    /// A number that is no handle of the library's.
+    /// A number that is no handle of MPI's.
     Number(usize),
-    /// The address of this.
+    /// The address of this object.
     Block(Box<[c_int; BLOCK]>),
 }
 
@@ -47,35 +47,35 @@ impl Own {
     }
 }
 
-/// All of them.
+/// All probed messages.
 #[derive(Debug, Default)]
 pub struct Messages {
-    /// Those of probes inside parts, and of their replays.
+    /// Those of probes inside parts, and of replays.
     known: HashMap<usize, Probed>,
-    /// Handles of replays. They stay, as MPI may have noted them.
+    /// Handles of replays. They are never freed, as MPI may have stored them.
     own: Vec<Own>,
-    /// Those of them that are of no message.
+    /// The unused ones.
     idle: Vec<usize>,
 }
 
 impl Messages {
-    /// Room for one more that MPI is about to give.
+    /// Reserves room for one more message of MPI's.
     ///
     /// # Errors
-    /// There is no memory.
+    /// Out of memory.
     pub fn reserve(&mut self) -> Result<(), NoMemory> {
         Ok(self.known.try_reserve(1)?)
     }
 
-    /// MPI has given a message, for which there is [room](Self::reserve).
+    /// Adds a message of MPI's; there is [room](Self::reserve) for it.
     pub fn probed(&mut self, handle: usize, message: Probed) {
         self.known.insert(handle, message);
     }
 
-    /// A replay gives a message: its handle.
+    /// Adds a message of a replay; returns its handle.
     ///
     /// # Errors
-    /// There is no memory.
+    /// Out of memory.
     pub fn give(&mut self, mpi: &Mpi, message: Probed) -> Result<usize, NoMemory> {
         self.reserve()?;
         if self.idle.is_empty() {
@@ -88,10 +88,10 @@ impl Messages {
 
     fn make(&mut self, mpi: &Mpi) -> Result<(), NoMemory> {
         self.own.try_reserve(1)?;
-        // For all there are, so that none is ever lost.
+        // With capacity for all, so that none is ever lost.
         self.idle.try_reserve(self.own.len() + 1)?;
         let own = match mpi.abi {
-            // Kinds of handles are in their upper bits.
+            // Kinds of handles are encoded in their upper bits.
             Abi::Mpich => Own::Number(self.own.len() + 1),
             Abi::OpenMpi | Abi::Standard => {
                 Own::Block(memory::boxed([mpi.numbers.undefined; BLOCK])?)
@@ -107,7 +107,7 @@ impl Messages {
         self.known.get(&handle).copied()
     }
 
-    /// The message with this handle is received.
+    /// Removes the received message with this handle.
     pub fn take(&mut self, handle: usize) -> Option<Probed> {
         if self.known.is_empty() {
             return None;
@@ -119,17 +119,17 @@ impl Messages {
         Some(message)
     }
 
-    /// Whether a replay has given this handle, at any time.
+    /// Whether this is a handle of a replay, used or not.
     pub fn is_own(&self, handle: usize) -> bool {
         self.own.iter().any(|own| own.handle() == handle)
     }
 
-    /// Whether one is not received that a replay has given, or a probe with a higher number than this.
+    /// Whether a message is left that a replay has returned, or a probe with a higher number than this.
     pub fn is_any_since(&self, began: u64) -> bool {
         self.known.values().any(|message| message.replayed.is_some() || message.began > began)
     }
 
-    /// The replay of the instance with this number has ended: nobody receives what it has given.
+    /// The replay of this instance has ended: its messages are never received.
     pub fn replay_ended(&mut self, number: u64) {
         let idle = &mut self.idle;
         self.known.retain(|handle, message| {
@@ -151,8 +151,8 @@ mod tests {
         Probed { began, source: 1, tag: 2, replayed }
     }
 
-    /// Catches two messages with one handle, one that stays when its replay has ended, and a handle for
-    /// each message of a long run.
+    /// Catches two messages with one handle, a message that survives its replay, and a handle per
+    /// message in a long run.
     #[test]
     fn handles_are_told_apart_and_used_again() {
         for abi in [Abi::Mpich, Abi::OpenMpi] {

@@ -1,5 +1,4 @@
-//! The MPI library of this process: its binary interface, with the predefined handles as they are
-//! here.
+//! The process's MPI library: its binary interface and its predefined handles.
 
 use std::ffi::c_int;
 
@@ -8,12 +7,12 @@ use mpi_abi::{Abi, Constant, Library, Numbers, StatusLayout};
 use crate::pmpi::{self, Ptr};
 use crate::status::Status;
 
-/// Whether MPI can be called: between its beginning and its end.
+/// Whether MPI is initialised and not finalized.
 pub fn is_running() -> bool {
     pmpi::exists(c"PMPI_Initialized") && began_and_ended() == (true, false)
 }
 
-/// Whether `MPI_Init` was called, and `MPI_Finalize`.
+/// Whether `MPI_Init` and `MPI_Finalize` were called.
 fn began_and_ended() -> (bool, bool) {
     let (mut initialized, mut finalized) = (0, 0);
     // SAFETY: integers of ours; both functions may be called at any time.
@@ -24,7 +23,7 @@ fn began_and_ended() -> (bool, bool) {
     (initialized != 0, finalized != 0)
 }
 
-/// What is known of the library.
+/// What is known of the MPI library.
 #[derive(Clone, Copy, Debug)]
 pub struct Mpi {
     /// Its binary interface.
@@ -55,15 +54,15 @@ pub struct Mpi {
     pub min: usize,
     /// This process in `MPI_COMM_WORLD`.
     pub rank: c_int,
-    /// Where a status has the bytes received, if it is known: see [`Status::bytes_at`].
+    /// The offset of the number of received bytes in a status, if known: see [`Status::bytes_at`].
     pub bytes_at: Option<usize>,
 }
 
 impl Mpi {
-    /// The library, once MPI is initialised and if it is not used by several threads at a time.
+    /// The library, if MPI is initialised and not used by several threads at a time.
     ///
     /// # Errors
-    /// Otherwise, and says which.
+    /// It is not; the reason.
     pub fn find() -> Result<Mpi, String> {
         if !pmpi::exists(c"PMPI_Initialized") {
             return Err("there is no MPI in this process".into());
@@ -119,7 +118,7 @@ impl Mpi {
     /// Reads a handle.
     ///
     /// # Safety
-    /// There is one at this place.
+    /// `at` points to one.
     pub unsafe fn read_handle(&self, from: Ptr) -> usize {
         // SAFETY: by the caller's promise; as wide as handles are.
         unsafe {
@@ -133,7 +132,7 @@ impl Mpi {
     /// Writes a handle.
     ///
     /// # Safety
-    /// There is room for one at this place.
+    /// `at` has room for one.
     pub unsafe fn write_handle(&self, to: Ptr, handle: usize) {
         // SAFETY: by the caller's promise; as wide as handles are.
         unsafe {
@@ -144,12 +143,12 @@ impl Mpi {
         }
     }
 
-    /// The place of a handle in an array.
+    /// A pointer to the nth handle of an array.
     pub fn nth_handle(&self, array: Ptr, n: usize) -> Ptr {
         array.wrapping_byte_add(n * self.abi.handle_width())
     }
 
-    /// The place of a status in an array.
+    /// A pointer to the nth status of an array.
     pub fn nth_status(&self, array: Ptr, n: usize) -> Ptr {
         array.wrapping_byte_add(n * self.status.size)
     }

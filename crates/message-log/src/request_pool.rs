@@ -1,5 +1,5 @@
-//! The requests that a replay gives out: completed generalized requests, so that they are real
-//! handles for every function of the library. Waiting for one ends nothing: it is used again.
+//! The requests that a replay returns: completed generalized requests, which are valid in every MPI
+//! function. Waiting does not free them: they are reused.
 
 use std::ffi::{c_int, c_void};
 
@@ -7,7 +7,7 @@ use crate::memory;
 use crate::mpi::Mpi;
 use crate::pmpi::{self, Ptr};
 
-/// Requests that no replayed call has under way.
+/// Requests that are not in use.
 #[derive(Debug, Default)]
 pub struct Pool {
     idle: Vec<usize>,
@@ -48,13 +48,13 @@ impl Pool {
         })
     }
 
-    /// Gives a request back. Without memory to note it, it stays what it is, and is not used again.
+    /// Returns a request to the pool. Without memory to note it, it is not reused.
     pub fn give(&mut self, handle: usize) {
-        // What is lost is a request of MPI's.
+        // A request is leaked.
         let _ = memory::push(&mut self.idle, handle);
     }
 
-    /// MPI has freed this request: the application passed it to a call that was real.
+    /// MPI has freed this request: the application passed it to a real call.
     pub fn lose(&mut self, handle: usize) {
         self.idle.retain(|idle| *idle != handle);
     }

@@ -1,10 +1,10 @@
-//! Communicators that the application makes and frees within a part. A replay makes no communicator:
-//! it gives those of the first run, with which nothing is sent, and which only have to say who is in
-//! them. So of those with the same processes one is kept that stands in for all, and the others are
-//! freed when the application frees them: MPI has only so many.
+//! Communicators that the application makes and frees within a part. A replay makes no communicator: it
+//! returns those of the first run, through which nothing is sent and which only serve queries. Of those
+//! with the same processes, one is kept and represents all; the others are freed when the application
+//! frees them, as MPI has a limited number.
 //!
-//! What was set for one of them alone (attributes, a name, an error handler) is not known to be there
-//! in the replay, which sets it again by the same calls.
+//! Attributes, names and error handlers that were set for one of them alone are set again by the
+//! replay's calls.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -14,22 +14,22 @@ use crate::memory::{self, NoMemory};
 use crate::mpi::Mpi;
 use crate::pmpi;
 
-/// How a communicator came to be, while runs are logged.
+/// How a communicator was made, while runs are logged.
 #[derive(Clone, Copy, Debug)]
 pub struct CommOrigin {
-    /// The first event that may know it.
+    /// The first event that may use it.
     pub first: u64,
-    /// The call that made it, and the number of its event, if that is logged.
+    /// The call that made it, and the number of its event, if logged.
     pub made: Option<(Call, u64)>,
 }
 
-/// A communicator that the application has freed, and that stands in for others as well.
+/// A communicator that the application has freed and that represents others, too.
 #[derive(Debug)]
 struct StandIn {
     handle: usize,
     /// The call that made it.
     call: Call,
-    /// No event from this number on is of one that it stands in for.
+    /// All events that use what it represents are before this number.
     end: u64,
     /// How many instances of parts had begun when the last of these was freed.
     at: u64,
@@ -43,15 +43,15 @@ pub struct StandIns {
 }
 
 impl StandIns {
-    /// Room for one more communicator.
+    /// Reserves room for one more communicator.
     ///
     /// # Errors
-    /// There is no memory.
+    /// Out of memory.
     pub fn reserve(&mut self) -> Result<(), NoMemory> {
         Ok(self.origins.try_reserve(1)?)
     }
 
-    /// A communicator was made. Without `origin` it is older than all that is logged.
+    /// Adds a new communicator. Without `origin` it is older than the log.
     pub fn made(&mut self, handle: usize, origin: Option<CommOrigin>) {
         match origin {
             Some(origin) => self.origins.insert(handle, origin),
@@ -59,16 +59,17 @@ impl StandIns {
         };
     }
 
-    /// How a communicator came to be that the application frees.
+    /// The origin of a communicator that the application frees.
     pub fn freed(&mut self, handle: usize) -> CommOrigin {
         self.origins.remove(&handle).unwrap_or(CommOrigin { first: 0, made: None })
     }
 
-    /// The communicator that stands in for one that the application frees: made by `call`, logged
-    /// as the event number `made`, with no events from `end` on, when `at` instances have begun. It
-    /// is that one itself if there is no other.
+    /// The communicator that represents one which the application frees: made by `call` in event `made`,
+    /// with all its events before `end`, when `at` instances have begun. It represents itself if there
+    /// is no other.
     ///
     /// # Errors
+    /// Out of memory; nothing is noted.
     /// There is no memory; nothing is kept.
     pub fn stand_in(
         &mut self,
@@ -78,7 +79,7 @@ impl StandIns {
         end: u64,
         at: u64,
     ) -> Result<usize, NoMemory> {
-        // The replay has only one of them at a time.
+        // A replay uses only one of them at a time.
         let free = self.kept.iter_mut().filter(|kept| kept.call == call && kept.end <= made);
         let same = free.into_iter().find(|kept| are_alike(mpi, kept.handle, handle));
         if let Some(kept) = same {
@@ -89,13 +90,13 @@ impl StandIns {
         Ok(handle)
     }
 
-    /// Whether some may go if all instances from this number on are left.
+    /// Whether some can be freed if only instances from this number on are left.
     pub fn is_due(&self, first: Option<u64>) -> bool {
         self.kept.iter().any(|kept| kept.is_due(first))
     }
 
-    /// Frees those that no instance needs, of which the oldest that is left began as number
-    /// `oldest`. What went.
+    /// Frees those that no instance needs; `oldest` is the number of the oldest instance left. Returns
+    /// the freed ones.
     pub fn free(&mut self, mpi: &Mpi, oldest: Option<u64>) -> Vec<usize> {
         let gone: Vec<usize> =
             self.kept.iter().filter(|kept| kept.is_due(oldest)).map(|kept| kept.handle).collect();
@@ -120,7 +121,7 @@ impl StandIn {
     }
 }
 
-/// Whether two communicators have the same processes in the same order, in the same topology.
+/// Whether two communicators have the same processes in the same order, and the same topology.
 fn are_alike(mpi: &Mpi, one: usize, other: usize) -> bool {
     // SAFETY: communicators that are there, and a number of ours.
     let is_inter = |comm| number(|flag| unsafe { pmpi::comm_test_inter(comm, flag) });
@@ -134,13 +135,13 @@ fn are_alike(mpi: &Mpi, one: usize, other: usize) -> bool {
     }
 }
 
-/// A number that MPI gives, if it does.
+/// A number that MPI returns, if the call succeeds.
 fn number(give: impl FnOnce(*mut c_int) -> c_int) -> Option<c_int> {
     let mut number = 0;
     (give(&mut number) == 0).then_some(number)
 }
 
-/// Gives the group, or the other group, of a communicator.
+/// Returns the local or the remote group of a communicator.
 type Grouper = unsafe fn(usize, pmpi::Ptr) -> c_int;
 
 fn have_alike_groups(mpi: &Mpi, grouper: Grouper, one: usize, other: usize) -> bool {
@@ -155,7 +156,7 @@ fn have_alike_groups(mpi: &Mpi, grouper: Grouper, one: usize, other: usize) -> b
         let mut are_alike = false;
         if grouper(other, at_second) == 0 {
             let first = mpi.read_handle(at_first);
-            // What a group is to itself.
+            // The comparison of a group with itself.
             let same = number(|result| pmpi::group_compare(first, first, result));
             let found =
                 number(|result| pmpi::group_compare(first, mpi.read_handle(at_second), result));
@@ -176,12 +177,12 @@ fn have_alike_topologies(mpi: &Mpi, one: usize, other: usize) -> bool {
         (Some(cart), Some(_)) if cart == mpi.numbers.cart => {
             grid(one).is_some_and(|grid| self::grid(other) == Some(grid))
         }
-        // Graphs may have any number of edges: each is kept.
+        // Graphs may have any number of edges, so each such communicator is kept.
         _ => false,
     }
 }
 
-/// The lengths, the periods and the own place of a grid.
+/// The dimensions, periods and coordinates of a Cartesian grid.
 fn grid(comm: usize) -> Option<[Vec<c_int>; 3]> {
     // SAFETY: a communicator that is there, and a number of ours.
     let dims = number(|dims| unsafe { pmpi::cartdim_get(comm, dims) })?;

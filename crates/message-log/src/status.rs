@@ -1,4 +1,4 @@
-//! Statuses: kept as the library wrote them, with all that it alone knows, and given back so.
+//! Statuses, kept with all private fields as the library wrote them.
 
 use std::ffi::c_int;
 
@@ -8,7 +8,7 @@ use crate::calls::SUCCESS;
 use crate::mpi::Mpi;
 use crate::pmpi::{self, Ptr};
 
-/// A status, as long as the longest of any library.
+/// A status, large enough for any library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(8))]
 pub struct Status([u8; StatusLayout::MAX_SIZE]);
@@ -20,20 +20,20 @@ impl Default for Status {
 }
 
 impl Status {
-    /// Where the library may write it.
+    /// A pointer for the library to write to.
     pub fn as_mut_ptr(&mut self) -> Ptr {
         self.0.as_mut_ptr().cast()
     }
 
-    /// The status at a place.
+    /// Reads a status.
     ///
     /// # Safety
-    /// There is one.
+    /// `at` points to one.
     #[inline(always)]
     pub unsafe fn read(mpi: &Mpi, from: Ptr) -> Status {
         let mut status = Status::default();
         let (from, to) = (from.cast::<u8>(), status.0.as_mut_ptr());
-        // Lengths that are known are copied on the spot.
+        // Known lengths are copied inline.
         // SAFETY: by the caller's promise, and no longer than the longest.
         unsafe {
             match mpi.status.size {
@@ -45,8 +45,8 @@ impl Status {
         status
     }
 
-    /// Writes it where the application wants it, without `MPI_ERROR`: calls that complete one
-    /// request leave that as it was.
+    /// Writes it for the application, except `MPI_ERROR`, which calls that complete one request leave
+    /// unchanged.
     ///
     /// # Safety
     /// `to` is `MPI_STATUS_IGNORE` or has room for a status.
@@ -64,7 +64,7 @@ impl Status {
         }
     }
 
-    /// Writes all of it, as calls do that complete several requests.
+    /// Writes all of it, as calls that complete several requests do.
     ///
     /// # Safety
     /// `to` has room for a status.
@@ -73,7 +73,7 @@ impl Status {
         unsafe { std::ptr::copy_nonoverlapping(self.0.as_ptr(), to.cast(), mpi.status.size) };
     }
 
-    /// Its bytes, which say the same in any process.
+    /// Its bytes, which are valid in any process.
     pub fn as_slice(&self, mpi: &Mpi) -> &[u8] {
         &self.0[..mpi.status.size]
     }
@@ -119,9 +119,8 @@ impl Status {
         self.bytes_said(mpi)
     }
 
-    /// The place of the bytes received, as long as they are fewer than 2^32 and the request was not
-    /// cancelled: where the library's status is laid out as it is known to be. `None`: only its function can
-    /// say them.
+    /// The offset of the number of received bytes (below 2^32, not cancelled), if the library's status
+    /// has a known layout. `None`: only MPI's function can tell.
     pub fn bytes_at(mpi: &Mpi) -> Option<usize> {
         let at = mpi.status.bytes?;
         let is_there = |bytes: i64| {

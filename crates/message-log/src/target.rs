@@ -1,4 +1,4 @@
-//! Where the bytes that a call receives lie in the application's memory.
+//! Where the bytes that a call receives go in the application's memory.
 
 use std::rc::Rc;
 
@@ -6,35 +6,35 @@ use crate::log::{Arena, Payload};
 use crate::mpi::Mpi;
 use crate::types::{Datatype, Types};
 
-/// Elements of one type, one behind another.
+/// Consecutive elements of one type.
 #[derive(Clone, Debug)]
 pub struct Block {
     /// The first one's address.
     pub buf: usize,
-    /// How many.
+    /// The number of elements.
     pub count: i64,
     /// Their type.
     pub datatype: Rc<Datatype>,
 }
 
 impl Block {
-    /// Its bytes when packed: none of a count below zero, whose call fails.
+    /// Their packed size in bytes; 0 for a negative count, with which the call fails.
     pub fn bytes(&self) -> i64 {
         self.count.max(0).saturating_mul(self.datatype.size)
     }
 }
 
-/// Where a call writes.
+/// The destination of a call.
 #[derive(Clone, Debug, Default)]
 pub enum Target {
     /// It receives nothing.
     #[default]
     Nothing,
-    /// Elements of a type whose handle is all that was looked at.
+    /// Elements of a type that was not looked up.
     Plain {
         /// The first one's address.
         buf: usize,
-        /// How many.
+        /// The number of elements.
         count: i64,
         /// The type's handle.
         datatype: usize,
@@ -43,12 +43,12 @@ pub enum Target {
     One(Block),
     /// Several such blocks.
     Many(Rc<[Block]>),
-    /// Memory of another process, of which this one goes on, that was not protected there.
+    /// Memory of an earlier process that was not protected there.
     Lost,
 }
 
 impl Target {
-    /// The same with types looked at, which have to be there still.
+    /// The same with looked-up types, which must still exist.
     pub fn resolved(&self, types: &mut Types) -> Target {
         match self {
             Target::Plain { buf, count, datatype } => {
@@ -58,7 +58,7 @@ impl Target {
         }
     }
 
-    /// Whether it has elements of this type, or says so.
+    /// Whether it has elements of this type, looked up or not.
     pub fn uses(&self, handle: usize) -> bool {
         match self {
             Target::Plain { datatype, .. } => *datatype == handle,
@@ -66,7 +66,7 @@ impl Target {
         }
     }
 
-    /// The same with another type in the place of one that the application frees.
+    /// The same with another type in place of one that is being freed.
     pub fn with(&self, handle: usize, copy: &Rc<Datatype>) -> Target {
         let datatype = Rc::clone(copy);
         match self {
@@ -87,7 +87,7 @@ impl Target {
         }
     }
 
-    /// Its blocks, of what is resolved.
+    /// Its blocks, if it is resolved.
     pub fn blocks(&self) -> &[Block] {
         match self {
             Target::Nothing | Target::Plain { .. } | Target::Lost => &[],
@@ -96,7 +96,7 @@ impl Target {
         }
     }
 
-    /// How many bytes are taken: the whole elements of those received, or all.
+    /// How many bytes are logged: the whole elements received, or all.
     pub fn wanted(&self, received: Option<i64>) -> i64 {
         let all: i64 = self.blocks().iter().map(Block::bytes).sum();
         match (received, self) {
@@ -106,14 +106,13 @@ impl Target {
         }
     }
 
-    /// Packs what lies there into the log; of what a message may have had room for, only what was
-    /// received.
+    /// Packs its bytes into the log; for a message, only the received ones.
     ///
     /// # Errors
-    /// There is no memory, or what lies there cannot be read.
+    /// Out of memory, or the memory cannot be read.
     ///
     /// # Safety
-    /// The target is resolved and is what the application passed to a call that MPI has completed.
+    /// The target is resolved, and was passed by the application to a call that MPI has completed.
     pub unsafe fn pack(
         &self,
         mpi: &Mpi,
@@ -135,14 +134,14 @@ impl Target {
         })
     }
 
-    /// Unpacks what the log has of it.
+    /// Unpacks logged bytes.
     ///
     /// # Errors
-    /// That is more than there is room for, and nothing is done; or it cannot be written there.
+    /// They exceed the target, and nothing is done; or it cannot be written.
     ///
     /// # Safety
-    /// The target is resolved and is what the application passed to a call of which MPI would write
-    /// the result there.
+    /// The target is resolved, and was passed by the application to a call whose result MPI would write
+    /// there.
     pub unsafe fn unpack(&self, mpi: &Mpi, payload: &[u8]) -> Result<(), String> {
         if payload.len() as i64 > self.wanted(None) {
             let len = payload.len();

@@ -1,4 +1,4 @@
-//! Datatypes: how long their elements are, whether they lie without gaps, and how they are packed.
+//! Datatypes: their sizes, whether they have gaps, and how they are packed.
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
@@ -9,22 +9,22 @@ use crate::copy;
 use crate::mpi::Mpi;
 use crate::pmpi::{self, Ptr};
 
-/// Bytes that are packed in one call: lengths are `int` there.
+/// Bytes per packing call, whose lengths are `int`.
 const PACK: i64 = 1 << 30;
 
-/// What is known of a type.
+/// The properties of a type.
 #[derive(Debug)]
 pub struct Datatype {
     pub(crate) handle: usize,
-    /// Bytes of an element when packed.
+    /// Packed size of an element in bytes.
     pub size: i64,
-    /// Bytes from element to element.
+    /// Extent of an element in bytes.
     pub extent: i64,
-    /// Bytes from an element's address to its first byte.
+    /// Lower bound: bytes from an element's address to its first byte.
     pub(crate) lb: i64,
-    /// Elements lie one behind another without a gap.
+    /// Elements are contiguous.
     pub(crate) is_dense: bool,
-    /// A copy that goes with this.
+    /// A copy of the type that this value owns.
     pub(crate) owned: Option<Mpi>,
 }
 
@@ -62,8 +62,8 @@ impl Datatype {
         }
     }
 
-    /// What is passed for a type and is none: MPI will say so to the call, and is not asked before, as
-    /// the error handler of another communicator would be called.
+    /// For an invalid type: MPI will report it to the call, and is not asked first, as that would call
+    /// another communicator's error handler.
     fn none(handle: usize) -> Datatype {
         Datatype { handle, size: 0, extent: 0, lb: 0, is_dense: false, owned: None }
     }
@@ -73,7 +73,7 @@ impl Datatype {
         self.handle
     }
 
-    /// Bytes that whole elements with at least `received` bytes have when packed.
+    /// Packed bytes of the whole elements that cover at least `received` bytes.
     pub fn whole(&self, received: i64) -> i64 {
         match self.size {
             0 => 0,
@@ -81,13 +81,13 @@ impl Datatype {
         }
     }
 
-    /// Packs whole elements. Those of device memory MPI packs too, if it is made for it.
+    /// Packs whole elements. A CUDA-aware MPI also packs device memory.
     ///
     /// # Errors
-    /// What the driver or MPI says.
+    /// The driver's or MPI's.
     ///
     /// # Safety
-    /// The memory at `buf` has as many elements as fill `to`.
+    /// `buf` has as many elements as fill `to`.
     pub unsafe fn pack(&self, mpi: &Mpi, buf: usize, to: &mut [u8]) -> Result<(), String> {
         if self.is_dense {
             let from = (buf as i64 + self.lb) as *const c_void;
@@ -111,10 +111,10 @@ impl Datatype {
     /// Unpacks whole elements.
     ///
     /// # Errors
-    /// As for [`Datatype::pack`].
+    /// Those of [`Datatype::pack`].
     ///
     /// # Safety
-    /// The memory at `buf` has room for as many elements as `from` has.
+    /// `buf` has room for the elements in `from`.
     pub unsafe fn unpack(&self, mpi: &Mpi, from: &[u8], buf: usize) -> Result<(), String> {
         if self.is_dense {
             let to = (buf as i64 + self.lb) as *mut c_void;
@@ -135,8 +135,8 @@ impl Datatype {
         })
     }
 
-    /// Calls `body` with the place of elements, their number and their type. MPICH packs nothing at
-    /// `MPI_BOTTOM`, which is null: then with another place, and a type that makes up for it.
+    /// Calls `body` with the address of elements, their number and their type. MPICH packs nothing at
+    /// `MPI_BOTTOM`, which is null: then another address and a displaced type are used.
     fn at(
         &self,
         mpi: &Mpi,
@@ -162,11 +162,12 @@ impl Datatype {
         code
     }
 
-    /// Calls `piece` with the first element, how many, the offset of their packed bytes, and how
-    /// many bytes.
+    /// Calls `piece` with the first element, the number of elements, and the offset and the length of
+    /// their packed bytes.
     ///
     /// # Errors
-    /// Those of `piece`; or an element is longer than its lengths say, which MPI would end the job for.
+    /// Those of `piece`; or an element is longer than its extent allows, for which MPI would abort the
+    /// job.
     fn by_pieces(
         &self,
         bytes: i64,
@@ -199,17 +200,17 @@ fn succeeded(call: &str, code: c_int) -> Result<(), String> {
     }
 }
 
-/// How many types are found at once: a power of two. A program has few.
+/// The number of cached types, a power of two. A program uses few.
 const RECENT: usize = 8;
 
-/// Where a type stands among those.
+/// The index of a type in the cache.
 #[inline(always)]
 fn slot(handle: usize) -> usize {
     let spread = (handle as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (spread >> (u64::BITS - RECENT.trailing_zeros())) as usize
 }
 
-/// The types that were used lately.
+/// The recently used types.
 #[derive(Debug, Default)]
 pub struct Types {
     /// `MPI_DATATYPE_NULL`.
@@ -226,13 +227,13 @@ impl Types {
         Types { null: mpi.datatype_null, ..Types::default() }
     }
 
-    /// What is known of a type that was used lately, and of no other since in the same place.
+    /// The properties of a cached type.
     #[inline(always)]
     pub fn recent(&self, handle: usize) -> Option<&Rc<Datatype>> {
         self.recent[slot(handle)].as_ref().filter(|recent| recent.handle == handle)
     }
 
-    /// What is known of a type.
+    /// The properties of a type.
     pub fn get(&mut self, handle: usize) -> Rc<Datatype> {
         if let Some(recent) = self.recent(handle) {
             return Rc::clone(recent);
@@ -243,15 +244,15 @@ impl Types {
         };
         let found = match self.known.try_reserve(1) {
             Ok(()) => self.known.entry(handle).or_insert_with(look).clone(),
-            // Without memory to note another one it is looked at each time.
+            // Without memory to store another one, it is queried each time.
             Err(_) => self.known.get(&handle).cloned().unwrap_or_else(look),
         };
         self.recent[slot(handle)] = Some(Rc::clone(&found));
         found
     }
 
-    /// A type was made when so many instances of parts had begun. Without memory to note that, it is
-    /// taken to be older than all of them.
+    /// A type was made when this many instances of parts had begun. Without memory to note that, it
+    /// counts as older than all of them.
     pub fn made(&mut self, handle: usize, instances: u64) {
         match self.made.try_reserve(1) {
             Ok(()) => drop(self.made.insert(handle, instances)),
@@ -259,12 +260,12 @@ impl Types {
         }
     }
 
-    /// How many instances had begun when a type was made that the application frees.
+    /// How many instances had begun when this type, which is being freed, was made.
     pub fn freed(&mut self, handle: usize) -> u64 {
         self.made.remove(&handle).unwrap_or(0)
     }
 
-    /// A copy of a type that the application is about to free, for a request under way.
+    /// A copy of a type that is about to be freed, for an active request.
     pub fn copy(mpi: &Mpi, handle: usize) -> Rc<Datatype> {
         let mut copy = 0usize;
         // SAFETY: a type, and room for the widest handle.
@@ -277,7 +278,7 @@ impl Types {
         Rc::new(datatype)
     }
 
-    /// The application frees the type: its handle may become another's.
+    /// Removes a freed type, whose handle may be reused.
     pub fn forget(&mut self, handle: usize) {
         if self.recent(handle).is_some() {
             self.recent[slot(handle)] = None;
@@ -285,7 +286,7 @@ impl Types {
         self.known.remove(&handle);
     }
 
-    /// Forgets all.
+    /// Clears everything.
     pub fn clear(&mut self) {
         *self = Types { null: self.null, ..Types::default() };
     }
@@ -306,7 +307,8 @@ mod tests {
         Ok(pieces)
     }
 
-    /// Catches types that are taken for others in the same place, and such as outlive their handle.
+    /// Catches types that are confused with others in the same slot, and types that outlive their
+    /// handle.
     #[test]
     fn types_that_were_used_lately_are_found() {
         let mut types = Types { null: 1, ..Types::default() };
@@ -327,7 +329,7 @@ mod tests {
         assert!(handles().all(|handle| types.recent(handle).is_none()));
     }
 
-    /// Catches lengths that do not fit their type: MPI would take them for negative, or for others.
+    /// Catches lengths that do not fit `int`: MPI would read them as negative or as other values.
     #[test]
     fn pieces_have_lengths_that_mpi_can_say() {
         assert_eq!(pieces(0, 5), Ok(vec![]));

@@ -1,6 +1,5 @@
-//! Small helpers for files that have to be whole or absent: write all, copy all (`copy`), appear by
-//! renaming, and look up what is there. Interrupted calls and short writes are repeated, and every
-//! error names its path.
+//! Helpers for files that must be complete or absent: write all, copy all (`copy`), rename into place,
+//! and list. Interrupted calls and short writes are repeated, and every error names its path.
 
 mod copy;
 mod owner;
@@ -27,24 +26,25 @@ pub use size_limit::SizeLimitOutlived;
 use super::descriptors;
 use crate::error::{Error, Kind, Result};
 
-/// Whether a file has to survive a crash of the machine before a call returns.
+/// Whether a file must survive a crash of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// It has: the bytes, the length and the name are on the storage (`fsync`).
+    /// It must: data, length and name are synced to storage (`fsync`).
     Synced,
     /// It need not: a crash of the process alone loses nothing.
     Unsynced,
 }
 
-/// Creates `path`, in place of what is there, for reading and writing. Holds a shared lock on it as
-/// long as it is open, by which others can tell that somebody is at it ([`is_in_use`]).
+/// Creates or replaces `path`, for reading and writing. Holds a shared lock on the file while it is
+/// open, so that others can see that it is in use ([`is_in_use`]).
 ///
 /// # Errors
 /// The system's, with the path.
 pub fn create(path: &Path) -> Result<File> {
     let new = || OpenOptions::new().read(true).write(true).create_new(true).open(path);
     let made = match new() {
-        // Names of temporary files can be guessed: what somebody has put there is not written to.
+        // The names of temporary files are predictable: an existing file, perhaps another user's, is not
+        // written to.
         Err(e) if e.kind() == ErrorKind::AlreadyExists => {
             fs::remove_file(path).and_then(|()| new())
         }
@@ -55,11 +55,11 @@ pub fn create(path: &Path) -> Result<File> {
         .map_err(|e| Error::system(format!("create {}", path.display()), &e))
 }
 
-/// Opens a file that other processes of this user write to as well, or creates it: for reading and
-/// writing, with the lock of [`create`].
+/// Opens or creates a file that other processes of this user write to as well, for reading and writing,
+/// with the lock of [`create`].
 ///
 /// # Errors
-/// [`Kind::Corrupt`] if it belongs to somebody else; else the system's, with the path.
+/// [`Kind::Corrupt`] if it belongs to another user; else the system's, with the path.
 pub fn open_shared(path: &Path) -> Result<File> {
     loop {
         let file = OpenOptions::new()
@@ -73,27 +73,27 @@ pub fn open_shared(path: &Path) -> Result<File> {
             .map_err(|e| Error::system(format!("create {}", path.display()), &e))?;
         check_own(&file, path)?;
         lock_shared(&file);
-        // Whoever has removed it meanwhile has not seen the lock.
+        // If it was removed meanwhile, the other process has not seen the lock.
         if file.metadata().is_ok_and(|found| found.nlink() > 0) {
             return Ok(file);
         }
     }
 }
 
-/// Has others see that somebody is at this file.
+/// Takes the shared lock that shows that the file is in use.
 fn lock_shared(file: &File) {
-    // A file system without locks has no leftovers that could be told from files in use.
+    // Without locks in the file system, leftover files cannot be told from files in use.
     // SAFETY: an open descriptor.
     let _ = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_SH | libc::LOCK_NB) };
 }
 
-/// Whether somebody else may need what is at `path`: another user owns it, or some process, on whichever
-/// node, has it from [`create`] or [`open_shared`], as far as the file system can tell: true if it cannot.
+/// Whether `path` may be in use: another user owns it, or a process on any node has it open from
+/// [`create`] or [`open_shared`]. True if the file system cannot tell.
 pub fn is_in_use(path: &Path) -> bool {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = match OpenOptions::new().read(true).write(true).custom_flags(flags).open(path) {
         Ok(file) => file,
-        // A link, which nobody has open.
+        // A symbolic link, which is never open.
         Err(e) if e.raw_os_error() == Some(libc::ELOOP) => return !is_own(path),
         Err(_) => return true,
     };
@@ -102,24 +102,24 @@ pub fn is_in_use(path: &Path) -> bool {
     locked || check_own(&file, path).is_err()
 }
 
-/// Creates `path`, or empties what is there, for writing, unless some process has it from here.
-/// `None`: one has. Where the file system has no locks, nobody has.
+/// Creates or truncates `path` for writing, unless another process has it open from this function: then
+/// `None`. Without locks in the file system, no process counts.
 ///
 /// # Errors
 /// [`Kind::Invalid`] if something that is no regular file is there; else the system's, with the
 /// path.
 pub fn create_exclusive(path: &Path) -> Result<Option<File>> {
     let failed = |e: std::io::Error| Error::system(format!("create {}", path.display()), &e);
-    // Opening a device may do something to it.
+    // Opening a device may have side effects.
     if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
         return Err(Error::invalid(format!("create {}: it is no regular file", path.display())));
     }
     let file = OpenOptions::new()
         .write(true)
         .create(true)
-        // Not before it is known to be free.
+        // Only when it is known to be unused.
         .truncate(false)
-        // Should it have become a pipe meanwhile, nobody waits for a reader.
+        // In case it has become a pipe meanwhile, opening does not wait for a reader.
         .custom_flags(libc::O_NONBLOCK)
         .open(path)
         .map_err(failed)?;
@@ -132,21 +132,20 @@ pub fn create_exclusive(path: &Path) -> Result<Option<File>> {
     Ok(Some(file))
 }
 
-/// Ends the exclusive use of a file from [`create_exclusive`], also for those who have it open with
-/// this process: its forked children.
+/// Releases the lock of [`create_exclusive`], even if forked children have the file open.
 pub fn unlock_exclusive(file: &File) {
     // SAFETY: an open descriptor. Where there are no locks, there is none to give back.
     let _ = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
 }
 
-/// Checks that files can be made in `directory`.
+/// Checks that files can be created in `directory`.
 ///
 /// # Errors
 /// The system's, with the path.
 pub fn check_writable(directory: &Path) -> Result<()> {
     let name = CString::new(directory.as_os_str().as_bytes())
         .map_err(|_| Error::invalid(format!("{} has a null byte", directory.display())))?;
-    // By the rights that files are made with: those of the effective user.
+    // With the effective user's rights, as files are created.
     let (wanted, rights) = (libc::W_OK | libc::X_OK, libc::AT_EACCESS);
     // SAFETY: a string that ends with a null byte.
     if unsafe { libc::faccessat(libc::AT_FDCWD, name.as_ptr(), wanted, rights) } == 0 {
@@ -155,7 +154,7 @@ pub fn check_writable(directory: &Path) -> Result<()> {
     Err(Error::errno(format!("writing to {}", directory.display())))
 }
 
-/// Opens the file at `path` for reading. Never waits: to open a pipe would wait for its other end.
+/// Opens the file at `path` for reading. Does not block on a pipe.
 ///
 /// # Errors
 /// [`Kind::NotFound`] if there is no such file; [`Kind::Corrupt`] if it is a directory, a device, a
@@ -164,16 +163,16 @@ pub fn open(path: &Path) -> Result<File> {
     open_with(path, 0).map(|(file, _)| file)
 }
 
-/// The same with more `flags`, and with what tells that it is a file.
+/// Opens it with more `flags`, and also returns its metadata.
 ///
 /// # Errors
-/// As [`open`].
+/// Those of [`open`].
 fn open_with(path: &Path, flags: i32) -> Result<(File, Metadata)> {
     let failed = |e: io::Error| {
         let kind = if e.kind() == ErrorKind::NotFound { Kind::NotFound } else { Kind::System };
         Error::new(kind, format!("open {}: {e}", path.display()))
     };
-    // Of no effect on the reads of a file.
+    // Has no effect on regular files.
     let flags = flags | libc::O_NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(failed)?;
     let file = descriptors::with_high_number(file);
@@ -186,7 +185,7 @@ fn open_with(path: &Path, flags: i32) -> Result<(File, Metadata)> {
     Err(Error::new(Kind::Corrupt, format!("{} is {what}, not a file", path.display())))
 }
 
-/// Bytes of the open file `file`, which messages call `path`.
+/// The length in bytes of the open file `file` (`path` in messages).
 ///
 /// # Errors
 /// The system's, with the path.
@@ -196,7 +195,7 @@ pub fn len(file: &File, path: &Path) -> Result<u64> {
     Ok(metadata.len())
 }
 
-/// Writes all of `bytes` at `offset` (in bytes) of `file`, which messages call `path`.
+/// Writes all of `bytes` at `offset` (in bytes) of `file` (`path` in messages).
 ///
 /// # Errors
 /// [`Kind::NoRoom`] if the file system or the quota is full, else the system's, with the path.
@@ -206,7 +205,7 @@ pub fn write_all_at(file: &File, bytes: &[u8], offset: u64, path: &Path) -> Resu
     })
 }
 
-/// Fills `bytes` from `offset` (in bytes) of `file`, which messages call `path`.
+/// Reads `bytes.len()` bytes at `offset` (in bytes) of `file` (`path` in messages).
 ///
 /// # Errors
 /// [`Kind::Corrupt`] if the file ends too early, else the system's, with the path.
@@ -218,13 +217,13 @@ pub fn read_exact_at(file: &File, bytes: &mut [u8], offset: u64, path: &Path) ->
     })
 }
 
-/// How much of a file [`read_through`] reads at a time, in bytes.
+/// The block size of [`read_through`] in bytes.
 pub const BLOCK: usize = 1 << 20;
 
-/// Hands the bytes of `range` of `file`, which messages call `path`, to `take`, block by block.
+/// Reads `range` of `file` (`path` in messages) block by block, and passes the blocks to `take`.
 ///
 /// # Errors
-/// As [`read_exact_at`].
+/// Those of [`read_exact_at`].
 pub fn read_through(
     file: &File,
     range: Range<u64>,
@@ -243,7 +242,7 @@ pub fn read_through(
     Ok(())
 }
 
-/// Has the bytes and the length of `file`, which messages call `path`, reach the storage.
+/// Syncs the data and the length of `file` (`path` in messages) to storage.
 ///
 /// # Errors
 /// The system's, with the path. What was written before may then be lost.
@@ -252,10 +251,9 @@ pub fn sync(file: &File, path: &Path) -> Result<()> {
     file.sync_all().map_err(|e| write_error(format!("fsync {}", path.display()), &e))
 }
 
-/// Has the file system say what it could not write of `file`, which messages call `path` and which is to
-/// get its name: what it has taken so far may be in memory alone, and lack the room or the quota where it
-/// goes. With [`Durability::Synced`] the bytes and the length reach the storage; without, only those that
-/// the file system brings somewhere when a file is closed, as those of networks do.
+/// Reports write errors of a file (`path` in messages) that is about to be renamed into place: written
+/// data may still be in memory, and the storage may lack room or quota. With [`Durability::Synced`] the
+/// file is synced; otherwise it is only flushed by a close, as network file systems do.
 ///
 /// # Errors
 /// [`Kind::NoRoom`] if the file system or the quota is full, else the system's, with the path. What was
@@ -264,7 +262,7 @@ pub fn finish_write(file: &File, path: &Path, durability: Durability) -> Result<
     if durability == Durability::Synced {
         return sync(file, path);
     }
-    // Each close says so, not only the last one. The file stays open, and locked.
+    // Every close reports them, not only the last one. The file stays open and locked.
     let second = file
         .try_clone()
         .map_err(|e| Error::system(format!("a second descriptor of {}", path.display()), &e))?;
@@ -279,10 +277,9 @@ pub fn finish_write(file: &File, path: &Path, durability: Durability) -> Result<
     }
 }
 
-/// Gives the complete file `temporary` its name `complete`, in place of a file of that name: at
-/// any moment that name means the whole old file or the whole new one. Both have to lie in the
-/// same file system. With [`Durability::Synced`] the name survives a crash when this returns; the
-/// bytes have to have been synced before ([`finish_write`]).
+/// Renames the complete file `temporary` to `complete`, which atomically replaces an old file of that
+/// name. Both must be in the same file system. With [`Durability::Synced`] the name survives a crash;
+/// the data must have been synced before ([`finish_write`]).
 ///
 /// # Errors
 /// The system's, with both paths.
@@ -296,35 +293,35 @@ pub fn atomic_replace(temporary: &Path, complete: &Path, durability: Durability)
     }
 }
 
-/// A path as the system calls take it.
+/// A path as a C string.
 pub(super) fn c_path(path: &Path) -> Result<CString> {
     CString::new(path.as_os_str().as_bytes())
         .map_err(|_| Error::invalid(format!("the path {} has a null byte", path.display())))
 }
 
-/// Has the names in `directory` reach the storage.
+/// Syncs the names in `directory` to storage.
 ///
 /// # Errors
 /// The system's, with the path.
 pub fn sync_directory(directory: &Path) -> Result<()> {
-    // The parent of a bare file name is written as an empty path.
+    // The parent of a bare file name is an empty path.
     let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
     match File::open(directory).and_then(|opened| opened.sync_all()) {
         Ok(()) => Ok(()),
-        // A file system that cannot sync a directory has no more to give.
+        // The file system cannot sync directories.
         Err(e) if e.raw_os_error() == Some(libc::EINVAL) => Ok(()),
         Err(e) => Err(Error::system(format!("fsync directory {}", directory.display()), &e)),
     }
 }
 
-/// Removes the file `path`. That it is not there is success.
+/// Removes the file `path`. A missing file is not an error.
 ///
 /// # Errors
 /// The system's, with the path.
 pub fn remove(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Err(e) if e.kind() != ErrorKind::NotFound => {
-            // In a directory like /tmp a file is its owner's to remove.
+            // In a sticky directory like /tmp only the owner can remove a file.
             let whose =
                 owner::stranger_at(path).filter(|_| e.kind() == ErrorKind::PermissionDenied);
             let whose = whose.map_or(String::new(), |whose| format!(", which belongs to {whose}"));
@@ -334,8 +331,8 @@ pub fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// What `select` makes of the names in `directory`, in no order. Names that are not UTF-8 are
-/// passed over. A directory that does not exist holds nothing.
+/// The names in `directory`, as selected and converted by `select`, in no order. Names that are not
+/// UTF-8 are skipped. A missing directory is empty.
 ///
 /// # Errors
 /// The system's, with the path.
@@ -354,7 +351,7 @@ pub fn list<T>(directory: &Path, select: impl Fn(&str) -> Option<T>) -> Result<V
     Ok(selected)
 }
 
-/// Bytes that this user can still write to the file system of `path`.
+/// How many bytes this user can still write to the file system of `path`.
 ///
 /// # Errors
 /// The system's, with the path.
@@ -376,7 +373,7 @@ pub fn free_space(path: &Path) -> Result<u64> {
     }
 }
 
-/// An error of a call that writes: a lack of room is told apart.
+/// The error of a failed write; a lack of room has its own kind.
 pub(super) fn write_error(what: String, error: &io::Error) -> Error {
     match error.raw_os_error() {
         Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG) => {

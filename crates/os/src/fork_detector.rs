@@ -18,7 +18,7 @@ pub struct ForkDetector {
 
 impl ForkDetector {
     /// A detector for the calling process.
-    pub fn new() -> ForkDetector {
+    pub fn for_this_process() -> ForkDetector {
         let process = process::id();
         let page = Mapping::reserve(size_of::<AtomicU32>()).and_then(|page| {
             page.wipe_on_fork()?;
@@ -61,7 +61,7 @@ mod tests {
     /// Catches a page that is not cleared in a child, and one that is not used.
     #[test]
     fn a_forked_child_is_another_process() {
-        let with_page = ForkDetector::new();
+        let with_page = ForkDetector::for_this_process();
         assert!(
             with_page.page.is_some(),
             "no kernel before Linux 4.14 is supported by Rust's tests"

@@ -1,8 +1,8 @@
-//! Messages between the processes of a node, with open files in them.
+//! Messages with attached files between the processes of a node.
 //!
-//! Sockets stand in a directory, which keeps other users out. What is left there by a process that was
-//! killed is told by that nobody answers; a lock beside it says who may replace it. A message arrives whole
-//! or not at all, together with its files, also when its sender has ended meanwhile.
+//! The sockets are in a directory that other users cannot enter. A socket left by a killed process is
+//! recognised because nobody answers; a lock beside it decides who may replace it. A message arrives
+//! complete with its files or not at all, even if its sender has ended.
 
 use std::ffi::OsStr;
 use std::io::{IoSlice, IoSliceMut};
@@ -27,14 +27,14 @@ use super::fork::CloseOnFork;
 use super::lock::Lock;
 use crate::error::{Error, Kind, Result};
 
-/// The most bytes of a message.
+/// The longest message in bytes.
 pub const LONGEST_MESSAGE: usize = 64 << 10;
 /// The most files of a message.
 const MOST_FILES: usize = 4;
-/// How many may wait to be accepted; the system may allow fewer.
+/// The length of the accept queue; the system may allow less.
 const BACKLOG: i32 = 4096;
 
-/// A socket with a name, to which others can connect.
+/// A named socket that accepts connections.
 #[derive(Debug)]
 pub struct Listener(OwnedFd);
 
@@ -42,7 +42,7 @@ pub struct Listener(OwnedFd);
 #[derive(Debug)]
 pub struct Socket(CloseOnFork<OwnedFd>);
 
-/// A message as it was received.
+/// A received message.
 #[derive(Debug)]
 pub struct Message {
     /// Its bytes.
@@ -51,10 +51,10 @@ pub struct Message {
     pub files: Vec<OwnedFd>,
 }
 
-/// Listens at `path`, unless somebody does or is about to: then `None`.
+/// Listens at `path`; `None` if another process does or is about to.
 ///
 /// # Errors
-/// The socket, or the lock beside it, cannot be had; why names it.
+/// The socket or its lock cannot be created; the message names it.
 pub fn listen_at(path: &Path) -> Result<Option<Listener>> {
     let what =
         |error: Errno| Error::system(format!("listening at {}", path.display()), &error.into());
@@ -62,7 +62,7 @@ pub fn listen_at(path: &Path) -> Result<Option<Listener>> {
     if !lock.try_take()? || connect_at(path)?.is_there() {
         return Ok(None);
     }
-    // Of a process that was killed: nobody else replaces it now.
+    // Left by a killed process; the lock keeps others from replacing it now.
     files::remove(path)?;
     let socket = new(SocketFlags::CLOEXEC).map_err(what)?;
     bind(&socket, &SocketAddrUnix::new(path).map_err(what)?).map_err(what)?;
@@ -70,11 +70,10 @@ pub fn listen_at(path: &Path) -> Result<Option<Listener>> {
     Ok(Some(Listener(socket)))
 }
 
-/// Connects to whoever listens at `path`, without waiting. `None`: nobody does, or more are connected than
-/// are listened to.
+/// Connects to the listener at `path` without blocking. `None`: there is none, or its queue is full.
 ///
 /// # Errors
-/// It is another user's process.
+/// The listener is another user's.
 pub fn connect_to(path: &Path) -> Result<Option<Socket>> {
     match connect_at(path)? {
         Answer::Connected(socket) => {
@@ -85,10 +84,10 @@ pub fn connect_to(path: &Path) -> Result<Option<Socket>> {
     }
 }
 
-/// Who is found at a path.
+/// The result of connecting to a path.
 enum Answer {
     Connected(Socket),
-    /// Somebody who has no room for another connection.
+    /// The listener's queue is full.
     Busy,
     Nobody,
 }
@@ -114,19 +113,18 @@ fn connect_at(path: &Path) -> Result<Answer> {
     Ok(Answer::Connected(Socket(socket)))
 }
 
-/// The lock of those who listen anew, or do so no more, in the directory of `path`.
+/// The lock for creating and removing sockets in the directory of `path`.
 fn lock_beside(path: &Path) -> Result<Lock> {
     Lock::open(&path.with_file_name("lock"), 0o600)
 }
 
 impl Listener {
-    /// A listening socket that was handed over.
+    /// A listening socket that another process has passed on.
     pub fn from_file(file: OwnedFd) -> Listener {
         Listener(file)
     }
 
-    /// Listens in place of the process that has handed the socket over: who connects from here on
-    /// finds this one to be its peer.
+    /// Listens again after a hand-over, so that new connections report this process as their peer.
     ///
     /// # Errors
     /// The system's.
@@ -134,13 +132,13 @@ impl Listener {
         listen(&self.0, BACKLOG).map_err(|error| Error::system("listening", &error.into()))
     }
 
-    /// The socket, to hand it over.
+    /// The socket, to pass it on.
     pub fn into_file(self) -> OwnedFd {
         self.0
     }
 
-    /// Ends the listening for good: who comes from here on finds nobody. False: somebody has come, or
-    /// comes to listen, just now. Who comes in between loses the connection.
+    /// Stops listening for good. False: a connection has just arrived, or another process is about to
+    /// listen. A connection that arrives in between is lost.
     ///
     /// # Errors
     /// The name cannot be removed.
@@ -150,7 +148,7 @@ impl Listener {
         if !lock.try_take()? || wait_for(&[self.as_fd()], Duration::ZERO) == [true] {
             return Ok(false);
         }
-        // Somebody may have removed the name, and another listens there.
+        // The name may have been removed and reused by another listener.
         let own = std::process::id().cast_signed();
         if connect_to(&path)?.is_some_and(|socket| socket.peer_number() == own) {
             files::remove(&path)?;
@@ -158,13 +156,13 @@ impl Listener {
         Ok(true)
     }
 
-    /// The socket's name; of one that was handed over it may be none.
+    /// The socket's path; one that was passed on may have none.
     fn path(&self) -> Option<PathBuf> {
         let address = SocketAddrUnix::try_from(getsockname(&self.0).ok()?).ok()?;
         address.path().map(|path| PathBuf::from(OsStr::from_bytes(path.to_bytes())))
     }
 
-    /// The next connection, waited for at most so long. `None`: there was none, or a signal came.
+    /// Waits at most this long for a connection. `None`: there was none, or a signal came.
     ///
     /// # Errors
     /// The socket does not listen.
@@ -193,10 +191,10 @@ impl AsFd for Listener {
 }
 
 impl Socket {
-    /// Sends a message. What is sent is kept for the receiver, whatever becomes of this process.
+    /// Sends a message, which reaches the receiver even if this process ends.
     ///
     /// # Errors
-    /// The other end is gone, or the message is longer than [`LONGEST_MESSAGE`].
+    /// The other end is closed, or the message is longer than [`LONGEST_MESSAGE`].
     pub fn send(&self, bytes: &[u8], files: &[BorrowedFd<'_>]) -> Result<()> {
         if bytes.len() > LONGEST_MESSAGE {
             return Err(Error::invalid(format!("a message of {} bytes is too long", bytes.len())));
@@ -214,10 +212,10 @@ impl Socket {
         sent.map(drop).map_err(|error| Error::system("sending a message", &error.into()))
     }
 
-    /// Waits for the next message. `None`: the other end is gone, or [`Socket::close`] was called.
+    /// Waits for the next message. `None`: the other end is closed, or [`Socket::close`] was called.
     ///
     /// # Errors
-    /// A message that did not arrive whole.
+    /// A message arrived incomplete.
     pub fn receive(&self) -> Result<Option<Message>> {
         let mut bytes = vec![0; LONGEST_MESSAGE];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
@@ -249,30 +247,28 @@ impl Socket {
         Ok(Some(Message { bytes, files }))
     }
 
-    /// Ends the connection, and the waiting of whoever receives here.
+    /// Closes the connection, and wakes threads that receive on it.
     pub fn close(&self) {
-        // One that has ended already is as good.
+        // It may have ended already.
         let _ = self.0.get().map(|socket| shutdown(socket, Shutdown::Both));
     }
 
-    /// The process at the other end, as long as it can be told from others with its number.
-    /// `None`: it has ended, or is in another container.
+    /// A handle of the process at the other end. `None`: it has ended, or is in another container.
     pub fn peer(&self) -> Option<OwnedFd> {
         let peer = sockopt::socket_peercred(&self.0).ok()?;
-        // Should the number have been given to another process meanwhile, the connection tells: it
-        // has ended then.
+        // If the id was reused meanwhile, the connection has ended.
         pidfd_open(peer.pid, PidfdFlags::empty()).ok()
     }
 
-    /// The number of the process at the other end, for messages.
+    /// The id of the process at the other end, for messages.
     pub fn peer_number(&self) -> i32 {
         sockopt::socket_peercred(&self.0).map_or(0, |peer| Pid::as_raw(Some(peer.pid)))
     }
 
-    /// Whether the process at the other end is this user's.
+    /// Checks that the process at the other end is this user's.
     ///
     /// # Errors
-    /// It is not; the message has its user.
+    /// It is not; the message names its user.
     pub fn check_user(&self) -> Result<()> {
         let peer = sockopt::socket_peercred(&self.0)
             .map_err(|error| Error::system("asking who is connected", &error.into()))?;
@@ -289,7 +285,7 @@ impl AsFd for Socket {
     }
 }
 
-/// Waits until one of `files` can be read from or has ended, at most so long. Which ones.
+/// Waits at most this long until one of `files` is readable or closed. Returns which ones are.
 pub fn wait_for(files: &[BorrowedFd<'_>], at_most: Duration) -> Vec<bool> {
     let mut waited: Vec<PollFd<'_>> =
         files.iter().map(|file| PollFd::from_borrowed_fd(*file, PollFlags::IN)).collect();
@@ -327,7 +323,7 @@ mod tests {
     use crate::forks;
     use std::io::{Read as _, Seek as _, Write as _};
 
-    /// A directory of a test's, and a path in it.
+    /// A test's directory, and a path in it.
     fn place() -> (tempfile::TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
@@ -337,15 +333,15 @@ mod tests {
     #[test]
     fn a_name_is_taken_once_and_free_again() {
         let (_folder, name) = place();
-        // The name is free when the listener is closed everywhere.
+        // The name is free when all copies of the listener are closed.
         let _sole = forks::none();
         assert!(connect_to(&name).unwrap().is_none());
         let listener = listen_at(&name).unwrap().unwrap();
         assert!(listen_at(&name).unwrap().is_none());
-        // That was a look at who is there.
+        // That connection only checked for a listener.
         assert!(listener.accept(Duration::ZERO).unwrap().is_some());
         assert!(listener.accept(Duration::ZERO).unwrap().is_none());
-        // As of a process that was killed.
+        // As left by a killed process.
         drop(listener);
         assert!(connect_to(&name).unwrap().is_none());
         let listener = listen_at(&name).unwrap().unwrap();
@@ -356,7 +352,7 @@ mod tests {
         assert!(!name.exists() && connect_to(&name).unwrap().is_none());
     }
 
-    /// Catches a process that waits for ever because somebody listens and takes no connection.
+    /// Catches a client that waits for ever because the listener does not accept.
     #[test]
     fn who_takes_no_connection_keeps_nobody_waiting() {
         let (_folder, name) = place();
@@ -367,15 +363,15 @@ mod tests {
             connections.push(socket);
         }
         assert!(listen_at(&name).unwrap().is_none());
-        // Another's lock neither.
+        // Nor for another's lock.
         drop((listener, connections));
         let lock = lock_beside(&name).unwrap();
         assert!(lock.try_take().unwrap());
         assert!(listen_at(&name).unwrap().is_none());
     }
 
-    /// Several processes, as it were, find what one has left that was killed. Catches two that listen, of
-    /// which one is found by nobody.
+    /// Several processes find the socket of a killed one. Catches two listeners, of which one is never
+    /// found.
     #[test]
     fn one_of_many_listens() {
         let (_folder, name) = place();
@@ -391,7 +387,7 @@ mod tests {
         }
     }
 
-    /// Catches a hand-over that needs the sender: a client may be killed right after it.
+    /// Catches a transfer that needs the sender, which may be killed right after it.
     #[test]
     fn what_was_sent_arrives_after_the_sender_is_gone() {
         let (_folder, name) = place();

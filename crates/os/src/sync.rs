@@ -1,7 +1,7 @@
-//! The locks that the library's shared state stands behind: std's, or shuttle's in a model check.
+//! The locks of the library's shared state: std's, or shuttle's in a model check.
 //!
-//! A poisoned lock is entered all the same: state is changed only by code that cannot panic half
-//! way, and a library must not turn one failed worker into a process that cannot finish.
+//! A poisoned lock is used anyway: code that changes state under a lock does not panic half way, and one
+//! failed worker must not keep the process from finishing.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -18,12 +18,12 @@ pub use imp::MutexGuard;
 pub struct Mutex<T>(imp::Mutex<T>);
 
 impl<T> Mutex<T> {
-    /// A lock around `value`.
+    /// A mutex around `value`.
     pub fn new(value: T) -> Self {
         Mutex(imp::Mutex::new(value))
     }
 
-    /// The lock, if nobody has it.
+    /// Locks if no other thread holds the lock.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.0.try_lock() {
             Ok(guard) => Some(guard),
@@ -32,21 +32,21 @@ impl<T> Mutex<T> {
         }
     }
 
-    /// What was behind it.
+    /// The value.
     pub fn into_inner(self) -> T {
         self.0.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Waits for the lock.
+    /// Locks.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
-/// A condition to wait for under a [`Mutex`].
+/// A condition variable for a [`Mutex`].
 ///
-/// What is waited for must have been changed under that mutex before it is notified: then a notifier
-/// knows of everybody who waits, and makes no system call if nobody does.
+/// The condition must be changed under that mutex before the notification. Then the notifier knows all
+/// waiting threads, and makes no system call if there are none.
 #[derive(Debug, Default)]
 pub struct Condvar {
     condition: imp::Condvar,
@@ -54,18 +54,18 @@ pub struct Condvar {
 }
 
 impl Condvar {
-    /// A condition nobody waits for yet.
+    /// A condition variable without waiting threads.
     pub fn new() -> Self {
         Condvar::default()
     }
 
-    /// Waits until notified. Like every condition wait it may also return for no reason.
+    /// Waits until notified; may return spuriously.
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         let _waits = Waits::new(&self.waiting);
         self.condition.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// The same, for `time` at the most.
+    /// Waits at most `time`.
     pub fn wait_for<'a, T>(&self, guard: MutexGuard<'a, T>, time: Duration) -> MutexGuard<'a, T> {
         let _waits = Waits::new(&self.waiting);
         let (guard, _) = self
@@ -75,20 +75,20 @@ impl Condvar {
         guard
     }
 
-    /// How many wait.
+    /// How many threads wait.
     #[cfg(any(test, feature = "tests"))]
     pub fn waiters(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// Wakes one waiter.
+    /// Wakes one waiting thread.
     pub fn notify_one(&self) {
         if self.waiting.load(Ordering::Relaxed) > 0 {
             self.condition.notify_one();
         }
     }
 
-    /// Wakes every waiter.
+    /// Wakes all waiting threads.
     pub fn notify_all(&self) {
         if self.waiting.load(Ordering::Relaxed) > 0 {
             self.condition.notify_all();
@@ -96,8 +96,8 @@ impl Condvar {
     }
 }
 
-/// One who waits. Counted with the mutex held, before and after the wait: whoever takes the mutex
-/// later sees it.
+/// A waiting thread, counted before and after the wait with the mutex held, so that a later owner of the
+/// mutex sees it.
 struct Waits<'a>(&'a AtomicUsize);
 
 impl<'a> Waits<'a> {

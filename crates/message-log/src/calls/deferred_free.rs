@@ -1,6 +1,6 @@
-//! What the application frees from within a call of MPI's, types and communicators, as in the functions that
-//! go with attributes: that is passed on as all such calls are, but when the call has ended. Requests under
-//! way and replays may use it, and its handle may be another's afterwards.
+//! Types and communicators that the application frees inside an MPI call, for instance in attribute
+//! callbacks. These frees are deferred to the end of the call, because active requests and replays may
+//! use the objects, whose handles may be reused afterwards.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,21 +24,21 @@ pub enum FreeCall {
     Disconnect,
 }
 
-/// What is freed, in order.
+/// The deferred frees, in order.
 static FREED: Mutex<Vec<(FreeCall, usize)>> = Mutex::new(Vec::new());
-/// Whether there is any.
+/// Whether there are any.
 static PENDING: AtomicBool = AtomicBool::new(false);
 
-/// Whether there is any.
+/// Whether there are any.
 #[inline(always)]
 pub fn is_pending() -> bool {
     PENDING.load(Ordering::Relaxed)
 }
 
-/// A call from within one of MPI's that frees what `place` has.
+/// Defers the freeing of the handle at `place`, inside an MPI call.
 ///
 /// # Safety
-/// As MPI says of the call.
+/// The requirements of the MPI call.
 pub unsafe fn free(way: FreeCall, place: Ptr, real: impl FnOnce() -> c_int) -> c_int {
     let Some(library) = Library::find() else { return real() };
     let handles = library.abi().handles();
@@ -55,7 +55,7 @@ pub unsafe fn free(way: FreeCall, place: Ptr, real: impl FnOnce() -> c_int) -> c
     if handle == null {
         return real();
     }
-    // What there is no memory to note stays one of MPI's.
+    // Without memory to note it, the object is leaked.
     let _ = memory::push(&mut FREED.lock().unwrap_or_else(PoisonError::into_inner), (way, handle));
     PENDING.store(true, Ordering::Relaxed);
     // SAFETY: as above.
@@ -69,7 +69,7 @@ pub unsafe fn free(way: FreeCall, place: Ptr, real: impl FnOnce() -> c_int) -> c
 }
 
 impl State {
-    /// Frees it all: the call has ended. What goes with a communicator may free others.
+    /// Runs all deferred frees at the end of the call. Freeing a communicator may defer others.
     #[cold]
     pub fn run_deferred_frees(&mut self) {
         while PENDING.swap(false, Ordering::Relaxed) {

@@ -1,8 +1,8 @@
-//! What calls do in and outside parts, one room for each kind of call.
+//! What each kind of call does inside and outside parts.
 //!
-//! Inside parts each has two halves. [`State::source`] says which one is taken: with [`Source::Mpi`] the
-//! call is real, and its event is [recorded](State::record); with [`Source::Log`] the
-//! [next event](crate::parts::Parts::next) gives what it gave in the first run.
+//! Inside parts a call has two branches, selected by [`State::source`]: with [`Source::Mpi`] the call is
+//! real, and its event is [recorded](State::record); with [`Source::Log`] the [next
+//! event](crate::parts::Parts::next) has the outcome of the first run.
 
 pub mod collective;
 pub mod completion;
@@ -38,16 +38,16 @@ use counted::Arrival;
 /// Where a call is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
-    /// No part is open: what the call begins or ends is noted, as far as parts may need it.
+    /// Outside parts: what the call begins or ends is noted, as parts may need it.
     Outside,
-    /// A part is open.
+    /// Inside a part.
     Inside,
 }
 
 /// MPI_SUCCESS, in every interface.
 pub const SUCCESS: c_int = 0;
 
-/// Runs a call's body on the state. The call fails if what it received cannot be kept.
+/// Runs a call's body with the state. The call fails if its data cannot be logged.
 pub fn with(body: impl FnOnce(&mut State) -> c_int) -> c_int {
     state::call(|state| {
         if state.resend.as_ref().is_some_and(|resend| resend.is_resumed) {
@@ -58,7 +58,7 @@ pub fn with(body: impl FnOnce(&mut State) -> c_int) -> c_int {
     })
 }
 
-/// The end of a call that has come to this code: what it returns.
+/// Ends a call in this code; returns its result.
 #[inline(always)]
 pub fn finish_call(state: &mut State, code: c_int) -> c_int {
     if state.lost.is_some() {
@@ -77,8 +77,8 @@ fn has_lost(state: &mut State) -> Option<c_int> {
 }
 
 impl State {
-    /// A call of a process that goes on. The first one inside a part tells the others, and waits for
-    /// them if what it sends and receives again depends on that.
+    /// A call after a restart. The first one inside a part tells the others, and waits for them if it
+    /// depends on what is sent again.
     #[cold]
     fn goes_on(&mut self) {
         let Some(resend) = self.resend.as_mut().filter(|_| self.parts.is_any_open()) else {
@@ -90,12 +90,12 @@ impl State {
         resend.hear(&self.mpi, &mut self.parts, waits);
     }
 
-    /// Room to note what a call is about to begin, which takes so many events: once it has begun, the
-    /// call must not fail, or nobody knows that it is under way. Nothing is wanted where a replay gives
-    /// the result, or no part that is recorded can be replayed.
+    /// Reserves room for what a call is about to begin and the events that it takes: once begun, the
+    /// call must not fail. Nothing is needed if a replay has the result, or no recorded part can be
+    /// replayed.
     ///
     /// # Errors
-    /// There is no memory: what the call returns, which has done nothing.
+    /// Out of memory; the result of the call, which has done nothing.
     pub fn reserve(&mut self, call: Call, comm: usize, events: usize) -> Result<(), c_int> {
         if self.parts.source() != Some(Source::Mpi) || !self.parts.can_log() {
             return Ok(());
@@ -104,14 +104,14 @@ impl State {
         room.map_err(|NoMemory| self.has_no_room(call, comm))
     }
 
-    /// A call fails, before it has done anything: there is no memory to note it.
+    /// Fails a call that has done nothing: out of memory.
     #[cold]
     pub fn has_no_room(&self, call: Call, comm: usize) -> c_int {
         let text = format!("{}: there is no memory to note it, so it has done nothing", call.0);
         refuse::fail(&self.mpi, comm, &text)
     }
 
-    /// Logs what a real call gave. Without memory for that the call fails.
+    /// Logs the outcome of a real call. Without memory the call fails.
     pub fn record(&mut self, shape: Shape, outcome: Outcome) {
         let comm = shape.comm;
         if self.parts.record(shape, outcome).is_err() {
@@ -119,8 +119,8 @@ impl State {
         }
     }
 
-    /// There is no memory for what the parts that are recorded need: they cannot be replayed, and the
-    /// call fails, which is on this communicator. Once: what cannot be replayed lacks nothing.
+    /// Out of memory for data of the recorded parts: they cannot be replayed, and the call on this
+    /// communicator fails. Once: afterwards nothing is needed for them.
     #[cold]
     pub fn lacks_memory(&mut self, comm: usize, what: &str) {
         if self.parts.can_log() {
@@ -134,16 +134,16 @@ impl State {
         self.lost = Some((comm, text));
     }
 
-    /// Where a call's result comes from; inside parts there is one.
+    /// The source of a call's result inside parts.
     pub fn source(&self) -> Source {
         self.parts.source().unwrap_or(Source::Mpi)
     }
 
-    /// Packs what a request or a call has received. The bytes come out of a message if `status` is
-    /// given, and are as many as it says; otherwise all of the target was written.
+    /// Packs what a request or a call has received. With a `status` it is a message, whose size the
+    /// status tells; otherwise all of the target was written.
     ///
     /// # Safety
-    /// MPI has completed what writes to `target`.
+    /// MPI has completed writing to `target`.
     pub unsafe fn received(&mut self, target: &Target, status: Option<&Status>) -> Item {
         let bytes = match (target, status) {
             (Target::Nothing, _) => Some(0),
@@ -157,11 +157,11 @@ impl State {
         Item::new(status, target, payload)
     }
 
-    /// Packs what lies at a target, or as many bytes of it as were received. `None` if there is no
-    /// memory, or it cannot be read: then the parts that need it cannot be replayed, and the call will
-    /// fail.
+    /// Packs a target, or the received bytes of it. `None`: out of memory, or it cannot be read; then
+    /// the parts that need it cannot be replayed, and the call will fail.
     ///
     /// # Safety
+    /// As for [`Target::pack`].
     /// As for [`Target::pack`].
     pub unsafe fn packed(&mut self, target: &Target, bytes: Option<i64>) -> Option<Payload> {
         if !self.parts.can_log() {
@@ -172,7 +172,7 @@ impl State {
         packed.map_err(|text| self.loses(0, &text)).ok()
     }
 
-    /// Says what the memory of the log has to say.
+    /// Prints the message of the log's memory.
     #[cold]
     pub fn say_notice(&mut self) {
         if let Some(text) = self.arena.notice() {
@@ -180,17 +180,18 @@ impl State {
         }
     }
 
-    /// What was received and cannot be kept has come on this communicator.
+    /// Data received on this communicator cannot be logged.
     pub fn lost_on(&mut self, comm: usize) {
         if let Some((on, _)) = &mut self.lost {
             *on = comm;
         }
     }
 
-    /// Gives what is logged of an item: the bytes to `target`, or to where they went in the first
-    /// run. An error text if there is less room now, or if they cannot be written there.
+    /// Returns a logged item: the bytes go to `target`, or to the first run's buffer. Returns an error
+    /// text if there is less room now, or it cannot be written.
     ///
     /// # Safety
+    /// `target` is resolved and was passed by the application.
     /// `target` is resolved and is what the application passed.
     pub unsafe fn give(&self, item: &Item, target: Option<&Target>) -> Result<(), String> {
         let target = target.unwrap_or(&item.target);
@@ -199,7 +200,7 @@ impl State {
         unsafe { target.unpack(&self.mpi, item.payload.bytes()) }
     }
 
-    /// A call that gives nothing but its code.
+    /// A call that returns only its code.
     pub fn plain(&mut self, shape: Shape, real: impl FnOnce() -> c_int) -> c_int {
         match self.source() {
             Source::Mpi => {
@@ -214,11 +215,11 @@ impl State {
         }
     }
 
-    /// A call that receives one thing, a message that is counted or the result of a collective call,
-    /// and says what in a status if it has one. `real` gets the place for the status.
+    /// A call that receives one message or the result of a collective call, with or without a status.
+    /// `real` gets a pointer for the status.
     ///
     /// # Safety
-    /// As MPI says of the call.
+    /// The requirements of the MPI call.
     pub unsafe fn receiving(
         &mut self,
         shape: Shape,
@@ -246,7 +247,7 @@ impl State {
                     outcome.items = Items::One(item);
                 } else {
                     if status.is_some() {
-                        // It says where from, also of what there was too little room for.
+                        // The source is known even if the buffer was too small.
                         outcome.items =
                             Items::One(Item::new(own, Target::Nothing, Payload::default()));
                     }
@@ -282,7 +283,7 @@ impl State {
     }
 }
 
-/// A call on a request that `of` gave: it fails, with both names.
+/// A call on a request that `of` returned fails; both are named.
 pub fn refuse_on(state: &mut State, call: Call, of: Call) -> c_int {
     let part = state.parts.innermost().unwrap_or_default();
     let text = format!(
@@ -292,7 +293,7 @@ pub fn refuse_on(state: &mut State, call: Call, of: Call) -> c_int {
     refuse::fail(&state.mpi, 0, &text)
 }
 
-/// A call that cannot be replayed: it fails, with its name.
+/// A call that cannot be replayed fails with its name.
 pub fn refuse(call: Call, comm: usize) -> c_int {
     with(|state| {
         let part = state.parts.innermost().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a replay does to send and receive messages again that are counted.
+//! Sends and receives counted messages again in a replay.
 
 use std::ffi::c_int;
 use std::time::Instant;
@@ -24,7 +24,7 @@ impl State {
         self.parts.closed()?.sent(link)
     }
 
-    /// How a replayed call that begins to receive gets its message again, if it does.
+    /// How a replayed non-blocking receive gets its message again, if it does.
     pub fn posts_again(&self, shape: &Shape) -> Option<Route> {
         if self.source() == Source::Mpi {
             return None;
@@ -33,7 +33,7 @@ impl State {
         self.parts.closed()?.received(link)
     }
 
-    /// How a replayed call that receives gets its message again, if it does.
+    /// How a replayed blocking receive gets its message again, if it does.
     pub fn receives_again(&self, shape: &Shape) -> Option<Route> {
         if self.source() == Source::Mpi {
             return None;
@@ -42,7 +42,7 @@ impl State {
         self.parts.closed()?.received(items.as_slice().first()?.link)
     }
 
-    /// The communicator that messages travel on again.
+    /// The communicator for messages that are sent again.
     fn travels(&self) -> Handle {
         self.resend.as_ref().map_or(self.mpi.comm_null, |resend| resend.channel.comm)
     }
@@ -56,10 +56,10 @@ impl State {
         }
     }
 
-    /// Begins to send or receive a message again: the request.
+    /// Starts to send or receive a message again; returns the request.
     ///
     /// # Safety
-    /// The message is what the application passed.
+    /// The message is the application's.
     pub unsafe fn begin_again(&mut self, message: &Message, route: Route, sends: bool) -> Handle {
         if sends {
             self.count_again(message);
@@ -68,7 +68,7 @@ impl State {
         unsafe { self.travel(message, route, sends) }
     }
 
-    /// Begins to send or receive again what a persistent request sends or receives at this place.
+    /// Starts to send or receive again the message of a persistent request at this index.
     ///
     /// # Safety
     /// The application has started such a request.
@@ -102,7 +102,7 @@ impl State {
     /// Sends a message again.
     ///
     /// # Safety
-    /// The message is what the application passed.
+    /// The message is the application's.
     pub unsafe fn send_again(&mut self, message: &Message, route: Route) -> c_int {
         // SAFETY: by the caller's promise.
         let request = unsafe { self.begin_again(message, route, true) };
@@ -112,15 +112,15 @@ impl State {
     /// Receives a message again.
     ///
     /// # Safety
-    /// The message is what the application passed.
+    /// The message is the application's.
     pub unsafe fn recv_again(&mut self, message: &Message, route: Route) -> c_int {
         // SAFETY: by the caller's promise.
         let request = unsafe { self.begin_again(message, route, false) };
         self.wait_again(request, false)
     }
 
-    /// Waits until a message was sent or received again. If the other processes do something else than to
-    /// replay the part, that may never be: then the replay is broken off.
+    /// Waits until a message was sent or received again. If the other processes do not replay the part,
+    /// that may never happen: then the replay is abandoned.
     pub fn wait_again(&mut self, request: Handle, sends: bool) -> c_int {
         let (mut handle, mut flag) = (0usize, 0);
         let at = (&raw mut handle).cast();
@@ -162,10 +162,11 @@ impl State {
         }
     }
 
-    /// A message has come again. If a part that is recorded meanwhile needs its bytes, they are kept.
+    /// A message has been received again. If a part that is being recorded needs its bytes, they are
+    /// logged.
     ///
     /// # Safety
-    /// MPI has completed what writes to `target`.
+    /// MPI has completed writing to `target`.
     pub unsafe fn keep_again(&mut self, at: Position, nth: usize, target: &Target) {
         if !self.parts.lacks(at, nth) {
             return;
@@ -180,7 +181,7 @@ impl State {
         }
     }
 
-    /// A part that may be sent again, and cannot be: says so once.
+    /// Reports once that a part's messages cannot be sent again.
     pub fn no_resend(&mut self) {
         let mut processes = 1;
         // SAFETY: a number of ours, and a communicator that is always there.

@@ -1,4 +1,4 @@
-//! The CUDA driver's functions, looked up in the library that the application has loaded.
+//! The CUDA driver's functions, from the library that the application has loaded.
 
 pub use ::driver::cuda::{CUcontext as Context, CUdeviceptr as Address, CUstream as Stream};
 use ::driver::cuda::{CaptureMode, Failure, SONAME};
@@ -10,19 +10,19 @@ cuda_driver! {
     pub calls fail with Failure;
 }
 
-/// The driver, kept for the life of the process, as it has threads of its own.
+/// Kept for the life of the process, as the driver has threads of its own.
 static DRIVER: LazyLibrary<Driver, String> = LazyLibrary::new();
 
-/// The driver, if the application had loaded it when [`get_or_find`] was last called.
+/// The driver, if it was loaded at the last call of [`get_or_find`].
 #[inline(always)]
 pub fn get() -> Option<&'static Driver> {
     DRIVER.get()
 }
 
-/// Looks for the driver, if the application has loaded a library since the last time.
+/// Searches for the driver, if a library was loaded since the last call.
 ///
 /// # Errors
-/// It lacks a function that is needed for buffers in device memory.
+/// It lacks a required function.
 pub fn get_or_find() -> Result<(), String> {
     let find = |library| {
         Driver::find(library).map(Some).map_err(|name| {
@@ -35,15 +35,15 @@ pub fn get_or_find() -> Result<(), String> {
 }
 
 impl Driver {
-    /// Sets the calling thread's capture mode; the one before.
+    /// Sets the calling thread's capture mode; returns the previous one.
     pub fn exchange_capture_mode(&self, mode: CaptureMode) -> CaptureMode {
         self.extras.exchange_capture_mode(mode)
     }
 
-    /// What tells a context from every other one of the process; `None` before CUDA 12.0.
+    /// A context's unique id; `None` before CUDA 12.0.
     ///
     /// # Safety
-    /// `context` is a living context.
+    /// `context` exists.
     pub unsafe fn context_id(&self, context: Context) -> Option<u64> {
         // SAFETY: the caller's promise.
         unsafe { self.extras.context_id(context.cast()) }

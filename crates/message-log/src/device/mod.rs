@@ -1,11 +1,10 @@
-//! Buffers in device memory, as a CUDA-aware MPI takes them: which ones are, and copies between them
-//! and the log.
+//! Buffers in device memory, as passed to a CUDA-aware MPI: recognises them, and copies between them and
+//! the log.
 //!
-//! A program that has not loaded the driver has none, and pays one load for the question. A
-//! CUDA-aware MPI has loaded the driver when it is initialised, so it is looked for when a part or a
-//! replay begins ([`get_or_find`]), and not for each message. With it each buffer costs a question to the
-//! driver: nothing else says reliably what an address is, as memory may be freed and its address be
-//! given to memory of another kind.
+//! Without a loaded driver there are none, which is checked by one load. A CUDA-aware MPI loads the
+//! driver when it is initialised, so the driver is searched for when a part or a replay begins
+//! ([`get_or_find`]), not for each message. With a driver, each buffer is queried: an address may have
+//! been freed and reused by memory of another kind.
 
 mod driver;
 mod streams;
@@ -31,26 +30,27 @@ const IS_MANAGED: c_uint = 8;
 /// `CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL`.
 const ORDINAL: c_uint = 9;
 
-/// A buffer in memory of a device, which the host cannot touch.
+/// A buffer in device memory that the host cannot access.
 #[derive(Clone, Copy, Debug)]
 pub struct Buffer {
     driver: &'static Driver,
     address: Address,
-    /// Null for memory that belongs to none.
+    /// Null for memory without a context.
     context: Context,
     ordinal: c_int,
 }
 
-/// Whether a buffer may be in memory of a device.
+/// Whether a buffer may be in device memory.
 #[inline(always)]
 pub fn is_there() -> bool {
     driver::get().is_some()
 }
 
-/// The buffer of `len` bytes at an address, if the host cannot touch it. Managed memory it can.
+/// The buffer of `len` bytes at an address, if the host cannot access it; the host can access managed
+/// memory.
 ///
 /// # Errors
-/// What the driver says.
+/// The driver's.
 #[inline(always)]
 pub fn buffer(address: *const c_void, len: usize) -> Result<Option<Buffer>, String> {
     match driver::get() {
@@ -63,7 +63,7 @@ impl Buffer {
     #[cold]
     fn at(driver: &'static Driver, address: Address) -> Result<Option<Buffer>, String> {
         match Buffer::ask(driver, address) {
-            // No context has memory there.
+            // Without a context there is no device memory.
             Err(Failure { status: NOT_INITIALIZED | DEINITIALIZED, .. }) => Ok(None),
             Err(Failure { status: INVALID_CONTEXT | CONTEXT_IS_DESTROYED, .. }) => {
                 Buffer::without_context(driver, address)
@@ -72,7 +72,7 @@ impl Buffer {
         }
     }
 
-    /// Asks the driver in the calling thread's context, with which it knows the memory of all.
+    /// Queries the driver in the calling thread's context, which works for memory of all contexts.
     fn ask(driver: &'static Driver, address: Address) -> Result<Option<Buffer>, Failure> {
         let (mut context, mut memory_type, mut managed, mut ordinal) =
             (std::ptr::null_mut(), 0, 0, -1);
@@ -94,8 +94,8 @@ impl Buffer {
         Ok(is_device.then_some(Buffer { driver, address, context, ordinal }))
     }
 
-    /// The same for a thread without a context: to such a one the driver says nothing of any address.
-    /// What the host can read it can copy; of the rest the primary contexts are asked that exist.
+    /// The same on a thread without a context, where the driver knows no address. Memory that the host
+    /// can read is host memory; for other addresses the existing primary contexts are tried.
     fn without_context(
         driver: &'static Driver,
         address: Address,
@@ -140,13 +140,13 @@ impl Buffer {
         Ok(None)
     }
 
-    /// Copies `len` bytes from it.
+    /// Copies `len` bytes from the buffer.
     ///
     /// # Errors
-    /// What the driver says.
+    /// The driver's.
     ///
     /// # Safety
-    /// There is room for as many at `to`.
+    /// `to` has room for them.
     pub unsafe fn read(&self, to: *mut c_void, len: usize) -> Result<(), String> {
         self.copy(|stream| {
             // SAFETY: by the caller's promise; the driver checks the buffer's end.
@@ -154,13 +154,13 @@ impl Buffer {
         })
     }
 
-    /// Copies `len` bytes into it.
+    /// Copies `len` bytes into the buffer.
     ///
     /// # Errors
-    /// What the driver says.
+    /// The driver's.
     ///
     /// # Safety
-    /// There are as many at `from`.
+    /// `from` has that many bytes.
     pub unsafe fn write(&self, from: *const c_void, len: usize) -> Result<(), String> {
         self.copy(|stream| {
             // SAFETY: by the caller's promise; the driver checks the buffer's end.
@@ -168,7 +168,7 @@ impl Buffer {
         })
     }
 
-    /// Has a copy made in a stream of the library's, and waits for it.
+    /// Makes a copy in a stream of the library's own, and waits for it.
     fn copy(&self, queue: impl FnOnce(Stream) -> Result<(), Failure>) -> Result<(), String> {
         let before = self.driver.exchange_capture_mode(CaptureMode::RELAXED);
         let copied = self.copy_in_context(queue);
@@ -189,8 +189,8 @@ impl Buffer {
         unsafe { within(driver, context, || with_stream(driver, context, copy)) }
     }
 
-    /// The context that the copy is made in. Memory that was mapped piecewise or comes from a pool
-    /// belongs to none, and addresses are the same in all.
+    /// The context of the copy. Memory that is mapped piecewise or from a pool has none; its addresses
+    /// are valid in all contexts.
     fn context(&self) -> Result<Context, Failure> {
         let mut context = self.context;
         if context.is_null() {
@@ -208,7 +208,7 @@ impl Buffer {
 /// Runs `body` in a context.
 ///
 /// # Safety
-/// The context is there.
+/// The context exists.
 unsafe fn within<T>(
     driver: &Driver,
     context: Context,
@@ -223,7 +223,7 @@ unsafe fn within<T>(
     done
 }
 
-/// Whether the host can read the byte at an address; `None` where a sandbox forbids the question.
+/// Whether the host can read the byte at an address; `None` if a sandbox forbids the test.
 fn is_readable(address: Address) -> Option<bool> {
     let mut byte = 0u8;
     let own = libc::iovec { iov_base: std::ptr::from_mut(&mut byte).cast(), iov_len: 1 };

@@ -1,17 +1,15 @@
-//! The C symbols of MPI, one file for each kind: tables of their names and arguments, and which
-//! function of `calls` does what each needs. A function that the MPI library does not have fails by
-//! name.
+//! The C symbols of MPI, one file per kind: tables of their names, arguments and implementations in
+//! `calls`. A function that the MPI library lacks fails by name.
 //!
-//! MPI's interfaces for Fortran are made to call these (`fortran`).
+//! MPI's Fortran interfaces are redirected to these symbols (`fortran`).
 
-/// Defines the C function of each name, with the arguments of MPI's.
+/// Defines the C function of each name, with MPI's arguments.
 ///
-/// `|at, call, real| ...` is what is done in and outside parts, as `at` says: `call` is the
-/// function's name, and `real()` passes the call on as it is. With `real(status)` it takes another
-/// value for that argument, which is a pointer. What stands behind `quick` is tried first, and compiled twice,
-/// outside parts and inside: it passes the call on and says what that returned, or does nothing and says
-/// `None`.
-/// `inside |call, real| ...` is what is done inside parts, where outside the call is passed on.
+/// `|at, call, real| ...` handles calls outside and inside parts, as `at` tells: `call` is the
+/// function's name, and `real()` passes the call through unchanged; `real(status)` with another pointer
+/// for that argument. What follows `quick` is tried first, and compiled twice, for outside and inside:
+/// it passes the call through and returns its result, or returns `None` without effect. `inside |call,
+/// real| ...` handles only calls inside parts; others are passed through.
 macro_rules! exports {
     () => {};
     (
@@ -20,7 +18,7 @@ macro_rules! exports {
         $($rest:tt)*
     ) => {
         exports! { @symbol $name($($arg: $type),*) {
-            // What parts need is a function of its own: outside them none of it costs anything.
+            // A separate function, so that calls outside parts do not pay for it.
             #[inline(never)]
             #[allow(clippy::too_many_arguments)] // As MPI has it.
             unsafe extern "C" fn otherwise($($arg: $type),*) -> std::ffi::c_int {
@@ -55,7 +53,7 @@ macro_rules! exports {
         $($rest:tt)*
     ) => {
         exports! { @symbol $name($($arg: $type),*) {
-            // What is not as usual is a function of its own: otherwise none of it costs anything.
+            // A separate function, so that the common case does not pay for it.
             #[inline(never)]
             #[allow(clippy::too_many_arguments)] // As MPI has it.
             unsafe extern "C" fn otherwise($($arg: $type),*) -> std::ffi::c_int {
@@ -67,7 +65,7 @@ macro_rules! exports {
                     }
                 } }
             }
-            // As usual, but inside a part.
+            // The common case inside a part.
             #[inline(never)]
             #[allow(clippy::too_many_arguments)] // As MPI has it.
             unsafe extern "C" fn inside($($arg: $type),*) -> std::ffi::c_int {

@@ -1,15 +1,14 @@
-//! Programs in Fortran.
+//! Calls from Fortran.
 //!
-//! An MPI library's interfaces for Fortran are objects of their own (`libmpi_mpifh`, `libmpichfort`),
-//! which translate the arguments and call the C functions, but many of them by the names of the
-//! profiling interface: Open MPI's all, MPICH's those of `use mpi_f08` that have no buffer, which are
-//! all waits and tests. Such calls would pass this library by. So the table by which such an object
-//! calls other objects is changed: where it has `PMPI_Wait`, it gets the `MPI_Wait` of this library.
-//! What calls the profiling interface elsewhere goes on to reach MPI: tools, the client's library,
-//! and this one.
+//! The Fortran interfaces of an MPI library are separate objects (`libmpi_mpifh`, `libmpichfort`). They
+//! translate the arguments and call C functions, but many of them under the profiling names: all of Open
+//! MPI's, and in MPICH those of `use mpi_f08` without a buffer, which includes all waits and tests. Such
+//! calls would bypass this library. So the table of imported functions of such an object is changed:
+//! instead of `PMPI_Wait` it gets this library's `MPI_Wait`. Other callers of the profiling interface
+//! still reach MPI: tools, the checkpoint library, and this one.
 //!
-//! That is done when this library is loaded, for what the program is linked with, and again by
-//! `MPI_Init`. An interface that comes later has made calls that nobody saw: then parts are refused.
+//! This is done when this library is loaded, for the objects that the program is linked with, and again
+//! by `MPI_Init`. An interface that is loaded later may have made unseen calls: then parts are refused.
 
 mod module;
 mod object;
@@ -22,7 +21,7 @@ use object::{Object, Slot};
 
 pub use module::VELOC_Fortran_refuse_part;
 
-/// A function that every interface calls, by one of its names.
+/// A function that every interface calls, under one of its names.
 const RECEIVE: [&CStr; 2] = [c"MPI_Recv", c"PMPI_Recv"];
 
 /// Runs [`take`] when this library is loaded.
@@ -31,7 +30,7 @@ const RECEIVE: [&CStr; 2] = [c"MPI_Recv", c"PMPI_Recv"];
 #[link_section = ".init_array"]
 static AT_LOAD: extern "C" fn() = take;
 
-/// Has the interfaces for Fortran that are loaded call this library.
+/// Redirects the loaded Fortran interfaces to this library.
 pub extern "C" fn take() {
     let interfaces = Object::loaded(is_interface);
     if interfaces.is_empty() {
@@ -40,15 +39,15 @@ pub extern "C" fn take() {
     let own = Own::find();
     for interface in interfaces {
         let wrong = own.missed(&interface);
-        // What could not be changed is found by `check`.
+        // Failures are found by `check`.
         let _ = interface.change(&wrong);
     }
 }
 
-/// Whether the calls of all interfaces for Fortran come to this library.
+/// Checks that the calls of all Fortran interfaces reach this library.
 ///
 /// # Errors
-/// Otherwise, and says which.
+/// One does not; it is named.
 pub fn check() -> Result<(), String> {
     let interfaces = Object::loaded(is_interface);
     let Some(first) = interfaces.first() else { return Ok(()) };
@@ -70,15 +69,15 @@ pub fn check() -> Result<(), String> {
     Ok(())
 }
 
-/// Whether the object at `path` is an interface for Fortran by its name: `libmpi_mpifh.so.40`,
-/// `libmpi_usempif08.so.40`, `libmpichfort.so.12`, `libmpifort.so.12`.
+/// Whether `path` has the name of a Fortran interface: `libmpi_mpifh.so.40`, `libmpi_usempif08.so.40`,
+/// `libmpichfort.so.12`, `libmpifort.so.12`.
 fn is_interface(path: &[u8]) -> bool {
     let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
     let has = |part: &[u8]| file.windows(part.len()).any(|bytes| bytes == part);
     file.starts_with(b"libmpi") && (has(b"fort") || has(b"mpifh") || has(b"usempi"))
 }
 
-/// This library, as the loader knows it.
+/// This library's base address.
 struct Own {
     handle: *mut c_void,
 }
@@ -97,7 +96,7 @@ impl Own {
         Own { handle }
     }
 
-    /// Where an interface calls a function by the profiling interface that this library has, and the
+    /// The slots in which an interface imports a profiling function that this library defines, with that
     /// function.
     fn missed(&self, interface: &Object) -> Vec<(Slot, NonNull<c_void>)> {
         let of = |slot: Slot| {
@@ -107,7 +106,7 @@ impl Own {
         interface.slots().into_iter().filter_map(of).collect()
     }
 
-    /// This library's own function for one of the profiling interface.
+    /// This library's function for one of the profiling interface.
     fn function(&self, name: &CStr) -> Option<NonNull<c_void>> {
         let name = name.to_bytes_with_nul().strip_prefix(b"P")?;
         if self.handle.is_null() || !name.starts_with(b"MPI") {

@@ -1,18 +1,17 @@
-//! Objects that the process has loaded, and the slots that hold the addresses of the functions that
-//! they call in others. The loader fills a slot, and a relocation in the object says which function's
-//! address it is to hold.
+//! Loaded objects, and the slots that hold the addresses of imported functions. The loader fills a slot
+//! as told by a relocation in the object.
 
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// The kinds of relocations of such slots: filled when first used, and filled at once.
+/// The relocation types of such slots: lazily bound and immediately bound.
 #[cfg(target_arch = "x86_64")]
 const KINDS: [u32; 2] = [7, 6]; // R_X86_64_JUMP_SLOT, R_X86_64_GLOB_DAT
 #[cfg(target_arch = "aarch64")]
 const KINDS: [u32; 2] = [1026, 1025]; // R_AARCH64_JUMP_SLOT, R_AARCH64_GLOB_DAT
-/// Elsewhere no slot is found, and callers say so.
+/// On other processors no slot is found, and the callers report that.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 const KINDS: [u32; 0] = [];
 
@@ -49,11 +48,11 @@ pub struct Object {
     base: usize,
     /// Its dynamic section.
     dynamic: Option<usize>,
-    /// What the loader has made read-only when it was done, in whole pages.
+    /// The pages that the loader has made read-only after relocation.
     sealed: Range<usize>,
 }
 
-/// Where an object has the address of a function that it calls.
+/// A slot for the address of an imported function.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
     /// The function.
@@ -63,7 +62,7 @@ pub struct Slot {
 }
 
 impl Object {
-    /// Those that are loaded, with such a path.
+    /// The loaded objects with a matching path.
     pub fn loaded(is_wanted: fn(&[u8]) -> bool) -> Vec<Object> {
         struct Search {
             is_wanted: fn(&[u8]) -> bool,
@@ -90,13 +89,13 @@ impl Object {
         // SAFETY: `visit` fits the declaration and gets the search, which outlives the call. It loads
         // nothing and does not unwind.
         unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
-        // What is not there any more is left out.
+        // Objects that are unloaded meanwhile are left out.
         search.found.retain(Object::stays);
         search.found
     }
 
     /// # Safety
-    /// The description is the loader's.
+    /// The loader passes the description.
     unsafe fn new(path: CString, info: &libc::dl_phdr_info) -> Object {
         let base = info.dlpi_addr as usize;
         let (mut dynamic, mut sealed) = (None, 0..0);
@@ -109,7 +108,7 @@ impl Object {
                 libc::PT_GNU_RELRO => {
                     // SAFETY: it only says a number.
                     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(1) as usize;
-                    // As the loader rounds it.
+                    // Rounded as by the loader.
                     let end = start + header.p_memsz as usize;
                     sealed = start / page * page..end / page * page;
                 }
@@ -119,7 +118,7 @@ impl Object {
         Object { path, base, dynamic, sealed }
     }
 
-    /// Has the loader keep the object for good. Whether it is there.
+    /// Keeps the object loaded for good. Returns whether it is loaded.
     fn stays(&self) -> bool {
         let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
         // SAFETY: a path that ends with a null byte; nothing is loaded by this.
@@ -146,7 +145,7 @@ impl Object {
                 }
             }
         };
-        // Most loaders have made addresses of the offsets that the file has there.
+        // Most loaders have replaced the file's offsets by addresses.
         let place =
             |tag| entry(tag).map(|value| if value < self.base { self.base + value } else { value });
         let (Some(names), Some(symbols)) = (place(DT_STRTAB), place(DT_SYMTAB)) else {
@@ -177,10 +176,10 @@ impl Object {
         slots
     }
 
-    /// Has slots of it hold other addresses.
+    /// Changes the addresses in some of its slots.
     ///
     /// # Errors
-    /// The system does not let them be written; none is changed.
+    /// The system does not allow writing; none is changed.
     pub fn change(&self, slots: &[(Slot, NonNull<c_void>)]) -> std::io::Result<()> {
         let is_sealed =
             |(slot, _): &(Slot, _)| self.sealed.contains(&(slot.at as *const _ as usize));
@@ -220,12 +219,12 @@ mod tests {
     fn the_slots_of_an_object() {
         let objects = Object::loaded(is_c_library);
         let [library] = &objects[..] else { panic!("{objects:?}") };
-        // It lets programs replace its allocator, and so calls that as others' functions.
+        // It lets programs replace its allocator, and so imports it.
         let slots = library.slots();
         let slot = slots.iter().find(|slot| [c"malloc", c"calloc"].contains(&slot.name));
         let slot = slot.unwrap_or_else(|| panic!("{slots:?}"));
         let held = NonNull::new(slot.at.load(Ordering::Relaxed)).unwrap();
-        // Writing what is there already shows that it can be written, sealed or not.
+        // Writing the same address shows whether the slot can be written.
         library.change(&[(*slot, held)]).unwrap();
         assert_eq!(slot.at.load(Ordering::Relaxed), held.as_ptr());
     }

@@ -1,6 +1,6 @@
-//! The memory that payloads are in: chunks that are used again, up to a limit. Chunks beyond the limit
-//! are files in the scratch directory of the job, mapped to memory and without a name: the system keeps
-//! of them in memory what it has room for, and removes them when they are unmapped or the process ends.
+//! The memory of payloads: reused chunks, up to a limit. Chunks beyond the limit are unnamed files in
+//! the job's scratch directory, mapped to memory: the system keeps of them in memory what fits, and
+//! removes them when they are unmapped or the process ends.
 
 use std::fmt;
 use std::fs::File;
@@ -11,33 +11,33 @@ use super::limit::Limit;
 use super::mapping::{Maker, Mapped, Mapping};
 use super::payload::{Chunk, Payload, Pool, INLINE};
 
-/// Bytes of a chunk at the most. A payload that is longer gets one of its own.
+/// Largest chunk in bytes; a longer payload gets its own.
 const CHUNK: usize = 32 << 20;
 
-/// Bytes of a chunk at least.
+/// Smallest chunk in bytes.
 const LEAST: usize = 256 << 10;
 
-/// The limit is so many chunks at least.
+/// The limit is at least this many chunks.
 const CHUNKS: usize = 8;
 
-/// Makes a file of so many bytes, or says why there is none.
+/// Creates a file of this many bytes, or returns why it cannot.
 pub type MakeFile = fn(usize) -> Result<File, String>;
 
 /// The chunks.
 pub struct Arena {
-    /// Where payloads are put now, and up to where it is used.
+    /// The chunk that is being filled, and its used bytes.
     current: Option<(Rc<Chunk>, usize)>,
-    /// Memory of chunks that nobody needs any more.
+    /// Memory of free chunks.
     pool: Rc<Pool>,
-    /// Who makes chunks ahead, once the first one is half full.
+    /// Allocates the next chunk in the background once the first one is half full.
     maker: Option<Maker>,
-    /// Bytes of a chunk.
+    /// The size of a chunk in bytes.
     chunk: usize,
     /// Bytes in memory.
     limit: usize,
     mapped: Mapped,
     make_file: MakeFile,
-    /// What is to be said.
+    /// A message for the user.
     notice: Option<String>,
     is_said: bool,
 }
@@ -55,7 +55,7 @@ impl fmt::Debug for Arena {
 }
 
 impl Arena {
-    /// Chunks in so much memory, and in files beyond it.
+    /// Chunks in this much memory, and in files beyond it.
     pub fn within(limit: Limit, make_file: MakeFile) -> Arena {
         let share = limit.0 / CHUNKS;
         // The largest power of two.
@@ -77,17 +77,17 @@ impl Arena {
         }
     }
 
-    /// An empty one that shares memory and limit with this one.
+    /// An empty arena that shares memory and limit with this one.
     pub fn another(&self) -> Arena {
         let (pool, mapped) = (Rc::clone(&self.pool), Mapped::clone(&self.mapped));
         let own = Arena::new(self.chunk, self.limit, self.make_file);
         Arena { pool, mapped, is_said: self.is_said, ..own }
     }
 
-    /// A chunk for bytes of another process, which nobody else knows yet.
+    /// A chunk for bytes of another process.
     ///
     /// # Errors
-    /// The system gives no memory.
+    /// Out of memory.
     pub fn take_in(&mut self, len: usize) -> Result<Rc<Chunk>, String> {
         let memory = self
             .fresh(len.max(self.chunk))
@@ -95,32 +95,32 @@ impl Arena {
         Ok(self.new_chunk(memory))
     }
 
-    /// Bytes of payloads that are in files.
+    /// Bytes of payloads in files.
     pub fn in_files(&self) -> u64 {
         self.pool.in_files()
     }
 
-    /// Bytes of memory that it has.
+    /// Bytes of memory allocated.
     #[cfg(test)]
     pub fn in_memory(&self) -> usize {
         self.mapped.load(Ordering::Relaxed)
     }
 
-    /// What is to be said to the user, once.
+    /// The message for the user, returned once.
     pub fn notice(&mut self) -> Option<String> {
         self.notice.take()
     }
 
-    /// Whether there is something to be said.
+    /// Whether there is a message.
     #[inline]
     pub fn has_notice(&self) -> bool {
         self.notice.is_some()
     }
 
-    /// A payload of `len` bytes, which `write` writes.
+    /// A payload of `len` bytes, filled by `write`.
     ///
     /// # Errors
-    /// The system gives no memory, or those of `write`.
+    /// Out of memory, or those of `write`.
     pub fn keep(
         &mut self,
         len: usize,
@@ -141,11 +141,11 @@ impl Arena {
         if len <= INLINE {
             return Some(Payload::inline(len));
         }
-        // Copies are quicker between lines of the cache.
+        // Copies are faster at cache line boundaries.
         let size = self.chunk;
         let room = len.next_multiple_of(64).min(size);
         if let Some((chunk, used)) = &mut self.current {
-            // No payload is left in it: from the start again, in memory that is there.
+            // No payload is left in it: start again, in existing memory.
             if chunk.live() == 0 {
                 *used = 0;
             }
@@ -175,7 +175,7 @@ impl Arena {
         Rc::new(Chunk::new(memory, &self.pool))
     }
 
-    /// Memory for a chunk: used before, made ahead, or made now; beyond the limit that of a file.
+    /// Memory for a chunk: free, allocated ahead, or new; beyond the limit, a file.
     fn fresh(&mut self, len: usize) -> Option<Mapping> {
         if len == self.chunk {
             if let Some(memory) = self.pool.take() {
@@ -198,12 +198,12 @@ impl Arena {
         Mapping::map(len, &self.mapped)
     }
 
-    /// Whether so many bytes more are within the limit.
+    /// Whether this many more bytes are within the limit.
     fn fits(&self, len: usize) -> bool {
         self.mapped.load(Ordering::Relaxed).saturating_add(len) <= self.limit
     }
 
-    /// Says, once, that the log is larger than it should be.
+    /// Warns, once, that the log exceeds its limit.
     fn stays(&mut self, why: &str) {
         if std::mem::replace(&mut self.is_said, true) {
             return;
@@ -215,7 +215,7 @@ impl Arena {
         ));
     }
 
-    /// Has a chunk made, if the next one would not be there.
+    /// Starts to allocate a chunk in the background, if none is free.
     #[cold]
     fn order(&mut self) {
         let len = self.chunk;

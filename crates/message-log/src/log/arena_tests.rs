@@ -1,4 +1,4 @@
-//! Chunks in memory and in files, against a model that is as plain as can be: a list of bytes.
+//! Chunks in memory and in files, compared with a list of bytes.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -60,8 +60,8 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Catches bytes of another payload, memory that is used again while somebody needs it, a limit that is
-    /// not kept though there are files, and bytes in files that are counted wrong.
+    /// Catches bytes of another payload, memory that is reused too early, an exceeded limit although
+    /// there are files, and a wrong count of bytes in files.
     #[test]
     fn what_was_kept_is_read(steps in prop::collection::vec(step(), 1..120)) {
         IS_FULL.set(false);
@@ -93,7 +93,7 @@ proptest! {
     }
 }
 
-/// Catches a small log that asks for files, and one beyond its memory that does not.
+/// Catches a small log that uses files, and one beyond its limit that does not.
 #[test]
 fn only_what_is_beyond_the_limit_is_in_files() {
     let mut arena = Arena::within(Limit(LIMIT), make_file);
@@ -110,8 +110,8 @@ fn only_what_is_beyond_the_limit_is_in_files() {
     drop(received);
 }
 
-/// Catches a log that is lost, or a call that fails, because there is no room for files; one that does not
-/// say so; and one that says so each time.
+/// Catches a log that is lost, or a call that fails, because there is no room for files, and a warning
+/// that is missing or repeated.
 #[test]
 fn what_no_file_takes_stays_in_memory() {
     IS_FULL.set(true);
@@ -122,7 +122,7 @@ fn what_no_file_takes_stays_in_memory() {
     assert!(said.contains("VELOC_MPI_LOG_MEMORY") && said.contains("no space left"), "{said}");
     held.extend((60..80).map(|seed| (seed, keep(&mut arena, seed, 100_000))));
     assert!(!arena.has_notice() && arena.in_files() == 0);
-    // There is space again.
+    // There is room again.
     IS_FULL.set(false);
     held.extend((80..100).map(|seed| (seed, keep(&mut arena, seed, 100_000))));
     assert!(arena.in_files() > 0);

@@ -1,5 +1,4 @@
-//! What is logged of a call: its shape, which a replay compares, and its outcome, which a replay
-//! gives again.
+//! A logged call: its shape, which a replay compares, and its outcome, which a replay returns.
 
 use std::ffi::c_int;
 
@@ -16,62 +15,61 @@ pub struct Call(pub &'static str);
 impl PartialEq for Call {
     #[inline]
     fn eq(&self, other: &Call) -> bool {
-        // Mostly the very same letters.
+        // Usually the same string constant.
         std::ptr::eq(self.0, other.0) || self.0 == other.0
     }
 }
 
-/// What a call was asked to do, as far as a replay compares it. What a call does not have is at its
-/// default.
+/// The arguments of a call that a replay compares; those that a call lacks have defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// The function.
     pub call: Call,
     /// The communicator's handle; 0 if the call has none.
     pub comm: usize,
-    /// The other process or the root.
+    /// The other process, or the root.
     pub peer: Option<c_int>,
     /// The tag.
     pub tag: Option<c_int>,
-    /// How many elements, or how many requests.
+    /// The number of elements, or of requests.
     pub count: i64,
-    /// Bytes of an element when packed; 0 if the call has no elements.
+    /// Packed size of an element in bytes; 0 if the call has no elements.
     pub size: i64,
 }
 
 impl Shape {
-    /// Of a call that has nothing but its name.
+    /// For a call that has only a name.
     pub fn new(call: Call) -> Shape {
         Shape { call, comm: 0, peer: None, tag: None, count: 0, size: 0 }
     }
 
-    /// Of a call on so many requests.
+    /// For a call on `count` requests.
     pub fn of_requests(call: Call, count: i64) -> Shape {
         Shape { count, ..Shape::new(call) }
     }
 }
 
-/// What a call gave.
+/// The outcome of a call.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What it returned.
+    /// Its return code.
     pub code: c_int,
-    /// The flag, the index, or how many requests it completed, whichever the call has.
+    /// The flag, the index, or the number of completed requests.
     pub number: c_int,
     /// The index beside a flag.
     pub index: c_int,
     /// The communicator that it made.
     pub handle: usize,
-    /// The number of what it began, by which later events refer to it; 0 if it began nothing.
+    /// The number of the operation that it began, by which later events refer to it; 0: none.
     pub began: u64,
-    /// The messages that it sent or began to send or to receive, if they can be sent again.
+    /// Its messages, if they can be sent again.
     pub links: Links,
     /// What it received or completed.
     pub items: Items,
 }
 
 impl Outcome {
-    /// Of a call that gave nothing but its code.
+    /// For a call that returned only its code.
     #[inline]
     pub fn of(code: c_int) -> Outcome {
         Outcome {
@@ -85,13 +83,13 @@ impl Outcome {
         }
     }
 
-    /// Bytes of payload.
+    /// Bytes of its payloads.
     #[inline]
     pub fn bytes(&self) -> u64 {
         self.items.as_slice().iter().map(|item| item.payload.len() as u64).sum()
     }
 
-    /// Whether it gave nothing but its numbers.
+    /// Whether it has only numbers.
     #[inline(always)]
     pub(super) fn is_nothing(&self) -> bool {
         matches!((&self.items, &self.links), (Items::None, Links::None))
@@ -99,7 +97,7 @@ impl Outcome {
             && self.handle == 0
     }
 
-    /// Whether both gave nothing, and the same nothing: a poll without success.
+    /// Whether both have only numbers, and the same ones: an unsuccessful poll.
     #[inline(always)]
     pub(super) fn is_same_nothing(&self, other: &Outcome) -> bool {
         self.is_nothing()
@@ -111,20 +109,20 @@ impl Outcome {
 /// Messages of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Links {
-    /// None of which anything is known.
+    /// Unknown.
     #[default]
     None,
-    /// That of a call which has one.
+    /// For a call with one message.
     One(Link),
-    /// Those of a call on several requests, by their places.
+    /// For a call on several requests, by index.
     Many(Box<[Option<Link>]>),
 }
 
 impl Links {
-    /// With room for those of so many requests.
+    /// With room for this many requests.
     ///
     /// # Errors
-    /// There is no memory.
+    /// Out of memory.
     pub fn of(count: usize) -> Result<Links, NoMemory> {
         if count < 2 {
             return Ok(Links::None);
@@ -134,7 +132,7 @@ impl Links {
         Ok(Links::Many(links.into_boxed_slice()))
     }
 
-    /// The one at a place.
+    /// The message at an index.
     pub fn get(&self, nth: usize) -> Option<Link> {
         match self {
             Links::None => None,
@@ -143,7 +141,7 @@ impl Links {
         }
     }
 
-    /// Has one at a place that there is room for.
+    /// Sets the message at an index for which there is room.
     pub fn set(&mut self, nth: usize, link: Link) {
         match self {
             Links::Many(links) => {
@@ -168,7 +166,7 @@ impl From<Option<Link>> for Links {
 pub enum Items {
     /// Nothing.
     None,
-    /// One, which most calls have: without an allocation.
+    /// One, as in most calls: without an allocation.
     One(Item),
     /// Several.
     Many(Box<[Item]>),
@@ -194,31 +192,31 @@ impl Items {
     }
 }
 
-/// One request that was completed, or what a call received without one.
+/// A completed request, or what a call received without one.
 #[derive(Debug)]
 pub struct Item {
-    /// Its place in the call's array.
+    /// Its index in the call's array.
     pub index: c_int,
-    /// What began it, as [`Outcome::began`] has it; 0 if that was outside parts.
+    /// The operation that began it, as in [`Outcome::began`]; 0: outside parts.
     pub began: u64,
-    /// Whether the request stays when it is done.
+    /// Whether the request is persistent.
     pub persistent: bool,
     /// The status that MPI gave.
     pub status: Status,
-    /// Where the bytes went. A replay that began the request itself writes to where it said.
+    /// Where the bytes went. A replay that began the request writes to its own buffer.
     pub target: Target,
     /// The bytes received, packed.
     pub payload: Payload,
     /// The message that was received, if it can be sent again.
     pub link: Option<Link>,
-    /// How many of the parts that need the event do not need the bytes.
+    /// How many owners of the event do not need the bytes.
     pub(crate) given_up: u32,
     /// The bytes are there.
     pub(crate) is_kept: bool,
 }
 
 impl Item {
-    /// Bytes that were received, with a status and where they went.
+    /// Received bytes with a status and their target.
     #[inline]
     pub fn new(status: Status, target: Target, payload: Payload) -> Item {
         Item {
@@ -235,17 +233,17 @@ impl Item {
     }
 }
 
-/// A call in the sequence.
+/// An event in the sequence.
 #[derive(Debug)]
 pub struct Event {
-    /// What the call was asked to do.
+    /// The call's arguments.
     pub shape: Shape,
-    /// What it gave.
+    /// The call's outcome.
     pub outcome: Outcome,
-    /// Its place in the sequence.
+    /// Its number in the sequence.
     pub(crate) number: u64,
-    /// How many parts need it.
+    /// The number of parts that need it.
     pub(crate) owners: u32,
-    /// How many times in a row the same call gave the same.
+    /// How many times in a row the same call had the same outcome.
     pub(crate) repeats: u32,
 }

@@ -1,12 +1,12 @@
-//! How much memory the log may have (`VELOC_MPI_LOG_MEMORY`).
+//! The memory limit of the log (`VELOC_MPI_LOG_MEMORY`).
 
 /// The variable.
 const VARIABLE: &str = "VELOC_MPI_LOG_MEMORY";
 
-/// Without it, the most.
+/// The largest default.
 const DEFAULT: usize = 1 << 30;
 
-/// Without it, the share of the memory that is available.
+/// The default as a fraction of the available memory.
 const SHARE: usize = 16;
 
 /// The least that makes sense.
@@ -17,7 +17,7 @@ const LEAST: usize = 1 << 20;
 pub struct Limit(pub usize);
 
 impl Limit {
-    /// What the user wants.
+    /// The configured limit.
     ///
     /// # Errors
     /// The variable is no number of bytes, or too small.
@@ -56,7 +56,7 @@ impl Limit {
     }
 }
 
-/// Bytes of memory that the system could give.
+/// Bytes of memory that are available.
 pub fn available() -> Option<usize> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -68,7 +68,7 @@ pub fn available() -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Catches a limit that is taken for another one, and one that is believed though it is none.
+    /// Catches a limit that is misread, and an invalid one that is accepted.
     #[test]
     fn what_the_variable_says() {
         let parse = |text| Limit::parse(text).map(|limit| limit.0);

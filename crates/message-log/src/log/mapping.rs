@@ -1,4 +1,4 @@
-//! Memory from the system or from a file, and the thread that makes its pages ahead.
+//! Memory from the system or from a file, and the thread that allocates pages ahead.
 
 use std::fs::File;
 use std::os::fd::AsRawFd as _;
@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::Arc;
 
-/// How many bytes of memory are mapped; those of files are not counted.
+/// Bytes of mapped memory, without files.
 pub type Mapped = Arc<AtomicUsize>;
 
-/// A mapping. Who has the only handle of it may write; what others may read stays as it is.
+/// A mapping. The owner of the only handle may write; what others may read does not change.
 #[derive(Debug)]
 pub struct Mapping {
     base: *mut u8,
     len: usize,
-    /// Of memory; none of a file.
+    /// Counts the memory; `None` for a file.
     mapped: Option<Mapped>,
 }
 
@@ -24,13 +24,13 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// So many bytes, counted while they are there. `None` if the system gives no memory.
+    /// Maps and counts this many bytes. `None`: out of memory.
     pub fn map(len: usize, mapped: &Mapped) -> Option<Mapping> {
         mapped.fetch_add(len, Ordering::Relaxed);
         Mapping::map_counted(len, mapped)
     }
 
-    /// As [`map`](Self::map), of bytes that are counted already; not any more if the system gives none.
+    /// As [`map`](Self::map), for bytes that are counted already; uncounts them on failure.
     fn map_counted(len: usize, mapped: &Mapped) -> Option<Mapping> {
         // SAFETY: an anonymous mapping at an address of the system's choice.
         let base = unsafe {
@@ -47,13 +47,13 @@ impl Mapping {
             mapped.fetch_sub(len, Ordering::Relaxed);
             return None;
         }
-        // Fewer faults and fewer misses. A system without huge pages goes on with small ones.
+        // Huge pages, if the system has them: fewer page faults and TLB misses.
         // SAFETY: the mapping just made.
         unsafe { libc::madvise(base, len, libc::MADV_HUGEPAGE) };
         Some(Mapping { base: base.cast(), len, mapped: Some(Arc::clone(mapped)) })
     }
 
-    /// The first bytes of a file that has so many, and on its file system the room for them.
+    /// Maps a file that has this many bytes, with room on its file system.
     ///
     /// # Errors
     /// The system's.
@@ -76,17 +76,17 @@ impl Mapping {
         Ok(Mapping { base: base.cast(), len, mapped: None })
     }
 
-    /// Whether it is a file's.
+    /// Whether it is a file.
     pub fn is_file(&self) -> bool {
         self.mapped.is_none()
     }
 
-    /// How many bytes.
+    /// Its length in bytes.
     pub fn size(&self) -> usize {
         self.len
     }
 
-    /// Makes its pages.
+    /// Allocates its pages.
     fn touch(&mut self) {
         for at in (0..self.len).step_by(4096) {
             // SAFETY: in the mapping, which nobody else knows.
@@ -94,7 +94,7 @@ impl Mapping {
         }
     }
 
-    /// Some of the bytes. There are as many.
+    /// Some of its bytes, which must exist.
     pub fn slice(&self, at: usize, len: usize) -> &[u8] {
         debug_assert!(at + len <= self.len);
         // SAFETY: in the mapping, which the system has filled with zeros; nobody writes there while
@@ -102,7 +102,7 @@ impl Mapping {
         unsafe { std::slice::from_raw_parts(self.base.add(at), len) }
     }
 
-    /// Some of the bytes, to be written. There are as many.
+    /// Some of its bytes, for writing; they must exist.
     ///
     /// # Safety
     /// Nobody else reads or writes them meanwhile.
@@ -124,20 +124,20 @@ impl Drop for Mapping {
     }
 }
 
-/// The thread that makes mappings ahead. It ends with this.
+/// The thread that maps memory ahead. It ends with this value.
 #[derive(Debug)]
 pub struct Maker {
     orders: Sender<()>,
     made: Receiver<Mapping>,
-    /// One is on its way.
+    /// A mapping is being made.
     is_ordered: bool,
     len: usize,
     mapped: Mapped,
 }
 
 impl Maker {
-    /// Of mappings of this length. `None` if there is no such thread: then the application's meets
-    /// the page faults.
+    /// For mappings of this length. `None`: the thread cannot be started; then the application's threads
+    /// take the page faults.
     pub fn start(len: usize, mapped: &Mapped) -> Option<Maker> {
         let (orders, to_do) = mpsc::channel();
         let (done, made) = mpsc::channel();
@@ -156,8 +156,8 @@ impl Maker {
         Some(Maker { orders, made, is_ordered: false, len, mapped })
     }
 
-    /// Has one made, unless one is being made. It counts from now on: another one that is mapped meanwhile
-    /// must not make both exceed the limit.
+    /// Starts to make a mapping, unless one is being made. It is counted from now on, so that the limit
+    /// holds.
     pub fn order(&mut self) {
         if self.is_ordered {
             return;
@@ -169,7 +169,7 @@ impl Maker {
         }
     }
 
-    /// The one that was made, if it is there.
+    /// The finished mapping, if there is one.
     pub fn take(&mut self) -> Option<Mapping> {
         let made = self.made.try_recv().ok()?;
         self.is_ordered = false;
@@ -182,8 +182,8 @@ pub(super) mod tests {
     use super::*;
     use std::fs;
 
-    /// Waits for the thread of this name, and gives whether it has a signal blocked that the application may
-    /// want for itself.
+    /// Waits for the thread of this name, and returns whether it blocks a signal that the application
+    /// may use.
     pub fn takes_no_signals(name: &str) -> bool {
         let mask = |status: String| {
             let of_it = status.lines().any(|line| line.strip_prefix("Name:\t") == Some(name));

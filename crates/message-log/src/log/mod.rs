@@ -1,8 +1,8 @@
-//! The log: one sequence of events of this process, and how many parts need each.
+//! The log: one sequence of events of this process, with the number of parts that need each.
 //!
-//! A part is a range of the sequence. Parts that were recorded at once share their events, and
-//! nothing is copied. An event counts its owners, the parts that need it; without one it gives up
-//! its payload, and is dropped as soon as it is the first or the last of the sequence.
+//! A part is a range of the sequence. Parts that are recorded at the same time share events; nothing is
+//! copied. An event counts its owners, the parts that need it. Without owners it drops its payload, and
+//! is removed as soon as it is the first or the last of the sequence.
 
 mod arena;
 #[cfg(test)]
@@ -27,30 +27,30 @@ use crate::resend::streams::Link;
 use crate::status::Status;
 use crate::target::Target;
 
-/// A place between two results of the sequence: before the `nth` repetition of an event.
+/// A position between two results of the sequence: before the `nth` repetition of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     /// The number of the event.
     pub event: u64,
-    /// Of its repetitions, those that lie before.
+    /// The number of its repetitions before the position.
     pub nth: u32,
 }
 
-/// How much is logged.
+/// The size of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Bytes of payload now.
+    /// Current bytes of payloads.
     pub bytes: u64,
-    /// The most bytes there have been at once.
+    /// The maximum of these bytes.
     pub peak: u64,
 }
 
 /// The sequence.
 #[derive(Debug, Default)]
 pub struct Log {
-    /// By number. The range of a part that is left has no gap; events between parts may be gone.
+    /// By number. A part's range has no gaps; events between parts may be removed.
     pub(crate) events: VecDeque<Event>,
-    /// The number of the next event: none is used twice.
+    /// The number of the next event; none is used twice.
     pub(crate) next: u64,
     pub(crate) figures: Figures,
 }
@@ -71,27 +71,27 @@ impl Log {
         self.events.is_empty()
     }
 
-    /// The place behind the last event.
+    /// The position after the last event.
     pub fn end(&self) -> Position {
         Position { event: self.next, nth: 0 }
     }
 
-    /// Where the event with a number is.
+    /// The index of the event with this number.
     fn index(&self, number: u64) -> Option<usize> {
         let offset = usize::try_from(number.checked_sub(self.events.front()?.number)?).ok()?;
-        // Without a gap before it.
+        // Without gaps before it.
         if self.events.get(offset).is_some_and(|event| event.number == number) {
             return Some(offset);
         }
         self.events.binary_search_by_key(&number, |event| event.number).ok()
     }
 
-    /// The event behind a place.
+    /// The event after a position.
     pub fn get(&self, at: Position) -> Option<&Event> {
         self.index(at.event).map(|index| &self.events[index])
     }
 
-    /// The events from a place on, up to another one.
+    /// The events between two positions.
     pub fn range(&self, begin: Position, end: Position) -> impl Iterator<Item = &Event> {
         let first = self.events.partition_point(|event| event.number < begin.event);
         self.events.range(first..).take_while(move |event| event.number <= end.event)
@@ -104,7 +104,7 @@ impl Log {
     /// Adds an event that `owners` parts need.
     ///
     /// # Errors
-    /// There is no memory. The event has its number all the same, and is missing.
+    /// Out of memory. The event's number is used, and the event is missing.
     #[inline(always)]
     pub fn push(&mut self, shape: Shape, outcome: Outcome, owners: u32) -> Result<(), NoMemory> {
         let number = self.next;
@@ -116,13 +116,14 @@ impl Log {
         Ok(())
     }
 
-    /// Whether there is room for one event more without a word with the system.
+    /// Whether one more event fits without allocating.
     #[inline(always)]
     pub fn has_room(&self) -> bool {
         self.events.len() < self.events.capacity()
     }
 
-    /// Adds an event that `owners` parts need, and for which there [is room](Self::has_room). Whether it could.
+    /// Adds an event that `owners` parts need, and for which there [is room](Self::has_room). Returns
+    /// whether it could.
     #[inline(always)]
     pub fn push_in_room(&mut self, shape: Shape, outcome: Outcome, owners: u32) -> bool {
         if !self.has_room() {
@@ -138,21 +139,21 @@ impl Log {
         true
     }
 
-    /// Room for so many events more, which can be added without failing.
+    /// Reserves room for this many events.
     ///
     /// # Errors
-    /// There is no memory.
+    /// Out of memory.
     pub fn reserve(&mut self, events: usize) -> Result<(), NoMemory> {
         Ok(self.events.try_reserve(events)?)
     }
 
-    /// Counts one more of the last event instead of adding an equal one. Whether it could: only
-    /// results without a request and without a payload are equal. The caller sees to it that no
-    /// part has begun or ended since.
+    /// Counts one more repetition of the last event instead of adding an equal one. Returns whether it
+    /// could: only outcomes without requests and payloads can be equal. The caller ensures that no part
+    /// has begun or ended since.
     #[inline(always)]
     pub fn repeat(&mut self, shape: &Shape, outcome: &Outcome) -> bool {
         match self.events.back_mut() {
-            // Most differ in what they gave, and only few in their names' first letters.
+            // Most differ in their outcome, and few in the first letters of their names.
             Some(last)
                 if last.outcome.is_same_nothing(outcome)
                     && last.shape == *shape
@@ -165,7 +166,7 @@ impl Log {
         }
     }
 
-    /// As [`repeat`](Self::repeat), of a call that has succeeded and gave nothing.
+    /// As [`repeat`](Self::repeat), for a successful call without a result.
     #[inline(always)]
     pub fn repeat_nothing(&mut self, shape: Shape) -> bool {
         match self.events.back_mut() {
@@ -183,7 +184,7 @@ impl Log {
         }
     }
 
-    /// The place after the one result behind `at`.
+    /// The position after the result at `at`.
     pub fn after(&self, at: Position) -> Position {
         match self.get(at) {
             Some(event) if at.nth + 1 < event.repeats => {
@@ -193,16 +194,15 @@ impl Log {
         }
     }
 
-    /// The event with this number began what was found to be this message, as the `nth` of its
-    /// requests.
+    /// The event with this number began this message, as the `nth` of its requests.
     pub fn link(&mut self, event: u64, nth: usize, link: Link) {
         if let Some(event) = self.get_mut(event) {
             event.outcome.links.set(nth, link);
         }
     }
 
-    /// The event with this number has taken a message that the call with the number `began` has probed
-    /// for.
+    /// The event with this number has received a message that was probed for by the call that began
+    /// `began`.
     pub fn takes(&mut self, event: u64, began: u64) {
         let Some(event) = self.get_mut(event) else { return };
         match &mut event.outcome.items {
@@ -214,8 +214,8 @@ impl Log {
         }
     }
 
-    /// The communicator that the event with this number has made is called otherwise: there and in
-    /// all later events that have it.
+    /// The communicator that the event with this number has made has a new handle, there and in all
+    /// later events.
     pub fn rename(&mut self, made: u64, from: usize, to: usize) {
         let Some(first) = self.index(made) else { return };
         self.events[first].outcome.handle = to;
@@ -226,7 +226,8 @@ impl Log {
         }
     }
 
-    /// One more part needs the event behind a place, but not the messages that it gets again.
+    /// One more part owns the event after a position, but does not need the messages that it receives
+    /// again.
     pub fn own(&mut self, at: Position, closed: Option<&Closed>) {
         let Some(event) = self.get_mut(at.event) else { return };
         event.owners += 1;
@@ -236,8 +237,8 @@ impl Log {
         }
     }
 
-    /// A part with this range does not need the messages any more that it gets again. How many bytes
-    /// nobody needs now.
+    /// The part with this range no longer needs the messages that it receives again. Returns the freed
+    /// bytes.
     pub fn give_up(&mut self, begin: Position, end: Position, closed: &Closed) -> u64 {
         self.each(begin, end, |event| {
             for item in event.outcome.items.as_mut_slice() {
@@ -246,7 +247,7 @@ impl Log {
         })
     }
 
-    /// A part with this range, which got some messages again, does not need its events any more.
+    /// The part with this range, which received some messages again, no longer needs its events.
     pub fn disown(&mut self, begin: Position, end: Position, closed: Option<&Closed>) {
         self.each(begin, end, |event| {
             event.owners = event.owners.saturating_sub(1);
@@ -257,9 +258,9 @@ impl Log {
         });
     }
 
-    /// Changes events, and frees what nobody needs after that. How many bytes that was.
+    /// Changes events, and frees what is no longer needed. Returns the freed bytes.
     fn each(&mut self, begin: Position, end: Position, change: impl Fn(&mut Event)) -> u64 {
-        // Without a result of the first or the last event it has not come to own that.
+        // Without any result of the first or the last event, the part does not own it.
         let last = if end.nth > 0 && begin < end { end.event + 1 } else { end.event };
         let mut freed = 0;
         let first = self.events.partition_point(|event| event.number < begin.event);
@@ -288,8 +289,7 @@ impl Log {
         freed
     }
 
-    /// Whether some part needs bytes of the event behind a place that are not there: of its `nth`
-    /// item.
+    /// Whether a part needs missing bytes of the event after a position, in its `nth` item.
     pub fn lacks(&self, at: Position, nth: usize) -> bool {
         self.get(at).is_some_and(|event| {
             let item = event.outcome.items.as_slice().get(nth);
@@ -297,7 +297,7 @@ impl Log {
         })
     }
 
-    /// The bytes that are lacking are these.
+    /// Adds the missing bytes.
     pub fn keep(&mut self, at: Position, nth: usize, payload: Payload) {
         let len = payload.len() as u64;
         let event = self.get_mut(at.event);
@@ -310,11 +310,11 @@ impl Log {
         }
     }
 
-    /// Drops events that nobody needs at both ends of the sequence.
+    /// Removes events without owners at both ends of the sequence.
     pub fn trim(&mut self) {
         let is_dead = |event: &&Event| event.owners == 0;
         let last = self.events.iter().rev().take_while(is_dead).count();
-        // Where they are: taken out one by one, each would be copied first.
+        // Dropped in place: moving each event out first would copy it.
         self.events.truncate(self.events.len() - last);
         let first = self.events.iter().take_while(is_dead).count();
         self.events.drain(..first);

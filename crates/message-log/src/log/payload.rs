@@ -1,4 +1,4 @@
-//! The bytes that a call received, and the chunk that they are in.
+//! The bytes that a call received, and their chunk.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -7,26 +7,26 @@ use std::sync::Arc;
 
 use super::mapping::Mapping;
 
-/// Payloads up to this length need no chunk.
+/// The longest payload that is stored inline.
 pub const INLINE: usize = 22;
 
-/// Memory of chunks that were dropped, for the next ones; and how much is in files.
+/// Memory of dropped chunks for reuse, and the bytes in files.
 #[derive(Debug)]
 pub struct Pool {
-    /// Bytes of a chunk.
+    /// The size of a chunk in bytes.
     chunk: usize,
     spare: RefCell<Vec<Mapping>>,
-    /// Bytes of payloads in chunks that are files.
+    /// Bytes of payloads in files.
     in_files: Cell<u64>,
 }
 
 impl Pool {
-    /// An empty one, for chunks of so many bytes.
+    /// An empty pool for chunks of this size.
     pub fn of(chunk: usize) -> Pool {
         Pool { chunk, spare: RefCell::default(), in_files: Cell::default() }
     }
 
-    /// Memory of a chunk.
+    /// Takes memory for a chunk.
     pub fn take(&self) -> Option<Mapping> {
         self.spare.borrow_mut().pop()
     }
@@ -36,21 +36,21 @@ impl Pool {
         self.spare.borrow().is_empty()
     }
 
-    /// Gives all memory back to the system.
+    /// Returns all memory to the system.
     pub fn clear(&self) {
         self.spare.borrow_mut().clear();
     }
 
-    /// Bytes of payloads that are in files.
+    /// Bytes of payloads in files.
     pub fn in_files(&self) -> u64 {
         self.in_files.get()
     }
 }
 
-/// Memory that payloads are in, one behind another.
+/// Memory with payloads, one after the other.
 #[derive(Debug)]
 pub struct Chunk {
-    /// There until the chunk is dropped.
+    /// Present until the chunk is dropped.
     memory: Option<Arc<Mapping>>,
     /// Bytes of its payloads.
     live: Cell<usize>,
@@ -72,12 +72,12 @@ impl Chunk {
         self.memory.as_ref().is_some_and(|memory| memory.is_file())
     }
 
-    /// Some of its bytes. There are as many.
+    /// Some of its bytes, which must exist.
     fn bytes(&self, at: usize, len: usize) -> &[u8] {
         self.memory.as_ref().map_or(&[], |memory| memory.slice(at, len))
     }
 
-    /// Some of its bytes, to be written. There are as many.
+    /// Some of its bytes, for writing; they must exist.
     ///
     /// # Safety
     /// Nobody else reads or writes them meanwhile.
@@ -87,7 +87,7 @@ impl Chunk {
         self.memory.as_ref().map_or(&mut [], |memory| unsafe { memory.slice_mut(at, len) })
     }
 
-    /// Its first bytes, for who copies them.
+    /// Its first bytes, for copying.
     pub fn source(&self, len: usize) -> Source {
         Source { memory: self.memory.clone(), len, live: self.live() }
     }
@@ -109,7 +109,7 @@ impl Chunk {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        // A checkpoint may still read it. A file goes, and what it takes on its file system.
+        // A checkpoint may still read it. A file is removed, to free its space.
         let memory = self.memory.take().and_then(Arc::into_inner);
         let again = |memory: &Mapping| memory.size() == self.pool.chunk && !memory.is_file();
         if let Some(memory) = memory.filter(again) {
@@ -118,7 +118,7 @@ impl Drop for Chunk {
     }
 }
 
-/// The bytes that a call received. They do not change.
+/// The bytes that a call received. They are immutable.
 #[derive(Default)]
 pub struct Payload(Storage);
 
@@ -146,7 +146,7 @@ impl Drop for Part {
     }
 }
 
-/// The bytes of a chunk as they are now, for who copies them. They stay as long as this does.
+/// The current bytes of a chunk, for copying; valid as long as this value.
 #[derive(Debug)]
 pub struct Source {
     memory: Option<Arc<Mapping>>,
@@ -167,7 +167,7 @@ impl Source {
 }
 
 impl Payload {
-    /// Bytes that need no chunk. There are at most `INLINE`.
+    /// Bytes stored inline, at most `INLINE`.
     pub fn inline(len: usize) -> Payload {
         match len {
             0 => Payload::default(),
@@ -175,10 +175,10 @@ impl Payload {
         }
     }
 
-    /// These bytes, if they need no chunk.
+    /// Stores the bytes inline, if they fit.
     ///
     /// # Safety
-    /// So many bytes are there.
+    /// The bytes exist.
     #[inline(always)]
     pub unsafe fn copied(from: *const u8, len: usize) -> Option<Payload> {
         if len > INLINE {
@@ -188,7 +188,7 @@ impl Payload {
             return Some(Payload::default());
         }
         let mut bytes = [0; INLINE];
-        // Lengths that are known are copied on the spot.
+        // Known lengths are copied inline.
         // SAFETY: by the caller's promise, and there is room for as many.
         unsafe {
             match len {
@@ -200,7 +200,7 @@ impl Payload {
         Some(Payload(Storage::Inline { len: len as u8, bytes }))
     }
 
-    /// Part of a chunk, which is this payload's alone.
+    /// Part of a chunk, used only by this payload.
     pub fn part(chunk: &Rc<Chunk>, at: usize, len: usize) -> Payload {
         chunk.come(len);
         Payload(Storage::Chunk(Part { chunk: Rc::clone(chunk), at, len }))
@@ -221,7 +221,7 @@ impl Payload {
         self.len() == 0
     }
 
-    /// The chunk that they are in, and their place in it.
+    /// Their chunk, and their offset in it.
     pub fn home(&self) -> Option<(&Rc<Chunk>, usize)> {
         match &self.0 {
             Storage::Chunk(part) => Some((&part.chunk, part.at)),
@@ -229,7 +229,7 @@ impl Payload {
         }
     }
 
-    /// Writes them, when they are made.
+    /// Writes them, for a new payload.
     pub(super) fn fill<E>(
         &mut self,
         write: impl FnOnce(&mut [u8]) -> Result<(), E>,

@@ -1,4 +1,4 @@
-//! Parts begin and end, their replays too, and what is logged of them goes.
+//! The beginning and the end of parts and of their replays, and dropping logs.
 
 use std::rc::Rc;
 
@@ -11,7 +11,7 @@ impl Parts {
     /// Begins to record a part.
     ///
     /// # Errors
-    /// Flags that are none, or there is no memory.
+    /// Unknown flags, or out of memory.
     pub fn begin(&mut self, id: i32, flags: i32) -> Result<(), Fault> {
         if flags & !(RESEND | KEEP) != 0 {
             return Err(Fault::Text(format!(
@@ -43,7 +43,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Room for one more open part and one more instance; the numbers of those that are open.
+    /// Reserves room for one more open part and instance. Returns the numbers of the open instances.
     fn room_for_one(&mut self, id: i32) -> Result<Box<[u64]>, Fault> {
         let mut room = || {
             self.instances.try_reserve(1)?;
@@ -75,11 +75,11 @@ impl Parts {
         Ok(())
     }
 
-    /// Begins to replay the newest instance of a part; inside another replay, the one that the first
-    /// run had at this place, if it had one.
+    /// Begins to replay the newest instance of a part or, inside another replay, the instance that the
+    /// first run had at this position.
     ///
     /// # Errors
-    /// There is none, what it received could not be kept, or there is no memory.
+    /// There is none, its data could not be kept, or out of memory.
     pub fn replay_begin(&mut self, id: i32) -> Result<(), Fault> {
         let (chosen, is_step) = self.chosen(id);
         let Some(instance) = chosen else {
@@ -106,15 +106,15 @@ impl Parts {
         Ok(())
     }
 
-    /// The instance that a replay of this part would be of, and whether a replay around it goes on with
-    /// it.
+    /// The instance that a replay of this part would use, and whether it belongs to the enclosing
+    /// replay.
     pub(super) fn chosen(&self, id: i32) -> (Option<&Instance>, bool) {
         let is_ready = |instance: &&Instance| {
             instance.id == id && instance.end.is_some() && !self.is_replayed(instance.number)
         };
         let here = self.replay().and_then(|around| {
             let end = self.instance(around.instance)?.end;
-            // Several began here if all but the last are without any call: they come in their order.
+            // Several can begin here if all but the last have no calls: they are replayed in order.
             let first = self.instances.partition_point(|one| one.number <= around.instance);
             let passed = around.passed.filter(|(at, _)| *at == around.cursor);
             let is_next = |one: &Instance| {
@@ -128,7 +128,7 @@ impl Parts {
         (here.or_else(newest), here.is_some())
     }
 
-    /// The innermost replay takes along the instance with this number, which began there.
+    /// The innermost replay includes the instance with this number, which began at its position.
     fn pass_by(&mut self, begin: Position, number: u64) {
         let around = self.open.iter_mut().rev().find_map(|open| match open {
             Open::Replay(replay) => Some(replay),
@@ -139,10 +139,10 @@ impl Parts {
         }
     }
 
-    /// Ends a replay. Its instance goes, unless it is kept.
+    /// Ends a replay. Its instance is dropped, unless it is kept.
     ///
     /// # Errors
-    /// It is not the innermost open part, it went wrong, or calls of it were not made again.
+    /// It is not the innermost open part, it has failed, or calls are missing.
     pub fn replay_end(&mut self, id: i32) -> Result<(), Fault> {
         let (number, cursor) = match self.open.last() {
             Some(Open::Replay(replay)) if self.is(replay.instance, id) => {
@@ -175,10 +175,10 @@ impl Parts {
         Ok(())
     }
 
-    /// Drops all logged instances of a part, and gives it up if it is the innermost open one.
+    /// Drops all logged instances of a part, and abandons the part if it is the innermost open one.
     ///
     /// # Errors
-    /// It is open, with others inside it, or nothing of it is logged.
+    /// It is open with others inside it, or nothing of it is logged.
     pub fn free(&mut self, id: i32) -> Result<(), Fault> {
         let inner = self.open.len().saturating_sub(1);
         if self.open[..inner].iter().any(|open| self.is(open.number(), id)) {
@@ -191,7 +191,7 @@ impl Parts {
             self.open.pop();
         }
         self.can_repeat = false;
-        // One after the other, without a list of them: there may be no memory for that.
+        // One by one: there may be no memory for a list.
         let newest = |parts: &Parts| {
             parts.instances.iter().rev().find(|instance| instance.id == id).map(|one| one.number)
         };
@@ -201,7 +201,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Drops everything, as at the end of the job.
+    /// Drops everything, at the end of the job.
     pub fn clear(&mut self) {
         self.open.clear();
         while let Some(last) = self.instances.last() {
@@ -209,7 +209,7 @@ impl Parts {
         }
     }
 
-    /// An error that says what is open instead.
+    /// The error that names the part that is open instead.
     fn not_innermost(&self, what: &str, id: i32) -> Fault {
         let inner = match (self.open.last(), self.innermost()) {
             (Some(Open::Record(_)), Some(inner)) if inner == id => {
@@ -225,8 +225,8 @@ impl Parts {
         Fault::Text(format!("part {id} {what} but is not the innermost open part: {inner}"))
     }
 
-    /// A run that begins inside a replay takes the place of the one that began there, inside the
-    /// same part, in the first run. What that one gets again.
+    /// A run that begins inside a replay replaces the one that began there, inside the same part, in the
+    /// first run. Returns the messages that that one receives again.
     fn replace(&mut self, id: i32, at: Position) -> Option<Rc<Closed>> {
         let replays = self.open.iter().filter_map(|open| match open {
             Open::Replay(replay) => Some(replay),
@@ -242,7 +242,7 @@ impl Parts {
                 && replays.iter().any(|replay| instance.was_at(at, replay))
         });
         let mut same: Vec<_> = same.map(|same| (same.number, same.closed.clone())).collect();
-        // Of several that began there all but the last are empty; the replay has them in turn.
+        // Of several that began there, all but the last are empty; the replay takes them in order.
         same.reverse();
         for (number, closed) in same {
             self.drop_instance(number);
@@ -252,7 +252,7 @@ impl Parts {
         self.replaced.remove(first).2
     }
 
-    /// Drops an instance, and what nobody needs after that.
+    /// Drops an instance, and what is no longer needed.
     fn drop_instance(&mut self, number: u64) {
         let Some(place) = self.place(number) else { return };
         let cursor = self.replay().map_or(self.log.end(), |replay| replay.cursor);

@@ -1,22 +1,22 @@
-//! Calls inside parts: one more event of those that are recorded, or the next one of a replay.
+//! Calls inside parts: recording an event, or taking the next one of a replay.
 
 use super::{Divergence, Open, Parts, Replay};
 use crate::log::{Event, Outcome, Position, Shape};
 use crate::memory::NoMemory;
 
 impl Parts {
-    /// Whether all open parts are recorded and can be replayed, and there is room for one event more
-    /// without a word with the system.
+    /// Whether all open parts are recorded and can be replayed, and one more event fits without
+    /// allocating.
     #[inline(always)]
     pub fn has_room(&self) -> bool {
         let is_recorded = |open: &Open| matches!(open, Open::Record(_));
         !self.has_lost && self.log.has_room() && self.open.iter().all(is_recorded)
     }
 
-    /// Logs what a real call gave.
+    /// Logs the result of a real call.
     ///
     /// # Errors
-    /// There is no memory: the parts that need it must not be replayed.
+    /// Out of memory: the parts that need it must not be replayed.
     #[inline(always)]
     pub fn record(&mut self, shape: Shape, outcome: Outcome) -> Result<(), NoMemory> {
         if self.can_repeat && self.log.repeat(&shape, &outcome) {
@@ -30,14 +30,14 @@ impl Parts {
         Ok(())
     }
 
-    /// Logs a call that gave nothing, if the last event is one of the same shape that gave nothing.
+    /// Logs a call without a result, if the last event has the same shape and no result either.
     #[inline(always)]
     pub fn record_same(&mut self, shape: Shape) -> bool {
         self.can_repeat && self.log.repeat_nothing(shape)
     }
 
-    /// Logs what a real call gave that is not what the last one gave, and for which there
-    /// [is room](Self::has_room). Whether it could.
+    /// Logs the result of a real call, which differs from the last one, and for which there [is
+    /// room](Self::has_room). Returns whether it could.
     #[inline(always)]
     pub fn record_in_room(&mut self, shape: Shape, outcome: Outcome) -> bool {
         let owners = self.open.len() as u32;
@@ -46,19 +46,18 @@ impl Parts {
         self.log.push_in_room(shape, outcome, owners)
     }
 
-    /// Room for so many events more.
+    /// Reserves room for this many events.
     ///
     /// # Errors
-    /// There is no memory.
+    /// Out of memory.
     pub fn reserve(&mut self, events: usize) -> Result<(), NoMemory> {
         self.log.reserve(events)
     }
 
-    /// The next event of the innermost replay, if it is of the same shape: then the replay goes on
-    /// behind it.
+    /// Takes the next event of the innermost replay, if it has the same shape.
     ///
     /// # Errors
-    /// It is not, or the part has ended there, or the replay had gone wrong before.
+    /// It has another shape, the part has ended, or the replay has failed before.
     pub fn next(&mut self, shape: &Shape) -> Result<Position, Divergence> {
         let Some(Replay { instance: number, cursor, .. }) = self.replay() else {
             return Err(Divergence { part: -1, place: 0, logged: None, earlier: None });
@@ -91,7 +90,7 @@ impl Parts {
                 Open::Record(number) => {
                     let instance =
                         self.instances.iter().rev().find(|instance| instance.number == *number);
-                    // Repetitions of one event count once.
+                    // Repetitions of an event count once.
                     if cursor.nth == 0 || instance.map(|instance| instance.begin) == Some(cursor) {
                         let settled = self.settled;
                         self.log.own(cursor, instance.and_then(|one| one.given_up(settled)));
@@ -102,12 +101,12 @@ impl Parts {
         Ok(cursor)
     }
 
-    /// The event that a call of this shape would get from the innermost replay.
+    /// The event that a call of this shape would take from the innermost replay.
     pub fn peek(&self, shape: &Shape) -> Option<&Event> {
         self.peek_any().filter(|event| event.shape == *shape)
     }
 
-    /// The event that comes next in the innermost replay.
+    /// The next event of the innermost replay.
     pub fn peek_any(&self) -> Option<&Event> {
         let replay = self.replay()?;
         let instance = self.instance(replay.instance)?;
@@ -116,16 +115,16 @@ impl Parts {
         instance.broken.is_none().then_some(event)
     }
 
-    /// The id of the part that the innermost replay is of, and how many of its calls lie before the next
-    /// one, equal polls counted as one.
+    /// The id of the part of the innermost replay, and the number of its calls before the next one,
+    /// counting equal polls once.
     pub fn replay_at(&self) -> Option<(i32, u64)> {
         let replay = self.replay()?;
         let instance = self.instance(replay.instance)?;
         Some((instance.id, replay.cursor.event - instance.begin.event))
     }
 
-    /// The call of the part that the innermost replay is of which has begun what has this number: how
-    /// many lie before it, and its shape.
+    /// The call in the part of the innermost replay that began the operation with this number: how many
+    /// calls precede it, and its shape.
     pub fn beginner(&self, began: u64) -> Option<(u64, Shape)> {
         let replay = self.replay()?;
         let begin = self.instance(replay.instance)?.begin;
@@ -134,40 +133,39 @@ impl Parts {
         Some((event.number - begin.event, event.shape))
     }
 
-    /// How many of the last calls before the next one of the innermost replay are such as this, one right
-    /// behind the other.
+    /// How many of the calls right before the next one of the innermost replay are equal to this one.
     pub fn run_before(&self, is_such: impl Fn(&Shape) -> bool) -> u64 {
         let Some(replay) = self.replay() else { return 0 };
         let Some(instance) = self.instance(replay.instance) else { return 0 };
         let events = self.log.range(instance.begin, replay.cursor);
-        // The range may have the next one as well.
+        // The next event may be in the range, too.
         let events = events.take_while(|event| event.number < replay.cursor.event);
         events.fold(0, |run, event| if is_such(&event.shape) { run + 1 } else { 0 })
     }
 
-    /// The event with this number has taken a message that the call with the number `began` has probed
-    /// for.
+    /// The event with this number has received a message that was probed for by the call that began
+    /// `began`.
     pub fn takes(&mut self, event: u64, began: u64) {
         self.log.takes(event, began);
     }
 
-    /// The event behind a place that [`next`](Self::next) gave.
+    /// The event at a position that [`next`](Self::next) returned.
     pub fn event(&self, at: Position) -> Option<&Event> {
         self.log.get(at)
     }
 
-    /// The innermost replay cannot go on.
+    /// The innermost replay cannot continue.
     pub fn break_off(&mut self, text: &str) {
         if let Some(replay) = self.replay() {
             self.spoil(replay.instance, text);
         }
     }
 
-    /// What the parts need that are recorded now cannot be kept: none of them can be replayed.
+    /// Data of the recorded parts cannot be kept: none of them can be replayed.
     pub fn lose(&mut self, text: &str) {
         self.has_lost = true;
         for place in 0..self.open.len() {
-            // One after the other, without a list of them: there may be no memory for that.
+            // One by one: there may be no memory for a list.
             let number = self.recorded().nth(place);
             if let Some(number) = number {
                 self.spoil(number, text);
@@ -182,13 +180,13 @@ impl Parts {
         }
     }
 
-    /// Whether some part that is recorded now can still be replayed.
+    /// Whether a part that is being recorded can still be replayed.
     pub fn can_log(&self) -> bool {
         let is_whole = |number| self.instance(number).is_some_and(|one| one.broken.is_none());
         !self.has_lost || self.recorded().any(is_whole)
     }
 
-    /// The instances that get what is called now.
+    /// The instances that include the current call.
     fn recorded(&self) -> impl Iterator<Item = u64> + '_ {
         let goes_on = |open: &&Open| !matches!(open, Open::Replay(replay) if !replay.is_step);
         self.open.iter().rev().take_while(goes_on).filter_map(|open| match open {

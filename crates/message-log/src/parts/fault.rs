@@ -1,32 +1,32 @@
-//! What goes wrong with parts.
+//! Errors of parts.
 
 use crate::log::Shape;
 
-/// Why a call of the application's on parts failed.
+/// Why a call on parts failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// This is why.
+    /// For this reason.
     Text(String),
     /// A replay ends too early.
     Early {
         /// The part's id.
         part: i32,
-        /// How many calls were made again, equal polls counted as one.
+        /// How many calls were repeated, counting equal polls once.
         made: u64,
-        /// The logged call that was not.
+        /// The first logged call that was not repeated.
         logged: Shape,
     },
 }
 
-/// A call that the replayed part did not make when it was recorded.
+/// A call that the first run of the replayed part did not make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Divergence {
     /// The part's id.
     pub part: i32,
-    /// How many calls of the part lie before this one, equal polls counted as one.
+    /// How many calls of the part precede it, counting equal polls once.
     pub place: u64,
-    /// What the log has there; `None` at the part's end.
+    /// The logged call at that position; `None`: the part's end.
     pub logged: Option<Shape>,
-    /// What was said before, if the replay had gone wrong already.
+    /// The earlier error, if the replay had failed before.
     pub earlier: Option<String>,
 }

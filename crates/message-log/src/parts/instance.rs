@@ -1,4 +1,4 @@
-//! One run of a part: where it lies in the log, and how far it is while it is open.
+//! One run of a part: its range in the log, and its progress while it is open.
 
 use std::rc::Rc;
 
@@ -9,38 +9,38 @@ use crate::resend::streams::Mark;
 /// One run of a part that is logged or being logged.
 #[derive(Debug)]
 pub struct Instance {
-    /// What the application calls the part.
+    /// The application's id of the part.
     pub id: i32,
     /// `RESEND` and `KEEP`.
     pub flags: i32,
-    /// Counts up with every instance, so that it names this one.
+    /// A serial number that identifies the instance.
     pub number: u64,
-    /// When the first run of its events began: what the application freed later is still used by its
-    /// replay. In numbers of instances.
+    /// The serial number of the first run of its events: objects that the application freed later are
+    /// needed by its replay.
     pub since: u64,
     pub(crate) begin: Position,
-    /// What its first run had begun before, in numbers of
+    /// The number of operations that its first run had begun before it, as in
     /// [`Outcome::began`](crate::log::Outcome::began).
     pub(crate) begun: u64,
-    /// Where it ended; `None` while it is recorded.
+    /// Its end; `None` while it is recorded.
     pub(crate) end: Option<Position>,
-    /// The instances that were open around it when it began, recorded or replayed.
+    /// The instances that were open when it began, recorded or replayed.
     pub(crate) around: Box<[u64]>,
-    /// Why it cannot be replayed any further.
+    /// Why it cannot be replayed further.
     pub(crate) broken: Option<String>,
-    /// Where it began among the messages of the process, if they may be sent again.
+    /// Where it began among the process's messages, if they may be sent again.
     pub(crate) mark: Option<Mark>,
     /// The messages that its replay sends and receives again.
     pub(crate) closed: Option<Rc<Closed>>,
 }
 
 impl Instance {
-    /// Whether it began at this place, inside what this replay is of, and before that replay.
+    /// Whether it began at this position, inside the instance of this replay, and before the replay.
     pub(super) fn was_at(&self, at: Position, replay: &Replay) -> bool {
         self.begin == at && self.number < replay.since && self.around.contains(&replay.instance)
     }
 
-    /// The messages that it gets again and does not keep, if so many exchanges are settled.
+    /// The messages that it receives again and does not log, if this many exchanges are settled.
     pub(super) fn given_up(&self, settled: u64) -> Option<&Closed> {
         self.closed.as_deref().filter(|closed| closed.number < settled)
     }
@@ -65,20 +65,20 @@ impl Open {
     }
 }
 
-/// How far a replay is.
+/// The progress of a replay.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Replay {
     /// The instance's number.
     pub(crate) instance: u64,
     /// The next event.
     pub(crate) cursor: Position,
-    /// What the first run had begun at that place, in the same numbers.
+    /// The number of operations that the first run had begun at that position.
     pub(crate) begun: u64,
-    /// The replay around it goes on with it: the first run had the part at that place, too.
+    /// It belongs to the enclosing replay: the first run had the part at that position, too.
     pub(crate) is_step: bool,
-    /// The number that instances have from its beginning on.
+    /// The serial number of the next instance when it began.
     pub(crate) since: u64,
-    /// The run within it that was taken along last, and where that began. Behind one without any call
-    /// another one may begin at the same place.
+    /// The last included run, and where it began. After a run without calls, another one may begin at
+    /// the same position.
     pub(crate) passed: Option<(Position, u64)>,
 }

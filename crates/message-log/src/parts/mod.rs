@@ -1,22 +1,21 @@
-//! Which parts are open, which are logged, and where a call's result comes from.
+//! Tracks which parts are open, which are logged, and where a call's result comes from.
 //!
-//! The open parts are a stack. A call looks for the innermost replay: it gives the next event of its
-//! range, and the parts that are recorded inside it become owners of that event, so their ranges are
-//! ranges of the same events. Without a replay the call is real, and its event belongs to all parts
-//! that are being recorded.
+//! The open parts form a stack. A call uses the innermost replay: it takes the next event of the
+//! replay's range, and the parts that are recorded inside the replay become owners of that event, so
+//! their ranges share events. Without a replay the call is real, and its event belongs to all parts that
+//! are being recorded.
 //!
-//! The logged instances of one id are a stack too: a loop that runs a part many times is replayed
-//! in reverse.
+//! The logged instances of one id form a stack, too: a loop that runs a part many times is replayed in
+//! reverse.
 //!
 //! | file | owns |
 //! | --- | --- |
 //! | `instance` | one run of a part, and how far an open one is |
-//! | `boundaries` | how parts begin and end, and their replays |
-//! | `events` | what a call inside parts records, or gets |
-//! | `resend` | what is kept for messages that are sent again |
-//! | `ahead` | what replays will read next |
-//! | `freed_objects` | what replays still use of that which the application has freed |
-//! | `fault` | what goes wrong |
+//! | `boundaries` | the beginning and the end of parts and of their replays |
+//! | `events` | recording and replaying calls inside parts |
+//! | `resend` | what is logged of messages that are sent again |
+//! | `freed_objects` | what replays need of freed objects |
+//! | `fault` | errors |
 
 mod boundaries;
 mod events;
@@ -38,17 +37,17 @@ pub use freed_objects::NeededBy;
 pub use instance::Instance;
 pub(crate) use instance::{Open, Replay};
 
-/// `VELOC_PART_RESEND`: messages closed inside the part may be sent again instead of kept.
+/// `VELOC_PART_RESEND`: closed messages of the part may be sent again instead of logged.
 pub const RESEND: i32 = 1;
-/// `VELOC_PART_KEEP`: the log stays after a replay.
+/// `VELOC_PART_KEEP`: the log is kept after a replay.
 pub const KEEP: i32 = 2;
 
-/// Where a call's result comes from.
+/// The source of a call's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The log.
     Log,
-    /// MPI, and then it is logged.
+    /// MPI; then it is logged.
     Mpi,
 }
 
@@ -56,29 +55,29 @@ pub enum Source {
 #[derive(Debug, Default)]
 pub struct Parts {
     pub(crate) log: Log,
-    /// By number.
+    /// The instances by number.
     pub(crate) instances: Vec<Instance>,
     pub(crate) open: Vec<Open>,
     pub(crate) numbers: u64,
-    /// Of what was begun, the highest number.
+    /// The highest number of an operation.
     pub(crate) begun: u64,
     /// No part has begun or ended since the last event.
     can_repeat: bool,
-    /// Some instance was broken off while it was recorded.
+    /// An instance has failed while it was recorded.
     has_lost: bool,
-    /// What those get again whose place is not taken yet: the id, the place, the messages.
+    /// Messages that instances receive again, for runs not yet replaced: id, position, messages.
     pub(crate) replaced: Vec<(i32, Position, Option<Rc<Closed>>)>,
-    /// Messages that are sent again are kept as well, unless the number of their exchange is less.
+    /// Messages that are sent again are logged, too, unless their exchange is below this number.
     settled: u64,
-    /// Where they are kept: the number of the exchange, and that of the instance.
+    /// Where they are logged: number of the exchange, number of the instance.
     unsettled: BTreeSet<(u64, u64)>,
-    /// How many beginnings and ends of parts with [`RESEND`], and of their replays, there have been.
+    /// The number of beginnings and ends of parts with [`RESEND`] and of their replays.
     boundaries: u64,
 }
 
 impl Parts {
-    /// Those of another process. What is polled next is another event. `counts`: how many instances
-    /// and things there have been.
+    /// Parts read from another process. The next poll is a new event. `counts`: the numbers of instances
+    /// and operations so far.
     pub(crate) fn gone_on(
         log: Log,
         instances: Vec<Instance>,
@@ -96,7 +95,7 @@ impl Parts {
         &self.log
     }
 
-    /// How many instances are logged or being logged.
+    /// The number of instances that are logged or being logged.
     pub fn live(&self) -> usize {
         self.instances.len()
     }
@@ -106,7 +105,7 @@ impl Parts {
         !self.open.is_empty()
     }
 
-    /// Where the result of a call made now comes from. `None` outside parts.
+    /// The source of the result of a call made now. `None` outside parts.
     pub fn source(&self) -> Option<Source> {
         if self.open.is_empty() {
             return None;
@@ -127,20 +126,19 @@ impl Parts {
         self.log.end().event
     }
 
-    /// A number for something that begins now.
+    /// A number for an operation that begins now.
     pub fn begin_number(&mut self) -> u64 {
         self.begin_numbers(1)
     }
 
-    /// As many numbers, of which this is the first.
+    /// The first of `count` consecutive numbers.
     pub fn begin_numbers(&mut self, count: u64) -> u64 {
         let first = self.begun + 1;
         self.begun += count;
         first
     }
 
-    /// The number of the instance that is replayed: of the outermost replay that goes on with what
-    /// is called now.
+    /// The number of the replayed instance: of the outermost replay that includes the current call.
     pub fn replayed(&self) -> Option<u64> {
         let mut replays = self.open.iter().rev().filter_map(|open| match open {
             Open::Replay(replay) => Some(replay),
@@ -162,7 +160,7 @@ impl Parts {
             .any(|open| matches!(open, Open::Replay(replay) if replay.instance == number))
     }
 
-    /// What was begun before the part that is replayed: what has a higher number is begun again.
+    /// The number of operations begun before the replayed part: higher ones are begun again.
     pub fn replayed_since(&self) -> u64 {
         let replayed = self.replayed().and_then(|number| self.instance(number));
         replayed.map_or(0, |instance| instance.begun)

@@ -1,4 +1,4 @@
-//! What parts keep for messages that are sent again.
+//! What parts log of messages that are sent again.
 
 use std::rc::Rc;
 
@@ -8,7 +8,7 @@ use crate::resend::closed::Closed;
 use crate::resend::streams::{Link, Mark};
 
 impl Parts {
-    /// The innermost open part, which has begun, has this mark among the messages of the process.
+    /// Sets the mark of the innermost open part, which has just begun, among the process's messages.
     pub fn mark(&mut self, mark: Mark) {
         if let Some(Open::Record(number)) = self.open.last().copied() {
             if let Some(instance) = self.instance_mut(number) {
@@ -23,8 +23,8 @@ impl Parts {
         Some((*number, self.instance(*number)?.mark?))
     }
 
-    /// A replay of the instance with this number will send and receive these messages again. They are
-    /// kept until that is [settled](Self::settle).
+    /// A replay of this instance will send and receive these messages again. They are logged until that
+    /// is [settled](Self::settle).
     pub fn close(&mut self, number: u64, closed: &Rc<Closed>) {
         self.keep_unsettled(number, Some(closed));
         if let Some(instance) = self.instance_mut(number) {
@@ -32,14 +32,14 @@ impl Parts {
         }
     }
 
-    /// The instance with this number keeps the messages that it gets again, if need be.
+    /// This instance logs the messages that it receives again, if necessary.
     pub(super) fn keep_unsettled(&mut self, number: u64, closed: Option<&Closed>) {
         let kept = closed.filter(|closed| closed.number >= self.settled);
         self.unsettled.extend(kept.map(|closed| (closed.number, number)));
     }
 
-    /// All processes know which messages are sent again, for so many exchanges: they are kept no
-    /// more. How many bytes nobody needs now.
+    /// All processes know the messages that are sent again, for this many exchanges: they are no longer
+    /// logged. Returns how many bytes are freed.
     pub fn settle(&mut self, settled: u64) -> u64 {
         if settled <= self.settled {
             return 0;
@@ -57,7 +57,7 @@ impl Parts {
         freed
     }
 
-    /// How far the recording of an instance is that is open.
+    /// How far an open instance is recorded.
     fn reached(&self, number: u64) -> Position {
         let around = self.open.iter().take_while(|open| open.number() != number);
         let cursor = |open: &Open| match open {
@@ -67,8 +67,8 @@ impl Parts {
         around.filter_map(cursor).last().unwrap_or(self.log.end())
     }
 
-    /// These are the parts of another process, for which so many exchanges were settled, behind so many
-    /// borders.
+    /// Continues with another process's parts, for which this many exchanges were settled, after this
+    /// many boundaries.
     pub fn resume(&mut self, settled: u64, boundaries: u64) {
         (self.settled, self.boundaries) = (settled, boundaries);
         let closed = |one: &Instance| Some((one.closed.as_deref()?.number, one.number));
@@ -76,8 +76,8 @@ impl Parts {
         self.unsettled = kept.filter(|(exchange, _)| *exchange >= settled).collect();
     }
 
-    /// What is not settled when all processes know what is, as they go on, is sent again by nobody: it
-    /// is read from the log.
+    /// Messages that are not settled when all processes restart are sent again by nobody, and read from
+    /// the log.
     pub fn keep_the_rest(&mut self) {
         for (_, number) in std::mem::take(&mut self.unsettled) {
             if let Some(instance) = self.instance_mut(number) {
@@ -90,7 +90,7 @@ impl Parts {
         }
     }
 
-    /// No run can be replayed whose messages are sent again.
+    /// Runs whose messages are sent again cannot be replayed.
     pub fn spoil_closed(&mut self, text: &str) {
         for instance in self.instances.iter_mut().filter(|instance| instance.closed.is_some()) {
             instance.broken.get_or_insert_with(|| text.to_owned());
@@ -102,7 +102,7 @@ impl Parts {
         self.chosen(id).0.is_some_and(|instance| instance.closed.is_some())
     }
 
-    /// The flags of the run that a replay of this part would be of; 0 if there is none.
+    /// The flags of the run that a replay of this part would use; 0: none.
     pub fn flags_of_replay(&self, id: i32) -> i32 {
         self.chosen(id).0.map_or(0, |instance| instance.flags)
     }
@@ -113,20 +113,20 @@ impl Parts {
         self.open.iter().any(|open| matches!(open, Open::Replay(one) if is_closed(one.instance)))
     }
 
-    /// How many beginnings and ends of parts whose messages may be sent again, and of their replays,
-    /// there have been.
+    /// The number of beginnings and ends of parts whose messages may be sent again, and of their
+    /// replays.
     pub fn boundaries(&self) -> u64 {
         self.boundaries
     }
 
-    /// A part with these flags, or its replay, has begun or ended.
+    /// A part with these flags, or its replay, begins or ends.
     pub(super) fn pass(&mut self, flags: i32) {
         self.boundaries += u64::from(flags & RESEND != 0);
     }
 
-    /// The messages that are sent and received again now: those of the outermost replay that goes on
-    /// with what is called, of those that all processes have. A message may begin in a part within it
-    /// and end behind that.
+    /// The messages that are sent and received again now: of the outermost replay that includes the
+    /// current call and whose messages all processes know. A message may begin in a part inside it and
+    /// end after that.
     pub fn closed(&self) -> Option<&Closed> {
         let mut common = None;
         for open in self.open.iter().rev() {
@@ -142,18 +142,17 @@ impl Parts {
         common?.closed.as_deref()
     }
 
-    /// Whether some part needs bytes that are not there: see [`Log::lacks`](crate::log::Log::lacks).
+    /// Whether a part needs bytes that are missing: see [`Log::lacks`](crate::log::Log::lacks).
     pub fn lacks(&self, at: Position, nth: usize) -> bool {
         self.log.lacks(at, nth)
     }
 
-    /// The bytes that are lacking are these.
+    /// Adds the missing bytes.
     pub fn keep(&mut self, at: Position, nth: usize, payload: Payload) {
         self.log.keep(at, nth, payload);
     }
 
-    /// The event with this number began what was found to be this message, as the `nth` of its
-    /// requests.
+    /// The event with this number began this message, as the `nth` of its requests.
     pub fn link(&mut self, event: u64, nth: usize, link: Link) {
         self.log.link(event, nth, link);
     }

@@ -1,13 +1,13 @@
-//! What each request of the application is: what it receives, and what began it.
+//! The application's requests: what began each of them, and where it receives.
 //!
-//! Libraries give the same handle to several requests that are done when they begin (small sends,
-//! messages of `MPI_PROC_NULL`, collective calls of one process). These stand in a queue, and which of
-//! them is completed shows where the application has the handle: mostly where it was when it began.
+//! MPI libraries give one handle to several requests that are complete from the start (small sends,
+//! messages of `MPI_PROC_NULL`, collective calls of one process). These form a queue. Which of them is
+//! completed is told by the address of the application's handle, usually the same as when it began.
 //!
 //! | file | owns |
 //! | --- | --- |
-//! | `request` | what is known of one |
-//! | `table` | all of them, by handle |
+//! | `request` | one request |
+//! | `table` | all requests, by handle |
 
 mod request;
 mod table;

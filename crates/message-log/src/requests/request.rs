@@ -1,4 +1,4 @@
-//! One request: what began it, where it receives, and whether MPI knows it.
+//! A request: what began it, where it receives, and whether MPI has it.
 
 use crate::calls::counted::Counted;
 use crate::calls::p2p::Message;
@@ -7,68 +7,68 @@ use crate::mpi::Mpi;
 use crate::pmpi::{Handle, Ptr};
 use crate::target::Target;
 
-/// Whether MPI knows a request.
+/// How MPI knows a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
-    /// As what it is.
+    /// As the original request.
     Real,
-    /// As a generalized one: the replay of the instance with this number has begun it.
+    /// As a generalized request: the replay of the instance with this number has begun it.
     Replayed(u64),
-    /// As a generalized one that no replayed call has under way.
+    /// As a generalized request that is not active in a replay.
     Idle,
-    /// As one whose result could not be given again.
+    /// As a request whose result could not be restored.
     Foreign,
 }
 
-/// How far a generalized request of the application's is: MPI calls the application's functions for it.
+/// The progress of a generalized request of the application, whose functions MPI calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum General {
     /// The application has begun it.
     Begun,
-    /// It has said that it is done (`MPI_Grequest_complete`).
+    /// It is complete (`MPI_Grequest_complete`).
     Complete,
-    /// It has given it up, and will still say that.
+    /// It was freed, and will be completed later.
     Freed,
 }
 
-/// A request under way, or a persistent one.
+/// An active or persistent request.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The call that began it or, if it is persistent, made it.
+    /// The call that began it or, if it is persistent, created it.
     pub shape: Shape,
     /// Where it receives.
     pub target: Target,
     /// What it sends, if it is persistent.
     pub source: Target,
-    /// Where the application had its handle when it began.
+    /// The address of the application's handle when it began.
     pub place: usize,
-    /// It receives one message, and the status says how much.
+    /// It receives a message whose size the status tells.
     pub is_message: bool,
-    /// The number of what began it, 0 if that was outside parts. See
+    /// The number of the operation that began it, 0: outside parts. See
     /// [`Outcome::began`](crate::log::Outcome::began).
     pub began: u64,
-    /// The number of what made it, if it is persistent; 0 if that was outside parts.
+    /// The number of the operation that created it, if it is persistent; 0: outside parts.
     pub made: u64,
-    /// How many instances of parts had begun when it was made, if it is persistent.
+    /// How many instances of parts had begun when it was created, if it is persistent.
     pub since: u64,
-    /// It stays when it is done.
+    /// It is persistent.
     pub persistent: bool,
-    /// It is persistent and was started, and nobody has completed it.
+    /// It is persistent and active.
     pub active: bool,
-    /// It is a generalized one of the application's. That of a replay is real as well.
+    /// It is a generalized request of the application, which is real in a replay, too.
     pub general: Option<General>,
-    /// Whether MPI knows it.
+    /// How MPI knows it.
     pub life: Life,
-    /// The application asked for its end.
+    /// It was cancelled.
     pub cancelled: bool,
-    /// What it counts when it is done.
+    /// What its completion counts.
     pub counted: Counted,
     /// The request by which its message is sent or received again.
     pub again: Option<Handle>,
 }
 
 impl Request {
-    /// One that MPI knows, has begun outside parts, and counts nothing when it is done.
+    /// A request that began outside parts and counts nothing.
     pub fn new(shape: Shape, target: Target, is_message: bool) -> Request {
         Request {
             shape,
@@ -89,7 +89,7 @@ impl Request {
         }
     }
 
-    /// As if nothing had begun, but for its shape.
+    /// Resets everything but its shape.
     #[inline(always)]
     pub(super) fn reset(&mut self) {
         self.target = Target::Nothing;
@@ -104,36 +104,36 @@ impl Request {
         self.again = None;
     }
 
-    /// Whether its handle is its own. Only a receive from another process can be sure of that.
+    /// Whether its handle is certainly unique: only for a receive from another process.
     pub(super) fn is_unique(&self) -> bool {
         let is_own = self.persistent || self.general.is_some();
         is_own || self.life != Life::Real || self.is_message
     }
 }
 
-/// A send or a receive that has begun outside parts: as much as is needed if it ends inside one.
+/// A send or a receive that began outside parts: what is needed if it completes inside one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Plain {
     /// The call that began it.
     pub call: Call,
     /// The communicator's handle.
     pub comm: usize,
-    /// Where the application had its handle.
+    /// The address of the application's handle.
     pub place: usize,
-    /// It receives, and there is a message.
+    /// It receives a message.
     pub receives: bool,
     /// Where it receives.
     pub buf: usize,
-    /// How many elements.
+    /// The number of elements.
     pub count: i64,
     /// Their type's handle.
     pub datatype: usize,
-    /// What it counts when it is done.
+    /// What its completion counts.
     pub counted: Counted,
 }
 
 impl Plain {
-    /// What a call has begun, but for what that counts; `receives`: there is a message that it receives.
+    /// What a call has begun, without counting; `receives`: it receives a message.
     #[inline(always)]
     pub fn note(&mut self, mpi: &Mpi, call: Call, message: &Message, receives: bool, request: Ptr) {
         self.call = call;

@@ -1,4 +1,4 @@
-//! Which messages of a part this process sends and receives again, and with which tag.
+//! The messages of a part that this process sends and receives again, and their tags.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -10,29 +10,29 @@ use super::streams::{Link, Stream, Streams};
 use super::tightness;
 use super::MOST;
 
-/// Tags are used again after so many parts, when no message of theirs can be under way.
+/// Tags are reused after this many parts, when none of their messages can be in flight.
 const PARTS: u64 = 15;
 
-/// How a message travels again.
+/// How a message is sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// The other process, by its number in `MPI_COMM_WORLD`.
+    /// The other process's rank in `MPI_COMM_WORLD`.
     pub peer: c_int,
-    /// The tag of the stream among this library's messages.
+    /// The stream's tag among this library's messages.
     pub tag: c_int,
 }
 
-/// The closed messages of a part, as far as they are this process's.
+/// The closed messages of a part that concern this process.
 #[derive(Debug, Default)]
 pub struct Closed {
-    /// That of the exchange by which they were found to be closed.
+    /// The number of the exchange that found them closed.
     pub(crate) number: u64,
     pub(crate) sent: HashMap<u32, (Range<u64>, Route), BuildHasherDefault<KeyHasher>>,
     pub(crate) received: HashMap<u32, (Range<u64>, Route), BuildHasherDefault<KeyHasher>>,
 }
 
 impl Closed {
-    /// Of the process `own`, out of those of all, in the exchange with this number.
+    /// For process `own`, from those of all processes and the exchange with this number.
     pub fn new(streams: &mut Streams, own: u32, number: u64, all: &[tightness::Closed]) -> Closed {
         let mut closed = Closed { number, ..Closed::default() };
         for one in all {
@@ -50,12 +50,12 @@ impl Closed {
         closed
     }
 
-    /// How a message that was sent travels again.
+    /// How a sent message is sent again.
     pub fn sent(&self, link: Option<Link>) -> Option<Route> {
         route(&self.sent, link)
     }
 
-    /// How a message that was received travels again.
+    /// How a received message is received again.
     pub fn received(&self, link: Option<Link>) -> Option<Route> {
         route(&self.received, link)
     }

@@ -1,6 +1,5 @@
-//! Communicators by numbers that all their processes have for them, without a word between them:
-//! whoever makes one counts those of the same processes in the same order, and making them is
-//! collective.
+//! Numbers communicators identically on all their processes without communication: each process counts
+//! the communicators with the same processes in the order in which they are made, which is collective.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -18,35 +17,34 @@ use crate::pmpi;
 pub struct Group {
     /// Its number.
     pub number: u64,
-    /// Its processes, by their numbers in `MPI_COMM_WORLD`.
+    /// Its processes, by rank in `MPI_COMM_WORLD`.
     pub world: Rc<[u32]>,
 }
 
 impl Group {
-    /// The number in `MPI_COMM_WORLD` of a process of the group.
+    /// The rank in `MPI_COMM_WORLD` of a process of the group.
     #[inline]
     pub fn process(&self, rank: c_int) -> Option<u32> {
         self.world.get(usize::try_from(rank).ok()?).copied()
     }
 }
 
-/// Where a group stands: it stays there when its communicator is freed, as messages may be under
-/// way.
+/// The index of a group. It stays valid when its communicator is freed, as messages may be in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupIndex(u32);
 
-/// All that are known.
+/// All known communicators.
 #[derive(Debug, Default)]
 pub struct Comms {
     known: HashMap<usize, GroupIndex, BuildHasherDefault<KeyHasher>>,
-    /// The one that was asked for last.
+    /// The last one that was looked up.
     last: Option<(usize, GroupIndex)>,
-    /// Of streams to others, by the arguments of calls.
+    /// Streams to others, by the arguments of calls.
     pub outgoing: Shortcuts,
     /// Of streams from others.
     pub incoming: Shortcuts,
     groups: Vec<Group>,
-    /// By the digest of their processes: those, and how many communicators they had.
+    /// By the digest of their processes: these processes, and the number of their communicators.
     made: HashMap<u64, (Rc<[u32]>, u64)>,
 }
 

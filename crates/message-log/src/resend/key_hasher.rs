@@ -1,8 +1,8 @@
-//! A quick hash of small keys that nobody chooses to collide: handles, ranks and tags.
+//! A fast hash of small keys that nobody chooses to collide: handles, ranks and tags.
 
 use std::hash::Hasher;
 
-/// One multiplication a number.
+/// One multiplication per number.
 #[derive(Debug, Default)]
 pub struct KeyHasher(u64);
 

@@ -1,21 +1,21 @@
-//! Messages that are sent again instead of being kept.
+//! Messages that are sent again instead of being logged.
 //!
 //! | file | owns |
 //! | --- | --- |
-//! | [`streams`] | what this process has sent and received, counted |
-//! | `table` | where each stream stands |
-//! | [`shortcuts`] | which stream a call names |
-//! | [`report`] | what it tells the others of a part at its end |
-//! | [`tightness`] | what follows from the reports of all: whether a part is right-tight, and which messages are closed |
-//! | [`comms`] | which communicator is which, for all processes |
-//! | [`exchange`] | the reports on their way |
+//! | [`streams`] | counts what this process has sent and received |
+//! | `table` | an index of streams |
+//! | [`shortcuts`] | a cache from a call's arguments to its stream |
+//! | [`report`] | a process's report to the others at a part's end |
+//! | [`tightness`] | whether a part is right-tight, and which messages are closed |
+//! | [`comms`] | numbers of communicators, common to all processes |
+//! | [`exchange`] | the exchange of reports |
 //! | [`part_order`] | whether all processes end and replay the same parts |
-//! | [`verdicts`] | which of what follows all processes have heard |
-//! | `kept` | why nothing of a part is sent again |
+//! | [`verdicts`] | which verdicts all processes know |
+//! | `not_resent` | reports why a part's messages are not sent again |
 //! | [`closed`] | which messages of a part this process sends and receives again |
 //!
-//! The first four and `verdicts` are without MPI. What calls do with all this stands in
-//! `inside/counted.rs` and `inside/again.rs`.
+//! The first four and `verdicts` do not use MPI. The calls that use them are in
+//! `calls/counted.rs` and `calls/resending.rs`.
 
 pub mod closed;
 pub mod comms;

@@ -1,16 +1,16 @@
-//! Why nothing of a part is sent again: said once for each part.
+//! Reports once per part why its messages are not sent again.
 
 use std::collections::BTreeSet;
 
-/// Of how many parts that is said. Some programs have a number of its own for each run of a part.
+/// The most parts that are reported: some programs use a new id for each run of a part.
 const MOST_PARTS: usize = 32;
 
-/// The parts of which it was said.
+/// The parts that were reported.
 #[derive(Debug, Default)]
 pub struct NotResent(BTreeSet<i32>);
 
 impl NotResent {
-    /// What is to be said of a part whose messages are all kept, for this reason.
+    /// The message for a part whose messages are all logged, for this reason.
     pub fn say(&mut self, id: i32, why: &str) -> Option<String> {
         if self.0.len() == MOST_PARTS || !self.0.insert(id) {
             return None;

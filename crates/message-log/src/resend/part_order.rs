@@ -1,9 +1,10 @@
-//! Whether all processes end and replay the same parts whose messages may be sent again, in the same order.
+//! Checks that all processes end and replay the same parts whose messages may be sent again, in the same
+//! order.
 //!
-//! A replay that sends messages again waits for the other ends. If another process replays another part
-//! instead, or none any more, these never come. So each process tells all others of each end of such a part and
-//! each replay in which messages are sent again, without waiting for anybody, and who waits in a replay looks whether all have told the same: two numbers
-//! of each process, of which the least and the greatest are found.
+//! A replay that sends messages again waits for the other ends. If another process replays another part,
+//! or none, their messages never come. So each process announces each end of such a part and each such
+//! replay, without waiting, by a reduction of two numbers to their minimum and maximum; a process that
+//! waits in a replay checks whether all have announced the same.
 
 use std::collections::VecDeque;
 use std::ffi::c_int;
@@ -14,7 +15,7 @@ use crate::mpi::Mpi;
 use crate::pmpi;
 use crate::status::Status;
 
-/// What a process has come to.
+/// An event of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartEvent {
     /// The end of this part.
@@ -35,11 +36,11 @@ impl fmt::Display for PartEvent {
     }
 }
 
-/// Bits of a process's number.
+/// Bits of a rank.
 const RANK: u32 = 24;
 
 impl PartEvent {
-    /// As a number, with who has come to it.
+    /// Encodes it as a number, with the process's rank.
     fn pack(self, rank: u32) -> i64 {
         let (kind, id) = match self {
             PartEvent::End(id) => (0, id),
@@ -49,7 +50,7 @@ impl PartEvent {
         kind << (RANK + 32) | i64::from(id as u32) << RANK | i64::from(rank & ((1 << RANK) - 1))
     }
 
-    /// From what [`pack`](Self::pack) gave, and whose it is.
+    /// Decodes what [`pack`](Self::pack) returned; with the rank.
     fn unpack(word: i64) -> (PartEvent, u32) {
         let id = (word >> RANK) as u32 as i32;
         let border = match word >> (RANK + 32) {
@@ -61,23 +62,23 @@ impl PartEvent {
     }
 }
 
-/// What each process has come to, one after the other.
+/// The events of all processes, in order.
 #[derive(Debug)]
 pub struct PartOrder {
     comm: usize,
     rank: u32,
-    /// Those that not all are known to have come to.
+    /// Events that not all processes are known to have reached.
     under_way: VecDeque<Least<2>>,
-    /// All have come to `MPI_Finalize`.
+    /// All have called `MPI_Finalize`.
     all_finalized: bool,
     /// How two processes differ.
     difference: Option<String>,
-    /// It was said that a replay waits.
+    /// The warning that a replay waits was printed.
     pub wait_reported: bool,
 }
 
 impl PartOrder {
-    /// Of this process, on a communicator of its own.
+    /// For this process, on a communicator of its own.
     pub fn new(comm: usize, rank: c_int) -> PartOrder {
         let rank = u32::try_from(rank).unwrap_or(0);
         let under_way = VecDeque::new();
@@ -96,13 +97,13 @@ impl PartOrder {
         self.comm
     }
 
-    /// Tells the others what this process has come to. Collective, but waits for nobody.
+    /// Announces this process's event. Collective, but does not wait.
     pub fn announce(&mut self, mpi: &Mpi, border: PartEvent) {
         let own = border.pack(self.rank);
         self.under_way.push_back(Least::begin(mpi, self.comm, [own, -own]));
     }
 
-    /// How two processes differ, if that is known by now.
+    /// How two processes differ, if known.
     pub fn difference(&mut self, mpi: &Mpi) -> Option<&str> {
         while let Some(first) = self.under_way.front_mut() {
             if !first.is_done(mpi) {
@@ -120,7 +121,7 @@ impl PartOrder {
         self.difference.as_deref()
     }
 
-    /// Of all processes these are the least and the greatest.
+    /// Compares the minimum and the maximum of all processes.
     fn compare(&mut self, least: i64, greatest: i64) {
         let ((one, who), (other, whose)) = (PartEvent::unpack(least), PartEvent::unpack(greatest));
         self.all_finalized = (one, other) == (PartEvent::Finalize, PartEvent::Finalize);
@@ -133,13 +134,13 @@ impl PartOrder {
         }
     }
 
-    /// Whether others have not come to where this process is.
+    /// Whether other processes are behind this one.
     pub fn is_ahead(&self) -> bool {
         !self.under_way.is_empty()
     }
 
-    /// After [`PartEvent::Finalize`] was told: until all have come to that. What was sent to this process on
-    /// `channel` and nobody wants any more is taken, so that its sender can end.
+    /// After [`PartEvent::Finalize`] was announced: waits until all processes have. Receives messages on
+    /// `channel` that nobody wants any more, so that their senders can finish.
     pub fn finish(&mut self, mpi: &Mpi, channel: usize) {
         loop {
             self.difference(mpi);
@@ -155,7 +156,7 @@ impl PartOrder {
     }
 }
 
-/// Receives a message that is there, for nobody.
+/// Receives and drops a message, if there is one.
 fn take_any(mpi: &Mpi, comm: usize) {
     let (mut status, mut flag) = (Status::default(), 0);
     let (source, tag) = (mpi.numbers.any_source, mpi.numbers.any_tag);
@@ -185,8 +186,8 @@ fn take_any(mpi: &Mpi, comm: usize) {
 mod tests {
     use super::*;
 
-    /// Catches a process that is named with what another has done, and parts with negative numbers that
-    /// are taken for something else.
+    /// Catches a process that is blamed for another's event, and negative ids of parts that are decoded
+    /// wrongly.
     #[test]
     fn who_has_come_to_what_is_said() {
         let all = [

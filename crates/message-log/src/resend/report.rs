@@ -1,10 +1,10 @@
-//! What a process tells all others of a part at its end: numbers of one length for all.
+//! What a process reports to all others at a part's end: equally many numbers on all processes.
 
 use std::fmt;
 
 use super::verdicts::CheckpointOrigin;
 
-/// What an entry is about.
+/// The subject of an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// A stream to another process.
@@ -16,45 +16,44 @@ pub enum Kind {
     Collective,
 }
 
-/// Counts of a stream, or of the collective calls of a communicator.
+/// Counters of a stream, or of a communicator's collective calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entry {
     /// What it is about.
     pub kind: Kind,
-    /// The communicator, by the number that all its processes have for it.
+    /// The communicator's number, common to all its processes.
     pub comm: u64,
-    /// The other process; for collective calls, how many processes the communicator has.
+    /// The other process; for collective calls, the number of the communicator's processes.
     pub peer: u32,
     /// The tag.
     pub tag: i32,
-    /// Messages sent, messages received or calls completed when the part began.
+    /// Messages sent or received, or calls completed, at the part's beginning.
     pub begin: u64,
-    /// The same when it ended.
+    /// The same at its end.
     pub end: u64,
-    /// What those that were done when it ended wait for: so many messages must have been sent for what
-    /// was received, so many receives posted for what was sent otherwise than into a buffer, and so many
-    /// calls begun by all for the collective calls that were completed.
+    /// What the completed operations required: messages that must have been sent, receives that must
+    /// have been posted for unbuffered sends, or calls that all processes must have begun.
     pub reach: u64,
-    /// What others may wait for: messages received, or waited for by a receive that names the stream,
-    /// or collective calls begun.
+    /// What others may wait for: messages received or waited for by a receive that names the stream, or
+    /// collective calls begun.
     pub other: u64,
-    /// Not all messages of the part are begun and completed in it, in an order that is known.
+    /// Some messages of the part are not begun and completed inside it in a known order.
     pub untidy: bool,
 }
 
-/// What a report is of.
+/// The subject of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// A part that has ended.
     Part {
-        /// What the application calls it.
+        /// The application's id of the part.
         id: i32,
         /// How many parts whose messages may be sent again the process had begun before.
         nth: u64,
     },
-    /// None: the process goes on from a checkpoint.
+    /// No part: the process was restarted from a checkpoint.
     Resumed(CheckpointOrigin),
-    /// None: the process has come to `MPI_Finalize`.
+    /// No part: the process has called `MPI_Finalize`.
     Nothing,
 }
 
@@ -73,14 +72,14 @@ impl fmt::Display for Subject {
     }
 }
 
-/// Why it is not known of all messages of a part which streams they are of, or as which of them.
+/// Why the streams of a part's messages, or their numbers, are not all known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doubt {
-    /// The part began in another process, of which this one goes on.
+    /// The part began in another process, from which this one was restarted.
     Resumed,
-    /// Some are of communicators of which both ends have no number.
+    /// Some belong to communicators that the two ends cannot both number.
     Unknown,
-    /// Something that came before has made the counts wrong.
+    /// Earlier events have made the counters wrong.
     Miscounted,
 }
 
@@ -100,16 +99,16 @@ impl fmt::Display for Doubt {
     }
 }
 
-/// What one process tells of a part.
+/// One process's report on a part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// How many entries there would be.
+    /// The number of entries, even if they do not fit.
     pub needed: u64,
-    /// Why its messages of the part are not all known to both ends, if they are not.
+    /// Why its messages are not all known to both ends, if so.
     pub doubt: Option<Doubt>,
-    /// How many verdicts the process had heard; where it goes on, how many were settled.
+    /// The number of verdicts that the process knew or, at a restart, that were settled.
     pub heard: u64,
-    /// The entries; none if there would be too many.
+    /// The entries; empty if there are too many.
     pub entries: Vec<Entry>,
 }
 
@@ -118,12 +117,12 @@ const HEAD: usize = 6;
 /// Numbers of an entry.
 const ENTRY: usize = 7;
 
-/// What a report is of, as a number.
+/// The subject as a number.
 const NOTHING: u64 = 0;
 const PART: u64 = 1;
 const RESUMED: u64 = 2;
 
-/// Doubts, or none, by their numbers.
+/// The doubts by number, the first being none.
 const DOUBTS: [Option<Doubt>; 4] =
     [None, Some(Doubt::Resumed), Some(Doubt::Unknown), Some(Doubt::Miscounted)];
 
@@ -131,13 +130,13 @@ fn doubt(doubt: Option<Doubt>) -> u64 {
     DOUBTS.iter().zip(0..).find(|(other, _)| **other == doubt).map_or(0, |(_, number)| number)
 }
 
-/// Numbers of a report with room for so many entries.
+/// The length of a report with room for `entries` entries.
 pub const fn words(room: usize) -> usize {
     HEAD + room * ENTRY
 }
 
 impl Report {
-    /// As numbers, with room for so many entries.
+    /// Encodes it with room for `entries` entries.
     pub fn pack(&self, of: Subject, room: usize) -> Vec<u64> {
         let mut words = Vec::with_capacity(self::words(room));
         let (kind, of) = match of {
@@ -170,7 +169,7 @@ impl Report {
         words
     }
 
-    /// From what [`pack`](Self::pack) gave, and what it is of.
+    /// Decodes what [`pack`](Self::pack) returned; with its subject.
     pub fn unpack(words: &[u64]) -> (Report, Subject) {
         let [needed, flags, heard, first, second, third, ..] = *words else {
             return (Report::default(), Subject::Nothing);

@@ -1,27 +1,26 @@
-//! From the arguments of a call to the place of its stream, past the communicator's processes and the table of
-//! streams: a program sends to the same few neighbours again and again.
+//! A cache from a call's arguments to its stream: a program sends to the same few neighbours again and
+//! again.
 
 use std::ffi::c_int;
 
-/// How many are remembered: a power of two.
+/// The size of the cache, a power of two.
 const LEN: usize = 64;
 
-/// No stream: that of a message that nobody gets.
+/// No stream: for a message without a receiver (`MPI_PROC_NULL`).
 pub const NOBODY: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
 struct Shortcut {
     comm: usize,
-    /// The other process's number in the communicator, and the tag.
+    /// The other process's rank in the communicator, and the tag.
     peer_and_tag: u64,
     place: u32,
 }
 
-/// What no call has that succeeds: no communicator has this handle.
+/// Matches no successful call: no communicator has this handle.
 const UNUSED: Shortcut = Shortcut { comm: 0, peer_and_tag: 0, place: NOBODY };
 
-/// The streams of one direction that were used lately, each where its arguments say: what comes there next
-/// takes its place.
+/// The recently used streams of one direction; a new one replaces another in its slot.
 #[derive(Debug)]
 pub struct Shortcuts {
     all: [Shortcut; LEN],
@@ -34,7 +33,7 @@ impl Default for Shortcuts {
 }
 
 impl Shortcuts {
-    /// The place of the stream that a call has named with these arguments, or [`NOBODY`].
+    /// The stream for these arguments, [`NOBODY`], or `None`.
     #[inline(always)]
     pub fn get(&self, comm: usize, peer: c_int, tag: c_int) -> Option<u32> {
         let wanted = peer_and_tag(peer, tag);
@@ -42,13 +41,13 @@ impl Shortcuts {
         (found.comm == comm && found.peer_and_tag == wanted).then_some(found.place)
     }
 
-    /// A call has named this stream.
+    /// A call has used this stream.
     pub fn set(&mut self, comm: usize, peer: c_int, tag: c_int, place: u32) {
         let peer_and_tag = peer_and_tag(peer, tag);
         self.all[slot(comm, peer_and_tag)] = Shortcut { comm, peer_and_tag, place };
     }
 
-    /// What communicators the handles are of has changed.
+    /// Clears the cache, because handles refer to other communicators.
     pub fn clear(&mut self) {
         *self = Shortcuts::default();
     }
@@ -69,7 +68,8 @@ fn slot(comm: usize, peer_and_tag: u64) -> usize {
 mod tests {
     use super::*;
 
-    /// Catches streams that are taken for others in the same place, and such as outlive their communicator.
+    /// Catches streams that are confused with others in the same slot, and streams that outlive their
+    /// communicator.
     #[test]
     fn is_found_as_long_as_it_is_known() {
         let mut shortcuts = Shortcuts::default();

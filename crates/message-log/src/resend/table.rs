@@ -1,25 +1,24 @@
-//! Where keys stand in a list, found with one multiplication and, mostly, one look.
+//! An index of keys in a list, with one multiplication and usually one probe per lookup.
 
 use crate::memory::{self, NoMemory};
 
-/// What is looked up.
+/// A key.
 pub trait Key: Copy + Eq {
-    /// A number that differs wherever keys do, as far as it can.
+    /// A number that differs between keys as far as possible.
     fn word(&self) -> u64;
 }
 
-/// The places of keys in a list that only grows: a table with open addressing. The keys stand in the
-/// list alone.
+/// The positions of keys in a list that only grows: a hash table with open addressing. The keys are
+/// stored in the list only.
 #[derive(Debug, Default)]
 pub struct Index {
-    /// A key's place and one; 0 where there is none. As many as a power of two, at most half of them
-    /// taken, or none at all.
+    /// A key's position + 1; 0: free. The size is a power of two, and at most half of it is used.
     places: Vec<u32>,
     taken: usize,
 }
 
 impl Index {
-    /// The place of a key. `key_at` gives the key at a place.
+    /// The position of a key. `key_at` returns the key at a position.
     #[inline]
     pub fn find<'a, K: Key + 'a>(&self, key: &K, key_at: impl Fn(u32) -> &'a K) -> Option<u32> {
         if self.places.is_empty() {
@@ -35,10 +34,10 @@ impl Index {
         }
     }
 
-    /// The key at this place is new. `key_at` gives the key at a place.
+    /// Adds the new key at this position. `key_at` returns the key at a position.
     ///
     /// # Errors
-    /// There is no memory; nothing is added.
+    /// Out of memory; nothing is added.
     pub fn add<'a, K: Key + 'a>(
         &mut self,
         place: u32,
@@ -67,11 +66,11 @@ impl Index {
         self.places[slot] = place + 1;
     }
 
-    /// Where a key would be best.
+    /// The preferred slot of a key.
     #[inline]
     fn home<K: Key>(&self, key: &K) -> usize {
         let spread = key.word().wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        // The upper half has bits of all that the key has.
+        // The upper half depends on all bits of the key.
         (spread >> 32) as usize & (self.places.len() - 1)
     }
 }
@@ -85,13 +84,12 @@ mod tests {
 
     impl Key for Pair {
         fn word(&self) -> u64 {
-            // With many alike.
+            // With many collisions.
             u64::from(self.0)
         }
     }
 
-    /// Catches keys that are lost when the table grows, and such as are taken for others with the
-    /// same word.
+    /// Catches keys that are lost when the table grows, or confused with others of the same hash.
     #[test]
     fn every_key_is_found_where_it_is() {
         let (mut index, mut keys) = (Index::default(), Vec::new());

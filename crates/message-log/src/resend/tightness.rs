@@ -1,25 +1,25 @@
-//! Whether a part is right-tight, and which of its messages are closed: what every process finds in
-//! the reports of all, alike.
+//! Checks whether a part is right-tight, and which of its messages are closed. Every process finds the
+//! same from the reports of all.
 //!
-//! A part is right-tight if nothing in it or before it waits for something behind it (section 4 of Taftaf
+//! A part is right-tight if nothing in it or before it waits for something after it (section 4 of Taftaf
 //! and Hascoet, "On the correct application of AD checkpointing to adjoint MPI-parallel programs"): no
-//! message received when it ended was sent behind its sender's end of the part; no send completed by
-//! then has a receive posted behind its receiver's end; and no collective call completed by then was
-//! begun by another process behind that one's end. Then messages that were sent and received in it are
-//! closed: to send them again cannot keep anybody waiting. What lies before the part counts as well: in
-//! the backward sweep it comes behind the part's replay, and who waits for it has not come to that.
+//! message received at its end was sent after its sender's end of the part; no send completed by then
+//! has a receive posted after its receiver's end; and no collective call completed by then was begun by
+//! another process after that one's end. Then messages that were sent and received inside it are closed:
+//! sending them again cannot block anybody. What precedes the part counts as well, because it follows
+//! the part's replay in the backward sweep, and would be waited for there.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
 use super::report::{Kind, Report, Subject};
 
-/// A stream, as all processes know it.
+/// A stream as all processes identify it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Pair {
-    /// The sender's number in `MPI_COMM_WORLD`.
+    /// The sender's rank in `MPI_COMM_WORLD`.
     pub from: u32,
-    /// The receiver's.
+    /// The receiver's rank in `MPI_COMM_WORLD`.
     pub to: u32,
     /// The communicator's number.
     pub comm: u64,
@@ -34,31 +34,31 @@ pub struct Closed {
     pub pair: Pair,
     /// Their numbers.
     pub numbers: Range<u64>,
-    /// Tells the stream from others between the two processes: counted from 0.
+    /// The stream's index between the two processes, from 0.
     pub nth: u32,
 }
 
-/// What becomes of a part's messages.
+/// What is done with a part's messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The part is right-tight: these are sent again, those of all processes.
+    /// The part is right-tight: these messages of all processes are sent again.
     RightTight(Vec<Closed>),
-    /// All are read from the log, for this reason.
+    /// All messages are read from the log, for this reason.
     Logged(String),
-    /// The processes have not done the same with their parts, and this is the difference.
+    /// The processes have run different parts; the difference.
     Misused(String),
 }
 
-/// What was done of a stream when the part ended, as far as that was told.
+/// The state of a stream at the end of the part, as reported.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ends {
     /// Messages sent.
     sent: u64,
-    /// Messages that must have been sent for what was received.
+    /// Messages that must have been sent, because they were received.
     received: u64,
     /// Receives posted.
     posted: u64,
-    /// Receives that must have been posted for sends that were completed.
+    /// Receives that must have been posted, because sends were completed.
     completed: u64,
 }
 
@@ -68,13 +68,13 @@ impl Ends {
     }
 }
 
-/// What was done of a communicator's collective calls.
+/// The state of a communicator's collective calls.
 #[derive(Debug, Default)]
 struct Calls {
     processes: usize,
     /// Calls begun by each process.
     begun: HashMap<u32, u64>,
-    /// The most calls that a process has completed, and which.
+    /// The most calls that a process has completed, and its rank.
     completed: (u64, u32),
 }
 
@@ -86,7 +86,7 @@ impl Calls {
     }
 }
 
-/// What a part has of a stream.
+/// A part's messages of a stream.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     begin: u64,
@@ -94,18 +94,18 @@ struct Piece {
     untidy: bool,
 }
 
-/// What is known of all streams of the job.
+/// The state of all streams of the job.
 #[derive(Debug, Default)]
 pub struct TightnessCheck {
     streams: HashMap<Pair, Ends>,
     collectives: HashMap<u64, Calls>,
-    /// Those in which something waits for what is behind the part.
+    /// Streams and communicators in which something waits for what follows the part.
     loose: BTreeSet<Pair>,
     loose_calls: BTreeSet<u64>,
 }
 
 impl TightnessCheck {
-    /// Takes the reports of all processes, in their order, of one part.
+    /// Takes the reports of all processes, by rank, on one part.
     pub fn judge(&mut self, reports: &[(Report, Subject)]) -> Verdict {
         self.learn(reports);
         if let Some(text) = difference(reports) {
@@ -168,7 +168,7 @@ impl TightnessCheck {
         }
     }
 
-    /// Something in the part, or before it, that waits for something behind it.
+    /// Something in the part, or before it, that waits for something after it.
     fn loose_end(&self) -> Option<String> {
         if let Some(pair @ Pair { from, to, tag, .. }) = self.loose.first() {
             let ends = self.streams.get(pair)?;
@@ -192,7 +192,7 @@ impl TightnessCheck {
     }
 }
 
-/// Has something in a set if it is one of those, and else not.
+/// Adds to a set or removes from it.
 fn keep<T: Ord>(set: &mut BTreeSet<T>, one: T, is_one: bool) {
     match is_one {
         true => set.insert(one),
@@ -200,7 +200,7 @@ fn keep<T: Ord>(set: &mut BTreeSet<T>, one: T, is_one: bool) {
     };
 }
 
-/// What processes have done that did not do the same.
+/// How the processes' reports differ, if they are not of the same part.
 pub fn difference(reports: &[(Report, Subject)]) -> Option<String> {
     let (_, first) = reports.first()?;
     let rank = reports.iter().position(|(_, of)| of != first)?;
@@ -208,7 +208,7 @@ pub fn difference(reports: &[(Report, Subject)]) -> Option<String> {
     Some(format!("process 0 {first} (VELOC_PART_RESEND), and process {rank} {other} instead"))
 }
 
-/// The messages that were sent and received in a part.
+/// The messages that were sent and received inside a part.
 fn closed(reports: &[(Report, Subject)]) -> Vec<Closed> {
     let mut received: HashMap<Pair, Piece> = HashMap::new();
     let mut sent: Vec<(Pair, Piece)> = Vec::new();

@@ -1,47 +1,47 @@
-//! Which verdicts this process has heard, and which all have.
+//! Tracks which verdicts this process knows, and which all processes know.
 //!
-//! A checkpoint waits for no verdict, so one process may be stored with a verdict that another is stored
-//! without. What follows from a verdict must then be the same for both when they go on. So each report
-//! says how many verdicts its process had heard, and the least of an exchange is *settled*: all processes
-//! had heard so many before they ended the part of that exchange, and so in every checkpoint that lies
-//! behind. Payloads are given up below it, and nowhere else.
+//! A checkpoint waits for no verdict, so the checkpoint of one process may have a verdict that another's
+//! lacks. Both must draw the same conclusions after a restart. So each report contains the number of
+//! verdicts that its process knew, and the minimum over an exchange is *settled*: all processes knew
+//! these verdicts before they ended the part of that exchange, and so in every later checkpoint.
+//! Payloads are only dropped below that number.
 //!
-//! Processes that go on tell each other what is settled in what each has read. Messages below the
-//! largest are sent again, as some process may have given them up, and everybody knows the verdict. All
-//! others are read from the log, as nobody has given them up, and somebody may not know the verdict.
-//! Nobody waits for that but a replay that depends on it.
+//! Restarted processes exchange the settled numbers of their checkpoints. Messages below the maximum are
+//! sent again, as some process may have dropped them and all know the verdict. Other messages are read
+//! from the log, as nobody has dropped them and somebody may not know the verdict. Only a replay that
+//! depends on it waits for this exchange.
 
-/// The checkpoint that a process goes on from: all must go on from the same place.
+/// The checkpoint that a process restarts from; all must use the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckpointOrigin {
-    /// The run of the job that wrote it: the same number on all its processes.
+    /// The number of the run that wrote it, the same on all its processes.
     pub run: u64,
-    /// How many beginnings and ends of parts whose messages may be sent again, and of their replays,
-    /// lay before it.
+    /// The number of beginnings and ends of parts whose messages may be sent again, and of their
+    /// replays, before it.
     pub boundaries: u64,
-    /// How many exchanges had begun.
+    /// The number of exchanges begun.
     pub begun: u64,
 }
 
-/// What has been heard.
+/// The verdicts that are known.
 #[derive(Debug, Default)]
 pub struct Verdicts {
-    /// Of this job, for the checkpoints that it writes.
+    /// The number of this run, for its checkpoints.
     run: u64,
     /// The number of the next exchange.
     begun: u64,
-    /// What becomes of the messages of so many is known, whatever happens.
+    /// The number of verdicts that are known here.
     heard: u64,
-    /// So many are known to be heard by all.
+    /// The number of verdicts that all are known to know.
     settled: u64,
-    /// What this process goes on from, until all have agreed on it.
+    /// The checkpoint of the restart, until all have agreed on it.
     origin: Option<CheckpointOrigin>,
-    /// The others are told of that.
+    /// The others were told of it.
     is_told: bool,
 }
 
 impl Verdicts {
-    /// Of a job with this number.
+    /// For a run with this number.
     pub fn new(run: u64) -> Verdicts {
         Verdicts { run, ..Verdicts::default() }
     }
@@ -52,56 +52,55 @@ impl Verdicts {
         self.begun - 1
     }
 
-    /// How many have been heard: what the next report says.
+    /// How many verdicts are known here: what the next report says.
     pub fn heard(&self) -> u64 {
         self.heard
     }
 
-    /// How many all are known to have heard.
+    /// How many verdicts all processes know.
     pub fn settled(&self) -> u64 {
         self.settled
     }
 
-    /// The verdict of an exchange is there. `least`: what its reports say that each process had heard, at
-    /// the least; `None` if they do not belong together.
+    /// Records the verdict of an exchange. `least`: the minimum of the reported numbers; `None` if the
+    /// reports do not match.
     pub fn record(&mut self, number: u64, least: Option<u64>) {
         self.heard = number + 1;
         self.settled = self.settled.max(least.unwrap_or(0));
     }
 
-    /// What a checkpoint has of this, which is taken behind so many borders.
+    /// The state for a checkpoint after this many boundaries.
     pub fn origin(&self, boundaries: u64) -> CheckpointOrigin {
         CheckpointOrigin { run: self.run, boundaries, begun: self.begun }
     }
 
-    /// This process goes on from a checkpoint in which so many verdicts were settled. Those that it had
-    /// heard beyond may not hold.
+    /// Restarts from a checkpoint in which this many verdicts were settled. Later ones may not be valid.
     pub fn resume(&mut self, origin: CheckpointOrigin, settled: u64) {
         (self.begun, self.heard, self.settled) = (origin.begun, settled, settled);
-        // Without an exchange there is nothing to agree on, for nobody.
+        // Without an exchange there is nothing to agree on.
         self.origin = Some(origin).filter(|origin| origin.begun > 0);
         self.is_told = false;
     }
 
-    /// What the others have to be told before anything else, if they have not been: once.
+    /// What the others must be told first, returned once.
     pub fn tell(&mut self) -> Option<CheckpointOrigin> {
         let origin = self.origin.filter(|_| !self.is_told)?;
         self.is_told = true;
         Some(origin)
     }
 
-    /// Whether the others have been told what this process goes on from.
+    /// Whether the others were told of this process's restart.
     pub fn is_told(&self) -> bool {
         self.is_told
     }
 
-    /// Whether it is not agreed yet what becomes of messages of before.
+    /// Whether it is undecided what is done with messages before the restart.
     pub fn is_open(&self) -> bool {
         self.origin.is_some()
     }
 
-    /// All processes go on from the same place. `settled`: the most that is settled for any of them;
-    /// `None` if they do not.
+    /// All processes restart from the same checkpoint. `settled`: the maximum of their numbers; `None`
+    /// if they do not.
     pub fn agree(&mut self, settled: Option<u64>) {
         let Some(origin) = self.origin.take() else { return };
         self.heard = origin.begun;

@@ -1,10 +1,10 @@
-//! All of this library's state in the process, and who may touch it when.
+//! The library's state in a process, and which thread may use it.
 //!
-//! MPI at any level but `MPI_THREAD_MULTIPLE` gets calls from one thread at a time, and what one did
-//! is seen by the next: the application sees to that. So the state needs no lock. While a call of
-//! the application's has it, calls that come from inside MPI (of reduction functions, callbacks of
-//! attributes, error handlers) see [`BUSY`] and are passed on. If such a function jumps out of its call
-//! instead of returning, the phase stays [`BUSY`]: MPI goes on, and no part begins, ends or is replayed.
+//! Below `MPI_THREAD_MULTIPLE`, calls come from one thread at a time, and the application makes one's
+//! effects visible to the next. So the state needs no lock. While an application call uses it, calls
+//! from inside MPI (reduction functions, attribute callbacks, error handlers) see [`BUSY`] and are
+//! passed through. If such a function leaves its call by a jump, the phase stays [`BUSY`]: MPI
+//! continues, and no part begins, ends or is replayed.
 
 mod passthrough;
 
@@ -31,41 +31,42 @@ use crate::types::Types;
 
 pub use passthrough::{pass_through, with_state};
 
-/// Nothing is known yet: MPI may not be initialised.
+/// Unknown: MPI may not be initialised.
 pub const UNKNOWN: u8 = 0;
 /// No part is open.
 pub const OUTSIDE: u8 = 1;
 /// A part is open.
 pub const INSIDE: u8 = 2;
-/// A call of the application's is being worked on.
+/// A call of the application is being handled.
 pub const BUSY: u8 = 3;
-/// All calls are passed on for good: several threads may call at a time, or MPI has ended.
+/// All calls are passed through for good: several threads may call at a time, or MPI has ended.
 pub const ALIEN: u8 = 4;
-/// A replay is open that cannot go on, as a call has panicked: no call is passed on, all fail.
+/// A call has panicked, and an open replay cannot continue: all calls fail.
 const FAILED: u8 = 5;
-/// All calls are passed on for good, as a call has panicked when parts had begun: their log is lost.
+/// All calls are passed through for good, because a call has panicked after parts had begun: their log
+/// is lost.
 const LOST: u8 = 6;
 
 static PHASE: AtomicU8 = AtomicU8::new(UNKNOWN);
 
-/// What is said of a call on parts that comes while a call of MPI's is under way.
+/// The error of a call on parts during an MPI call.
 const WITHIN: &str =
     "a call of MPI's is under way: it is called from within that, or an error handler \
     or another function that MPI called has jumped out of it instead of returning";
 
-/// A call begins to be worked on.
+/// Begins to handle a call.
 #[inline(always)]
 fn begin_busy() {
     PHASE.store(BUSY, Ordering::Relaxed);
 }
 
-/// How calls are to be taken now.
+/// The current phase.
 #[inline(always)]
 fn phase() -> u8 {
     PHASE.load(Ordering::Relaxed)
 }
 
-/// Where the call that is made now is. `None` if it is to be passed on.
+/// Where the current call is made. `None`: it is to be passed through.
 #[inline(always)]
 pub fn at() -> Option<At> {
     match phase() {
@@ -76,69 +77,69 @@ pub fn at() -> Option<At> {
     }
 }
 
-/// Whether no part is open, and the call that is made now is no other's.
+/// Whether no part is open, and the current call is not nested in another.
 #[inline(always)]
 pub fn is_outside() -> bool {
     phase() == OUTSIDE
 }
 
-/// Whether a part is open, the state can be used, and the call that is made now is no other's.
+/// Whether a part is open, the state is usable, and the current call is not nested in another.
 #[inline(always)]
 pub fn is_in_part() -> bool {
     phase() == INSIDE
 }
 
-/// Whether the call that is made now is inside a part, by a quicker look than [`at`].
+/// Whether the current call is inside a part; faster than [`at`].
 #[inline(always)]
 pub fn is_inside() -> bool {
     matches!(phase(), INSIDE | FAILED)
 }
 
-/// Whether a call of the application's is being worked on: what is called now comes from within MPI.
+/// Whether a call of the application is being handled, so that the current call comes from inside MPI.
 pub fn is_busy() -> bool {
     phase() == BUSY
 }
 
-/// Whether no part can be open or logged: MPI has not begun or has ended, several threads use it, or a
-/// call has panicked before the first part.
+/// Whether no part can be open or logged: MPI is not initialised or has ended, several threads use it,
+/// or a call has panicked before the first part.
 pub fn has_no_parts() -> bool {
     matches!(phase(), UNKNOWN | ALIEN)
 }
 
-/// Everything.
+/// The whole state.
 #[derive(Debug)]
 pub struct State {
     /// The MPI library.
     pub mpi: Mpi,
     /// The parts and their log.
     pub parts: Parts,
-    /// The memory of the log.
+    /// The memory of payloads.
     pub arena: Arena,
-    /// What the application has under way.
+    /// The application's requests.
     pub requests: Requests,
-    /// Messages that it has probed for.
+    /// Messages of matched probes.
     pub messages: Messages,
-    /// The types it uses.
+    /// The datatypes in use.
     pub types: Types,
-    /// The requests that replays give out.
+    /// The requests that replays return.
     pub pool: Pool,
-    /// What it has freed and replays still use.
+    /// Objects that are freed and that replays still need.
     pub deferred: Deferred,
-    /// Communicators that it has freed, and that stand in for others in replays.
+    /// Freed communicators that represent others in replays.
     pub stand_ins: StandIns,
-    /// What communicators are called in errors.
+    /// Descriptions of communicators for errors.
     pub names: Names,
-    /// What it takes to send messages again, if that can be done.
+    /// What is needed to send messages again, if possible.
     pub resend: Option<Resend>,
-    /// It was said that it cannot.
+    /// The warning that it is impossible was printed.
     pub is_resend_missed: bool,
-    /// What a call has received and what there was no memory for: the communicator, and the text.
+    /// Received data that could not be logged: the communicator, and the message.
     pub lost: Option<(usize, String)>,
-    /// A call has panicked: what is here may be half done, and is not used any more.
+    /// A call has panicked: the state may be inconsistent, and is not used any more.
     failed: Option<String>,
-    /// What it takes to go on in another process.
+    /// What is needed to continue in another process.
     pub store: Store,
-    /// Why the memory of the log is not what the user wants.
+    /// Why the log's memory limit is invalid.
     pub unlimited: Option<String>,
 }
 
@@ -181,13 +182,13 @@ static STATE: Cell = Cell(UnsafeCell::new(None));
 /// Runs `body` on the state.
 ///
 /// # Errors
-/// MPI is not there, not running, or used by several threads at a time; it is a call from within one
-/// of MPI's; `body` panics, or has panicked before.
+/// MPI is missing, not running, or used by several threads at a time; the call comes from inside an MPI
+/// call; `body` panics, or a call has panicked before.
 pub fn with<T>(body: impl FnOnce(&mut State) -> T) -> Result<T, String> {
     run(|state| Ok(body(state)), Err)
 }
 
-/// Runs a call of MPI's on the state: what it returns. If that cannot be done, the call fails.
+/// Runs an MPI call on the state, and returns its result. If that is impossible, the call fails.
 #[inline]
 pub fn call(body: impl FnOnce(&mut State) -> c_int) -> c_int {
     run(body, |text| fail(&text))
@@ -220,7 +221,7 @@ fn run<T>(body: impl FnOnce(&mut State) -> T, failed: impl FnOnce(String) -> T) 
     }
 }
 
-/// Runs `body`, and frees the types that the application has freed from within it.
+/// Runs `body`, and then the frees that were deferred meanwhile.
 #[inline(always)]
 fn completely<T>(state: &mut State, body: impl FnOnce(&mut State) -> T) -> T {
     let result = body(state);
@@ -230,7 +231,7 @@ fn completely<T>(state: &mut State, body: impl FnOnce(&mut State) -> T) -> T {
     result
 }
 
-/// Makes the state, if MPI has begun and nothing is in the way.
+/// Creates the state, if MPI is initialised and nothing prevents it.
 #[cold]
 fn prepare() -> Result<(), String> {
     if phase() == BUSY {
@@ -241,18 +242,18 @@ fn prepare() -> Result<(), String> {
     if let Some(State { failed: Some(text), .. }) = state {
         return Err(text.clone());
     }
-    // Says why not.
+    // Prints the reason.
     let mpi = guard::caught(Mpi::find).map_err(|panic| panic.text())??;
     *state = Some(State::new(mpi));
     Ok(())
 }
 
-/// A call has panicked: what the state has is not used any more.
+/// A call has panicked: the state is not used any more.
 #[cold]
 fn give_up(state: &mut State, text: &str) {
     state.failed = Some(text.into());
     let after = match state.parts.source() {
-        // In a replay nothing may be sent.
+        // Nothing may be sent in a replay.
         Some(Source::Log) => FAILED,
         Some(Source::Mpi) => LOST,
         None if state.parts.now() > 0 => LOST,
@@ -263,7 +264,7 @@ fn give_up(state: &mut State, text: &str) {
 
 #[cold]
 fn fail(text: &str) -> c_int {
-    // What an error handler calls is passed on.
+    // Calls of an error handler are passed through.
     let before = phase();
     begin_busy();
     let code = refuse::fail_without_state(text);
@@ -271,7 +272,7 @@ fn fail(text: &str) -> c_int {
     code
 }
 
-/// Finds out how calls are to be taken, when that is not known yet: once MPI is initialised.
+/// Determines the phase when it is unknown: once MPI is initialised.
 #[cold]
 fn detect_phase() -> Option<At> {
     let (mut initialized, is_there) = (0, crate::pmpi::exists(c"PMPI_Initialized"));
@@ -285,11 +286,11 @@ fn detect_phase() -> Option<At> {
     (phase() == OUTSIDE).then_some(At::Outside)
 }
 
-/// MPI is about to end: frees what is MPI's, and passes all calls on from now.
+/// MPI is about to end: frees its objects, and passes all later calls through.
 pub fn close() {
     let phase = phase();
     if phase == INSIDE || phase == OUTSIDE {
-        // What cannot be closed is not there.
+        // An invalid state needs no closing.
         let _ = with(|state| {
             if state.parts.is_any_open() {
                 let part = state.parts.innermost().unwrap_or_default();
@@ -315,7 +316,7 @@ pub mod tests {
 
     use super::*;
 
-    /// MPI as it would be, if there were one.
+    /// A stand-in for MPI.
     pub fn mpi() -> Mpi {
         let abi = Abi::Mpich;
         Mpi {
@@ -345,8 +346,8 @@ pub mod tests {
         unsafe { *STATE.0.get() = Some(state) };
     }
 
-    /// Catches a panic that crosses to C, one after which half-done state is used, messages that are
-    /// sent really by a replay that cannot go on, and a checkpoint that silently lacks the log.
+    /// Catches a panic that crosses to C, use of an inconsistent state, messages that are really sent in
+    /// a broken replay, and a checkpoint that silently lacks the log.
     #[test]
     fn after_a_panic_every_call_fails_or_is_passed_on() {
         begin(|state| {
@@ -354,7 +355,7 @@ pub mod tests {
         });
         assert_eq!(call(|_| 7), 7);
         assert_ne!(call(|_| panic!("out of bounds")), 0);
-        // What was recorded goes on without this library, which is not used any more.
+        // The recorded part continues without this library.
         assert_eq!((phase(), at()), (LOST, None));
         assert!(with(|_| ()).is_err_and(|text| text.contains("out of bounds")));
         assert!(crate::store::tests::refusal().is_some_and(|text| text.contains("out of bounds")));

@@ -1,6 +1,6 @@
-//! Calls that are passed on, and noted when they have returned by [`passing`]: what that takes is done on
-//! the spot, or, if it is more than usual, by a function of its own, which may panic. Most calls outside
-//! parts are such, and those inside parts that are recorded.
+//! Calls that are passed through and noted afterwards by [`pass_through`]. The common case is handled
+//! inline; anything else in a separate function, which may panic. Most calls outside parts are of this
+//! kind, and those inside recorded parts.
 
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
@@ -9,10 +9,10 @@ use super::{begin_busy, completely, fail, give_up, State, INSIDE, OUTSIDE, PHASE
 use crate::calls::{deferred_free, finish_call, At};
 use crate::guard;
 
-/// The end of a call that is being worked on: what it returns.
+/// Ends a call; returns its result.
 ///
 /// # Safety
-/// The phase was `before`, which is [`OUTSIDE`] or [`INSIDE`], when the call began.
+/// The phase was `before`, [`OUTSIDE`] or [`INSIDE`], when the call began.
 #[inline(never)]
 unsafe fn finish(before: u8, body: impl FnOnce(&mut State) -> c_int) -> c_int {
     // SAFETY: by the caller's promise.
@@ -34,14 +34,14 @@ unsafe fn finish(before: u8, body: impl FnOnce(&mut State) -> c_int) -> c_int {
 /// The state.
 ///
 /// # Safety
-/// The phase is, or was when the call began, [`OUTSIDE`] or [`INSIDE`]; nobody else has the state.
+/// The phase is (or was when the call began) [`OUTSIDE`] or [`INSIDE`]; nobody else uses the state.
 #[inline(always)]
 unsafe fn state<'a>() -> &'a mut State {
     // SAFETY: as in `with`, which has put the state there before the phase became one of these.
     unsafe { (*STATE.0.get()).as_mut().unwrap_unchecked() }
 }
 
-/// What is seen or prepared in the state before a call is made. `body` must not panic.
+/// Uses the state before a call is made. `body` must not panic.
 ///
 /// # Safety
 /// The phase is [`OUTSIDE`] or [`INSIDE`].
@@ -51,8 +51,8 @@ pub unsafe fn with_state<T>(body: impl FnOnce(&mut State) -> T) -> T {
     body(unsafe { state() })
 }
 
-/// Passes a call of MPI's on. When it has returned with a code, `quick` notes that, if it can, and must not
-/// panic; otherwise it does nothing, says `false`, and `slow` notes it, and says what the call returns.
+/// Passes an MPI call through. Afterwards `quick` notes its result if it can, and must not panic;
+/// otherwise it returns `false` without effect, and `slow` notes it and returns the call's result.
 ///
 /// # Safety
 /// The phase is [`OUTSIDE`] or [`INSIDE`], as `at` says.

@@ -1,4 +1,4 @@
-//! Numbers in a row, and how they are sealed: what is read is what was written, or an error.
+//! Serialized numbers with a digest: reading returns what was written, or an error.
 //!
 //! | bytes | are |
 //! | --- | --- |
@@ -6,15 +6,15 @@
 //! | 4, 4 | [`VERSION`], 0 |
 //! | 8 | how many bytes follow before the digest |
 //! | | the numbers, little-endian |
-//! | 8 | a digest of all before |
+//! | 8 | a digest of all bytes before |
 
 use crate::digest::digest;
 
-/// What the bytes begin with.
+/// The magic bytes.
 const MAGIC: [u8; 8] = *b"VELOCmsg";
 
-/// Of what follows. Another one is refused. It counts up with every change of what a call records, too:
-/// a log of other events can be read, and its replay would diverge without saying why.
+/// The format version; others are refused. It also changes with what calls record: a replay of a log
+/// with other events would diverge without a reason.
 const VERSION: u32 = 3;
 
 /// Bytes before the numbers.
@@ -28,7 +28,7 @@ const TAIL: usize = 8;
 pub struct Writer(Vec<u8>);
 
 impl Writer {
-    /// With room for so many bytes, of which there may be more. `None` if there is no memory.
+    /// With this capacity, which may grow. `None`: out of memory.
     pub fn new(expected: usize) -> Option<Writer> {
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(expected.checked_add(HEAD + TAIL)?).ok()?;
@@ -68,23 +68,23 @@ impl Writer {
         self.u64(value as u64);
     }
 
-    /// How many of something follow.
+    /// A count.
     pub fn len(&mut self, value: usize) {
         self.u64(value as u64);
     }
 
-    /// Bytes, without their number.
+    /// Bytes without their length.
     pub fn raw(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Bytes, behind their number.
+    /// Bytes with their length.
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.len(bytes.len());
         self.raw(bytes);
     }
 
-    /// One thing or none.
+    /// An optional value.
     pub fn option<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Writer, T)) {
         self.flag(value.is_some());
         if let Some(value) = value {
@@ -92,7 +92,7 @@ impl Writer {
         }
     }
 
-    /// Several things, behind their number.
+    /// A list with its length.
     pub fn list<T>(&mut self, values: &[T], mut write: impl FnMut(&mut Writer, &T)) {
         self.len(values.len());
         for value in values {
@@ -100,7 +100,7 @@ impl Writer {
         }
     }
 
-    /// All of it, sealed.
+    /// The finished bytes.
     pub fn seal(self) -> Vec<u8> {
         let mut bytes = self.0;
         let len = (bytes.len() - HEAD) as u64;
@@ -111,18 +111,18 @@ impl Writer {
     }
 }
 
-/// Reads numbers. What is not there, or cannot be, is an error.
+/// Reads numbers; an error if they are missing or invalid.
 #[derive(Debug)]
 pub struct Reader<'a>(&'a [u8]);
 
-/// What was read, or why it cannot be.
+/// The result of reading.
 pub type Result<T> = std::result::Result<T, String>;
 
 impl<'a> Reader<'a> {
-    /// Of what [`Writer::seal`] gave.
+    /// Reads the output of [`Writer::seal`].
     ///
     /// # Errors
-    /// It did not.
+    /// It is damaged, or something else.
     pub fn open(sealed: &'a [u8]) -> Result<Reader<'a>> {
         let bytes = sealed.len();
         if !sealed.starts_with(&MAGIC) || bytes < HEAD + TAIL {
@@ -207,20 +207,20 @@ impl<'a> Reader<'a> {
         Ok(i64::from_le_bytes(self.array()?))
     }
 
-    /// How many of something follow, each of at least so many bytes.
+    /// A count of items of at least `least` bytes each.
     pub fn len(&mut self, least: usize) -> Result<usize> {
         let len = self.u64()?;
         let fits = usize::try_from(len).ok().filter(|&len| len <= self.0.len() / least.max(1));
         fits.ok_or_else(|| format!("{len} things where {} bytes are left", self.0.len()))
     }
 
-    /// Bytes, behind their number.
+    /// Bytes with their length.
     pub fn bytes(&mut self) -> Result<&'a [u8]> {
         let len = self.len(1)?;
         self.raw(len)
     }
 
-    /// One thing or none.
+    /// An optional value.
     pub fn option<T>(
         &mut self,
         read: impl FnOnce(&mut Reader<'a>) -> Result<T>,
@@ -231,7 +231,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Several things, behind their number, each of at least so many bytes.
+    /// A list with its length, of items of at least `least` bytes each.
     pub fn list<T>(
         &mut self,
         least: usize,
@@ -242,7 +242,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Seals bytes again that somebody has changed.
+/// Renews the digest of changed bytes.
 #[cfg(test)]
 pub(super) fn reseal(bytes: &mut Vec<u8>) {
     bytes.truncate(bytes.len() - TAIL);
@@ -276,7 +276,7 @@ mod tests {
         reader.close().unwrap();
     }
 
-    /// Catches a digest that does not take each byte, or a length that nobody compares.
+    /// Catches a digest that misses a byte, or a length that is not checked.
     #[test]
     fn no_bit_and_no_byte_can_change() {
         let good = sealed();
@@ -286,14 +286,14 @@ mod tests {
         for bit in 0..8 * good.len() {
             let mut bad = good.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
-            // The four bytes behind the version say nothing, and are in the digest all the same.
+            // The four bytes after the version have no meaning, but are in the digest.
             assert!(Reader::open(&bad).is_err(), "bit {bit}");
         }
         assert!(Reader::open(&[good, vec![0]].concat()).is_err());
     }
 
-    /// Catches a log of before `MPI_Startall` recorded each of its requests (version 2) that is read as
-    /// one of now, and a refusal that does not say which is which.
+    /// Catches a log of format version 2 (without `MPI_Startall`'s single events) that is read as a
+    /// current one, and a refusal without the versions.
     #[test]
     fn another_format_is_refused_by_its_number() {
         for version in [1u32, 2, 4] {
@@ -308,7 +308,7 @@ mod tests {
         }
     }
 
-    /// Catches memory for as many things as a damaged number says.
+    /// Catches memory that is allocated by a damaged count.
     #[test]
     fn a_number_of_things_must_fit() {
         let mut writer = Writer::new(0).unwrap();

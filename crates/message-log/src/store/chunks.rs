@@ -1,5 +1,5 @@
-//! Chunks of the log that go into a checkpoint as regions of their own: nobody copies them to pack
-//! them.
+//! Chunks of the log that are stored in a checkpoint as regions of their own, without being copied into
+//! the serialized log.
 
 use std::rc::Rc;
 
@@ -10,7 +10,7 @@ use crate::log::{Arena, Chunk, Payload, Source};
 /// A chunk's length and digest.
 type Mark = (u64, u64);
 
-/// What the log says of the chunks that go with it.
+/// The lengths and digests of the chunks, as stored in the log.
 pub fn write(sources: &[Source], to: &mut Writer) {
     to.len(sources.len());
     for source in sources {
@@ -20,13 +20,13 @@ pub fn write(sources: &[Source], to: &mut Writer) {
     }
 }
 
-/// Chunks that come out of a checkpoint, into an arena of their own.
+/// Chunks that are read from a checkpoint into an arena of their own.
 #[derive(Debug)]
 pub struct Incoming {
     arena: Arena,
     expected: Vec<Mark>,
     read_chunks: Vec<ReadChunk>,
-    /// The one that is being read.
+    /// The chunk that is being read.
     open: Option<(Rc<Chunk>, usize)>,
 }
 
@@ -40,10 +40,10 @@ struct ReadChunk {
 }
 
 impl Incoming {
-    /// Those that the log says come with it.
+    /// Starts with the chunks named by the log.
     ///
     /// # Errors
-    /// It says nothing of the kind.
+    /// The log is invalid.
     pub fn expected(from: &mut Reader<'_>, arena: Arena) -> Result<Incoming> {
         let expected = marks(from)?;
         Ok(Incoming { arena, expected, read_chunks: Vec::new(), open: None })
@@ -54,10 +54,10 @@ impl Incoming {
         self.expected.len()
     }
 
-    /// Where the next one is to be put, which has so many bytes.
+    /// The address for the next chunk, which has this many bytes.
     ///
     /// # Errors
-    /// It is another one, or there is no memory.
+    /// It is another chunk, or out of memory.
     pub fn place(&mut self, len: usize) -> Result<*mut u8> {
         self.close();
         match self.expected.get(self.read_chunks.len()) {
@@ -83,10 +83,10 @@ impl Incoming {
         self.read_chunks.push(ReadChunk { chunk, mark, hold });
     }
 
-    /// All of them, if they are what the log says.
+    /// All chunks, verified.
     ///
     /// # Errors
-    /// They are not.
+    /// They are not those of the log.
     pub fn complete(mut self, from: &mut Reader<'_>) -> Result<Chunks> {
         self.close();
         let expected = marks(from)?;
@@ -111,10 +111,10 @@ pub struct Chunks {
 }
 
 impl Chunks {
-    /// The bytes of one of them that lie there.
+    /// A payload in one of them.
     ///
     /// # Errors
-    /// There are none.
+    /// There is no such range.
     pub fn payload(&self, nth: u32, at: u64, len: u64) -> Result<Payload> {
         let come = self.read_chunks.get(nth as usize).filter(|come| {
             len > 0 && at.checked_add(len).is_some_and(|end| end <= come.hold.len() as u64)

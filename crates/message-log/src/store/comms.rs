@@ -1,8 +1,8 @@
-//! Communicators in a new process: their handles mean nothing there, so the log names them by the
-//! order in which the application has made them.
+//! Communicators in a restarted process: handles differ there, so the log identifies communicators by
+//! the order in which the application makes them.
 //!
-//! A process that is started again makes its communicators in the same order before it restores the
-//! log. Those that it has freed, and that a logged part still uses, come behind all others.
+//! A restarted process makes its communicators in the same order before it restores the log. Those that
+//! it has freed and that a logged part still uses come after all others.
 
 use std::ffi::c_int;
 
@@ -11,16 +11,16 @@ use crate::memory::NoMemory;
 use crate::mpi::Mpi;
 use crate::pmpi;
 
-/// What can be asked of a communicator in any process, to tell it from others.
+/// Properties of a communicator that are the same in any process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommTraits {
-    /// How many processes it has.
+    /// The number of its processes.
     pub size: c_int,
-    /// Which of them this one is.
+    /// This process's rank in it.
     pub rank: c_int,
     /// Its topology, as MPI has it.
     pub topology: c_int,
-    /// It is between two groups.
+    /// It is an inter-communicator.
     pub is_inter: bool,
 }
 
@@ -38,7 +38,7 @@ impl CommTraits {
         traits
     }
 
-    /// In words, for which the topologies that there are have these numbers.
+    /// A description, given the library's topology constants.
     fn describe(&self, topologies: Topologies) -> String {
         let kind = if self.is_inter { "an intercommunicator" } else { "a communicator" };
         let CommTraits { size, rank, topology, .. } = *self;
@@ -59,24 +59,24 @@ impl CommTraits {
 struct Made {
     handle: usize,
     traits: CommTraits,
-    /// The application has freed it, and a logged part still uses it.
+    /// The application has freed it, but a logged part still uses it.
     is_freed: bool,
 }
 
-/// Those that the application has made, in that order.
+/// The application's communicators, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Communicators(Vec<Made>);
 
 impl Communicators {
-    /// Room for one more.
+    /// Reserves room for one more.
     ///
     /// # Errors
-    /// There is no memory.
+    /// Out of memory.
     pub fn reserve(&mut self) -> std::result::Result<(), NoMemory> {
         Ok(self.0.try_reserve(1)?)
     }
 
-    /// One was made.
+    /// Adds a new one.
     pub fn made(&mut self, mpi: &Mpi, handle: usize) {
         if handle != mpi.comm_null {
             self.insert(handle, CommTraits::of(handle));
@@ -88,26 +88,26 @@ impl Communicators {
         self.0.push(Made { handle, traits, is_freed: false });
     }
 
-    /// The application has freed one, and it stays.
+    /// The application has freed one, which is kept.
     pub fn freed(&mut self, handle: usize) {
         for made in self.0.iter_mut().filter(|made| made.handle == handle) {
             made.is_freed = true;
         }
     }
 
-    /// One is gone.
+    /// Removes one.
     pub fn gone(&mut self, handle: usize) {
         self.0.retain(|made| made.handle != handle);
     }
 
-    /// In the order in which a new process makes them.
+    /// In the order in which a restarted process makes them.
     pub(super) fn in_order(&self) -> Vec<(usize, CommTraits)> {
         let of = |freed| self.0.iter().filter(move |made| made.is_freed == freed);
         of(false).chain(of(true)).map(|made| (made.handle, made.traits)).collect()
     }
 }
 
-/// The numbers of the topologies.
+/// The topology constants.
 #[derive(Clone, Copy, Debug)]
 pub struct Topologies {
     none: c_int,
@@ -125,7 +125,7 @@ pub struct Predefined {
     pub own: usize,
     /// `MPI_COMM_NULL`.
     pub null: usize,
-    /// `MPI_MESSAGE_NO_PROC`, which is kept where communicators are.
+    /// `MPI_MESSAGE_NO_PROC`, which is logged like a communicator.
     pub no_proc: usize,
     /// Kept with them.
     pub topologies: Topologies,
@@ -149,7 +149,7 @@ impl Predefined {
     }
 }
 
-/// Number 0, for no handle; then the predefined ones, then those in order.
+/// Number 0: no handle; then the predefined ones, then the others in order.
 const NONE: u32 = 0;
 const WORLD: u32 = 1;
 const OWN: u32 = 2;
@@ -157,7 +157,7 @@ const NULL: u32 = 3;
 const NO_PROC: u32 = 4;
 const FIRST: u32 = 5;
 
-/// Handles as numbers, to be written.
+/// Translates handles to numbers, for writing.
 #[derive(Debug)]
 pub struct Numbers {
     predefined: Predefined,
@@ -170,7 +170,7 @@ impl Numbers {
         Numbers { predefined, all: made.in_order() }
     }
 
-    /// Writes all that there are.
+    /// Writes the properties of all.
     pub fn write(&self, to: &mut Writer) {
         to.list(&self.all, |to, (_, traits)| {
             to.i32(traits.size);
@@ -207,8 +207,7 @@ impl Numbers {
         })
     }
 
-    /// The number of the handle that a call of this name gave: of a message that was probed for, or
-    /// of a communicator.
+    /// The number of the handle that a call of this name returned: a probed message or a communicator.
     ///
     /// # Errors
     /// As above.
@@ -220,25 +219,25 @@ impl Numbers {
     }
 }
 
-/// Whether what a call gives is a message.
+/// Whether the call returns a message.
 fn is_probe(call: &str) -> bool {
     matches!(call, "MPI_Mprobe" | "MPI_Improbe")
 }
 
-/// Handles out of numbers.
+/// Translates numbers to handles.
 #[derive(Debug)]
 pub struct Handles {
     predefined: Predefined,
-    /// What each looked like when it was written.
+    /// The properties of each when it was written.
     then: Vec<CommTraits>,
     now: Vec<(usize, CommTraits)>,
 }
 
 impl Handles {
-    /// Reads what [`Numbers::write`] has written, for a process that has made these.
+    /// Reads what [`Numbers::write`] has written, for a process with these communicators.
     ///
     /// # Errors
-    /// It has not.
+    /// It is invalid.
     pub fn read(
         from: &mut Reader<'_>,
         predefined: Predefined,
@@ -258,7 +257,7 @@ impl Handles {
     /// The handle of a number.
     ///
     /// # Errors
-    /// There is no such communicator yet, or it is another one.
+    /// There is no such communicator yet, or it has other properties.
     pub fn get(&self, number: u32) -> Result<usize> {
         let Predefined { world, own, null, no_proc, topologies } = self.predefined;
         let place = match number {
@@ -307,7 +306,7 @@ mod tests {
         made
     }
 
-    /// The handle in a process that has made `now` of what is `handle` in one that has made `then`.
+    /// The handle in a process with `now` for `handle` in a process with `then`.
     fn moved(then: &Communicators, handle: usize, now: &Communicators) -> Result<usize> {
         let numbers = Numbers::new(PREDEFINED, then);
         let mut writer = Writer::new(0).unwrap();
@@ -320,7 +319,7 @@ mod tests {
         handles.get(reader.u32()?)
     }
 
-    /// Catches an order that counts what is gone, or a freed one that takes the place of another.
+    /// Catches an order that counts removed communicators, and a freed one in another's position.
     #[test]
     fn order_is_that_of_what_the_application_has() {
         let mut then = made(&[(100, 2), (101, 3), (102, 4), (103, 5)]);
@@ -345,7 +344,7 @@ mod tests {
         assert!(moved(&then, 500, &then).unwrap_err().contains("0x1f4"));
     }
 
-    /// Catches a number of MPI's in place of a word.
+    /// Catches a constant of MPI's in place of a word.
     #[test]
     fn a_topology_has_a_name() {
         for (topology, words) in [

@@ -1,5 +1,4 @@
-//! Types in a new process: a type's handle means nothing there, but where the bytes of an element lie
-//! does.
+//! Types in a restarted process: handles differ there, so the log stores the layout of an element.
 
 use std::ffi::c_int;
 
@@ -8,25 +7,25 @@ use crate::mpi::Mpi;
 use crate::pmpi;
 use crate::types::Datatype;
 
-/// Bytes from the first to the last of the longest element that is looked at.
+/// The largest extent of an element that is examined, in bytes.
 const MOST: i64 = 64 << 20;
 
-/// Where the bytes of a type's elements lie.
+/// The layout of a type's elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     size: i64,
     extent: i64,
-    /// From an element's address to its first byte.
+    /// The lower bound: bytes from an element's address to its first byte.
     pub first: i64,
-    /// From its first byte to behind its last.
+    /// Bytes from its first byte to its end.
     pub span: i64,
-    /// Pieces of an element in the order in which they are packed: their distance from its address,
-    /// and bytes. None of a type without gaps.
+    /// The pieces of an element in packing order: offset from its address, and length. Empty for a
+    /// contiguous type.
     pieces: Vec<(i64, i64)>,
 }
 
 impl Layout {
-    /// That of a type. `None` if its elements are too long, or MPI does not pack them.
+    /// The layout of a type. `None` if its elements are too large, or MPI cannot pack them.
     pub fn of(datatype: &Datatype, mpi: &Mpi) -> Option<Layout> {
         let Datatype { size, extent, lb: first, is_dense, .. } = *datatype;
         let plain = Layout { size, extent, first, span: extent, pieces: Vec::new() };
@@ -40,8 +39,8 @@ impl Layout {
         if !(0..=MOST).contains(&size) || !(1..=MOST).contains(&span) {
             return None;
         }
-        // Which byte is packed where: an element is packed whose bytes say, digit by digit, what
-        // their place is.
+        // Finds out which byte is packed where by packing elements whose bytes spell their own offsets,
+        // digit by digit.
         let mut element = vec![0u8; span as usize];
         let mut packed = vec![0u8; size as usize];
         let mut places = vec![0u64; size as usize];
@@ -61,17 +60,17 @@ impl Layout {
         Some(Layout { span, pieces: pieces(&places, first), ..plain })
     }
 
-    /// Bytes of an element when packed.
+    /// Packed size of an element in bytes.
     pub fn size(&self) -> i64 {
         self.size
     }
 
-    /// Bytes from element to element.
+    /// Extent of an element in bytes.
     pub fn extent(&self) -> i64 {
         self.extent
     }
 
-    /// A type like this.
+    /// Makes a type with this layout.
     pub fn make(&self, mpi: &Mpi) -> Datatype {
         let Layout { size, extent, first: lb, .. } = *self;
         if self.pieces.is_empty() {
@@ -109,7 +108,7 @@ impl Layout {
     /// Reads what [`write`](Self::write) has written.
     ///
     /// # Errors
-    /// It has not.
+    /// It is invalid.
     pub fn read(from: &mut Reader<'_>) -> Result<Layout> {
         let [size, extent, first, span] = [from.i64()?, from.i64()?, from.i64()?, from.i64()?];
         let pieces = from.list(16, |from| Ok((from.i64()?, from.i64()?)))?;
@@ -129,7 +128,7 @@ impl Layout {
     }
 }
 
-/// Places of single bytes as pieces.
+/// Joins single bytes to pieces.
 fn pieces(places: &[u64], first: i64) -> Vec<(i64, i64)> {
     let mut pieces: Vec<(i64, i64)> = Vec::new();
     for place in places {
@@ -152,7 +151,7 @@ mod tests {
         assert_eq!(pieces(&[], 7), []);
     }
 
-    /// Catches pieces that lie outside their element, or are more than it.
+    /// Catches pieces that lie outside their element, or exceed it.
     #[test]
     fn a_layout_is_one_that_can_be() {
         let good =

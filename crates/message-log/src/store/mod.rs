@@ -1,20 +1,20 @@
-//! The log in checkpoints: an object that the checkpoint library, if the process has it, writes with
-//! every checkpoint and reads with a restart ([`VELOC_Part_log`]).
+//! The log in checkpoints: an object that the checkpoint library, if present, writes with every
+//! checkpoint and reads at a restart ([`VELOC_Part_log`]).
 //!
 //! | file | owns |
 //! | --- | --- |
-//! | `object` | the functions that the checkpoint library calls |
-//! | [`bytes`] | numbers in a row, sealed |
-//! | [`chunks`] | what of the log goes as regions of its own, and comes back |
-//! | [`comms`] | communicators by the order in which they were made |
-//! | [`layout`] | types without their handles |
-//! | [`targets`] | addresses without those of a process |
-//! | [`settled`] | what has become of messages that are sent again |
-//! | [`pack`], [`unpack`] | the log and the open parts as bytes |
+//! | `object` | the functions for the checkpoint library |
+//! | [`bytes`] | serialized numbers with a digest |
+//! | [`chunks`] | chunks of the log as regions of their own |
+//! | [`comms`] | communicators by the order of their creation |
+//! | [`layout`] | types by their layout |
+//! | [`targets`] | addresses by protected regions |
+//! | [`settled`] | the state of messages that are sent again |
+//! | [`pack`], [`unpack`] | the log and the open parts, serialized |
 //!
-//! A program may restore checkpoints all the time, as the snapshots of its adjoint, and its log must
-//! not go back with them. So the log of a checkpoint is taken by a process that has none, and by no
-//! other: what this process, or one that it goes on for, has written (its *lineage*) is passed over.
+//! A program may restore checkpoints all the time, as snapshots of its adjoint, and its log must not be
+//! rolled back. So a checkpoint's log is only read by a process without a log: logs written by this
+//! process, or by one that it continues (its *lineage*), are ignored.
 
 mod bytes;
 pub(crate) mod chunks;
@@ -45,28 +45,28 @@ use settled::Settled;
 use targets::Regions;
 use unpack::Unpacked;
 
-/// What it takes to go on in another process.
+/// What is needed to continue in another process.
 #[derive(Debug, Default)]
 pub struct Store {
     /// The communicators of the application.
     pub comms: Communicators,
-    /// Which processes go on with each other's parts.
+    /// The lineage: which processes continue each other's parts.
     lineage: Option<[u64; 2]>,
-    /// How far the parts were when they were read.
+    /// The progress of the parts when they were read.
     read: Option<Progress>,
-    /// Chunks of the log that is about to be read.
+    /// Chunks of a log that is being read.
     incoming: Option<Incoming>,
     is_loss_said: bool,
 }
 
-/// The log as the regions of a checkpoint.
+/// The log as regions of a checkpoint.
 #[derive(Debug)]
 struct Packaged {
     bytes: Vec<u8>,
     chunks: Vec<Source>,
 }
 
-/// How far parts are.
+/// The progress of the parts.
 #[derive(Debug, PartialEq, Eq)]
 struct Progress {
     numbers: u64,
@@ -124,7 +124,7 @@ impl State {
         Ok(Some(Packaged { bytes, chunks }))
     }
 
-    /// A request begun inside an open part that is not completed, in words.
+    /// Describes an incomplete request that began inside an open part.
     fn under_way(&mut self) -> Option<String> {
         let parts = &self.parts;
         let find = |number| parts.instances.iter().find(|instance| instance.number == number);
@@ -155,7 +155,7 @@ impl State {
         ))
     }
 
-    /// The head of a log, if this process is to take it: it has none.
+    /// The head of a log, if this process needs it: it has none.
     fn wants(&self, from: &mut Reader<'_>) -> Result<Option<Head>> {
         let damaged = |why| format!("the log of messages is damaged: {why}");
         let head = Head::read(from).map_err(damaged)?;
@@ -174,8 +174,7 @@ impl State {
         Ok(Some(head))
     }
 
-    /// Begins to take the log of a checkpoint: how many of the chunks that go with it are wanted,
-    /// which is all or none.
+    /// Starts to read a checkpoint's log. Returns how many of its chunks are wanted, all or none.
     fn begin_reading(&mut self, sealed: &[u8]) -> Result<usize> {
         self.store.incoming = None;
         let mut from = Reader::open(sealed)?;
@@ -188,12 +187,12 @@ impl State {
         Ok(count)
     }
 
-    /// Takes the log of a checkpoint, if this process has none, and its chunks are there.
+    /// Reads a checkpoint's log, if this process has none and the chunks are there.
     fn read_log(&mut self, sealed: &[u8], regions: Regions<'_>) -> Result<()> {
         let incoming = self.store.incoming.take();
         let mut from = Reader::open(sealed)?;
         let Some(head) = self.wants(&mut from)? else { return Ok(()) };
-        // As where a part begins: here those that were open go on.
+        // Open parts continue here, as at a part's beginning.
         interposition::check()?;
         device::get_or_find()?;
         let incoming = incoming.ok_or("the chunks of the log of messages are missing")?;
@@ -220,7 +219,7 @@ impl State {
         Ok(())
     }
 
-    /// Goes on with the parts of another process. Changes nothing if it cannot.
+    /// Continues with another process's parts. Changes nothing on failure.
     fn go_on(&mut self, head: &Head, unpacked: Unpacked) -> Result<()> {
         let Unpacked { mut parts, arena, marked } = unpacked;
         let is_closed = parts.instances.iter().any(|instance| instance.closed.is_some());
@@ -241,7 +240,7 @@ impl State {
                     .into(),
             );
         }
-        // Those of an earlier attempt are open no more.
+        // Parts of an earlier attempt are no longer open.
         for _ in self.parts.instances.iter().filter(|instance| is_marked(instance)) {
             resend.streams.forget();
         }
@@ -268,7 +267,7 @@ fn is_marked(instance: &Instance) -> bool {
     instance.end.is_none() && instance.mark.is_some()
 }
 
-/// What the bytes say of this process.
+/// The head for this process.
 fn here(mpi: &Mpi) -> Head {
     let mut processes = 0;
     // SAFETY: a number of ours, and a communicator that is always there.
@@ -277,14 +276,14 @@ fn here(mpi: &Mpi) -> Head {
     Head { lineage: [0; 2], abi: mpi.abi as u8, status, rank, processes, resend: None }
 }
 
-/// Numbers that no other job draws.
+/// A random number that identifies the job.
 pub fn draw() -> [u64; 2] {
     let mut drawn = [0u64; 2];
     let len = size_of_val(&drawn);
     // SAFETY: room for so many bytes.
     let got = unsafe { libc::getrandom(drawn.as_mut_ptr().cast(), len, 0) };
     if usize::try_from(got) != Ok(len) {
-        // A system without random numbers: the time and the process tell jobs apart as well.
+        // Without random numbers in the system, the time and the process id are used.
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let now = now.map_or(0, |since| since.as_nanos() as u64);
         return [now, u64::from(std::process::id())];

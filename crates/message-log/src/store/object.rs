@@ -1,4 +1,4 @@
-//! The functions by which the checkpoint library gets at the log.
+//! The functions by which the checkpoint library accesses the log.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -21,8 +21,8 @@ static LOG: Log = Log {
     read: read_object,
 };
 
-/// The log as an object of checkpoints. Not in the header: the checkpoint library is the only caller,
-/// and looks for it by its name. Null for another version of the interface.
+/// The log as an object in checkpoints. Not in the header: only the checkpoint library calls it, and
+/// finds it by name. Null for another version of the interface.
 #[allow(non_snake_case)] // C's name.
 #[no_mangle]
 pub extern "C" fn VELOC_Part_log(interface: c_int) -> *const Log {
@@ -149,7 +149,7 @@ unsafe extern "C" fn read_object(
     unsafe { status(read, reason, room) }
 }
 
-/// The status of something, and the reason if it has failed.
+/// Returns a status, and writes the reason of a failure.
 ///
 /// # Safety
 /// There is room for so many bytes.
@@ -175,7 +175,7 @@ unsafe fn all<'a, T>(first: *const T, count: usize) -> &'a [T] {
     }
 }
 
-/// Why a checkpoint that is taken now does not get the log, if it is refused.
+/// Why a checkpoint is taken without the log, if it is.
 #[cfg(test)]
 pub(super) fn refusal() -> Option<String> {
     let mut written = Written::nothing();

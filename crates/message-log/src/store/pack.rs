@@ -1,4 +1,4 @@
-//! The log and the open parts as bytes.
+//! Serializes the log and the open parts.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -18,20 +18,20 @@ use crate::resend::closed::{Closed, Route};
 use crate::resend::streams::Link;
 use crate::target::Target;
 
-/// What the bytes say of the job, beside the log.
+/// The head: the job's properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Which processes go on with each other's parts: drawn by the first of them.
+    /// The lineage: a random number drawn by its first process.
     pub lineage: [u64; 2],
     /// MPI's binary interface.
     pub abi: u8,
-    /// Bytes of a status.
+    /// The size of a status in bytes.
     pub status: u32,
-    /// This process's number in `MPI_COMM_WORLD`.
+    /// This process's rank in `MPI_COMM_WORLD`.
     pub rank: i32,
-    /// How many it has.
+    /// The number of processes.
     pub processes: i32,
-    /// What has become of messages that are sent again, if that was possible.
+    /// The state of messages that are sent again, if possible.
     pub resend: Option<Settled>,
 }
 
@@ -48,45 +48,44 @@ impl Head {
     }
 }
 
-/// The bytes, and what of the log cannot be used in another process.
+/// The serialized log, and what cannot be used in another process.
 #[derive(Debug)]
 pub struct Packed {
     /// The bytes.
     pub bytes: Vec<u8>,
-    /// A call that completed a request which was begun before the part, and received into memory that
-    /// is not protected.
+    /// A call that completed a request which began before the part and received into unprotected memory.
     pub lost: Option<&'static str>,
-    /// Chunks that go beside the bytes.
+    /// Chunks that are stored beside the bytes.
     pub chunks: Vec<Source>,
 }
 
-/// Bytes for which a region is worth it.
+/// The least bytes for which a region of its own pays off.
 const WORTH: usize = 64 << 10;
 
-/// From so many bytes on, it is asked for before whether there is memory for them.
+/// From this size on, the memory is checked before it is allocated.
 const LARGE: usize = 256 << 20;
 
-/// What is written, and what is known meanwhile.
+/// The output, and the state of packing.
 struct Packing<'a> {
     to: Writer,
     mpi: &'a Mpi,
     regions: Regions<'a>,
     numbers: &'a Numbers,
     names: HashMap<&'static str, u32>,
-    /// What instances get again, by address.
+    /// What instances receive again, by address.
     closed: HashMap<*const Closed, u32>,
     lost: Option<&'static str>,
     chunk_index: ChunkIndex,
 }
 
-/// The chunks that go beside the bytes, and their places among them.
+/// The chunks that are stored beside the bytes, with their indices.
 #[derive(Debug, Default)]
 struct ChunkIndex {
     chunks: Vec<Source>,
     places: HashMap<*const Chunk, u32>,
 }
 
-/// Chunks go as they are if half of what is used of them is still needed.
+/// Chunks are stored as they are if at least half of their used bytes are needed.
 fn chunk_index(parts: &Parts) -> ChunkIndex {
     let mut ends: HashMap<*const Chunk, (Rc<Chunk>, usize)> = HashMap::new();
     let mut order = Vec::new();
@@ -119,7 +118,7 @@ fn chunk_index(parts: &Parts) -> ChunkIndex {
 /// Packs everything.
 ///
 /// # Errors
-/// There is no memory, or something in the log cannot be known again in another process.
+/// Out of memory, or something in the log cannot be identified in another process.
 pub fn pack(
     head: &Head,
     parts: &Parts,
@@ -282,7 +281,7 @@ impl Packing<'_> {
         self.to.u64(item.began);
         self.to.flag(item.persistent);
         self.to.raw(item.status.as_slice(self.mpi));
-        // A replay says itself where to, unless the request was begun before the part.
+        // A replay knows its own target, unless the request began before the part.
         let needed =
             is_completion(shape.call.0) && item.began <= before && !item.payload.is_empty();
         let target = if needed { &item.target } else { &Target::Nothing };

@@ -1,4 +1,4 @@
-//! What has become of messages that are sent again, in a checkpoint.
+//! The state of messages that are sent again, in a checkpoint.
 
 use super::bytes::{Reader, Result, Writer};
 use super::unpack::count;
@@ -6,21 +6,21 @@ use crate::parts::Parts;
 use crate::resend::verdicts::CheckpointOrigin;
 use crate::resend::Resend;
 
-/// Where a process was among the parts whose messages may be sent again.
+/// The position among parts whose messages may be sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settled {
-    /// The place that all must go on from.
+    /// The checkpoint that all must restart from.
     pub origin: CheckpointOrigin,
-    /// For so many exchanges all processes had heard what is sent again.
+    /// The number of exchanges whose verdicts all processes knew.
     pub settled: u64,
-    /// Bytes that were given up.
+    /// Bytes that were dropped.
     pub dropped: u64,
     /// Bytes that were sent again.
     pub resent: u64,
 }
 
 impl Settled {
-    /// That of a process now.
+    /// The current state of a process.
     pub fn of(resend: &Resend, parts: &Parts) -> Settled {
         Settled {
             origin: resend.verdicts.origin(parts.boundaries()),
@@ -30,7 +30,7 @@ impl Settled {
         }
     }
 
-    /// The process goes on from there with these parts.
+    /// Restarts the process from this state with these parts.
     pub fn resume(self, resend: &mut Resend, parts: &mut Parts) {
         let Settled { origin, settled, dropped, resent } = self;
         parts.resume(settled, origin.boundaries);
@@ -55,7 +55,7 @@ impl Settled {
     /// Reads what [`write`](Self::write) has written.
     ///
     /// # Errors
-    /// It has not.
+    /// It is invalid.
     pub fn read(from: &mut Reader<'_>) -> Result<Settled> {
         let origin =
             CheckpointOrigin { run: from.u64()?, boundaries: count(from)?, begun: count(from)? };

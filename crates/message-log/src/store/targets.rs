@@ -1,6 +1,5 @@
-//! Where a request that was begun before a part has received, in a new process: addresses are others
-//! there. Memory that the application protects is known by its region and the place in it; what lies
-//! elsewhere is lost.
+//! Receive buffers in a restarted process, where addresses differ, for requests that began before a
+//! part. Protected memory is identified by its region and offset; other buffers are lost.
 
 use std::rc::Rc;
 
@@ -11,12 +10,12 @@ use super::layout::Layout;
 use crate::mpi::Mpi;
 use crate::target::{Block, Target};
 
-/// The ranges that are protected now.
+/// The protected ranges.
 #[derive(Clone, Copy, Debug)]
 pub struct Regions<'a>(pub &'a [Range]);
 
 impl Regions<'_> {
-    /// Which range has all of these bytes, and at which place.
+    /// The range that contains all of these bytes, and the offset in it.
     fn find(&self, start: i64, len: i64) -> Option<(i32, u64)> {
         let (start, len) = (start as u64, u64::try_from(len).ok()?);
         self.0.iter().find_map(|region| {
@@ -26,7 +25,7 @@ impl Regions<'_> {
         })
     }
 
-    /// The address of a place in a range that has so many bytes behind it.
+    /// The address of an offset in a range that has this many bytes after it.
     fn address(&self, id: i32, place: u64, len: i64) -> Option<i64> {
         let region = self.0.iter().find(|region| region.id == id)?;
         let end = place.checked_add(u64::try_from(len).ok()?)?;
@@ -34,7 +33,7 @@ impl Regions<'_> {
     }
 }
 
-/// Bytes from the first of a block's elements to behind the last.
+/// Bytes from the first element of a block to the end of the last.
 fn span(count: i64, layout: &Layout, extent: i64) -> Option<i64> {
     match count {
         0 => Some(0),
@@ -43,7 +42,7 @@ fn span(count: i64, layout: &Layout, extent: i64) -> Option<i64> {
     }
 }
 
-/// Writes a target. Whether it can be known again.
+/// Writes a target. Returns whether it can be identified again.
 pub fn write(to: &mut Writer, target: &Target, mpi: &Mpi, regions: Regions<'_>) -> bool {
     let blocks: Option<Vec<_>> =
         target.blocks().iter().map(|block| find(block, mpi, regions)).collect();
@@ -78,10 +77,10 @@ fn find(block: &Block, mpi: &Mpi, regions: Regions<'_>) -> Option<(i32, u64, i64
     Some((id, place, block.count, layout))
 }
 
-/// Reads what [`write()`] has written, for memory as it is protected now.
+/// Reads what [`write()`] has written, with the memory that is protected now.
 ///
 /// # Errors
-/// It has not.
+/// It is invalid.
 pub fn read(from: &mut Reader<'_>, mpi: &Mpi, regions: Regions<'_>) -> Result<Target> {
     match from.u8()? {
         0 => return Ok(Target::Nothing),
@@ -89,7 +88,7 @@ pub fn read(from: &mut Reader<'_>, mpi: &Mpi, regions: Regions<'_>) -> Result<Ta
         2 => return Ok(Target::Lost),
         other => return Err(format!("target {other}")),
     }
-    // The types are made when all is known to be right.
+    // Types are made when everything is known to be valid.
     let blocks = from.list(60, |from| {
         let (id, place, count) = (from.i32()?, from.u64()?, from.i64()?);
         let layout = Layout::read(from)?;
@@ -98,7 +97,7 @@ pub fn read(from: &mut Reader<'_>, mpi: &Mpi, regions: Regions<'_>) -> Result<Ta
     let found = blocks.into_iter().map(|(id, place, count, layout)| {
         let extent = layout.extent();
         let len = span(count, &layout, extent)?;
-        // No more than is packed: numbers that a product of theirs would not fit into are none.
+        // No more than is packed: larger numbers are invalid.
         count.checked_mul(layout.size())?;
         let start = regions.address(id, place, len)?;
         Some((start.wrapping_sub(layout.first) as usize, count, layout))

@@ -1,5 +1,5 @@
-//! The log and the open parts out of bytes. What comes out is either as it was written or an error;
-//! nothing of what it says is used before all of it was found to fit together.
+//! Reads a serialized log with its open parts. The result is either as written or an error; nothing is
+//! used before all of it was checked.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -19,20 +19,20 @@ use crate::resend::closed::{Closed, Route};
 use crate::resend::streams::Link;
 use crate::status::Status;
 
-/// No count of anything comes near this, so that the next one can be counted.
+/// Larger counts are invalid, so that one can be added to any count.
 const MOST: u64 = 1 << 62;
 
 /// The longest name of a function.
 const NAME: usize = 64;
 
-/// The log, in memory of its own.
+/// The log, in its own memory.
 #[derive(Debug)]
 pub struct Unpacked {
     /// The parts and their log.
     pub parts: Parts,
     /// The memory of the log.
     pub arena: Arena,
-    /// The open parts whose messages might have been sent again, from the outermost on.
+    /// The open parts whose messages might be sent again, outermost first.
     pub marked: Vec<u64>,
 }
 
@@ -40,7 +40,7 @@ impl Head {
     /// Reads the head, which comes first.
     ///
     /// # Errors
-    /// It is none.
+    /// It is invalid.
     pub fn read(from: &mut Reader<'_>) -> Result<Head> {
         Ok(Head {
             lineage: [from.u64()?, from.u64()?],
@@ -53,7 +53,7 @@ impl Head {
     }
 }
 
-/// What is read, and what is known meanwhile.
+/// The input, and the state of unpacking.
 struct Unpacking<'a, 'b> {
     from: &'b mut Reader<'a>,
     mpi: &'b Mpi,
@@ -65,10 +65,10 @@ struct Unpacking<'a, 'b> {
     marked: Vec<u64>,
 }
 
-/// Unpacks everything behind the communicators, into the arena of these chunks.
+/// Unpacks everything after the communicators, into the arena of these chunks.
 ///
 /// # Errors
-/// It is not what was packed, a communicator is missing, or there is no memory.
+/// It is invalid, a communicator is missing, or out of memory.
 pub fn unpack(
     mut from: Reader<'_>,
     handles: &Handles,
@@ -86,7 +86,7 @@ pub fn unpack(
     Ok(Unpacked { parts, arena: chunks.arena, marked })
 }
 
-/// A count of something, to which one can be added.
+/// A count, to which one can be added.
 pub fn count(from: &mut Reader<'_>) -> Result<u64> {
     let count = from.u64()?;
     let is_one = count < MOST;
@@ -261,7 +261,7 @@ impl Unpacking<'_, '_> {
     }
 }
 
-/// A function of MPI's, by its name.
+/// An MPI function by its name.
 fn call(name: &[u8]) -> Result<Call> {
     let is_one = |name: &&str| {
         let letters = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
@@ -269,8 +269,8 @@ fn call(name: &[u8]) -> Result<Call> {
     };
     let name = std::str::from_utf8(name).ok().filter(is_one);
     let name = name.ok_or("a call that is none of MPI's")?;
-    // Names stay as long as the process, as those of its own calls do: once for each function, when
-    // the log of an earlier process is read.
+    // Names are leaked, once per function when an earlier process's log is read, because those of the
+    // own calls are static, too.
     Ok(Call(Box::leak(name.to_owned().into_boxed_str())))
 }
 
@@ -286,7 +286,7 @@ fn closed(from: &mut Reader<'_>) -> Result<Closed> {
     Ok(closed)
 }
 
-/// Whether all of it fits together: what the parts and the log rely on.
+/// Checks the consistency that the parts and the log rely on.
 fn check(parts: &Parts) -> Result<()> {
     let wrong = |what: String| Err(format!("{what} in a log of messages"));
     let (log, instances) = (&parts.log, &parts.instances);
@@ -306,7 +306,7 @@ fn check(parts: &Parts) -> Result<()> {
     }
     let is_place = |at: Position| match log.get(at) {
         Some(event) => at.nth < event.repeats,
-        // Nobody needs it any more, or it is not there yet.
+        // No part needs it, or its bytes are not there yet.
         None => at.event <= log.next,
     };
     let mut last = None;

@@ -1,4 +1,4 @@
-//! Copies of files: in the kernel where the file systems can, else by reading and writing.
+//! Copies files: in the kernel if the file systems can, else by reading and writing.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -11,16 +11,14 @@ use super::{create, finish_write, len, open_with, remove, write_error, Durabilit
 use crate::attributes;
 use crate::error::{Error, Kind, Result};
 
-/// The most bytes that one system call is asked to copy, so that a signal, an error or an end of the
-/// job is noticed in reasonable time.
+/// The most bytes per system call, so that signals, errors and a request to stop are noticed in time.
 const COPY_STEP: u64 = 64 << 20;
 
 /// The buffer of a copy by reading and writing, in bytes.
 pub(super) const COPY_BUFFER: usize = 1 << 20;
 
-/// Copies `source` to `temporary` (created, or emptied if it is there), in the kernel where both
-/// file systems can, with its extended attribute `attribute`, and gives the bytes copied. What is at `temporary` counts for nothing until
-/// this has succeeded; after a failure it is removed.
+/// Copies `source` to `temporary` (created or truncated) with its extended attribute `attribute`, in the
+/// kernel if both file systems can. Returns the number of bytes. After a failure `temporary` is removed.
 ///
 /// # Errors
 /// [`Kind::NotFound`] if there is no `source`; [`Kind::Corrupt`] if it became shorter meanwhile;
@@ -40,17 +38,17 @@ pub fn copy_file(
             Ok(bytes)
         });
     if copied.is_err() {
-        // The failure of the copy is the one to report.
+        // The error of the copy is the one to report.
         let _ = remove(temporary);
     }
     copied
 }
 
-/// Copies all of the open file `from` to `offset` (in bytes) of `to`, and gives the bytes copied.
-/// `paths` are for messages; `go_on` is called now and then, and ends it by an error.
+/// Copies all of the open file `from` to `offset` (in bytes) of `to`. Returns the number of bytes.
+/// `paths` are for messages; `go_on` is called from time to time, and its error ends the copy.
 ///
 /// # Errors
-/// As [`copy_file`]; those of `go_on`.
+/// Those of [`copy_file`] and `go_on`.
 pub fn copy_between(
     mut from: &File,
     mut to: &File,
@@ -68,7 +66,7 @@ pub fn copy_between(
     copy_all(from, to, total, paths, go_on)
 }
 
-/// Copies the `total` bytes of `from`, from its position (its start) to that of `to`.
+/// Copies the `total` bytes of `from` from its position, which is its start, to the position of `to`.
 fn copy_all(
     from: &File,
     to: &File,
@@ -102,8 +100,8 @@ fn copy_all(
     Ok(copied)
 }
 
-/// Copies up to `total` bytes by `copy_file_range`, and gives how many it did: fewer if the file
-/// systems cannot, or the source ended. Both files' positions move by as much.
+/// Copies up to `total` bytes by `copy_file_range`. Returns how many: fewer if the file systems cannot,
+/// or the source has ended. Advances both positions.
 pub(super) fn copy_in_kernel(from: &File, to: &File, total: u64) -> io::Result<u64> {
     let mut copied = 0;
     while copied < total {
@@ -121,7 +119,7 @@ pub(super) fn copy_in_kernel(from: &File, to: &File, total: u64) -> io::Result<u
         };
         if let Ok(bytes) = u64::try_from(result) {
             if bytes == 0 {
-                break; // The end of the source, or a file system that only pretends.
+                break; // The end of the source, or a file system that copies nothing without an error.
             }
             copied += bytes;
             continue;
@@ -129,8 +127,8 @@ pub(super) fn copy_in_kernel(from: &File, to: &File, total: u64) -> io::Result<u
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
             Some(libc::EINTR) => {}
-            // Two file systems, or one that cannot: the caller goes on by reading and writing,
-            // which meets any lasting trouble again.
+            // Different file systems, or one that cannot: the caller continues by reading and writing,
+            // which would report a lasting error.
             Some(
                 libc::EXDEV
                 | libc::ENOSYS
@@ -146,8 +144,7 @@ pub(super) fn copy_in_kernel(from: &File, to: &File, total: u64) -> io::Result<u
     Ok(copied)
 }
 
-/// Copies up to `total` bytes by reading and writing, and gives how many it did: fewer if the
-/// source ended.
+/// Copies up to `total` bytes by reading and writing. Returns how many: fewer if the source has ended.
 pub(super) fn copy_by_buffer(mut from: &File, mut to: &File, total: u64) -> io::Result<u64> {
     let mut buffer = vec![0; COPY_BUFFER];
     let mut copied = 0;

@@ -1,5 +1,5 @@
-//! Whose a file is. In a directory that others can write to, anybody can put a file of any name. What
-//! says how to go on counts only if it is this user's; data of another user is told apart.
+//! The owners of files. In a directory that others can write to, anybody can create a file of any name.
+//! Files that control a restart count only if they are this user's; data of another user is recognised.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use super::open_with;
 use crate::error::{Error, Kind, Result};
 use crate::sync::Mutex;
 
-/// Another user than the one whose rights this process has.
+/// A user other than the effective one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stranger(u32);
 
@@ -23,57 +23,57 @@ impl fmt::Display for Stranger {
     }
 }
 
-/// Who owns what was `found` at `path`; `None`: this user.
+/// The owner of the file `found` at `path`; `None`: this user.
 pub fn stranger(found: &Metadata, path: &Path) -> Option<Stranger> {
     let own = rustix::process::geteuid().as_raw();
     let is_own = found.uid() == own || own_files_have(found.dev(), path) == Some(found.uid());
     (!is_own).then_some(Stranger(found.uid()))
 }
 
-/// The same of what is at `path`, and of a link, not of what it leads to. `None` also if nothing is there.
+/// The owner of `path`, without following links; `None`: this user, or nothing is there.
 pub fn stranger_at(path: &Path) -> Option<Stranger> {
     stranger(&fs::symlink_metadata(path).ok()?, path)
 }
 
-/// Whether something is at `path` that this user owns. A link is not followed.
+/// Whether this user owns what is at `path`, without following links.
 pub fn is_own(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| stranger(&found, path).is_none())
 }
 
-/// The other user who owns `file`, which was opened at `path`, or the link to it that is there.
+/// The other user who owns `file`, which was opened at `path`, or the symbolic link there.
 pub fn stranger_of(file: &File, path: &Path) -> Option<Stranger> {
     let found = file.metadata().ok()?;
     stranger(&found, path).or_else(|| stranger_at(path))
 }
 
-/// Opens the file at `path` for reading if it is this user's. Links are not followed.
+/// Opens the file at `path` for reading if it is this user's. Does not follow links.
 ///
 /// # Errors
-/// As [`open`](super::open); [`Kind::Corrupt`] if it belongs to somebody else, who is named.
+/// Those of [`open`](super::open); [`Kind::Corrupt`], naming the owner, if it is another user's.
 pub fn open_own(path: &Path) -> Result<File> {
     open_of(path, || None)
 }
 
-/// The same of a file that says something about the one at `about`: it counts, too, if both have one owner.
+/// Opens a file that describes the one at `about`: it counts, too, if both have one owner.
 ///
 /// # Errors
-/// As [`open_own`].
+/// Those of [`open_own`].
 pub fn open_beside(path: &Path, about: &Path) -> Result<File> {
     open_of(path, || user_of(about))
 }
 
-/// Refuses what is at `path` if it is not this user's. That nothing is there is success.
+/// Checks that `path` is this user's. A missing file is not an error.
 ///
 /// # Errors
-/// [`Kind::Corrupt`], which names the owner.
+/// [`Kind::Corrupt`], naming the owner.
 pub fn check_own_at(path: &Path) -> Result<()> {
     stranger_at(path).map_or(Ok(()), |stranger| Err(belongs_to(path, stranger)))
 }
 
-/// Refuses what is at `path` as [`open_beside`] does. That nothing is there is success.
+/// Checks `path` as [`open_beside`] does. A missing file is not an error.
 ///
 /// # Errors
-/// [`Kind::Corrupt`], which names the owner.
+/// [`Kind::Corrupt`], naming the owner.
 pub fn check_beside(path: &Path, about: &Path) -> Result<()> {
     let stranger = stranger_at(path).filter(|of| user_of(about) != Some(of.0));
     stranger.map_or(Ok(()), |stranger| Err(belongs_to(path, stranger)))
@@ -91,10 +91,10 @@ fn open_of(path: &Path, or: impl FnOnce() -> Option<u32>) -> Result<File> {
     }
 }
 
-/// Refuses the open file `file`, which messages call `path`, if it is not this user's.
+/// Checks that the open file `file` (`path` in messages) is this user's.
 ///
 /// # Errors
-/// [`Kind::Corrupt`], which names the owner; the system's.
+/// [`Kind::Corrupt`], naming the owner; the system's.
 pub fn check_own(file: &File, path: &Path) -> Result<()> {
     let found = file.metadata();
     let found = found.map_err(|e| Error::system(format!("stat {}", path.display()), &e))?;
@@ -105,9 +105,9 @@ fn belongs_to(path: &Path, stranger: Stranger) -> Error {
     Error::new(Kind::Corrupt, format!("{} belongs to {stranger}", path.display()))
 }
 
-/// Which user the files have that this process makes where `path` is, on the file system `device`: a
-/// server may give them another one (`root_squash`, `all_squash`). Asked only of what seems to be
-/// another user's, and answered by making a file; `None`: none can be made.
+/// The owner of files that this process creates beside `path` on the file system `device`: a file server
+/// may map users (`root_squash`, `all_squash`). Found out by creating a file, only if a file seems to be
+/// another user's; `None`: none can be created.
 fn own_files_have(device: u64, path: &Path) -> Option<u32> {
     static KNOWN: OnceLock<Mutex<BTreeMap<u64, u32>>> = OnceLock::new();
     let known = KNOWN.get_or_init(Mutex::default);
@@ -127,7 +127,7 @@ mod tests {
 
     const NOBODY: u32 = 65534;
 
-    /// Catches another user's file that counts, also by way of a link, and one's own that does not.
+    /// Catches another user's file that is accepted, also through a link, and an own file that is not.
     #[test]
     fn files_of_others_are_told() {
         let folder = tempfile::tempdir().unwrap();

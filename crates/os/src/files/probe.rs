@@ -1,4 +1,4 @@
-//! Whether a file system that has made an empty file also has room for bytes in it.
+//! Tests whether a file system in which an empty file was created has room for data.
 
 use std::fs::File;
 use std::path::Path;
@@ -6,15 +6,15 @@ use std::path::Path;
 use super::write_all_at;
 use crate::error::{Error, Result};
 
-/// Bytes that are tried: no file system's blocks are larger than that by default, and the time that
+/// The bytes written: at least the default block size of any file system.
 /// they take is nobody's matter.
 const PROBE: usize = 64 << 10;
 
-/// Finds out whether the empty `file`, which messages call `path`, can be given bytes, by giving it some
-/// and taking them back. A file system that is full makes empty files all the same, and one that has
-/// reserved nothing for them says so when they are written.
+/// Tests whether the empty `file` (`path` in messages) can be written, by writing some bytes and
+/// truncating it. A full file system still creates empty files; only writing data reveals that.
 ///
 /// # Errors
+/// Those of [`write_all_at`]; the system's, if truncating fails.
 /// As [`write_all_at`]; the system's, if the bytes cannot be taken back.
 pub fn probe_room(file: &File, path: &Path) -> Result<()> {
     let written = write_all_at(file, &incompressible(), 0, path);
@@ -24,7 +24,7 @@ pub fn probe_room(file: &File, path: &Path) -> Result<()> {
     written.and(emptied)
 }
 
-/// Bytes that no file system makes fewer of (xorshift).
+/// Incompressible bytes (xorshift).
 fn incompressible() -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let words = (0..PROBE / 8).flat_map(|_| {
@@ -49,7 +49,7 @@ mod tests {
         let file = super::super::create(&path).unwrap();
         probe_room(&file, &path).unwrap();
         assert_eq!(file.metadata().unwrap().len(), 0);
-        // It makes empty files, so to say, and takes no byte.
+        // It opens like a file, but takes no byte.
         let full = File::options().write(true).open("/dev/full").unwrap();
         let error = probe_room(&full, Path::new("/dev/full")).unwrap_err();
         assert_eq!(error.kind(), Kind::NoRoom);

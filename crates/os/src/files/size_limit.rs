@@ -1,14 +1,14 @@
-//! The process's limit of a file's size, which is not to end it.
+//! Survives the process's file size limit.
 
 use std::marker::PhantomData;
 use std::ptr;
 
-/// As long as this lives, a write of the calling thread, which is the application's, beyond the process's
-/// limit of a file's size (`RLIMIT_FSIZE`) is an error, as on a full file system. The default is the end of
-/// the process. Stays on its thread. The library's own threads take no such signal at all.
+/// While this lives, a write by the calling (application's) thread beyond the file size limit
+/// (`RLIMIT_FSIZE`) is an error, as on a full file system, and does not kill the process. Stays on its
+/// thread. The library's own threads block the signal anyway.
 #[derive(Debug)]
 pub struct SizeLimitOutlived {
-    /// The signal was the application's own affair already.
+    /// The application blocks or handles the signal itself.
     was_blocked: bool,
     of_this_thread: PhantomData<*const ()>,
 }
@@ -30,7 +30,7 @@ impl Drop for SizeLimitOutlived {
         }
         let signal = size_limit_signal();
         let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // A signal of the writes in between is taken back: they have failed, and said so.
+        // Discards a pending signal of the failed writes, which have reported an error.
         // SAFETY: a set of signals and a time; nothing is written to a null pointer.
         unsafe { libc::sigtimedwait(&signal, ptr::null_mut(), &now) };
         change_mask(libc::SIG_UNBLOCK, &signal);
@@ -48,7 +48,7 @@ fn size_limit_signal() -> libc::sigset_t {
     }
 }
 
-/// Changes the calling thread's mask of signals; what it was before.
+/// Changes the calling thread's signal mask; returns the previous one.
 fn change_mask(how: libc::c_int, signals: &libc::sigset_t) -> libc::sigset_t {
     // SAFETY: as for `size_limit_signal`; the call reads one set and writes to the other.
     unsafe {

@@ -19,7 +19,7 @@ fn bytes_are_written_and_read_at_offsets() {
     assert_eq!(error.kind(), Kind::Corrupt);
     assert!(error.to_string().contains(&path.display().to_string()), "{error}");
 
-    // Names can be guessed: a file that somebody has put there is theirs.
+    // File names are predictable: an existing file is another's.
     let theirs = directory.path().join("theirs");
     fs::hard_link(&path, &theirs).unwrap();
     assert_eq!(len(&create(&path).unwrap(), &path).unwrap(), 0, "a new one");
@@ -84,7 +84,7 @@ fn copies() {
         assert_eq!(copy_file(&from, &to, ATTRIBUTE, Durability::Synced).unwrap(), len as u64);
         assert_eq!(fs::read(&to).unwrap(), bytes);
 
-        // Without the kernel's help, and by half of each.
+        // Without the kernel, and half by each method.
         for in_kernel in [0, len as u64 / 2] {
             let (source, target) = (open(&from).unwrap(), create(&to).unwrap());
             let first = copy_in_kernel(&source, &target, in_kernel).unwrap();
@@ -103,7 +103,7 @@ fn a_copy_that_fails_leaves_nothing() {
     assert!(!to.exists());
 }
 
-/// Catches a file that is closed for good, and whose lock is gone, once its file system was asked.
+/// Catches a file that is closed, and loses its lock, when its write errors are queried.
 #[test]
 fn a_settled_file_stays_open_and_locked() {
     let directory = tempfile::tempdir().unwrap();

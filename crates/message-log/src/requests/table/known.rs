@@ -1,16 +1,16 @@
-//! Requests that are not plain, read and written where they stand.
+//! Requests that are not plain, accessed in place.
 
 use super::{Entry, Requests, NO_SLOT};
 use crate::requests::{EntryPosition, Request};
 
 impl Requests {
-    /// Whether there is room for one more without a word with the system.
+    /// Whether one more fits without allocating.
     #[inline(always)]
     pub fn has_room(&self) -> bool {
         self.free != NO_SLOT && self.spare.is_some()
     }
 
-    /// Whether a request is known that has this handle.
+    /// Whether a request with this handle is in the table.
     #[inline(always)]
     pub fn has(&self, handle: usize) -> bool {
         if self.entries.is_empty() {
@@ -20,8 +20,8 @@ impl Requests {
         self.entries.get(place).is_some_and(|entry| entry.handle != 0)
     }
 
-    /// A request has begun, for which there [is room](Self::has_room), with a handle that no other one
-    /// [has](Self::has): one that counts and receives nothing.
+    /// Adds a request for which there [is room](Self::has_room), with a new handle ([`has`](Self::has)):
+    /// one that counts and receives nothing.
     #[inline(always)]
     pub fn insert_in_room(&mut self, handle: usize) -> Option<&mut Request> {
         let (place, slot) = (self.find(handle), self.free);
@@ -35,8 +35,8 @@ impl Requests {
         Some(&mut known.request)
     }
 
-    /// The one request with this handle, and where it stands. `None` if it is plain, or others have the
-    /// handle too.
+    /// The only request with this handle, and its position. `None` if it is plain, or several have the
+    /// handle.
     #[inline(always)]
     pub fn alone(&self, handle: usize) -> Option<(EntryPosition, &Request)> {
         if self.known == 0 {
@@ -49,14 +49,14 @@ impl Requests {
         known.more.is_empty().then_some((place, &known.request))
     }
 
-    /// The request at a place, unless it is plain.
+    /// The request at a position, unless it is plain.
     #[inline(always)]
     pub fn at_mut(&mut self, place: EntryPosition) -> Option<&mut Request> {
         let slot = self.slots.get_mut(place.slot as usize)?;
         slot.known.as_deref_mut().map(|known| &mut known.request)
     }
 
-    /// The request at a place, which is not plain and the only one there, is gone.
+    /// Removes the request at a position, which is not plain and the only one there.
     #[inline(always)]
     pub fn retire_at(&mut self, place: EntryPosition) {
         let Some(slot) = self.slots.get_mut(place.slot as usize) else { return };

@@ -1,5 +1,5 @@
-//! Requests by their handles: a table with open addressing (`slots`), in which a request outside parts costs a
-//! few nanoseconds. What is known of one stands in a slot, which stays where it is.
+//! All requests by handle: a hash table with open addressing (`slots`), in which a request outside parts
+//! costs a few nanoseconds. The requests are in slots, which do not move.
 
 mod known;
 mod plain;
@@ -20,7 +20,7 @@ const NO_SLOT: u32 = u32::MAX;
 struct Known {
     handle: usize,
     request: Request,
-    /// Others with the same handle, later ones behind.
+    /// Others with the same handle, in order.
     more: Vec<Request>,
 }
 
@@ -30,21 +30,21 @@ impl Known {
     }
 }
 
-/// A handle, 0 where there is none, and where stands what it is of.
+/// A handle (0: free) and its slot.
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     handle: usize,
     slot: u32,
 }
 
-/// What a handle is of, or nothing.
+/// The contents of a slot.
 #[derive(Debug, Default)]
 struct Slot {
-    /// What is known of a request that is not plain.
+    /// A request that is not plain.
     known: Option<Box<Known>>,
-    /// A plain request, where nothing else is known of one.
+    /// A plain request.
     plain: Plain,
-    /// The next one that is free, if this one is.
+    /// The next free slot, if this one is free.
     next: u32,
 }
 
@@ -55,22 +55,22 @@ fn no_request() -> Request {
 /// By handle.
 #[derive(Debug)]
 pub struct Requests {
-    /// No library has 0 for a request. As many places as a power of two, of which half can be taken; or
-    /// none at all.
+    /// Entries; 0 is no library's request. Their number is a power of two, at most half of them used, or
+    /// 0.
     entries: Vec<Entry>,
-    /// One less than there are, or 0.
+    /// The number of entries minus one, or 0.
     mask: usize,
-    /// Half as many as there are places.
+    /// Half the number of entries.
     slots: Vec<Slot>,
-    /// The first slot that is free.
+    /// The first free slot.
     free: u32,
-    /// How many places have a plain request.
+    /// The number of plain requests.
     plain: usize,
-    /// How many have one that is not plain.
+    /// The number of handles with other requests.
     known: usize,
-    /// There was no memory for one.
+    /// A request could not be added for lack of memory.
     has_overlooked: bool,
-    /// For one that is about to begin.
+    /// Reserved for the next request.
     spare: Option<Box<Known>>,
 }
 
@@ -90,22 +90,22 @@ impl Default for Requests {
 }
 
 impl Requests {
-    /// Whether there is none.
+    /// Whether it is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.plain + self.known == 0
     }
 
-    /// Whether some request is unknown, since there was no memory for it.
+    /// Whether a request is missing for lack of memory.
     #[inline]
     pub fn has_overlooked(&self) -> bool {
         self.has_overlooked
     }
 
-    /// Room for one more request, which is about to begin: only another one with the same handle may
-    /// still want memory.
+    /// Reserves room for one more request. It may still need memory if another one has the same handle.
     ///
     /// # Errors
+    /// Out of memory.
     /// There is no memory.
     pub fn reserve(&mut self) -> Result<(), NoMemory> {
         self.room_for_one()?;
@@ -115,7 +115,7 @@ impl Requests {
         Ok(())
     }
 
-    /// The request is gone, and its memory is for the next one.
+    /// Removes a request, and reuses its memory for the next one.
     #[inline]
     fn retired(&mut self, mut known: Box<Known>) -> Request {
         let request = std::mem::replace(&mut known.request, no_request());
@@ -123,10 +123,10 @@ impl Requests {
         request
     }
 
-    /// A request has begun or was made.
+    /// Adds a request.
     ///
     /// # Errors
-    /// As of [`insert_plain`](Self::insert_plain).
+    /// Those of [`insert_plain`](Self::insert_plain).
     pub fn insert(&mut self, handle: usize, request: Request) -> Result<(), NoMemory> {
         let place = self.place_for(handle)?;
         if self.entries[place].handle == 0 {
@@ -138,7 +138,7 @@ impl Requests {
                 let more = memory::push(&mut known.more, request);
                 return more.map_err(|none| self.overlook_at(place, none));
             }
-            // What had this handle before is gone, unseen.
+            // The previous request with this handle has ended unnoticed.
             known.request = request;
             known.more.clear();
         }
@@ -166,8 +166,8 @@ impl Requests {
         Ok(())
     }
 
-    /// There is no memory for a request of this place: none of those that share the handle is known,
-    /// as they could not be told apart.
+    /// Out of memory for a request of this entry: all that share the handle are dropped, as they could
+    /// not be told apart.
     #[cold]
     fn overlook_at(&mut self, place: usize, none: NoMemory) -> NoMemory {
         self.has_overlooked = true;
@@ -187,7 +187,7 @@ impl Requests {
         &mut self.slots[self.entries[place].slot as usize]
     }
 
-    /// The place of a handle that is known.
+    /// The position of a known handle.
     #[inline]
     fn place(&self, handle: usize) -> Option<usize> {
         if self.entries.is_empty() {
@@ -197,7 +197,7 @@ impl Requests {
         (self.entries[place].handle != 0).then_some(place)
     }
 
-    /// Whether the status is needed to count a request when it is done.
+    /// Whether counting a request's completion needs its status.
     pub fn needs_status(&self, handle: usize) -> bool {
         let Some(place) = self.place(handle) else { return false };
         match &self.slot(place).known {
@@ -212,8 +212,7 @@ impl Requests {
         self.slot(place).known.as_ref().map(|known| &known.request)
     }
 
-    /// The request with this handle. If it is plain, and there is no memory to note more of it, it is
-    /// not known from then on.
+    /// The request with this handle. A plain one is expanded; without memory for that it is dropped.
     pub fn get_mut(&mut self, handle: usize) -> Option<&mut Request> {
         let place = self.place(handle)?;
         if self.plain > 0 {
@@ -227,7 +226,7 @@ impl Requests {
         self.slot_mut(place).known.as_deref_mut()
     }
 
-    /// The request is gone whose handle the application had at this place.
+    /// Removes the request whose handle the application has at this address.
     pub fn remove(&mut self, handle: usize, at: usize) -> Option<Request> {
         let place = self.place(handle)?;
         let slot = self.slot_mut(place);
@@ -259,10 +258,10 @@ impl Requests {
         }
     }
 
-    /// A part begins: none is plain any more.
+    /// A part begins: expands all plain requests.
     ///
     /// # Errors
-    /// There is no memory: some still are.
+    /// Out of memory: some are still plain.
     pub fn know_all(&mut self) -> Result<(), NoMemory> {
         let mut places = 0..self.entries.len();
         while self.plain > 0 {
@@ -282,7 +281,7 @@ impl Requests {
         })
     }
 
-    /// More is noted of the request at a place, if it is plain.
+    /// Expands the request at a position, if it is plain.
     fn know(&mut self, place: usize) -> Result<(), NoMemory> {
         let handle = self.entries[place].handle;
         let slot = self.slot_mut(place);

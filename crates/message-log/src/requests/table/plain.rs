@@ -1,11 +1,11 @@
-//! Plain requests: begun outside parts, and mostly gone before one begins.
+//! Plain requests: begun outside parts, and usually complete before a part begins.
 
 use super::{Entry, Requests, NO_SLOT};
 use crate::calls::counted::Counted;
 use crate::memory::{self, NoMemory};
 use crate::requests::Plain;
 
-/// Where a request stands, until another one is added or removed.
+/// The position of a request, until another one is added or removed.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryPosition {
     pub(super) entry: usize,
@@ -13,8 +13,8 @@ pub struct EntryPosition {
 }
 
 impl Requests {
-    /// A plain request has begun: where it is noted. `None`, and it is not known, if another one has its handle,
-    /// or there is no room without a word with the system.
+    /// Adds a plain request, and returns its position. `None` if another request has its handle, or
+    /// there is no room without allocating.
     #[inline(always)]
     pub fn insert_plain_alone(&mut self, handle: usize) -> Option<&mut Plain> {
         if self.free == NO_SLOT {
@@ -29,11 +29,12 @@ impl Requests {
         Some(&mut at.plain)
     }
 
-    /// A request has begun outside parts. What had its handle before is gone, unseen: what that
-    /// counts, if it was plain.
+    /// Adds a request that began outside parts. If its handle was known, that request has ended
+    /// unnoticed: returns what it counts, if it was plain.
     ///
     /// # Errors
-    /// There is no memory: the request is not known, as [`has_overlooked`](Self::has_overlooked) says
+    /// Out of memory: the request is not known, which [`has_overlooked`](Self::has_overlooked) tells
+    /// from then on.
     /// from then on.
     pub fn insert_plain(
         &mut self,
@@ -54,7 +55,7 @@ impl Requests {
         self.insert_beside(place, plain)
     }
 
-    /// One whose handle another one has, or has had.
+    /// Adds one whose handle another one has, or has had.
     #[cold]
     fn insert_beside(&mut self, place: usize, plain: Plain) -> Result<Option<Counted>, NoMemory> {
         let slot = self.slot_mut(place);
@@ -84,13 +85,13 @@ impl Requests {
         slot.known.is_none().then_some((place, &slot.plain.counted))
     }
 
-    /// What the plain request at a place counts.
+    /// What the plain request at a position counts.
     #[inline(always)]
     pub fn counted_at(&self, place: EntryPosition) -> Option<&Counted> {
         self.slots.get(place.slot as usize).map(|slot| &slot.plain.counted)
     }
 
-    /// A plain request is gone.
+    /// Removes a plain request.
     #[inline(always)]
     pub fn remove_at(&mut self, place: EntryPosition) {
         self.plain -= 1;

@@ -1,12 +1,12 @@
-//! Requests that share a handle, and are done with one of them.
+//! Requests that share a handle, and complete together.
 
 use super::Requests;
 use crate::requests::Life;
 use crate::target::Target;
 
 impl Requests {
-    /// Where a request receives that has this handle too and is done as well, which the caller sees to
-    /// from now on; and what began it.
+    /// Takes the target of another completed request with this handle, which the caller handles from now
+    /// on, and what began it.
     pub fn take_alike(&mut self, handle: usize) -> Option<(u64, Target)> {
         let known = self.known_mut(handle)?;
         if known.request.is_unique() {
@@ -17,8 +17,8 @@ impl Requests {
         Some((request.began, std::mem::take(&mut request.target)))
     }
 
-    /// The target of what a replay has begun with this number, if it is not a message: then its
-    /// handle may be another's.
+    /// The target of the operation with this number in a replay, if it is not a message: then its handle
+    /// may be shared.
     pub fn target_alike(&self, began: u64) -> Option<&Target> {
         let all = self.slots.iter().filter_map(|slot| slot.known.as_ref());
         let requests = all.map(|known| &known.request);

@@ -1,10 +1,10 @@
-//! Where a handle stands in the table, by open addressing, and which slots are free.
+//! The positions of handles in the table, by open addressing, and the free slots.
 
 use super::{Entry, Requests, Slot, NO_SLOT};
 use crate::memory::{self, NoMemory};
 
 impl Requests {
-    /// Sees to a free slot, and so to a free place.
+    /// Ensures a free slot, and so a free entry.
     #[inline]
     pub(super) fn room_for_one(&mut self) -> Result<(), NoMemory> {
         match self.free == NO_SLOT {
@@ -13,14 +13,14 @@ impl Requests {
         }
     }
 
-    /// The place of a handle, or the free one where it belongs, with room for it.
+    /// The entry of a handle, or the free one for it, with room.
     #[inline]
     pub(super) fn place_for(&mut self, handle: usize) -> Result<usize, NoMemory> {
         self.room_for_one().inspect_err(|_| self.has_overlooked = true)?;
         Ok(self.find(handle))
     }
 
-    /// Where a handle would be best: they are addresses or small numbers, and one multiplication
+    /// The preferred entry of a handle: handles are addresses or small numbers, and one multiplication
     /// spreads them.
     #[inline(always)]
     fn home(&self, handle: usize) -> usize {
@@ -28,7 +28,7 @@ impl Requests {
         (spread >> 32) as usize & self.mask
     }
 
-    /// The place of a handle, or the free one where it belongs. The table has free places.
+    /// The entry of a handle, or the free one for it. The table has free entries.
     #[inline(always)]
     pub(super) fn find(&self, handle: usize) -> usize {
         let mut place = self.home(handle);
@@ -41,13 +41,13 @@ impl Requests {
         }
     }
 
-    /// The free slot becomes that of a handle, whose place is free.
+    /// Uses the free slot for a handle with a free entry.
     pub(super) fn take_slot(&mut self, place: usize, handle: usize) {
         self.entries[place] = Entry { handle, slot: self.free };
         self.free = self.slots[self.free as usize].next;
     }
 
-    /// Frees a place and its slot, and moves those behind it that would not be found any more.
+    /// Frees an entry and its slot, and moves following entries that would not be found any more.
     #[inline(always)]
     pub(super) fn close(&mut self, hole: usize, at: u32) {
         let Some(entry) = self.entries.get_mut(hole) else { return };
@@ -64,7 +64,7 @@ impl Requests {
         }
     }
 
-    /// Moves those behind a free place that would not be found any more because of it.
+    /// Moves entries that would not be found any more because of a free one before them.
     #[inline(never)]
     fn close_up(&mut self, mut hole: usize) {
         let mut place = hole;
@@ -74,7 +74,7 @@ impl Requests {
             if handle == 0 {
                 return;
             }
-            // Found from its best place on, if the hole is not between.
+            // It is still found from its preferred entry, if the free one is not in between.
             let home = self.home(handle);
             if (place.wrapping_sub(home) & self.mask) >= (place.wrapping_sub(hole) & self.mask) {
                 self.entries.swap(hole, place);
@@ -83,7 +83,7 @@ impl Requests {
         }
     }
 
-    /// Makes room for as many again, at most half of the places.
+    /// Doubles the table, of which at most half is used.
     #[cold]
     fn grow(&mut self) -> Result<(), NoMemory> {
         let before = self.slots.len();

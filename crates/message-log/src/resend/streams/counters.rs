@@ -1,11 +1,11 @@
-//! The counts of each stream and of each communicator's collective calls, found by their keys.
+//! The counters of each stream and of each communicator's collective calls, by key.
 
 use super::waiting::Waiting;
 use super::Order;
 use crate::memory::{self, NoMemory};
 use crate::resend::table::{Index, Key};
 
-/// Two counts of a stream or of collective calls.
+/// The counters of a stream or of collective calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     /// Messages sent or received, or calls completed.
@@ -18,19 +18,18 @@ pub(super) struct Counts {
 pub(super) struct Counter<K> {
     pub(super) key: K,
     pub(super) counts: Counts,
-    /// Sent and not completed, or probed for and not received.
+    /// Sent but not completed, or probed for but not received.
     pub(super) open: u64,
-    /// Of messages that were received: so many must have been sent, if all that may lie before them do.
-    /// Of those whose send was completed, other than into a buffer: so many receives must have been
-    /// posted.
+    /// For received messages: how many must have been sent, if all that may precede them were. For sends
+    /// completed without buffering: how many receives must have been posted.
     pub(super) reach: u64,
-    /// When the receive of the last message that has come was posted.
+    /// The ticket of the receive of the last message that has arrived.
     pub(super) last: Order,
-    /// The receives that name the stream and have received nothing yet, in order.
+    /// Receives that name the stream and wait for a message, in order.
     pub(super) waiting: Waiting,
-    /// The others have not been told of the counts.
+    /// The counters have changed since the last report.
     pub(super) changed: bool,
-    /// The last report that has looked at it.
+    /// The last report that has looked at them.
     pub(super) seen: u64,
 }
 
@@ -49,7 +48,7 @@ impl<K> Counter<K> {
     }
 }
 
-/// The place of all for which there was no memory: they are counted together, and so wrongly.
+/// The index for all keys without memory: they are counted together, and so wrongly.
 pub(super) const NOWHERE: u32 = u32::MAX - 1;
 
 #[derive(Debug)]
@@ -57,7 +56,7 @@ pub(super) struct Side<K> {
     index: Index,
     pub(super) counters: Vec<Counter<K>>,
     nowhere: Counter<K>,
-    /// There was no memory for a key.
+    /// A key could not be added for lack of memory.
     pub(super) lacks_some: bool,
 }
 
@@ -69,7 +68,7 @@ impl<K: Default> Default for Side<K> {
 }
 
 impl<K: Key> Side<K> {
-    /// The place of a key, or [`NOWHERE`] if there is no memory for it.
+    /// The index of a key, or [`NOWHERE`] without memory for it.
     #[inline]
     pub(super) fn place(&mut self, key: K) -> u32 {
         let found = self.index.find(&key, |place| &self.counters[place as usize].key);
@@ -94,13 +93,13 @@ impl<K: Key> Side<K> {
         added.map(|()| place)
     }
 
-    /// The counter at a place.
+    /// The counter at an index.
     #[inline]
     pub(super) fn at(&self, place: u32) -> &Counter<K> {
         self.counters.get(place as usize).unwrap_or(&self.nowhere)
     }
 
-    /// The counter at a place, to count.
+    /// The counter at an index, for counting.
     #[inline]
     pub(super) fn at_mut(&mut self, place: u32) -> &mut Counter<K> {
         self.counters.get_mut(place as usize).unwrap_or(&mut self.nowhere)

@@ -1,4 +1,4 @@
-//! What has changed since a part began, and what its end tells the others.
+//! What has changed since a part began, and the report at its end.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use super::{Order, Stream, Streams};
 use crate::memory::{self, NoMemory};
 use crate::resend::report::{Doubt, Entry, Kind, Report};
 
-/// Which table a change is in.
+/// The table of a changed counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Table {
     Outgoing,
@@ -21,11 +21,11 @@ pub(super) struct Change {
     pub(super) table: Table,
     pub(super) place: u32,
     pub(super) before: Counts,
-    /// The message is not to be sent again, if it was not posted after this ticket.
+    /// The message is not sent again if it was posted before this ticket.
     pub(super) posted: Order,
 }
 
-/// So many messages of unknown streams stand for a part that began in another process.
+/// How many messages of unknown streams represent a part that began in another process.
 const REOPENED: u64 = u64::MAX;
 
 /// Where a part began.
@@ -59,7 +59,7 @@ impl Streams {
         }
     }
 
-    /// Whether a count is wrong.
+    /// Whether a counter is wrong.
     fn is_miscounted(&self) -> bool {
         let lacks =
             [self.outgoing.lacks_some, self.incoming.lacks_some, self.collective.lacks_some];
@@ -74,8 +74,8 @@ impl Streams {
         Mark { journal: self.journal.len(), ticket: self.tickets, unknown: self.unknown, nth }
     }
 
-    /// A part is open that began in another process, of which this one goes on: nobody can know what
-    /// its messages were, so that they are all kept.
+    /// A part is open that began in another process, from which this one was restarted: its messages are
+    /// unknown, so all are logged.
     pub fn reopen(&mut self) -> Mark {
         Mark { unknown: REOPENED, ..self.begin() }
     }
@@ -93,8 +93,7 @@ impl Streams {
         }
     }
 
-    /// The part that has begun last ends: what the others have to know of it. A report of more than
-    /// `room` entries says only that.
+    /// The last part ends: returns its report. If there are more than `room` entries, it only says that.
     pub fn end(&mut self, mark: Mark, room: usize) -> Report {
         let entries = self.changed(mark).unwrap_or_else(|NoMemory| {
             self.is_miscounted = true;
@@ -112,7 +111,7 @@ impl Streams {
         report
     }
 
-    /// Why nobody can know what became of the messages of the part that began there.
+    /// Why the fate of the messages is unknown, for the part that began there.
     fn doubt(&self, mark: Mark) -> Option<Doubt> {
         match mark.unknown {
             REOPENED => Some(Doubt::Resumed),
@@ -121,13 +120,13 @@ impl Streams {
         }
     }
 
-    /// What has changed in a part, and what has changed outside it and nobody knows yet.
+    /// What has changed inside a part, and what has changed outside it and is not reported yet.
     fn changed(&mut self, mark: Mark) -> Result<Vec<(Table, u32, Entry)>, NoMemory> {
         self.reports += 1;
         let report = self.reports;
         let mut entries: Vec<(Table, u32, Entry)> = Vec::new();
         let mut places: HashMap<(u8, u32), usize> = HashMap::new();
-        // They stay: parts around this one still need them.
+        // They are kept for enclosing parts.
         for nth in mark.journal..self.journal.len() {
             let change = self.journal[nth];
             let key = (change.table as u8, change.place);
@@ -179,7 +178,7 @@ impl Streams {
         }
     }
 
-    /// The places of a table that have changed and are not in this report.
+    /// Indices that have changed in a table and are not in this report.
     fn unreported(&self, table: Table, report: u64) -> impl Iterator<Item = u32> + use<'_> {
         let is_due = move |place: &u32| {
             let place = *place as usize;
@@ -200,7 +199,7 @@ impl Streams {
         (0..len as u32).filter(is_due)
     }
 
-    /// An entry of the counts now, beside those before the first change in the part.
+    /// An entry with the current counters and those before the first change in the part.
     fn entry(&self, first: &Change) -> Entry {
         let place = first.place;
         let mut entry = Entry { begin: first.before.messages, ..Entry::default() };
@@ -215,14 +214,14 @@ impl Streams {
                 let counter = self.outgoing.at(place);
                 of_stream(&mut entry, Kind::Sent, &counter.key);
                 entry.reach = counter.reach;
-                // Some that were sent inside may be completed after its end.
+                // Some sends may complete after the part's end.
                 entry.untidy = counter.open > 0;
             }
             Table::Incoming => {
                 let counter = self.incoming.at(place);
                 of_stream(&mut entry, Kind::Received, &counter.key);
                 entry.reach = counter.reach;
-                // Some that were probed for inside may be received after its end.
+                // Some probed messages may be received after the part's end.
                 entry.untidy = counter.open > 0;
             }
             Table::Collective => {

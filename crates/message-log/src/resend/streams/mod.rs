@@ -1,21 +1,21 @@
-//! What this process has sent and received, counted for each stream of messages.
+//! Counts what this process has sent and received, per stream.
 //!
-//! Messages from one process to another with one tag on one communicator do not overtake each
-//! other: the `n`th sent is the `n`th for which a receive was posted. So both ends know a message by
-//! its number, and never have to ask.
+//! Messages from one process to another with one tag on one communicator do not overtake each other: the
+//! `n`th message sent is the one for which the `n`th receive was posted. So both ends identify a message
+//! by its number, without communication.
 //!
-//! While a part is open whose messages may be sent again, a journal has the counts before each
-//! change, so that its end knows those at its beginning. Counts are of the whole job: what is under
-//! way when a part begins makes the difference. What there is no memory to count makes the counts
-//! wrong from there on: nothing is sent again any more.
+//! While a part is open whose messages may be sent again, a journal keeps the counters before each
+//! change, so that those at the part's beginning are known at its end. Counters are of the whole job,
+//! because messages in flight at the beginning matter. If a counter cannot be allocated, the counts are
+//! wrong from then on, and nothing is sent again any more.
 //!
 //! | file | owns |
 //! | --- | --- |
-//! | `stream` | a stream, one message of it, and which messages a receive takes |
-//! | `counters` | the counts, found by stream |
+//! | `stream` | a stream, one of its messages, and which messages a receive matches |
+//! | `counters` | the counters, by stream |
 //! | `receives` | receives and their order |
-//! | `waiting` | those that have received nothing yet |
-//! | `journal` | changes since a part began, and what its end tells the others |
+//! | `waiting` | receives without a message |
+//! | `journal` | changes since a part began, and the report at its end |
 
 mod counters;
 mod journal;
@@ -42,25 +42,25 @@ pub struct Streams {
     incoming: Side<Stream>,
     collective: Side<Collective>,
     tickets: Order,
-    /// Receives that were posted for one of several streams and have received nothing yet, in order.
+    /// Receives for several streams that wait for a message, in order.
     waiting: VecDeque<(Order, Pattern)>,
     journal: Vec<Change>,
     open: u32,
     begun: u64,
     reports: u64,
-    /// Messages of which it is not known which stream they are of.
+    /// Messages whose stream is unknown.
     unknown: u64,
     is_miscounted: bool,
 }
 
 impl Streams {
-    /// A message is sent. `resending`: it can be sent again, as far as the kind of call goes.
+    /// A message is sent. `resending`: its kind of call can send it again.
     pub fn sent(&mut self, stream: Stream, again: bool) -> Link {
         let place = self.outgoing.place(stream);
         self.sent_at(place, again)
     }
 
-    /// As [`sent`](Self::sent), of the stream at a place.
+    /// As [`sent`](Self::sent), for the stream at an index.
     #[inline(always)]
     pub fn sent_at(&mut self, place: u32, again: bool) -> Link {
         let counter = self.outgoing.at_mut(place);
@@ -73,7 +73,7 @@ impl Streams {
         Link { stream: place, number: before.messages }
     }
 
-    /// The send of a message is completed. `buffered`: that says nothing of its receiver.
+    /// The send of a message is complete. `buffered`: that says nothing about its receiver.
     #[inline(always)]
     pub fn send_done(&mut self, link: Link, buffered: bool) {
         let place = link.stream;
@@ -87,8 +87,8 @@ impl Streams {
         self.note(Table::Outgoing, place, before, Order::MAX);
     }
 
-    /// The request of a message that is sent is given up: nobody hears when it is completed, and so
-    /// nobody waits for it. The message is not sent again.
+    /// The request of a send is freed: nobody waits for its completion, so the message is not sent
+    /// again.
     pub fn send_given_up(&mut self, link: Link) {
         let counter = self.outgoing.at_mut(link.stream);
         counter.open = counter.open.saturating_sub(1);
@@ -96,7 +96,7 @@ impl Streams {
         self.note(Table::Outgoing, link.stream, before, 0);
     }
 
-    /// A collective call on a communicator of so many processes begins.
+    /// A collective call begins on a communicator of this many processes.
     pub fn collective_begun(&mut self, comm: u64, size: u32) {
         let place = self.collective.place(Collective { comm, size });
         let counter = self.collective.at_mut(place);
@@ -106,7 +106,7 @@ impl Streams {
         self.note(Table::Collective, place, before, Order::MAX);
     }
 
-    /// A collective call is completed.
+    /// A collective call is complete.
     pub fn collective_done(&mut self, comm: u64, size: u32) {
         let place = self.collective.place(Collective { comm, size });
         let counter = self.collective.at_mut(place);
@@ -116,28 +116,28 @@ impl Streams {
         self.note(Table::Collective, place, before, Order::MAX);
     }
 
-    /// Something was sent or received that belongs to no stream that both ends know.
+    /// A message of a stream that the two ends do not both know.
     pub fn unknown(&mut self) {
         self.unknown += 1;
     }
 
-    /// A count is wrong from here on: nothing is sent again any more.
+    /// A counter is wrong from now on: nothing is sent again any more.
     pub fn miscounted(&mut self) {
         self.is_miscounted = true;
     }
 
-    /// The place of a stream to another process.
+    /// The index of a stream to another process.
     pub fn outgoing(&mut self, stream: Stream) -> u32 {
         self.outgoing.place(stream)
     }
 
-    /// The process that the stream at a place goes to.
+    /// The receiver of the stream at an index.
     #[inline]
     pub fn receiver(&self, place: u32) -> u32 {
         self.outgoing.at(place).key.peer
     }
 
-    /// The process that the stream at a place comes from.
+    /// The sender of the stream at an index.
     #[inline]
     pub fn sender(&self, place: u32) -> u32 {
         self.incoming.at(place).key.peer

@@ -1,25 +1,25 @@
-//! Receives: the order in which they were posted says which message each takes.
+//! Receives: their order decides which message each of them gets.
 
 use super::journal::Table;
 use super::{Link, Order, Pattern, Stream, Streams};
 
-/// A receive that was posted.
+/// A posted receive.
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket {
     pub(super) order: Order,
-    /// The place of its stream, or [`ANY`].
+    /// The index of its stream, or [`ANY`].
     pub(super) place: u32,
 }
 
 impl Ticket {
-    /// Whether the message has to say which stream it is of.
+    /// Whether the message's status must tell the stream.
     #[inline]
     pub fn is_any(self) -> bool {
         self.place == ANY
     }
 }
 
-/// The place of the stream of a receive that may take one of several.
+/// The index for a receive that matches several streams.
 const ANY: u32 = u32::MAX;
 
 impl Streams {
@@ -30,7 +30,7 @@ impl Streams {
         self.posted_at(place)
     }
 
-    /// A receive is posted that names the stream at a place.
+    /// A receive is posted for the stream at an index.
     #[inline(always)]
     pub fn posted_at(&mut self, place: u32) -> Ticket {
         self.tickets += 1;
@@ -55,8 +55,8 @@ impl Streams {
         Ticket { order: self.tickets, place: ANY }
     }
 
-    /// A posted receive has got a message. `resending`: it can be received again, as far as the kind of
-    /// call goes. `stream`: which one it is of, if the receive does not say so.
+    /// A posted receive has got a message. `resending`: its kind of call can receive it again. `stream`:
+    /// the message's stream, if the receive does not name it.
     #[inline(always)]
     pub fn received(
         &mut self,
@@ -74,14 +74,13 @@ impl Streams {
         Some(self.arrived(order, place, self.waits_before(place, order), false, again))
     }
 
-    /// A receive that was posted in the same call has got a message. `resending`: it can be received
-    /// again, as far as the kind of call goes.
+    /// A blocking receive has got a message. `resending`: its kind of call can receive it again.
     pub fn received_at_once(&mut self, stream: Stream, again: bool) -> Link {
         let place = self.incoming.place(stream);
         self.received_at_once_at(place, again)
     }
 
-    /// As [`received_at_once`](Self::received_at_once), of the stream at a place.
+    /// As [`received_at_once`](Self::received_at_once), for the stream at an index.
     #[inline(always)]
     pub fn received_at_once_at(&mut self, place: u32, again: bool) -> Link {
         self.tickets += 1;
@@ -89,14 +88,14 @@ impl Streams {
         self.arrived(order, place, self.waits_before(place, order), false, again)
     }
 
-    /// A receive that may take a message of several streams is done.
+    /// A receive that matches several streams is complete.
     fn waits_no_more(&mut self, order: Order) {
         if let Ok(at) = self.waiting.binary_search_by_key(&order, |(order, _)| *order) {
             self.waiting.remove(at);
         }
     }
 
-    /// A message was probed for, so that no other receive gets it than one that names it, later.
+    /// A message was reserved by a matched probe; only a later receive that names it gets it.
     pub fn matched(&mut self, stream: Stream, again: bool) -> Link {
         self.tickets += 1;
         let (order, place) = (self.tickets, self.incoming.place(stream));
@@ -104,33 +103,32 @@ impl Streams {
         self.arrived(order, place, self.waits_before(place, order), true, again)
     }
 
-    /// A message that was probed for is received. `resending`: it can be received again, as far as the kind
-    /// of call goes.
+    /// A message of a matched probe is received. `resending`: its kind of call can receive it again.
     pub fn taken(&mut self, link: Link, again: bool) {
         let counter = self.incoming.at_mut(link.stream);
         counter.open = counter.open.saturating_sub(1);
         let before = counter.counts;
         counter.counts.other += 1;
         counter.changed = true;
-        // A replay posts its receive here: as many must have been before it as messages.
+        // A replay posts its receive here: as many receives as messages must precede it.
         let is_in_order = before.other == link.number
             && !self.waiting.iter().any(|(_, pattern)| pattern.takes(&counter.key));
         let posted = if again && is_in_order { Order::MAX } else { 0 };
         self.note(Table::Incoming, link.stream, before, posted);
     }
 
-    /// How many receives that name a stream were posted before another and wait still.
+    /// How many receives that name a stream were posted before this one and still wait.
     #[inline]
     fn waits_before(&self, place: u32, order: Order) -> u64 {
         self.incoming.at(place).waiting.before(order)
     }
 
-    /// A receive that names its stream is done: how many of these were posted before it and wait
-    /// still, and whether it waited.
+    /// A receive that names its stream is complete. Returns how many were posted before it and still
+    /// wait, and whether it waited.
     #[inline(always)]
     fn no_longer_waits(&mut self, ticket: Ticket) -> (u64, bool) {
         let waiting = &mut self.incoming.at_mut(ticket.place).waiting;
-        // Most are done in their order.
+        // Most complete in order.
         if waiting.is_first(ticket.order) {
             waiting.pop();
             return (0, true);
@@ -138,9 +136,8 @@ impl Streams {
         (waiting.before(ticket.order), waiting.remove(ticket.order))
     }
 
-    /// A message of the stream at `place` has come. Of the receives that name the stream,
-    /// `before_it` were posted before its own and wait still; `counted`: its own is one of those that
-    /// name it.
+    /// A message of the stream at `place` has arrived. `before_it`: how many receives that name the
+    /// stream were posted before its own and still wait; `counted`: its own is one of them.
     #[inline(always)]
     fn arrived(
         &mut self,
@@ -156,7 +153,7 @@ impl Streams {
             before_it += earlier.filter(|(_, other)| other.takes(&counter.key)).count() as u64;
         }
         let (before, number) = (counter.counts, counter.counts.messages);
-        // Its number is in doubt if an earlier receive may get, or has got, an earlier message later.
+        // Its number is uncertain if an earlier receive may get, or has got, an earlier message later.
         let is_doubtful = before_it > 0 || order < counter.last;
         counter.last = counter.last.max(order);
         counter.counts.messages += 1;
@@ -184,7 +181,7 @@ impl Streams {
         }
     }
 
-    /// The place of a stream from another process.
+    /// The index of a stream from another process.
     pub fn incoming(&mut self, stream: Stream) -> u32 {
         self.incoming.place(stream)
     }

@@ -1,13 +1,13 @@
-//! A stream of messages, one message of it, and which messages a receive takes.
+//! A stream of messages, one of its messages, and the messages that a receive matches.
 
 use crate::resend::table::Key;
 
-/// Messages with one tag between this process and another, one way.
+/// Messages with one tag between this process and another, in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stream {
-    /// The communicator, by the number that all its processes have for it.
+    /// The communicator's number, common to all its processes.
     pub comm: u64,
-    /// The other process's number in `MPI_COMM_WORLD`.
+    /// The other process's rank in `MPI_COMM_WORLD`.
     pub peer: u32,
     /// The tag.
     pub tag: i32,
@@ -23,13 +23,13 @@ impl Key for Stream {
 /// A message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// The place of its stream among those of its direction.
+    /// The index of its stream among those of its direction.
     pub stream: u32,
     /// Its number in the stream.
     pub number: u64,
 }
 
-/// Which messages a receive takes.
+/// The messages that a receive matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern {
     /// The communicator.

@@ -1,14 +1,14 @@
-//! The receives that name a stream and have received nothing yet, in the order in which they were posted.
+//! The receives that name a stream and wait for a message, in the order in which they were posted.
 
 use std::collections::VecDeque;
 
 use super::Order;
 use crate::memory::NoMemory;
 
-/// Mostly one at a time, which needs no queue.
+/// Usually one at a time, which needs no queue.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    /// 0 if there is none, as the first receive of a process has 1.
+    /// 0: none; the first receive of a process is number 1.
     first: Order,
     others: VecDeque<Order>,
 }
@@ -17,7 +17,7 @@ impl Waiting {
     /// A receive is posted.
     ///
     /// # Errors
-    /// There is no memory.
+    /// Out of memory.
     #[inline(always)]
     pub(super) fn push(&mut self, order: Order) -> Result<(), NoMemory> {
         if self.first != 0 {
@@ -34,7 +34,7 @@ impl Waiting {
         Ok(())
     }
 
-    /// How many were posted before another and wait still.
+    /// How many were posted before this one and still wait.
     #[inline(always)]
     pub(super) fn before(&self, order: Order) -> u64 {
         match self.first == 0 || self.first >= order {
@@ -43,13 +43,13 @@ impl Waiting {
         }
     }
 
-    /// Whether this one was posted first of those that wait.
+    /// Whether this one is the oldest.
     #[inline(always)]
     pub(super) fn is_first(&self, order: Order) -> bool {
         self.first == order
     }
 
-    /// The first one is done. There is one.
+    /// The oldest is complete; there is one.
     #[inline(always)]
     pub(super) fn pop(&mut self) {
         self.first = match self.others.is_empty() {
@@ -63,7 +63,7 @@ impl Waiting {
         self.others.pop_front().unwrap_or(0)
     }
 
-    /// One is done: whether it waited.
+    /// A receive is complete. Returns whether it waited.
     pub(super) fn remove(&mut self, order: Order) -> bool {
         if self.first == order {
             self.pop();
@@ -81,7 +81,7 @@ impl Waiting {
 mod tests {
     use super::*;
 
-    /// Catches orders that are lost or forgotten where the first one leaves the place beside the queue.
+    /// Catches orders that are lost when the oldest one leaves.
     #[test]
     fn is_a_sorted_list() {
         let (mut waiting, mut model) = (Waiting::default(), Vec::new());
