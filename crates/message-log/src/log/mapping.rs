@@ -128,7 +128,8 @@ impl Drop for Mapping {
 #[derive(Debug)]
 pub struct Maker {
     orders: Sender<()>,
-    made: Receiver<Mapping>,
+    /// `None`: the system gave no memory.
+    made: Receiver<Option<Mapping>>,
     /// A mapping is being made.
     is_ordered: bool,
     len: usize,
@@ -144,8 +145,8 @@ impl Maker {
         let (mapped, counter) = (Arc::clone(mapped), Arc::clone(mapped));
         let work = move || {
             while to_do.recv().is_ok() {
-                let Some(mut mapping) = Mapping::map_counted(len, &counter) else { continue };
-                mapping.touch();
+                let mut mapping = Mapping::map_counted(len, &counter);
+                mapping.iter_mut().for_each(Mapping::touch);
                 if done.send(mapping).is_err() {
                     break;
                 }
@@ -169,11 +170,11 @@ impl Maker {
         }
     }
 
-    /// The finished mapping, if there is one.
+    /// The finished mapping, if there is one. One that could not be made may be ordered again.
     pub fn take(&mut self) -> Option<Mapping> {
         let made = self.made.try_recv().ok()?;
         self.is_ordered = false;
-        Some(made)
+        made
     }
 }
 
@@ -199,6 +200,21 @@ pub(super) mod tests {
                 return mask >> (libc::SIGUSR1 - 1) & 1 == 1;
             }
             std::thread::yield_now();
+        }
+    }
+
+    /// Catches a mapping that the system refuses and that nothing is ordered after, or that counts for ever.
+    #[test]
+    fn after_one_that_could_not_be_made_others_can_be_ordered() {
+        let mapped = Mapped::default();
+        let mut maker = Maker::start(1 << 60, &mapped).unwrap();
+        for _ in 0..3 {
+            maker.order();
+            while maker.is_ordered {
+                assert!(maker.take().is_none());
+                std::thread::yield_now();
+            }
+            assert_eq!(mapped.load(Ordering::Relaxed), 0);
         }
     }
 
