@@ -103,9 +103,9 @@ pub struct Usage {
     pub prefetch: Calls,
     /// `VELOC_Restart`.
     pub restart: Calls,
-    /// Compressing, where states are compressed.
+    /// Reading states from the device and compressing them, where they are compressed.
     pub pack: Calls,
-    /// Decompressing.
+    /// Decompressing them, and writing them to the device.
     pub unpack: Calls,
     /// Bytes of the states before compression.
     pub raw_bytes: u64,
@@ -242,8 +242,10 @@ impl Store for Library {
                 *bytes
             }
             Some(Packing { values, scratch, packed }) => {
-                device.read_state(values)?;
-                usage.pack.time(|| compress::pack(values, scratch, packed))?;
+                usage.pack.time(|| {
+                    device.read_state(values)?;
+                    compress::pack(values, scratch, packed)
+                })?;
                 usage.protect(packed.as_mut_ptr().cast(), packed.len())?;
                 packed.len()
             }
@@ -284,8 +286,10 @@ impl Store for Library {
         let code = usage.restart.time(|| unsafe { VELOC_Restart(NAME.as_ptr(), version) });
         checked(code).with_context(|| format!("version {version}"))?;
         if let Some(Packing { values, scratch, packed }) = packing {
-            usage.unpack.time(|| compress::unpack(packed, scratch, values))?;
-            device.write_state(values)?;
+            usage.unpack.time(|| {
+                compress::unpack(packed, scratch, values)?;
+                device.write_state(values)
+            })?;
         }
         Ok(())
     }
