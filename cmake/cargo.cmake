@@ -49,14 +49,19 @@ set(VELOC_CARGO_OUTPUT "${VELOC_CARGO_TARGET_DIR}/${folder}")
 set(VELOC_RUST_LIBRARY "${VELOC_CARGO_OUTPUT}/libveloc_client.a")
 set(VELOC_MESSAGE_LOG "${VELOC_CARGO_OUTPUT}/libveloc_mpi.so")
 set(VELOC_PROGRAMS "${VELOC_CARGO_OUTPUT}/veloc-backend" "${VELOC_CARGO_OUTPUT}/veloc")
+# The demonstration, and the software device, on which it and the benches run without a GPU.
+set(VELOC_RTM "${VELOC_CARGO_OUTPUT}/rtm")
+set(VELOC_SOFTCUDA "${VELOC_CARGO_OUTPUT}/libsoftcuda.so")
 
 # All packages at once: one after the other would each make a library of its own, as they ask for
 # other features of what they share.
 add_custom_target(veloc-cargo ALL
     COMMAND "${CMAKE_COMMAND}" -E env ${environment}
         "${VELOC_CARGO}" build ${arguments}
-        --package veloc --package daemon --package veloc-cli --package veloc-mpi
-    BYPRODUCTS "${VELOC_RUST_LIBRARY}" "${VELOC_MESSAGE_LOG}" ${VELOC_PROGRAMS}
+        --package veloc --package daemon --package veloc-cli --package veloc-mpi --package rtm
+        --package softcuda
+    BYPRODUCTS "${VELOC_RUST_LIBRARY}" "${VELOC_MESSAGE_LOG}" ${VELOC_PROGRAMS} "${VELOC_RTM}"
+        "${VELOC_SOFTCUDA}"
     WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
     COMMENT "Building the Rust part (profile ${VELOC_CARGO_PROFILE})"
     USES_TERMINAL VERBATIM)
