@@ -104,9 +104,14 @@ pub(super) fn begin(
         found: own.as_ref().map(|(_, found, _)| found.clone()).map_err(ToString::to_string),
         fresh: RandomState::new().build_hasher().finish(),
     };
-    let reports = reach.with(|client| client.exchange(&report))?;
+    let (reports, rank) = reach.with(|client| Ok((client.exchange(&report)?, client.rank()?)))?;
     let (mut course, found, mut replay) = own?;
-    let common = survey::common(&reports)?;
+    let failed = reports.iter().any(|report| report.found.is_err());
+    let common = survey::common(&reports).map_err(|error| match rank == 0 && !failed {
+        true => error,
+        // Who has failed tells the user of it, else the first process.
+        false => error.told_by_another(),
+    })?;
     if common.resumes {
         first::compare(settings, problem, reach, &found, &common)?;
         course.resume_stopped(&common.survivors).map_err(refused)?;
@@ -165,7 +170,10 @@ fn together(reach: &impl Reach, own: Result<()>, what: &str) -> Result<()> {
     own?;
     match all.iter().position(|ok| !ok) {
         None => Ok(()),
-        Some(rank) => Err(Error::new(Kind::Internal, format!("process {rank} could not {what}"))),
+        Some(rank) => {
+            let error = Error::new(Kind::Internal, format!("process {rank} could not {what}"));
+            Err(error.told_by_another())
+        }
     }
 }
 

@@ -277,6 +277,13 @@ pub const KEYS: &[Key] = &[
         meaning: "All processes of an MPI job share one persistent file for each version.",
     },
     Key {
+        name: "print_errors",
+        values: "auto, true or false",
+        role: Role::Default("auto"),
+        meaning: "Whether the error of a call that fails is printed on standard error; with auto until the \
+                  program has asked VELOC_Last_error for one.",
+    },
+    Key {
         name: "score_eviction",
         values: "true or false",
         role: Role::NoEffect { instead: Some("restore_order, from which evictions follow") },

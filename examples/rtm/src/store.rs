@@ -182,6 +182,8 @@ impl Library {
     ) -> Result<Self> {
         let path = CString::new(config.as_os_str().as_encoded_bytes())
             .context("the configuration's path holds a zero byte")?;
+        // What fails is printed by this program: who asks for errors has none printed by the library.
+        let _ = last_error();
         // SAFETY: the path is a text that ends with a zero.
         let started = unsafe { VELOC_Init_single(0, path.as_ptr()) };
         checked(started)?;
