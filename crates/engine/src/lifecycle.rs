@@ -20,6 +20,7 @@ use levels::ledger::{Ledger, Record, Standing};
 use os::affinity;
 use os::error::{Error, Kind, Result};
 use os::logging;
+use os::size;
 use os::sync::Mutex;
 use policy::touch;
 use recovery::link::Link;
@@ -82,8 +83,8 @@ impl Engine {
         });
         let shared = Arc::new(Shared::new(config, Catalog::new(state), host, files, link, trace));
         log::info!(
-            "checkpoints of number {rank}: host buffer of {} bytes, scratch {:?}, persistent {:?}{}",
-            shared.host.as_ref().map_or(0, HostBuffer::len),
+            "checkpoints of number {rank}: host buffer of {}, scratch {:?}, persistent {:?}{}",
+            size::show(shared.host.as_ref().map_or(0, HostBuffer::len)),
             shared.config.scratch,
             shared.config.persistent,
             if shared.config.ephemeral { ", ephemeral" } else { "" }

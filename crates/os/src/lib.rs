@@ -25,6 +25,7 @@ pub mod numa;
 pub mod origin;
 pub mod private;
 pub mod shared;
+pub mod size;
 pub mod socket;
 pub mod sync;
 pub mod threads;

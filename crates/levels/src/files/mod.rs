@@ -177,9 +177,9 @@ impl Files {
                 .and_then(|()| files::check_writable(directory).map_err(|error| error.within(key)));
             // What new checkpoints must have is there with scratch.
             let serves_restarts =
-                key != "scratch" && !past_scratch && fs::read_dir(directory).is_ok();
+                || key != "scratch" && !past_scratch && fs::read_dir(directory).is_ok();
             match ready {
-                Err(error) if serves_restarts => {
+                Err(error) if serves_restarts() => {
                     if os::logging::speaks_for_all() {
                         log::warn!(
                             "{error}: what is there can be restored, and nothing new is written there"
