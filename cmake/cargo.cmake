@@ -4,7 +4,14 @@
 set(VELOC_CARGO_PROFILE release CACHE STRING "Profile that cargo builds with")
 option(VELOC_CARGO_OFFLINE "Have cargo use no network (crates are vendored or downloaded)" OFF)
 set(VELOC_CARGO_FLAGS "" CACHE STRING "Further arguments of cargo build, separated by semicolons")
-set(VELOC_CARGO_TARGET_DIR "${PROJECT_BINARY_DIR}/cargo" CACHE PATH "Folder that cargo builds in")
+# Cargo's own folder: what `cargo xtask` has built there is not built again.
+set(target "${PROJECT_SOURCE_DIR}/target")
+if(DEFINED ENV{CARGO_TARGET_DIR})
+    set(target "$ENV{CARGO_TARGET_DIR}")
+    cmake_path(ABSOLUTE_PATH target BASE_DIRECTORY "${PROJECT_SOURCE_DIR}"
+        NORMALIZE)
+endif()
+set(VELOC_CARGO_TARGET_DIR "${target}" CACHE PATH "Folder that cargo builds in")
 
 # As for cargo's own tools: the variables of the environment come first.
 if(DEFINED ENV{CARGO})
