@@ -22,7 +22,10 @@ pub fn instead_of_a_gpu() -> Result<()> {
     let mut command = Command::new(&program);
     command.args(env::args_os().skip(1));
     match is_to_be_used(&mut command) {
-        true => Err(anyhow!("{}: {}", program.display(), command.exec())),
+        true => {
+            eprintln!("there is no GPU: this runs on a software device, whose times say nothing about one");
+            Err(anyhow!("{}: {}", program.display(), command.exec()))
+        }
         false => Ok(()),
     }
 }
@@ -43,7 +46,6 @@ pub fn is_to_be_used(command: &mut Command) -> bool {
     }
     let Ok(path) = env::join_paths(std::iter::once(folder).chain(before)) else { return false };
     command.env("LD_LIBRARY_PATH", path);
-    eprintln!("there is no GPU: this runs on a software device, whose times say nothing about one");
     true
 }
 
