@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_int, CStr, CString};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Once, OnceLock};
+use std::sync::{LazyLock, Once, OnceLock};
 
 use super::{VELOC_FAILURE, VELOC_MAX_NAME, VELOC_SUCCESS};
 use client::{Client, Selection};
@@ -14,14 +14,15 @@ use os::origin::Origin;
 use os::sync::Mutex;
 
 /// The process's client. Every call takes the lock for its duration.
-static CLIENT: std::sync::LazyLock<Mutex<Option<Client>>> =
-    std::sync::LazyLock::new(|| Mutex::new(None));
+static CLIENT: LazyLock<Mutex<Option<Client>>> = LazyLock::new(|| Mutex::new(None));
 
 /// The process that has the client: a forked child has only a copy of its memory, without workers.
 static OWNER: OnceLock<Origin> = OnceLock::new();
 
-/// Whether errors of calls are printed, as the newest configuration says.
-static PRINT_ERRORS: AtomicU8 = AtomicU8::new(PrintErrors::Auto as u8);
+/// Whether errors of calls are printed, as the newest configuration says, or the environment where there was
+/// none yet.
+static PRINT_ERRORS: LazyLock<AtomicU8> =
+    LazyLock::new(|| AtomicU8::new(PrintErrors::of_environment() as u8));
 
 /// The program has asked for the text of an error.
 static HAS_ASKED: AtomicBool = AtomicBool::new(false);
@@ -63,6 +64,16 @@ fn prints(error: &Error) -> bool {
     let when = PRINT_ERRORS.load(Ordering::Relaxed);
     let prints_itself = when == PrintErrors::Auto as u8 && HAS_ASKED.load(Ordering::Relaxed);
     when != PrintErrors::Never as u8 && !prints_itself && !error.is_told_by_another()
+}
+
+/// Keeps and prints an error of which no call can tell, such as one of a C++ destructor: who asks for errors of
+/// calls does not look for it.
+pub(super) fn report(call: &str, error: Error) {
+    let error = error.within(call);
+    if PRINT_ERRORS.load(Ordering::Relaxed) != PrintErrors::Never as u8 {
+        log::error!("{error}");
+    }
+    keep(&error.to_string());
 }
 
 /// Keeps a text for `VELOC_Last_error`.

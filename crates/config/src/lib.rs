@@ -98,6 +98,14 @@ pub enum PrintErrors {
     Never,
 }
 
+impl PrintErrors {
+    /// What the environment says, for errors of calls before there is a configuration.
+    pub fn of_environment() -> PrintErrors {
+        let text = variable(os::environment::var("VELOC_PRINT_ERRORS").ok());
+        text.and_then(|text| value::print_errors(&text).ok()).unwrap_or_default()
+    }
+}
+
 /// By which means a page is touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TouchMethod {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::keys::{self, Role, KEYS};
 use super::value::{self, Allowed};
 use super::{
-    Config, Mode, Pin, PrintErrors, RestoreOrder, SyncFiles, Touch, TouchMethod, LARGEST_GROUP,
+    Config, Mode, Pin, RestoreOrder, SyncFiles, Touch, TouchMethod, LARGEST_GROUP,
     LARGEST_PIN_CHUNK, LONGEST_WATCHDOG, MOST_PARALLEL, MOST_TOUCH_THREADS, MOST_VERSIONS,
 };
 use os::error::{Error, Result};
@@ -161,16 +161,7 @@ impl Settings {
             ec_parity: self
                 .required("ec_parity", origin, |text| value::count_from(text, 1, ec_group - 1))?,
             failure_domain: self.read("failure_domain", |text| Ok(text.to_owned()))?,
-            print_errors: self.required("print_errors", origin, |text| {
-                match text.eq_ignore_ascii_case("auto") {
-                    true => Ok(PrintErrors::Auto),
-                    false => match value::switch(text) {
-                        Ok(true) => Ok(PrintErrors::Always),
-                        Ok(false) => Ok(PrintErrors::Never),
-                        Err(allowed) => Err(format!("auto, {allowed}")),
-                    },
-                }
-            })?,
+            print_errors: self.required("print_errors", origin, value::print_errors)?,
             file: None,
         };
         for (key, set) in [("chksum", config.chksum), ("aggregated", config.aggregated)] {
