@@ -4,7 +4,14 @@
 set(VELOC_CARGO_PROFILE release CACHE STRING "Profile that cargo builds with")
 option(VELOC_CARGO_OFFLINE "Have cargo use no network (crates are vendored or downloaded)" OFF)
 set(VELOC_CARGO_FLAGS "" CACHE STRING "Further arguments of cargo build, separated by semicolons")
-set(VELOC_CARGO_TARGET_DIR "${PROJECT_BINARY_DIR}/cargo" CACHE PATH "Folder that cargo builds in")
+# Cargo's own folder: what `cargo xtask` has built there is not built again.
+set(target "${PROJECT_SOURCE_DIR}/target")
+if(DEFINED ENV{CARGO_TARGET_DIR})
+    set(target "$ENV{CARGO_TARGET_DIR}")
+    cmake_path(ABSOLUTE_PATH target BASE_DIRECTORY "${PROJECT_SOURCE_DIR}"
+        NORMALIZE)
+endif()
+set(VELOC_CARGO_TARGET_DIR "${target}" CACHE PATH "Folder that cargo builds in")
 
 # As for cargo's own tools: the variables of the environment come first.
 if(DEFINED ENV{CARGO})
@@ -49,14 +56,19 @@ set(VELOC_CARGO_OUTPUT "${VELOC_CARGO_TARGET_DIR}/${folder}")
 set(VELOC_RUST_LIBRARY "${VELOC_CARGO_OUTPUT}/libveloc_client.a")
 set(VELOC_MESSAGE_LOG "${VELOC_CARGO_OUTPUT}/libveloc_mpi.so")
 set(VELOC_PROGRAMS "${VELOC_CARGO_OUTPUT}/veloc-backend" "${VELOC_CARGO_OUTPUT}/veloc")
+# The demonstration, and the software device, on which it and the benches run without a GPU.
+set(VELOC_RTM "${VELOC_CARGO_OUTPUT}/rtm")
+set(VELOC_SOFTCUDA "${VELOC_CARGO_OUTPUT}/libsoftcuda.so")
 
 # All packages at once: one after the other would each make a library of its own, as they ask for
 # other features of what they share.
 add_custom_target(veloc-cargo ALL
     COMMAND "${CMAKE_COMMAND}" -E env ${environment}
         "${VELOC_CARGO}" build ${arguments}
-        --package veloc --package daemon --package veloc-cli --package veloc-mpi
-    BYPRODUCTS "${VELOC_RUST_LIBRARY}" "${VELOC_MESSAGE_LOG}" ${VELOC_PROGRAMS}
+        --package veloc --package daemon --package veloc-cli --package veloc-mpi --package rtm
+        --package softcuda
+    BYPRODUCTS "${VELOC_RUST_LIBRARY}" "${VELOC_MESSAGE_LOG}" ${VELOC_PROGRAMS} "${VELOC_RTM}"
+        "${VELOC_SOFTCUDA}"
     WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
     COMMENT "Building the Rust part (profile ${VELOC_CARGO_PROFILE})"
     USES_TERMINAL VERBATIM)

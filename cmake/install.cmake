@@ -17,18 +17,25 @@ install(FILES "${VELOC_MESSAGE_LOG}" DESTINATION "${CMAKE_INSTALL_LIBDIR}" RENAM
 
 # The library looks for veloc-backend in bin, beside the folder it is in or the one above.
 install(PROGRAMS ${VELOC_PROGRAMS} DESTINATION "${CMAKE_INSTALL_BINDIR}")
+
+# `veloc rtm` is this program beside it. Both look for the software device in lib, wherever libraries are.
+install(PROGRAMS "${VELOC_RTM}" DESTINATION "${CMAKE_INSTALL_BINDIR}" RENAME veloc-rtm)
+set(softcuda lib/veloc/softcuda)
+install(FILES "${VELOC_SOFTCUDA}" DESTINATION "${softcuda}" RENAME libcuda.so.1)
+# One file under both names: a process that opens both must not get two drivers.
+file(CREATE_LINK libcuda.so.1 "${PROJECT_BINARY_DIR}/libcuda.so" SYMBOLIC)
+install(FILES "${PROJECT_BINARY_DIR}/libcuda.so" DESTINATION "${softcuda}")
 # CMake strips what it has built itself, cargo's programs are left to us.
-set(names)
+set(files "${CMAKE_INSTALL_BINDIR}/veloc-rtm" "${softcuda}/libcuda.so.1")
 foreach(program IN LISTS VELOC_PROGRAMS)
     get_filename_component(name "${program}" NAME)
-    list(APPEND names "${name}")
+    list(APPEND files "${CMAKE_INSTALL_BINDIR}/${name}")
 endforeach()
 install(CODE "
     if(CMAKE_INSTALL_DO_STRIP)
-        set(folder \"${CMAKE_INSTALL_BINDIR}\")
-        cmake_path(ABSOLUTE_PATH folder BASE_DIRECTORY \"\${CMAKE_INSTALL_PREFIX}\")
-        foreach(name ${names})
-            execute_process(COMMAND \"${CMAKE_STRIP}\" \"\$ENV{DESTDIR}\${folder}/\${name}\"
+        foreach(file IN ITEMS ${files})
+            cmake_path(ABSOLUTE_PATH file BASE_DIRECTORY \"\${CMAKE_INSTALL_PREFIX}\")
+            execute_process(COMMAND \"${CMAKE_STRIP}\" --strip-unneeded \"\$ENV{DESTDIR}\${file}\"
                 COMMAND_ERROR_IS_FATAL ANY)
         endforeach()
     endif()")

@@ -546,6 +546,9 @@ bool VELOC_Next_prefetched(const char *name, int version, int region_id);
 /**
  * The reason of the calling thread's last failed call, in English, with the thing and the value.
  *
+ * The library prints it on standard error as well, but not any more once the program has asked for one:
+ * a program that prints errors itself asks once at its start. The key print_errors decides otherwise.
+ *
  * @return a string, empty if no call of this thread has failed; valid until the thread's next
  *         failing call; never NULL. Ask in a statement of its own: beside another call in one list of
  *         arguments, C may evaluate this one first.

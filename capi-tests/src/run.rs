@@ -71,6 +71,8 @@ impl Run {
             .env("LD_LIBRARY_PATH", staged().lib())
             // A program that has the library within itself is nowhere near it.
             .env("VELOC_BIN", staged().bin())
+            // Most programs ask for errors, after which the library would print no more of them.
+            .env("VELOC_PRINT_ERRORS", "true")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());

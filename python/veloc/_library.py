@@ -69,6 +69,8 @@ def _declare(loaded):
     ):
         declared = getattr(loaded, f"VELOC_{function}")
         declared.argtypes, declared.restype = arguments, result
+    # Errors are exceptions here: once one is asked for, the library does not print them, too.
+    loaded.VELOC_Last_error()
 
 
 def number(what, value, kind=ctypes.c_int):

@@ -3,20 +3,29 @@
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_int, CStr, CString};
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::{Once, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{LazyLock, Once, OnceLock};
 
 use super::{VELOC_FAILURE, VELOC_MAX_NAME, VELOC_SUCCESS};
 use client::{Client, Selection};
+use config::PrintErrors;
 use os::error::{Error, Kind, Result};
 use os::fork_detector::ForkDetector;
 use os::sync::Mutex;
 
 /// The process's client. Every call takes the lock for its duration.
-static CLIENT: std::sync::LazyLock<Mutex<Option<Client>>> =
-    std::sync::LazyLock::new(|| Mutex::new(None));
+static CLIENT: LazyLock<Mutex<Option<Client>>> = LazyLock::new(|| Mutex::new(None));
 
 /// The process that has the client: a forked child has only a copy of its memory, without workers.
 static OWNER: OnceLock<ForkDetector> = OnceLock::new();
+
+/// Whether errors of calls are printed, as the newest configuration says, or the environment where there was
+/// none yet.
+static PRINT_ERRORS: LazyLock<AtomicU8> =
+    LazyLock::new(|| AtomicU8::new(PrintErrors::of_environment() as u8));
+
+/// The program has asked for the text of an error.
+static HAS_ASKED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
     static LAST_ERROR: RefCell<CString> = RefCell::new(CString::default());
@@ -36,10 +45,35 @@ pub(super) fn guarded<T>(call: &str, body: impl FnOnce() -> Result<T>) -> Result
     });
     caught.map_err(|error| {
         let error = error.within(call);
-        log::error!("{error}");
+        match prints(&error) {
+            true => log::error!("{error}"),
+            false => log::debug!("{error}"),
+        }
         keep(&error.to_string());
         error
     })
+}
+
+/// From here on errors are printed as a configuration says.
+pub(super) fn print_errors(when: PrintErrors) {
+    PRINT_ERRORS.store(when as u8, Ordering::Relaxed);
+}
+
+/// Whether an error is printed: once for each job, and not by two who both know how.
+fn prints(error: &Error) -> bool {
+    let when = PRINT_ERRORS.load(Ordering::Relaxed);
+    let prints_itself = when == PrintErrors::Auto as u8 && HAS_ASKED.load(Ordering::Relaxed);
+    when != PrintErrors::Never as u8 && !prints_itself && !error.is_told_by_another()
+}
+
+/// Keeps and prints an error of which no call can tell, such as one of a C++ destructor: who asks for errors of
+/// calls does not look for it.
+pub(super) fn report(call: &str, error: Error) {
+    let error = error.within(call);
+    if PRINT_ERRORS.load(Ordering::Relaxed) != PrintErrors::Never as u8 {
+        log::error!("{error}");
+    }
+    keep(&error.to_string());
 }
 
 /// Keeps a text for `VELOC_Last_error`.
@@ -69,6 +103,7 @@ pub(super) fn status(call: &str, body: impl FnOnce() -> Result<()>) -> c_int {
 
 /// The text of the calling thread's last error. Valid until its next failing call.
 pub(super) fn last_error() -> *const c_char {
+    HAS_ASKED.store(true, Ordering::Relaxed);
     LAST_ERROR.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 

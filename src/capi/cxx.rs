@@ -6,7 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use super::boundary::{call_back, guarded, has_client, status, string, with_client, with_name};
+use super::boundary::{
+    call_back, guarded, has_client, report, status, string, with_client, with_name,
+};
 use super::job::start_logging;
 use super::{VELOC_FAILURE, VELOC_SUCCESS};
 use client::callbacks::{Object, Written};
@@ -258,8 +260,7 @@ pub unsafe extern "C" fn VELOC_Cxx_report(call: *const c_char, text: *const c_ch
     // SAFETY: the caller's promise.
     let (call, text) = unsafe { (CStr::from_ptr(call), CStr::from_ptr(text)) };
     start_logging();
-    // The report is all there is to be had.
-    let _ = guarded::<()>(&call.to_string_lossy(), || Err(Error::invalid(text.to_string_lossy())));
+    report(&call.to_string_lossy(), Error::invalid(text.to_string_lossy()));
 }
 
 /// The layer's observer of checkpoints.

@@ -2,7 +2,6 @@
 //! module is the only caller.
 
 use std::ffi::{c_char, c_int, c_void};
-use std::path::Path;
 use std::time::Instant;
 
 use super::adjoint::protect_part;
@@ -26,7 +25,7 @@ pub unsafe extern "C" fn VELOC_Init_fortran(comm: c_int, cfg_file: *const c_char
             // SAFETY: the caller's promise.
             let comm = unsafe { mpi.comm(mpi.comm_of_fortran(comm)?) }?;
             // SAFETY: as above.
-            start_over(comm, since, || Ok(Path::new(unsafe { string("cfg_file", cfg_file) }?)))
+            start_over(comm, since, || unsafe { string("cfg_file", cfg_file) })
         })
     })
 }

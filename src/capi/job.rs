@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use log::LevelFilter;
 
-use super::boundary::{end_client, start_client, status, string, with_client};
+use super::boundary::{end_client, print_errors, start_client, status, string, with_client};
 use client::Client;
 use config::Config;
 use mpi::{Comm, Mpi};
@@ -17,8 +17,13 @@ use os::logging;
 /// what `VELOC_LOG` says.
 pub(super) fn start_logging() {
     logging::start(LevelFilter::Warn, |builder| {
-        builder.format_target(false);
+        logging::with_name_and_rank(builder);
     });
+}
+
+/// Reads a configuration, which says how its own errors are told, too.
+fn configuration(path: &str) -> Result<Config> {
+    Config::load(Path::new(path)).inspect(|config| print_errors(config.print_errors))
 }
 
 /// Initialises the library for a process without MPI.
@@ -45,7 +50,8 @@ pub unsafe extern "C" fn VELOC_Init_single(id: c_uint, cfg_file: *const c_char) 
         // SAFETY: the caller's promise.
         let path = unsafe { string("cfg_file", cfg_file) }?;
         start_client(|| {
-            let client = Client::start_single(Config::load(Path::new(path))?, id)?;
+            logging::set_process(id, 1);
+            let client = Client::start_single(configuration(path)?, id)?;
             client.count_init(since);
             Ok(client)
         })
@@ -77,7 +83,7 @@ pub unsafe extern "C" fn VELOC_Init(comm: *mut c_void, cfg_file: *const c_char) 
             // SAFETY: the caller's promise.
             let comm = unsafe { mpi.comm(comm as usize) }?;
             // SAFETY: as above.
-            start_over(comm, since, || Ok(Path::new(unsafe { string("cfg_file", cfg_file) }?)))
+            start_over(comm, since, || unsafe { string("cfg_file", cfg_file) })
         })
     })
 }
@@ -87,9 +93,9 @@ pub unsafe extern "C" fn VELOC_Init(comm: *mut c_void, cfg_file: *const c_char) 
 pub(super) fn start_over<'a>(
     comm: Comm,
     since: Instant,
-    path: impl FnOnce() -> Result<&'a Path>,
+    path: impl FnOnce() -> Result<&'a str>,
 ) -> Result<Client> {
-    let client = Client::start_mpi(|| Config::load(path()?), comm.dup()?)?;
+    let client = Client::start_mpi(|| configuration(path()?), comm.dup()?)?;
     client.count_init(since);
     Ok(client)
 }

@@ -14,7 +14,7 @@ const ASYNC: &str = "mode = async\nscratch = DIR/scratch\n";
 /// What the library says beside its errors, which the programs look at themselves, what the software
 /// device is, and which pages the system has.
 fn said(ended: &Ended) -> Vec<&str> {
-    let others = ["[ERROR]", "software stand-in", "shmem_enabled"];
+    let others = [": error: ", "software stand-in", "shmem_enabled"];
     let of_others = |line: &&str| !others.iter().any(|other| line.contains(other));
     ended.complaints().into_iter().filter(of_others).collect()
 }

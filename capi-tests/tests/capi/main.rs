@@ -32,6 +32,7 @@ mod mpi;
 mod need;
 mod pinning;
 mod places;
+mod printed;
 mod proofs;
 mod refuge;
 mod refuse;

@@ -40,6 +40,6 @@ fn memory_that_comes_later() {
     let run = run.env("MEMINFO", &meminfo).env("LD_PRELOAD", told_memory(&job.path("")));
     let ended = run.succeed();
     let said = |words: &str| ended.complaints().iter().filter(|line| line.contains(words)).count();
-    assert_eq!(said("but this machine has 40960000 bytes of memory now"), 1, "{}", ended.stderr);
+    assert_eq!(said("but this machine has 39.1 MiB of memory now"), 1, "{}", ended.stderr);
     assert_eq!(said("the host buffer is limited to"), 1, "{}", ended.stderr);
 }

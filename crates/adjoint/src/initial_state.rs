@@ -40,7 +40,8 @@ pub(super) fn compare(
     let failed =
         all.iter().zip(0..).find_map(|(verdict, rank)| Some((verdict.as_ref().err()?, rank)));
     if let Some((why, rank)) = failed {
-        return Err(Error::new(Kind::Internal, format!("process {rank}: {why}")));
+        let error = Error::new(Kind::Internal, format!("process {rank}: {why}"));
+        return Err(error.told_by_another());
     }
     let differ: Vec<u64> = all
         .iter()

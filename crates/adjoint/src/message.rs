@@ -49,7 +49,7 @@ impl Failure {
         let text = format!(
             "process {rank} failed after {steps} steps of this call; its own message says why"
         );
-        Error::new(Kind::Internal, text)
+        Error::new(Kind::Internal, text).told_by_another()
     }
 }
 

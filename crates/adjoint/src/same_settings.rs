@@ -23,9 +23,15 @@ pub fn check(settings: Result<&Settings>, access: &impl ClientAccess) -> Result<
         Ok(settings) => Ok(settings.texts()),
         Err(error) => Err(error.to_string()),
     };
-    let all = access.with(|client| client.exchange(&Proposal(asked)));
+    let all = access.with(|client| Ok((client.exchange(&Proposal(asked))?, client.rank()?)));
     settings?;
-    compare(&all?.into_iter().map(|proposal| proposal.0).collect::<Vec<_>>())
+    let (all, rank) = all?;
+    let all: Vec<Given> = all.into_iter().map(|proposal| proposal.0).collect();
+    // Who has failed tells the user of it, else the first process.
+    compare(&all).map_err(|error| match rank == 0 && all.iter().all(|one| one.is_ok()) {
+        true => error,
+        false => error.told_by_another(),
+    })
 }
 
 fn compare(all: &[Given]) -> Result<()> {

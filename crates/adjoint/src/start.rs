@@ -106,9 +106,14 @@ pub(super) fn begin(
         found: own.as_ref().map(|(_, found, _)| found.clone()).map_err(ToString::to_string),
         fresh: RandomState::new().build_hasher().finish(),
     };
-    let reports = access.with(|client| client.exchange(&report))?;
+    let (reports, rank) = access.with(|client| Ok((client.exchange(&report)?, client.rank()?)))?;
     let (mut course, found, mut replay) = own?;
-    let common = store_contents::common(&reports)?;
+    let failed = reports.iter().any(|report| report.found.is_err());
+    let common = store_contents::common(&reports).map_err(|error| match rank == 0 && !failed {
+        true => error,
+        // Who has failed tells the user of it, else the first process.
+        false => error.told_by_another(),
+    })?;
     if common.resumes {
         initial_state::compare(settings, problem, access, &found, &common)?;
         course.resume_stopped(&common.survivors).map_err(schedule_error)?;
@@ -168,7 +173,10 @@ fn all_succeeded(access: &impl ClientAccess, own: Result<()>, what: &str) -> Res
     own?;
     match all.iter().position(|ok| !ok) {
         None => Ok(()),
-        Some(rank) => Err(Error::new(Kind::Internal, format!("process {rank} could not {what}"))),
+        Some(rank) => {
+            let error = Error::new(Kind::Internal, format!("process {rank} could not {what}"));
+            Err(error.told_by_another())
+        }
     }
 }
 

@@ -35,7 +35,15 @@ pub(super) fn configured(config: Result<Config>, comm: &Comm) -> Result<Result<C
     let all: Vec<Given> =
         comm.allgather(&bytes)?.iter().map(|b| decode(b)).collect::<Result<_>>()?;
     let what = "the processes are configured differently";
-    Ok(config.and_then(|config| judge(what, &labels, &all).map(|()| config)))
+    // The first process that cannot take part tells the user of it; else the first of all.
+    let first = all.iter().position(|one| one.is_err()).unwrap_or(0);
+    let own = comm.rank()? as usize;
+    let told = all[..own.min(all.len())].contains(&given);
+    let judged = config.and_then(|config| judge(what, &labels, &all).map(|()| config));
+    Ok(judged.map_err(|error| match own == first || given.is_err() && !told {
+        true => error,
+        false => error.told_by_another(),
+    }))
 }
 
 /// The keys with their values.

@@ -144,6 +144,7 @@ impl Client {
     /// Starts a job over an MPI communicator. Collective.
     pub fn start_mpi(config: impl FnOnce() -> Result<Config>, comm: Comm) -> Result<Client> {
         let process = Process { rank: comm.rank()?, ranks: comm.size()? };
+        os::logging::set_process(process.rank, process.ranks);
         // Before anything that depends on it.
         let config = given_up(alike::configured(config(), &comm)?, &comm)?;
         // One that failed must not leave the others waiting for it in a later collective call.
@@ -341,7 +342,8 @@ fn agree(comm: &Comm, mine: bool) -> Result<bool> {
 /// What this process has come to, if all have come to theirs. Collective.
 ///
 /// # Errors
-/// MPI's. Inside, why one has not: this process's own reason, or that of the first that has one.
+/// MPI's. Inside, why one has not: this process's own reason, or that of the first that has one. The first
+/// process with a reason tells the user of it.
 fn all_or_none<T>(comm: &Comm, own: Result<T>) -> Result<Result<T>> {
     if agree(comm, own.is_ok())? {
         return Ok(own);
@@ -349,6 +351,11 @@ fn all_or_none<T>(comm: &Comm, own: Result<T>) -> Result<Result<T>> {
     let why = own.as_ref().err().map(ToString::to_string);
     let whys: Vec<Option<String>> = protect::gather(comm, &why)?;
     let failed: Vec<usize> = (0..whys.len()).filter(|rank| whys[*rank].is_some()).collect();
+    let before = &whys[..(comm.rank()? as usize).min(whys.len())];
+    let own = own.map_err(|error| match before.contains(&why) {
+        true => error.told_by_another(),
+        false => error,
+    });
     Ok(own.and_then(|_| {
         let (first, others) = failed.split_first().unwrap_or((&0, &[]));
         let why = whys.get(*first).and_then(Option::as_deref).unwrap_or("it has failed");
@@ -357,7 +364,8 @@ fn all_or_none<T>(comm: &Comm, own: Result<T>) -> Result<Result<T>> {
             [_] => format!("; {} has failed as well", alike::processes(others)),
             _ => format!("; {} have failed as well", alike::processes(others)),
         };
-        Err(Error::new(Kind::Internal, format!("process {first}: {why}{more}")))
+        let error = Error::new(Kind::Internal, format!("process {first}: {why}{more}"));
+        Err(error.told_by_another())
     }))
 }
 

@@ -245,6 +245,14 @@ pub const KEYS: &[Key] = &[
                   without it /tmp/veloc-<uid>. VELOC_LOG says how much is logged.",
     },
     Key {
+        name: "print_errors",
+        task: Task::Insight,
+        values: "auto, true or false",
+        role: Role::Default("auto"),
+        meaning: "Whether the error of a call that fails is printed on standard error; with auto until the \
+                  program has asked VELOC_Last_error for one.",
+    },
+    Key {
         name: "threaded",
         task: Task::Backend,
         values: "true or false",

@@ -88,6 +88,26 @@ pub enum Proof {
     Off,
 }
 
+/// Whether the error of a call that fails is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PrintErrors {
+    /// Until the program has asked for one, and so prints them by itself.
+    #[default]
+    Auto,
+    /// Each.
+    Always,
+    /// None.
+    Never,
+}
+
+impl PrintErrors {
+    /// What the environment says, for errors of calls before there is a configuration.
+    pub fn of_environment() -> PrintErrors {
+        let text = variable(os::environment::var("VELOC_PRINT_ERRORS").ok());
+        text.and_then(|text| value::print_errors(&text).ok()).unwrap_or_default()
+    }
+}
+
 /// By which means a page is touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TouchMethod {
@@ -165,6 +185,9 @@ pub struct Config {
     pub ec_parity: usize,
     /// What this process is lost together with. `None`: its host.
     pub failure_domain: Option<String>,
+    /// Whether errors of calls are printed. No part of what processes agree on, or of what the backend does.
+    #[serde(skip)]
+    pub print_errors: PrintErrors,
     /// The file that this was read from, for who looks at a list of processes. No part of what the
     /// configuration says: copies of a file are one configuration.
     #[serde(skip)]
@@ -206,8 +229,9 @@ impl Config {
             false => "environment (the name of the configuration file is empty)".to_owned(),
         };
         let (config, warnings) = read(&text, &origin, |name| os::environment::var(name).ok())?;
-        for warning in warnings {
-            log::warn!("{warning}");
+        // The others have read the same.
+        if os::logging::speaks_for_all() {
+            warnings.iter().for_each(|warning| log::warn!("{warning}"));
         }
         Ok(Config { file: std::path::absolute(path).ok(), ..config })
     }

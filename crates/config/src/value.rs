@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use super::Proof;
+use super::{PrintErrors, Proof};
 
 /// What is allowed, for a value that is something else.
 pub type Allowed = String;
@@ -35,6 +35,16 @@ pub fn choice<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, Allowed> {
         .find(|(word, _)| word.eq_ignore_ascii_case(text))
         .map(|(_, value)| *value)
         .ok_or_else(|| words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", "))
+}
+
+/// When errors of calls are printed.
+pub fn print_errors(text: &str) -> Result<PrintErrors, Allowed> {
+    match (text.eq_ignore_ascii_case("auto"), switch(text)) {
+        (true, _) => Ok(PrintErrors::Auto),
+        (_, Ok(true)) => Ok(PrintErrors::Always),
+        (_, Ok(false)) => Ok(PrintErrors::Never),
+        (_, Err(allowed)) => Err(format!("auto, {allowed}")),
+    }
 }
 
 /// Whether files prove themselves.

@@ -15,6 +15,7 @@ use cudarc::driver::sys::{
 use super::context::Device;
 use super::driver::Driver;
 use os::error::Result;
+use os::size;
 
 /// `CU_MEM_ALLOC_GRANULARITY_RECOMMENDED`.
 const RECOMMENDED: u32 = 1;
@@ -66,7 +67,7 @@ impl DeviceRange {
         // SAFETY: the pointer is to a local.
         unsafe { device.driver.cuMemAddressReserve(&mut base, reserved as usize, 0, 0, 0) }
             .map_err(|error| {
-                error.within(format!("reserving {reserved} bytes of device addresses"))
+                error.within(format!("reserving {} of device addresses", size::show(reserved)))
             })?;
         Ok(DeviceRange { device: device.clone(), base, reserved, mapped: 0, pieces: Vec::new() })
     }
@@ -94,7 +95,10 @@ impl DeviceRange {
         let prop = properties(&self.device);
         let at = self.base + self.mapped;
         let size = len as usize;
-        let context = || format!("mapping {len} bytes of the device cache at {}", self.mapped);
+        let context = || {
+            let [len, mapped] = [len, self.mapped].map(size::show);
+            format!("mapping {len} of the device cache, of which {mapped} are mapped")
+        };
         let mut handle = 0;
         // SAFETY: the pointers are to locals.
         unsafe { driver.cuMemCreate(&mut handle, size, &prop, 0) }
@@ -150,7 +154,8 @@ impl Drop for DeviceRange {
         // SAFETY: reserved in `reserve`, and nothing is mapped any more.
         note(unsafe { driver.cuMemAddressFree(self.base, self.reserved as usize) });
         if let Some(error) = failed.take().filter(|_| !Driver::has_ended()) {
-            log::warn!("up to {} bytes of device memory were not given back: {error}", self.mapped);
+            let mapped = size::show(self.mapped);
+            log::warn!("up to {mapped} of device memory were not given back: {error}");
         }
     }
 }

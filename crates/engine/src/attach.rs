@@ -12,6 +12,7 @@ use levels::level::Level;
 use os::error::{Error, Kind, Result};
 use os::mapping;
 use os::memory::{self, HugePages};
+use os::size;
 use os::sync::Mutex;
 use policy::register;
 
@@ -43,9 +44,10 @@ impl Engine {
             return Err(Error::new(Kind::Internal, "there is a device already"));
         }
         log::info!(
-            "device {}: {}, device cache of {reserved} bytes",
+            "device {}: {}, device cache of {}",
             device.ordinal(),
-            device.name()
+            device.name(),
+            size::show(reserved)
         );
         let attached = self.serve_device(&device, reserved);
         if let Err(error) = &attached {
@@ -100,9 +102,11 @@ impl Engine {
             None => DEVICE_DEFAULT.min(total / DEVICE_SHARE),
             Some(given) if given > total => {
                 return Err(Error::invalid(format!(
-                    "gpu_cache_size is {given} bytes, but device {} ({}) has {total}",
+                    "gpu_cache_size is {}, but device {} ({}) has {}",
+                    size::show(given),
                     device.ordinal(),
-                    device.name()
+                    device.name(),
+                    size::show(total)
                 )));
             }
             Some(given) => given,
@@ -126,7 +130,7 @@ impl Engine {
             Err(error) => {
                 self.degrade(
                     "cache",
-                    format!("no device cache (gpu_cache_size = {bytes} bytes): {error}"),
+                    format!("no device cache of {} (gpu_cache_size): {error}", size::show(bytes)),
                 );
                 Ok(None)
             }

@@ -6,6 +6,7 @@ use os::error::{Error, Result};
 use os::mapping::{supports_populate, Mapping};
 use os::memory;
 use os::shared::SharedMemory;
+use os::size;
 use recovery::link::HandOff;
 
 /// Without `host_cache_size`, the host buffer has this share of the available memory at the most.
@@ -25,9 +26,10 @@ pub(super) fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option
             // Only addresses are taken here; a machine may be given more memory while it runs.
             if given > physical.total {
                 log::warn!(
-                    "host_cache_size is {given} bytes, but this machine has {} bytes of memory now: \
-                     the host buffer is as large as there is memory when it is needed",
-                    physical.total
+                    "host_cache_size is {}, but this machine has {} of memory now: the host buffer is \
+                     as large as there is memory when it is needed",
+                    size::show(given),
+                    size::show(physical.total)
                 );
             }
             given
@@ -64,7 +66,7 @@ pub(super) fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option
         }
     }
     let buffer = HostBuffer::reserve(bytes, chunk, huge)
-        .map_err(|error| error.within(format!("host_cache_size = {bytes} bytes")))?;
+        .map_err(|error| error.within(format!("host_cache_size is {}", size::show(bytes))))?;
     Ok((Some(touched(buffer)), None))
 }
 

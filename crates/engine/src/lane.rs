@@ -16,6 +16,7 @@ use device::{Device, Event, PinnedBuffer, Stream, WaitMode};
 use levels::host_buffer::HostBuffer;
 use levels::space::Extent;
 use os::error::Result;
+use os::size;
 use policy::slice::{self, DEPTH, RING_SLOT};
 
 /// Which way a copy goes.
@@ -239,9 +240,9 @@ impl Lane {
                     shared.degrade(
                         "ring",
                         format!(
-                            "{} bytes between device and host buffer stay unregistered, so transfers \
-                             are slower: {error}",
-                            DEPTH as u64 * RING_SLOT
+                            "{} between device and host buffer stay unregistered, so transfers are \
+                             slower: {error}",
+                            size::show(DEPTH as u64 * RING_SLOT)
                         ),
                     );
                 }

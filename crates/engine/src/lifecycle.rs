@@ -21,6 +21,7 @@ use levels::level::{self, Level, LevelSpec};
 use os::affinity;
 use os::error::{Error, Kind, Result};
 use os::logging;
+use os::size;
 use os::sync::Mutex;
 use policy::touch;
 use recovery::link::Link;
@@ -99,8 +100,8 @@ impl Engine {
         shared.lower = lower;
         let shared = Arc::new(shared);
         log::info!(
-            "checkpoints of number {rank}: host buffer of {} bytes, scratch {:?}, persistent {:?}{}",
-            shared.host.as_ref().map_or(0, HostBuffer::len),
+            "checkpoints of number {rank}: host buffer of {}, scratch {:?}, persistent {:?}{}",
+            size::show(shared.host.as_ref().map_or(0, HostBuffer::len)),
             shared.config.scratch,
             shared.config.persistent,
             if shared.config.ephemeral { ", ephemeral" } else { "" }

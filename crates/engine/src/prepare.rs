@@ -12,6 +12,7 @@ use device::register;
 use levels::host_buffer::{Claim, HostBuffer, TouchMethod, TOUCH_UNIT};
 use os::error::{Error, Kind, Result};
 use os::node_lock::NodeLock;
+use os::size;
 use os::{memory, numa};
 use policy::map::may_map;
 use policy::register as registration;
@@ -30,7 +31,8 @@ pub fn map(shared: &Shared) -> Result<()> {
         let next = device.free_memory().and_then(|free| {
             let left = cache.reserved() - mapped;
             if left > 0 && !may_map(chunk.min(left), free, device.total_memory()) {
-                return Err(Error::new(Kind::NoRoom, format!("the device has {free} bytes left")));
+                let what = format!("the device has {} left", size::show(free));
+                return Err(Error::new(Kind::NoRoom, what));
             }
             cache.map_next(chunk)
         });
@@ -51,9 +53,9 @@ pub fn map(shared: &Shared) -> Result<()> {
                 shared.degrade(
                     "map",
                     format!(
-                        "the device cache has {mapped} of the {} bytes asked for \
-                         (gpu_cache_size): {error}",
-                        cache.reserved()
+                        "the device cache has {} of the {} asked for (gpu_cache_size): {error}",
+                        size::show(mapped),
+                        size::show(cache.reserved())
                     ),
                 );
                 break;
@@ -99,10 +101,10 @@ pub fn touch(shared: &Shared) -> Result<()> {
             shared.degrade(
                 "touch",
                 format!(
-                    "touching of the host buffer ends at {} of {} bytes; the rest is not \
-                     registered either: {error}",
-                    host.touched_bytes(),
-                    host.len()
+                    "touching of the host buffer ends at {} of {}; the rest is not registered \
+                     either: {error}",
+                    size::show(host.touched_bytes()),
+                    size::show(host.len())
                 ),
             );
             host.give_up();
@@ -265,10 +267,10 @@ fn register_one(shared: &Shared, host: &HostBuffer, chunk: usize) -> Result<bool
             shared.degrade(
                 "pin",
                 format!(
-                    "the host buffer stays unregistered (pin) beyond {} of {} bytes, so transfers \
-                     are slower: {error}",
-                    host.registered_bytes(),
-                    host.len()
+                    "the host buffer stays unregistered (pin) beyond {} of {}, so transfers are \
+                     slower: {error}",
+                    size::show(host.registered_bytes()),
+                    size::show(host.len())
                 ),
             );
             Ok(false)

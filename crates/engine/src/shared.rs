@@ -24,6 +24,7 @@ use levels::host_buffer::HostBuffer;
 use os::error::{Error, Kind, Result};
 use os::mapping;
 use os::memory::{self, Physical};
+use os::size;
 use os::sync::Mutex;
 use policy::interval::Interval;
 use policy::retention::Retention;
@@ -299,17 +300,17 @@ impl Shared {
             Some((short, state.room(Level::HOST).0))
         });
         let Some((short, room)) = changed else { return };
-        let Physical { available, total } = physical;
+        let [room, available, total] = [room, physical.available, physical.total].map(size::show);
         if short {
             self.degrade(
                 "memory",
                 format!(
-                    "the host buffer is limited to {room} bytes (host_cache_size) until more memory \
-                     is available: {available} of {total} bytes are"
+                    "the host buffer is limited to {room} (host_cache_size) until more memory is \
+                     available: {available} of {total} are"
                 ),
             );
         } else {
-            log::info!("the host buffer has its {room} bytes again: {available} are available");
+            log::info!("the host buffer has its {room} again: {available} are available");
         }
     }
 

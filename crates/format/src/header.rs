@@ -5,6 +5,7 @@
 //! no magic number and no checksum, so [`Header::decode`] only accepts what could have been written this
 //! way and matches the file's length.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
@@ -20,6 +21,9 @@ const COUNT_LEN: usize = 8;
 
 /// Length of one region's id and size in bytes.
 const ENTRY_LEN: usize = 12;
+
+/// The most regions of a checkpoint: as many as there are ids.
+const MOST_REGIONS: u64 = 1 << 32;
 
 /// The regions of a checkpoint, and their sizes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -113,21 +117,18 @@ impl Header {
     /// [`Kind::Corrupt`]: fewer than 8 bytes, or a count for which the file is too short.
     pub fn declared_len(prefix: &[u8], file_len: u64) -> Result<usize> {
         let Some((count, _)) = prefix.split_first_chunk::<COUNT_LEN>() else {
-            return Err(corrupt(format!(
-                "the file has {file_len} bytes, of which {} are at hand; the header alone takes \
-                 {COUNT_LEN}",
-                prefix.len()
-            )));
+            return Err(truncated(prefix.len() as u64, format!("at least {COUNT_LEN}")));
         };
         let count = u64::from_le_bytes(*count);
+        if count > MOST_REGIONS {
+            return Err(no_checkpoint(format!("its header would have {count} regions")));
+        }
         // Divided, not multiplied: a hostile count would overflow.
         let room = file_len.saturating_sub(COUNT_LEN as u64) / ENTRY_LEN as u64;
         match usize::try_from(count) {
             Ok(regions) if count <= room => Ok(encoded_len(regions)),
-            _ => Err(corrupt(format!(
-                "the header counts {count} regions, but a file of {file_len} bytes has room for \
-                 the entries of at most {room}"
-            ))),
+            Ok(regions) => Err(truncated(file_len, format!("at least {}", encoded_len(regions)))),
+            Err(_) => Err(no_checkpoint(format!("its header would have {count} regions"))),
         }
     }
 
@@ -146,29 +147,17 @@ impl Header {
                 prefix.len()
             )));
         };
+        Self::check_prefix(&prefix[..len], file_len)?;
         let mut offset = len as u64;
         let mut regions: Vec<Region> = Vec::with_capacity(entries.len() / ENTRY_LEN);
-        for entry in entries.chunks_exact(ENTRY_LEN) {
-            let (id, size) = read_entry(entry);
-            if let Some(before) = regions.last() {
-                if before.id >= id {
-                    return Err(corrupt(format!(
-                        "the header lists region {id} after region {}; ids have to ascend",
-                        before.id
-                    )));
-                }
-            }
+        for (id, size) in entries.chunks_exact(ENTRY_LEN).map(read_entry) {
             regions.push(Region { id, size, offset });
-            offset = offset.checked_add(size).filter(|end| *end <= file_len).ok_or_else(|| {
-                corrupt(format!(
-                    "region {id} of {size} bytes at offset {offset} goes beyond the file's \
-                     {file_len} bytes"
-                ))
-            })?;
+            // No more than the file has, which was checked.
+            offset += size;
         }
         if offset != file_len {
-            return Err(corrupt(format!(
-                "the regions end at byte {offset}, but the file has {file_len} bytes"
+            return Err(no_checkpoint(format!(
+                "its regions would end at byte {offset} of {file_len}"
             )));
         }
         Ok(Decoded { regions })
@@ -229,22 +218,29 @@ impl Header {
     /// [`Kind::Corrupt`].
     pub fn check_prefix(prefix: &[u8], file_len: u64) -> Result<()> {
         let entries = prefix.get(COUNT_LEN..).unwrap_or_default();
-        let (mut before, mut sum) = (None, 0u64);
-        for entry in entries.chunks_exact(ENTRY_LEN) {
-            let (id, size) = read_entry(entry);
-            sum = sum.saturating_add(size);
-            if before == Some(id) {
-                return Err(corrupt(format!("the header lists region {id} twice")));
+        let declared = Self::declared_len(prefix, file_len)?;
+        let (mut before, mut end) = (None, declared as u64);
+        for (id, size) in entries.chunks_exact(ENTRY_LEN).map(read_entry) {
+            match before {
+                Some(before) if before == id => {
+                    return Err(no_checkpoint(format!("its header lists region {id} twice")));
+                }
+                Some(before) if before > id => {
+                    let what = format!("its header lists region {id} after region {before}");
+                    return Err(no_checkpoint(what));
+                }
+                _ => before = Some(id),
             }
-            if before.is_some_and(|before| before >= id) || sum > file_len {
-                return Err(corrupt(format!(
-                    "what stands at its start is no header: region {id} of {size} bytes does not \
-                     follow the regions before it in a file of {file_len} bytes"
-                )));
-            }
-            before = Some(id);
+            let sum = end.checked_add(size).filter(|sum| i64::try_from(*sum).is_ok());
+            end = sum.ok_or_else(|| {
+                no_checkpoint(format!("its header gives region {id} {size} bytes"))
+            })?;
         }
-        Ok(())
+        match end > file_len {
+            true if prefix.len() < declared => Err(truncated(file_len, format!("at least {end}"))),
+            true => Err(truncated(file_len, end)),
+            false => Ok(()),
+        }
     }
 
     /// The length of the file, if it is possible.
@@ -286,6 +282,16 @@ fn read_entry(entry: &[u8]) -> (i32, u64) {
 
 fn corrupt(message: String) -> Error {
     Error::new(Kind::Corrupt, message)
+}
+
+/// The file has been cut off.
+fn truncated(has: u64, of: impl Display) -> Error {
+    corrupt(format!("truncated: {has} of {of} bytes"))
+}
+
+/// The file is something else.
+fn no_checkpoint(why: String) -> Error {
+    corrupt(format!("not a VELOC checkpoint: {why}"))
 }
 
 #[cfg(test)]

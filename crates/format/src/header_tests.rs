@@ -60,19 +60,20 @@ fn bytes(count: u64, entries: &[(i32, u64)]) -> Vec<u8> {
 #[test]
 fn hostile_bytes_are_refused() {
     for (prefix, file_len, part) in [
-        (vec![], 0, "header alone"),
-        (vec![0; 7], 7, "header alone"),
-        (bytes(1 << 60, &[]), 1 << 40, "counts 1152921504606846976"),
-        (bytes(u64::MAX, &[]), u64::MAX, "counts 18446744073709551615"),
-        (bytes(2, &[(1, 4)]), 24, "room for"),
+        (vec![], 0, "truncated: 0 of at least 8 bytes"),
+        (vec![0; 7], 7, "truncated: 7 of at least 8 bytes"),
+        (b"# A text".to_vec(), 1 << 40, "not a VELOC checkpoint: its header would have 8392"),
+        (bytes(u64::MAX, &[]), u64::MAX, "would have 18446744073709551615 regions"),
+        (bytes(2, &[(1, 4)]), 24, "truncated: 24 of at least 32 bytes"),
         (bytes(2, &[(1, 4)]), 100, "at hand"),
-        (bytes(1, &[(1, 4)]), 23, "beyond the file"),
-        (bytes(1, &[(1, 4)]), 25, "end at byte 24"),
-        (bytes(1, &[(1, u64::MAX)]), 20, "beyond the file"),
-        (bytes(2, &[(1, u64::MAX - 31), (2, 32)]), 32, "beyond the file"),
-        (bytes(2, &[(1, 4), (1, 4)]), 40, "after region 1"),
-        (bytes(2, &[(2, 4), (1, 4)]), 40, "after region 2"),
-        (bytes(0, &[]), 9, "end at byte 8"),
+        (bytes(1, &[(1, 8000)]), 4000, "truncated: 4000 of 8020 bytes"),
+        (bytes(2, &[(1, 4), (2, 4)]), 39, "truncated: 39 of 40 bytes"),
+        (bytes(1, &[(1, 4)]), 25, "not a VELOC checkpoint: its regions would end at byte 24 of 25"),
+        (bytes(1, &[(1, u64::MAX)]), 20, "not a VELOC checkpoint: its header gives region 1 1844"),
+        (bytes(2, &[(1, u64::MAX - 31), (2, 32)]), 32, "not a VELOC checkpoint"),
+        (bytes(2, &[(1, 4), (1, 4)]), 40, "region 1 twice"),
+        (bytes(2, &[(2, 4), (1, 4)]), 40, "region 1 after region 2"),
+        (bytes(0, &[]), 9, "would end at byte 8 of 9"),
     ] {
         let error = Header::decode(&prefix, file_len).unwrap_err();
         assert_eq!(error.kind(), Kind::Corrupt);

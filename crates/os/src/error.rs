@@ -30,6 +30,7 @@ pub enum Kind {
 pub struct Error {
     kind: Kind,
     message: String,
+    is_of_another: bool,
 }
 
 /// The result of every fallible function of this library.
@@ -38,7 +39,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 impl Error {
     /// An error of the given kind. The message should name the thing and the value.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Error { kind, message: message.into() }
+        Error { kind, message: message.into(), is_of_another: false }
     }
 
     /// Shorthand for [`Kind::Invalid`].
@@ -64,13 +65,24 @@ impl Error {
     /// The error with `context` before its message.
     #[must_use]
     pub fn within(self, context: impl fmt::Display) -> Self {
-        Error { kind: self.kind, message: format!("{context}: {}", self.message) }
+        Error { message: format!("{context}: {}", self.message), ..self }
     }
 
     /// The error with `more` after its message.
     #[must_use]
     pub fn followed_by(self, more: impl fmt::Display) -> Self {
-        Error { kind: self.kind, message: format!("{}; {more}", self.message) }
+        Error { message: format!("{}; {more}", self.message), ..self }
+    }
+
+    /// The same error, of which another process of the job tells the user, so that this one need not.
+    #[must_use]
+    pub fn told_by_another(self) -> Self {
+        Error { is_of_another: true, ..self }
+    }
+
+    /// Whether another process of the job tells the user of it.
+    pub fn is_told_by_another(&self) -> bool {
+        self.is_of_another
     }
 }
 

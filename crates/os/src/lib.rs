@@ -26,6 +26,7 @@ pub mod node_lock;
 pub mod numa;
 pub mod private;
 pub mod shared;
+pub mod size;
 pub mod socket;
 pub mod sync;
 pub mod threads;

@@ -2,12 +2,13 @@
 
 use std::cell::RefCell;
 use std::io::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use env_logger::Builder;
-use log::LevelFilter;
+use log::{Level, LevelFilter};
 
 use crate::clock::utc;
+use crate::network::host_name;
 
 /// The environment variable.
 const VARIABLE: &str = "VELOC_LOG";
@@ -55,6 +56,45 @@ pub fn start(level: LevelFilter, arrange: impl FnOnce(&mut Builder)) {
             level.as_str().to_ascii_lowercase()
         );
     }
+}
+
+/// Who logs, in a job of several processes.
+static PROCESS: Mutex<Option<(u32, String)>> = Mutex::new(None);
+
+fn process() -> MutexGuard<'static, Option<(u32, String)>> {
+    PROCESS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// This process is number `rank` of a job of so many.
+pub fn set_process(rank: u32, ranks: u32) {
+    *process() = (ranks > 1).then(|| (rank, host_name()));
+}
+
+/// Whether this is the process that says what all of its job would say.
+pub fn speaks_for_all() -> bool {
+    process().as_ref().is_none_or(|(rank, _)| *rank == 0)
+}
+
+/// Each line begins with `veloc`, in a job of several processes with the rank and the host, and says whether it
+/// is an error or a warning.
+pub fn with_name_and_rank(builder: &mut Builder) {
+    builder.format(|into, record| {
+        let level = match record.level() {
+            Level::Error => "error",
+            Level::Warn => "warning",
+            Level::Info => "info",
+            Level::Debug => "debug",
+            Level::Trace => "trace",
+        };
+        // One write for each line: others write to the same terminal.
+        let line = match &*process() {
+            None => format!("veloc: {level}: {}\n", record.args()),
+            Some((rank, host)) => {
+                format!("veloc (rank {rank} on {host}): {level}: {}\n", record.args())
+            }
+        };
+        into.write_all(line.as_bytes())
+    });
 }
 
 thread_local! {

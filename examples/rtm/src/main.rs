@@ -178,7 +178,7 @@ fn migrate(
     Ok(Migration { result, frame, forward, backward, usage, metrics })
 }
 
-/// Migrates again with every state in plain memory and compares bit by bit.
+/// Migrates again with every state in plain memory and compares bit by bit. The times of both passes.
 fn verify(
     plan: &Plan,
     device: &mut dyn Propagator,
@@ -186,7 +186,7 @@ fn verify(
     traces: &[f32],
     found: &Migrated,
     progress: &Progress,
-) -> Result<()> {
+) -> Result<[Times; 2]> {
     let points = plan.grid.points();
     let mut store = InMemory::new(points);
     let bar = progress.phase("verify", 2 * plan.schedule.steps);
@@ -207,7 +207,7 @@ fn verify(
         }
     }
     progress.say("verified", "images are bit-identical");
-    Ok(())
+    Ok([forward, backward])
 }
 
 /// The folders that files go to must be there: better to know before the run.
@@ -299,7 +299,7 @@ fn run(options: &Options) -> Result<()> {
     let name = device.device().to_string();
 
     let (slow, fast) = model.range();
-    let size = format!("{} x {} points of {} m", model.nx, model.nz, model.dx);
+    let size = format!("{} x {} points of {} m", model.nx, model.nz, report::number(model.dx));
     let shot = format!(
         "{:.1} Hz, {} steps of {:.3} ms, a checkpoint every {}, {} receivers",
         plan.frequency,
@@ -320,9 +320,10 @@ fn run(options: &Options) -> Result<()> {
     let media = [&medium(&model), &smooth_medium];
     let (traces, modelling) = record(&plan, device, media, &smooth, &progress)?;
     let migration = migrate(options, &plan, device, &smooth_medium, &traces, &progress)?;
-    if options.verify {
-        verify(&plan, device, &smooth_medium, &traces, &migration.result, &progress)?;
-    }
+    let plain = options
+        .verify
+        .then(|| verify(&plan, device, &smooth_medium, &traces, &migration.result, &progress))
+        .transpose()?;
     let caption = format!("{size}, {shot}");
     show(options, &plan, (&model, &smooth), &traces, &migration, &caption)?;
     progress.say("picture", &options.output.display().to_string());
@@ -343,7 +344,7 @@ fn run(options: &Options) -> Result<()> {
         backward: migration.backward,
         usage: migration.usage,
         metrics: migration.metrics,
-        verified: options.verify.then_some(true),
+        plain,
     };
     if !options.quiet {
         println!("\n{}", figures.table().trim_end());

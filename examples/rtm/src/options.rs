@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, ValueEnum};
 
 use crate::model::Model;
+use crate::report::number;
 use crate::shot::Schedule;
 use crate::wave::coefficients::{default_step, longest_step, ricker_delay};
 use crate::wave::Grid;
@@ -185,20 +186,26 @@ impl Options {
         let longest = longest_step(fastest, dx);
         if dt > longest {
             return Err(Unfit(format!(
-                "--dt {dt}: the longest stable step at {fastest} m/s on {dx} m is {longest} s"
+                "--dt {dt}: the longest stable step at {} m/s on {} m is {} s",
+                number(fastest),
+                number(dx),
+                number(longest)
             )));
         }
         let frequency = self.frequency.unwrap_or(slowest / (POINTS_PER_WAVE * dx));
         let highest = slowest / (4.0 * dx);
         if frequency > highest {
             return Err(Unfit(format!(
-                "--frequency {frequency}: a grid of {dx} m carries at most {highest} Hz at \
-                 {slowest} m/s"
+                "--frequency {frequency}: a grid of {} m carries at most {} Hz at {} m/s",
+                number(dx),
+                number(highest),
+                number(slowest)
             )));
         }
         let width = (model.nx - 1) as f32 * dx;
         let x = self.source.unwrap_or(width / 2.0);
         if !(0.0..=width).contains(&x) {
+            let width = number(width);
             return Err(Unfit(format!("--source {x}: the model reaches from 0 to {width} m")));
         }
         let count = self.receivers.unwrap_or(model.nx);

@@ -47,6 +47,10 @@ pub struct Times {
     pub stored: Duration,
 }
 
+/// Steps that are asked for before the program waits for them, so that a bar shows what is done: a device
+/// takes the order for a step long before it has computed it.
+const AT_A_TIME: usize = 64;
+
 impl Times {
     /// What the pass would have taken with a store that takes no time.
     pub fn compute(self) -> Duration {
@@ -68,7 +72,10 @@ pub fn model_data(
         device.step()?;
         device.fire(row)?;
         device.record(row)?;
-        bar.inc(1);
+        if (row + 1).is_multiple_of(AT_A_TIME) {
+            device.wait()?;
+            bar.set_position(row as u64 + 1);
+        }
     }
     device.read_traces(traces)?;
     Ok(start.elapsed())
@@ -148,11 +155,11 @@ pub fn forward(
     let start = Instant::now();
     let mut stored = Duration::ZERO;
     let mut frame = frame;
+    let before = bar.position();
     device.load(medium)?;
     for row in 0..schedule.steps {
         device.step()?;
         device.fire(row)?;
-        bar.inc(1);
         let Some(version) = schedule.version(row) else {
             continue;
         };
@@ -162,11 +169,13 @@ pub fn forward(
         let call = Instant::now();
         store.save(device, version)?;
         stored += call.elapsed();
+        bar.set_position(before + row as u64 + 1);
         if let Some(frame) = frame.as_deref_mut().filter(|frame| frame.version == version) {
             device.read_state(&mut frame.values)?;
         }
     }
     device.wait()?;
+    bar.set_position(before + schedule.steps as u64);
     Ok(Times { wall: start.elapsed(), stored })
 }
 
@@ -186,11 +195,14 @@ pub fn backward(
     let call = Instant::now();
     store.announce_reverse(0..schedule.checkpoints() as i32)?;
     let mut stored = call.elapsed();
+    let before = bar.position();
     for row in (0..schedule.steps).rev() {
         // The receivers' wavefield now stands at the time that step `row` of the forward pass
         // led to, and so does the state stored after it.
         if let Some(version) = schedule.version(row) {
             device.wait()?;
+            // Everything down to here has been computed.
+            bar.set_position(before + (schedule.steps - 1 - row) as u64);
             let call = Instant::now();
             store.load(device, version)?;
             stored += call.elapsed();
@@ -198,9 +210,9 @@ pub fn backward(
         }
         device.step()?;
         device.inject(row)?;
-        bar.inc(1);
     }
     device.wait()?;
+    bar.set_position(before + schedule.steps as u64);
     Ok(Times { wall: start.elapsed(), stored })
 }
 
@@ -273,5 +285,99 @@ mod tests {
             ix.abs_diff(spot_x) <= 2 && iz.abs_diff(spot_z) <= 2,
             "the diffractor at {spot_x}, {spot_z} came out at {ix}, {iz}"
         );
+    }
+
+    /// A device that computes nothing before it is waited for, and then all it was asked for.
+    struct Queue {
+        asked: u64,
+        done: u64,
+        bar: ProgressBar,
+    }
+
+    impl Queue {
+        /// What the bar shows is done, and before a step is asked for it shows most of that.
+        fn judge(&self) {
+            let shown = self.bar.position();
+            assert!(shown <= self.done, "{shown} of {} that are done", self.done);
+            assert!(self.done - shown < 10, "{shown} of {} that are done", self.done);
+        }
+    }
+
+    impl Propagator for Queue {
+        fn device(&self) -> &str {
+            "queue"
+        }
+        fn stream(&self) -> *mut std::ffi::c_void {
+            std::ptr::null_mut()
+        }
+        fn state(&mut self) -> *mut std::ffi::c_void {
+            std::ptr::null_mut()
+        }
+        fn step(&mut self) -> Result<()> {
+            self.judge();
+            self.asked += 1;
+            Ok(())
+        }
+        fn wait(&mut self) -> Result<()> {
+            self.done = self.asked;
+            Ok(())
+        }
+        fn read_traces(&mut self, _: &mut [f32]) -> Result<()> {
+            self.wait()
+        }
+        fn read_state(&mut self, _: &mut [f32]) -> Result<()> {
+            self.wait()
+        }
+        fn load(&mut self, _: &Medium) -> Result<()> {
+            Ok(())
+        }
+        fn rest(&mut self) -> Result<()> {
+            Ok(())
+        }
+        fn fire(&mut self, _: usize) -> Result<()> {
+            Ok(())
+        }
+        fn record(&mut self, _: usize) -> Result<()> {
+            Ok(())
+        }
+        fn inject(&mut self, _: usize) -> Result<()> {
+            Ok(())
+        }
+        fn snapshot(&mut self) -> Result<()> {
+            Ok(())
+        }
+        fn correlate(&mut self) -> Result<()> {
+            Ok(())
+        }
+        fn clear_image(&mut self) -> Result<()> {
+            Ok(())
+        }
+        fn write_state(&mut self, _: &[f32]) -> Result<()> {
+            Ok(())
+        }
+        fn write_traces(&mut self, _: &[f32]) -> Result<()> {
+            Ok(())
+        }
+        fn read_image(&mut self, _: &mut [f32], _: &mut [f32]) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Catches a bar that counts steps that a device has taken the order for.
+    #[test]
+    fn bars_count_finished_steps() {
+        let bar = ProgressBar::hidden();
+        let mut queue = Queue { asked: 0, done: 0, bar: bar.clone() };
+        let model = Model { nx: 8, nz: 8, dx: 10.0, velocity: vec![2000.0; 64] };
+        let medium = Medium::new(&model, 0.001, 2000.0, 20.0);
+        let schedule = Schedule { steps: 200, interval: 7 };
+        model_data(&mut queue, &medium, &mut [], 200, &bar).unwrap();
+        (queue.asked, queue.done) = (0, 0);
+        bar.set_position(0);
+        let mut store = InMemory::new(64);
+        forward(&mut queue, &medium, schedule, &mut store, None, &bar).unwrap();
+        assert_eq!(bar.position(), 200);
+        backward(&mut queue, schedule, &[], &mut store, &bar).unwrap();
+        assert_eq!(bar.position(), 400);
     }
 }

@@ -103,9 +103,9 @@ pub struct Usage {
     pub prefetch: Calls,
     /// `VELOC_Restart`.
     pub restart: Calls,
-    /// Compressing, where states are compressed.
+    /// Reading states from the device and compressing them, where they are compressed.
     pub pack: Calls,
-    /// Decompressing.
+    /// Decompressing them, and writing them to the device.
     pub unpack: Calls,
     /// Bytes of the states before compression.
     pub raw_bytes: u64,
@@ -182,6 +182,8 @@ impl Library {
     ) -> Result<Self> {
         let path = CString::new(config.as_os_str().as_encoded_bytes())
             .context("the configuration's path holds a zero byte")?;
+        // What fails is printed by this program: who asks for errors has none printed by the library.
+        let _ = last_error();
         // SAFETY: the path is a text that ends with a zero.
         let started = unsafe { VELOC_Init_single(0, path.as_ptr()) };
         checked(started)?;
@@ -242,8 +244,10 @@ impl Store for Library {
                 *bytes
             }
             Some(Packing { values, scratch, packed }) => {
-                device.read_state(values)?;
-                usage.pack.time(|| compress::pack(values, scratch, packed))?;
+                usage.pack.time(|| {
+                    device.read_state(values)?;
+                    compress::pack(values, scratch, packed)
+                })?;
                 usage.protect(packed.as_mut_ptr().cast(), packed.len())?;
                 packed.len()
             }
@@ -284,8 +288,10 @@ impl Store for Library {
         let code = usage.restart.time(|| unsafe { VELOC_Restart(NAME.as_ptr(), version) });
         checked(code).with_context(|| format!("version {version}"))?;
         if let Some(Packing { values, scratch, packed }) = packing {
-            usage.unpack.time(|| compress::unpack(packed, scratch, values))?;
-            device.write_state(values)?;
+            usage.unpack.time(|| {
+                compress::unpack(packed, scratch, values)?;
+                device.write_state(values)
+            })?;
         }
         Ok(())
     }

@@ -17,9 +17,11 @@ mod inspect;
 mod list;
 mod model;
 mod output;
+mod rtm;
 mod schedule;
 mod share;
 mod size;
+mod software;
 #[cfg(test)]
 mod software_device;
 mod stored;
@@ -29,7 +31,7 @@ mod verify;
 /// Look at stored checkpoints and at nodes; measure the VELOC checkpoint library
 ///
 /// For those who run jobs: ls, verify, sync, inspect, doctor and backend. For those who want to know what
-/// checkpoints cost: bench and schedule. `python -m veloc.plot` draws what these and VELOC_TRACE write.
+/// checkpoints cost: rtm, bench and schedule. `python -m veloc.plot` draws what these and VELOC_TRACE write.
 ///
 /// Ends with exit code 0; 1 for a failure, or where a command says so; 2 for options that cannot be
 /// read.
@@ -56,6 +58,7 @@ enum Command {
     /// back wrong; what was measured is in its file all the same.
     #[command(subcommand)]
     Bench(Box<bench::Bench>),
+    Rtm(rtm::Rtm),
     Completions(share::Completions),
     #[command(hide = true)]
     Share(share::Share),
@@ -71,6 +74,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Backend(backend) => backend::run(&backend),
         Command::Bench(bench) => bench::run(*bench),
         Command::Schedule(schedule) => schedule::run(&schedule),
+        Command::Rtm(rtm) => rtm::run(&rtm),
         Command::Completions(asked) => share::completions(Arguments::command(), &asked),
         Command::Share(asked) => share::share(Arguments::command(), &asked),
     };

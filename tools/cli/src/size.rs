@@ -2,6 +2,8 @@
 
 use anyhow::{bail, Context, Result};
 
+pub use os::size::show;
+
 const UNITS: [(char, u32); 5] = [('B', 0), ('K', 10), ('M', 20), ('G', 30), ('T', 40)];
 
 /// Reads a number of bytes, or a number with `B`, `K`, `M`, `G` or `T` (powers of 1024).
@@ -26,21 +28,6 @@ pub fn parse(text: &str) -> Result<u64> {
     Ok(bytes as u64)
 }
 
-/// A size for people: `128 MiB`, `1.5 GiB`.
-pub fn show(bytes: u64) -> String {
-    let unit = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")]
-        .into_iter()
-        .find(|(shift, _)| bytes >> shift > 0);
-    match unit {
-        None => format!("{bytes} B"),
-        Some((shift, name)) => {
-            let number = bytes as f64 / (1u64 << shift) as f64;
-            let digits = usize::from(number < 100.0 && number.fract() > 0.005);
-            format!("{number:.digits$} {name}")
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,12 +40,5 @@ mod tests {
         for wrong in ["", "x", "-1M", "1Q", "nanG", "1e30T"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn sizes_are_short() {
-        assert_eq!(show(128 << 20), "128 MiB");
-        assert_eq!(show(3 << 29), "1.5 GiB");
-        assert_eq!(show(100), "100 B");
     }
 }

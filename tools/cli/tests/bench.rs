@@ -104,6 +104,42 @@ fn bench(arguments: &str, environment: &[(&str, &str)]) -> Ran {
     Ran { output, results }
 }
 
+/// Catches an installation that needs a GPU or this repository to show anything: a software device that is not
+/// found, and arguments of the demonstration that are lost.
+#[test]
+fn an_installed_program_has_the_software_device_with_it() {
+    if xtask::driver::devices() > 0 {
+        println!("skipped: there is a GPU here");
+        return;
+    }
+    let prefix = tempfile::tempdir().unwrap();
+    let [bin, softcuda] = ["bin", "lib/veloc/softcuda"].map(|folder| prefix.path().join(folder));
+    std::fs::create_dir_all(&bin).unwrap();
+    std::fs::create_dir_all(&softcuda).unwrap();
+    std::fs::copy(env!("CARGO_BIN_EXE_veloc"), bin.join("veloc")).unwrap();
+    std::fs::copy(SOFTCUDA.join("libcuda.so.1"), softcuda.join("libcuda.so.1")).unwrap();
+    let text = "#!/bin/sh\necho \"$@\" in $LD_LIBRARY_PATH\nexit 7\n";
+    xtask::files::write_program(&bin.join("veloc-rtm"), text).unwrap();
+    let run = |arguments: &str| {
+        let mut command = Command::new(bin.join("veloc"));
+        command.args(arguments.split_whitespace()).current_dir(prefix.path());
+        command.env_remove("LD_LIBRARY_PATH").output().unwrap()
+    };
+    let ended = run("rtm --steps 7 --help");
+    let text = String::from_utf8_lossy(&ended.stdout).into_owned();
+    assert!(text.starts_with("--steps 7 --help in /") && text.contains("/softcuda"), "{text}");
+    assert_eq!(ended.status.code(), Some(7));
+    let ended = run(&format!("bench run --repeats 1 --out r.json {SMALL}"));
+    let text = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(ended.status.success() && text.contains("there is no GPU"), "{text}");
+    let results: Value =
+        serde_json::from_slice(&std::fs::read(prefix.path().join("r.json")).unwrap()).unwrap();
+    assert_eq!(results["device"]["software"], true, "{results}");
+    // What needs no device says nothing of one.
+    let ended = run("bench model --help");
+    assert!(ended.status.success() && ended.stderr.is_empty());
+}
+
 #[test]
 fn every_approach_brings_every_byte_back_in_every_order() {
     let approaches = "--approach ours,direct-pin,uvm,uvm-budget,incremental-memset,ring";

@@ -1,10 +1,10 @@
-//! The tables of configuration keys in `docs/configuration.md`, made by the library.
+//! What is made of the sources: the tables of configuration keys in `docs/configuration.md`, and the headers.
 
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
 use crate::files::{read, write};
-use crate::project::{cargo, output, root};
+use crate::project::{cargo, output, root, run};
 
 /// What the tables stand between.
 const BEGIN: &str = "<!-- The tables are made by `cargo xtask docs`. -->";
@@ -35,6 +35,17 @@ fn table() -> Result<String> {
     let mut command = cargo();
     command.args(["run", "--quiet", "--package", "xtask", "--example", "configuration"]);
     output(&mut command)
+}
+
+/// Writes the headers, or with `check` fails if they are not what the sources say. An example of this package does
+/// it, so that the other commands need not build what translates them.
+pub fn headers(check: bool) -> Result<()> {
+    let mut command = cargo();
+    command.args(["run", "--quiet", "--package", "xtask", "--example", "header"]);
+    if check {
+        command.args(["--", "--check"]);
+    }
+    run(&mut command)
 }
 
 /// The text with `table` between the markers.

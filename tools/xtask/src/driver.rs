@@ -7,7 +7,6 @@ use std::process::Command;
 use libloading::{Library, Symbol};
 
 use crate::error::{Result, While};
-use crate::stage::Stage;
 
 /// The status of a driver call that did what it says.
 const SUCCESS: c_int = 0;
@@ -39,9 +38,9 @@ pub fn devices() -> usize {
     }
 }
 
-/// Has `command` use the software device of `stage`.
-pub fn use_software(command: &mut Command, stage: &Stage) -> Result<()> {
-    command.env("LD_LIBRARY_PATH", before_libraries(stage.softcuda())?);
+/// Has `command` use the software device in this folder.
+pub fn use_software(command: &mut Command, softcuda: PathBuf) -> Result<()> {
+    command.env("LD_LIBRARY_PATH", before_libraries(softcuda)?);
     Ok(())
 }
 

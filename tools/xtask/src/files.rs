@@ -1,10 +1,10 @@
 //! Files that others may be reading or writing at the same time.
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
-use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::Command;
+
+use rustix::fs::{flock, FlockOperation};
 
 use crate::error::{Result, While};
 use crate::project::output;
@@ -19,16 +19,8 @@ impl Lock {
         let what = || format!("locking {}", path.display());
         let file =
             OpenOptions::new().create(true).truncate(false).write(true).open(path).when(what)?;
-        loop {
-            // SAFETY: the descriptor is open for as long as `file` lives.
-            if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } == 0 {
-                return Ok(Lock(file));
-            }
-            let error = io::Error::last_os_error();
-            if error.kind() != io::ErrorKind::Interrupted {
-                return Err(error).when(what);
-            }
-        }
+        rustix::io::retry_on_intr(|| flock(&file, FlockOperation::LockExclusive)).when(what)?;
+        Ok(Lock(file))
     }
 }
 
@@ -65,7 +57,7 @@ pub fn link(name: &str, at: &Path) -> Result<()> {
     }
     let part = at.with_extension("link");
     match fs::remove_file(&part) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error).when(what),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error).when(what),
         _ => std::os::unix::fs::symlink(name, &part).when(what)?,
     }
     fs::rename(&part, at).when(what)
@@ -133,7 +125,7 @@ mod tests {
         write(&from, "second").unwrap();
         copy(&from, &to).unwrap();
         assert_eq!(read(&to).unwrap(), "second");
-        assert_eq!(io::read_to_string(held).unwrap(), "first", "who has the old one keeps it");
+        assert_eq!(std::io::read_to_string(held).unwrap(), "first", "who has the old one keeps it");
     }
 
     #[test]

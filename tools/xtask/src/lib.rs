@@ -1,7 +1,7 @@
 //! The project's own commands, and the parts of them that tests use.
 //!
 //! [`stage`](mod@stage) lays out what a C program needs; the tests of the C interface start with
-//! it. The commands are [`header`], [`docs`], [`notices`], [`nvidia`], [`programs`], [`bundle`],
+//! it. The commands are `header`, [`docs`], [`notices`], [`nvidia`], [`programs`], [`bundle`],
 //! [`package`], [`quick`], [`suite`] and [`repeat`], the rest is what they share.
 
 pub mod bundle;
@@ -9,6 +9,7 @@ pub mod docs;
 pub mod driver;
 pub mod error;
 pub mod files;
+#[cfg(feature = "header")]
 pub mod header;
 pub mod links;
 pub mod notices;

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 use xtask::stage::{stage, Profile};
-use xtask::{bundle, docs, header, notices, nvidia, programs, quick, repeat, suite, Result};
+use xtask::{bundle, docs, notices, nvidia, programs, quick, repeat, suite, Result};
 
 /// The project's own commands.
 #[derive(Debug, Parser)]
@@ -115,8 +115,7 @@ fn run(task: Task) -> Result<()> {
             nvidia::check()?.into_iter().for_each(|why| println!("skipped: {why}"));
             Ok(())
         }
-        Task::Header { check: true } => header::check(),
-        Task::Header { check: false } => header::update(),
+        Task::Header { check } => docs::headers(check),
         Task::Notices { check: true } => notices::check(),
         Task::Notices { check: false } => notices::update(),
         Task::Docs { check: true } => docs::check(),

@@ -19,6 +19,9 @@ pub const RUST_NAME: &str = "rust-standard-library.html";
 /// The machines that the project is built for, as in about.toml.
 const TARGETS: [&str; 2] = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"];
 
+/// With what makes the headers.
+const FEATURES: &str = "--features=xtask/header";
+
 /// What stands in the general text of a licence for the name of whose work it is about.
 const BLANKS: [&str; 3] = ["<year>", "<copyright", "<owner>"];
 
@@ -39,7 +42,7 @@ pub fn update() -> Result<()> {
         return Err(Error::new(format!("cargo-about is not installed; run: {install}")));
     }
     let mut about = cargo();
-    about.args(["about", "generate", "--workspace", "--locked", "--fail", "about.hbs"]);
+    about.args(["about", "generate", "--workspace", FEATURES, "--locked", "--fail", "about.hbs"]);
     let text = output(&mut about)?;
     let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
     if let Some(line) = lines.iter().find(|line| BLANKS.iter().any(|blank| line.contains(blank))) {
@@ -78,7 +81,7 @@ fn linked() -> Result<BTreeSet<String>> {
     for target in TARGETS {
         let mut tree = cargo();
         tree.args(["tree", "--workspace", "--locked", "--edges", "normal", "--prefix", "none"]);
-        tree.args(["--format", "{p}", "--target", target]);
+        tree.args(["--format", "{p}", "--target", target, FEATURES]);
         // `name v1.2.3`, and the folder of a package of the project itself.
         let text = output(&mut tree)?;
         let others = text.lines().filter(|line| !line.contains("(/"));

@@ -43,6 +43,7 @@ pub fn check(profile: Profile) -> Result<()> {
 
     let package = install(profile, work, "package", "lib")?;
     has_the_tools(&package)?;
+    shows_itself(&package, work)?;
     names_no_folder(&package.prefix, &[work, root()])?;
     exports_what_the_library_does(&package, &stage)?;
     consumers::with_cmake(&package, work, "C;CXX;Fortran", None)?;
@@ -116,6 +117,18 @@ fn has_the_tools(package: &Installed) -> Result<()> {
             let target = path.with_file_name(link);
             fs::metadata(&target).when(|| format!("{}: the link to {link}", path.display()))?;
         }
+    }
+    Ok(())
+}
+
+/// Fails if the demonstration or a bench of the installed package does not run, with or without a GPU.
+fn shows_itself(package: &Installed, work: &Path) -> Result<()> {
+    let veloc = package.prefix.join("bin/veloc");
+    for arguments in [
+        "rtm --steps 100 --verify --output installed.png",
+        "bench run --repeats 1 --count 24 --size 60K --device-cache 512K --host-cache 2M --out installed.json",
+    ] {
+        quietly(clean(&veloc).args(arguments.split(' ')).current_dir(work))?;
     }
     Ok(())
 }

@@ -7,32 +7,29 @@ use std::process::Command;
 use crate::driver::{devices, use_software};
 use crate::error::Result;
 use crate::project::run;
-use crate::stage::{build, stage, Profile};
+use crate::stage::{build, software_device, stage, Profile};
 
-/// Builds the demonstration and runs it in `folder` with `arguments` and these variables.
+/// Builds the demonstration, and nothing that it does without, and runs it in `folder` with `arguments` and these
+/// variables: on the GPU if there is one, else on the software device.
 pub fn rtm(arguments: &[OsString], variables: &[(&str, &str)], folder: &Path) -> Result<()> {
-    run_here("rtm", "rtm", arguments, variables, folder)
-}
-
-/// Builds the program `veloc` and runs it with `arguments`.
-pub fn veloc(arguments: &[OsString]) -> Result<()> {
-    run_here("veloc-cli", "veloc", arguments, &[], Path::new("."))
-}
-
-/// Builds a program and runs it: on the GPU if there is one, else on the software device.
-fn run_here(
-    package: &str,
-    program: &str,
-    arguments: &[OsString],
-    variables: &[(&str, &str)],
-    folder: &Path,
-) -> Result<()> {
-    let stage = stage(Profile::Release)?;
-    let built = build(&[package], Profile::Release)?;
-    let mut command = Command::new(built.find(program)?);
+    let built = build(&["rtm", "softcuda"], Profile::Release)?;
+    let mut command = Command::new(built.find("rtm")?);
     command.args(arguments).envs(variables.iter().copied()).current_dir(folder);
     if devices() == 0 {
-        use_software(&mut command, &stage)?;
+        use_software(&mut command, software_device(&built, Profile::Release)?)?;
+    }
+    run(&mut command)
+}
+
+/// Builds the program `veloc` and runs it with `arguments`, on the GPU if there is one, else on the software
+/// device.
+pub fn veloc(arguments: &[OsString]) -> Result<()> {
+    let stage = stage(Profile::Release)?;
+    let built = build(&["veloc-cli"], Profile::Release)?;
+    let mut command = Command::new(built.find("veloc")?);
+    command.args(arguments);
+    if devices() == 0 {
+        use_software(&mut command, stage.softcuda())?;
     }
     run(&mut command)
 }

@@ -3,7 +3,11 @@
 /// Whether this line of standard error is of an async job whose backend took long to start: that it is
 /// waited for, after a second, or that it had served nobody yet when the job was done, and was ended.
 pub fn of_a_slow_start(line: &str) -> bool {
-    let Some(line) = line.strip_prefix("[WARN ] ") else { return false };
+    let Some((_, line)) =
+        line.split_once(": warning: ").filter(|(name, _)| name.starts_with("veloc"))
+    else {
+        return false;
+    };
     line.starts_with("waiting for veloc-backend (process ")
         && line.ends_with("), which does not answer")
         || line.starts_with("process ")
@@ -18,16 +22,16 @@ mod tests {
     #[test]
     fn whatever_else_is_said_counts() {
         for slow in [
-            "[WARN ] waiting for veloc-backend (process 7), which does not answer",
-            "[WARN ] process 7 was started as veloc-backend and serves nobody: it is ended",
+            "veloc: warning: waiting for veloc-backend (process 7), which does not answer",
+            "veloc (rank 3 on node5): warning: process 7 was started as veloc-backend and serves nobody: it is ended",
         ] {
             assert!(of_a_slow_start(slow), "{slow}");
         }
         for other in [
-            "[WARN ] waiting for veloc-backend (process 7), which writes what an earlier job has left",
-            "[WARN ] veloc-backend (process 7) has not answered for 3 s (watchdog_interval)",
-            "[WARN ] bin/veloc-backend has ended before it served anybody (exit status: 3)",
-            "[ERROR] process 7 was started as veloc-backend and serves nobody: it is ended",
+            "veloc: warning: waiting for veloc-backend (process 7), which writes what an earlier job has left",
+            "veloc: warning: veloc-backend (process 7) has not answered for 3 s (watchdog_interval)",
+            "veloc: warning: bin/veloc-backend has ended before it served anybody (exit status: 3)",
+            "veloc: error: process 7 was started as veloc-backend and serves nobody: it is ended",
         ] {
             assert!(!of_a_slow_start(other), "{other}");
         }

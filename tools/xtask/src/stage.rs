@@ -112,12 +112,20 @@ pub fn stage(profile: Profile) -> Result<Stage> {
     copy_folder(&root().join("include"), &stage.include())?;
     copy_folder(&root().join("fortran"), &stage.fortran())?;
     copy_folder(&root().join("crates/softcuda/include"), &stage.include())?;
-    copy(built.find("libsoftcuda.so")?, &stage.softcuda().join("libcuda.so.1"))?;
-    // One file under both names: a process that opens both must not get two drivers.
-    link("libcuda.so.1", &stage.softcuda().join("libcuda.so"))?;
+    software_device(&built, profile)?;
     runtime::link(built.find("libsoftcudart.a")?, &stage.softcuda())?;
     drop(lock);
     Ok(stage)
+}
+
+/// Lays out the software device of a build, which is in the folder that comes back.
+pub fn software_device(built: &Built, profile: Profile) -> Result<PathBuf> {
+    let folder =
+        Stage { folder: target_directory()?.join("stage").join(profile.name()) }.softcuda();
+    copy(built.find("libsoftcuda.so")?, &folder.join("libcuda.so.1"))?;
+    // One file under both names: a process that opens both must not get two drivers.
+    link("libcuda.so.1", &folder.join("libcuda.so"))?;
+    Ok(folder)
 }
 
 /// The files that a build has made.

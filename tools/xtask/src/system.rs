@@ -68,8 +68,7 @@ pub fn prepare() -> Result<Vec<&'static str>> {
         return Ok(Vec::new());
     }
     println!("missing: {}", names(&missing).join(", "));
-    // SAFETY: asks for a number.
-    let root = unsafe { libc::geteuid() } == 0;
+    let root = rustix::process::geteuid().is_root();
     if !root || !has_program("apt-get") || !may_install(&packages(&missing))? {
         let advice = format!("run: sudo apt-get install --yes {}", packages(&missing).join(" "));
         if needed.is_empty() {

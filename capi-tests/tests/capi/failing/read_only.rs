@@ -37,6 +37,38 @@ fn read_only_between_checkpoints() {
     }
 }
 
+/// A job begins with a persistent that can only be read, as one of somebody else's. What is there is restored, and
+/// what cannot be written there is an error. Catches a job that does not start, one that does not say so, and
+/// checkpoints that are taken for written.
+#[test]
+fn a_read_only_persistent_serves_restarts() {
+    for (configuration, fails) in [
+        (ASYNC, "take=x:2 late=x-0-2.dat|Read-only restore=x:2"),
+        (SYNC, "fail=x:2:x-0-2.dat|Read-only"),
+    ] {
+        let configuration = format!("{configuration}persistent = DIR/persistent\n");
+        on_each(&configuration, "persistent", |job, ground| {
+            let commands = [
+                "size=1000000 take=x:1 wait".into(),
+                shell(format!("rm {}/x-0-1.dat", job.scratch().display())),
+                shell(ground.to_read_only()),
+                "drain newest=x:1 restore=x:1".into(),
+                fails.into(),
+                "restore=x:1".into(),
+                shell(ground.to_writable()),
+                "wait take=x:3 drain newest=x:3 restore=x:3".into(),
+            ];
+            let ended = script(ground, job.run("script", ""), &commands);
+            let said = format!("writing to {}", job.persistent().display());
+            let lines: Vec<_> = ended.stderr.lines().filter(|line| line.contains(&said)).collect();
+            assert!(
+                matches!(lines[..], [line] if line.contains("warning: persistent: ")),
+                "{lines:?}"
+            );
+        });
+    }
+}
+
 /// It becomes read-only in the middle of a file, which a system does by itself after an error and
 /// nobody can do on purpose: files that are open for writing keep a remount out.
 #[test]

@@ -111,10 +111,12 @@ static TEMPORARIES: AtomicU64 = AtomicU64::new(SPILL + 1);
 
 impl Files {
     /// Makes the directories of a configuration if they are missing, and removes what a killed run
-    /// of this rank has left half written. An ephemeral job has scratch alone.
+    /// of this rank has left half written. An ephemeral job has scratch alone. Of persistent and of meta it
+    /// is enough that they can be read: then the first process says that nothing new is written there, and
+    /// each try is an error.
     ///
     /// # Errors
-    /// A directory cannot be made or written to; scratch and persistent are the same.
+    /// A directory cannot be made, or read; scratch cannot be written to; scratch and persistent are the same.
     pub fn open(config: &Config, rank: u32) -> Result<Files> {
         Files::open_or(config, rank, |_, error| Err(error))
     }
@@ -165,6 +167,7 @@ impl Files {
         let meta = of_lasting(&config.meta);
         let used = meta.clone().filter(|_| config.chksum || config.aggregated);
         let directories = [("scratch", &scratch), ("persistent", &persistent), ("meta", &used)];
+        let mut past_scratch = false;
         for (key, directory) in directories {
             let Some(directory) = directory else { continue };
             let made = fs::create_dir_all(directory).map_err(|error| {
@@ -172,7 +175,23 @@ impl Files {
             });
             let ready = made
                 .and_then(|()| files::check_writable(directory).map_err(|error| error.within(key)));
-            ready.or_else(|error| lacks(key, error))?;
+            // What new checkpoints must have is there with scratch.
+            let serves_restarts =
+                || key != "scratch" && !past_scratch && fs::read_dir(directory).is_ok();
+            match ready {
+                Err(error) if serves_restarts() => {
+                    if os::logging::speaks_for_all() {
+                        log::warn!(
+                            "{error}: what is there can be restored, and nothing new is written there"
+                        );
+                    }
+                }
+                Err(error) => {
+                    lacks(key, error)?;
+                    past_scratch = true;
+                }
+                Ok(()) => {}
+            }
         }
         if let (Some(scratch), Some(persistent)) = (&scratch, &persistent) {
             let same = fs::canonicalize(scratch).ok().zip(fs::canonicalize(persistent).ok());

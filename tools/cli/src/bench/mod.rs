@@ -29,6 +29,7 @@ use clap::{Args, Subcommand};
 use self::campaign::Campaign;
 use self::results::Why;
 use self::timelines::Timelines;
+use crate::software;
 
 mod approach;
 mod bare;
@@ -100,6 +101,9 @@ pub struct RunArguments {
 
 /// Runs one.
 pub fn run(bench: Bench) -> Result<()> {
+    if let Bench::Run(_) | Bench::Figures(_) | Bench::Init(_) | Bench::Leads(_) = bench {
+        software::instead_of_a_gpu()?;
+    }
     match bench {
         Bench::Run(arguments) => run_series(arguments),
         Bench::Figures(choice) => figures::run(&choice),

@@ -1,0 +1,65 @@
+//! What is printed on standard error of calls that fail: one line each, once for each job, and nothing by the
+//! library where the program prints it.
+
+use capi_tests::job::Job;
+use capi_tests::run::Ended;
+
+use crate::mpi::{MPICH, OPEN_MPI};
+
+/// The lines of errors: from where, and what.
+fn errors(ended: &Ended) -> Vec<(&str, &str)> {
+    let lines = ended.stderr.lines().filter(|line| line.starts_with("veloc"));
+    lines.filter_map(|line| line.split_once(": error: ")).collect()
+}
+
+/// Catches errors that are printed twice, by the library and by a program that asks for them; and errors that
+/// nobody prints.
+#[test]
+fn programs_that_ask_print_by_themselves() {
+    let job = Job::new("mode = sync\nscratch = DIR/scratch\n");
+    let job = |value: &str| {
+        // The program asks for each error after the call.
+        let run = job.run("script", "fail=x:-1:below|0 fail=x:-2:below|0");
+        run.env("VELOC_PRINT_ERRORS", value).succeed()
+    };
+    let lines = |numbers: &[i32]| -> Vec<(&str, String)> {
+        let of = |number| format!("VELOC_Checkpoint: version {number} of \"x\" is below 0");
+        numbers.iter().map(|number| ("veloc", of(number))).collect()
+    };
+    for (value, wanted) in [("auto", &[-1][..]), ("yes", &[-1, -2]), ("false", &[])] {
+        let ended = job(value);
+        let found: Vec<_> =
+            errors(&ended).into_iter().map(|(from, what)| (from, what.to_owned())).collect();
+        assert_eq!(found, lines(wanted), "{value}: {}", ended.stderr);
+    }
+}
+
+/// Catches one line of each process where all have failed alike, and lines of those that have only heard of
+/// it.
+#[test]
+fn what_fails_everywhere_is_printed_once() {
+    for mpi in [&OPEN_MPI, &MPICH] {
+        let job = Job::new("mode = async\nscratch = DIR/scratch\nscrach = typo\n");
+        let commands = "set=VELOC_SCRATCH:/proc/none/s noinit=/proc/none/s set=VELOC_SCRATCH: init \
+                        @1:set=VELOC_PROOF:some @1:noinit=proof @0:noinit=process_1 @2:noinit=process_1 \
+                        @1:set=VELOC_PROOF: init @1:set=VELOC_PROOF:off \
+                        noinit=configured|differently @1:set=VELOC_PROOF: init";
+        let Some(run) = mpi.script(&job, commands) else { return };
+        let ended = run.succeed();
+        let found = errors(&ended);
+        let says = |at: usize, rank: &str, words: &str| {
+            let (from, what) = found[at];
+            from.starts_with(&format!("veloc (rank {rank} on ")) && what.contains(words)
+        };
+        assert!(
+            found.len() == 3
+                && says(0, "0", "scratch directory /proc/none/s")
+                && says(1, "1", "proof = \"some\"")
+                && says(2, "0", "configured differently"),
+            "{}",
+            ended.stderr
+        );
+        let warnings = ended.stderr.lines().filter(|line| line.contains("unknown key scrach"));
+        assert_eq!(warnings.count(), 7, "once for each VELOC_Init: {}", ended.stderr);
+    }
+}

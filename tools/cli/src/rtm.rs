@@ -1,0 +1,35 @@
+//! `veloc rtm`: the demonstration, which is a program of its own.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use anyhow::{anyhow, Result};
+use clap::Args;
+
+use crate::software;
+
+/// What it is called where it is installed.
+const PROGRAM: &str = "veloc-rtm";
+
+/// Migrate a seismic shot, to see the library at work
+///
+/// Checkpoints every wavefield of the forward pass, restores them in reverse, and writes a picture, rtm.png,
+/// and a table of what the checkpoints cost. Without a GPU it runs on the software device. `veloc rtm --help`
+/// is its own help, and the exit code is its own.
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+pub struct Rtm {
+    /// What to hand to it
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    arguments: Vec<OsString>,
+}
+
+/// Becomes that program; returns only if it cannot.
+pub fn run(rtm: &Rtm) -> Result<()> {
+    let program = software::beside(PROGRAM).unwrap_or_else(|| PROGRAM.into());
+    let mut command = Command::new(&program);
+    command.args(&rtm.arguments).arg0("veloc rtm");
+    software::is_to_be_used(&mut command);
+    Err(anyhow!("{}: {}", program.display(), command.exec()))
+}
