@@ -14,11 +14,11 @@ use schedule::pack::sealed;
 use schedule::schedule::Action;
 
 /// A target: its name, and the function.
-pub type Target = (&'static str, fn(&[u8]));
+pub(crate) type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
 #[allow(dead_code, reason = "a fuzzer is linked with one of them")]
-pub const TARGETS: [Target; 6] = [
+pub(crate) const TARGETS: [Target; 6] = [
     ("header", header),
     ("names", file_names),
     ("table", table),
@@ -37,7 +37,7 @@ fn length(input: &[u8]) -> (u64, &[u8]) {
 
 /// A header of a file of any length: what is accepted has its regions one behind the other up to the
 /// file's end, and would be written the same.
-pub fn header(input: &[u8]) {
+pub(crate) fn header(input: &[u8]) {
     let (len, bytes) = length(input);
     for file_len in [len, bytes.len() as u64] {
         let _ = Header::check_prefix(bytes, file_len);
@@ -57,7 +57,7 @@ pub fn header(input: &[u8]) {
 }
 
 /// A file's name: there is one way to write what is read.
-pub fn file_names(input: &[u8]) {
+pub(crate) fn file_names(input: &[u8]) {
     let Ok(name) = std::str::from_utf8(input) else { return };
     if let Some(parsed) = names::parse(name) {
         assert!(names::validate_name(parsed.name).is_ok());
@@ -81,7 +81,7 @@ pub fn file_names(input: &[u8]) {
 }
 
 /// The table of an aggregated file of any length: the parts lie one behind the other in it.
-pub fn table(input: &[u8]) {
+pub(crate) fn table(input: &[u8]) {
     let (file_len, bytes) = length(input);
     let Ok(offsets) = Offsets::decode(bytes, file_len) else { return };
     assert_eq!(offsets.encode(), bytes);
@@ -97,7 +97,7 @@ pub fn table(input: &[u8]) {
 }
 
 /// The first byte says where the rest is cut in two: the digest does not depend on that.
-pub fn checksums(input: &[u8]) {
+pub(crate) fn checksums(input: &[u8]) {
     let Some((cut, bytes)) = input.split_first() else { return };
     let (first, second) = bytes.split_at(usize::from(*cut).min(bytes.len()));
     let mut hasher = checksum::Hasher::default();
@@ -115,7 +115,7 @@ pub fn checksums(input: &[u8]) {
 
 /// The text of a configuration, alone and with its own lines as the environment: what is accepted
 /// is within its bounds.
-pub fn configuration(input: &[u8]) {
+pub(crate) fn configuration(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let lines = text.lines().filter_map(|line| line.split_once('='));
     let environment: HashMap<String, String> = lines
@@ -143,7 +143,7 @@ pub fn configuration(input: &[u8]) {
 
 /// Where a schedule stands: there is one way to write what is read, and it goes on. The checksum is made
 /// to fit, so that what it covers is read.
-pub fn schedule(input: &[u8]) {
+pub(crate) fn schedule(input: &[u8]) {
     let mut input = Cow::Borrowed(input);
     let mut unpacked = ConfiguredSchedule::unpack(&input);
     if let Some(content) = input.len().checked_sub(checksum::LEN).filter(|_| unpacked.is_err()) {

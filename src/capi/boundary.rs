@@ -152,7 +152,7 @@ pub(super) fn with_client<T>(body: impl FnOnce(&mut Client) -> Result<T>) -> Res
     check_caller()?;
     match CLIENT.lock().as_mut() {
         Some(client) => {
-            client.engine().gate.resume();
+            client.engine().resume_copies();
             let done = client.call(body);
             hear_of_the_end(client);
             done
@@ -198,7 +198,7 @@ fn hear_of_the_end(client: &Client) {
         }
     };
     AT_EXIT.call_once(|| ask(at_exit));
-    if client.engine().device.get().is_some() {
+    if client.engine().has_device() {
         BEFORE_DRIVER.call_once(|| ask(before_driver));
     }
 }
@@ -216,7 +216,7 @@ pub(super) fn end_client(end: impl FnOnce(Client) -> Result<()>) -> Result<()> {
     let mut slot = CLIENT.lock();
     match slot.take() {
         Some(client) => {
-            client.engine().gate.resume();
+            client.engine().resume_copies();
             end(client)
         }
         None => Err(Error::invalid("there is no job to finalize")),
@@ -231,7 +231,7 @@ extern "C" fn before_driver() {
             return;
         }
         if let Some(client) = CLIENT.try_lock().as_deref().and_then(Option::as_ref) {
-            client.engine().gate.rest();
+            client.engine().hold_copies();
         }
     });
 }

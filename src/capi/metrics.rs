@@ -110,11 +110,9 @@ fn sum(sum: &Sum) -> VELOC_Sum {
 fn collect(client: &Client) -> VELOC_Metrics {
     let engine = client.engine();
     let metrics = &engine.metrics;
-    let (counts, device, host, live) = engine.catalog.look(|state| {
-        let [device, host] = [Level::DEVICE, Level::HOST].map(|level| state.room(level));
-        (state.counts(), device, host, state.live() as u64)
-    });
-    let model = engine.pace.model();
+    let (counts, live) = engine.counts();
+    let [device, host] = [Level::DEVICE, Level::HOST].map(|level| engine.room(level));
+    let model = engine.touch_model();
     let inputs = model.inputs();
     let prediction = model.prediction().unwrap_or_default();
     let rate = |rate: Rate| rate.get().unwrap_or_default();
@@ -157,7 +155,7 @@ fn collect(client: &Client) -> VELOC_Metrics {
         touch_checkpoint_bytes: inputs.checkpoint_bytes,
         touch_interval: inputs.interval,
         touch_predictions: [prediction.sequential, prediction.concurrent],
-        software_device: engine.device.get().is_some_and(|side| side.device.is_software()).into(),
+        software_device: engine.device().is_ok_and(|device| device.is_software()).into(),
         encode: sum(&metrics.encode),
         encode_failures: metrics.encode_failures.load(Ordering::Relaxed)
             + engine.erasure.get().map_or(0, Node::unprotected),

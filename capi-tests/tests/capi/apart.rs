@@ -12,7 +12,7 @@ use crate::mpi::{Mpi, MPICH, OPEN_MPI};
 const SYNC: &str = "mode = sync\nscratch = DIR/scratch\n";
 
 /// A run of the program, if this MPI is installed.
-pub fn ring(mpi: &'static Mpi, job: &Job, processes: usize, arguments: &str) -> Option<Run> {
+pub(crate) fn ring(mpi: &'static Mpi, job: &Job, processes: usize, arguments: &str) -> Option<Run> {
     let run = mpi.start(processes)?.arg(mpi_program(mpi.compiler, "../mpi/ring.c"));
     let directory = format!("dir={}", job.path("").display());
     Some(run.arg(job.path("veloc.cfg")).arg(directory).args(arguments))

@@ -1,6 +1,6 @@
 //! Jobs that end with work undone, the backend that does it, and the end of backends.
 
-pub mod flood;
+pub(crate) mod flood;
 mod late;
 mod program;
 mod written;

@@ -15,15 +15,15 @@ use capi_tests::run::{Ended, Run};
 
 use crate::mpi::{MPICH, OPEN_MPI};
 
-pub const SYNC: &str = "mode = sync\nscratch = DIR/scratch\n";
+pub(crate) const SYNC: &str = "mode = sync\nscratch = DIR/scratch\n";
 
-pub const ASYNC: &str = "mode = async\nscratch = DIR/scratch\nhost_cache_size = 16M\n";
+pub(crate) const ASYNC: &str = "mode = async\nscratch = DIR/scratch\nhost_cache_size = 16M\n";
 
 /// Room of the file systems here: for a checkpoint of [`SMALL`], and a large one in part.
-pub const ROOM: usize = 4 << 20;
+pub(crate) const ROOM: usize = 4 << 20;
 
 /// Does this once on each ground for the directory `below` of a job of its own.
-pub fn on_each(configuration: &str, below: &str, test: impl Fn(&Job, &Ground)) {
+pub(crate) fn on_each(configuration: &str, below: &str, test: impl Fn(&Job, &Ground)) {
     let job = Job::new(configuration);
     test(&job, &Ground::injected(&job, below, ROOM));
     let job = Job::new(configuration);
@@ -34,12 +34,12 @@ pub fn on_each(configuration: &str, below: &str, test: impl Fn(&Job, &Ground)) {
 
 /// Has the script program do all of this. What begins with `run=` is one command of a shell; in the
 /// others, blanks separate the commands.
-pub fn script(ground: &Ground, run: Run, commands: &[String]) -> Ended {
+pub(crate) fn script(ground: &Ground, run: Run, commands: &[String]) -> Ended {
     ground.under(with_commands(run, commands)).succeed()
 }
 
 /// A run of the script program with these commands.
-pub fn with_commands(run: Run, commands: &[String]) -> Run {
+pub(crate) fn with_commands(run: Run, commands: &[String]) -> Run {
     commands.iter().fold(run, |run, command| {
         if command.contains("run=") {
             run.arg(command)
@@ -49,7 +49,7 @@ pub fn with_commands(run: Run, commands: &[String]) -> Run {
     })
 }
 
-pub fn shell(command: String) -> String {
+pub(crate) fn shell(command: String) -> String {
     format!("run={command}")
 }
 

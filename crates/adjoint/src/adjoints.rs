@@ -21,13 +21,13 @@ const TIERS: [FileLevel; 2] = [FileLevel::Scratch, FileLevel::Persistent];
 /// The number after them: the parities of the files in scratch.
 const PARITIES: usize = 2;
 /// How many kinds of data a process may have of an adjoint: two files, and parities.
-pub const KINDS: usize = 3;
+pub(crate) const KINDS: usize = 3;
 
 /// A version for each kind.
-pub type Versions = [Option<i32>; KINDS];
+pub(crate) type Versions = [Option<i32>; KINDS];
 
 /// The adjoints of one process.
-pub trait AdjointFiles {
+pub(crate) trait AdjointFiles {
     /// Whether it has the data of this kind of a version.
     fn has(&self, version: i32, kind: usize) -> bool;
 
@@ -40,7 +40,7 @@ pub trait AdjointFiles {
 
 /// A client's adjoints of a name.
 #[derive(Clone, Copy, Debug)]
-pub struct ClientFiles<'a> {
+pub(crate) struct ClientFiles<'a> {
     /// The client.
     pub client: &'a Client,
     /// The name of the adjoints.
@@ -66,7 +66,7 @@ impl AdjointFiles for ClientFiles<'_> {
 
 /// The adjoints of a run.
 #[derive(Debug)]
-pub struct Adjoints {
+pub(crate) struct Adjoints {
     name: String,
     /// By tier: versions that are stored or being stored. `None`: the tier does not exist.
     present: [Option<BTreeSet<i32>>; 2],
@@ -82,7 +82,7 @@ pub struct Adjoints {
 impl Adjoints {
     /// Adjoints of this name. `present`: those left from before, by tier; `next`: the next version;
     /// `stored`: the state of the adjoint to go on from.
-    pub fn new(
+    pub(crate) fn new(
         name: String,
         present: [Option<BTreeSet<i32>>; 2],
         next: i32,
@@ -93,17 +93,17 @@ impl Adjoints {
     }
 
     /// Their name.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
     /// The state that the last stored adjoint has come to.
-    pub fn stored(&self) -> Option<u64> {
+    pub(crate) fn stored(&self) -> Option<u64> {
         self.stored
     }
 
     /// Stores the adjoint, which has come to state `fine`.
-    pub fn store(&mut self, client: &mut Client, fine: u64) -> Result<()> {
+    pub(crate) fn store(&mut self, client: &mut Client, fine: u64) -> Result<()> {
         let before = self.stored;
         let version = self.begin(fine)?;
         client.take_managed(&self.name, version, None, true).inspect_err(|_| self.stored = before)
@@ -124,7 +124,7 @@ impl Adjoints {
 
     /// This process's report: the newest version that it has of each kind, and the candidates that it
     /// has.
-    pub fn report(&self, files: &impl AdjointFiles) -> (Versions, Versions) {
+    pub(crate) fn report(&self, files: &impl AdjointFiles) -> (Versions, Versions) {
         let newest = std::array::from_fn(|kind| {
             let tier = if kind == PARITIES { FileLevel::Scratch as usize } else { kind };
             let present = self.present[tier].iter().flatten().rev().copied();
@@ -139,7 +139,7 @@ impl Adjoints {
 
     /// Takes the minimum of all reports: the new candidates, and those that all have. Removes what is no
     /// longer needed.
-    pub fn apply(
+    pub(crate) fn apply(
         &mut self,
         files: &impl AdjointFiles,
         newest: Versions,
@@ -153,7 +153,7 @@ impl Adjoints {
     }
 
     /// Does the same for a process without others.
-    pub fn apply_alone(&mut self, files: &impl AdjointFiles) -> Result<()> {
+    pub(crate) fn apply_alone(&mut self, files: &impl AdjointFiles) -> Result<()> {
         let (newest, _) = self.report(files);
         self.apply(files, newest, newest)
     }

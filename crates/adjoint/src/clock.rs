@@ -14,7 +14,7 @@ const LONGEST_INTERVAL: u64 = 1 << 32;
 
 /// The clock of a run.
 #[derive(Debug)]
-pub struct RunClock<'a> {
+pub(crate) struct RunClock<'a> {
     since: Instant,
     limit: Option<Duration>,
     asked: &'a AtomicBool,
@@ -29,7 +29,7 @@ pub struct RunClock<'a> {
 
 /// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TimeCheck {
+pub(crate) struct TimeCheck {
     /// The time limit is reached, or the run was asked to stop.
     pub stop: bool,
     /// After how many steps this process wants the next check.
@@ -38,19 +38,23 @@ pub struct TimeCheck {
 
 impl<'a> RunClock<'a> {
     /// A clock that starts at `since`, and stops after `limit` or when `asked`.
-    pub fn new(since: Instant, limit: Option<Duration>, asked: &'a AtomicBool) -> RunClock<'a> {
+    pub(crate) fn new(
+        since: Instant,
+        limit: Option<Duration>,
+        asked: &'a AtomicBool,
+    ) -> RunClock<'a> {
         let (last, first) = (Instant::now(), true);
         RunClock { since, limit, asked, last, first, interval: 1, left: 1 }
     }
 
     /// How many steps may be computed before the next check, at least 1.
-    pub fn left(&self) -> u64 {
+    pub(crate) fn left(&self) -> u64 {
         self.left
     }
 
     /// Counts computed steps. Returns a check if one is due or, for a process `alone`, if the run was
     /// asked to stop.
-    pub fn after_steps(&mut self, steps: u64, alone: bool) -> Option<TimeCheck> {
+    pub(crate) fn after_steps(&mut self, steps: u64, alone: bool) -> Option<TimeCheck> {
         self.left = self.left.saturating_sub(steps);
         let asked = self.asked.load(Ordering::Relaxed);
         if self.left > 0 && !(asked && alone) {
@@ -69,12 +73,12 @@ impl<'a> RunClock<'a> {
     }
 
     /// Withdraws the request to stop, which cannot be met.
-    pub fn cancel_stop(&self) {
+    pub(crate) fn cancel_stop(&self) {
         self.asked.store(false, Ordering::Relaxed);
     }
 
     /// Sets the steps until the next check.
-    pub fn set_interval(&mut self, interval: u64) {
+    pub(crate) fn set_interval(&mut self, interval: u64) {
         (self.interval, self.left) = (interval, interval);
     }
 }

@@ -5,21 +5,21 @@
 //! | --- | --- |
 //! | [`settings`] | the settings of a run, and whether they are possible |
 //! | `same_settings` | checks that all processes have the same settings |
-//! | [`position`] | what is stored with each state, so that a restart needs nothing but the store |
-//! | [`store_contents`] | what the store has when a run starts, and what all processes have in common |
+//! | `position` | what is stored with each state, so that a restart needs nothing but the store |
+//! | `store_contents` | what the store has when a run starts, and what all processes have in common |
 //! | `start` | the start of a run |
 //! | `initial_state` | checks that a restart has the state 0 of its run |
 //! | [`run`] | executes the schedule's actions, to the end or to a stop |
 //! | `storage` | stores and restores states, adjoints and hashes |
-//! | [`adjoints`] | which stored adjoint is kept, and which are removed |
-//! | [`replay`] | checks that recomputed states are the same as before |
+//! | `adjoints` | which stored adjoint is kept, and which are removed |
+//! | `replay` | checks that recomputed states are the same as before |
 //! | `verify` | applies that check in a run |
-//! | [`stored_hashes`] | the hashes of states in the store |
+//! | `stored_hashes` | the hashes of states in the store |
 //! | `stop` | stores what the next run needs |
-//! | [`clock`] | when to check the time, and whether to stop |
+//! | `clock` | when to check the time, and whether to stop |
 //! | `collective` | a run with several processes, and their failures |
-//! | [`progress_exchange`] | the periodic exchange between the processes |
-//! | [`message`] | what is exchanged |
+//! | `progress_exchange` | the periodic exchange between the processes |
+//! | `message` | what is exchanged |
 //!
 //! A slot is a version of the run's name, so storing a state in a slot takes that version again: at any
 //! moment the store has the old state or the new one. Stored adjoints are versions of a second name,
@@ -30,16 +30,16 @@
 
 #![deny(clippy::disallowed_methods)]
 
-pub mod adjoints;
-pub mod clock;
-pub mod message;
-pub mod position;
-pub mod progress_exchange;
-pub mod replay;
+mod adjoints;
+mod clock;
+mod message;
+mod position;
+mod progress_exchange;
+mod replay;
 pub mod run;
 pub mod settings;
-pub mod store_contents;
-pub mod stored_hashes;
+mod store_contents;
+mod stored_hashes;
 
 mod collective;
 mod initial_state;

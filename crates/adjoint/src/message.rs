@@ -17,7 +17,7 @@ const MOST_STEPS: u64 = (1 << (62 - RANK_BITS)) - 1;
 
 /// One process's message, or the minimum of all.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
+pub(crate) struct Message {
     /// A process has to stop.
     pub stop: bool,
     /// Steps until the next exchange.
@@ -35,7 +35,7 @@ pub struct Message {
 
 /// A process's failure. The reason is known only there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// After how many steps of the run, which all processes count alike.
     pub steps: u64,
     /// The rank.
@@ -44,7 +44,7 @@ pub struct Failure {
 
 impl Failure {
     /// The error for the other processes.
-    pub fn error(self) -> Error {
+    pub(crate) fn error(self) -> Error {
         let Failure { steps, rank } = self;
         let text = format!(
             "process {rank} failed after {steps} steps of this call; its own message says why"
@@ -55,7 +55,7 @@ impl Failure {
 
 impl Message {
     /// A message with only the number of rounds.
-    pub fn empty(rounds: [u64; 2]) -> Message {
+    pub(crate) fn empty(rounds: [u64; 2]) -> Message {
         let none = [None; KINDS];
         Message {
             stop: false,

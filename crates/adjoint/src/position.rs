@@ -17,7 +17,7 @@ const WORDS: usize = BYTES / 8;
 
 /// The kind of a stored object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Role {
+pub(crate) enum Role {
     /// A state of the forward sweep.
     State = 1,
     /// A state of the adjoint.
@@ -32,7 +32,7 @@ impl Role {
 
 /// Identifies a computation; states with another identity are of no use to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Identity {
+pub(crate) struct Identity {
     /// The application's number for it.
     pub tag: u64,
     /// Steps.
@@ -45,7 +45,7 @@ pub struct Identity {
 
 /// The position of a stored state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Position {
+pub(crate) struct Position {
     /// Its kind.
     pub role: Role,
     /// The random number of its run.
@@ -118,31 +118,31 @@ impl fmt::Display for Identity {
 /// The region with the position of a name's checkpoints. It is written as last set, and holds what was
 /// last read.
 #[derive(Clone, Debug)]
-pub struct Marker(Arc<Cell>);
+pub(crate) struct Marker(Arc<Cell>);
 
 #[derive(Debug)]
 struct Cell(Mutex<Position>);
 
 impl Marker {
     /// With the position of state 0.
-    pub fn new(role: Role, of: Identity) -> Marker {
+    pub(crate) fn new(role: Role, of: Identity) -> Marker {
         let position = Position { role, run: 0, of, number: 0, hash: None };
         Marker(Arc::new(Cell(Mutex::new(position))))
     }
 
     /// The object that the client protects.
-    pub fn object(&self) -> Arc<dyn Object> {
+    pub(crate) fn object(&self) -> Arc<dyn Object> {
         self.0.clone()
     }
 
     /// Sets what is written.
-    pub fn set(&self, run: u64, number: u64, hash: Option<u64>) {
+    pub(crate) fn set(&self, run: u64, number: u64, hash: Option<u64>) {
         let mut position = self.0 .0.lock();
         (position.run, position.number, position.hash) = (run, number, hash);
     }
 
     /// What was read last.
-    pub fn get(&self) -> Position {
+    pub(crate) fn get(&self) -> Position {
         *self.0 .0.lock()
     }
 }

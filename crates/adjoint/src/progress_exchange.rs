@@ -23,7 +23,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The exchanges of a run.
 #[derive(Debug)]
-pub struct ProgressExchange {
+pub(crate) struct ProgressExchange {
     comm: Comm,
     rank: u32,
     last: Instant,
@@ -36,13 +36,13 @@ impl ProgressExchange {
     ///
     /// # Errors
     /// MPI's.
-    pub fn over(comm: Comm) -> Result<ProgressExchange> {
+    pub(crate) fn over(comm: Comm) -> Result<ProgressExchange> {
         let rank = comm.rank()?;
         Ok(ProgressExchange { comm, rank, last: Instant::now(), longest: Duration::ZERO })
     }
 
     /// This process's rank.
-    pub fn rank(&self) -> u32 {
+    pub(crate) fn rank(&self) -> u32 {
         self.rank
     }
 
@@ -50,7 +50,7 @@ impl ProgressExchange {
     ///
     /// # Errors
     /// MPI's.
-    pub fn exchange(&mut self, message: &Message) -> Result<Message> {
+    pub(crate) fn exchange(&mut self, message: &Message) -> Result<Message> {
         self.longest = self.longest.max(self.last.elapsed());
         let mut pending = self.comm.start_allreduce_min(&message.encode())?;
         let waited = pending.wait();
@@ -66,7 +66,7 @@ impl ProgressExchange {
     ///
     /// # Errors
     /// MPI's.
-    pub fn exchange_within(
+    pub(crate) fn exchange_within(
         &self,
         message: &Message,
         wait_time: Duration,
@@ -85,12 +85,12 @@ impl ProgressExchange {
     }
 
     /// How long a failed process waits for the others.
-    pub fn wait_time(&self) -> Duration {
+    pub(crate) fn wait_time(&self) -> Duration {
         wait_time(self.longest, self.last.elapsed())
     }
 
     /// Frees the communicator. No exchange may be pending.
-    pub fn end(self) {
+    pub(crate) fn end(self) {
         if let Err(error) = self.comm.free() {
             log::warn!("a communicator of an adjoint computation remains: {error}");
         }

@@ -7,7 +7,7 @@ const MOST_HASHES: u64 = 1 << 20;
 
 /// The hashes of the computed states.
 #[derive(Clone, Debug)]
-pub struct ReplayCheck {
+pub(crate) struct ReplayCheck {
     /// Every `stride`th state is checked.
     stride: u64,
     /// By state; 0: not computed yet.
@@ -18,14 +18,14 @@ pub struct ReplayCheck {
 
 impl ReplayCheck {
     /// For a run of `steps` steps.
-    pub fn new(steps: u64) -> ReplayCheck {
+    pub(crate) fn new(steps: u64) -> ReplayCheck {
         let stride = steps.div_ceil(MOST_HASHES).max(1);
         ReplayCheck { stride, hashes: vec![0; (steps / stride) as usize + 1], unstored: 0 }
     }
 
     /// Adds hashes that an earlier job has stored, of the states from `first` on. Hashes of computed
     /// states are kept.
-    pub fn add_stored(&mut self, first: u64, hashes: &[u64]) {
+    pub(crate) fn add_stored(&mut self, first: u64, hashes: &[u64]) {
         let first = usize::try_from(first / self.stride).unwrap_or(usize::MAX);
         for (place, hash) in self.hashes.iter_mut().skip(first).zip(hashes) {
             if *place == 0 {
@@ -35,13 +35,13 @@ impl ReplayCheck {
     }
 
     /// All hashes up to `state` are stored.
-    pub fn mark_stored_to(&mut self, state: u64) {
+    pub(crate) fn mark_stored_to(&mut self, state: u64) {
         self.unstored = self.end_index(state);
     }
 
     /// The hashes up to `state` that are not stored yet, with their first state. All processes that have
     /// come as far have the same states here.
-    pub fn unstored_to(&self, state: u64) -> Option<(u64, &[u64])> {
+    pub(crate) fn unstored_to(&self, state: u64) -> Option<(u64, &[u64])> {
         let hashes = self.hashes.get(self.unstored..self.end_index(state))?;
         (!hashes.is_empty()).then_some((self.unstored as u64 * self.stride, hashes))
     }
@@ -52,12 +52,12 @@ impl ReplayCheck {
     }
 
     /// The next checked state after `state`.
-    pub fn next_checked_after(&self, state: u64) -> u64 {
+    pub(crate) fn next_checked_after(&self, state: u64) -> u64 {
         (state / self.stride + 1) * self.stride
     }
 
     /// The hash of a state, if known.
-    pub fn known(&self, state: u64) -> Option<u64> {
+    pub(crate) fn known(&self, state: u64) -> Option<u64> {
         let is_checked = state.is_multiple_of(self.stride);
         let hash = self.hashes.get((state / self.stride) as usize).filter(|_| is_checked)?;
         Some(*hash).filter(|hash| *hash != 0)
@@ -67,7 +67,7 @@ impl ReplayCheck {
     ///
     /// # Errors
     /// It had another hash before.
-    pub fn check_state(&mut self, state: u64, hash: u64) -> Result<()> {
+    pub(crate) fn check_state(&mut self, state: u64, hash: u64) -> Result<()> {
         if !state.is_multiple_of(self.stride) {
             return Ok(());
         }
@@ -95,7 +95,7 @@ impl ReplayCheck {
 }
 
 /// The error for a state that has two hashes in a row, by the application's callback or by the library.
-pub fn unstable_hash(state: u64, one: u64, other: u64, is_callback: bool) -> Error {
+pub(crate) fn unstable_hash(state: u64, one: u64, other: u64, is_callback: bool) -> Error {
     let (kind, why) = match is_callback {
         true => (Kind::Invalid, "the callback `hash` must give the same for the same bytes"),
         false => (

@@ -18,7 +18,7 @@ struct Proposal(Given);
 ///
 /// # Errors
 /// This process's error, another's, or the differences; on all processes.
-pub fn check(settings: Result<&Settings>, access: &impl ClientAccess) -> Result<()> {
+pub(crate) fn check(settings: Result<&Settings>, access: &impl ClientAccess) -> Result<()> {
     let asked = match &settings {
         Ok(settings) => Ok(settings.texts()),
         Err(error) => Err(error.to_string()),

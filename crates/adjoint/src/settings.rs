@@ -54,12 +54,12 @@ impl Settings {
     }
 
     /// The name of the stored hashes.
-    pub fn name_of_hashes(&self) -> String {
+    pub(crate) fn name_of_hashes(&self) -> String {
         format!("{}{HASHES}", self.name)
     }
 
     /// The settings that all processes must have in common, with their names in the C interface.
-    pub const LABELS: [&str; 12] = [
+    pub(crate) const LABELS: [&str; 12] = [
         "name",
         "steps",
         "slots",

@@ -15,7 +15,7 @@ use schedule::schedule::Stored;
 
 /// A stored state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StoredState {
+pub(crate) struct StoredState {
     /// Its number.
     pub state: u64,
     /// Its slot.
@@ -25,11 +25,11 @@ pub struct StoredState {
 }
 
 /// A stored adjoint: its version, and the state that it has come to.
-pub type StoredAdjoint = (i32, u64);
+pub(crate) type StoredAdjoint = (i32, u64);
 
 /// What one process has stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StoreContents {
+pub(crate) struct StoreContents {
     /// The run's number. `None`: nothing is stored.
     pub run: Option<u64>,
     /// States.
@@ -47,7 +47,7 @@ pub struct StoreContents {
 
 /// A process's message to the others when a run starts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Report {
+pub(crate) struct Report {
     /// What it has, or why it cannot take part.
     pub found: std::result::Result<StoreContents, String>,
     /// A random number for a new run.
@@ -56,7 +56,7 @@ pub struct Report {
 
 /// What all processes have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CommonContents {
+pub(crate) struct CommonContents {
     /// The run's number.
     pub run: u64,
     /// Whether there is a run to go on from.
@@ -72,13 +72,13 @@ pub struct CommonContents {
 }
 
 /// A name, and the region by which its positions are read.
-pub type Named<'a, T> = (&'a str, &'a T);
+pub(crate) type Named<'a, T> = (&'a str, &'a T);
 
 /// Reads what this process has stored of a run: states, adjoints and hashes. Changes nothing.
 ///
 /// # Errors
 /// Something is of another computation.
-pub fn read_store(
+pub(crate) fn read_store(
     client: &mut Client,
     states: Named<'_, Marker>,
     adjoints: Named<'_, Marker>,
@@ -148,7 +148,8 @@ fn lost_warning(lost: &[String]) -> Option<String> {
 }
 
 /// What to do about a store of another computation.
-pub const DISCARD_HINT: &str = "VELOC_Adjoint_discard removes a run that is not to be gone on with";
+pub(crate) const DISCARD_HINT: &str =
+    "VELOC_Adjoint_discard removes a run that is not to be gone on with";
 
 /// The error for a checkpoint of the application's own, which [`DISCARD_HINT`] does not remove.
 fn of_the_application(name: &str, version: i32) -> Error {
@@ -197,7 +198,7 @@ fn add_checked(
 }
 
 /// Why a run starts anew although a process has stored something.
-pub fn why_not_resumed(reports: &[Report]) -> Option<String> {
+pub(crate) fn why_not_resumed(reports: &[Report]) -> Option<String> {
     let found = reports.iter().filter_map(|report| report.found.as_ref().ok());
     let has_nothing: Vec<bool> =
         found.map(|found| found.states.is_empty() && found.adjoints.is_empty()).collect();
@@ -212,7 +213,7 @@ pub fn why_not_resumed(reports: &[Report]) -> Option<String> {
 ///
 /// # Errors
 /// One cannot take part, or they have states of different runs.
-pub fn common(reports: &[Report]) -> Result<CommonContents> {
+pub(crate) fn common(reports: &[Report]) -> Result<CommonContents> {
     let Some(first) = reports.first() else {
         return Err(Error::invalid("there is no process"));
     };

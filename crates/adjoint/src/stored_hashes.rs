@@ -11,32 +11,32 @@ use os::sync::Mutex;
 /// The region of a checkpoint of hashes. It is written as last set, and holds what was last read: a
 /// position, the hashes (0: unknown), and a checksum.
 #[derive(Clone, Debug)]
-pub struct StoredHashes(Arc<Cell>);
+pub(crate) struct StoredHashes(Arc<Cell>);
 
 #[derive(Debug)]
 struct Cell(Mutex<(Position, Vec<u64>)>);
 
 impl StoredHashes {
     /// Without hashes.
-    pub fn new(of: Identity) -> StoredHashes {
+    pub(crate) fn new(of: Identity) -> StoredHashes {
         let position = Position { role: Role::Hashes, run: 0, of, number: 0, hash: None };
         StoredHashes(Arc::new(Cell(Mutex::new((position, Vec::new())))))
     }
 
     /// The object that the client protects.
-    pub fn object(&self) -> Arc<dyn Object> {
+    pub(crate) fn object(&self) -> Arc<dyn Object> {
         self.0.clone()
     }
 
     /// Sets what is written: the hashes from state `first` on.
-    pub fn set(&self, run: u64, first: u64, hashes: Vec<u64>) {
+    pub(crate) fn set(&self, run: u64, first: u64, hashes: Vec<u64>) {
         let mut cell = self.0 .0.lock();
         (cell.0.run, cell.0.number) = (run, first);
         cell.1 = hashes;
     }
 
     /// What was read last; the hashes are moved out.
-    pub fn take(&self) -> (Position, Vec<u64>) {
+    pub(crate) fn take(&self) -> (Position, Vec<u64>) {
         let mut cell = self.0 .0.lock();
         (cell.0, std::mem::take(&mut cell.1))
     }

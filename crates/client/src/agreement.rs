@@ -16,10 +16,9 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use aggregation::{Aggregation, LAST_LENGTH};
-pub use ending::Standing;
+pub(crate) use ending::Standing;
 
 use engine::catalog::entry::{FileLevel, Id};
-use engine::catalog::state::State;
 use engine::shared::Shared;
 use levels::files::AggregatePart;
 use mpi::{CollectiveQueue, Comm};
@@ -33,7 +32,7 @@ const POLLS: usize = 100;
 
 /// The agreement, as this process sees it.
 #[derive(Debug)]
-pub struct Agreement {
+pub(crate) struct Agreement {
     rank: u32,
     ranks: u32,
     rounds: Rounds,
@@ -62,7 +61,7 @@ struct Deferred {
 
 impl Agreement {
     /// Over communicators of its own. Collective. `None` if there is nothing to agree on.
-    pub fn start(comm: &Comm, engine: &Shared) -> Result<Option<Agreement>> {
+    pub(crate) fn start(comm: &Comm, engine: &Shared) -> Result<Option<Agreement>> {
         let config = &engine.config;
         let aggregated = config.aggregated && engine.files.has_persistent();
         let limits = config.max_versions > 0 || config.scratch_versions > 0;
@@ -88,7 +87,7 @@ impl Agreement {
     }
 
     /// A checkpoint is about to begin on this process, and sooner or later on the others.
-    pub fn begin(&mut self, engine: &Shared, name: &str, version: i32) {
+    pub(crate) fn begin(&mut self, engine: &Shared, name: &str, version: i32) {
         self.hear(engine);
         if self.failed {
             return;
@@ -105,7 +104,7 @@ impl Agreement {
 
     /// It has begun. Whether it is copied to persistent when it is complete: not before it is
     /// decided if and where, or, `None`, as this process's own clock says.
-    pub fn opened(&mut self, engine: &Shared, id: Id) -> Option<bool> {
+    pub(crate) fn opened(&mut self, engine: &Shared, id: Id) -> Option<bool> {
         let by_time = engine.persistence_depends_on_time();
         let defers = !self.failed && (by_time || self.aggregation.is_some());
         self.rounds.opened(id, defers);
@@ -114,7 +113,7 @@ impl Agreement {
             let place = if self.aggregation.is_some() { None } else { Some(None) };
             let persist = (!by_time).then_some(always);
             if self.aggregation.is_some() && persist != Some(false) {
-                engine.catalog.step(|state| state.await_place(id));
+                engine.await_place(id);
             }
             self.deferred.insert(id, Deferred { persist, place });
         }
@@ -128,7 +127,7 @@ impl Agreement {
     }
 
     /// How many rounds and gatherings of lengths this process has begun.
-    pub fn begun(&self) -> [u64; 2] {
+    pub(crate) fn begun(&self) -> [u64; 2] {
         let gathered = self.aggregation.as_ref().map_or(0, |aggregation| aggregation.calls.begun());
         [self.calls.begun(), gathered]
     }
@@ -136,7 +135,7 @@ impl Agreement {
     /// Begins rounds and gatherings without a checkpoint until there are so many. To be called when another
     /// process has begun so many, of checkpoints that this one never takes: what comes next is the same
     /// for both again.
-    pub fn even(&mut self, engine: &Shared, [rounds, gathered]: [u64; 2]) {
+    pub(crate) fn even(&mut self, engine: &Shared, [rounds, gathered]: [u64; 2]) {
         while !self.failed && self.calls.begun() < rounds {
             let values = self.rounds.begin_without_key(file_state(engine));
             self.post(engine, &values);
@@ -151,7 +150,7 @@ impl Agreement {
     }
 
     /// Takes the results that have come.
-    pub fn hear(&mut self, engine: &Shared) {
+    pub(crate) fn hear(&mut self, engine: &Shared) {
         self.take(engine, CollectiveQueue::poll);
     }
 
@@ -217,14 +216,9 @@ impl Agreement {
             self.deferred.remove(&id);
             self.rounds.decided(id);
             if !persist {
-                return engine.catalog.step(|state| state.want_no_persistent(id));
+                return engine.want_no_persistent(id);
             }
-            let extra = engine.catalog.look(|state| state.is_extra(id));
-            let _naming = extra.then(|| engine.naming.lock());
-            let there = engine.catalog.step(|state| state.want_persistent(id, place));
-            if let Some((name, version)) = there {
-                engine.is_extra_no_more(&name, version, id);
-            }
+            engine.want_persistent(id, place);
         }
     }
 
@@ -265,7 +259,7 @@ impl Agreement {
     /// The application waits for its files. What is undecided is copied: the results get a moment
     /// to come, but are not waited for, as another process may wait for this one. Parts of
     /// aggregated files have no other way: they are waited for.
-    pub fn await_all(&mut self, engine: &Shared) {
+    pub(crate) fn await_all(&mut self, engine: &Shared) {
         if self.aggregation.is_some() {
             return self.take(engine, CollectiveQueue::wait);
         }
@@ -280,7 +274,7 @@ impl Agreement {
     }
 
     /// Whether files are aggregated.
-    pub fn aggregates(&self) -> bool {
+    pub(crate) fn aggregates(&self) -> bool {
         self.aggregation.is_some()
     }
 }
@@ -288,9 +282,9 @@ impl Agreement {
 /// What becomes of a checkpoint's file in a level, or of its parities.
 fn file_state(engine: &Shared) -> impl Fn(Id, usize) -> FileState + '_ {
     |id, level| match level {
-        0 => engine.catalog.look(|state: &State| state.file_state(id, FileLevel::Scratch)),
+        0 => engine.file_state(id, FileLevel::Scratch),
         PARITIES => engine.parity_state(id),
-        _ => engine.catalog.look(|state: &State| state.file_state(id, FileLevel::Persistent)),
+        _ => engine.file_state(id, FileLevel::Persistent),
     }
 }
 

@@ -8,7 +8,6 @@ use super::regions::Protected;
 use super::routed::Routed;
 use super::{check_name, Client, Phase, Selection};
 use engine::catalog::entry::MESSAGES;
-use engine::catalog::state::State;
 use engine::place::Place;
 use format::header::encoded_len;
 use os::error::{Error, Result};
@@ -60,7 +59,7 @@ impl Client {
             // Also if it does not begin here: it does on the other processes.
             agreement.begin(&self.engine, name, version);
         }
-        let failure = self.check_background().err().or_else(|| self.engine.catalog.broken());
+        let failure = self.check_background().err().or_else(|| self.engine.broken());
         if let Some(failure) = failure {
             self.not_taken();
             return Err(failure);
@@ -112,7 +111,7 @@ impl Client {
         if let Some(marker) = marker {
             let id = regions.mark_id();
             places.push(write(id, marker)?);
-            self.engine.catalog.step(|state| state.mark(open.id, id));
+            self.engine.mark(open.id, id);
         }
         for (id, region) in &selected {
             places.push(match region {
@@ -185,7 +184,7 @@ impl Client {
                 let committed = self.engine.commit(open);
                 let taken = committed.is_ok().then_some((id, len));
                 if let Some(agreement) = &mut self.agreement {
-                    if self.engine.catalog.look(|state| state.is_past_scratch(id)) {
+                    if self.engine.is_past_scratch(id) {
                         // It has a file of its own, and is no part of an aggregated one.
                         agreement.taken_alone(&self.engine, id);
                     } else {
@@ -208,7 +207,7 @@ impl Client {
                 if let Some(agreement) = &mut self.agreement {
                     agreement.taken_alone(&self.engine, id);
                     if self.engine.writes_directly() {
-                        return committed.and_then(|()| self.engine.wait_persistent(id, None));
+                        return committed.and_then(|()| self.engine.wait_persistent(id));
                     }
                 }
                 committed
@@ -236,17 +235,7 @@ impl Client {
         if let Some(agreement) = &mut self.agreement {
             agreement.hear(&self.engine);
         }
-        if let Some(failure) = self.engine.catalog.step(State::take_failure) {
-            return Err(failure);
-        }
-        match self.engine.catalog.broken() {
-            Some(broken) => Err(broken),
-            None => {
-                let (unwritten, drained) =
-                    self.engine.catalog.look(|state| (state.unwritten(), state.drained()));
-                unwritten.map_or(Ok(drained), Err)
-            }
-        }
+        self.engine.is_finished()
     }
 
     pub(super) fn must_be_idle(&self) -> Result<()> {

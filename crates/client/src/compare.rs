@@ -126,7 +126,7 @@ mod tests {
         client.protect(None, 4, memory).unwrap();
         client.checkpoint("x", 1).unwrap();
         assert_eq!(client.differences("x", 1).unwrap(), []);
-        assert_eq!(client.engine.catalog.look(|state| state.counts()).restores, 0);
+        assert_eq!(client.engine.counts().0.restores, 0);
         client.checkpoint("x", 2).unwrap();
         let full = client.checkpoint("x", 3).unwrap_err();
         assert_eq!(full.kind(), os::error::Kind::NoRoom, "{full}");

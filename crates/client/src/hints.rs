@@ -1,7 +1,6 @@
 //! What the application says of its next reads.
 
 use super::{check_name, Client};
-use engine::catalog::state::State;
 use os::error::{Kind, Result};
 
 impl Client {
@@ -19,28 +18,24 @@ impl Client {
                 "what is hinted as \"{name}\" version {version} is of no use until it is taken: {error}"
             ));
         }
-        self.engine.catalog.step(|state| state.hint(name, version));
+        self.engine.hint(name, version);
         Ok(())
     }
 
     /// Lets fetching ahead begin.
     pub fn prefetch_start(&mut self) {
-        self.engine.catalog.step(State::start_fetching);
+        self.engine.start_fetching();
     }
 
     /// Whether a region of a checkpoint is wholly in the device cache.
     pub fn is_prefetched(&self, name: &str, version: i32, region: i32) -> Result<bool> {
         check_name(name, version)?;
-        Ok(self
-            .engine
-            .catalog
-            .look(|state| state.find(name, version).is_some_and(|id| state.on_device(id, region))))
+        Ok(self.engine.is_on_device(name, version, region))
     }
 
     /// Tells of hints that were of no use, at the end of the job: a name may be misspelt.
     pub(super) fn tell_of_vain_hints(&self) {
-        let vain = self.engine.catalog.look(|state| state.hinted_in_vain());
-        if let Some((name, version, count)) = vain {
+        if let Some((name, version, count)) = self.engine.hinted_in_vain() {
             log::info!(
                 "hinted and never there: {count} checkpoints, one of them \"{name}\" version {version}"
             );

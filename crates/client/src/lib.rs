@@ -11,7 +11,7 @@ pub mod callbacks;
 pub mod compare;
 pub mod managed;
 pub mod message_files;
-pub mod messages;
+mod messages;
 pub mod regions;
 
 mod agreement;
@@ -215,10 +215,7 @@ impl Client {
     /// The process ends without [`Client::finish`]: the workers stop where they are. What has not
     /// reached its file is said to be lost.
     pub fn leave(&mut self) {
-        let (drained, handed_over) =
-            self.engine.catalog.look(|state| (state.drained(), state.is_handed_over()));
-        let inherited = self.engine.has_successor() && handed_over;
-        if !drained && !self.engine.config.ephemeral && !inherited {
+        if self.engine.would_lose() {
             log::warn!(
                 "the process ends without VELOC_Finalize: checkpoints that have not reached their \
                  files are lost"
@@ -277,20 +274,7 @@ impl Client {
                 )));
             }
         }
-        self.engine.await_earlier_jobs();
-        self.engine.warn_of_backlog(name);
-        let _naming = self.engine.naming.lock();
-        let backlog = self.engine.backlog(name);
-        self.engine.retention[FileLevel::Scratch as usize].lock().forget(name);
-        for version in self.engine.catalog.step(|state| state.cleanup(name)) {
-            if self.engine.files.has_scratch() && !backlog.contains(&version) {
-                self.engine.files.remove_scratch(name, version, None)?;
-            }
-        }
-        self.engine.files.clean_scratch(name, |version| {
-            self.engine.catalog.look(|state| state.find(name, version).is_some())
-                || backlog.contains(&version)
-        })
+        self.engine.cleanup(name)
     }
 
     /// The engine, for its figures.

@@ -16,7 +16,6 @@ use super::callbacks::Object;
 use super::regions::{Memory, Protected};
 use super::{check_name, protect, Client, Phase, Selection};
 use engine::catalog::entry::{FileLevel, Part, Region};
-use engine::catalog::state::State;
 use format::names;
 use mpi::Comm;
 use os::error::{Error, Kind, Result};
@@ -72,7 +71,7 @@ impl Client {
     /// The versions of a name that this process has, in memory or in files, good or not.
     pub fn versions(&self, name: &str) -> Result<BTreeSet<i32>> {
         self.engine.await_earlier_jobs();
-        let mut versions = self.engine.catalog.look(|state| state.versions(name));
+        let mut versions = self.engine.versions(name);
         if self.keeps_files() {
             versions.extend(self.engine.files.versions(name)?);
         }
@@ -81,34 +80,26 @@ impl Client {
 
     /// So many places in the order in which checkpoints will be read.
     pub fn reserve_hints(&self, places: u64) -> u64 {
-        self.engine.catalog.step(|state| state.reserve_hints(places))
+        self.engine.reserve_hints(places)
     }
 
     /// Says at which of these places a version will be read. With `reads`, what has a place is
     /// fetched ahead from now on.
     pub fn expect(&self, name: &str, version: i32, place: Option<u64>, reads: bool) {
-        self.engine.catalog.step(|state| {
-            if let Some(id) = state.find(name, version) {
-                state.expect(id, place, reads);
-            }
-        });
+        self.engine.expect_reads(name, &[(version, place)], reads);
     }
 
     /// Says of several versions of a name at once at which place each will be read, so that none is fetched
     /// ahead before it is known which is the first.
     pub fn expect_all(&self, name: &str, places: &[(i32, u64)]) {
-        self.engine.catalog.step(|state| {
-            for (version, place) in places {
-                if let Some(id) = state.find(name, *version) {
-                    state.expect(id, Some(*place), true);
-                }
-            }
-        });
+        let places: Vec<_> =
+            places.iter().map(|(version, place)| (*version, Some(*place))).collect();
+        self.engine.expect_reads(name, &places, true);
     }
 
     /// An error if something has failed in the background that was not reported yet.
     pub fn check_background(&self) -> Result<()> {
-        match self.engine.catalog.step(State::take_failure) {
+        match self.engine.take_failure() {
             Some(failure) => Err(failure.within("failed in the background")),
             None => Ok(()),
         }
@@ -116,13 +107,13 @@ impl Client {
 
     /// Has everything tried again that could not be brought to its files.
     pub fn try_again(&self) {
-        self.engine.catalog.step(State::retry);
+        self.engine.retry();
     }
 
     /// How many bytes of checkpoints memory can hold, if no files can.
     pub fn room_without_files(&self) -> Option<u64> {
         let without = self.engine.config.ephemeral && !self.engine.files.has_scratch();
-        without.then(|| self.engine.catalog.look(State::memory))
+        without.then(|| self.engine.memory())
     }
 
     /// How many bytes of memory are protected for a name.
@@ -136,7 +127,7 @@ impl Client {
 
     /// A version is of no use any more: what memory has of it goes, where nothing but memory has any.
     pub fn let_go_of(&self, name: &str, version: i32) {
-        self.engine.catalog.step(|state| state.let_go_of_version(name, version));
+        self.engine.let_go_of_version(name, version);
     }
 
     /// Takes a managed checkpoint that will be read at `place`, if it will.
@@ -246,13 +237,13 @@ impl Client {
 
     /// Whether a version has a file in its place in a level.
     pub fn has_file(&self, name: &str, version: i32, level: FileLevel) -> bool {
-        self.engine.catalog.look(|state| state.has_file(name, version, level))
+        self.engine.has_file(name, version, level)
     }
 
     /// Whether this process has its parities of a version.
     pub fn has_parities(&self, name: &str, version: i32) -> bool {
         let Some(node) = self.engine.erasure.get() else { return false };
-        match self.engine.catalog.look(|state| state.has_taken(name, version)) {
+        match self.engine.has_taken(name, version) {
             true => node.parity_state(&(name.into(), version)) == FileState::Present,
             // Those of an earlier job are known by their file alone.
             false => self.engine.files.has_parities(name, version),

@@ -105,13 +105,13 @@ impl Client {
 
     /// What kind of memory the driver says it is.
     fn known(&self, driver: &Arc<Driver>, address: u64, len: u64) -> Result<Pointer> {
-        if self.engine.device.get().is_none() {
+        if !self.engine.has_device() {
             match Pointer::device_of(driver, address)? {
                 Some(device) => self.engine.attach(device)?,
                 None => return Ok(PAGEABLE),
             }
         }
-        Pointer::classify(&self.engine.device_side()?.device, address, len)
+        Pointer::classify(self.engine.device()?, address, len)
     }
 
     /// Where a protected region's first `len` bytes are now. Memory that was the device's and is
@@ -142,13 +142,13 @@ impl Client {
             let Some(driver) = Driver::get()? else {
                 return Err(Error::invalid("a stream was given, but no CUDA driver is loaded"));
             };
-            if self.engine.device.get().is_none() {
+            if !self.engine.has_device() {
                 let device = Device::current(&driver)?.ok_or_else(|| {
                     Error::invalid("a stream was given, but no context is current")
                 })?;
                 self.engine.attach(device)?;
             }
-            let device = &self.engine.device_side()?.device;
+            let device = self.engine.device()?;
             // SAFETY: the caller's promise.
             Some(unsafe { ApplicationStream::new(device, stream) }?)
         };

@@ -21,14 +21,14 @@ fn scratch() -> &'static Mutex<Option<PathBuf>> {
 
 /// As long as this lives, the log's files go to a directory.
 #[derive(Debug)]
-pub struct Offered(());
+pub(crate) struct Offered(());
 
 impl Offered {
     /// From here on, to this one.
     ///
     /// # Errors
     /// The system does not tell the working directory, which may change.
-    pub fn begin(directory: &Path) -> Result<Offered> {
+    pub(crate) fn begin(directory: &Path) -> Result<Offered> {
         let path = std::path::absolute(directory)
             .map_err(|error| Error::system(directory.display().to_string(), &error))?;
         *scratch().lock() = Some(path);

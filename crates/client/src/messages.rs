@@ -15,27 +15,27 @@ use os::error::{Error, Result};
 
 /// The log of this process.
 #[derive(Clone, Copy, Debug)]
-pub struct MessageLog(&'static Log);
+pub(crate) struct MessageLog(&'static Log);
 
 /// What it was written as, until that is forgotten.
 #[derive(Debug)]
-pub struct Packed(Written, MessageLog);
+pub(crate) struct Packed(Written, MessageLog);
 
 impl Packed {
     /// The bytes.
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         // SAFETY: the other library has said that so many bytes are there until it is told to forget
         // them, and they are not null (see `write`).
         unsafe { std::slice::from_raw_parts(self.0.bytes.cast(), self.0.len) }
     }
 
     /// How many chunks go beside them, each as a region of its own.
-    pub fn chunks(&self) -> usize {
+    pub(crate) fn chunks(&self) -> usize {
         self.0.chunks
     }
 
     /// Where a chunk is.
-    pub fn chunk(&self, nth: usize) -> Result<Place> {
+    pub(crate) fn chunk(&self, nth: usize) -> Result<Place> {
         let mut found = Bytes::nowhere();
         told(|reason, room| {
             // SAFETY: what `write` gave; the other places are the function's meanwhile.
@@ -59,7 +59,7 @@ fn chunk_id(nth: usize) -> i32 {
 }
 
 /// Whether this is the id of a chunk of the log.
-pub fn is_chunk(id: i32) -> bool {
+pub(crate) fn is_chunk(id: i32) -> bool {
     id > MESSAGES && id <= MESSAGES + CHUNKS as i32
 }
 
@@ -70,7 +70,7 @@ fn told(call: impl FnOnce(*mut std::ffi::c_char, usize) -> c_int) -> Result<()> 
 
 impl MessageLog {
     /// That of this process, if it has one.
-    pub fn find() -> Option<MessageLog> {
+    pub(crate) fn find() -> Option<MessageLog> {
         match log::find() {
             Found::Nothing => None,
             Found::Other => {
@@ -85,7 +85,7 @@ impl MessageLog {
     }
 
     /// The log, for a checkpoint of these regions; nothing if no message was ever logged.
-    pub fn write(self, regions: &Group) -> Result<Option<Packed>> {
+    pub(crate) fn write(self, regions: &Group) -> Result<Option<Packed>> {
         let ranges = ranges(regions);
         let mut written = Written::nothing();
         told(|reason, room| {
@@ -99,7 +99,7 @@ impl MessageLog {
     }
 
     /// Begins to read these bytes. How many of the chunks beside them are wanted: all or none.
-    pub fn begin(self, bytes: &[u8]) -> Result<usize> {
+    pub(crate) fn begin(self, bytes: &[u8]) -> Result<usize> {
         let mut chunks = 0;
         told(|reason, room| {
             let at = bytes.as_ptr().cast();
@@ -110,7 +110,7 @@ impl MessageLog {
     }
 
     /// Where the next chunk goes, which is the region of this id and has so many bytes.
-    pub fn place(self, id: i32, len: u64) -> Result<Place> {
+    pub(crate) fn place(self, id: i32, len: u64) -> Result<Place> {
         let mut into = std::ptr::null_mut();
         told(|reason, room| {
             // SAFETY: the places are the function's meanwhile.
@@ -121,7 +121,7 @@ impl MessageLog {
 
     /// Has the log go on from these bytes and the chunks that were placed, if there is none yet, for
     /// memory as it is protected now.
-    pub fn read(self, bytes: &[u8], regions: &Group) -> Result<()> {
+    pub(crate) fn read(self, bytes: &[u8], regions: &Group) -> Result<()> {
         let ranges = ranges(regions);
         told(|reason, room| {
             let at = bytes.as_ptr().cast();

@@ -79,7 +79,7 @@ impl Client {
 
     /// Whether this job has taken or restored a version here.
     pub(super) fn is_known(&self, name: &str, version: i32) -> bool {
-        self.engine.catalog.look(|state| state.find(name, version).is_some())
+        self.engine.known(name, version).is_some()
     }
 
     /// Has every process without a file of a version, which says so by `restorable`, rebuild it in
@@ -101,7 +101,7 @@ impl Client {
         let standing = Inventory {
             restorable,
             // What was only found is what is judged, also if it is open by now.
-            known: self.engine.catalog.look(|state| state.has_taken(name, version)),
+            known: self.engine.has_taken(name, version),
             parity: self.own_header(node, name, version),
         };
         let standings = gather(comm, &standing)?;
@@ -241,7 +241,7 @@ impl Client {
             let routed = encoding.members[rebuild.own].routed.as_deref();
             store.publish_rebuilt(&temporary, name, version, routed)?;
             // Of an old file there may be bytes in memory, too.
-            self.engine.catalog.step(|state| state.forget_found(name, version));
+            self.engine.forget_found(name, version);
             Ok(())
         });
         match &named {

@@ -44,7 +44,7 @@ impl Client {
             log::warn!("{error}");
             BTreeSet::new()
         });
-        versions.extend(self.engine.catalog.look(|state| state.versions(name)));
+        versions.extend(self.engine.versions(name));
         let held = |version| (version, self.held(node, name, version));
         let own: Holding = versions.into_iter().map(held).collect();
         let all: Vec<Holding> = gather(comm, &own)?;

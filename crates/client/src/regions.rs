@@ -93,7 +93,7 @@ impl Memory {
     }
 
     /// Whether its first `len` bytes, of the host's memory, were found to be writable before.
-    pub fn was_writable(&self, len: u64) -> bool {
+    pub(crate) fn was_writable(&self, len: u64) -> bool {
         self.writable.get() >= len
     }
 
@@ -144,7 +144,7 @@ pub struct Regions {
 
 impl Regions {
     /// The regions of a name's own, or those of any checkpoint, to be changed.
-    pub fn group_mut(&mut self, name: Option<&str>) -> &mut Group {
+    pub(crate) fn group_mut(&mut self, name: Option<&str>) -> &mut Group {
         match name {
             None | Some(COMMON) => &mut self.common,
             Some(name) => self.private.entry(name.to_owned()).or_default(),
@@ -152,7 +152,7 @@ impl Regions {
     }
 
     /// Whether a name has regions of its own.
-    pub fn has_own(&self, name: &str) -> bool {
+    pub(crate) fn has_own(&self, name: &str) -> bool {
         self.private.get(name).is_some_and(|group| !group.is_empty())
     }
 
@@ -216,7 +216,7 @@ impl Group {
     }
 
     /// The id that the mark has beside these regions.
-    pub fn mark_id(&self) -> i32 {
+    pub(crate) fn mark_id(&self) -> i32 {
         mark::free_id(|id| self.by_id.contains_key(&id))
     }
 

@@ -167,7 +167,7 @@ impl Client {
             return Ok(None);
         };
         // Of what this job itself has taken, parities may still be on their way.
-        let taken = self.engine.catalog.look(|state| state.has_taken(name, version));
+        let taken = self.engine.has_taken(name, version);
         let told = [own, restorable, taken].map(i64::from);
         let [own, good, taken] = comm.allreduce_min(told)?.map(|least| least == 1);
         if !own || good && (taken || self.parities_are_alike(comm, name, version)?) {
@@ -194,7 +194,7 @@ impl Client {
     pub fn recover_ckpt_size(&mut self, name: &str, version: i32, region: i32) -> Result<u64> {
         check_name(name, version)?;
         let id = self.engine.find(name, version, |id| self.regions.of(name).part(id))?;
-        let regions = self.engine.catalog.look(|state| state.regions(id));
+        let regions = self.engine.regions(id);
         regions
             .iter()
             .flat_map(|regions| regions.iter())

@@ -34,7 +34,7 @@ impl Routed {
     ///
     /// # Errors
     /// The system's, with the path; that there is no scratch directory.
-    pub fn create(
+    pub(crate) fn create(
         files: &Files,
         level: FileLevel,
         name: &str,
@@ -69,7 +69,7 @@ impl Routed {
     ///
     /// # Errors
     /// [`Kind::Invalid`]; [`Kind::NotFound`] if the file is gone; else the system's.
-    pub fn check_written(&self) -> Result<u64> {
+    pub(crate) fn check_written(&self) -> Result<u64> {
         let path = self.temporary.display();
         let found = fs::metadata(&self.temporary).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => Error::new(Kind::NotFound, format!("{path} is gone")),

@@ -125,7 +125,7 @@ impl Client {
     /// that is still there.
     fn newest_known(&self, name: &str, mut bound: i32) -> Option<i32> {
         loop {
-            let version = self.engine.catalog.look(|state| state.newest(name, bound))?;
+            let version = self.engine.newest(name, bound)?;
             match self.engine.can_restore(name, version) {
                 Ok(()) => return Some(version),
                 Err(error) => pass_over(&self.engine.files, name, version, &error),

@@ -10,7 +10,7 @@ use ini::{Ini, ParseOption};
 
 /// What a configuration file holds.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Content {
+pub(crate) struct Content {
     /// The keys (lower case) and values of the root section, in the order of the file. A key that
     /// is given twice is here twice.
     pub root: Vec<(String, String)>,
@@ -20,7 +20,7 @@ pub struct Content {
 
 /// A line that is neither a comment, a section nor `key = value`.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Malformed {
+pub(crate) struct Malformed {
     /// Its number, from 1.
     pub line: usize,
     /// What is wrong with it.
@@ -28,7 +28,7 @@ pub struct Malformed {
 }
 
 /// Reads `text`.
-pub fn read(text: &str) -> Result<Content, Malformed> {
+pub(crate) fn read(text: &str) -> Result<Content, Malformed> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut plain = String::with_capacity(text.len());
     for (index, line) in text.lines().enumerate() {

@@ -71,7 +71,7 @@ impl Key {
 const SIZE: &str = "size: a number of GiB, or a number with K, M, G, T or B";
 
 /// How paths are written.
-pub const PATH: &str = "path";
+pub(crate) const PATH: &str = "path";
 
 /// Every key that this library knows, by task.
 pub const KEYS: &[Key] = &[
@@ -395,13 +395,13 @@ pub const KEYS: &[Key] = &[
 ];
 
 /// The key of that name (lower case), if it is known.
-pub fn find(name: &str) -> Option<&'static Key> {
+pub(crate) fn find(name: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.name == name)
 }
 
 /// The known key that `name` was probably meant to be: the nearest one, if at most two letters
 /// have to be put in, taken out or replaced.
-pub fn nearest(name: &str) -> Option<&'static Key> {
+pub(crate) fn nearest(name: &str) -> Option<&'static Key> {
     KEYS.iter()
         .map(|key| (edit_distance(name, key.name), key))
         .filter(|(distance, _)| *distance <= 2)

@@ -41,19 +41,19 @@ pub use policy::LARGEST_GROUP;
 pub const LARGEST_PIN_CHUNK: u64 = 1 << 30;
 
 /// The most seconds between two looks at a client: a day.
-pub const LONGEST_WATCHDOG: usize = 86_400;
+pub(crate) const LONGEST_WATCHDOG: usize = 86_400;
 
 /// The most versions that a limit can be: as many as there are.
-pub const MOST_VERSIONS: usize = i32::MAX as usize;
+pub(crate) const MOST_VERSIONS: usize = i32::MAX as usize;
 
 /// The most bytes of a configuration file.
 const LONGEST_FILE: u64 = 1 << 20;
 
 /// The most jobs that the backend can be told to write for at a time.
-pub const MOST_PARALLEL: usize = 1024;
+pub(crate) const MOST_PARALLEL: usize = 1024;
 
 /// The most threads that touch pages.
-pub const MOST_TOUCH_THREADS: usize = 256;
+pub(crate) const MOST_TOUCH_THREADS: usize = 256;
 
 /// When a checkpoint call returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -156,7 +156,7 @@ pub struct Config {
     pub threaded: bool,
     /// Seconds between two looks of the backend at whether a client lives, at least 1.
     pub watchdog_interval: u64,
-    /// For how many ended jobs the backend writes at a time, at most [`MOST_PARALLEL`]. 0: as many as
+    /// For how many ended jobs the backend writes at a time, at most `MOST_PARALLEL`. 0: as many as
     /// there are processors.
     pub max_parallelism: usize,
     /// Directory of the backend's log file.

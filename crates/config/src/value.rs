@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::{PrintErrors, Proof};
 
 /// What is allowed, for a value that is something else.
-pub type Allowed = String;
+pub(crate) type Allowed = String;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -20,7 +20,7 @@ const LARGEST: u64 = i64::MAX as u64;
 const LONGEST_INTERVAL: usize = 1_000_000_000;
 
 /// A switch. Words for yes and no that are common, in any case. Upstream 1.8 knows `true` alone.
-pub fn switch(text: &str) -> Result<bool, Allowed> {
+pub(crate) fn switch(text: &str) -> Result<bool, Allowed> {
     match text.to_ascii_lowercase().as_str() {
         "true" | "yes" | "on" | "1" => Ok(true),
         "false" | "no" | "off" | "0" => Ok(false),
@@ -29,7 +29,7 @@ pub fn switch(text: &str) -> Result<bool, Allowed> {
 }
 
 /// One of several words, in any case.
-pub fn choice<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, Allowed> {
+pub(crate) fn choice<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, Allowed> {
     words
         .iter()
         .find(|(word, _)| word.eq_ignore_ascii_case(text))
@@ -38,7 +38,7 @@ pub fn choice<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, Allowed> {
 }
 
 /// When errors of calls are printed.
-pub fn print_errors(text: &str) -> Result<PrintErrors, Allowed> {
+pub(crate) fn print_errors(text: &str) -> Result<PrintErrors, Allowed> {
     match (text.eq_ignore_ascii_case("auto"), switch(text)) {
         (true, _) => Ok(PrintErrors::Auto),
         (_, Ok(true)) => Ok(PrintErrors::Always),
@@ -48,12 +48,12 @@ pub fn print_errors(text: &str) -> Result<PrintErrors, Allowed> {
 }
 
 /// Whether files prove themselves.
-pub fn proof(text: &str) -> Result<Proof, Allowed> {
+pub(crate) fn proof(text: &str) -> Result<Proof, Allowed> {
     choice(text, &[("check", Proof::Check), ("accept", Proof::Accept), ("off", Proof::Off)])
 }
 
 /// A whole number from 0 to `most`.
-pub fn count(text: &str, most: usize) -> Result<usize, Allowed> {
+pub(crate) fn count(text: &str, most: usize) -> Result<usize, Allowed> {
     // `usize::from_str` takes a leading plus, which is no way to write a count.
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     match text.parse() {
@@ -63,13 +63,13 @@ pub fn count(text: &str, most: usize) -> Result<usize, Allowed> {
 }
 
 /// A whole number from `least` to `most`.
-pub fn count_from(text: &str, least: usize, most: usize) -> Result<usize, Allowed> {
+pub(crate) fn count_from(text: &str, least: usize, most: usize) -> Result<usize, Allowed> {
     let allowed = || format!("a whole number from {least} to {most}");
     count(text, most).ok().filter(|number| *number >= least).ok_or_else(allowed)
 }
 
 /// Seconds between two of something: `None` for -1, which is never.
-pub fn interval(text: &str) -> Result<Option<u64>, Allowed> {
+pub(crate) fn interval(text: &str) -> Result<Option<u64>, Allowed> {
     if text == "-1" {
         return Ok(None);
     }
@@ -80,7 +80,7 @@ pub fn interval(text: &str) -> Result<Option<u64>, Allowed> {
 
 /// A path, as it stands. An empty one would name the current directory by accident; what a shell would
 /// make something else of would be a directory of that very name, where nobody looks.
-pub fn path(text: &str) -> Result<PathBuf, Allowed> {
+pub(crate) fn path(text: &str) -> Result<PathBuf, Allowed> {
     let quotes = ['"', '\''];
     if text.is_empty() {
         Err("a path".into())
@@ -98,7 +98,7 @@ pub fn path(text: &str) -> Result<PathBuf, Allowed> {
 /// A size in bytes. A plain number counts GiB, as upstream's GPU prototype has it; with K, M, G or
 /// T (and iB or B behind it, if one likes) it counts those powers of 1024, with B alone bytes. It
 /// may have a fraction.
-pub fn size(text: &str) -> Result<u64, Allowed> {
+pub(crate) fn size(text: &str) -> Result<u64, Allowed> {
     let allowed = || {
         "a number of GiB such as 4 or 0.5, or a number with K, M, G, T or B such as 512M, \
          from 0 to less than 8388608T"
@@ -126,7 +126,7 @@ pub fn size(text: &str) -> Result<u64, Allowed> {
 }
 
 /// A size in bytes, at least 1 and at most `most`.
-pub fn size_up_to(text: &str, most: u64) -> Result<u64, Allowed> {
+pub(crate) fn size_up_to(text: &str, most: u64) -> Result<u64, Allowed> {
     size(text).ok().filter(|bytes| (1..=most).contains(bytes)).ok_or_else(|| {
         let most = match most {
             u64::MAX => String::new(),

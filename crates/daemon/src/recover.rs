@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use config::{Config, Pin};
-use engine::catalog::state::State;
 use engine::Engine;
 use levels::files::Identities;
 use levels::host_buffer::HostBuffer;
@@ -48,7 +47,7 @@ pub(super) fn finish(
         mapping.map(|mapping| HostBuffer::over(mapping, config.pin_chunk_size, config.huge_pages));
     let engine = Engine::take_over(config, process, directories, buffer, &records)?;
     engine.drain().map_err(|error| {
-        let [lost, owed] = engine.catalog.look(State::left_behind);
+        let [lost, owed] = engine.left_behind();
         let lost = names(&lost).map(|names| format!("lost with its memory: {names}"));
         let owed = names(&owed).map(|names| format!("in scratch alone: {names}"));
         let left: Vec<String> = lost.into_iter().chain(owed).collect();

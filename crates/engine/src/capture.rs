@@ -39,9 +39,9 @@ pub struct Open {
     /// Whether it is copied to persistent; `None`: that depends on when it is complete.
     pub persist: Option<bool>,
     /// The file it goes to directly, if it does.
-    pub spool: Option<Box<Spool>>,
+    pub(crate) spool: Option<Box<Spool>>,
     /// What it has still to fetch.
-    pub deferred: DeferredCapture,
+    pub(crate) deferred: DeferredCapture,
 }
 
 impl Drop for Open {

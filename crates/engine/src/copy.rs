@@ -24,7 +24,7 @@ use trace::Activity;
 
 /// The direction of a copy, seen from the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub(crate) enum Way {
     /// A capture.
     In,
     /// A restore.
@@ -33,7 +33,7 @@ pub enum Way {
 
 /// The bytes of one region: where the application has them, and where the level.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub(crate) struct Run {
     /// The application's memory.
     pub place: Place,
     /// The level.
@@ -44,12 +44,12 @@ pub struct Run {
 
 impl Run {
     /// How many.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.extents.iter().map(|extent| extent.len).sum()
     }
 
     /// Whether the processor copies it; else the device does.
-    pub fn by_processor(&self) -> bool {
+    pub(crate) fn by_processor(&self) -> bool {
         self.level == Level::HOST && self.place.part() == Part::Host
     }
 

@@ -37,19 +37,19 @@ pub trait Release: Debug + Send + Sync {
 /// What a checkpoint has still to fetch from the application's memory. Its end releases the
 /// regions, on every path.
 #[derive(Debug, Default)]
-pub struct DeferredCapture {
+pub(crate) struct DeferredCapture {
     runs: Vec<Run>,
     releases: Vec<(i32, Arc<dyn Release>)>,
 }
 
 impl DeferredCapture {
     /// Whether a region of this id is lent.
-    pub fn has(&self, id: i32) -> bool {
+    pub(crate) fn has(&self, id: i32) -> bool {
         self.runs.iter().any(|run| run.place.id == id)
     }
 
     /// The routine to call for a region when the capture ends.
-    pub fn until(&mut self, region: i32, release: Arc<dyn Release>) {
+    pub(crate) fn until(&mut self, region: i32, release: Arc<dyn Release>) {
         self.releases.push((region, release));
     }
 
@@ -82,7 +82,7 @@ impl Drop for DeferredCapture {
 
 /// The deferred captures of checkpoints that are committed.
 #[derive(Debug, Default)]
-pub struct DeferredCaptures(Mutex<HashMap<Id, DeferredCapture>>);
+pub(crate) struct DeferredCaptures(Mutex<HashMap<Id, DeferredCapture>>);
 
 impl DeferredCaptures {
     fn take(&self, id: Id) -> Option<DeferredCapture> {

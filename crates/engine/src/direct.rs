@@ -17,8 +17,13 @@ impl Shared {
         self.config.mode == config::Mode::Sync && !self.config.ephemeral
     }
 
+    /// In `mode = sync`, waits for the persistent copy.
+    pub fn wait_persistent(&self, id: Id) -> Result<()> {
+        self.make_persistent(id, None)
+    }
+
     /// In `mode = sync`, makes the persistent copy if it is `own`, or waits for it.
-    pub fn wait_persistent(&self, id: Id, own: Option<PersistJob>) -> Result<()> {
+    pub(crate) fn make_persistent(&self, id: Id, own: Option<PersistJob>) -> Result<()> {
         if !self.writes_directly() {
             return Ok(());
         }

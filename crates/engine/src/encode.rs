@@ -25,7 +25,7 @@ use os::files::{self, Durability};
 use trace::Activity;
 
 /// Serves the group until the engine stops.
-pub fn encode(shared: &Shared) -> Result<()> {
+pub(crate) fn encode(shared: &Shared) -> Result<()> {
     let Some(node) = shared.erasure.get() else {
         return Ok(());
     };

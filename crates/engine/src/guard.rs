@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use os::memory::Physical;
 
 /// The free memory is looked at again after so many bytes of new pages.
-pub const LOOK_EVERY: u64 = 128 << 20;
+pub(crate) const LOOK_EVERY: u64 = 128 << 20;
 
 /// This share of the physical memory is left to others.
 const KEEP_FREE_SHARE: u64 = 32;
 
 /// What was used since the last look, and what it showed.
 #[derive(Debug)]
-pub struct Guard {
+pub(crate) struct Guard {
     since_look: AtomicU64,
     short: AtomicBool,
 }
@@ -31,7 +31,7 @@ impl Default for Guard {
 
 impl Guard {
     /// Counts `bytes` of pages that are about to be made. Whether it is time for a look.
-    pub fn is_due(&self, bytes: u64) -> bool {
+    pub(crate) fn is_due(&self, bytes: u64) -> bool {
         let used = self.since_look.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         used >= LOOK_EVERY && {
             self.since_look.store(0, Ordering::Relaxed);
@@ -40,14 +40,14 @@ impl Guard {
     }
 
     /// Counts `bytes` of pages that are about to be made, for the next one who looks.
-    pub fn count(&self, bytes: u64) {
+    pub(crate) fn count(&self, bytes: u64) {
         self.since_look.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Takes in what a look has shown: whether memory is short, if it was not by then, or the other
     /// way round. It is not short any more when as much can be used as is used until the next look.
     /// To be called by one at a time.
-    pub fn judge(&self, found: Physical) -> Option<bool> {
+    pub(crate) fn judge(&self, found: Physical) -> Option<bool> {
         let keep = found.total / KEEP_FREE_SHARE;
         let least = if self.is_short() { keep.saturating_add(LOOK_EVERY) } else { keep };
         let short = found.available < least;
@@ -55,7 +55,7 @@ impl Guard {
     }
 
     /// Whether memory is short.
-    pub fn is_short(&self) -> bool {
+    pub(crate) fn is_short(&self) -> bool {
         self.short.load(Ordering::Relaxed)
     }
 }

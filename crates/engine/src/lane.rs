@@ -198,7 +198,7 @@ impl Lane {
 
     /// Waits until nothing is copied any more, wherever the bytes are then. False: that cannot be
     /// waited for.
-    pub fn abandon(&mut self) -> bool {
+    pub(crate) fn abandon(&mut self) -> bool {
         let ended = self.stream.synchronize().or_else(|_| self.device.synchronize());
         if ended.is_err() {
             // The device may write to it for ever.

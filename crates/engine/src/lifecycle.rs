@@ -56,7 +56,7 @@ impl Engine {
     }
 
     /// The same with more levels of memory below the host buffer, in the order of their rows.
-    pub fn start_with(
+    pub(crate) fn start_with(
         config: Config,
         process: Process,
         device: Option<Device>,

@@ -19,7 +19,7 @@ struct Now {
 
 /// The shared state of touching and flushing.
 #[derive(Debug)]
-pub struct Pace {
+pub(crate) struct Pace {
     now: Mutex<Now>,
     changed: Condvar,
     origin: Instant,
@@ -27,7 +27,7 @@ pub struct Pace {
 
 /// What became of waiting for a lull.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IdleWindow {
+pub(crate) enum IdleWindow {
     /// It is there.
     Now,
     /// Not within the time that there was.
@@ -46,7 +46,7 @@ pub struct Flushing<'a> {
 
 impl Pace {
     /// Touching is to go by this setting.
-    pub fn new(touch: Touch) -> Self {
+    pub(crate) fn new(touch: Touch) -> Self {
         Pace {
             now: Mutex::new(Now {
                 pace: BandwidthArbiter::new(touch),
@@ -59,18 +59,18 @@ impl Pace {
     }
 
     /// A look at the model.
-    pub fn model(&self) -> Model {
+    pub(crate) fn model(&self) -> Model {
         self.now.lock().pace.model().clone()
     }
 
     /// A checkpoint of so many bytes was taken now.
-    pub fn captured(&self, bytes: u64) {
+    pub(crate) fn captured(&self, bytes: u64) {
         let now = self.origin.elapsed().as_secs_f64();
         self.now.lock().pace.checkpoint_captured(bytes, now);
     }
 
     /// The application asks for a checkpoint now.
-    pub fn checkpoint_begins(&self) {
+    pub(crate) fn checkpoint_begins(&self) {
         let at = self.origin.elapsed().as_secs_f64();
         let mut now = self.now.lock();
         now.pace.checkpoint_begins(at);
@@ -78,20 +78,20 @@ impl Pace {
     }
 
     /// The application asks for a restore now.
-    pub fn restore_begins(&self) {
+    pub(crate) fn restore_begins(&self) {
         let at = self.origin.elapsed().as_secs_f64();
         self.now.lock().calls.call_begins(at);
     }
 
     /// The checkpoint or restore has ended.
-    pub fn call_ends(&self) {
+    pub(crate) fn call_ends(&self) {
         let now = self.origin.elapsed().as_secs_f64();
         self.now.lock().calls.call_ends(now);
         self.changed.notify_all();
     }
 
     /// Work that [`await_idle_window`](Self::await_idle_window) was asked for has ended.
-    pub fn worked(&self) {
+    pub(crate) fn worked(&self) {
         let now = self.origin.elapsed().as_secs_f64();
         self.now.lock().calls.blocking_work_ended(now);
     }
@@ -99,7 +99,7 @@ impl Pace {
     /// Waits until work of about `seconds` can begin that would keep a call of the application
     /// waiting; for `at_most` so many seconds, if there is a limit. Adds what it took to `waited`,
     /// the time for which the work was put off before.
-    pub fn await_idle_window(
+    pub(crate) fn await_idle_window(
         &self,
         seconds: f64,
         at_most: Option<f64>,
@@ -135,13 +135,13 @@ impl Pace {
     }
 
     /// A flush begins.
-    pub fn flush(&self) -> Flushing<'_> {
+    pub(crate) fn flush(&self) -> Flushing<'_> {
         let flush = self.now.lock().pace.flush_begins();
         Flushing { pace: self, since: Instant::now(), flush: Some(flush) }
     }
 
     /// Waits until a unit may be touched. False: there is nothing more to touch.
-    pub fn may_touch(&self) -> bool {
+    pub(crate) fn may_touch(&self) -> bool {
         let mut now = self.now.lock();
         while !now.done && !now.pace.may_touch() {
             now = self.changed.wait(now);
@@ -154,17 +154,17 @@ impl Pace {
     }
 
     /// A unit was touched, since `since`.
-    pub fn touched(&self, bytes: u64, since: Instant) {
+    pub(crate) fn touched(&self, bytes: u64, since: Instant) {
         self.now.lock().pace.touch_ends(bytes, since.elapsed().as_secs_f64());
     }
 
     /// Nothing is left to touch that is not being touched.
-    pub fn all_touched(&self) {
+    pub(crate) fn all_touched(&self) {
         self.now.lock().pace.all_touched();
     }
 
     /// Ends all waiting: everything is touched, or the engine stops.
-    pub fn finish(&self) {
+    pub(crate) fn finish(&self) {
         self.now.lock().done = true;
         self.changed.notify_all();
     }

@@ -19,7 +19,7 @@ use policy::register as registration;
 use trace::{Activity, Counter};
 
 /// Maps the device cache, chunk by chunk, until it is whole or the device has no more memory.
-pub fn map(shared: &Shared) -> Result<()> {
+pub(crate) fn map(shared: &Shared) -> Result<()> {
     shared.device_side()?.device.bind()?;
     let cache = shared.cache()?;
     let mut mapped = 0;
@@ -71,7 +71,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Touches pages of the host buffer until all that are wanted have memory, and goes on when more are.
 /// Several threads may do so at once.
-pub fn touch(shared: &Shared) -> Result<()> {
+pub(crate) fn touch(shared: &Shared) -> Result<()> {
     let host = shared.host()?;
     let method = method(shared, host);
     loop {
@@ -125,7 +125,7 @@ pub fn touch(shared: &Shared) -> Result<()> {
 }
 
 /// Binds the host buffer to the node of memory that the device is at, where there are several.
-pub fn place(shared: &Shared) {
+pub(crate) fn place(shared: &Shared) {
     let (Some(host), Some(side)) = (&shared.host, shared.device.get()) else {
         return;
     };
@@ -140,7 +140,7 @@ pub fn place(shared: &Shared) {
 }
 
 /// Registers the host buffer, as the key `pin` says.
-pub fn pin(shared: &Shared) -> Result<()> {
+pub(crate) fn pin(shared: &Shared) -> Result<()> {
     let side = shared.device_side()?;
     side.device.bind()?;
     let host = shared.host()?;
@@ -279,7 +279,7 @@ fn register_one(shared: &Shared, host: &HostBuffer, chunk: usize) -> Result<bool
 }
 
 /// Unregisters what [`pin`] registered. No transfer may be under way.
-pub fn unpin(shared: &Shared) {
+pub(crate) fn unpin(shared: &Shared) {
     let (Some(host), Some(side)) = (&shared.host, shared.device.get()) else {
         return;
     };

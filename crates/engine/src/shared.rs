@@ -40,13 +40,13 @@ pub struct Shared {
     /// The configuration.
     pub config: Config,
     /// Which checkpoint is where.
-    pub catalog: Catalog,
+    pub(crate) catalog: Catalog,
     /// The host buffer.
     pub host: Option<HostBuffer>,
     /// The levels of memory below the host buffer, in the order of their rows.
-    pub lower: Vec<Box<dyn Store>>,
+    pub(crate) lower: Vec<Box<dyn Store>>,
     /// The device, once there is one.
-    pub device: OnceLock<DeviceSide>,
+    pub(crate) device: OnceLock<DeviceSide>,
     /// The directories.
     pub files: Files,
     /// The process that goes on should this one be killed.
@@ -58,13 +58,13 @@ pub struct Shared {
     /// The timeline.
     pub trace: Recorder,
     /// Touching and flushing.
-    pub pace: Pace,
+    pub(crate) pace: Pace,
     /// Background copies and captures.
-    pub gate: Gate,
+    pub(crate) gate: Gate,
     /// The machine's memory.
-    pub guard: Guard,
+    pub(crate) guard: Guard,
     /// What the application has lent to checkpoints.
-    pub deferred: DeferredCaptures,
+    pub(crate) deferred: DeferredCaptures,
     /// Held while a file gets or loses its name, together with the catalog's step that says so: an
     /// older checkpoint's file must not take the place of a newer one's. Taken before the
     /// catalog's lock. Captures into memory never take it.
@@ -93,7 +93,7 @@ pub struct Shared {
 
 /// The device and what the application's thread needs on it.
 #[derive(Debug)]
-pub struct DeviceSide {
+pub(crate) struct DeviceSide {
     /// The device.
     pub device: Arc<Device>,
     /// The device cache; `None` if it was not wanted or cannot be had.
@@ -116,7 +116,7 @@ pub struct Own {
 
 impl Shared {
     /// The state of a job that is about to start.
-    pub fn new(
+    pub(crate) fn new(
         config: Config,
         catalog: Catalog,
         host: Option<HostBuffer>,
@@ -168,7 +168,7 @@ impl Shared {
     }
 
     /// The device, where there are device pointers or bytes in the device cache.
-    pub fn device_side(&self) -> Result<&DeviceSide> {
+    pub(crate) fn device_side(&self) -> Result<&DeviceSide> {
         self.device.get().ok_or_else(|| Error::new(Kind::Internal, "there is no device"))
     }
 
@@ -239,7 +239,7 @@ impl Shared {
 
     /// Waits until the backend writes nothing any more that an earlier job of this rank has left: before
     /// files get their names. False: the job ends, or nothing [may be written](Self::may_write).
-    pub fn await_predecessor(&self) -> bool {
+    pub(crate) fn await_predecessor(&self) -> bool {
         self.link.as_ref().is_none_or(Link::wait_for_predecessors)
     }
 
@@ -269,13 +269,13 @@ impl Shared {
     }
 
     /// The same, of one that has just answered: what it is given now it will write.
-    pub fn successor_answers(&self) -> bool {
+    pub(crate) fn successor_answers(&self) -> bool {
         self.link.as_ref().is_some_and(Link::answers_in_time)
     }
 
     /// Counts `bytes` of pages of the host buffer that are about to be made. True: memory is short,
     /// and the buffer is limited to the pages it has for as long.
-    pub fn memory_is_short(&self, bytes: u64) -> bool {
+    pub(crate) fn memory_is_short(&self, bytes: u64) -> bool {
         // Pages that were set aside can be nobody else's.
         let host =
             self.host.as_ref().filter(|host| host.mapping().kind() != mapping::Kind::SharedHuge);
@@ -317,7 +317,7 @@ impl Shared {
     /// Makes a step of the catalog after which more or fewer bytes of the device cache or of the host
     /// buffer are taken, and records how many. Within the step: after it, somebody else's could be
     /// recorded first, and what is taken would seem to go back.
-    pub fn step_counted<R>(&self, step: impl FnOnce(&mut State) -> R) -> R {
+    pub(crate) fn step_counted<R>(&self, step: impl FnOnce(&mut State) -> R) -> R {
         self.catalog.step(|state| {
             let result = step(state);
             if self.trace.is_on() {
@@ -351,7 +351,7 @@ impl DeviceSide {
     /// Lets what is queued next on the library's stream come after everything the application has
     /// queued: in its stream if it gave one, else in the whole context. Returns what keeps
     /// background copies away until the application's copy is done.
-    pub fn after_application<'a>(
+    pub(crate) fn after_application<'a>(
         &self,
         shared: &'a Shared,
         own: &Own,

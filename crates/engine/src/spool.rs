@@ -19,7 +19,7 @@ use trace::metrics::Stop;
 
 /// The file under way.
 #[derive(Debug)]
-pub struct Spool {
+pub(crate) struct Spool {
     output: Output,
     /// Where it is: past scratch if that cannot take it.
     level: FileLevel,
@@ -34,7 +34,7 @@ pub struct Spool {
 
 impl Spool {
     /// Starts the file of a checkpoint that is expected to have these regions, as id and size.
-    pub fn create(
+    pub(crate) fn create(
         shared: &Shared,
         level: FileLevel,
         name: &str,
@@ -61,7 +61,7 @@ impl Spool {
     }
 
     /// Where it is.
-    pub fn level(&self) -> FileLevel {
+    pub(crate) fn level(&self) -> FileLevel {
         self.level
     }
 
@@ -69,7 +69,12 @@ impl Spool {
     ///
     /// # Errors
     /// The file is where it was.
-    pub fn go_past_scratch(&mut self, shared: &Shared, name: &str, version: i32) -> Result<()> {
+    pub(crate) fn go_past_scratch(
+        &mut self,
+        shared: &Shared,
+        name: &str,
+        version: i32,
+    ) -> Result<()> {
         let complete = shared.files.own_persistent_path(name, version)?;
         let output = new_output(shared, &complete)?;
         let end = self.output.end;
@@ -79,7 +84,7 @@ impl Spool {
     }
 
     /// Completes the file, under its temporary name. After an error it is as it was.
-    pub fn complete(&mut self, shared: &Shared, name: &str, version: i32) -> Result<()> {
+    pub(crate) fn complete(&mut self, shared: &Shared, name: &str, version: i32) -> Result<()> {
         self.put_in_order(shared)?;
         match self.level {
             FileLevel::Scratch => shared.files.seal(&self.output, name, version),
@@ -88,7 +93,7 @@ impl Spool {
     }
 
     /// What was completed.
-    pub fn finish(self) -> Written {
+    pub(crate) fn finish(self) -> Written {
         self.output.finish()
     }
 
@@ -141,7 +146,7 @@ impl Spool {
     }
 
     /// Removes what was written.
-    pub fn discard(self) {
+    pub(crate) fn discard(self) {
         self.output.finish().discard();
     }
 }
@@ -260,6 +265,6 @@ fn bytes_of(place: &Place) -> &[u8] {
 }
 
 /// An error about a checkpoint, with its name and version in front.
-pub fn about(name: &str, version: i32) -> impl Fn(Error) -> Error + '_ {
+pub(crate) fn about(name: &str, version: i32) -> impl Fn(Error) -> Error + '_ {
     move |error| error.within(format!("checkpoint \"{name}\" version {version}"))
 }

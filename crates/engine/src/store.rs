@@ -17,7 +17,7 @@ use os::error::{Error, Kind, Result};
 use trace::metrics::Stop;
 
 /// Takes bytes piece by piece.
-pub type Put<'a> = dyn FnMut(&[u8]) -> Result<()> + 'a;
+pub(crate) type Put<'a> = dyn FnMut(&[u8]) -> Result<()> + 'a;
 
 /// The memory of a level.
 pub trait Store: Debug + Send + Sync {
@@ -94,7 +94,7 @@ impl Shared {
 }
 
 /// A level, for the metrics.
-pub fn stop(level: Level) -> Stop {
+pub(crate) fn stop(level: Level) -> Stop {
     Stop::Memory(level.index() as u8)
 }
 

@@ -144,7 +144,7 @@ impl Shared {
         open.under_way = false;
         self.arrived(FileLevel::Scratch, &open.name, open.version, open.id);
         drop(naming);
-        let result = self.wait_persistent(open.id, own);
+        let result = self.make_persistent(open.id, own);
         self.metrics.waited(Cause::File, since);
         result
     }

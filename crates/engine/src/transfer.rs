@@ -16,7 +16,7 @@ use trace::Activity;
 
 /// A copy that has ended.
 #[derive(Debug)]
-pub struct Flushed {
+pub(crate) struct Flushed {
     /// How.
     pub end: MoveEnd,
     /// Bytes that went to pages of the host buffer that did not exist.
@@ -24,7 +24,7 @@ pub struct Flushed {
 }
 
 /// Flushes from a level until the engine stops.
-pub fn flush(shared: &Shared, from: Level) -> Result<()> {
+pub(crate) fn flush(shared: &Shared, from: Level) -> Result<()> {
     let mut mover = Mover::new(shared, from)?;
     let next = |state: &mut State| state.next_flush(from);
     while let Some(job) = shared.catalog.next(Worker::Flush(from), next) {
@@ -43,7 +43,7 @@ pub fn flush(shared: &Shared, from: Level) -> Result<()> {
 }
 
 /// Fetches to a level until the engine stops.
-pub fn fetch(shared: &Shared, to: Level) -> Result<()> {
+pub(crate) fn fetch(shared: &Shared, to: Level) -> Result<()> {
     let mut mover = Mover::new(shared, to)?;
     let next = |state: &mut State| state.next_fetch(to);
     while let Some(job) = shared.catalog.next(Worker::Fetch(to), next) {
@@ -151,21 +151,21 @@ fn by_store(shared: &Shared, job: &MoveJob, what: &str) -> Flushed {
 
 /// A lane of the calling thread.
 #[derive(Debug)]
-pub struct Queue<'a> {
+pub(crate) struct Queue<'a> {
     shared: &'a Shared,
     lane: Lane,
 }
 
 impl<'a> Queue<'a> {
     /// A queue for the calling thread.
-    pub fn new(shared: &'a Shared) -> Result<Self> {
+    pub(crate) fn new(shared: &'a Shared) -> Result<Self> {
         let device = &shared.device_side()?.device;
         device.bind()?;
         Ok(Queue { shared, lane: Lane::new(device, WaitMode::Block)? })
     }
 
     /// Copies what `copies` queues to these places in the host buffer, and waits for it.
-    pub fn flush_to(
+    pub(crate) fn flush_to(
         &mut self,
         places: &[Extent],
         bytes: u64,
@@ -234,7 +234,12 @@ impl<'a> Queue<'a> {
 
     /// Copies between an address of the device and a place in the host buffer, which the catalog has
     /// given this worker until its job is ended.
-    pub fn stretch(&mut self, device: u64, place: Extent, direction: Direction) -> Result<()> {
+    pub(crate) fn stretch(
+        &mut self,
+        device: u64,
+        place: Extent,
+        direction: Direction,
+    ) -> Result<()> {
         let shared = self.shared;
         // SAFETY: the catalog has given this worker both runs, or the application has lent it the
         // device's; they stay until the job is ended, which `run` waits for on every path.

@@ -9,11 +9,11 @@ use os::error::{Error, Kind, Result};
 
 /// Block lengths are multiples of this many bytes. The code works on groups of this size, so the result
 /// does not depend on how a stripe is split.
-pub const GRAIN: u64 = 64;
+pub(crate) const GRAIN: u64 = 64;
 
 /// A block of a stripe, by kind and index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Shard {
+pub(crate) enum Shard {
     /// A data block.
     Data(usize),
     /// A parity block.
@@ -21,7 +21,7 @@ pub enum Shard {
 }
 
 /// A code and its working memory.
-pub struct Code {
+pub(crate) struct Code {
     data: usize,
     parities: usize,
     encoder: Option<ReedSolomonEncoder>,
@@ -36,7 +36,7 @@ impl std::fmt::Debug for Code {
 
 impl Code {
     /// A code for stripes of `data` data blocks and `parities` parities, at least one of each.
-    pub fn new(data: usize, parities: usize) -> Code {
+    pub(crate) fn new(data: usize, parities: usize) -> Code {
         Code { data, parities, encoder: None, decoder: None }
     }
 
@@ -45,7 +45,7 @@ impl Code {
     ///
     /// # Errors
     /// [`Kind::Internal`] if the number or the length of the blocks is wrong.
-    pub fn parity(&mut self, data: &[&[u8]], index: usize, parity: &mut [u8]) -> Result<()> {
+    pub(crate) fn parity(&mut self, data: &[&[u8]], index: usize, parity: &mut [u8]) -> Result<()> {
         self.check(data.iter().copied(), parity.len())?;
         if index >= self.parities {
             return Err(internal(format!("there is no parity {index} of {self:?}")));
@@ -77,7 +77,7 @@ impl Code {
     ///
     /// # Errors
     /// [`Kind::Internal`] if the number or the length of the blocks is wrong.
-    pub fn restore(
+    pub(crate) fn restore(
         &mut self,
         lost: usize,
         others: &[(Shard, &[u8])],

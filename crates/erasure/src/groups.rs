@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// The groups of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Groups {
+pub(crate) struct Groups {
     /// The members of each group, ascending.
     pub groups: Vec<Vec<u32>>,
     /// What the groups do not protect against, for a warning.
@@ -14,7 +14,7 @@ pub struct Groups {
 /// Forms groups of about `size` processes, each larger than `parities`. `domains` has the failure domain
 /// of each process. Members of one domain are spread over the groups; if possible, no group has more of
 /// them than may be lost, even if groups become smaller.
-pub fn form(domains: &[&str], size: usize, parities: usize) -> Groups {
+pub(crate) fn form(domains: &[&str], size: usize, parities: usize) -> Groups {
     let count = domains.len();
     if count <= parities {
         return Groups {

@@ -15,7 +15,7 @@ use os::error::{Error, Kind, Result};
 pub use policy::LARGEST_GROUP;
 /// The most members of a group: a group is split in two only if both halves are large enough for the
 /// parities.
-pub const MOST_MEMBERS: usize = 2 * LARGEST_GROUP - 1;
+pub(crate) const MOST_MEMBERS: usize = 2 * LARGEST_GROUP - 1;
 
 /// The stripes of one encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Layout {
         self.parities
     }
 
-    /// Bytes of a chunk, a multiple of [`GRAIN`].
+    /// Bytes of a chunk, a multiple of `GRAIN`.
     pub fn chunk(&self) -> u64 {
         self.chunk
     }
@@ -63,7 +63,7 @@ impl Layout {
     }
 
     /// The block that a member has in a stripe.
-    pub fn shard(&self, stripe: usize, member: usize) -> Shard {
+    pub(crate) fn shard(&self, stripe: usize, member: usize) -> Shard {
         let index = self.index_in_stripe(stripe, member);
         match index.checked_sub(self.parities) {
             None => Shard::Parity(index),
@@ -79,12 +79,12 @@ impl Layout {
     }
 
     /// The stripes of which a member keeps a parity, in the order in which it stores them.
-    pub fn stripes_of_parity(&self, member: usize) -> impl Iterator<Item = usize> + '_ {
+    pub(crate) fn stripes_of_parity(&self, member: usize) -> impl Iterator<Item = usize> + '_ {
         (0..self.parities).map(move |index| (member + self.members - index) % self.members)
     }
 
     /// The stripes that have a member's data, in the order of its file.
-    pub fn stripes_of_data(&self, member: usize) -> impl Iterator<Item = usize> + '_ {
+    pub(crate) fn stripes_of_data(&self, member: usize) -> impl Iterator<Item = usize> + '_ {
         (0..self.data()).map(move |chunk| (member + 1 + chunk) % self.members)
     }
 

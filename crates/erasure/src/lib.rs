@@ -3,16 +3,16 @@
 //!
 //! | file | owns |
 //! | --- | --- |
-//! | [`code`] | computes parities from blocks, and blocks from parities |
+//! | `code` | computes parities from blocks, and blocks from parities |
 //! | [`layout`] | which bytes of which member are in which stripe |
 //! | [`encoding`] | what one encoding covers: members, lengths, digests |
 //! | [`parity`] | parity files: header, payload, reading and verifying |
 //! | [`stream`] | computes a parity payload, or rebuilds a lost file, from the members' pieces |
-//! | [`groups`] | forms the groups |
+//! | `groups` | forms the groups |
 //! | [`membership`] | what all processes know of each other: groups, leaders |
 //! | [`progress`] | which version is encoded when |
 //! | [`wire`] | the messages between processes |
-//! | [`peer`], [`server`] | the client and the server end of a connection |
+//! | [`peer`], `server` | the client and the server end of a connection |
 //! | [`served`] | the files that a process serves |
 //! | [`remote_pieces`] | reads the pieces of an encoding from their processes |
 //! | [`digest_votes`] | decides by vote of the parity files which files are right |
@@ -21,10 +21,10 @@
 
 #![deny(clippy::disallowed_methods)]
 
-pub mod code;
+mod code;
 pub mod digest_votes;
 pub mod encoding;
-pub mod groups;
+mod groups;
 pub mod layout;
 pub mod membership;
 pub mod node;
@@ -33,7 +33,7 @@ pub mod peer;
 pub mod progress;
 pub mod remote_pieces;
 pub mod served;
-pub mod server;
+mod server;
 pub mod stream;
 pub mod survey;
 pub mod wire;

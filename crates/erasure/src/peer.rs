@@ -13,7 +13,7 @@ use os::error::{Error, Kind, Result};
 use os::network::{self, Connection};
 
 /// The longest time for an answer of a live process.
-pub const REPLY_TIMEOUT: Duration = Duration::from_secs(120);
+pub(crate) const REPLY_TIMEOUT: Duration = Duration::from_secs(120);
 /// The longest time for a connection to one address.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 

@@ -142,7 +142,7 @@ impl Progress {
     }
 
     /// No more versions will be selected.
-    pub fn no_more_decisions(&mut self) {
+    pub(crate) fn no_more_decisions(&mut self) {
         if !std::mem::replace(&mut self.closed, true) && self.selection != Selection::All {
             self.urgent.push_back(Task::DecideNoMore);
         }
@@ -213,7 +213,7 @@ impl Progress {
     }
 
     /// A member announces no more files.
-    pub fn member_leaves(&mut self, member: usize) {
+    pub(crate) fn member_leaves(&mut self, member: usize) {
         if self.members[member] == MemberState::Present {
             self.members[member] = MemberState::Leaving;
         }
@@ -222,7 +222,7 @@ impl Progress {
 
     /// A member is gone. Returns how many versions cannot be protected any more; `None` if that was
     /// known, or the member had nothing left to do.
-    pub fn member_gone(&mut self, member: usize) -> Option<u64> {
+    pub(crate) fn member_gone(&mut self, member: usize) -> Option<u64> {
         let before = std::mem::replace(&mut self.members[member], MemberState::Gone);
         if before == MemberState::Gone {
             return None;
@@ -260,7 +260,7 @@ impl Progress {
     }
 
     /// The next task, if any.
-    pub fn next_task(&mut self) -> Option<Task> {
+    pub(crate) fn next_task(&mut self) -> Option<Task> {
         // The caller has finished its last task.
         self.announcing = None;
         if let Some(task) = self.urgent.pop_front() {

@@ -39,11 +39,11 @@ const RETRY_PAUSE: Duration = Duration::from_millis(100);
 const STACK: usize = 256 << 10;
 
 /// Handles a message of a rank.
-pub type OnMessage = dyn Fn(u32, Message) + Send + Sync;
+pub(crate) type OnMessage = dyn Fn(u32, Message) + Send + Sync;
 
 /// The threads that answer.
 #[derive(Debug)]
-pub struct Server {
+pub(crate) struct Server {
     shared: Arc<Shared>,
     acceptor: Option<JoinHandle<()>>,
 }
@@ -74,7 +74,7 @@ impl Server {
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub fn start(
+    pub(crate) fn start(
         listeners: Vec<CloseOnFork<TcpListener>>,
         token: Token,
         served: Arc<ServedFiles>,
@@ -88,7 +88,7 @@ impl Server {
     }
 
     /// Closes all connections, and accepts no more.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         let mut open = self.shared.open.lock();
         // Set first, so that the acceptor does not report the closed sockets as failures.
         open.closed = true;

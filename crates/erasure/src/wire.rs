@@ -20,7 +20,7 @@ const LONGEST: usize = 16 << 10;
 pub const LONGEST_READ: u32 = 1 << 20;
 
 /// The secret that lets a process in. It is known only to the job's processes, which get it over MPI.
-pub type Token = [u8; 32];
+pub(crate) type Token = [u8; 32];
 
 /// Identifies a served file by its version and content.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -35,10 +35,10 @@ pub struct FileId {
 
 /// Length of the greeting that begins a connection: the protocol version, the called process's token,
 /// and the caller's rank. The length is fixed, as strangers send it, too.
-pub const GREETING: usize = 40;
+pub(crate) const GREETING: usize = 40;
 
 /// The greeting of rank `from`.
-pub fn greeting(token: &Token, from: u32) -> [u8; GREETING] {
+pub(crate) fn greeting(token: &Token, from: u32) -> [u8; GREETING] {
     let mut bytes = [0; GREETING];
     bytes[..4].copy_from_slice(&PROTOCOL.to_le_bytes());
     bytes[4..36].copy_from_slice(token);
@@ -47,7 +47,7 @@ pub fn greeting(token: &Token, from: u32) -> [u8; GREETING] {
 }
 
 /// The caller's rank, if the greeting has this token.
-pub fn verify_greeting(bytes: &[u8; GREETING], token: &Token) -> Option<u32> {
+pub(crate) fn verify_greeting(bytes: &[u8; GREETING], token: &Token) -> Option<u32> {
     let mut from = [0; 4];
     from.copy_from_slice(&bytes[36..]);
     let from = u32::from_le_bytes(from);

@@ -115,7 +115,7 @@ impl Header {
     ///
     /// # Errors
     /// [`Kind::Corrupt`]: fewer than 8 bytes, or a count for which the file is too short.
-    pub fn declared_len(prefix: &[u8], file_len: u64) -> Result<usize> {
+    pub(crate) fn declared_len(prefix: &[u8], file_len: u64) -> Result<usize> {
         let Some((count, _)) = prefix.split_first_chunk::<COUNT_LEN>() else {
             return Err(truncated(prefix.len() as u64, format!("at least {COUNT_LEN}")));
         };
@@ -133,7 +133,7 @@ impl Header {
     }
 
     /// Decodes the header of a file of `file_len` bytes from its first bytes, `prefix`: at least
-    /// [`Header::declared_len`].
+    /// `Header::declared_len`.
     ///
     /// # Errors
     /// [`Kind::Corrupt`] with the reason: too few bytes; repeated or descending ids (upstream writes

@@ -1,5 +1,5 @@
 //! Which levels a job has: an ordered table, the fastest first. The catalog goes by this table; the engine
-//! has a [store](crate::store) for each row of memory.
+//! has a store (`engine/store.rs`) for each row of memory.
 
 use crate::{device_cache, host_buffer};
 

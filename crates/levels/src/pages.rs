@@ -112,7 +112,7 @@ impl Pages {
     // ---- touching ------------------------------------------------------------------------
 
     /// Only what is needed is to be touched from here on; as nothing is known yet, that is nothing.
-    pub fn go_by_need(&mut self) {
+    pub(crate) fn go_by_need(&mut self) {
         self.target = Some(PrefaultTarget::default());
     }
 
@@ -135,7 +135,7 @@ impl Pages {
     }
 
     /// Whether all that is needed for now has pages, or is being given them, and there is more.
-    pub fn has_enough(&mut self) -> bool {
+    pub(crate) fn has_enough(&mut self) -> bool {
         self.pass();
         self.front < self.touched.len() && self.front as u64 * TOUCH_UNIT >= self.wanted()
     }

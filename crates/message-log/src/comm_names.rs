@@ -51,7 +51,7 @@ struct Known {
 
 /// The communicators that the application has made, and their parents.
 #[derive(Debug, Default)]
-pub struct Names {
+pub(crate) struct Names {
     known: HashMap<usize, Known>,
     made: u64,
 }
@@ -61,13 +61,13 @@ impl Names {
     ///
     /// # Errors
     /// Out of memory.
-    pub fn reserve(&mut self) -> Result<(), NoMemory> {
+    pub(crate) fn reserve(&mut self) -> Result<(), NoMemory> {
         Ok(self.known.try_reserve(2)?)
     }
 
     /// Adds a communicator that a call has made of another. It is `MPI_COMM_NULL` on processes outside
     /// it.
-    pub fn made(&mut self, mpi: &Mpi, call: Call, parent: usize, handle: usize) {
+    pub(crate) fn made(&mut self, mpi: &Mpi, call: Call, parent: usize, handle: usize) {
         self.made += 1;
         let of = self.known.entry(parent).or_default();
         let nth = match of.calls.iter_mut().find(|(other, _)| *other == call) {
@@ -94,19 +94,19 @@ impl Names {
     }
 
     /// The communicator represents several with the same processes.
-    pub fn shared(&mut self, handle: usize) {
+    pub(crate) fn shared(&mut self, handle: usize) {
         if let Some(known) = self.known.get_mut(&handle) {
             known.is_shared = true;
         }
     }
 
     /// Removes a freed communicator.
-    pub fn gone(&mut self, handle: usize) {
+    pub(crate) fn gone(&mut self, handle: usize) {
         self.known.remove(&handle);
     }
 
     /// Describes a communicator by its origin and its name.
-    pub fn describe(&self, mpi: &Mpi, handle: usize) -> String {
+    pub(crate) fn describe(&self, mpi: &Mpi, handle: usize) -> String {
         if let Some(name) = predefined(mpi, handle) {
             return name.to_owned();
         }

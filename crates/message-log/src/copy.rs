@@ -17,7 +17,11 @@ const STREAM: usize = 8 << 10;
 ///
 /// # Safety
 /// Both ranges are valid and do not overlap.
-pub unsafe fn into_log(to: *mut c_void, from: *const c_void, len: usize) -> Result<(), String> {
+pub(crate) unsafe fn into_log(
+    to: *mut c_void,
+    from: *const c_void,
+    len: usize,
+) -> Result<(), String> {
     if let Some(buffer) = device::buffer(from, len)? {
         // SAFETY: by the caller's promise.
         return unsafe { buffer.read(to, len) };
@@ -40,7 +44,11 @@ pub unsafe fn into_log(to: *mut c_void, from: *const c_void, len: usize) -> Resu
 ///
 /// # Safety
 /// Both ranges are valid and do not overlap.
-pub unsafe fn from_log(to: *mut c_void, from: *const c_void, len: usize) -> Result<(), String> {
+pub(crate) unsafe fn from_log(
+    to: *mut c_void,
+    from: *const c_void,
+    len: usize,
+) -> Result<(), String> {
     if let Some(buffer) = device::buffer(to, len)? {
         // SAFETY: by the caller's promise.
         return unsafe { buffer.write(from, len) };

@@ -9,7 +9,7 @@ use crate::pmpi;
 
 /// The kind of a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// A communicator.
     Comm,
     /// A type.
@@ -28,7 +28,7 @@ struct Freed {
 
 /// Objects whose freeing is deferred.
 #[derive(Debug, Default)]
-pub struct Deferred {
+pub(crate) struct Deferred {
     /// In the order of the application's calls.
     freed: VecDeque<Freed>,
     /// A set for lookup: types may be freed in every step of a long computation.
@@ -40,7 +40,7 @@ impl Deferred {
     ///
     /// # Errors
     /// Out of memory; the object is not noted.
-    pub fn add(&mut self, kind: Kind, handle: usize, at: u64) -> Result<(), NoMemory> {
+    pub(crate) fn add(&mut self, kind: Kind, handle: usize, at: u64) -> Result<(), NoMemory> {
         self.freed.try_reserve(1)?;
         self.handles.try_reserve(1)?;
         self.freed.push_back(Freed { kind, handle, at });
@@ -49,19 +49,19 @@ impl Deferred {
     }
 
     /// Whether something may be freed if only instances from this number on are left.
-    pub fn is_due(&self, first: Option<u64>) -> bool {
+    pub(crate) fn is_due(&self, first: Option<u64>) -> bool {
         let due = |freed: &Freed| first.is_none_or(|first| freed.at <= first);
         self.freed.front().is_some_and(due)
     }
 
     /// Whether the application has freed this handle.
-    pub fn has(&self, kind: Kind, handle: usize) -> bool {
+    pub(crate) fn has(&self, kind: Kind, handle: usize) -> bool {
         self.handles.contains(&(kind, handle))
     }
 
     /// Frees what no instance needs; `oldest` is the number of the oldest instance left. Returns what
     /// was freed.
-    pub fn free(&mut self, mpi: &Mpi, oldest: Option<u64>) -> Vec<(Kind, usize)> {
+    pub(crate) fn free(&mut self, mpi: &Mpi, oldest: Option<u64>) -> Vec<(Kind, usize)> {
         let mut gone = Vec::new();
         while self.is_due(oldest) {
             let Some(Freed { kind, handle, .. }) = self.freed.pop_front() else { break };

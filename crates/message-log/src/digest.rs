@@ -2,7 +2,7 @@
 
 /// Tells bytes from others: any that differ in one word, for certain. Words take turns in four
 /// digests, so that a processor has something to do while it multiplies.
-pub fn digest(bytes: &[u8]) -> u64 {
+pub(crate) fn digest(bytes: &[u8]) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     // Each step can be undone, so what differs once stays different.
     let step = |digest: u64, word: u64| {

@@ -8,7 +8,7 @@ use crate::refuse;
 use crate::state::State;
 
 /// Reports both calls, abandons the replay, and calls the error handler. Returns the call's result.
-pub fn stop(state: &mut State, called: &Shape, divergence: &Divergence) -> c_int {
+pub(crate) fn stop(state: &mut State, called: &Shape, divergence: &Divergence) -> c_int {
     if let Some(earlier) = &divergence.earlier {
         return refuse::fail_again(&state.mpi, called.comm, earlier);
     }
@@ -26,7 +26,7 @@ pub fn stop(state: &mut State, called: &Shape, divergence: &Divergence) -> c_int
 }
 
 /// The same for a difference that is found when the results are returned.
-pub fn broken(state: &mut State, called: &Shape, text: &str) -> c_int {
+pub(crate) fn broken(state: &mut State, called: &Shape, text: &str) -> c_int {
     state.parts.break_off(text);
     refuse::fail(&state.mpi, called.comm, text)
 }
@@ -34,7 +34,7 @@ pub fn broken(state: &mut State, called: &Shape, text: &str) -> c_int {
 /// A call that uses another object than in the first run, identified by the operations that made them;
 /// 0: unknown.
 #[cold]
-pub fn other(state: &State, shape: &Shape, what: &str, now: u64, then: u64) -> String {
+pub(crate) fn other(state: &State, shape: &Shape, what: &str, now: u64, then: u64) -> String {
     let (part, place) = state.parts.replay_at().unwrap_or_default();
     let giver = |began| match state.parts.beginner(began) {
         Some((place, shape)) => format!("call {}, {}", place + 1, describe(state, &shape)),
@@ -65,7 +65,7 @@ fn half_or_all(state: &State, shape: &Shape) -> String {
 }
 
 /// Describes a call: its name, and the communicator, peer, tag and count that it has.
-pub fn describe(state: &State, shape: &Shape) -> String {
+pub(crate) fn describe(state: &State, shape: &Shape) -> String {
     let numbers = &state.mpi.numbers;
     let mut parts = Vec::new();
     if shape.comm != 0 {

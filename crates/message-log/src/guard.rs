@@ -4,12 +4,12 @@ use std::any::Any;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
 /// A panic that was caught.
-pub struct Caught(Box<dyn Any + Send>);
+pub(crate) struct Caught(Box<dyn Any + Send>);
 
 impl Caught {
     /// The panic's message.
     #[cold]
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let said = self.0.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let said = said.or_else(|| self.0.downcast_ref::<String>().cloned()).unwrap_or_default();
         format!("the library panicked, and nothing can be logged or replayed any more: {said}")
@@ -21,7 +21,7 @@ impl Caught {
 /// # Errors
 /// The panic.
 #[inline(always)]
-pub fn caught<T>(body: impl FnOnce() -> T) -> Result<T, Caught> {
+pub(crate) fn caught<T>(body: impl FnOnce() -> T) -> Result<T, Caught> {
     catch_unwind(AssertUnwindSafe(body)).map_err(Caught)
 }
 

@@ -11,7 +11,7 @@ static CHECKED: AtomicU64 = AtomicU64::new(0);
 ///
 /// # Errors
 /// They do not; the reason.
-pub fn check() -> Result<(), String> {
+pub(crate) fn check() -> Result<(), String> {
     let loaded = driver::loaded_count();
     if loaded == CHECKED.load(Ordering::Relaxed) {
         return Ok(());

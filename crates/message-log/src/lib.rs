@@ -8,9 +8,9 @@
 //!
 //! The modules, bottom-up:
 //!
-//! - [`log`]: the sequence of [`log::Event`]s and the memory of their payloads, or files in the job's
+//! - `log`: the sequence of `log::Event`s and the memory of their payloads, or files in the job's
 //!   scratch directory beyond a limit (`scratch`); `digest`: hashes of bytes;
-//! - [`parts`]: which parts are open, which are logged, and where a call's result comes from; with the
+//! - `parts`: which parts are open, which are logged, and where a call's result comes from; with the
 //!   log it can be tested without MPI;
 //! - `copy`, `device`: copies between the application's memory (host or device) and the log;
 //! - `pmpi`, `mpi`, `types`, `status`, `target`: MPI's functions, constants, types and statuses, and
@@ -21,9 +21,9 @@
 //! - `state`: all of this for one process, and which thread may use it when;
 //! - `calls`: what calls do inside parts, recording and replaying, by kind; `fast_path` handles most
 //!   calls outside parts and inside recorded parts;
-//! - `divergence`, `refuse`, `guard`: how a call fails or panics; [`memory`]: out of memory;
+//! - `divergence`, `refuse`, `guard`: how a call fails or panics; `memory`: out of memory;
 //!   `comm_names`: names of communicators in errors;
-//! - [`resend`]: messages that are sent again instead of logged;
+//! - `resend`: messages that are sent again instead of logged;
 //! - `store`: the log in checkpoints and restarts;
 //! - [`fortran`]: how calls from Fortran get here; `interposition`: whether all calls do;
 //! - [`exports`]: the C symbols of MPI (`signatures`: a test against MPI's headers); [`capi`]:
@@ -43,16 +43,16 @@ pub mod exports;
 pub mod fortran;
 mod guard;
 mod interposition;
-pub mod log;
-pub mod memory;
+mod log;
+mod memory;
 mod messages;
 mod mpi;
-pub mod parts;
+mod parts;
 mod pmpi;
 mod refuse;
 mod request_pool;
 mod requests;
-pub mod resend;
+mod resend;
 mod scratch;
 #[cfg(test)]
 mod signatures;

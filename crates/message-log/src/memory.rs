@@ -6,7 +6,7 @@ use std::collections::TryReserveError;
 
 /// Out of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoMemory;
+pub(crate) struct NoMemory;
 
 impl From<TryReserveError> for NoMemory {
     fn from(_: TryReserveError) -> NoMemory {
@@ -18,7 +18,7 @@ impl From<TryReserveError> for NoMemory {
 ///
 /// # Errors
 /// Out of memory.
-pub fn boxed<T>(value: T) -> Result<Box<T>, NoMemory> {
+pub(crate) fn boxed<T>(value: T) -> Result<Box<T>, NoMemory> {
     const { assert!(size_of::<T>() > 0) };
     // SAFETY: the layout has bytes.
     let at = unsafe { alloc(Layout::new::<T>()) }.cast::<T>();
@@ -36,7 +36,7 @@ pub fn boxed<T>(value: T) -> Result<Box<T>, NoMemory> {
 ///
 /// # Errors
 /// Out of memory.
-pub fn room<T>(len: usize) -> Result<Vec<T>, NoMemory> {
+pub(crate) fn room<T>(len: usize) -> Result<Vec<T>, NoMemory> {
     let mut list = Vec::new();
     list.try_reserve_exact(len)?;
     Ok(list)
@@ -46,7 +46,7 @@ pub fn room<T>(len: usize) -> Result<Vec<T>, NoMemory> {
 ///
 /// # Errors
 /// Out of memory; the list is unchanged.
-pub fn push<T>(list: &mut Vec<T>, value: T) -> Result<(), NoMemory> {
+pub(crate) fn push<T>(list: &mut Vec<T>, value: T) -> Result<(), NoMemory> {
     list.try_reserve(1)?;
     list.push(value);
     Ok(())

@@ -18,7 +18,7 @@ const BLOCK: usize = 128;
 
 /// A probed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Probed {
+pub(crate) struct Probed {
     /// The number of the probe, as in [`Outcome::began`](crate::log::Outcome::began).
     pub began: u64,
     /// Its source.
@@ -49,7 +49,7 @@ impl Own {
 
 /// All probed messages.
 #[derive(Debug, Default)]
-pub struct Messages {
+pub(crate) struct Messages {
     /// Those of probes inside parts, and of replays.
     known: HashMap<usize, Probed>,
     /// Handles of replays. They are never freed, as MPI may have stored them.
@@ -63,12 +63,12 @@ impl Messages {
     ///
     /// # Errors
     /// Out of memory.
-    pub fn reserve(&mut self) -> Result<(), NoMemory> {
+    pub(crate) fn reserve(&mut self) -> Result<(), NoMemory> {
         Ok(self.known.try_reserve(1)?)
     }
 
     /// Adds a message of MPI's; there is [room](Self::reserve) for it.
-    pub fn probed(&mut self, handle: usize, message: Probed) {
+    pub(crate) fn probed(&mut self, handle: usize, message: Probed) {
         self.known.insert(handle, message);
     }
 
@@ -76,7 +76,7 @@ impl Messages {
     ///
     /// # Errors
     /// Out of memory.
-    pub fn give(&mut self, mpi: &Mpi, message: Probed) -> Result<usize, NoMemory> {
+    pub(crate) fn give(&mut self, mpi: &Mpi, message: Probed) -> Result<usize, NoMemory> {
         self.reserve()?;
         if self.idle.is_empty() {
             self.make(mpi)?;
@@ -103,12 +103,12 @@ impl Messages {
     }
 
     /// The message with this handle.
-    pub fn get(&self, handle: usize) -> Option<Probed> {
+    pub(crate) fn get(&self, handle: usize) -> Option<Probed> {
         self.known.get(&handle).copied()
     }
 
     /// Removes the received message with this handle.
-    pub fn take(&mut self, handle: usize) -> Option<Probed> {
+    pub(crate) fn take(&mut self, handle: usize) -> Option<Probed> {
         if self.known.is_empty() {
             return None;
         }
@@ -120,17 +120,17 @@ impl Messages {
     }
 
     /// Whether this is a handle of a replay, used or not.
-    pub fn is_own(&self, handle: usize) -> bool {
+    pub(crate) fn is_own(&self, handle: usize) -> bool {
         self.own.iter().any(|own| own.handle() == handle)
     }
 
     /// Whether a message is left that a replay has returned, or a probe with a higher number than this.
-    pub fn is_any_since(&self, began: u64) -> bool {
+    pub(crate) fn is_any_since(&self, began: u64) -> bool {
         self.known.values().any(|message| message.replayed.is_some() || message.began > began)
     }
 
     /// The replay of this instance has ended: its messages are never received.
-    pub fn replay_ended(&mut self, number: u64) {
+    pub(crate) fn replay_ended(&mut self, number: u64) {
         let idle = &mut self.idle;
         self.known.retain(|handle, message| {
             let is_over = message.replayed == Some(number);

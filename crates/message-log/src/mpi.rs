@@ -8,7 +8,7 @@ use crate::pmpi::{self, Ptr};
 use crate::status::Status;
 
 /// Whether MPI is initialised and not finalized.
-pub fn is_running() -> bool {
+pub(crate) fn is_running() -> bool {
     pmpi::exists(c"PMPI_Initialized") && began_and_ended() == (true, false)
 }
 
@@ -25,7 +25,7 @@ fn began_and_ended() -> (bool, bool) {
 
 /// What is known of the MPI library.
 #[derive(Clone, Copy, Debug)]
-pub struct Mpi {
+pub(crate) struct Mpi {
     /// Its binary interface.
     pub abi: Abi,
     /// The predefined numbers.
@@ -63,7 +63,7 @@ impl Mpi {
     ///
     /// # Errors
     /// It is not; the reason.
-    pub fn find() -> Result<Mpi, String> {
+    pub(crate) fn find() -> Result<Mpi, String> {
         if !pmpi::exists(c"PMPI_Initialized") {
             return Err("there is no MPI in this process".into());
         }
@@ -119,7 +119,7 @@ impl Mpi {
     ///
     /// # Safety
     /// `at` points to one.
-    pub unsafe fn read_handle(&self, from: Ptr) -> usize {
+    pub(crate) unsafe fn read_handle(&self, from: Ptr) -> usize {
         // SAFETY: by the caller's promise; as wide as handles are.
         unsafe {
             match self.abi {
@@ -133,7 +133,7 @@ impl Mpi {
     ///
     /// # Safety
     /// `at` has room for one.
-    pub unsafe fn write_handle(&self, to: Ptr, handle: usize) {
+    pub(crate) unsafe fn write_handle(&self, to: Ptr, handle: usize) {
         // SAFETY: by the caller's promise; as wide as handles are.
         unsafe {
             match self.abi {
@@ -144,12 +144,12 @@ impl Mpi {
     }
 
     /// A pointer to the nth handle of an array.
-    pub fn nth_handle(&self, array: Ptr, n: usize) -> Ptr {
+    pub(crate) fn nth_handle(&self, array: Ptr, n: usize) -> Ptr {
         array.wrapping_byte_add(n * self.abi.handle_width())
     }
 
     /// A pointer to the nth status of an array.
-    pub fn nth_status(&self, array: Ptr, n: usize) -> Ptr {
+    pub(crate) fn nth_status(&self, array: Ptr, n: usize) -> Ptr {
         array.wrapping_byte_add(n * self.status.size)
     }
 }

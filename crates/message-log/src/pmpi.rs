@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use mpi_abi::{Abi, Library};
 
 /// A pointer argument of whatever kind.
-pub type Ptr = *mut c_void;
+pub(crate) type Ptr = *mut c_void;
 /// A handle, in an argument as wide as a pointer.
-pub type Handle = usize;
+pub(crate) type Handle = usize;
 /// `MPI_Aint`.
-pub type Aint = isize;
+pub(crate) type Aint = isize;
 /// An argument of whatever kind that is passed on as it is, in a register or a slot as wide as a pointer, and
 /// never looked at.
 #[repr(transparent)]
@@ -18,19 +18,19 @@ pub type Aint = isize;
 pub struct Passed(usize);
 
 /// A function of MPI's, found when it is first called.
-pub struct Function {
+pub(crate) struct Function {
     name: &'static CStr,
     at: AtomicPtr<c_void>,
 }
 
 impl Function {
     /// The function of this name, with `PMPI_`.
-    pub const fn new(name: &'static CStr) -> Function {
+    pub(crate) const fn new(name: &'static CStr) -> Function {
         Function { name, at: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
     /// The same with a name that ends with its only null byte.
-    pub const fn named(name: &'static str) -> Function {
+    pub(crate) const fn named(name: &'static str) -> Function {
         match CStr::from_bytes_with_nul(name.as_bytes()) {
             Ok(name) => Function::new(name),
             Err(_) => Function::new(c""),
@@ -39,7 +39,7 @@ impl Function {
 
     /// Its address; null if the MPI library does not have it.
     #[inline(always)]
-    pub fn get(&self) -> *mut c_void {
+    pub(crate) fn get(&self) -> *mut c_void {
         let at = self.at.load(Ordering::Relaxed);
         if at.is_null() {
             self.find()
@@ -50,7 +50,7 @@ impl Function {
 
     /// Its address, if it was looked for before; null otherwise.
     #[inline(always)]
-    pub fn found(&self) -> *mut c_void {
+    pub(crate) fn found(&self) -> *mut c_void {
         self.at.load(Ordering::Relaxed)
     }
 
@@ -73,7 +73,7 @@ impl Function {
 }
 
 /// Whether there is an MPI library, and the function of this name in it.
-pub fn exists(name: &CStr) -> bool {
+pub(crate) fn exists(name: &CStr) -> bool {
     // SAFETY: the name ends with a null byte.
     let next = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
     !next.is_null() || Library::find().is_some_and(|library| library.symbol(name).is_some())
@@ -86,13 +86,13 @@ fn unavailable() -> c_int {
 }
 
 /// `MPI_ERR_OTHER` of a library.
-pub fn err_other(library: Option<Library>) -> c_int {
+pub(crate) fn err_other(library: Option<Library>) -> c_int {
     library.map_or(Abi::Standard, |library| library.abi()).numbers().err_other
 }
 
 /// Whether MPI comes before this library in the order of search, so that what the program calls is
 /// MPI's own.
-pub fn is_first() -> bool {
+pub(crate) fn is_first() -> bool {
     // SAFETY: a name that ends with a null byte.
     let has = |scope| unsafe { !libc::dlsym(scope, c"PMPI_Recv".as_ptr()).is_null() };
     has(libc::RTLD_DEFAULT) && !has(libc::RTLD_NEXT)
@@ -102,7 +102,7 @@ pub fn is_first() -> bool {
 macro_rules! functions {
     ($($(#[$doc:meta])* $rust:ident = $name:literal ($($arg:ident: $type:ty),*);)*) => {
         /// One of the functions below that the MPI library does not have.
-        pub fn lacking() -> Option<&'static CStr> {
+        pub(crate) fn lacking() -> Option<&'static CStr> {
             [$($name),*].into_iter().find(|name| !exists(name))
         }
 
@@ -117,7 +117,7 @@ macro_rules! functions {
             // They are said below, and the lint looks for them where the macro is used.
             #[allow(clippy::undocumented_unsafe_blocks)]
             #[allow(clippy::too_many_arguments)] // As MPI has it.
-            pub unsafe fn $rust($($arg: $type),*) -> c_int {
+            pub(crate) unsafe fn $rust($($arg: $type),*) -> c_int {
                 static FUNCTION: Function = Function::new($name);
                 // SAFETY: MPI declares the function of that name like this; handles are in
                 // registers or slots as wide as a pointer, of which it reads what it needs.

@@ -16,24 +16,24 @@ thread_local! {
 }
 
 /// Keeps a message for `VELOC_Part_error`.
-pub fn keep(text: &str) {
+pub(crate) fn keep(text: &str) {
     let text = CString::new(text.replace('\0', "?")).unwrap_or_default();
     // The thread may be exiting.
     let _ = LAST.try_with(|last| *last.borrow_mut() = text);
 }
 
 /// The calling thread's last message. Valid until its next one.
-pub fn last() -> *const c_char {
+pub(crate) fn last() -> *const c_char {
     LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
 /// Prints a message with the process's rank.
-pub fn say(mpi: &Mpi, text: &str) {
+pub(crate) fn say(mpi: &Mpi, text: &str) {
     write(&format!("[veloc-mpi rank {}] {text}\n", mpi.rank));
 }
 
 /// Prints a message when the rank is unknown.
-pub fn say_anonymously(text: &str) {
+pub(crate) fn say_anonymously(text: &str) {
     write(&format!("[veloc-mpi] {text}\n"));
 }
 
@@ -44,7 +44,7 @@ fn write(line: &str) {
 
 /// As [`fail`], for a call that fails like the calls before it: a repeated message is not printed again,
 /// as a program that polls would print it for ever.
-pub fn fail_again(mpi: &Mpi, comm: usize, text: &str) -> c_int {
+pub(crate) fn fail_again(mpi: &Mpi, comm: usize, text: &str) -> c_int {
     let is_last = LAST.try_with(|last| last.borrow().as_bytes() == text.as_bytes());
     match is_last.unwrap_or(false) {
         true => call_handler(mpi, comm),
@@ -54,7 +54,7 @@ pub fn fail_again(mpi: &Mpi, comm: usize, text: &str) -> c_int {
 
 /// Prints and keeps the reason why an MPI call fails, and calls the communicator's error handler, which
 /// may abort the job. Returns the call's result.
-pub fn fail(mpi: &Mpi, comm: usize, text: &str) -> c_int {
+pub(crate) fn fail(mpi: &Mpi, comm: usize, text: &str) -> c_int {
     say(mpi, text);
     keep(text);
     call_handler(mpi, comm)
@@ -71,14 +71,14 @@ fn call_handler(mpi: &Mpi, comm: usize) -> c_int {
 
 /// Fails a call that has done nothing: out of memory for noting what is freed.
 #[cold]
-pub fn no_memory(mpi: &Mpi, comm: usize, call: &str) -> c_int {
+pub(crate) fn no_memory(mpi: &Mpi, comm: usize, call: &str) -> c_int {
     fail(mpi, comm, &format!("{call}: there is no memory to keep it for replays"))
 }
 
 /// Fails a call whose function the MPI library lacks: without this library the application would not
 /// have started, or would have stopped here.
 #[cold]
-pub fn lacking(call: Call) -> c_int {
+pub(crate) fn lacking(call: Call) -> c_int {
     let why = match Library::find() {
         Some(_) => "the MPI library has no such function",
         // A linker may drop the MPI library as unneeded, because this library has all its names.
@@ -90,7 +90,7 @@ pub fn lacking(call: Call) -> c_int {
 
 /// As [`fail`], without a state.
 #[cold]
-pub fn fail_without_state(text: &str) -> c_int {
+pub(crate) fn fail_without_state(text: &str) -> c_int {
     say_anonymously(text);
     keep(text);
     let library = Library::find();

@@ -9,7 +9,7 @@ use crate::pmpi::{self, Ptr};
 
 /// Requests that are not in use.
 #[derive(Debug, Default)]
-pub struct Pool {
+pub(crate) struct Pool {
     idle: Vec<usize>,
 }
 
@@ -27,7 +27,7 @@ unsafe extern "C" fn cancel(_extra: *mut c_void, _complete: c_int) -> c_int {
 
 impl Pool {
     /// A request.
-    pub fn take(&mut self, mpi: &Mpi) -> usize {
+    pub(crate) fn take(&mut self, mpi: &Mpi) -> usize {
         self.idle.pop().unwrap_or_else(|| {
             let mut handle = 0usize;
             let place = (&raw mut handle).cast();
@@ -49,18 +49,18 @@ impl Pool {
     }
 
     /// Returns a request to the pool. Without memory to note it, it is not reused.
-    pub fn give(&mut self, handle: usize) {
+    pub(crate) fn give(&mut self, handle: usize) {
         // A request is leaked.
         let _ = memory::push(&mut self.idle, handle);
     }
 
     /// MPI has freed this request: the application passed it to a real call.
-    pub fn lose(&mut self, handle: usize) {
+    pub(crate) fn lose(&mut self, handle: usize) {
         self.idle.retain(|idle| *idle != handle);
     }
 
     /// Frees all.
-    pub fn clear(&mut self, mpi: &Mpi) {
+    pub(crate) fn clear(&mut self, mpi: &Mpi) {
         for idle in self.idle.drain(..) {
             let mut handle = 0usize;
             let place = (&raw mut handle).cast();

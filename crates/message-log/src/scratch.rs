@@ -12,7 +12,7 @@ use message_abi::{reason, scratch, Found};
 ///
 /// # Errors
 /// There is no job with a scratch directory, or no room in it.
-pub fn make_file(len: usize) -> Result<File, String> {
+pub(crate) fn make_file(len: usize) -> Result<File, String> {
     let table = match scratch::find() {
         Found::Table(table) => table,
         Found::Other => return Err("libveloc-client is of another version".to_owned()),

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use crate::pmpi::{Aint, Handle, Passed, Ptr};
 
 /// What an argument has to be in C.
-pub trait Argument {
+pub(crate) trait Argument {
     /// One of the classes of [`CHECKS`].
     const KIND: &'static str;
 }
@@ -37,7 +37,7 @@ kinds! {
 }
 
 /// A function of MPI's: its name, and the names and kinds of its arguments here.
-pub struct Signature {
+pub(crate) struct Signature {
     /// Its name.
     pub name: &'static [u8],
     /// Name and kind of each argument.

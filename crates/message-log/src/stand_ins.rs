@@ -16,7 +16,7 @@ use crate::pmpi;
 
 /// How a communicator was made, while runs are logged.
 #[derive(Clone, Copy, Debug)]
-pub struct CommOrigin {
+pub(crate) struct CommOrigin {
     /// The first event that may use it.
     pub first: u64,
     /// The call that made it, and the number of its event, if logged.
@@ -37,7 +37,7 @@ struct StandIn {
 
 /// All of them.
 #[derive(Debug, Default)]
-pub struct StandIns {
+pub(crate) struct StandIns {
     origins: HashMap<usize, CommOrigin>,
     kept: Vec<StandIn>,
 }
@@ -47,12 +47,12 @@ impl StandIns {
     ///
     /// # Errors
     /// Out of memory.
-    pub fn reserve(&mut self) -> Result<(), NoMemory> {
+    pub(crate) fn reserve(&mut self) -> Result<(), NoMemory> {
         Ok(self.origins.try_reserve(1)?)
     }
 
     /// Adds a new communicator. Without `origin` it is older than the log.
-    pub fn made(&mut self, handle: usize, origin: Option<CommOrigin>) {
+    pub(crate) fn made(&mut self, handle: usize, origin: Option<CommOrigin>) {
         match origin {
             Some(origin) => self.origins.insert(handle, origin),
             None => self.origins.remove(&handle),
@@ -60,7 +60,7 @@ impl StandIns {
     }
 
     /// The origin of a communicator that the application frees.
-    pub fn freed(&mut self, handle: usize) -> CommOrigin {
+    pub(crate) fn freed(&mut self, handle: usize) -> CommOrigin {
         self.origins.remove(&handle).unwrap_or(CommOrigin { first: 0, made: None })
     }
 
@@ -71,7 +71,7 @@ impl StandIns {
     /// # Errors
     /// Out of memory; nothing is noted.
     /// There is no memory; nothing is kept.
-    pub fn stand_in(
+    pub(crate) fn stand_in(
         &mut self,
         mpi: &Mpi,
         handle: usize,
@@ -91,13 +91,13 @@ impl StandIns {
     }
 
     /// Whether some can be freed if only instances from this number on are left.
-    pub fn is_due(&self, first: Option<u64>) -> bool {
+    pub(crate) fn is_due(&self, first: Option<u64>) -> bool {
         self.kept.iter().any(|kept| kept.is_due(first))
     }
 
     /// Frees those that no instance needs; `oldest` is the number of the oldest instance left. Returns
     /// the freed ones.
-    pub fn free(&mut self, mpi: &Mpi, oldest: Option<u64>) -> Vec<usize> {
+    pub(crate) fn free(&mut self, mpi: &Mpi, oldest: Option<u64>) -> Vec<usize> {
         let gone: Vec<usize> =
             self.kept.iter().filter(|kept| kept.is_due(oldest)).map(|kept| kept.handle).collect();
         self.kept.retain(|kept| !kept.is_due(oldest));

@@ -11,7 +11,7 @@ use crate::pmpi::{self, Ptr};
 /// A status, large enough for any library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C, align(8))]
-pub struct Status([u8; StatusLayout::MAX_SIZE]);
+pub(crate) struct Status([u8; StatusLayout::MAX_SIZE]);
 
 impl Default for Status {
     fn default() -> Status {
@@ -21,7 +21,7 @@ impl Default for Status {
 
 impl Status {
     /// A pointer for the library to write to.
-    pub fn as_mut_ptr(&mut self) -> Ptr {
+    pub(crate) fn as_mut_ptr(&mut self) -> Ptr {
         self.0.as_mut_ptr().cast()
     }
 
@@ -30,7 +30,7 @@ impl Status {
     /// # Safety
     /// `at` points to one.
     #[inline(always)]
-    pub unsafe fn read(mpi: &Mpi, from: Ptr) -> Status {
+    pub(crate) unsafe fn read(mpi: &Mpi, from: Ptr) -> Status {
         let mut status = Status::default();
         let (from, to) = (from.cast::<u8>(), status.0.as_mut_ptr());
         // Known lengths are copied inline.
@@ -50,7 +50,7 @@ impl Status {
     ///
     /// # Safety
     /// `to` is `MPI_STATUS_IGNORE` or has room for a status.
-    pub unsafe fn write(&self, mpi: &Mpi, to: Ptr) {
+    pub(crate) unsafe fn write(&self, mpi: &Mpi, to: Ptr) {
         if to as usize == mpi.numbers.status_ignore {
             return;
         }
@@ -68,18 +68,18 @@ impl Status {
     ///
     /// # Safety
     /// `to` has room for a status.
-    pub unsafe fn write_all(&self, mpi: &Mpi, to: Ptr) {
+    pub(crate) unsafe fn write_all(&self, mpi: &Mpi, to: Ptr) {
         // SAFETY: by the caller's promise, and no longer than the longest.
         unsafe { std::ptr::copy_nonoverlapping(self.0.as_ptr(), to.cast(), mpi.status.size) };
     }
 
     /// Its bytes, which are valid in any process.
-    pub fn as_slice(&self, mpi: &Mpi) -> &[u8] {
+    pub(crate) fn as_slice(&self, mpi: &Mpi) -> &[u8] {
         &self.0[..mpi.status.size]
     }
 
     /// From such bytes.
-    pub fn of_slice(bytes: &[u8]) -> Status {
+    pub(crate) fn of_slice(bytes: &[u8]) -> Status {
         let mut status = Status::default();
         for (to, from) in status.0.iter_mut().zip(bytes) {
             *to = *from;
@@ -88,17 +88,17 @@ impl Status {
     }
 
     /// `MPI_ERROR`.
-    pub fn error(&self, mpi: &Mpi) -> c_int {
+    pub(crate) fn error(&self, mpi: &Mpi) -> c_int {
         self.field(mpi.status.error)
     }
 
     /// `MPI_SOURCE`.
-    pub fn source(&self, mpi: &Mpi) -> c_int {
+    pub(crate) fn source(&self, mpi: &Mpi) -> c_int {
         self.field(mpi.status.source)
     }
 
     /// `MPI_TAG`.
-    pub fn tag(&self, mpi: &Mpi) -> c_int {
+    pub(crate) fn tag(&self, mpi: &Mpi) -> c_int {
         self.field(mpi.status.tag)
     }
 
@@ -108,7 +108,7 @@ impl Status {
 
     /// Bytes received.
     #[inline]
-    pub fn bytes(&self, mpi: &Mpi) -> i64 {
+    pub(crate) fn bytes(&self, mpi: &Mpi) -> i64 {
         if let Some(at) = mpi.bytes_at {
             let bytes = self.long(at);
             // What is more is beside other things.
@@ -121,7 +121,7 @@ impl Status {
 
     /// The offset of the number of received bytes (below 2^32, not cancelled), if the library's status
     /// has a known layout. `None`: only MPI's function can tell.
-    pub fn bytes_at(mpi: &Mpi) -> Option<usize> {
+    pub(crate) fn bytes_at(mpi: &Mpi) -> Option<usize> {
         let at = mpi.status.bytes?;
         let is_there = |bytes: i64| {
             let mut status = Status::default();
@@ -151,7 +151,7 @@ impl Status {
     }
 
     /// Whether the request was cancelled.
-    pub fn is_cancelled(&self) -> bool {
+    pub(crate) fn is_cancelled(&self) -> bool {
         let (mut copy, mut flag) = (*self, 0);
         // SAFETY: as above.
         unsafe { pmpi::test_cancelled(copy.as_mut_ptr(), &mut flag) };

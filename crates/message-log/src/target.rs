@@ -8,7 +8,7 @@ use crate::types::{Datatype, Types};
 
 /// Consecutive elements of one type.
 #[derive(Clone, Debug)]
-pub struct Block {
+pub(crate) struct Block {
     /// The first one's address.
     pub buf: usize,
     /// The number of elements.
@@ -19,14 +19,14 @@ pub struct Block {
 
 impl Block {
     /// Their packed size in bytes; 0 for a negative count, with which the call fails.
-    pub fn bytes(&self) -> i64 {
+    pub(crate) fn bytes(&self) -> i64 {
         self.count.max(0).saturating_mul(self.datatype.size)
     }
 }
 
 /// The destination of a call.
 #[derive(Clone, Debug, Default)]
-pub enum Target {
+pub(crate) enum Target {
     /// It receives nothing.
     #[default]
     Nothing,
@@ -49,7 +49,7 @@ pub enum Target {
 
 impl Target {
     /// The same with looked-up types, which must still exist.
-    pub fn resolved(&self, types: &mut Types) -> Target {
+    pub(crate) fn resolved(&self, types: &mut Types) -> Target {
         match self {
             Target::Plain { buf, count, datatype } => {
                 Target::One(Block { buf: *buf, count: *count, datatype: types.get(*datatype) })
@@ -59,7 +59,7 @@ impl Target {
     }
 
     /// Whether it has elements of this type, looked up or not.
-    pub fn uses(&self, handle: usize) -> bool {
+    pub(crate) fn uses(&self, handle: usize) -> bool {
         match self {
             Target::Plain { datatype, .. } => *datatype == handle,
             _ => self.blocks().iter().any(|block| block.datatype.handle() == handle),
@@ -67,7 +67,7 @@ impl Target {
     }
 
     /// The same with another type in place of one that is being freed.
-    pub fn with(&self, handle: usize, copy: &Rc<Datatype>) -> Target {
+    pub(crate) fn with(&self, handle: usize, copy: &Rc<Datatype>) -> Target {
         let datatype = Rc::clone(copy);
         match self {
             Target::Plain { buf, count, datatype: plain } if *plain == handle => {
@@ -88,7 +88,7 @@ impl Target {
     }
 
     /// Its blocks, if it is resolved.
-    pub fn blocks(&self) -> &[Block] {
+    pub(crate) fn blocks(&self) -> &[Block] {
         match self {
             Target::Nothing | Target::Plain { .. } | Target::Lost => &[],
             Target::One(block) => std::slice::from_ref(block),
@@ -97,7 +97,7 @@ impl Target {
     }
 
     /// How many bytes are logged: the whole elements received, or all.
-    pub fn wanted(&self, received: Option<i64>) -> i64 {
+    pub(crate) fn wanted(&self, received: Option<i64>) -> i64 {
         let all: i64 = self.blocks().iter().map(Block::bytes).sum();
         match (received, self) {
             (Some(received), Target::One(block)) => all.min(block.datatype.whole(received)),
@@ -113,7 +113,7 @@ impl Target {
     ///
     /// # Safety
     /// The target is resolved, and was passed by the application to a call that MPI has completed.
-    pub unsafe fn pack(
+    pub(crate) unsafe fn pack(
         &self,
         mpi: &Mpi,
         arena: &mut Arena,
@@ -142,7 +142,7 @@ impl Target {
     /// # Safety
     /// The target is resolved, and was passed by the application to a call whose result MPI would write
     /// there.
-    pub unsafe fn unpack(&self, mpi: &Mpi, payload: &[u8]) -> Result<(), String> {
+    pub(crate) unsafe fn unpack(&self, mpi: &Mpi, payload: &[u8]) -> Result<(), String> {
         if payload.len() as i64 > self.wanted(None) {
             let len = payload.len();
             return Err(match self {

@@ -14,7 +14,7 @@ const PACK: i64 = 1 << 30;
 
 /// The properties of a type.
 #[derive(Debug)]
-pub struct Datatype {
+pub(crate) struct Datatype {
     pub(crate) handle: usize,
     /// Packed size of an element in bytes.
     pub size: i64,
@@ -69,12 +69,12 @@ impl Datatype {
     }
 
     /// Its handle.
-    pub fn handle(&self) -> usize {
+    pub(crate) fn handle(&self) -> usize {
         self.handle
     }
 
     /// Packed bytes of the whole elements that cover at least `received` bytes.
-    pub fn whole(&self, received: i64) -> i64 {
+    pub(crate) fn whole(&self, received: i64) -> i64 {
         match self.size {
             0 => 0,
             size => (received + size - 1) / size * size,
@@ -88,7 +88,7 @@ impl Datatype {
     ///
     /// # Safety
     /// `buf` has as many elements as fill `to`.
-    pub unsafe fn pack(&self, mpi: &Mpi, buf: usize, to: &mut [u8]) -> Result<(), String> {
+    pub(crate) unsafe fn pack(&self, mpi: &Mpi, buf: usize, to: &mut [u8]) -> Result<(), String> {
         if self.is_dense {
             let from = (buf as i64 + self.lb) as *const c_void;
             // SAFETY: by the caller's promise: elements without gaps, from their first byte on.
@@ -115,7 +115,7 @@ impl Datatype {
     ///
     /// # Safety
     /// `buf` has room for the elements in `from`.
-    pub unsafe fn unpack(&self, mpi: &Mpi, from: &[u8], buf: usize) -> Result<(), String> {
+    pub(crate) unsafe fn unpack(&self, mpi: &Mpi, from: &[u8], buf: usize) -> Result<(), String> {
         if self.is_dense {
             let to = (buf as i64 + self.lb) as *mut c_void;
             // SAFETY: by the caller's promise: elements without gaps, from their first byte on.
@@ -212,7 +212,7 @@ fn slot(handle: usize) -> usize {
 
 /// The recently used types.
 #[derive(Debug, Default)]
-pub struct Types {
+pub(crate) struct Types {
     /// `MPI_DATATYPE_NULL`.
     null: usize,
     recent: [Option<Rc<Datatype>>; RECENT],
@@ -223,18 +223,18 @@ pub struct Types {
 
 impl Types {
     /// None yet.
-    pub fn new(mpi: &Mpi) -> Types {
+    pub(crate) fn new(mpi: &Mpi) -> Types {
         Types { null: mpi.datatype_null, ..Types::default() }
     }
 
     /// The properties of a cached type.
     #[inline(always)]
-    pub fn recent(&self, handle: usize) -> Option<&Rc<Datatype>> {
+    pub(crate) fn recent(&self, handle: usize) -> Option<&Rc<Datatype>> {
         self.recent[slot(handle)].as_ref().filter(|recent| recent.handle == handle)
     }
 
     /// The properties of a type.
-    pub fn get(&mut self, handle: usize) -> Rc<Datatype> {
+    pub(crate) fn get(&mut self, handle: usize) -> Rc<Datatype> {
         if let Some(recent) = self.recent(handle) {
             return Rc::clone(recent);
         }
@@ -253,7 +253,7 @@ impl Types {
 
     /// A type was made when this many instances of parts had begun. Without memory to note that, it
     /// counts as older than all of them.
-    pub fn made(&mut self, handle: usize, instances: u64) {
+    pub(crate) fn made(&mut self, handle: usize, instances: u64) {
         match self.made.try_reserve(1) {
             Ok(()) => drop(self.made.insert(handle, instances)),
             Err(_) => drop(self.made.remove(&handle)),
@@ -261,12 +261,12 @@ impl Types {
     }
 
     /// How many instances had begun when this type, which is being freed, was made.
-    pub fn freed(&mut self, handle: usize) -> u64 {
+    pub(crate) fn freed(&mut self, handle: usize) -> u64 {
         self.made.remove(&handle).unwrap_or(0)
     }
 
     /// A copy of a type that is about to be freed, for an active request.
-    pub fn copy(mpi: &Mpi, handle: usize) -> Rc<Datatype> {
+    pub(crate) fn copy(mpi: &Mpi, handle: usize) -> Rc<Datatype> {
         let mut copy = 0usize;
         // SAFETY: a type, and room for the widest handle.
         let handle = unsafe {
@@ -279,7 +279,7 @@ impl Types {
     }
 
     /// Removes a freed type, whose handle may be reused.
-    pub fn forget(&mut self, handle: usize) {
+    pub(crate) fn forget(&mut self, handle: usize) {
         if self.recent(handle).is_some() {
             self.recent[slot(handle)] = None;
         }
@@ -287,7 +287,7 @@ impl Types {
     }
 
     /// Clears everything.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         *self = Types { null: self.null, ..Types::default() };
     }
 }

@@ -10,7 +10,7 @@ const QUICK: u64 = 500;
 const TRIES: usize = 32;
 
 /// A time as text, such as `2026-02-03T04:05:06Z`.
-pub fn utc(time: SystemTime) -> String {
+pub(crate) fn utc(time: SystemTime) -> String {
     let seconds = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     // SAFETY: a struct of numbers and a pointer, for which zeros are a value.
     let mut parts: libc::tm = unsafe { std::mem::zeroed() };

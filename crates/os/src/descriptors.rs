@@ -63,7 +63,7 @@ fn lowest() -> u64 {
 }
 
 /// Moves `file` to a high number. If there is none, the file keeps its number.
-pub fn with_high_number<F: AsFd + From<OwnedFd>>(file: F) -> F {
+pub(crate) fn with_high_number<F: AsFd + From<OwnedFd>>(file: F) -> F {
     let lowest = lowest();
     if file.as_fd().as_raw_fd() as u64 >= lowest {
         return file;
@@ -114,7 +114,7 @@ impl<F: AsFd> GuardedFd<F> {
     ///
     /// # Errors
     /// Those of [`GuardedFd::get`], within a second.
-    pub fn await_input(&self) -> io::Result<()> {
+    pub(crate) fn await_input(&self) -> io::Result<()> {
         let at_most = Timespec { tv_sec: POLL_INTERVAL.as_secs() as i64, tv_nsec: 0 };
         loop {
             let mut waited = [PollFd::new(self.get()?, PollFlags::IN)];

@@ -16,9 +16,10 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 pub use copy::{copy_between, copy_file};
+pub(crate) use owner::check_own;
 pub use owner::{
-    check_beside, check_own, check_own_at, is_own, open_beside, open_own, stranger, stranger_at,
-    stranger_of, Stranger,
+    check_beside, check_own_at, is_own, open_beside, open_own, stranger, stranger_at, stranger_of,
+    Stranger,
 };
 pub use probe::probe_room;
 pub use size_limit::SizeLimitOutlived;

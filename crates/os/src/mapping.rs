@@ -175,7 +175,7 @@ impl Mapping {
     ///
     /// # Errors
     /// `madvise` failed, as it does before Linux 4.14.
-    pub fn wipe_on_fork(&self) -> Result<()> {
+    pub(crate) fn wipe_on_fork(&self) -> Result<()> {
         // SAFETY: this advice changes nothing in this process.
         unsafe { self.advise(&(0..self.len), libc::MADV_WIPEONFORK, "MADV_WIPEONFORK") }
     }

@@ -70,7 +70,7 @@ pub fn reserved_huge_pages() -> Option<(u64, u64)> {
 }
 
 /// The same for those that are neither used nor promised.
-pub fn free_reserved_huge_pages() -> Option<(u64, u64)> {
+pub(crate) fn free_reserved_huge_pages() -> Option<(u64, u64)> {
     free_huge_in(&fs::read_to_string("/proc/meminfo").ok()?)
 }
 

@@ -41,7 +41,7 @@ impl NodeLock {
     ///
     /// # Errors
     /// The file cannot be used as a lock; the message names it.
-    pub fn open_at(path: &Path) -> Result<NodeLock> {
+    pub(crate) fn open_at(path: &Path) -> Result<NodeLock> {
         let lock = Lock::open(path, 0o444)?;
         Ok(NodeLock { lock, path: path.to_owned(), held: false })
     }

@@ -111,7 +111,7 @@ impl SharedMemory {
     }
 
     /// Whether it is on reserved huge pages.
-    pub fn is_huge(&self) -> bool {
+    pub(crate) fn is_huge(&self) -> bool {
         self.huge
     }
 

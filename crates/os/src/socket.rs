@@ -28,7 +28,7 @@ use super::lock::Lock;
 use crate::error::{Error, Kind, Result};
 
 /// The longest message in bytes.
-pub const LONGEST_MESSAGE: usize = 64 << 10;
+pub(crate) const LONGEST_MESSAGE: usize = 64 << 10;
 /// The most files of a message.
 const MOST_FILES: usize = 4;
 /// The length of the accept queue; the system may allow less.
@@ -194,7 +194,7 @@ impl Socket {
     /// Sends a message, which reaches the receiver even if this process ends.
     ///
     /// # Errors
-    /// The other end is closed, or the message is longer than [`LONGEST_MESSAGE`].
+    /// The other end is closed, or the message is longer than `LONGEST_MESSAGE`.
     pub fn send(&self, bytes: &[u8], files: &[BorrowedFd<'_>]) -> Result<()> {
         if bytes.len() > LONGEST_MESSAGE {
             return Err(Error::invalid(format!("a message of {} bytes is too long", bytes.len())));

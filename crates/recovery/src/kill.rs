@@ -20,7 +20,7 @@ pub const EXIT_TIMEOUT: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 /// The process is unknown, or it does not exit.
-pub fn kill_backend(connection: &Socket, path: &Path) -> Result<i32> {
+pub(crate) fn kill_backend(connection: &Socket, path: &Path) -> Result<i32> {
     // A connection made before the backend called `listen` reports the process that created the socket.
     let fresh = connect_to(path).ok().flatten();
     let known = |socket: &Socket| Some((socket.peer_number(), socket.peer()?));

@@ -13,7 +13,7 @@ use super::schedule::Done;
 
 /// When the adjoint is stored, as work.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Threshold {
+pub(crate) struct Threshold {
     /// The work after which it would best be stored, in forward steps.
     pub work: f64,
     /// What a step that is recorded and reversed counts, in forward steps.
@@ -23,7 +23,7 @@ pub struct Threshold {
 impl Threshold {
     /// For a write that takes as long as `write` forward steps, and a mean time of `mtbf` forward steps
     /// between failures; a turn counts `turn` of them.
-    pub fn new(write: f64, mtbf: f64, turn: f64) -> Threshold {
+    pub(crate) fn new(write: f64, mtbf: f64, turn: f64) -> Threshold {
         Threshold { work: (2.0 * write * mtbf).sqrt(), turn }
     }
 }
@@ -40,7 +40,7 @@ pub(super) struct AdjointInterval {
 impl AdjointInterval {
     /// Whether the adjoint is stored after the turn that comes to `fine` of `steps`, `done` being what
     /// has been done, and `ahead` the advances before the next turn.
-    pub fn is_due(
+    pub(crate) fn is_due(
         &mut self,
         every: Option<u64>,
         (fine, steps): (u64, u64),

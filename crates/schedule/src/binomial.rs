@@ -10,7 +10,7 @@
 pub const MAX_STEPS: u64 = 1 << 48;
 
 /// `β(c, r)`; `u128::MAX` stands for whatever is larger.
-pub fn beta(c: u64, r: u64) -> u128 {
+pub(crate) fn beta(c: u64, r: u64) -> u128 {
     let (few, many) = (c.min(r), u128::from(c.max(r)));
     let mut product: u128 = 1;
     for i in 1..=u128::from(few) {

@@ -56,12 +56,12 @@ fn repetitions_within(l: u64, c: u64, d: u64) -> u64 {
 }
 
 /// Whether `c` slots suffice for `l` steps if no piece may be longer than `d`.
-pub fn feasible(l: u64, c: u64, d: u64) -> bool {
+pub(crate) fn feasible(l: u64, c: u64, d: u64) -> bool {
     u128::from(l) <= u128::from(c) * u128::from(d)
 }
 
 /// The least number of advances for `l` steps with `c` slots and no piece longer than `d`, which must
-/// be [`feasible`].
+/// be `feasible`.
 pub fn advances(l: u64, c: u64, d: u64) -> u128 {
     if l <= d {
         return binomial::advances(l, c);
@@ -98,7 +98,7 @@ pub fn least_free(l: u64, c: u64) -> u64 {
 
 /// How long the first piece may be in a sweep with the least number of advances, for `l >= 2` steps
 /// and `c >= 2` slots.
-pub fn first_pieces(l: u64, c: u64, d: u64) -> RangeInclusive<u64> {
+pub(crate) fn first_pieces(l: u64, c: u64, d: u64) -> RangeInclusive<u64> {
     let r = repetitions_within(l, c, d);
     let (l_wide, d_wide) = (u128::from(l), u128::from(d));
     let most = d_wide.min(beta(c, r - 1)).min(l_wide - reach(c - 1, d, r - 1).min(l_wide - 1));

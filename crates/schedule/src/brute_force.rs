@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use super::schedule::{Action, Done, Schedule, Stored};
 
 /// Least numbers of advances by dynamic programming, straight from the definition.
-pub struct Table {
+pub(crate) struct Table {
     /// `[c][l]` without a bound.
     free: Vec<Vec<u128>>,
     /// `[c][l]` with the bound in the first sweep; `None`: not possible.
@@ -16,7 +16,7 @@ pub struct Table {
 }
 
 impl Table {
-    pub fn new(steps: u64, slots: u64, d: u64) -> Table {
+    pub(crate) fn new(steps: u64, slots: u64, d: u64) -> Table {
         let (steps, slots) = (steps as usize, slots as usize);
         let mut free = vec![vec![0; steps + 1]; slots + 1];
         let mut bounded = vec![vec![None; steps + 1]; slots + 1];
@@ -40,12 +40,12 @@ impl Table {
         Table { free, bounded, d }
     }
 
-    pub fn advances(&self, l: u64, c: u64) -> u128 {
+    pub(crate) fn advances(&self, l: u64, c: u64) -> u128 {
         self.bounded[c as usize][l as usize].unwrap()
     }
 
     /// All lengths of a first piece that lead to the least number.
-    pub fn first_pieces(&self, l: u64, c: u64) -> Vec<u64> {
+    pub(crate) fn first_pieces(&self, l: u64, c: u64) -> Vec<u64> {
         let least = self.advances(l, c);
         (1..l.min(self.d + 1))
             .filter(|&m| {
@@ -82,7 +82,7 @@ impl Situation {
 /// that is given. No state that is computed then, and not the end, is farther from the stored state below
 /// it, and what is stored then stays until the adjoint has passed it. (One slot that is written again and
 /// again would keep any distance: that is another strategy, single recovery.)
-pub fn least_advances(
+pub(crate) fn least_advances(
     stored: &[u64],
     fine: u64,
     slots: usize,
@@ -143,7 +143,7 @@ pub fn least_advances(
 
 /// Does what a schedule says, and panics if that cannot be done.
 #[derive(Clone, Debug)]
-pub struct Player {
+pub(crate) struct Player {
     pub slots: HashMap<u64, u64>,
     pub at: Option<u64>,
     pub fine: u64,
@@ -153,16 +153,16 @@ pub struct Player {
 }
 
 impl Player {
-    pub fn new(steps: u64) -> Player {
+    pub(crate) fn new(steps: u64) -> Player {
         Player::with(&[], steps, Some(0))
     }
 
-    pub fn with(stored: &[Stored], fine: u64, at: Option<u64>) -> Player {
+    pub(crate) fn with(stored: &[Stored], fine: u64, at: Option<u64>) -> Player {
         let slots = stored.iter().map(|stored| (stored.slot, stored.state)).collect();
         Player { slots, at, fine, adjoint: None, done: Done::default() }
     }
 
-    pub fn act(&mut self, schedule: &Schedule, action: Action) {
+    pub(crate) fn act(&mut self, schedule: &Schedule, action: Action) {
         let plan = schedule.plan();
         match action {
             Action::Advance { from, to } => {
@@ -198,7 +198,7 @@ impl Player {
     }
 
     /// To the end, with what was done.
-    pub fn play(&mut self, schedule: &mut Schedule) -> Done {
+    pub(crate) fn play(&mut self, schedule: &mut Schedule) -> Done {
         while let Some(action) = Iterator::next(schedule) {
             self.act(schedule, action);
         }
@@ -208,7 +208,7 @@ impl Player {
     }
 
     /// What a crash would leave.
-    pub fn survivors(&self) -> Vec<Stored> {
+    pub(crate) fn survivors(&self) -> Vec<Stored> {
         self.slots.iter().map(|(&slot, &state)| Stored { state, slot }).collect()
     }
 }

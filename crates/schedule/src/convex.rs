@@ -13,7 +13,7 @@ const TOGETHER: u64 = 128;
 
 /// What it costs to reverse steps. Compared in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Cost {
+pub(crate) struct Cost {
     /// Steps by which the first sweep exceeds the resilience distance.
     pub excess: u64,
     /// Advances.
@@ -22,13 +22,13 @@ pub struct Cost {
 
 impl Cost {
     /// So many advances.
-    pub fn of_advances(advances: u64) -> Cost {
+    pub(crate) fn of_advances(advances: u64) -> Cost {
         Cost { excess: 0, advances: u128::from(advances) }
     }
 
     /// What it costs at least to reverse `l` steps with `slots` slots, in a sweep that keeps the
     /// resilience distance `d` if it can.
-    pub fn of_sweep(l: u64, slots: u64, d: u64) -> Cost {
+    pub(crate) fn of_sweep(l: u64, slots: u64, d: u64) -> Cost {
         if bound::feasible(l, slots, d) {
             return Cost { excess: 0, advances: bound::advances(l, slots, d) };
         }
@@ -37,7 +37,7 @@ impl Cost {
     }
 
     /// What it costs to reverse the `l` steps from one stored state to the next with `slots` slots.
-    pub fn of_piece(l: u64, slots: u64) -> Cost {
+    pub(crate) fn of_piece(l: u64, slots: u64) -> Cost {
         Cost { excess: 0, advances: binomial::advances(l, slots) }
     }
 
@@ -45,7 +45,7 @@ impl Cost {
     /// states for that, without the way there: no less than it costs with any so many states. The pieces
     /// that these cut have `slots` slots and fewer, one after the other; in all, `β(slots, r + 1) -
     /// β(slots - states, r + 1)` of their steps cost at most `r` advances each.
-    pub fn without_ways(l: u64, slots: u64, states: u64) -> Cost {
+    pub(crate) fn without_ways(l: u64, slots: u64, states: u64) -> Cost {
         let others = slots.saturating_sub(states);
         let least = repetitions(l + 1, slots).0 - 1;
         // One more is always enough: the first piece alone has so many steps then.
@@ -76,7 +76,7 @@ impl Add for Cost {
 
 /// A convex function on the states from `from` on, up to the end of its last piece.
 #[derive(Clone, Debug)]
-pub struct Convex {
+pub(crate) struct Convex {
     from: u64,
     value: Cost,
     /// What each further state costs, and for how many; ascending.
@@ -90,7 +90,7 @@ impl Convex {
     /// With few slots and many steps there are millions of repetition numbers. Those beyond 1024 have a piece
     /// together with others that are larger by a 128th at the most, at their mean, which is nowhere off by
     /// more than 1 in 25,000 of the cost: 3 slots come to that with 180 million steps, 2 with 500,000.
-    pub fn reversal(most: u64, slots: u64) -> Convex {
+    pub(crate) fn reversal(most: u64, slots: u64) -> Convex {
         let mut pieces = Vec::new();
         let (mut reached, mut r) = (0, 0);
         while reached < most {
@@ -114,7 +114,7 @@ impl Convex {
     }
 
     /// The value at `state`, which is where the function is defined.
-    pub fn at(&self, state: u64) -> Cost {
+    pub(crate) fn at(&self, state: u64) -> Cost {
         let (mut value, mut left) = (self.value, state - self.from);
         for (slope, length) in &self.pieces {
             if left == 0 {
@@ -127,7 +127,7 @@ impl Convex {
     }
 
     /// The function from `start` on, and an advance more for each state behind that.
-    pub fn moved_from(&self, start: u64) -> Convex {
+    pub(crate) fn moved_from(&self, start: u64) -> Convex {
         let value = self.at(start);
         let mut before = start - self.from;
         let mut pieces = Vec::new();
@@ -143,7 +143,7 @@ impl Convex {
 
     /// The least of `self` at one state and `other` for the steps from there to another, as a
     /// function of the latter.
-    pub fn followed_by(&self, other: &Convex, end: u64) -> Convex {
+    pub(crate) fn followed_by(&self, other: &Convex, end: u64) -> Convex {
         let mut pieces: Vec<_> = self.pieces.iter().chain(&other.pieces).copied().collect();
         pieces.sort_by_key(|(slope, _)| *slope);
         pieces.dedup_by(|next, piece| {
@@ -162,7 +162,7 @@ impl Convex {
 
     /// Whether this is nowhere less than `other`, from `start` on, where both are defined. They end
     /// together.
-    pub fn is_nowhere_less(&self, other: &Convex, start: u64) -> bool {
+    pub(crate) fn is_nowhere_less(&self, other: &Convex, start: u64) -> bool {
         let corners = self.corners().chain(other.corners()).filter(|state| *state > start);
         let mut corners: Vec<u64> = [start].into_iter().chain(corners).collect();
         // Both are in order already.
@@ -197,12 +197,17 @@ impl Convex {
 
     /// The state at which this and `rest`, a convex function of the same, are least together, from
     /// where it begins to `last`.
-    pub fn least_with(&self, last: u64, rest: impl Fn(u64) -> Cost) -> (u64, Cost) {
+    pub(crate) fn least_with(&self, last: u64, rest: impl Fn(u64) -> Cost) -> (u64, Cost) {
         self.least_from(self.from, last, rest)
     }
 
     /// The same from `first` on, which is where the function is defined.
-    pub fn least_from(&self, first: u64, last: u64, rest: impl Fn(u64) -> Cost) -> (u64, Cost) {
+    pub(crate) fn least_from(
+        &self,
+        first: u64,
+        last: u64,
+        rest: impl Fn(u64) -> Cost,
+    ) -> (u64, Cost) {
         let whole = |state: u64| self.at(state) + rest(state);
         let (mut low, mut high) = (first, last);
         while low < high {

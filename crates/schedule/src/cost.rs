@@ -28,7 +28,7 @@ pub struct PlanCost {
 }
 
 /// The most states of a first sweep that are looked at, for 160 MB.
-pub const MOST_STATES: u64 = 10_000_000;
+pub(crate) const MOST_STATES: u64 = 10_000_000;
 
 /// The most actions of a schedule with two levels that are gone through, and the most states that a pass stores
 /// whose end is not known.
@@ -75,7 +75,7 @@ impl PlanCost {
     }
 
     /// For a plan that [`Plan::check`] accepts. Takes time and memory in proportion to the states of
-    /// the first sweep; `None` if these can be more than [`MOST_STATES`].
+    /// the first sweep; `None` if these can be more than `MOST_STATES`.
     pub fn of(plan: &Plan) -> Option<PlanCost> {
         if plan.slots.min(plan.steps) > MOST_STATES {
             return None;

@@ -129,7 +129,7 @@ impl Levels {
 
     /// Whether a state that the application has, with `l >= 2` steps ahead of it and `free` free slots
     /// on disk, is stored there.
-    pub fn goes_to_disk(&self, l: u64, free: u64) -> bool {
+    pub(crate) fn goes_to_disk(&self, l: u64, free: u64) -> bool {
         match self.row(free) {
             None => false,
             Some(row) => match row.get(self.entry(l)) {

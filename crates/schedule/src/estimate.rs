@@ -42,7 +42,7 @@ pub struct Times {
 
 impl Times {
     /// Where the adjoint is best stored.
-    pub fn threshold(&self) -> Threshold {
+    pub(crate) fn threshold(&self) -> Threshold {
         let Times { step, turn, adjoint, mtbf, .. } = *self;
         Threshold::new(adjoint / step, mtbf / step, turn / step)
     }
@@ -97,7 +97,7 @@ impl Sum {
 impl Estimate {
     /// Of a plan. If that has no adjoint distance and something can fail, the adjoint is stored where
     /// it is best; otherwise never. If nothing can fail, it takes time in proportion to the slots; `None` if
-    /// there are more than [`super::cost::MOST_STATES`] of them. Else it is looked for where the adjoint is
+    /// there are more than `super::cost::MOST_STATES` of them. Else it is looked for where the adjoint is
     /// stored, in time in proportion to how often that is; `None` if more than [`MOST_STRETCHES`] stretches
     /// would be looked at: at once, if it is many more.
     pub fn of(plan: &Plan, times: &Times) -> Option<Estimate> {

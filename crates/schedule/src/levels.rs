@@ -90,7 +90,7 @@ impl TwoLevel {
     }
 
     /// Has the adjoint stored by the work that would be lost, and not by its distance.
-    pub fn store_adjoint_by_work(&mut self, threshold: Threshold) {
+    pub(crate) fn store_adjoint_by_work(&mut self, threshold: Threshold) {
         self.upkeep.threshold = Some(threshold);
     }
 
@@ -205,7 +205,7 @@ impl TwoLevel {
     }
 
     /// The states on disk that are needed, ascending.
-    pub fn on_disk(&self) -> &[Stored] {
+    pub(crate) fn on_disk(&self) -> &[Stored] {
         &self.on_disk
     }
 

@@ -6,11 +6,11 @@
 //! repeated steps is, [`bound`] the same if no two stored states may be farther apart than a
 //! resilience distance, and [`rule`] where the next state is stored. [`schedule`] makes actions of
 //! that, one after the other, [`remaining`] says what they have left at any place without going through them,
-//! [`takeshots`] how many states they store, [`stretches`] goes through those of them that one wants to see,
+//! `takeshots` how many states they store, [`stretches`] goes through those of them that one wants to see,
 //! and [`resume`] goes on after a crash with the slots that are left.
 //! After a planned stop there is a state more than slots (`planned_stop`).
 //! [`online`] is for passes whose end is not known (`loss` says which state is given up, `online_leap` leaps in them), [`levels`] for slots in memory and on disk.
-//! [`adjoint_interval`] says when the adjoint is stored (`visits` how much there is to look at for that), [`cost`], [`two_level_cost`], [`strategy`] and [`estimate`] what it costs,
+//! `adjoint_interval` says when the adjoint is stored (`visits` how much there is to look at for that), [`cost`], [`two_level_cost`], [`strategy`] and [`estimate`] what it costs,
 //! and [`configured`] is all of it as applications have it, [`infeasible`] what is wrong with it, [`pack`] as bytes.
 //!
 //! Nothing here knows what a state is, where it is stored, or what time it is.
@@ -20,7 +20,7 @@
 
 #![deny(clippy::disallowed_methods)]
 
-pub mod adjoint_interval;
+mod adjoint_interval;
 pub mod binomial;
 pub mod bound;
 pub mod configured;
@@ -43,9 +43,9 @@ pub mod rule;
 pub mod schedule;
 pub mod strategy;
 pub mod stretches;
-pub mod takeshots;
+mod takeshots;
 pub mod two_level_cost;
-pub mod unpack;
+mod unpack;
 mod visits;
 
 #[cfg(test)]

@@ -77,7 +77,7 @@ impl Online {
 
     /// The same where the application has state 0, as at its beginning. If that is not among the states
     /// that are left, it is stored first, in place of another one if all slots are needed for it.
-    pub fn resumed_at_start(slots: u64, states: &[Stored]) -> Online {
+    pub(crate) fn resumed_at_start(slots: u64, states: &[Stored]) -> Online {
         let start = Stored { state: 0, slot: u64::MAX };
         let mut all = states.to_vec();
         all.retain(|stored| stored.slot < slots);

@@ -1,7 +1,7 @@
 //! Where a schedule stands, as bytes.
 //!
 //! Four letters, a version, and then numbers: 7 bits to a byte, the lowest first, with the highest bit
-//! set in all but the last byte. Last come 8 bytes of a checksum (FNV-1a) of all that. [`super::unpack`]
+//! set in all but the last byte. Last come 8 bytes of a checksum (FNV-1a) of all that. `super::unpack`
 //! reads them.
 
 use super::adjoint_interval::Threshold;

@@ -11,7 +11,7 @@ use super::resume::{best_chain, resume as resume_within, sort, Lost, Survivors};
 use super::schedule::{Plan, Schedule, Stored};
 
 /// Goes on with what is left of a computation that had `plan`, whose states are in its slots and in one more.
-pub fn resume(plan: Plan, survivors: &Survivors) -> Result<Schedule, Lost> {
+pub(crate) fn resume(plan: Plan, survivors: &Survivors) -> Result<Schedule, Lost> {
     let extra = plan.slots;
     let mut survivors = survivors.clone();
     survivors.states.retain(|stored| stored.slot <= extra);

@@ -32,7 +32,7 @@ impl Rule {
     /// The length of the next piece, if `l >= 2` steps lie ahead of a stored state whose slot is one
     /// of `c >= 2` that can be used, and stored states may be `d` steps apart. Less than `l`, at most
     /// `d`, and such that what remains can be done: [`bound::feasible`] stays true.
-    pub fn first_piece(self, l: u64, c: u64, d: u64) -> u64 {
+    pub(crate) fn first_piece(self, l: u64, c: u64, d: u64) -> u64 {
         // What the remaining slots cannot cover is the first piece's.
         let least = u128::from(l).saturating_sub(u128::from(c - 1) * u128::from(d)).max(1) as u64;
         let most = d.min(l - 1).max(least);

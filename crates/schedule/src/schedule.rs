@@ -198,7 +198,7 @@ impl Schedule {
     }
 
     /// Has the adjoint stored by the work that would be lost, and not by its distance.
-    pub fn store_adjoint_by_work(&mut self, threshold: Threshold) {
+    pub(crate) fn store_adjoint_by_work(&mut self, threshold: Threshold) {
         self.upkeep.threshold = Some(threshold);
     }
 

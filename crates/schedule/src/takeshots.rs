@@ -14,7 +14,7 @@ use super::rule::Rule;
 /// not bound by a resilience distance. If the steps are the last ones of all, a single one has no state stored.
 ///
 /// Takes time in proportion to the slots or the repetitions, whichever are fewer, and their logarithm.
-pub fn takeshots(rule: Rule, l: u64, slots: u64, is_last: bool) -> u128 {
+pub(crate) fn takeshots(rule: Rule, l: u64, slots: u64, is_last: bool) -> u128 {
     match rule {
         _ if l == 1 => u128::from(!is_last),
         Rule::Optimal | Rule::Resilient => by_revolve(l, slots),

@@ -39,7 +39,7 @@ pub struct softcuda_launch {
 }
 
 /// A native kernel.
-pub type NativeKernel = unsafe extern "C" fn(launch: *const softcuda_launch);
+pub(crate) type NativeKernel = unsafe extern "C" fn(launch: *const softcuda_launch);
 
 /// A kernel.
 #[derive(Debug)]

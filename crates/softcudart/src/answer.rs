@@ -9,11 +9,11 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use driver::cuda::Failure;
 
 /// What a function of the runtime returns (`cudaError_t`).
-pub type Code = u32;
+pub(crate) type Code = u32;
 
 /// An error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Status(pub Code);
+pub(crate) struct Status(pub Code);
 
 /// What the inner functions return.
 pub(crate) type Outcome<T = ()> = Result<T, Status>;
@@ -111,25 +111,25 @@ pub(crate) fn notice(text: &str) {
 
 /// The thread's last error, which is then forgotten.
 #[no_mangle]
-pub extern "C" fn cudaGetLastError() -> Code {
+pub(crate) extern "C" fn cudaGetLastError() -> Code {
     LAST.replace(0)
 }
 
 /// The thread's last error.
 #[no_mangle]
-pub extern "C" fn cudaPeekAtLastError() -> Code {
+pub(crate) extern "C" fn cudaPeekAtLastError() -> Code {
     LAST.get()
 }
 
 /// The name of a code.
 #[no_mangle]
-pub extern "C" fn cudaGetErrorName(code: Code) -> *const c_char {
+pub(crate) extern "C" fn cudaGetErrorName(code: Code) -> *const c_char {
     describe(code).0.as_ptr()
 }
 
 /// The meaning of a code.
 #[no_mangle]
-pub extern "C" fn cudaGetErrorString(code: Code) -> *const c_char {
+pub(crate) extern "C" fn cudaGetErrorString(code: Code) -> *const c_char {
     describe(code).1.as_ptr()
 }
 

@@ -59,7 +59,7 @@ fn make_current(driver: &Driver, device: CUdevice) -> Outcome<CUcontext> {
 
 /// Makes `device` the thread's.
 #[no_mangle]
-pub extern "C" fn cudaSetDevice(device: c_int) -> Code {
+pub(crate) extern "C" fn cudaSetDevice(device: c_int) -> Code {
     answer(|| {
         make_current(driver()?, device)?;
         DEVICE.set(device);
@@ -72,7 +72,7 @@ pub extern "C" fn cudaSetDevice(device: c_int) -> Code {
 /// # Safety
 /// `device` is null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn cudaGetDevice(device: *mut c_int) -> Code {
+pub(crate) unsafe extern "C" fn cudaGetDevice(device: *mut c_int) -> Code {
     // SAFETY: the caller's promise.
     answer(|| unsafe { driver().and_then(|_| give(device, DEVICE.get())) })
 }
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn cudaGetDevice(device: *mut c_int) -> Code {
 /// Ends the primary context of the thread's device with all that is in it. The next call that needs
 /// one begins anew; other threads must not be using it.
 #[no_mangle]
-pub extern "C" fn cudaDeviceReset() -> Code {
+pub(crate) extern "C" fn cudaDeviceReset() -> Code {
     answer(|| {
         let (driver, device) = (driver()?, DEVICE.get());
         let Some(context) = lock(&KEPT).remove(&device) else { return Ok(()) };

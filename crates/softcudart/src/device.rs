@@ -31,7 +31,7 @@ const SHARED_MEMORY: c_uint = 8;
 /// # Safety
 /// `count` is null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn cudaGetDeviceCount(count: *mut c_int) -> Code {
+pub(crate) unsafe extern "C" fn cudaGetDeviceCount(count: *mut c_int) -> Code {
     // SAFETY: the caller's promise.
     answer(|| unsafe {
         give(count, 0)?;
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn cudaGetDeviceCount(count: *mut c_int) -> Code {
 /// # Safety
 /// `value` is null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn cudaDeviceGetAttribute(
+pub(crate) unsafe extern "C" fn cudaDeviceGetAttribute(
     value: *mut c_int,
     attribute: c_uint,
     device: c_int,
@@ -63,7 +63,10 @@ pub unsafe extern "C" fn cudaDeviceGetAttribute(
 /// # Safety
 /// `properties` is null or as long as the program's header says.
 #[no_mangle]
-pub unsafe extern "C" fn cudaGetDeviceProperties(properties: *mut c_void, device: c_int) -> Code {
+pub(crate) unsafe extern "C" fn cudaGetDeviceProperties(
+    properties: *mut c_void,
+    device: c_int,
+) -> Code {
     answer(|| {
         let found = self::properties(driver()?, device)?;
         // SAFETY: the caller's promise; that many bytes are in every version.
@@ -76,7 +79,7 @@ pub unsafe extern "C" fn cudaGetDeviceProperties(properties: *mut c_void, device
 /// # Safety
 /// As for [`cudaGetDeviceProperties`].
 #[no_mangle]
-pub unsafe extern "C" fn cudaGetDeviceProperties_v2(
+pub(crate) unsafe extern "C" fn cudaGetDeviceProperties_v2(
     properties: *mut c_void,
     device: c_int,
 ) -> Code {
@@ -116,7 +119,7 @@ fn properties(driver: &Driver, device: c_int) -> Outcome<[u8; PROPERTIES]> {
 /// # Safety
 /// `version` is null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn cudaDriverGetVersion(version: *mut c_int) -> Code {
+pub(crate) unsafe extern "C" fn cudaDriverGetVersion(version: *mut c_int) -> Code {
     // SAFETY: the caller's promise.
     answer(|| unsafe { driver()?.cuDriverGetVersion(version) })
 }
@@ -126,7 +129,7 @@ pub unsafe extern "C" fn cudaDriverGetVersion(version: *mut c_int) -> Code {
 /// # Safety
 /// `version` is null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn cudaRuntimeGetVersion(version: *mut c_int) -> Code {
+pub(crate) unsafe extern "C" fn cudaRuntimeGetVersion(version: *mut c_int) -> Code {
     // SAFETY: the caller's promise.
     answer(|| unsafe { give(version, release() * 1000) })
 }

@@ -3,7 +3,9 @@
 use std::sync::OnceLock;
 
 use driver::cuda::SONAME;
-pub use driver::cuda::{CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUhostFn, CUstream};
+pub(crate) use driver::cuda::{
+    CUcontext, CUdevice, CUdeviceptr, CUevent, CUfunction, CUhostFn, CUstream,
+};
 use driver::{cuda_driver, Library};
 
 use crate::answer::{notice, Outcome, Status};

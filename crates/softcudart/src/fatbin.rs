@@ -26,7 +26,7 @@ const COMPRESSED: u64 = 0x2000 | 0x8000;
 /// The structure that a program registers (`__fatBinC_Wrapper_t`).
 #[repr(C)]
 #[derive(Debug)]
-pub struct Wrapper {
+pub(crate) struct Wrapper {
     magic: c_int,
     version: c_int,
     data: *const u8,

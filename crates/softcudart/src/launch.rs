@@ -12,7 +12,7 @@ use crate::registration;
 /// The sides of a grid or a block.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct dim3 {
+pub(crate) struct dim3 {
     x: c_uint,
     y: c_uint,
     z: c_uint,
@@ -32,7 +32,7 @@ thread_local! {
 
 /// Keeps the configuration of the thread's next launch; 0 unless it cannot be.
 #[no_mangle]
-pub extern "C" fn __cudaPushCallConfiguration(
+pub(crate) extern "C" fn __cudaPushCallConfiguration(
     grid: dim3,
     block: dim3,
     shared: usize,
@@ -50,7 +50,7 @@ pub extern "C" fn __cudaPushCallConfiguration(
 /// # Safety
 /// The pointers are null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn __cudaPopCallConfiguration(
+pub(crate) unsafe extern "C" fn __cudaPopCallConfiguration(
     grid: *mut dim3,
     block: *mut dim3,
     shared: *mut usize,
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn __cudaPopCallConfiguration(
 /// # Safety
 /// `arguments` points to as many pointers to values as the kernel has parameters.
 #[no_mangle]
-pub unsafe extern "C" fn cudaLaunchKernel(
+pub(crate) unsafe extern "C" fn cudaLaunchKernel(
     host: *const c_void,
     grid: dim3,
     block: dim3,
@@ -90,7 +90,10 @@ pub unsafe extern "C" fn cudaLaunchKernel(
 /// # Safety
 /// `kernel` is null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn __cudaGetKernel(kernel: *mut *const c_void, host: *const c_void) -> Code {
+pub(crate) unsafe extern "C" fn __cudaGetKernel(
+    kernel: *mut *const c_void,
+    host: *const c_void,
+) -> Code {
     // SAFETY: the caller's promise.
     answer(|| unsafe { give(kernel, host) })
 }
@@ -100,7 +103,7 @@ pub unsafe extern "C" fn __cudaGetKernel(kernel: *mut *const c_void, host: *cons
 /// # Safety
 /// As for [`cudaLaunchKernel`].
 #[no_mangle]
-pub unsafe extern "C" fn __cudaLaunchKernel(
+pub(crate) unsafe extern "C" fn __cudaLaunchKernel(
     kernel: *const c_void,
     grid: dim3,
     block: dim3,

@@ -14,7 +14,7 @@ macro_rules! passed_on {
         /// # Safety
         /// As the driver's function says of these arguments.
         #[no_mangle]
-        pub unsafe extern "C" fn $name($($arg: $type),*) -> $crate::answer::Code {
+        pub(crate) unsafe extern "C" fn $name($($arg: $type),*) -> $crate::answer::Code {
             // SAFETY: the caller's promise, which is the driver's own.
             $crate::answer::answer(|| unsafe { $crate::context::enter()?.$call($($value),*) })
         }
@@ -67,7 +67,7 @@ unsafe fn allocated<T: Default>(
 /// # Safety
 /// `address` is null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn cudaMalloc(address: *mut CUdeviceptr, bytes: usize) -> Code {
+pub(crate) unsafe extern "C" fn cudaMalloc(address: *mut CUdeviceptr, bytes: usize) -> Code {
     // SAFETY: the caller's promise.
     unsafe { allocated(address, bytes, || enter()?.cuMemAlloc_v2(address, bytes)) }
 }
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn cudaMalloc(address: *mut CUdeviceptr, bytes: usize) -> 
 /// # Safety
 /// `address` is null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn cudaMallocManaged(
+pub(crate) unsafe extern "C" fn cudaMallocManaged(
     address: *mut CUdeviceptr,
     bytes: usize,
     flags: c_uint,
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn cudaMallocManaged(
 /// # Safety
 /// `pointer` is null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn cudaHostAlloc(
+pub(crate) unsafe extern "C" fn cudaHostAlloc(
     pointer: *mut *mut c_void,
     bytes: usize,
     flags: c_uint,
@@ -107,14 +107,14 @@ pub unsafe extern "C" fn cudaHostAlloc(
 /// # Safety
 /// `pointer` is null or writable.
 #[no_mangle]
-pub unsafe extern "C" fn cudaMallocHost(pointer: *mut *mut c_void, bytes: usize) -> Code {
+pub(crate) unsafe extern "C" fn cudaMallocHost(pointer: *mut *mut c_void, bytes: usize) -> Code {
     // SAFETY: the caller's promise.
     unsafe { cudaHostAlloc(pointer, bytes, 0) }
 }
 
 /// Frees device or managed memory; null is none. It is what programs begin with, to have a context.
 #[no_mangle]
-pub extern "C" fn cudaFree(address: CUdeviceptr) -> Code {
+pub(crate) extern "C" fn cudaFree(address: CUdeviceptr) -> Code {
     answer(|| {
         let driver = enter()?;
         if address == 0 {
@@ -130,7 +130,7 @@ pub extern "C" fn cudaFree(address: CUdeviceptr) -> Code {
 /// # Safety
 /// Nothing uses it any more.
 #[no_mangle]
-pub unsafe extern "C" fn cudaFreeHost(pointer: *mut c_void) -> Code {
+pub(crate) unsafe extern "C" fn cudaFreeHost(pointer: *mut c_void) -> Code {
     answer(|| {
         let driver = enter()?;
         if pointer.is_null() {
@@ -154,7 +154,7 @@ const BY_ADDRESS: c_int = 4;
 /// # Safety
 /// Both ranges are accessible for `bytes`.
 #[no_mangle]
-pub unsafe extern "C" fn cudaMemcpy(
+pub(crate) unsafe extern "C" fn cudaMemcpy(
     to: *mut c_void,
     from: *const c_void,
     bytes: usize,
@@ -178,7 +178,7 @@ pub unsafe extern "C" fn cudaMemcpy(
 /// # Safety
 /// Both ranges are accessible for `bytes` until the copy is done.
 #[no_mangle]
-pub unsafe extern "C" fn cudaMemcpyAsync(
+pub(crate) unsafe extern "C" fn cudaMemcpyAsync(
     to: *mut c_void,
     from: *const c_void,
     bytes: usize,

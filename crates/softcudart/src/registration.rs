@@ -42,7 +42,9 @@ struct Kernel {
 /// # Safety
 /// `wrapper` is what nvcc has made.
 #[no_mangle]
-pub unsafe extern "C" fn __cudaRegisterFatBinary(wrapper: *const Wrapper) -> *mut *mut c_void {
+pub(crate) unsafe extern "C" fn __cudaRegisterFatBinary(
+    wrapper: *const Wrapper,
+) -> *mut *mut c_void {
     let mut handle = 0;
     answer(|| {
         // SAFETY: the caller's promise.
@@ -58,12 +60,12 @@ pub unsafe extern "C" fn __cudaRegisterFatBinary(wrapper: *const Wrapper) -> *mu
 
 /// All kernels of a fat binary are registered.
 #[no_mangle]
-pub extern "C" fn __cudaRegisterFatBinaryEnd(_binary: *mut *mut c_void) {}
+pub(crate) extern "C" fn __cudaRegisterFatBinaryEnd(_binary: *mut *mut c_void) {}
 
 /// Forgets a fat binary and its kernels. Modules made of it end with their contexts: as the process
 /// ends there is no driver any more.
 #[no_mangle]
-pub extern "C" fn __cudaUnregisterFatBinary(binary: *mut *mut c_void) {
+pub(crate) extern "C" fn __cudaUnregisterFatBinary(binary: *mut *mut c_void) {
     answer(|| {
         let mut registered = lock(&REGISTERED);
         registered.binaries.remove(&binary.addr());
@@ -77,7 +79,7 @@ pub extern "C" fn __cudaUnregisterFatBinary(binary: *mut *mut c_void) {
 /// # Safety
 /// `name` is a string that ends with a null byte.
 #[no_mangle]
-pub unsafe extern "C" fn __cudaRegisterFunction(
+pub(crate) unsafe extern "C" fn __cudaRegisterFunction(
     binary: *mut *mut c_void,
     host: *const c_char,
     _device: *mut c_char,
@@ -101,7 +103,7 @@ pub unsafe extern "C" fn __cudaRegisterFunction(
 /// Takes a variable of a device, and does nothing with it: kernels have those of constant memory in
 /// their module, and a program that copies to or from one needs a function that there is not here.
 #[no_mangle]
-pub extern "C" fn __cudaRegisterVar(
+pub(crate) extern "C" fn __cudaRegisterVar(
     _binary: *mut *mut c_void,
     _host: *mut c_char,
     _address: *mut c_char,
@@ -115,7 +117,7 @@ pub extern "C" fn __cudaRegisterVar(
 
 /// There is nothing to be done for a module before its first launch.
 #[no_mangle]
-pub extern "C" fn __cudaInitModule(_binary: *mut *mut c_void) -> c_char {
+pub(crate) extern "C" fn __cudaInitModule(_binary: *mut *mut c_void) -> c_char {
     1
 }
 

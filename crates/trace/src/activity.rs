@@ -41,7 +41,7 @@ pub enum Activity {
 }
 
 /// All activities with their names, by number.
-pub const ACTIVITIES: [(Activity, &std::ffi::CStr); 17] = [
+pub(crate) const ACTIVITIES: [(Activity, &std::ffi::CStr); 17] = [
     (Activity::Init, c"init"),
     (Activity::Checkpoint, c"checkpoint"),
     (Activity::Restore, c"restore"),
@@ -78,7 +78,7 @@ pub enum Counter {
 }
 
 /// All counters with their names, by number.
-pub const COUNTERS: [(Counter, &str); 5] = [
+pub(crate) const COUNTERS: [(Counter, &str); 5] = [
     (Counter::DeviceMapped, "device mapped"),
     (Counter::HostTouched, "host touched"),
     (Counter::HostRegistered, "host registered"),
@@ -87,7 +87,7 @@ pub const COUNTERS: [(Counter, &str); 5] = [
 ];
 
 /// What the levels of memory are called, by their row.
-pub const LEVELS: [&str; 2] = ["device", "host"];
+pub(crate) const LEVELS: [&str; 2] = ["device", "host"];
 
 #[cfg(test)]
 mod tests {

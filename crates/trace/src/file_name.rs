@@ -24,7 +24,7 @@ fn expand(given: &Path, rank: u32, process: u32) -> Result<(String, bool)> {
 /// Creates this process's trace file. Rank 0 gets the given name, and so does any process if the name
 /// has `%r` or `%p`. Others append `.<rank>`. If that file is being written, or was written by this
 /// process, `.<rank>.<process>` is appended, then `.<rank>.<process>.2` and so on.
-pub fn create(given: &Path, rank: u32) -> Result<(PathBuf, File)> {
+pub(crate) fn create(given: &Path, rank: u32) -> Result<(PathBuf, File)> {
     let process = std::process::id();
     let (name, own) = expand(given, rank, process)?;
     let mut written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);

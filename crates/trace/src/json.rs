@@ -12,7 +12,7 @@ const MODES: [&str; 2] = ["sequential", "concurrent"];
 
 /// Writes one record of a thread, with the checkpoint `name` if it has one. A record of two counters
 /// gives two lines.
-pub fn line(text: &mut String, process: u32, thread: u32, record: &Record, name: &str) {
+pub(crate) fn line(text: &mut String, process: u32, thread: u32, record: &Record, name: &str) {
     if record.kind == Kind::Counters {
         let one = Record { kind: Kind::Counter, ..*record };
         line(text, process, thread, &one, name);
@@ -83,7 +83,7 @@ pub fn line(text: &mut String, process: u32, thread: u32, record: &Record, name:
 }
 
 /// Writes a metadata line about the file, its process or a thread, with string arguments.
-pub fn metadata(
+pub(crate) fn metadata(
     text: &mut String,
     process: u32,
     thread: u32,

@@ -4,15 +4,15 @@
 //!
 //! | file | owns |
 //! | --- | --- |
-//! | [`activity`] | the recorded activities, with their names in the file |
-//! | [`cause`] | why the application waits |
-//! | [`recorder`] | the interface: spans, waits, instant events, counters |
-//! | [`ring`] | the ring of one thread's records |
-//! | [`slot`] | one slot of a ring |
-//! | [`writer`] | the thread that writes the file |
-//! | [`json`] | formats records as JSON |
-//! | [`file_name`] | the file's name |
-//! | [`nvtx`] | NVTX, found at run time |
+//! | `activity` | the recorded activities, with their names in the file |
+//! | `cause` | why the application waits |
+//! | `recorder` | the interface: spans, waits, instant events, counters |
+//! | `ring` | the ring of one thread's records |
+//! | `slot` | one slot of a ring |
+//! | `writer` | the thread that writes the file |
+//! | `json` | formats records as JSON |
+//! | `file_name` | the file's name |
+//! | `nvtx` | NVTX, found at run time |
 //!
 //! A record is a few words in its thread's ring, written without lock, allocation or system call (but
 //! for the clock). Only a thread's first record needs a ring, a new one or one that another thread has
@@ -39,16 +39,16 @@
 
 #![deny(clippy::disallowed_methods)]
 
-pub mod activity;
-pub mod cause;
-pub mod file_name;
-pub mod json;
+mod activity;
+mod cause;
+mod file_name;
+mod json;
 pub mod metrics;
-pub mod nvtx;
-pub mod recorder;
-pub mod ring;
-pub mod slot;
-pub mod writer;
+mod nvtx;
+mod recorder;
+mod ring;
+mod slot;
+mod writer;
 
 #[cfg(all(test, feature = "model-check"))]
 mod model_tests;

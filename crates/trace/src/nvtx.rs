@@ -24,7 +24,7 @@ type NameThread = unsafe extern "C" fn(u32, *const c_char);
 
 /// The functions in use.
 #[derive(Debug)]
-pub struct Nvtx {
+pub(crate) struct Nvtx {
     push: RangePush,
     pop: RangePop,
     name_thread: Option<NameThread>,
@@ -33,7 +33,7 @@ pub struct Nvtx {
 impl Nvtx {
     /// The functions, looked up once per process. `load`: load version 2 if the program has not;
     /// otherwise it is only used if loaded.
-    pub fn find(load: bool) -> Option<&'static Nvtx> {
+    pub(crate) fn find(load: bool) -> Option<&'static Nvtx> {
         static FOUND: OnceLock<Nvtx> = OnceLock::new();
         static INJECTED: OnceLock<Option<Nvtx>> = OnceLock::new();
         if let Some(found) = FOUND.get() {
@@ -45,19 +45,19 @@ impl Nvtx {
     }
 
     /// Begins a range on the calling thread.
-    pub fn push(&self, name: &CStr) {
+    pub(crate) fn push(&self, name: &CStr) {
         // SAFETY: the function has this type, and the text ends with NUL.
         unsafe { (self.push)(name.as_ptr()) };
     }
 
     /// Ends the calling thread's innermost range.
-    pub fn pop(&self) {
+    pub(crate) fn pop(&self) {
         // SAFETY: the function has this type.
         unsafe { (self.pop)() };
     }
 
     /// Names the calling thread.
-    pub fn name_thread(&self, name: &CStr) {
+    pub(crate) fn name_thread(&self, name: &CStr) {
         if let Some(function) = self.name_thread {
             let thread = os::thread_id();
             // SAFETY: the function has this type, and the text ends with NUL.

@@ -20,7 +20,7 @@ use os::error::Result;
 /// Where a recorder writes to.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
-    /// The trace file (see [`file_name`]). `None`: NVTX only.
+    /// The trace file (see `file_name`). `None`: NVTX only.
     pub file: Option<PathBuf>,
     /// The process's rank.
     pub rank: u32,

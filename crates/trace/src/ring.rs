@@ -28,7 +28,7 @@ const _: () = assert!(SLOTS.is_power_of_two());
 /// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// A span; the detail is an [`Activity`](super::Activity).
     Span = 1,
     /// The application waited; the detail is a [`Cause`](super::cause::Cause).
@@ -49,7 +49,7 @@ pub enum Kind {
 
 /// An event. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record {
+pub(crate) struct Record {
     /// What it is about.
     pub kind: Kind,
     /// The detail of its kind.
@@ -99,7 +99,7 @@ fn beginning(text: &str, most: usize) -> &str {
 
 /// The ring.
 #[derive(Debug)]
-pub struct Ring {
+pub(crate) struct Ring {
     slots: Box<[Slot]>,
     /// Slots written since the start.
     head: AtomicU64,
@@ -111,7 +111,7 @@ pub struct Ring {
 }
 
 /// The producer's state.
-pub struct Producer {
+pub(crate) struct Producer {
     /// The thread's number in the file.
     pub thread: u32,
     /// The ring has the thread's number.
@@ -123,21 +123,21 @@ pub struct Producer {
 
 /// The consumer's state.
 #[derive(Debug, Default)]
-pub struct Consumer {
+pub(crate) struct Consumer {
     thread: u32,
     name: String,
 }
 
 impl Producer {
     /// For thread number `thread`, without records.
-    pub fn new(thread: u32) -> Producer {
+    pub(crate) fn new(thread: u32) -> Producer {
         let (announced, context) = (Name::NONE, Name::NONE);
         Producer { thread, thread_announced: false, announced, context, version: None }
     }
 
     /// Sets the checkpoint of the following records that have none of their own. False, and unchanged,
     /// if one is set already.
-    pub fn enter(&mut self, name: &str, version: i32) -> bool {
+    pub(crate) fn enter(&mut self, name: &str, version: i32) -> bool {
         if self.version.is_some() {
             return false;
         }
@@ -147,12 +147,12 @@ impl Producer {
     }
 
     /// Ends what [`Producer::enter`] began.
-    pub fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         self.version = None;
     }
 
     /// Pushes a record about `subject`, or about the current checkpoint.
-    pub fn push(&mut self, ring: &Ring, mut record: Record, subject: Option<(&str, i32)>) {
+    pub(crate) fn push(&mut self, ring: &Ring, mut record: Record, subject: Option<(&str, i32)>) {
         let name = match subject {
             Some((name, version)) => {
                 record.version = Some(version);
@@ -204,7 +204,7 @@ impl Producer {
 
 impl Ring {
     /// An empty ring with allocated memory, used by the caller.
-    pub fn taken() -> Ring {
+    pub(crate) fn taken() -> Ring {
         Ring {
             slots: std::iter::repeat_with(Slot::default).take(SLOTS).collect(),
             head: AtomicU64::new(0),
@@ -215,13 +215,13 @@ impl Ring {
     }
 
     /// Makes the caller the producer, if there is none.
-    pub fn take(&self) -> bool {
+    pub(crate) fn take(&self) -> bool {
         // Acquires what the previous producer has pushed.
         self.in_use.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     /// The producer pushes nothing more.
-    pub fn give_back(&self) {
+    pub(crate) fn give_back(&self) {
         self.in_use.store(false, Ordering::Release);
     }
 
@@ -242,7 +242,7 @@ impl Ring {
 
     /// Passes the records to `take`, with their thread and name. `at` keeps the state between calls.
     /// Called by the consumer only. Returns the share of the ring that was in use.
-    pub fn drain(&self, at: &mut Consumer, mut take: impl FnMut(u32, &Record, &str)) -> f64 {
+    pub(crate) fn drain(&self, at: &mut Consumer, mut take: impl FnMut(u32, &Record, &str)) -> f64 {
         let head = self.head.load(Ordering::Acquire);
         let tail = self.tail.load(Ordering::Relaxed);
         for number in tail..head {
@@ -257,7 +257,7 @@ impl Ring {
     }
 
     /// How many records were dropped.
-    pub fn dropped(&self) -> u64 {
+    pub(crate) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 }

@@ -1,9 +1,9 @@
 //! A slot of a ring. The ring's counters and their memory orderings keep the two threads apart.
 
 /// Words of a slot.
-pub const WORDS: usize = 5;
+pub(crate) const WORDS: usize = 5;
 
-pub use imp::Slot;
+pub(crate) use imp::Slot;
 
 #[cfg(not(feature = "model-check"))]
 mod imp {
@@ -13,18 +13,18 @@ mod imp {
 
     /// A slot's words.
     #[derive(Debug, Default)]
-    pub struct Slot([AtomicU64; WORDS]);
+    pub(crate) struct Slot([AtomicU64; WORDS]);
 
     impl Slot {
         /// Writes it.
-        pub fn put(&self, words: &[u64; WORDS]) {
+        pub(crate) fn put(&self, words: &[u64; WORDS]) {
             for (to, word) in self.0.iter().zip(words) {
                 to.store(*word, Ordering::Relaxed);
             }
         }
 
         /// Reads it.
-        pub fn get(&self) -> [u64; WORDS] {
+        pub(crate) fn get(&self) -> [u64; WORDS] {
             self.0.each_ref().map(|word| word.load(Ordering::Relaxed))
         }
     }

@@ -74,7 +74,7 @@ impl Drop for EndGuard<'_> {
 
 /// The writer. Ends with [`Writer::finish`] or when it is dropped.
 #[derive(Debug)]
-pub struct Writer {
+pub(crate) struct Writer {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// The process that owns the thread.
@@ -83,7 +83,7 @@ pub struct Writer {
 
 impl Writer {
     /// Starts writing the trace of process `process` to `file`, which messages call `path`.
-    pub fn start(file: File, path: PathBuf, process: u32) -> Result<Writer> {
+    pub(crate) fn start(file: File, path: PathBuf, process: u32) -> Result<Writer> {
         let shared = Arc::new(Shared::default());
         let output = TraceFile {
             file: GuardedFd::new(file),
@@ -105,7 +105,7 @@ impl Writer {
 
     /// Gives the calling thread a ring, and its number in the file. `None`: there are too many threads,
     /// or the writer has ended.
-    pub fn register_thread(&self) -> Option<(Arc<Ring>, u32)> {
+    pub(crate) fn register_thread(&self) -> Option<(Arc<Ring>, u32)> {
         let mut updates = self.shared.updates();
         let free = updates.pool.iter().find(|ring| ring.take()).cloned();
         if updates.ended || (free.is_none() && updates.made >= MOST_RINGS) {
@@ -131,22 +131,22 @@ impl Writer {
 
     /// How many rings there are.
     #[cfg(test)]
-    pub fn rings(&self) -> usize {
+    pub(crate) fn rings(&self) -> usize {
         self.shared.updates().made
     }
 
     /// Counts a record of a thread without a ring.
-    pub fn count_refused(&self) {
+    pub(crate) fn count_refused(&self) {
         self.shared.refused.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Sets the name of a thread.
-    pub fn name(&self, thread: u32, name: &str) {
+    pub(crate) fn name(&self, thread: u32, name: &str) {
         self.update(|updates| updates.names.push((thread, name.to_owned())));
     }
 
     /// Adds metadata of the job.
-    pub fn metadata(&self, key: &str, value: String) {
+    pub(crate) fn metadata(&self, key: &str, value: String) {
         self.update(|updates| updates.metadata.push((key.to_owned(), value)));
     }
 
@@ -159,7 +159,7 @@ impl Writer {
 
     /// Writes all records, and closes the file. Later records are lost. Does nothing in a forked child,
     /// as the file is its parent's.
-    pub fn finish(&self) {
+    pub(crate) fn finish(&self) {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if self.owner != std::process::id() {
             // A forked child has no such thread, so it can be neither joined nor detached.

@@ -7,7 +7,7 @@
 use anyhow::{ensure, Context, Result};
 
 /// Compresses `values` into `packed`, which is replaced. `scratch` is working memory.
-pub fn pack(values: &[f32], scratch: &mut Vec<u8>, packed: &mut Vec<u8>) -> Result<()> {
+pub(crate) fn pack(values: &[f32], scratch: &mut Vec<u8>, packed: &mut Vec<u8>) -> Result<()> {
     let count = values.len();
     scratch.resize(size_of_val(values), 0);
     // Byte 0 of every value, then byte 1, and so on.
@@ -23,7 +23,7 @@ pub fn pack(values: &[f32], scratch: &mut Vec<u8>, packed: &mut Vec<u8>) -> Resu
 }
 
 /// Restores exactly the values that `packed` was made from. `scratch` is working memory.
-pub fn unpack(packed: &[u8], scratch: &mut Vec<u8>, values: &mut [f32]) -> Result<()> {
+pub(crate) fn unpack(packed: &[u8], scratch: &mut Vec<u8>, values: &mut [f32]) -> Result<()> {
     let count = values.len();
     scratch.resize(size_of_val(values), 0);
     let size =

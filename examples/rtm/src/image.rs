@@ -16,7 +16,12 @@ const FAINTEST: f32 = 0.1;
 /// The image of reflectors: the correlation divided by the source's illumination, its slow
 /// backscatter taken out by a Laplacian, and muted in the water and above `mute` metres below the
 /// water's bottom, where source and receivers leave their prints.
-pub fn reflectivity(raw: &[f32], illumination: &[f32], smooth: &Model, mute: f32) -> Vec<f32> {
+pub(crate) fn reflectivity(
+    raw: &[f32],
+    illumination: &[f32],
+    smooth: &Model,
+    mute: f32,
+) -> Vec<f32> {
     let (nx, nz) = (smooth.nx, smooth.nz);
     let mean = illumination.iter().map(|&l| f64::from(l)).sum::<f64>() / illumination.len() as f64;
     let floor = (FLOOR * mean as f32).max(f32::MIN_POSITIVE);
@@ -37,7 +42,7 @@ pub fn reflectivity(raw: &[f32], illumination: &[f32], smooth: &Model, mute: f32
 /// Evens out the contrast over depth: divides each depth by the strength around it, a Gaussian
 /// of `radius` points, where that is more than a share of the whole image's. All columns alike,
 /// so that what is fainter to the sides, where the shot sees less, stays so.
-pub fn balanced(image: &[f32], (nx, nz): (usize, usize), radius: f32) -> Vec<f32> {
+pub(crate) fn balanced(image: &[f32], (nx, nz): (usize, usize), radius: f32) -> Vec<f32> {
     let mut power = vec![0.0; nz];
     for column in image.chunks(nz) {
         for (sum, v) in power.iter_mut().zip(column) {
@@ -53,7 +58,7 @@ pub fn balanced(image: &[f32], (nx, nz): (usize, usize), radius: f32) -> Vec<f32
 /// Fades the image out where the spread cannot see a reflector: a wave that goes down from the
 /// source's column and up again reaches half as far to each side as the receivers stand, and at
 /// small depths no further than the widest angle that is migrated.
-pub fn fade_unseen(image: &mut [f32], nz: usize, source: usize, receivers: &[usize]) {
+pub(crate) fn fade_unseen(image: &mut [f32], nz: usize, source: usize, receivers: &[usize]) {
     let reach = |side: usize| (side as f32 * SEEN).max(1.0);
     let left = reach(source.saturating_sub(receivers.first().copied().unwrap_or(source)));
     let right = reach(receivers.last().copied().unwrap_or(source).saturating_sub(source));
@@ -74,7 +79,7 @@ fn ramp(x: f32) -> f32 {
 }
 
 /// The magnitude that `share` of the values (0 to 1) stay below.
-pub fn percentile(values: &[f32], share: f32) -> f32 {
+pub(crate) fn percentile(values: &[f32], share: f32) -> f32 {
     let mut sizes: Vec<f32> = values.iter().map(|v| v.abs()).collect();
     if sizes.is_empty() {
         return 0.0;
@@ -84,7 +89,11 @@ pub fn percentile(values: &[f32], share: f32) -> f32 {
 }
 
 /// Where two images first differ in any bit: column, depth sample, and both values.
-pub fn first_difference(a: &[f32], b: &[f32], nz: usize) -> Option<(usize, usize, f32, f32)> {
+pub(crate) fn first_difference(
+    a: &[f32],
+    b: &[f32],
+    nz: usize,
+) -> Option<(usize, usize, f32, f32)> {
     let at = a.iter().zip(b).position(|(a, b)| a.to_bits() != b.to_bits())?;
     Some((at / nz, at % nz, a[at], b[at]))
 }

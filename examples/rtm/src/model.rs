@@ -13,7 +13,7 @@ const WATER_AT_MOST: f32 = 1600.0;
 
 /// A velocity model on a square grid, depth running fastest.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Model {
+pub(crate) struct Model {
     /// Columns.
     pub nx: usize,
     /// Depth samples.
@@ -26,7 +26,7 @@ pub struct Model {
 
 impl Model {
     /// Reads little-endian 32-bit floats, depth fastest.
-    pub fn read(path: &Path, nx: usize, nz: usize, dx: f32) -> Result<Self> {
+    pub(crate) fn read(path: &Path, nx: usize, nz: usize, dx: f32) -> Result<Self> {
         let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
         let (file, needed) = (bytes.len(), nx * nz * size_of::<f32>());
         let path = path.display();
@@ -44,7 +44,7 @@ impl Model {
 
     /// The generated model: water over sediments with a gas lens, and below an unconformity
     /// dipping beds cut by a fault, on a basement.
-    pub fn layered() -> Self {
+    pub(crate) fn layered() -> Self {
         const SIZE: (usize, usize) = (640, 320);
         const DX: f32 = 6.0;
         /// Samples per cell and axis; their mean slowness keeps slopes from turning into stairs.
@@ -67,23 +67,23 @@ impl Model {
     }
 
     /// The velocity at a point, m/s.
-    pub fn at(&self, ix: usize, iz: usize) -> f32 {
+    pub(crate) fn at(&self, ix: usize, iz: usize) -> f32 {
         self.velocity[ix * self.nz + iz]
     }
 
     /// The lowest and the highest velocity, m/s.
-    pub fn range(&self) -> (f32, f32) {
+    pub(crate) fn range(&self) -> (f32, f32) {
         self.velocity.iter().fold((f32::MAX, 0.0), |(lo, hi), &v| (v.min(lo), v.max(hi)))
     }
 
     /// The mean velocity, m/s, of a wave's time through the model.
-    pub fn mean(&self) -> f32 {
+    pub(crate) fn mean(&self) -> f32 {
         let slowness: f64 = self.velocity.iter().map(|&v| 1.0 / f64::from(v)).sum();
         (self.velocity.len() as f64 / slowness) as f32
     }
 
     /// How many samples of water a column begins with.
-    pub fn water(&self, ix: usize) -> usize {
+    pub(crate) fn water(&self, ix: usize) -> usize {
         let column = &self.velocity[ix * self.nz..][..self.nz];
         let top = column[0];
         if top > WATER_AT_MOST {
@@ -94,7 +94,7 @@ impl Model {
 
     /// The model with its slowness averaged over a Gaussian of `radius` metres (one standard
     /// deviation). The water stays as it is and is left out of the averages: its depth is known.
-    pub fn smoothed(&self, radius: f32) -> Self {
+    pub(crate) fn smoothed(&self, radius: f32) -> Self {
         let mut rock = vec![1.0f32; self.velocity.len()];
         for ix in 0..self.nx {
             rock[ix * self.nz..][..self.water(ix)].fill(0.0);
@@ -113,7 +113,7 @@ impl Model {
     }
 
     /// The model on a grid `times` finer, its values interpolated linearly.
-    pub fn refined(&self, times: usize) -> Self {
+    pub(crate) fn refined(&self, times: usize) -> Self {
         let (nx, nz) = ((self.nx - 1) * times + 1, (self.nz - 1) * times + 1);
         let mut velocity = Vec::with_capacity(nx * nz);
         for ix in 0..nx {
@@ -127,7 +127,7 @@ impl Model {
 }
 
 /// The value between grid points, linearly from the four around it.
-pub fn sample(values: &[f32], nx: usize, nz: usize, x: f32, z: f32) -> f32 {
+pub(crate) fn sample(values: &[f32], nx: usize, nz: usize, x: f32, z: f32) -> f32 {
     let split = |at: f32, points: usize| {
         let at = at.clamp(0.0, (points - 1) as f32);
         let low = (at as usize).min(points.saturating_sub(2));
@@ -140,7 +140,7 @@ pub fn sample(values: &[f32], nx: usize, nz: usize, x: f32, z: f32) -> f32 {
 
 /// The values averaged over a Gaussian of `radius` points (one standard deviation). What lies
 /// outside counts as the end value.
-pub fn blurred(values: &[f32], (nx, nz): (usize, usize), radius: f32) -> Vec<f32> {
+pub(crate) fn blurred(values: &[f32], (nx, nz): (usize, usize), radius: f32) -> Vec<f32> {
     let reach = (3.0 * radius).ceil() as usize;
     let weights: Vec<f32> =
         (0..=reach).map(|k| (-0.5 * (k as f32 / radius.max(1e-6)).powi(2)).exp()).collect();

@@ -17,7 +17,7 @@ use crate::wave::Grid;
 /// reverse and correlates it with the receivers'. Without --velocity the model is generated.
 #[derive(Parser, Debug)]
 #[command(version, max_term_width = 100, allow_negative_numbers = true)]
-pub struct Options {
+pub(crate) struct Options {
     /// True velocity model: little-endian 32-bit floats in m/s, depth fastest
     #[arg(long, value_name = "FILE", requires_all = ["nx", "nz", "dx"], help_heading = "Model")]
     pub velocity: Option<PathBuf>,
@@ -94,7 +94,7 @@ pub struct Options {
 
 /// Where to compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Device {
+pub(crate) enum Device {
     /// The GPU if there is a CUDA driver with a device, else the host.
     Auto,
     /// The CUDA driver's first device.
@@ -146,11 +146,11 @@ const SPREAD_DEPTH: usize = 2;
 
 /// A value that does not fit the others; the message names the option and the value.
 #[derive(Debug)]
-pub struct Unfit(pub String);
+pub(crate) struct Unfit(pub String);
 
 /// What the options add up to, given the models.
 #[derive(Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// The grid.
     pub grid: Grid,
     /// The time step in seconds.
@@ -169,17 +169,17 @@ pub struct Plan {
 
 impl Options {
     /// The size of the model files.
-    pub fn file_size(&self) -> Option<(usize, usize, f32)> {
+    pub(crate) fn file_size(&self) -> Option<(usize, usize, f32)> {
         Some((self.nx?, self.nz?, self.dx?))
     }
 
     /// The radius in metres over which to smooth a model with this spacing in metres.
-    pub fn smoothing(&self, dx: f32) -> f32 {
+    pub(crate) fn smoothing(&self, dx: f32) -> f32 {
         self.smooth.unwrap_or(10.0 * dx * f32::from(self.refine))
     }
 
     /// Fills in the defaults and checks each value against the models.
-    pub fn plan(&self, model: &Model, smooth: &Model) -> Result<Plan, Unfit> {
+    pub(crate) fn plan(&self, model: &Model, smooth: &Model) -> Result<Plan, Unfit> {
         let ((slowest, a), (_, b)) = (model.range(), smooth.range());
         let (fastest, dx) = (a.max(b), model.dx);
         let dt = self.dt.unwrap_or_else(|| default_step(fastest, dx));

@@ -45,7 +45,7 @@ const RECORD_CLIP: f32 = 0.97;
 const PALE: f32 = 0.40;
 
 /// What the picture shows.
-pub struct Scene<'a> {
+pub(crate) struct Scene<'a> {
     /// The true model.
     pub model: &'a Model,
     /// The model migrated with.
@@ -264,7 +264,7 @@ fn grey(value: f32) -> Colour {
 }
 
 /// Draws the scene and writes it as a PNG.
-pub fn write(path: &Path, scene: &Scene<'_>) -> Result<()> {
+pub(crate) fn write(path: &Path, scene: &Scene<'_>) -> Result<()> {
     draw(scene).write(path)
 }
 

@@ -6,21 +6,21 @@ use console::style;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Says what is going on, on a terminal with a moving bar.
-pub struct Progress {
+pub(crate) struct Progress {
     /// Say nothing.
     pub quiet: bool,
 }
 
 impl Progress {
     /// A line of its own, with a name in front.
-    pub fn say(&self, name: &str, text: &str) {
+    pub(crate) fn say(&self, name: &str, text: &str) {
         if !self.quiet {
             println!("{:>10}  {text}", style(name).cyan().bold());
         }
     }
 
     /// A phase of so many steps.
-    pub fn phase(&self, name: &'static str, steps: usize) -> ProgressBar {
+    pub(crate) fn phase(&self, name: &'static str, steps: usize) -> ProgressBar {
         let target =
             if self.quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let bar = ProgressBar::with_draw_target(Some(steps as u64), target);
@@ -34,7 +34,7 @@ impl Progress {
     }
 
     /// The end of a phase: what it came to.
-    pub fn done(&self, bar: &ProgressBar, text: &str) {
+    pub(crate) fn done(&self, bar: &ProgressBar, text: &str) {
         let name = bar.prefix();
         bar.finish_and_clear();
         self.say(&name, text);

@@ -46,7 +46,7 @@ const CAUSES: [(&str, &str); 8] = [
 ];
 
 /// All figures of a run.
-pub struct Figures<'a> {
+pub(crate) struct Figures<'a> {
     /// What computed.
     pub device: &'a str,
     /// Whether that was the software device.
@@ -84,7 +84,7 @@ impl Figures<'_> {
     }
 
     /// The closing table.
-    pub fn table(&self) -> String {
+    pub(crate) fn table(&self) -> String {
         let mut out = Table::default();
         let u = &self.usage;
         let packs = u.pack.count > 0;
@@ -183,7 +183,7 @@ impl Figures<'_> {
     }
 
     /// The same figures for programs. Times are in seconds, sizes in bytes.
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         let plan = self.plan;
         let pass = |t: Times| {
             json!({
@@ -295,7 +295,7 @@ fn arranged(name: &str, columns: &[String]) -> String {
 }
 
 /// A duration with three digits and its unit.
-pub fn time(duration: Duration) -> String {
+pub(crate) fn time(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     match seconds {
         s if s >= 1.0 => format!("{s:.2} s"),
@@ -306,7 +306,7 @@ pub fn time(duration: Duration) -> String {
 
 /// A number of four digits, as people write it: 3900, not 3899.9998. Never more than the value by what a limit
 /// would mind.
-pub fn number(value: f32) -> String {
+pub(crate) fn number(value: f32) -> String {
     if !value.is_normal() {
         return value.to_string();
     }
@@ -331,7 +331,7 @@ fn rate(sum: &VELOC_Sum) -> String {
 }
 
 /// A size with its unit.
-pub fn bytes(count: u64) -> String {
+pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     let mut size = count as f64 / 1024.0;
     let mut unit = 0;

@@ -17,7 +17,7 @@ const LEAST_HOST_CACHE: f64 = 1.0 / 8.0;
 const SPARE: f64 = 1.1;
 
 /// A configuration file. A temporary one goes, with its scratch folder, when this is dropped.
-pub struct Settings {
+pub(crate) struct Settings {
     path: PathBuf,
     folder: Option<tempfile::TempDir>,
 }
@@ -25,7 +25,7 @@ pub struct Settings {
 impl Settings {
     /// The file that the options name, or a temporary one for `states` bytes of checkpoints,
     /// which are wanted until the backward pass has read them and no longer.
-    pub fn new(options: &Options, states: usize) -> Result<Self> {
+    pub(crate) fn new(options: &Options, states: usize) -> Result<Self> {
         if let Some(path) = &options.config {
             return Ok(Settings { path: path.clone(), folder: None });
         }
@@ -38,12 +38,12 @@ impl Settings {
     }
 
     /// The file.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Whether the checkpoints end with the run.
-    pub fn temporary(&self) -> bool {
+    pub(crate) fn temporary(&self) -> bool {
         self.folder.is_some()
     }
 }

@@ -10,7 +10,7 @@ use crate::wave::{Medium, Propagator};
 
 /// The times of a shot, in steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Schedule {
+pub(crate) struct Schedule {
     /// Steps of a pass.
     pub steps: usize,
     /// Steps from one checkpoint to the next.
@@ -19,7 +19,7 @@ pub struct Schedule {
 
 impl Schedule {
     /// Checkpoints of a pass.
-    pub fn checkpoints(self) -> usize {
+    pub(crate) fn checkpoints(self) -> usize {
         self.steps / self.interval
     }
 
@@ -31,7 +31,7 @@ impl Schedule {
 }
 
 /// A wavefield to show, and when it was taken.
-pub struct Frame {
+pub(crate) struct Frame {
     /// The checkpoint to keep.
     pub version: i32,
     /// The wavefield inside the model, once it was kept.
@@ -40,7 +40,7 @@ pub struct Frame {
 
 /// How long a pass took, and how much of that was spent in the store.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Times {
+pub(crate) struct Times {
     /// From the first step to the end of the last.
     pub wall: Duration,
     /// Inside the store, from call to return.
@@ -53,13 +53,13 @@ const AT_A_TIME: usize = 64;
 
 impl Times {
     /// What the pass would have taken with a store that takes no time.
-    pub fn compute(self) -> Duration {
+    pub(crate) fn compute(self) -> Duration {
         self.wall.saturating_sub(self.stored)
     }
 }
 
 /// Models the data of the shot in `medium`: one row of all receivers per step.
-pub fn model_data(
+pub(crate) fn model_data(
     device: &mut dyn Propagator,
     medium: &Medium,
     traces: &mut [f32],
@@ -84,7 +84,7 @@ pub fn model_data(
 /// Takes the waves that never met a reflector out of `observed`, which are those that the smooth
 /// model yields as well, and fades out the ends of the spread and of the record, where it breaks
 /// off.
-pub fn keep_reflections(observed: &mut [f32], smooth: &[f32], receivers: usize) {
+pub(crate) fn keep_reflections(observed: &mut [f32], smooth: &[f32], receivers: usize) {
     let steps = observed.len() / receivers;
     let fade = |at: usize, points: usize, share: f32| {
         let from_end = at.min(points - 1 - at) as f32 + 0.5;
@@ -109,7 +109,7 @@ fn raised(x: f32) -> f32 {
 /// are refracted and turned rather than reflected. `offsets` are the receivers' distances from
 /// the source in metres, `speeds` the velocities below the source every `dx` metres, `delay` and
 /// `fade` are the wavelet's delay and how long the mute takes to end, in seconds.
-pub fn mute_wide_angles(
+pub(crate) fn mute_wide_angles(
     traces: &mut [f32],
     offsets: &[f32],
     (speeds, dx): (&[f32], f32),
@@ -141,10 +141,10 @@ pub fn mute_wide_angles(
 }
 
 /// The widest angle from the vertical, in degrees, that is migrated.
-pub const WIDEST: f32 = 58.0;
+pub(crate) const WIDEST: f32 = 58.0;
 
 /// The forward pass: propagates the source's wavefield and stores it every few steps.
-pub fn forward(
+pub(crate) fn forward(
     device: &mut dyn Propagator,
     medium: &Medium,
     schedule: Schedule,
@@ -181,7 +181,7 @@ pub fn forward(
 
 /// The backward pass: propagates the data back from the receivers and correlates them with the
 /// stored wavefields, which it asks for in reverse.
-pub fn backward(
+pub(crate) fn backward(
     device: &mut dyn Propagator,
     schedule: Schedule,
     traces: &[f32],

@@ -24,7 +24,7 @@ const NAME: &CStr = c"rtm";
 const REGION: c_int = 0;
 
 /// Keeps the states of a propagator under version numbers.
-pub trait Store {
+pub(crate) trait Store {
     /// Keeps the propagator's state. It may change again once this returns.
     fn save(&mut self, device: &mut dyn Propagator, version: i32) -> Result<()>;
 
@@ -36,7 +36,7 @@ pub trait Store {
 }
 
 /// Every state in plain memory: what the library's result is compared with.
-pub struct InMemory {
+pub(crate) struct InMemory {
     states: Vec<Vec<f32>>,
     /// Values of a state.
     points: usize,
@@ -44,7 +44,7 @@ pub struct InMemory {
 
 impl InMemory {
     /// A store for states of `points` values.
-    pub fn new(points: usize) -> Self {
+    pub(crate) fn new(points: usize) -> Self {
         InMemory { states: Vec::new(), points }
     }
 }
@@ -70,7 +70,7 @@ impl Store for InMemory {
 
 /// The calls of one function, as the application sees them.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Calls {
+pub(crate) struct Calls {
     /// How many.
     pub count: u64,
     /// From call to return, summed.
@@ -94,7 +94,7 @@ impl Calls {
 
 /// What a run through the library took.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Usage {
+pub(crate) struct Usage {
     /// `VELOC_Mem_protect`.
     pub protect: Calls,
     /// `VELOC_Checkpoint`.
@@ -117,7 +117,7 @@ pub struct Usage {
 
 impl Usage {
     /// Time inside the library.
-    pub fn waited(&self) -> Duration {
+    pub(crate) fn waited(&self) -> Duration {
         self.protect.total + self.checkpoint.total + self.prefetch.total + self.restart.total
     }
 
@@ -146,7 +146,7 @@ struct Packing {
 }
 
 /// States kept by the checkpoint library.
-pub struct Library {
+pub(crate) struct Library {
     /// Set where states are compressed before they are handed over.
     packing: Option<Packing>,
     bytes: usize,
@@ -173,7 +173,7 @@ impl Library {
     /// Starts the library with a configuration, for the states of `device`, each of `points`
     /// values. `drain` makes [`Library::finish`] wait until every checkpoint is where the
     /// configuration sends it.
-    pub fn new(
+    pub(crate) fn new(
         config: &Path,
         device: &dyn Propagator,
         points: usize,
@@ -203,7 +203,7 @@ impl Library {
     }
 
     /// What the library has measured of itself so far.
-    pub fn metrics(&self) -> Result<VELOC_Metrics> {
+    pub(crate) fn metrics(&self) -> Result<VELOC_Metrics> {
         let mut metrics = VELOC_Metrics::default();
         // SAFETY: the structure has the size that is given.
         let code = unsafe { VELOC_Get_metrics(&mut metrics, size_of::<VELOC_Metrics>()) };
@@ -212,12 +212,12 @@ impl Library {
     }
 
     /// What the run took so far.
-    pub fn usage(&self) -> Usage {
+    pub(crate) fn usage(&self) -> Usage {
         self.usage
     }
 
     /// Ends the library's work; a failure in the background is reported here at the latest.
-    pub fn finish(mut self) -> Result<()> {
+    pub(crate) fn finish(mut self) -> Result<()> {
         if self.drain {
             checked(VELOC_Checkpoint_wait())?;
         }

@@ -17,14 +17,14 @@ use recovery::{program, usage};
 /// is no such program.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
-pub struct Backend {
+pub(crate) struct Backend {
     /// What to hand to it, such as a configuration
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
     arguments: Vec<OsString>,
 }
 
 /// The options of that program itself, for its man page and completions. It reads them without clap.
-pub fn described() -> clap::Command {
+pub(crate) fn described() -> clap::Command {
     let configuration = Arg::new("configuration").value_name(usage::ARGUMENT.0);
     let options = usage::OPTIONS.map(|(name, letter, meaning)| {
         Arg::new(name).long(name).short(letter).help(meaning).action(ArgAction::SetTrue)
@@ -40,7 +40,7 @@ pub fn described() -> clap::Command {
 }
 
 /// Becomes that program; returns only if it cannot.
-pub fn run(backend: &Backend) -> Result<()> {
+pub(crate) fn run(backend: &Backend) -> Result<()> {
     let program = program();
     let error = Command::new(&program).args(&backend.arguments).exec();
     Err(anyhow!("{}: {error} (VELOC_BIN names the directory it is in)", program.display()))

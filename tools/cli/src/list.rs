@@ -14,7 +14,7 @@ use crate::stored::show;
 /// Reads the headers alone, unless with --verify. Ends with exit code 0 also if copies are bad or
 /// missing: veloc verify judges.
 #[derive(Debug, Args)]
-pub struct List {
+pub(crate) struct List {
     /// Only checkpoints of this name
     name: Option<String>,
     #[command(flatten)]
@@ -34,7 +34,7 @@ pub struct List {
 }
 
 /// Lists.
-pub fn run(list: &List) -> Result<()> {
+pub(crate) fn run(list: &List) -> Result<()> {
     if let Some(name) = &list.name {
         names::validate_name(name)?;
     }

@@ -13,7 +13,7 @@ use serde::{Serialize, Serializer};
 use crate::size;
 
 /// Writes text to standard output. A reader that has seen enough (`| head`) is no failure.
-pub fn print(text: &str) -> Result<()> {
+pub(crate) fn print(text: &str) -> Result<()> {
     let mut output = std::io::stdout().lock();
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
@@ -24,7 +24,7 @@ pub fn print(text: &str) -> Result<()> {
 }
 
 /// Writes what a tool has found as JSON to standard output, as it is made: that can be hundreds of megabytes.
-pub fn print_json(found: &impl Serialize) -> Result<()> {
+pub(crate) fn print_json(found: &impl Serialize) -> Result<()> {
     let mut output = BufWriter::with_capacity(1 << 20, std::io::stdout().lock());
     let written = serde_json::to_writer_pretty(&mut output, found).map_err(std::io::Error::from);
     match written.and_then(|()| writeln!(output)).and_then(|()| output.flush()) {
@@ -36,12 +36,12 @@ pub fn print_json(found: &impl Serialize) -> Result<()> {
 }
 
 /// A number of things: `1 copy`, `2 copies`.
-pub fn count(number: usize, one: &str, several: &str) -> String {
+pub(crate) fn count(number: usize, one: &str, several: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { several })
 }
 
 /// A number of bytes, exactly and for people: `2048 bytes (2 KiB)`.
-pub fn bytes(bytes: u64) -> String {
+pub(crate) fn bytes(bytes: u64) -> String {
     match bytes < 1024 {
         true => format!("{bytes} bytes"),
         false => format!("{bytes} bytes ({})", size::show(bytes)),
@@ -50,7 +50,7 @@ pub fn bytes(bytes: u64) -> String {
 
 /// A table with these headings; the columns whose heading begins with `>` (which is taken off) stand
 /// to the right.
-pub fn table(columns: &[&str]) -> Table {
+pub(crate) fn table(columns: &[&str]) -> Table {
     let mut table = Table::new();
     let names = columns.iter().map(|column| column.trim_start_matches('>'));
     table.load_preset(NOTHING).set_header(names);
@@ -65,12 +65,12 @@ pub fn table(columns: &[&str]) -> Table {
 }
 
 /// A bar that counts bytes, on standard error if that is a terminal.
-pub fn bytes_bar(what: &str, bytes: u64) -> ProgressBar {
+pub(crate) fn bytes_bar(what: &str, bytes: u64) -> ProgressBar {
     bar(what, bytes, "{msg} {bar:30} {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}")
 }
 
 /// A bar that counts files, on standard error if that is a terminal.
-pub fn files_bar(what: &str, files: u64) -> ProgressBar {
+pub(crate) fn files_bar(what: &str, files: u64) -> ProgressBar {
     bar(what, files, "{msg} {bar:30} {pos}/{len}")
 }
 
@@ -87,12 +87,12 @@ fn bar(what: &str, steps: u64, template: &str) -> ProgressBar {
 }
 
 /// A path in JSON: letters that are not UTF-8 are replaced, where serde would give up.
-pub fn path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&path.display())
 }
 
 /// The same for a path that may be missing.
-pub fn optional_path<S: Serializer>(
+pub(crate) fn optional_path<S: Serializer>(
     path: &Option<impl AsRef<Path>>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {

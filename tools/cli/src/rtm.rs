@@ -19,14 +19,14 @@ const PROGRAM: &str = "veloc-rtm";
 /// is its own help, and the exit code is its own.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
-pub struct Rtm {
+pub(crate) struct Rtm {
     /// What to hand to it
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
     arguments: Vec<OsString>,
 }
 
 /// Becomes that program; returns only if it cannot.
-pub fn run(rtm: &Rtm) -> Result<()> {
+pub(crate) fn run(rtm: &Rtm) -> Result<()> {
     let program = software::beside(PROGRAM).unwrap_or_else(|| PROGRAM.into());
     let mut command = Command::new(&program);
     command.args(&rtm.arguments).arg0("veloc rtm");

@@ -15,14 +15,14 @@ use crate::{backend, output};
 
 /// Print the completions for a shell
 #[derive(Debug, Args)]
-pub struct Completions {
+pub(crate) struct Completions {
     /// The shell
     shell: Shell,
 }
 
 /// Write man pages and completions below a folder such as /usr/share
 #[derive(Debug, Args)]
-pub struct Share {
+pub(crate) struct Share {
     /// The folder; man/man1 and the folders of bash, zsh and fish are made in it
     #[arg(value_name = "DIR")]
     folder: PathBuf,
@@ -36,7 +36,7 @@ const SHELLS: [(Shell, &str, &str, &str); 3] = [
 ];
 
 /// Prints completions of `program`, of its other name, and of veloc-backend.
-pub fn completions(program: Command, asked: &Completions) -> Result<()> {
+pub(crate) fn completions(program: Command, asked: &Completions) -> Result<()> {
     let mut text = completion(program, asked.shell);
     // A file for zsh is for one command.
     if asked.shell != Shell::Zsh {
@@ -47,7 +47,7 @@ pub fn completions(program: Command, asked: &Completions) -> Result<()> {
 }
 
 /// Writes everything below the folder.
-pub fn share(program: Command, asked: &Share) -> Result<()> {
+pub(crate) fn share(program: Command, asked: &Share) -> Result<()> {
     let manuals = asked.folder.join("man/man1");
     make(&manuals)?;
     clap_mangen::generate_to(program.clone(), &manuals)

@@ -2,12 +2,12 @@
 
 use anyhow::{bail, Context, Result};
 
-pub use os::size::show;
+pub(crate) use os::size::show;
 
 const UNITS: [(char, u32); 5] = [('B', 0), ('K', 10), ('M', 20), ('G', 30), ('T', 40)];
 
 /// Reads a number of bytes, or a number with `B`, `K`, `M`, `G` or `T` (powers of 1024).
-pub fn parse(text: &str) -> Result<u64> {
+pub(crate) fn parse(text: &str) -> Result<u64> {
     let text = text.trim();
     let last = text.chars().last().context("a size is missing")?.to_ascii_uppercase();
     let (number, shift) = match UNITS.iter().find(|(unit, _)| *unit == last) {

@@ -17,7 +17,7 @@ const FOLDER: &str = "../lib/veloc/softcuda";
 ///
 /// # Errors
 /// It cannot be started.
-pub fn instead_of_a_gpu() -> Result<()> {
+pub(crate) fn instead_of_a_gpu() -> Result<()> {
     let Ok(program) = env::current_exe() else { return Ok(()) };
     let mut command = Command::new(&program);
     command.args(env::args_os().skip(1));
@@ -31,7 +31,7 @@ pub fn instead_of_a_gpu() -> Result<()> {
 }
 
 /// Has `command` use the software device if there is no GPU and that is installed; whether it is so.
-pub fn is_to_be_used(command: &mut Command) -> bool {
+pub(crate) fn is_to_be_used(command: &mut Command) -> bool {
     let Some(folder) = beside(FOLDER).filter(|folder| folder.join("libcuda.so.1").exists()) else {
         return false;
     };
@@ -50,7 +50,7 @@ pub fn is_to_be_used(command: &mut Command) -> bool {
 }
 
 /// A path from the folder of this program.
-pub fn beside(path: &str) -> Option<PathBuf> {
+pub(crate) fn beside(path: &str) -> Option<PathBuf> {
     let program = env::current_exe().ok()?;
     Some(program.parent()?.join(path))
 }

@@ -17,7 +17,7 @@ fn staged() -> &'static Stage {
 
 /// Runs the body of a test on a software device with 4 GiB. To be called with a closure that stands
 /// in the test itself: its name tells which test that is.
-pub fn run<Body: FnOnce()>(body: Body) {
+pub(crate) fn run<Body: FnOnce()>(body: Body) {
     if std::env::var_os(MARK).is_some() {
         return body();
     }

@@ -23,7 +23,7 @@ use crate::output;
 ///
 /// Prints a line for each checkpoint. Ends with exit code 1 if one could not be copied.
 #[derive(Debug, Args)]
-pub struct Sync {
+pub(crate) struct Sync {
     /// The configuration of the job [default: the environment, VELOC_SCRATCH and the like]
     #[arg(default_value = "", hide_default_value = true)]
     config: PathBuf,
@@ -32,7 +32,7 @@ pub struct Sync {
 }
 
 /// Copies.
-pub fn run(sync: &Sync) -> Result<ExitCode> {
+pub(crate) fn run(sync: &Sync) -> Result<ExitCode> {
     if let Some(name) = &sync.name {
         names::validate_name(name)?;
     }

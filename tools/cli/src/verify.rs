@@ -20,7 +20,7 @@ use crate::stored::show;
 /// Ends with exit code 1 if a copy is bad, if a name has no version that all ranks can restore, or if
 /// the name given has no checkpoint at all. What only erasure codes can rebuild does not count.
 #[derive(Debug, Args)]
-pub struct Verify {
+pub(crate) struct Verify {
     /// Only checkpoints of this name
     name: Option<String>,
     /// Only this version of it
@@ -37,7 +37,7 @@ pub struct Verify {
 }
 
 /// Verifies.
-pub fn run(verify: &Verify) -> Result<ExitCode> {
+pub(crate) fn run(verify: &Verify) -> Result<ExitCode> {
     if let Some(name) = &verify.name {
         names::validate_name(name)?;
     }

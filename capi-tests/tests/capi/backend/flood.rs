@@ -16,7 +16,7 @@ const AT_ONCE: usize = 400;
 const MOST_THREADS: usize = 300;
 
 /// How many connections a flood has: so many, or as `VELOC_FLOOD` says.
-pub fn flood(usual: usize) -> usize {
+pub(crate) fn flood(usual: usize) -> usize {
     let said = std::env::var("VELOC_FLOOD").ok();
     said.map_or(usual, |number| number.parse().expect("VELOC_FLOOD is a number"))
 }

@@ -90,16 +90,16 @@ fn a_backend_that_no_client_comes_to_ends() {
 }
 
 /// Connections to a backend, on which nothing is said.
-pub struct Silent {
+pub(super) struct Silent {
     path: String,
 }
 
 impl Silent {
-    pub fn at(backend: u32) -> Silent {
+    pub(super) fn at(backend: u32) -> Silent {
         Silent { path: socket_of(backend) }
     }
 
-    pub fn connect(&self) -> OwnedFd {
+    pub(super) fn connect(&self) -> OwnedFd {
         // SAFETY: plain data, for which all zeros are valid.
         let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
         address.sun_family = libc::AF_UNIX as libc::sa_family_t;

@@ -42,7 +42,7 @@ impl Aggregation {
 
 impl Agreement {
     /// It was taken, with a file of so many bytes; `None`: it was not, or is not to be aggregated.
-    pub fn taken(&mut self, engine: &Shared, taken: Option<(Id, u64)>) {
+    pub(crate) fn taken(&mut self, engine: &Shared, taken: Option<(Id, u64)>) {
         if let Some(id) = self.open.take().filter(|_| taken.is_none()) {
             // Given up: there is nothing to copy, and nothing that others wait for.
             self.learn(engine, id, |deferred| {
@@ -76,7 +76,7 @@ impl Agreement {
     }
 
     /// A checkpoint that is a file of the application's own: it is copied to where that belongs.
-    pub fn taken_alone(&mut self, engine: &Shared, id: Id) {
+    pub(crate) fn taken_alone(&mut self, engine: &Shared, id: Id) {
         self.open = None;
         self.taken(engine, None);
         self.learn(engine, id, |deferred| deferred.place = Some(None));

@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 
 /// How far a process has come, or how far one of all has at the most.
 #[derive(Clone, Copy, Debug)]
-pub struct Standing {
+pub(crate) struct Standing {
     /// Rounds that were begun.
     pub rounds: u64,
     /// Gatherings of lengths that were begun.
@@ -28,14 +28,14 @@ pub struct Standing {
 
 impl Agreement {
     /// How many rounds and gatherings this process has begun, and whether it still agrees.
-    pub fn standing(&self) -> Standing {
+    pub(crate) fn standing(&self) -> Standing {
         let [rounds, gathered] = self.begun();
         Standing { rounds, gathered, agrees: !self.failed }
     }
 
     /// Ends all rounds, so that everything is decided. `most` is the most that a process has begun, and
     /// whether all of them agree: otherwise nobody waits. Collective: at the end of the job.
-    pub fn conclude(&mut self, engine: &Shared, most: Result<Standing>) {
+    pub(crate) fn conclude(&mut self, engine: &Shared, most: Result<Standing>) {
         let most = match most {
             Ok(most) if most.agrees => most,
             Ok(_) => return self.fail(engine, OTHER_HAS_FAILED),
@@ -68,7 +68,12 @@ impl Agreement {
     ///
     /// # Errors
     /// MPI's; parts of aggregated files could not be looked at.
-    pub fn finish(mut self, engine: &Shared, comm: Option<&Comm>, drained: bool) -> Result<()> {
+    pub(crate) fn finish(
+        mut self,
+        engine: &Shared,
+        comm: Option<&Comm>,
+        drained: bool,
+    ) -> Result<()> {
         let Some(comm) = comm else {
             // Some have copied their parts to where the others have not.
             return match self.aggregation {

@@ -24,7 +24,7 @@ pub enum Stage {
 
 /// A part's copy in a level of memory.
 #[derive(Clone, Debug, Default)]
-pub struct MemoryCopy {
+pub(crate) struct MemoryCopy {
     /// How far it has come.
     pub stage: Stage,
     /// Where its bytes are, in order.
@@ -35,19 +35,19 @@ pub struct MemoryCopy {
 
 impl MemoryCopy {
     /// A copy whose bytes are still to come.
-    pub fn filling(extents: Arc<[Extent]>) -> Self {
+    pub(crate) fn filling(extents: Arc<[Extent]>) -> Self {
         MemoryCopy { stage: Stage::Filling, extents, readers: 0 }
     }
 
     /// What is left of a copy that has failed.
-    pub fn failed() -> Self {
+    pub(crate) fn failed() -> Self {
         MemoryCopy { stage: Stage::Failed, ..MemoryCopy::default() }
     }
 }
 
 /// The bytes of one part.
 #[derive(Clone, Debug, Default)]
-pub struct PartState {
+pub(crate) struct PartState {
     /// How many, the padding between separately captured runs included.
     pub len: u64,
     /// Its copies in memory, by level.
@@ -56,43 +56,43 @@ pub struct PartState {
 
 impl PartState {
     /// The copy in a level.
-    pub fn copy(&self, level: Level) -> &MemoryCopy {
+    pub(crate) fn copy(&self, level: Level) -> &MemoryCopy {
         &self.copies[level.index()]
     }
 
     /// The copy in a level.
-    pub fn copy_mut(&mut self, level: Level) -> &mut MemoryCopy {
+    pub(crate) fn copy_mut(&mut self, level: Level) -> &mut MemoryCopy {
         &mut self.copies[level.index()]
     }
 
     /// Whether a level has all of it.
-    pub fn is_ready(&self, level: Level) -> bool {
+    pub(crate) fn is_ready(&self, level: Level) -> bool {
         self.copy(level).stage == Stage::Ready
     }
 
     /// Whether any level has all of it, or there is nothing to have.
-    pub fn is_in_memory(&self) -> bool {
+    pub(crate) fn is_in_memory(&self) -> bool {
         self.len == 0 || self.copies.iter().any(|copy| copy.stage == Stage::Ready)
     }
 
     /// Whether a level below has all of it.
-    pub fn is_backed(&self, level: Level) -> bool {
+    pub(crate) fn is_backed(&self, level: Level) -> bool {
         self.copies[level.index() + 1..].iter().any(|copy| copy.stage == Stage::Ready)
     }
 
     /// Whether no level from `levels` has any of it, nor has failed to get it.
-    pub fn is_absent(&self, mut levels: impl Iterator<Item = usize>) -> bool {
+    pub(crate) fn is_absent(&self, mut levels: impl Iterator<Item = usize>) -> bool {
         levels.all(|level| self.copies[level].stage == Stage::Absent)
     }
 
     /// The first level in which it has room.
-    pub fn first(&self) -> Option<Level> {
+    pub(crate) fn first(&self) -> Option<Level> {
         let holds = |copy: &MemoryCopy| matches!(copy.stage, Stage::Filling | Stage::Ready);
         self.copies.iter().position(holds).map(Level::new)
     }
 
     /// Whether it is in a level, and a copy to one below has failed.
-    pub fn flush_has_failed(&self) -> bool {
+    pub(crate) fn flush_has_failed(&self) -> bool {
         let mut below = self.copies.iter().skip_while(|copy| copy.stage != Stage::Ready);
         below.any(|copy| copy.stage == Stage::Failed)
     }
@@ -100,7 +100,7 @@ impl PartState {
 
 /// A checkpoint's copy in a level of files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum FileCopy {
+pub(crate) enum FileCopy {
     /// There is none and none is wanted.
     #[default]
     Absent,
@@ -123,12 +123,12 @@ pub enum FileCopy {
 
 impl FileCopy {
     /// Whether it is still to be made.
-    pub fn is_due(self) -> bool {
+    pub(crate) fn is_due(self) -> bool {
         matches!(self, FileCopy::Wanted | FileCopy::Writing | FileCopy::Failed)
     }
 
     /// Of scratch: whether the checkpoint goes to persistent without it.
-    pub fn is_bypassed(self) -> bool {
+    pub(crate) fn is_bypassed(self) -> bool {
         matches!(self, FileCopy::Bypassed | FileCopy::Substituted)
     }
 }
@@ -149,7 +149,7 @@ pub enum Life {
 
 /// From where a writer could read a whole checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Readable {
+pub(crate) enum Readable {
     /// From the staging level, or from where it can never leave for that, at full speed.
     Staged,
     /// Partly from a level above: slower, and needed only when flushes are stuck for room.
@@ -158,7 +158,7 @@ pub enum Readable {
 
 /// Membership in the state's work lists; see [`crate::catalog::state::State`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Lists {
+pub(crate) struct Lists {
     /// Could be flushed from a level, by level.
     pub flush: [bool; MOST],
     /// Its rank among the victims of a level, by level.
@@ -181,7 +181,7 @@ pub struct Lists {
 
 /// One checkpoint.
 #[derive(Debug)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// Its name.
     pub name: Arc<str>,
     /// Its version.
@@ -230,7 +230,7 @@ pub struct Entry {
 
 impl Entry {
     /// A checkpoint about to be captured.
-    pub fn new(name: Arc<str>, version: i32) -> Self {
+    pub(crate) fn new(name: Arc<str>, version: i32) -> Self {
         Entry {
             name,
             version,
@@ -257,56 +257,57 @@ impl Entry {
     }
 
     /// The state of a part.
-    pub fn part(&self, part: Part) -> &PartState {
+    pub(crate) fn part(&self, part: Part) -> &PartState {
         &self.parts[part as usize]
     }
 
     /// The state of a part.
-    pub fn part_mut(&mut self, part: Part) -> &mut PartState {
+    pub(crate) fn part_mut(&mut self, part: Part) -> &mut PartState {
         &mut self.parts[part as usize]
     }
 
     /// The whole checkpoint can be read from a file.
-    pub fn in_file(&self) -> bool {
+    pub(crate) fn in_file(&self) -> bool {
         self.scratch == FileCopy::Present || self.persistent == FileCopy::Present
     }
 
     /// Its bytes in memory have still to reach a file.
-    pub fn needs_memory(&self) -> bool {
+    pub(crate) fn needs_memory(&self) -> bool {
         self.scratch.is_due()
             || self.scratch.is_bypassed()
                 && (self.persistent.is_due() || self.persistent == FileCopy::Undecided)
     }
 
     /// Whether memory has all of it.
-    pub fn is_in_memory(&self) -> bool {
+    pub(crate) fn is_in_memory(&self) -> bool {
         self.parts.iter().all(PartState::is_in_memory)
     }
 
     /// A step on its way to its files has failed, and is not tried again until asked for.
-    pub fn has_failed(&self) -> bool {
+    pub(crate) fn has_failed(&self) -> bool {
         let files = [self.scratch, self.persistent];
         self.life == Life::Live && (self.flush_has_failed() || files.contains(&FileCopy::Failed))
     }
 
     /// Whether a copy to a level below has failed.
-    pub fn flush_has_failed(&self) -> bool {
+    pub(crate) fn flush_has_failed(&self) -> bool {
         self.parts.iter().any(PartState::flush_has_failed)
     }
 
     /// Nothing but this process's memory has what is still to reach a file.
-    pub fn is_exposed(&self) -> bool {
+    pub(crate) fn is_exposed(&self) -> bool {
         let due = self.needs_memory() || self.persistent.is_due();
         self.life == Life::Live && due && self.noted.is_none()
     }
 
     /// Whether somebody above says which of its name's versions stay.
-    pub fn is_managed(&self) -> bool {
+    pub(crate) fn is_managed(&self) -> bool {
         self.mark.is_some()
     }
 
     /// The bytes of its regions.
-    pub fn bytes(&self) -> u64 {
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> u64 {
         self.regions.iter().map(|region| region.size).sum()
     }
 }

@@ -6,7 +6,7 @@
 
 use super::entry::{Level, MOST};
 use super::state::State;
-pub use super::state::Worker;
+pub(crate) use super::state::Worker;
 use os::error::{Error, Kind, Result};
 use os::sync::{Condvar, Mutex};
 
@@ -58,7 +58,7 @@ impl Guarded {
 
 /// The catalog, shared by the application's thread and the workers.
 #[derive(Debug)]
-pub struct Catalog {
+pub(crate) struct Catalog {
     guarded: Mutex<Guarded>,
     work: [Condvar; WORKERS],
     app: Condvar,
@@ -67,7 +67,7 @@ pub struct Catalog {
 
 impl Catalog {
     /// A catalog around this state.
-    pub fn new(state: State) -> Self {
+    pub(crate) fn new(state: State) -> Self {
         Catalog {
             guarded: Mutex::new(Guarded {
                 state,
@@ -85,7 +85,7 @@ impl Catalog {
     }
 
     /// Makes one step.
-    pub fn step<R>(&self, step: impl FnOnce(&mut State) -> R) -> R {
+    pub(crate) fn step<R>(&self, step: impl FnOnce(&mut State) -> R) -> R {
         let mut guarded = self.guarded.lock();
         let result = step(&mut guarded.state);
         self.wake(&mut guarded);
@@ -93,13 +93,13 @@ impl Catalog {
     }
 
     /// Looks without changing anything.
-    pub fn look<R>(&self, look: impl FnOnce(&State) -> R) -> R {
+    pub(crate) fn look<R>(&self, look: impl FnOnce(&State) -> R) -> R {
         look(&self.guarded.lock().state)
     }
 
     /// Waits on the application's behalf until `step` gives a value. An error if a worker has
     /// ended for good, because then what is waited for may never come.
-    pub fn wait<R>(&self, mut step: impl FnMut(&mut State) -> Option<R>) -> Result<R> {
+    pub(crate) fn wait<R>(&self, mut step: impl FnMut(&mut State) -> Option<R>) -> Result<R> {
         let mut guarded = self.guarded.lock();
         loop {
             if let Some(result) = step(&mut guarded.state) {
@@ -117,7 +117,7 @@ impl Catalog {
     /// Waits on the application's behalf until nothing is being flushed, written or persisted. It
     /// sleeps through the steps in between, which may be very many. An error as for
     /// [`Catalog::wait`].
-    pub fn wait_drained(&self) -> Result<()> {
+    pub(crate) fn wait_drained(&self) -> Result<()> {
         let mut guarded = self.guarded.lock();
         while !guarded.state.drained() {
             guarded.check_running()?;
@@ -130,7 +130,7 @@ impl Catalog {
     }
 
     /// Waits on a worker's behalf for work that `pick` finds. `None`: the engine stops.
-    pub fn next<J>(
+    pub(crate) fn next<J>(
         &self,
         worker: Worker,
         mut pick: impl FnMut(&mut State) -> Option<J>,
@@ -152,7 +152,7 @@ impl Catalog {
     }
 
     /// A worker has ended for good: every wait, now and later, ends with this error.
-    pub fn fail(&self, error: Error) {
+    pub(crate) fn fail(&self, error: Error) {
         let mut guarded = self.guarded.lock();
         guarded.broken.get_or_insert(error);
         self.app.notify_all();
@@ -160,12 +160,12 @@ impl Catalog {
     }
 
     /// Why the engine is broken, if it is.
-    pub fn broken(&self) -> Option<Error> {
+    pub(crate) fn broken(&self) -> Option<Error> {
         self.guarded.lock().broken.clone()
     }
 
     /// Lets every worker end after the transfer it is at.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         let mut guarded = self.guarded.lock();
         guarded.stopping = true;
         for condition in &self.work {

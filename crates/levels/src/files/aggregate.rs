@@ -55,7 +55,12 @@ impl Files {
 
     /// Copies a checkpoint's scratch file to its place in the aggregated file. The last one of all
     /// processes to do so completes the file.
-    pub fn persist_part(&self, name: &str, version: i32, place: &AggregatePart) -> Result<u64> {
+    pub(crate) fn persist_part(
+        &self,
+        name: &str,
+        version: i32,
+        place: &AggregatePart,
+    ) -> Result<u64> {
         let (data, _) = self.places_of(name, version)?;
         let durability = self.persistent_durability();
         let source = self.scratch_path(name, version)?;

@@ -15,7 +15,7 @@ use os::files::{self, Durability};
 
 /// The checksums of a job.
 #[derive(Debug)]
-pub struct Checksums {
+pub(super) struct Checksums {
     directory: PathBuf,
     kept: bool,
 }
@@ -23,27 +23,27 @@ pub struct Checksums {
 impl Checksums {
     /// Checksums in `directory`. If they are not `kept`, those of an earlier run are only removed,
     /// when their file is replaced.
-    pub fn new(directory: PathBuf, kept: bool) -> Checksums {
+    pub(super) fn new(directory: PathBuf, kept: bool) -> Checksums {
         Checksums { directory, kept }
     }
 
     /// Whether files get checksums, and are compared with them.
-    pub fn are_kept(&self) -> bool {
+    pub(super) fn are_kept(&self) -> bool {
         self.kept
     }
 
     /// Where the checksum of the checkpoint file called `file` is.
-    pub fn path(&self, file: &str) -> PathBuf {
+    pub(super) fn path(&self, file: &str) -> PathBuf {
         checksum::path(&self.directory, file)
     }
 
     /// Removes the checksum of `file`.
-    pub fn remove(&self, file: &str) -> Result<()> {
+    pub(super) fn remove(&self, file: &str) -> Result<()> {
         files::remove(&self.path(file))
     }
 
     /// Notes the checksum of `file`, by way of the file `temporary`.
-    pub fn put(
+    pub(super) fn put(
         &self,
         file: &str,
         digest: &Checksum,
@@ -64,7 +64,7 @@ impl Checksums {
     }
 
     /// Has the checksum of `file`, if there is one, reach the storage.
-    pub fn sync(&self, file: &str) -> Result<()> {
+    pub(super) fn sync(&self, file: &str) -> Result<()> {
         let path = self.path(file);
         match files::open(&path) {
             Ok(opened) => {
@@ -77,7 +77,7 @@ impl Checksums {
     }
 
     /// The checksum of `file`, if there is one.
-    pub fn get(&self, file: &str) -> Result<Option<Checksum>> {
+    pub(super) fn get(&self, file: &str) -> Result<Option<Checksum>> {
         match checksum::read(&self.path(file)) {
             Err(error) if error.kind() == Kind::NotFound => Ok(None),
             read => read.map(Some),

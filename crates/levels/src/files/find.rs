@@ -74,7 +74,7 @@ impl Files {
     }
 
     /// The nearest good file of a checkpoint: scratch, then persistent.
-    pub fn open_nearest(&self, name: &str, version: i32) -> Result<Opened> {
+    pub(crate) fn open_nearest(&self, name: &str, version: i32) -> Result<Opened> {
         self.nearest(name, version, |opened| self.checked(opened, name, version, || Ok(())))
     }
 
@@ -143,11 +143,6 @@ impl Files {
         let mut judged: Vec<_> = judged.collect();
         judged.sort_by_key(|(rank, _)| *rank);
         judged.into_iter().map(|(_, copy)| copy).collect()
-    }
-
-    /// Whether it was said that another copy is looked for because of this.
-    pub fn is_passed_over(&self, error: &Error) -> bool {
-        self.was_told(&passed_over(error))
     }
 
     pub(super) fn no_file(&self, name: &str, version: i32) -> Error {

@@ -252,6 +252,7 @@ impl Files {
     }
 
     /// Whether [`Files::warn_once`] has said this.
+    #[cfg(test)]
     fn was_told(&self, text: &str) -> bool {
         self.told.lock().contains(text)
     }
@@ -291,14 +292,14 @@ impl Files {
     }
 
     /// Bytes of a checkpoint's file in scratch; 0 if that cannot be told.
-    pub fn scratch_len(&self, name: &str, version: i32) -> u64 {
+    pub(crate) fn scratch_len(&self, name: &str, version: i32) -> u64 {
         let found = self.scratch_path(name, version).map(fs::metadata);
         found.map_or(0, |found| found.map_or(0, |found| found.len()))
     }
 
     /// Where a checkpoint that memory has no room for goes: to scratch; in an ephemeral job under the
     /// name of a temporary file, which no other job takes for a checkpoint and the next one removes.
-    pub fn own_path(&self, name: &str, version: i32) -> Result<PathBuf> {
+    pub(crate) fn own_path(&self, name: &str, version: i32) -> Result<PathBuf> {
         let path = self.scratch_path(name, version)?;
         if !self.ephemeral {
             return Ok(path);

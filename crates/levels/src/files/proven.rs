@@ -18,11 +18,11 @@ const REMEMBERED: usize = 4096;
 
 /// The files.
 #[derive(Debug, Default)]
-pub struct Proven(Mutex<HashMap<PathBuf, Stamp>>);
+pub(super) struct Proven(Mutex<HashMap<PathBuf, Stamp>>);
 
 /// What tells a file from what it was before, with the content that it should have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
+pub(super) struct Stamp {
     device: u64,
     inode: u64,
     len: u64,
@@ -36,7 +36,7 @@ impl Stamp {
     ///
     /// # Errors
     /// The system's, with the path.
-    pub fn of(file: &File, path: &Path, digest: Digest) -> Result<Stamp> {
+    pub(super) fn of(file: &File, path: &Path, digest: Digest) -> Result<Stamp> {
         let metadata = file
             .metadata()
             .map_err(|error| Error::system(format!("stat {}", path.display()), &error))?;
@@ -52,12 +52,12 @@ impl Stamp {
 
 impl Proven {
     /// Whether the file at `path` was found to be this.
-    pub fn has(&self, path: &Path, stamp: &Stamp) -> bool {
+    pub(super) fn has(&self, path: &Path, stamp: &Stamp) -> bool {
         self.0.lock().get(path) == Some(stamp)
     }
 
     /// The file at `path` was read, and is this.
-    pub fn note(&self, path: &Path, stamp: Stamp) {
+    pub(super) fn note(&self, path: &Path, stamp: Stamp) {
         let mut known = self.0.lock();
         if known.len() >= REMEMBERED {
             known.clear();

@@ -27,7 +27,7 @@ pub enum Target<'a> {
 }
 
 /// Takes the next bytes.
-pub type Taker<'a> = Box<dyn FnMut(&[u8]) -> Result<()> + 'a>;
+pub(super) type Taker<'a> = Box<dyn FnMut(&[u8]) -> Result<()> + 'a>;
 
 impl fmt::Debug for Target<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -53,7 +53,7 @@ impl Files {
     /// wanted, and are replaced by those of the next one. So after an error they are of no use.
     ///
     /// # Errors
-    /// As [`Files::open_nearest`]; those of `want`, and of who takes bytes.
+    /// As `Files::open_nearest`; those of `want`, and of who takes bytes.
     pub fn read_nearest<'a>(
         &self,
         name: &str,

@@ -31,12 +31,12 @@ pub(super) struct Link {
 
 impl Link {
     /// As a word.
-    pub fn word(&self) -> u64 {
+    pub(super) fn word(&self) -> u64 {
         u64::from(self.next.map_or(0, |next| next + 1)) << 32 | u64::from(self.len)
     }
 
     /// Of a word.
-    pub fn of(word: u64) -> Link {
+    pub(super) fn of(word: u64) -> Link {
         Link { next: ((word >> 32) as u32).checked_sub(1), len: word as u32 }
     }
 }
@@ -53,7 +53,7 @@ pub(super) struct Words {
 
 impl Words {
     /// Over memory that has room for one slot at least.
-    pub fn map(memory: &SharedMemory) -> Result<Words> {
+    pub(super) fn map(memory: &SharedMemory) -> Result<Words> {
         let mapping = Mapping::of(memory)?;
         let len = memory.len() as usize / 8;
         if len < HEAD + SLOT {
@@ -68,7 +68,7 @@ impl Words {
     }
 
     /// Any word.
-    pub fn get(&self, at: usize) -> &AtomicU64 {
+    pub(super) fn get(&self, at: usize) -> &AtomicU64 {
         let first = self.mapping.base().as_ptr().cast::<AtomicU64>();
         // SAFETY: the mapping has that many words, is aligned for any type and lives as long as
         // `self`; everybody who uses the memory uses it as atomic words.
@@ -77,12 +77,12 @@ impl Words {
     }
 
     /// A word of a slot.
-    pub fn slot(&self, index: u32, word: usize) -> &AtomicU64 {
+    pub(super) fn slot(&self, index: u32, word: usize) -> &AtomicU64 {
         self.get(HEAD + index as usize * SLOT + word)
     }
 
     /// The way of every store.
-    pub fn store(&self, to: &AtomicU64, word: u64, ordering: Ordering) {
+    pub(super) fn store(&self, to: &AtomicU64, word: u64, ordering: Ordering) {
         #[cfg(any(test, feature = "tests"))]
         if self
             .left
@@ -95,12 +95,12 @@ impl Words {
     }
 
     /// Stores what counts once a state says so.
-    pub fn put(&self, index: u32, at: usize, word: u64) {
+    pub(super) fn put(&self, index: u32, at: usize, word: u64) {
         self.store(self.slot(index, at), word, Ordering::Relaxed);
     }
 
     /// Stores where a record goes in an aggregated file, in its first slot.
-    pub fn put_place(&self, index: u32, place: &AggregatePart) {
+    pub(super) fn put_place(&self, index: u32, place: &AggregatePart) {
         let AggregatePart { offset, ranks, job, attempt } = *place;
         self.put(index, PLACE, offset);
         self.put(index, PLACE + 1, u64::from(ranks) << 32 | u64::from(job));
@@ -108,7 +108,7 @@ impl Words {
     }
 
     /// What that is, once the state says so.
-    pub fn place(&self, index: u32) -> AggregatePart {
+    pub(super) fn place(&self, index: u32) -> AggregatePart {
         let word = |at: usize| self.slot(index, PLACE + at).load(Ordering::Relaxed);
         let numbers = word(1);
         AggregatePart {
@@ -120,12 +120,12 @@ impl Words {
     }
 
     /// How many slots there is room for.
-    pub fn slots(&self) -> u32 {
+    pub(super) fn slots(&self) -> u32 {
         ((self.len - HEAD) / SLOT).min(u32::MAX as usize - 1) as u32
     }
 
     /// The record that begins in slot `head`, of `used` that were ever used. All links are taken for hostile.
-    pub fn record(&self, head: u32, used: u32) -> Result<Record<'static>> {
+    pub(super) fn record(&self, head: u32, used: u32) -> Result<Record<'static>> {
         let corrupt = |text: &str| Error::new(Kind::Corrupt, format!("slot {head}: {text}"));
         let mut bytes = Vec::new();
         let mut next = Some(head);

@@ -14,7 +14,7 @@ use crate::state::State;
 ///
 /// # Safety
 /// As MPI says of the call.
-pub unsafe fn run(
+pub(crate) unsafe fn run(
     at: At,
     comm: Handle,
     plan: impl FnOnce(&mut State) -> Plan,
@@ -43,7 +43,7 @@ pub unsafe fn run(
 ///
 /// # Safety
 /// As MPI says of the call.
-pub unsafe fn begin(
+pub(crate) unsafe fn begin(
     at: At,
     plan: impl FnOnce(&mut State) -> Plan,
     request: Ptr,

@@ -14,7 +14,7 @@ use crate::status::Status;
 
 /// What a request counts when it is done.
 #[derive(Clone, Copy, Debug, Default)]
-pub enum Counted {
+pub(crate) enum Counted {
     /// Nothing.
     #[default]
     Nothing,
@@ -35,7 +35,7 @@ pub enum Counted {
 
 /// What is counted when a call has received something at once.
 #[derive(Clone, Copy, Debug)]
-pub enum Arrival<'a> {
+pub(crate) enum Arrival<'a> {
     /// Nothing.
     Nothing,
     /// A message.
@@ -53,7 +53,7 @@ pub enum Arrival<'a> {
 impl Counted {
     /// Whether the status is needed to count it.
     #[inline]
-    pub fn needs_status(&self) -> bool {
+    pub(crate) fn needs_status(&self) -> bool {
         matches!(self, Counted::Receive(posted) if posted.ticket.is_any())
     }
 }
@@ -63,7 +63,7 @@ const NO_EVENT: u64 = u64::MAX;
 
 /// A receive that was posted.
 #[derive(Clone, Copy, Debug)]
-pub struct Posted {
+pub(crate) struct Posted {
     ticket: Ticket,
     /// The number of the event that posted it, or [`NO_EVENT`].
     event: u64,
@@ -78,18 +78,18 @@ pub struct Posted {
 impl Posted {
     /// Outside parts, where nothing is received again: one that names its stream.
     #[inline(always)]
-    pub fn of(ticket: Ticket) -> Posted {
+    pub(crate) fn of(ticket: Ticket) -> Posted {
         Posted { ticket, event: NO_EVENT, group: GroupIndex::default(), nth: 0, again: false }
     }
 
     /// What names it among those that were posted.
     #[inline(always)]
-    pub fn ticket(&self) -> Ticket {
+    pub(crate) fn ticket(&self) -> Ticket {
         self.ticket
     }
 
     /// By the `nth` of the requests that the call has started.
-    pub fn by(self, nth: usize) -> Posted {
+    pub(crate) fn by(self, nth: usize) -> Posted {
         Posted { nth: nth as u32, ..self }
     }
 }
@@ -97,14 +97,14 @@ impl Posted {
 /// Whether a call is one whose completion says nothing of the receiver. Its message is not sent again,
 /// as that could wait for the receiver, and the part's first run did not.
 #[inline(always)]
-pub fn is_buffered(call: &str) -> bool {
+pub(crate) fn is_buffered(call: &str) -> bool {
     call.starts_with("MPI_Bsend") || call.starts_with("MPI_Ibsend")
 }
 
 impl State {
     /// A message is sent. `resending`: it can be sent again, as far as the kind of call goes.
     #[inline]
-    pub fn sends(&mut self, message: &Message, again: bool) -> Option<Link> {
+    pub(crate) fn sends(&mut self, message: &Message, again: bool) -> Option<Link> {
         let place = self.outgoing(message)?;
         self.sends_on(place, message.count, again)
     }
@@ -129,7 +129,7 @@ impl State {
 
     /// A non-blocking call sends a message: what its request counts.
     #[inline]
-    pub fn counts_send(&mut self, call: Call, message: &Message) -> Counted {
+    pub(crate) fn counts_send(&mut self, call: Call, message: &Message) -> Counted {
         let is_buffered = is_buffered(call.0);
         match self.sends(message, !is_buffered) {
             Some(link) => Counted::Send { link, is_buffered },
@@ -139,13 +139,13 @@ impl State {
 
     /// A non-blocking call receives a message: what its request counts.
     #[inline]
-    pub fn counts_receive(&mut self, message: &Message) -> Counted {
+    pub(crate) fn counts_receive(&mut self, message: &Message) -> Counted {
         self.posts(message, true).map_or(Counted::Nothing, Counted::Receive)
     }
 
     /// A message is sent, in so far as its call has returned with this code.
     #[inline]
-    pub fn has_sent(&mut self, link: Option<Link>, is_buffered: bool, code: c_int) {
+    pub(crate) fn has_sent(&mut self, link: Option<Link>, is_buffered: bool, code: c_int) {
         let (Some(link), Some(resend)) = (link, &mut self.resend) else { return };
         match code {
             SUCCESS => resend.streams.send_done(link, is_buffered),
@@ -156,7 +156,7 @@ impl State {
 
     /// A receive is posted.
     #[inline]
-    pub fn posts(&mut self, message: &Message, again: bool) -> Option<Posted> {
+    pub(crate) fn posts(&mut self, message: &Message, again: bool) -> Option<Posted> {
         match self.incoming(message) {
             Some(place) => self.posts_on(place, message.count, again),
             None => self.posts_any(message, again),
@@ -207,7 +207,7 @@ impl State {
     /// A posted receive is done, with this status, which is looked at if the receive does not name a
     /// stream.
     #[inline]
-    pub fn arrives(&mut self, posted: &Posted, status: Option<&Status>) -> Option<Link> {
+    pub(crate) fn arrives(&mut self, posted: &Posted, status: Option<&Status>) -> Option<Link> {
         let (mut stream, mut again) = (None, posted.again);
         if posted.ticket.is_any() {
             stream = status.and_then(|status| self.stream_of(posted.group, status));
@@ -228,7 +228,11 @@ impl State {
     /// A receive that was posted in the same call is done, with this status, which is looked at if
     /// the receive does not name a stream.
     #[inline]
-    pub fn arrives_at_once(&mut self, message: &Message, status: Option<&Status>) -> Option<Link> {
+    pub(crate) fn arrives_at_once(
+        &mut self,
+        message: &Message,
+        status: Option<&Status>,
+    ) -> Option<Link> {
         let place = match self.is_any(message) {
             true => self.incoming_of(message, status)?,
             false => self.incoming(message)?,
@@ -248,7 +252,7 @@ impl State {
     }
 
     /// A message was probed for and reserved, with this status and handle.
-    pub fn matches(&mut self, comm: Handle, status: &Status, message: Handle) {
+    pub(crate) fn matches(&mut self, comm: Handle, status: &Status, message: Handle) {
         if self.resend.is_none() || message == self.mpi.message_no_proc {
             return;
         }
@@ -264,20 +268,20 @@ impl State {
     }
 
     /// A message that was probed for is being received. What it is, if that is known.
-    pub fn matched(&mut self, message: Handle) -> Option<Link> {
+    pub(crate) fn matched(&mut self, message: Handle) -> Option<Link> {
         self.resend.as_mut()?.matched.remove(&message)
     }
 
     /// A message that was probed for has been received. `resending`: it can be received again, as far as the
     /// call goes.
-    pub fn takes(&mut self, link: Option<Link>, again: bool) -> Option<Link> {
+    pub(crate) fn takes(&mut self, link: Option<Link>, again: bool) -> Option<Link> {
         let link = link?;
         self.resend.as_mut()?.streams.taken(link, again);
         self.linked(Some(link))
     }
 
     /// What a call has received at once, with this status, is counted.
-    pub fn arrives_by(&mut self, arrival: Arrival<'_>, status: &Status) -> Option<Link> {
+    pub(crate) fn arrives_by(&mut self, arrival: Arrival<'_>, status: &Status) -> Option<Link> {
         match arrival {
             Arrival::Nothing => None,
             Arrival::Message(message) => self.arrives_at_once(message, Some(status)),
@@ -286,20 +290,20 @@ impl State {
     }
 
     /// A link, if parts are open that may need it.
-    pub fn linked(&self, link: Option<Link>) -> Option<Link> {
+    pub(crate) fn linked(&self, link: Option<Link>) -> Option<Link> {
         let streams = &self.resend.as_ref()?.streams;
         link.filter(|_| streams.is_any_open())
     }
 
     /// Something was done to messages that makes their counts wrong.
-    pub fn miscounts(&mut self) {
+    pub(crate) fn miscounts(&mut self) {
         if let Some(resend) = &mut self.resend {
             resend.streams.miscounted();
         }
     }
 
     /// A collective call begins.
-    pub fn collects(&mut self, comm: Handle) -> Option<GroupIndex> {
+    pub(crate) fn collects(&mut self, comm: Handle) -> Option<GroupIndex> {
         self.resend.as_ref()?;
         let place = self.group(comm)?;
         let resend = self.resend.as_mut()?;
@@ -309,7 +313,7 @@ impl State {
     }
 
     /// A collective call is done.
-    pub fn has_collected(&mut self, place: Option<GroupIndex>) {
+    pub(crate) fn has_collected(&mut self, place: Option<GroupIndex>) {
         if let (Some(place), Some(resend)) = (place, &mut self.resend) {
             let group = resend.comms.group(place);
             resend.streams.collective_done(group.number, group.world.len() as u32);
@@ -318,7 +322,7 @@ impl State {
 
     /// What a request counts when it is done, with this status and as this code says.
     #[inline]
-    pub fn is_done(
+    pub(crate) fn is_done(
         &mut self,
         counted: &Counted,
         status: Option<&Status>,
@@ -345,7 +349,7 @@ impl State {
     }
 
     /// A request that was cancelled is done.
-    pub fn is_cancelled(&mut self, counted: &Counted) {
+    pub(crate) fn is_cancelled(&mut self, counted: &Counted) {
         match (counted, &mut self.resend) {
             (Counted::Receive(posted), Some(resend)) => resend.streams.given_up(posted.ticket),
             (Counted::Send { .. }, _) => self.miscounts(),

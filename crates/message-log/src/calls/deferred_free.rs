@@ -15,7 +15,7 @@ use crate::state::State;
 
 /// How something is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FreeCall {
+pub(crate) enum FreeCall {
     /// `MPI_Type_free`.
     Type,
     /// `MPI_Comm_free`.
@@ -31,7 +31,7 @@ static PENDING: AtomicBool = AtomicBool::new(false);
 
 /// Whether there are any.
 #[inline(always)]
-pub fn is_pending() -> bool {
+pub(crate) fn is_pending() -> bool {
     PENDING.load(Ordering::Relaxed)
 }
 
@@ -39,7 +39,7 @@ pub fn is_pending() -> bool {
 ///
 /// # Safety
 /// The requirements of the MPI call.
-pub unsafe fn free(way: FreeCall, place: Ptr, real: impl FnOnce() -> c_int) -> c_int {
+pub(crate) unsafe fn free(way: FreeCall, place: Ptr, real: impl FnOnce() -> c_int) -> c_int {
     let Some(library) = Library::find() else { return real() };
     let handles = library.abi().handles();
     let null = if way == FreeCall::Type { handles.datatype_null } else { handles.comm_null };
@@ -71,7 +71,7 @@ pub unsafe fn free(way: FreeCall, place: Ptr, real: impl FnOnce() -> c_int) -> c
 impl State {
     /// Runs all deferred frees at the end of the call. Freeing a communicator may defer others.
     #[cold]
-    pub fn run_deferred_frees(&mut self) {
+    pub(crate) fn run_deferred_frees(&mut self) {
         while PENDING.swap(false, Ordering::Relaxed) {
             let freed = std::mem::take(&mut *FREED.lock().unwrap_or_else(PoisonError::into_inner));
             for (way, handle) in freed {

@@ -21,7 +21,7 @@ use crate::target::Target;
 ///
 /// # Safety
 /// `request` is the call's.
-pub unsafe fn start(call: Call, request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
+pub(crate) unsafe fn start(call: Call, request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
     with(|state| {
         let shape = Shape::new(call);
         if let Err(code) = state.reserve(call, 0, 1) {
@@ -52,7 +52,7 @@ pub unsafe fn start(call: Call, request: Ptr, real: impl FnOnce() -> c_int) -> c
 }
 
 /// `MPI_Grequest_complete` inside parts. In a replay it does nothing to a request of before the part.
-pub fn complete(call: Call, request: Handle, real: impl FnOnce() -> c_int) -> c_int {
+pub(crate) fn complete(call: Call, request: Handle, real: impl FnOnce() -> c_int) -> c_int {
     with(|state| {
         let shape = Shape::new(call);
         let handle = state.mpi.abi.truncate(request);

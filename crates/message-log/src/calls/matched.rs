@@ -21,7 +21,7 @@ use crate::state::State;
 ///
 /// # Safety
 /// As MPI says of the call.
-pub unsafe fn recv(
+pub(crate) unsafe fn recv(
     at: At,
     call: Call,
     received: &Message,
@@ -73,7 +73,7 @@ pub unsafe fn recv(
 ///
 /// # Safety
 /// As MPI says of the call.
-pub unsafe fn irecv(
+pub(crate) unsafe fn irecv(
     at: At,
     call: Call,
     received: &Message,

@@ -4,23 +4,23 @@
 //! real, and its event is [recorded](State::record); with [`Source::Log`] the [next
 //! event](crate::parts::Parts::next) has the outcome of the first run.
 
-pub mod collective;
-pub mod completion;
-pub mod counted;
-pub mod deferred_free;
-pub mod fast_path;
-pub mod general;
-pub mod matched;
-pub mod nonblocking;
-pub mod objects;
-pub mod p2p;
-pub mod persistent;
-pub mod plan;
-pub mod probe;
-pub mod requests;
-pub mod resending;
-pub mod starting;
-pub mod streams;
+pub(crate) mod collective;
+pub(crate) mod completion;
+pub(crate) mod counted;
+pub(crate) mod deferred_free;
+pub(crate) mod fast_path;
+pub(crate) mod general;
+pub(crate) mod matched;
+pub(crate) mod nonblocking;
+pub(crate) mod objects;
+pub(crate) mod p2p;
+pub(crate) mod persistent;
+pub(crate) mod plan;
+pub(crate) mod probe;
+pub(crate) mod requests;
+pub(crate) mod resending;
+pub(crate) mod starting;
+pub(crate) mod streams;
 
 use std::ffi::c_int;
 
@@ -37,7 +37,7 @@ use counted::Arrival;
 
 /// Where a call is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum At {
+pub(crate) enum At {
     /// Outside parts: what the call begins or ends is noted, as parts may need it.
     Outside,
     /// Inside a part.
@@ -45,10 +45,10 @@ pub enum At {
 }
 
 /// MPI_SUCCESS, in every interface.
-pub const SUCCESS: c_int = 0;
+pub(crate) const SUCCESS: c_int = 0;
 
 /// Runs a call's body with the state. The call fails if its data cannot be logged.
-pub fn with(body: impl FnOnce(&mut State) -> c_int) -> c_int {
+pub(crate) fn with(body: impl FnOnce(&mut State) -> c_int) -> c_int {
     state::call(|state| {
         if state.resend.as_ref().is_some_and(|resend| resend.is_resumed) {
             state.goes_on();
@@ -60,7 +60,7 @@ pub fn with(body: impl FnOnce(&mut State) -> c_int) -> c_int {
 
 /// Ends a call in this code; returns its result.
 #[inline(always)]
-pub fn finish_call(state: &mut State, code: c_int) -> c_int {
+pub(crate) fn finish_call(state: &mut State, code: c_int) -> c_int {
     if state.lost.is_some() {
         return has_lost(state).unwrap_or(code);
     }
@@ -96,7 +96,7 @@ impl State {
     ///
     /// # Errors
     /// Out of memory; the result of the call, which has done nothing.
-    pub fn reserve(&mut self, call: Call, comm: usize, events: usize) -> Result<(), c_int> {
+    pub(crate) fn reserve(&mut self, call: Call, comm: usize, events: usize) -> Result<(), c_int> {
         if self.parts.source() != Some(Source::Mpi) || !self.parts.can_log() {
             return Ok(());
         }
@@ -106,13 +106,13 @@ impl State {
 
     /// Fails a call that has done nothing: out of memory.
     #[cold]
-    pub fn has_no_room(&self, call: Call, comm: usize) -> c_int {
+    pub(crate) fn has_no_room(&self, call: Call, comm: usize) -> c_int {
         let text = format!("{}: there is no memory to note it, so it has done nothing", call.0);
         refuse::fail(&self.mpi, comm, &text)
     }
 
     /// Logs the outcome of a real call. Without memory the call fails.
-    pub fn record(&mut self, shape: Shape, outcome: Outcome) {
+    pub(crate) fn record(&mut self, shape: Shape, outcome: Outcome) {
         let comm = shape.comm;
         if self.parts.record(shape, outcome).is_err() {
             self.lacks_memory(comm, &format!("to log {}", shape.call.0));
@@ -122,7 +122,7 @@ impl State {
     /// Out of memory for data of the recorded parts: they cannot be replayed, and the call on this
     /// communicator fails. Once: afterwards nothing is needed for them.
     #[cold]
-    pub fn lacks_memory(&mut self, comm: usize, what: &str) {
+    pub(crate) fn lacks_memory(&mut self, comm: usize, what: &str) {
         if self.parts.can_log() {
             self.loses(comm, &format!("there is no memory {what}"));
         }
@@ -135,7 +135,7 @@ impl State {
     }
 
     /// The source of a call's result inside parts.
-    pub fn source(&self) -> Source {
+    pub(crate) fn source(&self) -> Source {
         self.parts.source().unwrap_or(Source::Mpi)
     }
 
@@ -144,7 +144,7 @@ impl State {
     ///
     /// # Safety
     /// MPI has completed writing to `target`.
-    pub unsafe fn received(&mut self, target: &Target, status: Option<&Status>) -> Item {
+    pub(crate) unsafe fn received(&mut self, target: &Target, status: Option<&Status>) -> Item {
         let bytes = match (target, status) {
             (Target::Nothing, _) => Some(0),
             (_, Some(status)) => Some(status.bytes(&self.mpi)),
@@ -163,7 +163,7 @@ impl State {
     /// # Safety
     /// As for [`Target::pack`].
     /// As for [`Target::pack`].
-    pub unsafe fn packed(&mut self, target: &Target, bytes: Option<i64>) -> Option<Payload> {
+    pub(crate) unsafe fn packed(&mut self, target: &Target, bytes: Option<i64>) -> Option<Payload> {
         if !self.parts.can_log() {
             return None;
         }
@@ -174,14 +174,14 @@ impl State {
 
     /// Prints the message of the log's memory.
     #[cold]
-    pub fn say_notice(&mut self) {
+    pub(crate) fn say_notice(&mut self) {
         if let Some(text) = self.arena.notice() {
             refuse::say(&self.mpi, &text);
         }
     }
 
     /// Data received on this communicator cannot be logged.
-    pub fn lost_on(&mut self, comm: usize) {
+    pub(crate) fn lost_on(&mut self, comm: usize) {
         if let Some((on, _)) = &mut self.lost {
             *on = comm;
         }
@@ -193,7 +193,7 @@ impl State {
     /// # Safety
     /// `target` is resolved and was passed by the application.
     /// `target` is resolved and is what the application passed.
-    pub unsafe fn give(&self, item: &Item, target: Option<&Target>) -> Result<(), String> {
+    pub(crate) unsafe fn give(&self, item: &Item, target: Option<&Target>) -> Result<(), String> {
         let target = target.unwrap_or(&item.target);
         // SAFETY: by the caller's promise, or where MPI wrote in the first run, which the replay
         // has as it was then.
@@ -201,7 +201,7 @@ impl State {
     }
 
     /// A call that returns only its code.
-    pub fn plain(&mut self, shape: Shape, real: impl FnOnce() -> c_int) -> c_int {
+    pub(crate) fn plain(&mut self, shape: Shape, real: impl FnOnce() -> c_int) -> c_int {
         match self.source() {
             Source::Mpi => {
                 let code = real();
@@ -220,7 +220,7 @@ impl State {
     ///
     /// # Safety
     /// The requirements of the MPI call.
-    pub unsafe fn receiving(
+    pub(crate) unsafe fn receiving(
         &mut self,
         shape: Shape,
         target: &Target,
@@ -284,7 +284,7 @@ impl State {
 }
 
 /// A call on a request that `of` returned fails; both are named.
-pub fn refuse_on(state: &mut State, call: Call, of: Call) -> c_int {
+pub(crate) fn refuse_on(state: &mut State, call: Call, of: Call) -> c_int {
     let part = state.parts.innermost().unwrap_or_default();
     let text = format!(
         "{} cannot be called inside part {part} on a request of {}: it cannot be replayed",
@@ -294,7 +294,7 @@ pub fn refuse_on(state: &mut State, call: Call, of: Call) -> c_int {
 }
 
 /// A call that cannot be replayed fails with its name.
-pub fn refuse(call: Call, comm: usize) -> c_int {
+pub(crate) fn refuse(call: Call, comm: usize) -> c_int {
     with(|state| {
         let part = state.parts.innermost().unwrap_or_default();
         let text = format!("{} cannot be called inside part {part}: it cannot be replayed", call.0);

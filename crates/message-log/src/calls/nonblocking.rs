@@ -16,7 +16,7 @@ use crate::target::Target;
 ///
 /// # Safety
 /// `request` is the call's.
-pub unsafe fn send(
+pub(crate) unsafe fn send(
     at: At,
     call: Call,
     message: &Message,
@@ -67,7 +67,7 @@ pub(super) unsafe fn sending(
 ///
 /// # Safety
 /// `request` is the call's.
-pub unsafe fn recv(
+pub(crate) unsafe fn recv(
     at: At,
     call: Call,
     message: &Message,
@@ -121,7 +121,7 @@ pub(super) unsafe fn receiving(
 ///
 /// # Safety
 /// `request` is the call's.
-pub unsafe fn sendrecv(
+pub(crate) unsafe fn sendrecv(
     at: At,
     call: Call,
     sent: &Message,
@@ -161,7 +161,7 @@ pub unsafe fn sendrecv(
 ///
 /// # Safety
 /// `request` is the call's.
-pub unsafe fn foreign(call: Call, request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
+pub(crate) unsafe fn foreign(call: Call, request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
     with(|state| {
         let code = real();
         if code == SUCCESS {

@@ -22,7 +22,7 @@ use crate::types::Types;
 ///
 /// # Safety
 /// As MPI says of the call.
-pub unsafe fn make_comm(
+pub(crate) unsafe fn make_comm(
     at: At,
     call: Call,
     comm: Handle,
@@ -73,7 +73,7 @@ pub unsafe fn make_comm(
 }
 
 /// A call of all processes that changes a communicator: once.
-pub fn set(call: Call, comm: Handle, real: impl FnOnce() -> c_int) -> c_int {
+pub(crate) fn set(call: Call, comm: Handle, real: impl FnOnce() -> c_int) -> c_int {
     with(|state| {
         let comm = state.mpi.abi.truncate(comm);
         state.plain(Shape { comm, ..Shape::new(call) }, real)
@@ -84,7 +84,12 @@ pub fn set(call: Call, comm: Handle, real: impl FnOnce() -> c_int) -> c_int {
 ///
 /// # Safety
 /// As MPI says of the call.
-pub unsafe fn free_comm(at: At, call: Call, comm: Ptr, real: impl FnOnce() -> c_int) -> c_int {
+pub(crate) unsafe fn free_comm(
+    at: At,
+    call: Call,
+    comm: Ptr,
+    real: impl FnOnce() -> c_int,
+) -> c_int {
     with(|state| {
         if at == At::Outside {
             // SAFETY: by the caller's promise.
@@ -114,7 +119,7 @@ pub unsafe fn free_comm(at: At, call: Call, comm: Ptr, real: impl FnOnce() -> c_
 ///
 /// # Safety
 /// As MPI says of the call.
-pub unsafe fn make_type(made: Ptr, real: impl FnOnce() -> c_int) -> c_int {
+pub(crate) unsafe fn make_type(made: Ptr, real: impl FnOnce() -> c_int) -> c_int {
     with(|state| {
         let code = real();
         if code == SUCCESS {
@@ -130,7 +135,7 @@ pub unsafe fn make_type(made: Ptr, real: impl FnOnce() -> c_int) -> c_int {
 ///
 /// # Safety
 /// As MPI says of the call.
-pub unsafe fn free_type(datatype: Ptr, real: impl FnOnce() -> c_int) -> c_int {
+pub(crate) unsafe fn free_type(datatype: Ptr, real: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: by the caller's promise.
     with(|state| unsafe { state.freeing_type(datatype, real) })
 }
@@ -163,7 +168,7 @@ impl State {
     }
 
     /// A communicator is freed.
-    pub fn comm_gone(&mut self, handle: usize) {
+    pub(crate) fn comm_gone(&mut self, handle: usize) {
         self.names.gone(handle);
         self.store.comms.gone(handle);
         if let Some(resend) = &mut self.resend {

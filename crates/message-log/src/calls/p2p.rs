@@ -14,7 +14,7 @@ use crate::target::Target;
 
 /// The arguments that all of these calls have.
 #[derive(Clone, Copy, Debug)]
-pub struct Message {
+pub(crate) struct Message {
     /// Where it lies.
     pub buf: Ptr,
     /// How many elements.
@@ -31,7 +31,7 @@ pub struct Message {
 
 impl Message {
     /// With a count of either width.
-    pub fn new(
+    pub(crate) fn new(
         buf: Ptr,
         count: impl Into<i64>,
         datatype: Handle,
@@ -43,7 +43,7 @@ impl Message {
     }
 
     /// A message of a persistent request, as far as it is counted.
-    pub fn of(shape: &Shape) -> Message {
+    pub(crate) fn of(shape: &Shape) -> Message {
         Message {
             buf: std::ptr::null_mut(),
             count: shape.count,
@@ -55,7 +55,7 @@ impl Message {
     }
 
     /// As it is compared.
-    pub fn shape(&self, call: Call, state: &mut State) -> Shape {
+    pub(crate) fn shape(&self, call: Call, state: &mut State) -> Shape {
         let datatype = state.mpi.abi.truncate(self.datatype);
         Shape {
             call,
@@ -68,7 +68,7 @@ impl Message {
     }
 
     /// Where it is received.
-    pub fn target(&self, state: &State) -> Target {
+    pub(crate) fn target(&self, state: &State) -> Target {
         Target::Plain {
             buf: self.buf as usize,
             count: self.count,
@@ -81,7 +81,12 @@ impl Message {
 ///
 /// # Safety
 /// As MPI says of the call.
-pub unsafe fn send(at: At, call: Call, message: &Message, real: impl FnOnce() -> c_int) -> c_int {
+pub(crate) unsafe fn send(
+    at: At,
+    call: Call,
+    message: &Message,
+    real: impl FnOnce() -> c_int,
+) -> c_int {
     with(|state| {
         if at == At::Inside && state.source() == Source::Log {
             let shape = message.shape(call, state);
@@ -140,7 +145,7 @@ unsafe fn send_replayed(state: &mut State, shape: Shape, message: &Message) -> c
 ///
 /// # Safety
 /// As MPI says of the call.
-pub unsafe fn recv(
+pub(crate) unsafe fn recv(
     at: At,
     call: Call,
     message: &Message,
@@ -244,7 +249,7 @@ unsafe fn received_outside(
 ///
 /// # Safety
 /// As MPI says of the call.
-pub unsafe fn sendrecv(
+pub(crate) unsafe fn sendrecv(
     at: At,
     call: Call,
     sent: &Message,

@@ -18,7 +18,7 @@ use crate::target::Target;
 
 /// What a persistent request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
+pub(crate) enum Direction {
     /// It sends.
     Send,
     /// It receives.
@@ -29,7 +29,7 @@ pub enum Direction {
 ///
 /// # Safety
 /// `request` is the call's.
-pub unsafe fn make(
+pub(crate) unsafe fn make(
     call: Call,
     way: Direction,
     message: &Message,
@@ -73,7 +73,7 @@ pub unsafe fn make(
 ///
 /// # Safety
 /// As MPI says of the call.
-pub unsafe fn start(
+pub(crate) unsafe fn start(
     at: At,
     call: Call,
     requests: Ptr,

@@ -14,7 +14,7 @@ use crate::target::Target;
 
 /// The arguments of such a call; null where it has none.
 #[derive(Clone, Copy, Debug)]
-pub struct Probe {
+pub(crate) struct Probe {
     /// Where from.
     pub source: c_int,
     /// The tag.
@@ -34,7 +34,12 @@ pub struct Probe {
 ///
 /// # Safety
 /// As MPI says of the call.
-pub unsafe fn probe(at: At, call: Call, probe: &Probe, real: impl FnOnce(Ptr) -> c_int) -> c_int {
+pub(crate) unsafe fn probe(
+    at: At,
+    call: Call,
+    probe: &Probe,
+    real: impl FnOnce(Ptr) -> c_int,
+) -> c_int {
     with(|state| {
         if at == At::Outside {
             // SAFETY: by the caller's promise.

@@ -19,7 +19,12 @@ use crate::target::Target;
 ///
 /// # Safety
 /// As MPI says of the call.
-pub unsafe fn cancel(at: At, call: Call, request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
+pub(crate) unsafe fn cancel(
+    at: At,
+    call: Call,
+    request: Ptr,
+    real: impl FnOnce() -> c_int,
+) -> c_int {
     if request.is_null() {
         // For MPI to refuse, the first time and in a replay.
         return real();
@@ -48,7 +53,7 @@ pub unsafe fn cancel(at: At, call: Call, request: Ptr, real: impl FnOnce() -> c_
 ///
 /// # Safety
 /// As MPI says of the call.
-pub unsafe fn free(at: At, call: Call, request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
+pub(crate) unsafe fn free(at: At, call: Call, request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
     if request.is_null() {
         // As above.
         return real();

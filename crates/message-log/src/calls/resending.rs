@@ -16,7 +16,7 @@ use crate::target::{Block, Target};
 
 impl State {
     /// How a replayed call sends its message again, if it does.
-    pub fn sends_again(&self, shape: &Shape) -> Option<Route> {
+    pub(crate) fn sends_again(&self, shape: &Shape) -> Option<Route> {
         if self.source() == Source::Mpi {
             return None;
         }
@@ -25,7 +25,7 @@ impl State {
     }
 
     /// How a replayed non-blocking receive gets its message again, if it does.
-    pub fn posts_again(&self, shape: &Shape) -> Option<Route> {
+    pub(crate) fn posts_again(&self, shape: &Shape) -> Option<Route> {
         if self.source() == Source::Mpi {
             return None;
         }
@@ -34,7 +34,7 @@ impl State {
     }
 
     /// How a replayed blocking receive gets its message again, if it does.
-    pub fn receives_again(&self, shape: &Shape) -> Option<Route> {
+    pub(crate) fn receives_again(&self, shape: &Shape) -> Option<Route> {
         if self.source() == Source::Mpi {
             return None;
         }
@@ -60,7 +60,12 @@ impl State {
     ///
     /// # Safety
     /// The message is the application's.
-    pub unsafe fn begin_again(&mut self, message: &Message, route: Route, sends: bool) -> Handle {
+    pub(crate) unsafe fn begin_again(
+        &mut self,
+        message: &Message,
+        route: Route,
+        sends: bool,
+    ) -> Handle {
         if sends {
             self.count_again(message);
         }
@@ -72,7 +77,12 @@ impl State {
     ///
     /// # Safety
     /// The application has started such a request.
-    pub unsafe fn begin_block_again(&mut self, block: &Block, route: Route, sends: bool) -> Handle {
+    pub(crate) unsafe fn begin_block_again(
+        &mut self,
+        block: &Block,
+        route: Route,
+        sends: bool,
+    ) -> Handle {
         if let Some(resend) = self.resend.as_mut().filter(|_| sends) {
             resend.resent += block.bytes() as u64;
         }
@@ -103,7 +113,7 @@ impl State {
     ///
     /// # Safety
     /// The message is the application's.
-    pub unsafe fn send_again(&mut self, message: &Message, route: Route) -> c_int {
+    pub(crate) unsafe fn send_again(&mut self, message: &Message, route: Route) -> c_int {
         // SAFETY: by the caller's promise.
         let request = unsafe { self.begin_again(message, route, true) };
         self.wait_again(request, true)
@@ -113,7 +123,7 @@ impl State {
     ///
     /// # Safety
     /// The message is the application's.
-    pub unsafe fn recv_again(&mut self, message: &Message, route: Route) -> c_int {
+    pub(crate) unsafe fn recv_again(&mut self, message: &Message, route: Route) -> c_int {
         // SAFETY: by the caller's promise.
         let request = unsafe { self.begin_again(message, route, false) };
         self.wait_again(request, false)
@@ -121,7 +131,7 @@ impl State {
 
     /// Waits until a message was sent or received again. If the other processes do not replay the part,
     /// that may never happen: then the replay is abandoned.
-    pub fn wait_again(&mut self, request: Handle, sends: bool) -> c_int {
+    pub(crate) fn wait_again(&mut self, request: Handle, sends: bool) -> c_int {
         let (mut handle, mut flag) = (0usize, 0);
         let at = (&raw mut handle).cast();
         // SAFETY: room for the widest handle.
@@ -167,7 +177,7 @@ impl State {
     ///
     /// # Safety
     /// MPI has completed writing to `target`.
-    pub unsafe fn keep_again(&mut self, at: Position, nth: usize, target: &Target) {
+    pub(crate) unsafe fn keep_again(&mut self, at: Position, nth: usize, target: &Target) {
         if !self.parts.lacks(at, nth) {
             return;
         }
@@ -182,7 +192,7 @@ impl State {
     }
 
     /// Reports once that a part's messages cannot be sent again.
-    pub fn no_resend(&mut self) {
+    pub(crate) fn no_resend(&mut self) {
         let mut processes = 1;
         // SAFETY: a number of ours, and a communicator that is always there.
         unsafe { pmpi::comm_size(self.mpi.comm_world, &mut processes) };

@@ -73,7 +73,7 @@ impl State {
     ///
     /// # Safety
     /// A handle is at `request`.
-    pub unsafe fn begun(&mut self, begun: Request, request: Ptr) {
+    pub(crate) unsafe fn begun(&mut self, begun: Request, request: Ptr) {
         // SAFETY: by the caller's promise.
         let handle = unsafe { self.mpi.read_handle(request) };
         let begun = Request { place: request as usize, ..begun };
@@ -86,7 +86,7 @@ impl State {
     ///
     /// # Safety
     /// `request` is the call's.
-    pub unsafe fn starting(
+    pub(crate) unsafe fn starting(
         &mut self,
         shape: Shape,
         target: Target,
@@ -163,13 +163,13 @@ impl State {
     }
 
     /// The call that gave one of these requests, if its result could not be given again.
-    pub fn foreign(&self, handle: usize) -> Option<Call> {
+    pub(crate) fn foreign(&self, handle: usize) -> Option<Call> {
         let request = self.requests.get(handle)?;
         (request.life == Life::Foreign).then_some(request.shape.call)
     }
 
     /// A replayed request is done: the generalized one is used again.
-    pub fn give_back(&mut self, handle: usize) {
+    pub(crate) fn give_back(&mut self, handle: usize) {
         if let Some(request) = self.requests.get_mut(handle) {
             if matches!(request.life, Life::Replayed(_)) {
                 request.life = Life::Idle;
@@ -180,7 +180,7 @@ impl State {
     }
 
     /// MPI has freed the request whose handle the application had at this place.
-    pub fn gone(&mut self, handle: usize, place: Ptr) -> Option<Request> {
+    pub(crate) fn gone(&mut self, handle: usize, place: Ptr) -> Option<Request> {
         let request = self.requests.remove(handle, place as usize)?;
         if request.life != Life::Real {
             self.pool.lose(handle);
@@ -190,7 +190,7 @@ impl State {
 
     /// The replay of the instance with this number has ended. What it has begun and nobody waited
     /// for is done, and nobody will: the backward sweep comes next.
-    pub fn replay_ended(&mut self, number: u64) {
+    pub(crate) fn replay_ended(&mut self, number: u64) {
         self.messages.replay_ended(number);
         for (handle, request) in self.requests.iter_mut() {
             if request.life == Life::Replayed(number) {

@@ -111,7 +111,7 @@ impl State {
 
     /// Whether a receive that is posted and done in one call may take messages of several streams.
     #[inline]
-    pub fn is_any(&self, message: &Message) -> bool {
+    pub(crate) fn is_any(&self, message: &Message) -> bool {
         message.peer == self.mpi.numbers.any_source || message.tag == self.mpi.numbers.any_tag
     }
 

@@ -1,6 +1,6 @@
 //! The CUDA driver's functions, from the library that the application has loaded.
 
-pub use ::driver::cuda::{CUcontext as Context, CUdeviceptr as Address, CUstream as Stream};
+pub(super) use ::driver::cuda::{CUcontext as Context, CUdeviceptr as Address, CUstream as Stream};
 use ::driver::cuda::{CaptureMode, Failure, SONAME};
 use driver::{cuda_driver, LazyLibrary};
 
@@ -15,7 +15,7 @@ static DRIVER: LazyLibrary<Driver, String> = LazyLibrary::new();
 
 /// The driver, if it was loaded at the last call of [`get_or_find`].
 #[inline(always)]
-pub fn get() -> Option<&'static Driver> {
+pub(super) fn get() -> Option<&'static Driver> {
     DRIVER.get()
 }
 
@@ -23,7 +23,7 @@ pub fn get() -> Option<&'static Driver> {
 ///
 /// # Errors
 /// It lacks a required function.
-pub fn get_or_find() -> Result<(), String> {
+pub(crate) fn get_or_find() -> Result<(), String> {
     let find = |library| {
         Driver::find(library).map(Some).map_err(|name| {
             format!(
@@ -36,7 +36,7 @@ pub fn get_or_find() -> Result<(), String> {
 
 impl Driver {
     /// Sets the calling thread's capture mode; returns the previous one.
-    pub fn exchange_capture_mode(&self, mode: CaptureMode) -> CaptureMode {
+    pub(super) fn exchange_capture_mode(&self, mode: CaptureMode) -> CaptureMode {
         self.extras.exchange_capture_mode(mode)
     }
 
@@ -44,7 +44,7 @@ impl Driver {
     ///
     /// # Safety
     /// `context` exists.
-    pub unsafe fn context_id(&self, context: Context) -> Option<u64> {
+    pub(super) unsafe fn context_id(&self, context: Context) -> Option<u64> {
         // SAFETY: the caller's promise.
         unsafe { self.extras.context_id(context.cast()) }
     }

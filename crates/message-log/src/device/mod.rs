@@ -15,7 +15,7 @@ use ::driver::cuda::{
     CaptureMode, Failure, CONTEXT_IS_DESTROYED, DEINITIALIZED, INVALID_CONTEXT, NOT_INITIALIZED,
 };
 
-pub use driver::get_or_find;
+pub(crate) use driver::get_or_find;
 use driver::{Address, Context, Driver, Stream};
 use streams::with_stream;
 
@@ -32,7 +32,7 @@ const ORDINAL: c_uint = 9;
 
 /// A buffer in device memory that the host cannot access.
 #[derive(Clone, Copy, Debug)]
-pub struct Buffer {
+pub(crate) struct Buffer {
     driver: &'static Driver,
     address: Address,
     /// Null for memory without a context.
@@ -42,7 +42,7 @@ pub struct Buffer {
 
 /// Whether a buffer may be in device memory.
 #[inline(always)]
-pub fn is_there() -> bool {
+pub(crate) fn is_there() -> bool {
     driver::get().is_some()
 }
 
@@ -52,7 +52,7 @@ pub fn is_there() -> bool {
 /// # Errors
 /// The driver's.
 #[inline(always)]
-pub fn buffer(address: *const c_void, len: usize) -> Result<Option<Buffer>, String> {
+pub(crate) fn buffer(address: *const c_void, len: usize) -> Result<Option<Buffer>, String> {
     match driver::get() {
         Some(driver) if len > 0 => Buffer::at(driver, address as Address),
         _ => Ok(None),
@@ -147,7 +147,7 @@ impl Buffer {
     ///
     /// # Safety
     /// `to` has room for them.
-    pub unsafe fn read(&self, to: *mut c_void, len: usize) -> Result<(), String> {
+    pub(crate) unsafe fn read(&self, to: *mut c_void, len: usize) -> Result<(), String> {
         self.copy(|stream| {
             // SAFETY: by the caller's promise; the driver checks the buffer's end.
             unsafe { self.driver.cuMemcpyDtoHAsync_v2(to, self.address, len, stream) }
@@ -161,7 +161,7 @@ impl Buffer {
     ///
     /// # Safety
     /// `from` has that many bytes.
-    pub unsafe fn write(&self, from: *const c_void, len: usize) -> Result<(), String> {
+    pub(crate) unsafe fn write(&self, from: *const c_void, len: usize) -> Result<(), String> {
         self.copy(|stream| {
             // SAFETY: by the caller's promise; the driver checks the buffer's end.
             unsafe { self.driver.cuMemcpyHtoDAsync_v2(self.address, from, len, stream) }

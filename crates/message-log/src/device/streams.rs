@@ -23,7 +23,7 @@ static KEPT: Mutex<Vec<ContextStream>> = Mutex::new(Vec::new());
 
 /// Runs `body` with a stream of the context, which is alive and current. Threads that copy at the same
 /// time share it.
-pub fn with_stream(
+pub(super) fn with_stream(
     driver: &Driver,
     context: Context,
     body: impl FnOnce(Stream) -> Result<(), Failure>,

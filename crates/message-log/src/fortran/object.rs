@@ -43,7 +43,7 @@ struct Relocation {
 
 /// An object that stays loaded.
 #[derive(Debug)]
-pub struct Object {
+pub(super) struct Object {
     path: CString,
     base: usize,
     /// Its dynamic section.
@@ -54,7 +54,7 @@ pub struct Object {
 
 /// A slot for the address of an imported function.
 #[derive(Clone, Copy, Debug)]
-pub struct Slot {
+pub(super) struct Slot {
     /// The function.
     pub name: &'static CStr,
     /// The address.
@@ -63,7 +63,7 @@ pub struct Slot {
 
 impl Object {
     /// The loaded objects with a matching path.
-    pub fn loaded(is_wanted: fn(&[u8]) -> bool) -> Vec<Object> {
+    pub(super) fn loaded(is_wanted: fn(&[u8]) -> bool) -> Vec<Object> {
         struct Search {
             is_wanted: fn(&[u8]) -> bool,
             found: Vec<Object>,
@@ -126,12 +126,12 @@ impl Object {
     }
 
     /// Its path.
-    pub fn name(&self) -> std::borrow::Cow<'_, str> {
+    pub(super) fn name(&self) -> std::borrow::Cow<'_, str> {
         self.path.to_string_lossy()
     }
 
     /// Its slots.
-    pub fn slots(&self) -> Vec<Slot> {
+    pub(super) fn slots(&self) -> Vec<Slot> {
         let Some(dynamic) = self.dynamic.filter(|_| !KINDS.is_empty()) else { return Vec::new() };
         let entry = |tag| {
             let mut at = dynamic as *const Entry;
@@ -180,7 +180,7 @@ impl Object {
     ///
     /// # Errors
     /// The system does not allow writing; none is changed.
-    pub fn change(&self, slots: &[(Slot, NonNull<c_void>)]) -> std::io::Result<()> {
+    pub(super) fn change(&self, slots: &[(Slot, NonNull<c_void>)]) -> std::io::Result<()> {
         let is_sealed =
             |(slot, _): &(Slot, _)| self.sealed.contains(&(slot.at as *const _ as usize));
         let unseals = slots.iter().any(is_sealed);

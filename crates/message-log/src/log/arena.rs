@@ -21,10 +21,10 @@ const LEAST: usize = 256 << 10;
 const CHUNKS: usize = 8;
 
 /// Creates a file of this many bytes, or returns why it cannot.
-pub type MakeFile = fn(usize) -> Result<File, String>;
+pub(super) type MakeFile = fn(usize) -> Result<File, String>;
 
 /// The chunks.
-pub struct Arena {
+pub(crate) struct Arena {
     /// The chunk that is being filled, and its used bytes.
     current: Option<(Rc<Chunk>, usize)>,
     /// Memory of free chunks.
@@ -56,7 +56,7 @@ impl fmt::Debug for Arena {
 
 impl Arena {
     /// Chunks in this much memory, and in files beyond it.
-    pub fn within(limit: Limit, make_file: MakeFile) -> Arena {
+    pub(crate) fn within(limit: Limit, make_file: MakeFile) -> Arena {
         let share = limit.0 / CHUNKS;
         // The largest power of two.
         let chunk = share.checked_ilog2().map_or(LEAST, |log| 1 << log).clamp(LEAST, CHUNK);
@@ -78,7 +78,7 @@ impl Arena {
     }
 
     /// An empty arena that shares memory and limit with this one.
-    pub fn another(&self) -> Arena {
+    pub(crate) fn another(&self) -> Arena {
         let (pool, mapped) = (Rc::clone(&self.pool), Mapped::clone(&self.mapped));
         let own = Arena::new(self.chunk, self.limit, self.make_file);
         Arena { pool, mapped, is_said: self.is_said, ..own }
@@ -88,7 +88,7 @@ impl Arena {
     ///
     /// # Errors
     /// Out of memory.
-    pub fn take_in(&mut self, len: usize) -> Result<Rc<Chunk>, String> {
+    pub(crate) fn take_in(&mut self, len: usize) -> Result<Rc<Chunk>, String> {
         let memory = self
             .fresh(len.max(self.chunk))
             .ok_or_else(|| format!("there is no memory for {len} bytes of the log of messages"))?;
@@ -96,24 +96,24 @@ impl Arena {
     }
 
     /// Bytes of payloads in files.
-    pub fn in_files(&self) -> u64 {
+    pub(crate) fn in_files(&self) -> u64 {
         self.pool.in_files()
     }
 
     /// Bytes of memory allocated.
     #[cfg(test)]
-    pub fn in_memory(&self) -> usize {
+    pub(crate) fn in_memory(&self) -> usize {
         self.mapped.load(Ordering::Relaxed)
     }
 
     /// The message for the user, returned once.
-    pub fn notice(&mut self) -> Option<String> {
+    pub(crate) fn notice(&mut self) -> Option<String> {
         self.notice.take()
     }
 
     /// Whether there is a message.
     #[inline]
-    pub fn has_notice(&self) -> bool {
+    pub(crate) fn has_notice(&self) -> bool {
         self.notice.is_some()
     }
 
@@ -121,7 +121,7 @@ impl Arena {
     ///
     /// # Errors
     /// Out of memory, or those of `write`.
-    pub fn keep(
+    pub(crate) fn keep(
         &mut self,
         len: usize,
         write: impl FnOnce(&mut [u8]) -> Result<(), String>,

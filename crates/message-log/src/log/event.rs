@@ -10,7 +10,7 @@ use crate::target::Target;
 
 /// An MPI function, by its name.
 #[derive(Clone, Copy, Debug, Default, Eq)]
-pub struct Call(pub &'static str);
+pub(crate) struct Call(pub &'static str);
 
 impl PartialEq for Call {
     #[inline]
@@ -22,7 +22,7 @@ impl PartialEq for Call {
 
 /// The arguments of a call that a replay compares; those that a call lacks have defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub(crate) struct Shape {
     /// The function.
     pub call: Call,
     /// The communicator's handle; 0 if the call has none.
@@ -39,19 +39,19 @@ pub struct Shape {
 
 impl Shape {
     /// For a call that has only a name.
-    pub fn new(call: Call) -> Shape {
+    pub(crate) fn new(call: Call) -> Shape {
         Shape { call, comm: 0, peer: None, tag: None, count: 0, size: 0 }
     }
 
     /// For a call on `count` requests.
-    pub fn of_requests(call: Call, count: i64) -> Shape {
+    pub(crate) fn of_requests(call: Call, count: i64) -> Shape {
         Shape { count, ..Shape::new(call) }
     }
 }
 
 /// The outcome of a call.
 #[derive(Debug)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// Its return code.
     pub code: c_int,
     /// The flag, the index, or the number of completed requests.
@@ -71,7 +71,7 @@ pub struct Outcome {
 impl Outcome {
     /// For a call that returned only its code.
     #[inline]
-    pub fn of(code: c_int) -> Outcome {
+    pub(crate) fn of(code: c_int) -> Outcome {
         Outcome {
             code,
             number: 0,
@@ -85,7 +85,7 @@ impl Outcome {
 
     /// Bytes of its payloads.
     #[inline]
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.items.as_slice().iter().map(|item| item.payload.len() as u64).sum()
     }
 
@@ -108,7 +108,7 @@ impl Outcome {
 
 /// Messages of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Links {
+pub(crate) enum Links {
     /// Unknown.
     #[default]
     None,
@@ -123,7 +123,7 @@ impl Links {
     ///
     /// # Errors
     /// Out of memory.
-    pub fn of(count: usize) -> Result<Links, NoMemory> {
+    pub(crate) fn of(count: usize) -> Result<Links, NoMemory> {
         if count < 2 {
             return Ok(Links::None);
         }
@@ -133,7 +133,7 @@ impl Links {
     }
 
     /// The message at an index.
-    pub fn get(&self, nth: usize) -> Option<Link> {
+    pub(crate) fn get(&self, nth: usize) -> Option<Link> {
         match self {
             Links::None => None,
             Links::One(link) => Some(*link).filter(|_| nth == 0),
@@ -142,7 +142,7 @@ impl Links {
     }
 
     /// Sets the message at an index for which there is room.
-    pub fn set(&mut self, nth: usize, link: Link) {
+    pub(crate) fn set(&mut self, nth: usize, link: Link) {
         match self {
             Links::Many(links) => {
                 if let Some(place) = links.get_mut(nth) {
@@ -163,7 +163,7 @@ impl From<Option<Link>> for Links {
 
 /// What a call received or completed, in order.
 #[derive(Debug)]
-pub enum Items {
+pub(crate) enum Items {
     /// Nothing.
     None,
     /// One, as in most calls: without an allocation.
@@ -175,7 +175,7 @@ pub enum Items {
 impl Items {
     /// All of them.
     #[inline]
-    pub fn as_slice(&self) -> &[Item] {
+    pub(crate) fn as_slice(&self) -> &[Item] {
         match self {
             Items::None => &[],
             Items::One(item) => std::slice::from_ref(item),
@@ -194,7 +194,7 @@ impl Items {
 
 /// A completed request, or what a call received without one.
 #[derive(Debug)]
-pub struct Item {
+pub(crate) struct Item {
     /// Its index in the call's array.
     pub index: c_int,
     /// The operation that began it, as in [`Outcome::began`]; 0: outside parts.
@@ -218,7 +218,7 @@ pub struct Item {
 impl Item {
     /// Received bytes with a status and their target.
     #[inline]
-    pub fn new(status: Status, target: Target, payload: Payload) -> Item {
+    pub(crate) fn new(status: Status, target: Target, payload: Payload) -> Item {
         Item {
             index: 0,
             began: 0,
@@ -235,7 +235,7 @@ impl Item {
 
 /// An event in the sequence.
 #[derive(Debug)]
-pub struct Event {
+pub(crate) struct Event {
     /// The call's arguments.
     pub shape: Shape,
     /// The call's outcome.

@@ -14,14 +14,14 @@ const LEAST: usize = 1 << 20;
 
 /// Bytes of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limit(pub usize);
+pub(crate) struct Limit(pub usize);
 
 impl Limit {
     /// The configured limit.
     ///
     /// # Errors
     /// The variable is no number of bytes, or too small.
-    pub fn wanted() -> Result<Limit, String> {
+    pub(crate) fn wanted() -> Result<Limit, String> {
         match os::environment::var_os(VARIABLE) {
             None => Ok(Limit::by_memory(available())),
             Some(text) => Limit::parse(&text.to_string_lossy()),
@@ -57,7 +57,7 @@ impl Limit {
 }
 
 /// Bytes of memory that are available.
-pub fn available() -> Option<usize> {
+pub(crate) fn available() -> Option<usize> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kilobytes: usize = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

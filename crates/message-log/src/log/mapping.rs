@@ -7,11 +7,11 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::Arc;
 
 /// Bytes of mapped memory, without files.
-pub type Mapped = Arc<AtomicUsize>;
+pub(super) type Mapped = Arc<AtomicUsize>;
 
 /// A mapping. The owner of the only handle may write; what others may read does not change.
 #[derive(Debug)]
-pub struct Mapping {
+pub(crate) struct Mapping {
     base: *mut u8,
     len: usize,
     /// Counts the memory; `None` for a file.
@@ -25,7 +25,7 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps and counts this many bytes. `None`: out of memory.
-    pub fn map(len: usize, mapped: &Mapped) -> Option<Mapping> {
+    pub(crate) fn map(len: usize, mapped: &Mapped) -> Option<Mapping> {
         mapped.fetch_add(len, Ordering::Relaxed);
         Mapping::map_counted(len, mapped)
     }
@@ -57,7 +57,7 @@ impl Mapping {
     ///
     /// # Errors
     /// The system's.
-    pub fn of_file(file: &File, len: usize) -> Result<Mapping, String> {
+    pub(crate) fn of_file(file: &File, len: usize) -> Result<Mapping, String> {
         // SAFETY: a mapping at an address of the system's choice, of a file that stays open meanwhile.
         let base = unsafe {
             libc::mmap(
@@ -77,12 +77,12 @@ impl Mapping {
     }
 
     /// Whether it is a file.
-    pub fn is_file(&self) -> bool {
+    pub(crate) fn is_file(&self) -> bool {
         self.mapped.is_none()
     }
 
     /// Its length in bytes.
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.len
     }
 
@@ -95,7 +95,7 @@ impl Mapping {
     }
 
     /// Some of its bytes, which must exist.
-    pub fn slice(&self, at: usize, len: usize) -> &[u8] {
+    pub(crate) fn slice(&self, at: usize, len: usize) -> &[u8] {
         debug_assert!(at + len <= self.len);
         // SAFETY: in the mapping, which the system has filled with zeros; nobody writes there while
         // it is shared (see `slice_mut`).
@@ -107,7 +107,7 @@ impl Mapping {
     /// # Safety
     /// Nobody else reads or writes them meanwhile.
     #[allow(clippy::mut_from_ref)] // Parts of a chunk are read while others are written.
-    pub unsafe fn slice_mut(&self, at: usize, len: usize) -> &mut [u8] {
+    pub(crate) unsafe fn slice_mut(&self, at: usize, len: usize) -> &mut [u8] {
         debug_assert!(at + len <= self.len);
         // SAFETY: in the mapping, and by the caller's promise.
         unsafe { std::slice::from_raw_parts_mut(self.base.add(at), len) }
@@ -126,7 +126,7 @@ impl Drop for Mapping {
 
 /// The thread that maps memory ahead. It ends with this value.
 #[derive(Debug)]
-pub struct Maker {
+pub(super) struct Maker {
     orders: Sender<()>,
     /// `None`: the system gave no memory.
     made: Receiver<Option<Mapping>>,
@@ -139,7 +139,7 @@ pub struct Maker {
 impl Maker {
     /// For mappings of this length. `None`: the thread cannot be started; then the application's threads
     /// take the page faults.
-    pub fn start(len: usize, mapped: &Mapped) -> Option<Maker> {
+    pub(super) fn start(len: usize, mapped: &Mapped) -> Option<Maker> {
         let (orders, to_do) = mpsc::channel();
         let (done, made) = mpsc::channel();
         let (mapped, counter) = (Arc::clone(mapped), Arc::clone(mapped));
@@ -159,7 +159,7 @@ impl Maker {
 
     /// Starts to make a mapping, unless one is being made. It is counted from now on, so that the limit
     /// holds.
-    pub fn order(&mut self) {
+    pub(super) fn order(&mut self) {
         if self.is_ordered {
             return;
         }
@@ -171,7 +171,7 @@ impl Maker {
     }
 
     /// The finished mapping, if there is one. One that could not be made may be ordered again.
-    pub fn take(&mut self) -> Option<Mapping> {
+    pub(super) fn take(&mut self) -> Option<Mapping> {
         let made = self.made.try_recv().ok()?;
         self.is_ordered = false;
         made
@@ -185,7 +185,7 @@ pub(super) mod tests {
 
     /// Waits for the thread of this name, and returns whether it blocks a signal that the application
     /// may use.
-    pub fn takes_no_signals(name: &str) -> bool {
+    pub(crate) fn takes_no_signals(name: &str) -> bool {
         let mask = |status: String| {
             let of_it = status.lines().any(|line| line.strip_prefix("Name:\t") == Some(name));
             let mask = status.lines().find_map(|line| line.strip_prefix("SigBlk:\t"))?;

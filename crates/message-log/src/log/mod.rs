@@ -16,10 +16,10 @@ mod tests;
 
 use std::collections::VecDeque;
 
-pub use arena::Arena;
-pub use event::{Call, Event, Item, Items, Links, Outcome, Shape};
-pub use limit::{available, Limit};
-pub use payload::{Chunk, Payload, Source, INLINE};
+pub(crate) use arena::Arena;
+pub(crate) use event::{Call, Event, Item, Items, Links, Outcome, Shape};
+pub(crate) use limit::{available, Limit};
+pub(crate) use payload::{Chunk, Payload, Source};
 
 use crate::memory::NoMemory;
 use crate::resend::closed::Closed;
@@ -29,7 +29,7 @@ use crate::target::Target;
 
 /// A position between two results of the sequence: before the `nth` repetition of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Position {
+pub(crate) struct Position {
     /// The number of the event.
     pub event: u64,
     /// The number of its repetitions before the position.
@@ -38,7 +38,7 @@ pub struct Position {
 
 /// The size of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub(crate) struct Figures {
     /// Current bytes of payloads.
     pub bytes: u64,
     /// The maximum of these bytes.
@@ -47,7 +47,7 @@ pub struct Figures {
 
 /// The sequence.
 #[derive(Debug, Default)]
-pub struct Log {
+pub(crate) struct Log {
     /// By number. A part's range has no gaps; events between parts may be removed.
     pub(crate) events: VecDeque<Event>,
     /// The number of the next event; none is used twice.
@@ -57,22 +57,23 @@ pub struct Log {
 
 impl Log {
     /// How much is logged.
-    pub fn figures(&self) -> Figures {
+    pub(crate) fn figures(&self) -> Figures {
         self.figures
     }
 
     /// How many events there are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.events.len()
     }
 
     /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
         self.events.is_empty()
     }
 
     /// The position after the last event.
-    pub fn end(&self) -> Position {
+    pub(crate) fn end(&self) -> Position {
         Position { event: self.next, nth: 0 }
     }
 
@@ -87,12 +88,12 @@ impl Log {
     }
 
     /// The event after a position.
-    pub fn get(&self, at: Position) -> Option<&Event> {
+    pub(crate) fn get(&self, at: Position) -> Option<&Event> {
         self.index(at.event).map(|index| &self.events[index])
     }
 
     /// The events between two positions.
-    pub fn range(&self, begin: Position, end: Position) -> impl Iterator<Item = &Event> {
+    pub(crate) fn range(&self, begin: Position, end: Position) -> impl Iterator<Item = &Event> {
         let first = self.events.partition_point(|event| event.number < begin.event);
         self.events.range(first..).take_while(move |event| event.number <= end.event)
     }
@@ -106,7 +107,12 @@ impl Log {
     /// # Errors
     /// Out of memory. The event's number is used, and the event is missing.
     #[inline(always)]
-    pub fn push(&mut self, shape: Shape, outcome: Outcome, owners: u32) -> Result<(), NoMemory> {
+    pub(crate) fn push(
+        &mut self,
+        shape: Shape,
+        outcome: Outcome,
+        owners: u32,
+    ) -> Result<(), NoMemory> {
         let number = self.next;
         self.next += 1;
         self.events.try_reserve(1)?;
@@ -118,14 +124,14 @@ impl Log {
 
     /// Whether one more event fits without allocating.
     #[inline(always)]
-    pub fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         self.events.len() < self.events.capacity()
     }
 
     /// Adds an event that `owners` parts need, and for which there [is room](Self::has_room). Returns
     /// whether it could.
     #[inline(always)]
-    pub fn push_in_room(&mut self, shape: Shape, outcome: Outcome, owners: u32) -> bool {
+    pub(crate) fn push_in_room(&mut self, shape: Shape, outcome: Outcome, owners: u32) -> bool {
         if !self.has_room() {
             // Dropped, it would have to be somewhere, and could not be made in its place.
             std::mem::forget(outcome);
@@ -143,7 +149,7 @@ impl Log {
     ///
     /// # Errors
     /// Out of memory.
-    pub fn reserve(&mut self, events: usize) -> Result<(), NoMemory> {
+    pub(crate) fn reserve(&mut self, events: usize) -> Result<(), NoMemory> {
         Ok(self.events.try_reserve(events)?)
     }
 
@@ -151,7 +157,7 @@ impl Log {
     /// could: only outcomes without requests and payloads can be equal. The caller ensures that no part
     /// has begun or ended since.
     #[inline(always)]
-    pub fn repeat(&mut self, shape: &Shape, outcome: &Outcome) -> bool {
+    pub(crate) fn repeat(&mut self, shape: &Shape, outcome: &Outcome) -> bool {
         match self.events.back_mut() {
             // Most differ in their outcome, and few in the first letters of their names.
             Some(last)
@@ -168,7 +174,7 @@ impl Log {
 
     /// As [`repeat`](Self::repeat), for a successful call without a result.
     #[inline(always)]
-    pub fn repeat_nothing(&mut self, shape: Shape) -> bool {
+    pub(crate) fn repeat_nothing(&mut self, shape: Shape) -> bool {
         match self.events.back_mut() {
             Some(last)
                 if last.outcome.is_nothing()
@@ -185,7 +191,7 @@ impl Log {
     }
 
     /// The position after the result at `at`.
-    pub fn after(&self, at: Position) -> Position {
+    pub(crate) fn after(&self, at: Position) -> Position {
         match self.get(at) {
             Some(event) if at.nth + 1 < event.repeats => {
                 Position { event: at.event, nth: at.nth + 1 }
@@ -195,7 +201,7 @@ impl Log {
     }
 
     /// The event with this number began this message, as the `nth` of its requests.
-    pub fn link(&mut self, event: u64, nth: usize, link: Link) {
+    pub(crate) fn link(&mut self, event: u64, nth: usize, link: Link) {
         if let Some(event) = self.get_mut(event) {
             event.outcome.links.set(nth, link);
         }
@@ -203,7 +209,7 @@ impl Log {
 
     /// The event with this number has received a message that was probed for by the call that began
     /// `began`.
-    pub fn takes(&mut self, event: u64, began: u64) {
+    pub(crate) fn takes(&mut self, event: u64, began: u64) {
         let Some(event) = self.get_mut(event) else { return };
         match &mut event.outcome.items {
             Items::One(item) => item.began = began,
@@ -216,7 +222,7 @@ impl Log {
 
     /// The communicator that the event with this number has made has a new handle, there and in all
     /// later events.
-    pub fn rename(&mut self, made: u64, from: usize, to: usize) {
+    pub(crate) fn rename(&mut self, made: u64, from: usize, to: usize) {
         let Some(first) = self.index(made) else { return };
         self.events[first].outcome.handle = to;
         for event in self.events.range_mut(first..) {
@@ -228,7 +234,7 @@ impl Log {
 
     /// One more part owns the event after a position, but does not need the messages that it receives
     /// again.
-    pub fn own(&mut self, at: Position, closed: Option<&Closed>) {
+    pub(crate) fn own(&mut self, at: Position, closed: Option<&Closed>) {
         let Some(event) = self.get_mut(at.event) else { return };
         event.owners += 1;
         for item in event.outcome.items.as_mut_slice() {
@@ -239,7 +245,7 @@ impl Log {
 
     /// The part with this range no longer needs the messages that it receives again. Returns the freed
     /// bytes.
-    pub fn give_up(&mut self, begin: Position, end: Position, closed: &Closed) -> u64 {
+    pub(crate) fn give_up(&mut self, begin: Position, end: Position, closed: &Closed) -> u64 {
         self.each(begin, end, |event| {
             for item in event.outcome.items.as_mut_slice() {
                 item.given_up += u32::from(closed.received(item.link).is_some());
@@ -248,7 +254,7 @@ impl Log {
     }
 
     /// The part with this range, which received some messages again, no longer needs its events.
-    pub fn disown(&mut self, begin: Position, end: Position, closed: Option<&Closed>) {
+    pub(crate) fn disown(&mut self, begin: Position, end: Position, closed: Option<&Closed>) {
         self.each(begin, end, |event| {
             event.owners = event.owners.saturating_sub(1);
             for item in event.outcome.items.as_mut_slice() {
@@ -290,7 +296,7 @@ impl Log {
     }
 
     /// Whether a part needs missing bytes of the event after a position, in its `nth` item.
-    pub fn lacks(&self, at: Position, nth: usize) -> bool {
+    pub(crate) fn lacks(&self, at: Position, nth: usize) -> bool {
         self.get(at).is_some_and(|event| {
             let item = event.outcome.items.as_slice().get(nth);
             item.is_some_and(|item| !item.is_kept && item.given_up < event.owners)
@@ -298,7 +304,7 @@ impl Log {
     }
 
     /// Adds the missing bytes.
-    pub fn keep(&mut self, at: Position, nth: usize, payload: Payload) {
+    pub(crate) fn keep(&mut self, at: Position, nth: usize, payload: Payload) {
         let len = payload.len() as u64;
         let event = self.get_mut(at.event);
         let item = event.and_then(|event| event.outcome.items.as_mut_slice().get_mut(nth));
@@ -311,7 +317,7 @@ impl Log {
     }
 
     /// Removes events without owners at both ends of the sequence.
-    pub fn trim(&mut self) {
+    pub(crate) fn trim(&mut self) {
         let is_dead = |event: &&Event| event.owners == 0;
         let last = self.events.iter().rev().take_while(is_dead).count();
         // Dropped in place: moving each event out first would copy it.

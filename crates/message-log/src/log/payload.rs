@@ -8,11 +8,11 @@ use std::sync::Arc;
 use super::mapping::Mapping;
 
 /// The longest payload that is stored inline.
-pub const INLINE: usize = 22;
+pub(crate) const INLINE: usize = 22;
 
 /// Memory of dropped chunks for reuse, and the bytes in files.
 #[derive(Debug)]
-pub struct Pool {
+pub(crate) struct Pool {
     /// The size of a chunk in bytes.
     chunk: usize,
     spare: RefCell<Vec<Mapping>>,
@@ -22,34 +22,34 @@ pub struct Pool {
 
 impl Pool {
     /// An empty pool for chunks of this size.
-    pub fn of(chunk: usize) -> Pool {
+    pub(crate) fn of(chunk: usize) -> Pool {
         Pool { chunk, spare: RefCell::default(), in_files: Cell::default() }
     }
 
     /// Takes memory for a chunk.
-    pub fn take(&self) -> Option<Mapping> {
+    pub(crate) fn take(&self) -> Option<Mapping> {
         self.spare.borrow_mut().pop()
     }
 
     /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.spare.borrow().is_empty()
     }
 
     /// Returns all memory to the system.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.spare.borrow_mut().clear();
     }
 
     /// Bytes of payloads in files.
-    pub fn in_files(&self) -> u64 {
+    pub(crate) fn in_files(&self) -> u64 {
         self.in_files.get()
     }
 }
 
 /// Memory with payloads, one after the other.
 #[derive(Debug)]
-pub struct Chunk {
+pub(crate) struct Chunk {
     /// Present until the chunk is dropped.
     memory: Option<Arc<Mapping>>,
     /// Bytes of its payloads.
@@ -59,12 +59,12 @@ pub struct Chunk {
 
 impl Chunk {
     /// An empty one.
-    pub fn new(memory: Mapping, pool: &Rc<Pool>) -> Chunk {
+    pub(crate) fn new(memory: Mapping, pool: &Rc<Pool>) -> Chunk {
         Chunk { memory: Some(Arc::new(memory)), live: Cell::new(0), pool: Rc::clone(pool) }
     }
 
     /// Bytes of its payloads.
-    pub fn live(&self) -> usize {
+    pub(crate) fn live(&self) -> usize {
         self.live.get()
     }
 
@@ -82,13 +82,13 @@ impl Chunk {
     /// # Safety
     /// Nobody else reads or writes them meanwhile.
     #[allow(clippy::mut_from_ref)] // Parts of a chunk are read while others are written.
-    pub unsafe fn bytes_mut(&self, at: usize, len: usize) -> &mut [u8] {
+    pub(crate) unsafe fn bytes_mut(&self, at: usize, len: usize) -> &mut [u8] {
         // SAFETY: by the caller's promise.
         self.memory.as_ref().map_or(&mut [], |memory| unsafe { memory.slice_mut(at, len) })
     }
 
     /// Its first bytes, for copying.
-    pub fn source(&self, len: usize) -> Source {
+    pub(crate) fn source(&self, len: usize) -> Source {
         Source { memory: self.memory.clone(), len, live: self.live() }
     }
 
@@ -120,7 +120,7 @@ impl Drop for Chunk {
 
 /// The bytes that a call received. They are immutable.
 #[derive(Default)]
-pub struct Payload(Storage);
+pub(crate) struct Payload(Storage);
 
 #[derive(Default)]
 enum Storage {
@@ -148,7 +148,7 @@ impl Drop for Part {
 
 /// The current bytes of a chunk, for copying; valid as long as this value.
 #[derive(Debug)]
-pub struct Source {
+pub(crate) struct Source {
     memory: Option<Arc<Mapping>>,
     len: usize,
     live: usize,
@@ -156,19 +156,19 @@ pub struct Source {
 
 impl Source {
     /// The bytes.
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         self.memory.as_ref().map_or(&[], |memory| memory.slice(0, self.len))
     }
 
     /// How many of them belong to payloads.
-    pub fn live(&self) -> usize {
+    pub(crate) fn live(&self) -> usize {
         self.live
     }
 }
 
 impl Payload {
     /// Bytes stored inline, at most `INLINE`.
-    pub fn inline(len: usize) -> Payload {
+    pub(crate) fn inline(len: usize) -> Payload {
         match len {
             0 => Payload::default(),
             len => Payload(Storage::Inline { len: len as u8, bytes: [0; INLINE] }),
@@ -180,7 +180,7 @@ impl Payload {
     /// # Safety
     /// The bytes exist.
     #[inline(always)]
-    pub unsafe fn copied(from: *const u8, len: usize) -> Option<Payload> {
+    pub(crate) unsafe fn copied(from: *const u8, len: usize) -> Option<Payload> {
         if len > INLINE {
             return None;
         }
@@ -201,14 +201,14 @@ impl Payload {
     }
 
     /// Part of a chunk, used only by this payload.
-    pub fn part(chunk: &Rc<Chunk>, at: usize, len: usize) -> Payload {
+    pub(crate) fn part(chunk: &Rc<Chunk>, at: usize, len: usize) -> Payload {
         chunk.come(len);
         Payload(Storage::Chunk(Part { chunk: Rc::clone(chunk), at, len }))
     }
 
     /// How many bytes.
     #[inline]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match &self.0 {
             Storage::Nothing => 0,
             Storage::Inline { len, .. } => usize::from(*len),
@@ -217,12 +217,12 @@ impl Payload {
     }
 
     /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Their chunk, and their offset in it.
-    pub fn home(&self) -> Option<(&Rc<Chunk>, usize)> {
+    pub(crate) fn home(&self) -> Option<(&Rc<Chunk>, usize)> {
         match &self.0 {
             Storage::Chunk(part) => Some((&part.chunk, part.at)),
             Storage::Nothing | Storage::Inline { .. } => None,
@@ -243,7 +243,7 @@ impl Payload {
     }
 
     /// The bytes.
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         match &self.0 {
             Storage::Nothing => &[],
             Storage::Inline { len, bytes } => &bytes[..usize::from(*len)],

@@ -12,7 +12,7 @@ impl Parts {
     ///
     /// # Errors
     /// Unknown flags, or out of memory.
-    pub fn begin(&mut self, id: i32, flags: i32) -> Result<(), Fault> {
+    pub(crate) fn begin(&mut self, id: i32, flags: i32) -> Result<(), Fault> {
         if flags & !(RESEND | KEEP) != 0 {
             return Err(Fault::Text(format!(
                 "part {id} begins with the flags {flags}; VELOC_PART_RESEND ({RESEND}) and VELOC_PART_KEEP \
@@ -59,7 +59,7 @@ impl Parts {
     ///
     /// # Errors
     /// It is not the innermost open one.
-    pub fn end(&mut self, id: i32) -> Result<(), Fault> {
+    pub(crate) fn end(&mut self, id: i32) -> Result<(), Fault> {
         let number = match self.open.last() {
             Some(Open::Record(number)) if self.is(*number, id) => *number,
             _ => return Err(self.not_innermost("ends", id)),
@@ -80,7 +80,7 @@ impl Parts {
     ///
     /// # Errors
     /// There is none, its data could not be kept, or out of memory.
-    pub fn replay_begin(&mut self, id: i32) -> Result<(), Fault> {
+    pub(crate) fn replay_begin(&mut self, id: i32) -> Result<(), Fault> {
         let (chosen, is_step) = self.chosen(id);
         let Some(instance) = chosen else {
             let open = self.instances.iter().any(|instance| instance.id == id);
@@ -143,7 +143,7 @@ impl Parts {
     ///
     /// # Errors
     /// It is not the innermost open part, it has failed, or calls are missing.
-    pub fn replay_end(&mut self, id: i32) -> Result<(), Fault> {
+    pub(crate) fn replay_end(&mut self, id: i32) -> Result<(), Fault> {
         let (number, cursor) = match self.open.last() {
             Some(Open::Replay(replay)) if self.is(replay.instance, id) => {
                 (replay.instance, replay.cursor)
@@ -179,7 +179,7 @@ impl Parts {
     ///
     /// # Errors
     /// It is open with others inside it, or nothing of it is logged.
-    pub fn free(&mut self, id: i32) -> Result<(), Fault> {
+    pub(crate) fn free(&mut self, id: i32) -> Result<(), Fault> {
         let inner = self.open.len().saturating_sub(1);
         if self.open[..inner].iter().any(|open| self.is(open.number(), id)) {
             return Err(Fault::Text(format!("part {id} is open, and others are open inside it")));
@@ -202,7 +202,7 @@ impl Parts {
     }
 
     /// Drops everything, at the end of the job.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.open.clear();
         while let Some(last) = self.instances.last() {
             self.drop_instance(last.number);

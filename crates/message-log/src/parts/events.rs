@@ -8,7 +8,7 @@ impl Parts {
     /// Whether all open parts are recorded and can be replayed, and one more event fits without
     /// allocating.
     #[inline(always)]
-    pub fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         let is_recorded = |open: &Open| matches!(open, Open::Record(_));
         !self.has_lost && self.log.has_room() && self.open.iter().all(is_recorded)
     }
@@ -18,7 +18,7 @@ impl Parts {
     /// # Errors
     /// Out of memory: the parts that need it must not be replayed.
     #[inline(always)]
-    pub fn record(&mut self, shape: Shape, outcome: Outcome) -> Result<(), NoMemory> {
+    pub(crate) fn record(&mut self, shape: Shape, outcome: Outcome) -> Result<(), NoMemory> {
         if self.can_repeat && self.log.repeat(&shape, &outcome) {
             return Ok(());
         }
@@ -32,14 +32,14 @@ impl Parts {
 
     /// Logs a call without a result, if the last event has the same shape and no result either.
     #[inline(always)]
-    pub fn record_same(&mut self, shape: Shape) -> bool {
+    pub(crate) fn record_same(&mut self, shape: Shape) -> bool {
         self.can_repeat && self.log.repeat_nothing(shape)
     }
 
     /// Logs the result of a real call, which differs from the last one, and for which there [is
     /// room](Self::has_room). Returns whether it could.
     #[inline(always)]
-    pub fn record_in_room(&mut self, shape: Shape, outcome: Outcome) -> bool {
+    pub(crate) fn record_in_room(&mut self, shape: Shape, outcome: Outcome) -> bool {
         let owners = self.open.len() as u32;
         self.begun = self.begun.max(outcome.began);
         self.can_repeat = true;
@@ -50,7 +50,7 @@ impl Parts {
     ///
     /// # Errors
     /// Out of memory.
-    pub fn reserve(&mut self, events: usize) -> Result<(), NoMemory> {
+    pub(crate) fn reserve(&mut self, events: usize) -> Result<(), NoMemory> {
         self.log.reserve(events)
     }
 
@@ -58,7 +58,7 @@ impl Parts {
     ///
     /// # Errors
     /// It has another shape, the part has ended, or the replay has failed before.
-    pub fn next(&mut self, shape: &Shape) -> Result<Position, Divergence> {
+    pub(crate) fn next(&mut self, shape: &Shape) -> Result<Position, Divergence> {
         let Some(Replay { instance: number, cursor, .. }) = self.replay() else {
             return Err(Divergence { part: -1, place: 0, logged: None, earlier: None });
         };
@@ -102,12 +102,12 @@ impl Parts {
     }
 
     /// The event that a call of this shape would take from the innermost replay.
-    pub fn peek(&self, shape: &Shape) -> Option<&Event> {
+    pub(crate) fn peek(&self, shape: &Shape) -> Option<&Event> {
         self.peek_any().filter(|event| event.shape == *shape)
     }
 
     /// The next event of the innermost replay.
-    pub fn peek_any(&self) -> Option<&Event> {
+    pub(crate) fn peek_any(&self) -> Option<&Event> {
         let replay = self.replay()?;
         let instance = self.instance(replay.instance)?;
         let at_end = instance.end.is_some_and(|end| replay.cursor >= end);
@@ -117,7 +117,7 @@ impl Parts {
 
     /// The id of the part of the innermost replay, and the number of its calls before the next one,
     /// counting equal polls once.
-    pub fn replay_at(&self) -> Option<(i32, u64)> {
+    pub(crate) fn replay_at(&self) -> Option<(i32, u64)> {
         let replay = self.replay()?;
         let instance = self.instance(replay.instance)?;
         Some((instance.id, replay.cursor.event - instance.begin.event))
@@ -125,7 +125,7 @@ impl Parts {
 
     /// The call in the part of the innermost replay that began the operation with this number: how many
     /// calls precede it, and its shape.
-    pub fn beginner(&self, began: u64) -> Option<(u64, Shape)> {
+    pub(crate) fn beginner(&self, began: u64) -> Option<(u64, Shape)> {
         let replay = self.replay()?;
         let begin = self.instance(replay.instance)?.begin;
         let mut events = self.log.range(begin, replay.cursor);
@@ -134,7 +134,7 @@ impl Parts {
     }
 
     /// How many of the calls right before the next one of the innermost replay are equal to this one.
-    pub fn run_before(&self, is_such: impl Fn(&Shape) -> bool) -> u64 {
+    pub(crate) fn run_before(&self, is_such: impl Fn(&Shape) -> bool) -> u64 {
         let Some(replay) = self.replay() else { return 0 };
         let Some(instance) = self.instance(replay.instance) else { return 0 };
         let events = self.log.range(instance.begin, replay.cursor);
@@ -145,24 +145,24 @@ impl Parts {
 
     /// The event with this number has received a message that was probed for by the call that began
     /// `began`.
-    pub fn takes(&mut self, event: u64, began: u64) {
+    pub(crate) fn takes(&mut self, event: u64, began: u64) {
         self.log.takes(event, began);
     }
 
     /// The event at a position that [`next`](Self::next) returned.
-    pub fn event(&self, at: Position) -> Option<&Event> {
+    pub(crate) fn event(&self, at: Position) -> Option<&Event> {
         self.log.get(at)
     }
 
     /// The innermost replay cannot continue.
-    pub fn break_off(&mut self, text: &str) {
+    pub(crate) fn break_off(&mut self, text: &str) {
         if let Some(replay) = self.replay() {
             self.spoil(replay.instance, text);
         }
     }
 
     /// Data of the recorded parts cannot be kept: none of them can be replayed.
-    pub fn lose(&mut self, text: &str) {
+    pub(crate) fn lose(&mut self, text: &str) {
         self.has_lost = true;
         for place in 0..self.open.len() {
             // One by one: there may be no memory for a list.
@@ -174,14 +174,14 @@ impl Parts {
     }
 
     /// The instance with this number cannot be replayed.
-    pub fn spoil(&mut self, number: u64, text: &str) {
+    pub(crate) fn spoil(&mut self, number: u64, text: &str) {
         if let Some(instance) = self.instance_mut(number) {
             instance.broken.get_or_insert_with(|| text.to_owned());
         }
     }
 
     /// Whether a part that is being recorded can still be replayed.
-    pub fn can_log(&self) -> bool {
+    pub(crate) fn can_log(&self) -> bool {
         let is_whole = |number| self.instance(number).is_some_and(|one| one.broken.is_none());
         !self.has_lost || self.recorded().any(is_whole)
     }

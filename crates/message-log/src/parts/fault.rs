@@ -4,7 +4,7 @@ use crate::log::Shape;
 
 /// Why a call on parts failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// For this reason.
     Text(String),
     /// A replay ends too early.
@@ -20,7 +20,7 @@ pub enum Fault {
 
 /// A call that the first run of the replayed part did not make.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Divergence {
+pub(crate) struct Divergence {
     /// The part's id.
     pub part: i32,
     /// How many calls of the part precede it, counting equal polls once.

@@ -6,7 +6,7 @@ use crate::stand_ins::CommOrigin;
 
 /// Which replays need a communicator that the application has freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NeededBy {
+pub(crate) enum NeededBy {
     /// None.
     Nobody,
     /// Replays that make it themselves: any communicator with the same processes will do.
@@ -17,28 +17,28 @@ pub enum NeededBy {
 
 impl Parts {
     /// The number of instances so far: what is freed now is needed by replays of instances before it.
-    pub fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         self.numbers
     }
 
     /// The oldest first run of which an instance has events. `None`: there are no instances.
-    pub fn oldest(&self) -> Option<u64> {
+    pub(crate) fn oldest(&self) -> Option<u64> {
         self.instances.iter().map(|instance| instance.since).min()
     }
 
     /// The same of the first instance, which may share older events with others.
-    pub fn first(&self) -> Option<u64> {
+    pub(crate) fn first(&self) -> Option<u64> {
         self.instances.first().map(|instance| instance.since)
     }
 
     /// Whether an instance exists that began when `numbers` had begun, so that its snapshot may contain
     /// what existed then.
-    pub fn has_since(&self, numbers: u64) -> bool {
+    pub(crate) fn has_since(&self, numbers: u64) -> bool {
         self.instances.last().is_some_and(|last| last.number >= numbers)
     }
 
     /// Which replays need a communicator that is freed now, by its origin.
-    pub fn needed_by(&self, origin: &CommOrigin) -> NeededBy {
+    pub(crate) fn needed_by(&self, origin: &CommOrigin) -> NeededBy {
         let is_in = |place: &Position, of: &Instance| of.end.is_none_or(|end| end > *place);
         let made = origin.made.map(|(_, event)| Position { event, nth: 0 });
         let mut need = NeededBy::Nobody;
@@ -60,7 +60,7 @@ impl Parts {
     }
 
     /// The communicator that the event with this number has made has a new handle.
-    pub fn rename(&mut self, made: u64, from: usize, to: usize) {
+    pub(crate) fn rename(&mut self, made: u64, from: usize, to: usize) {
         self.log.rename(made, from, to);
     }
 }

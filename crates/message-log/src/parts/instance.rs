@@ -8,7 +8,7 @@ use crate::resend::streams::Mark;
 
 /// One run of a part that is logged or being logged.
 #[derive(Debug)]
-pub struct Instance {
+pub(crate) struct Instance {
     /// The application's id of the part.
     pub id: i32,
     /// `RESEND` and `KEEP`.

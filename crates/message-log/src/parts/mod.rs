@@ -32,19 +32,19 @@ use std::rc::Rc;
 use crate::log::{Log, Position};
 use crate::resend::closed::Closed;
 
-pub use fault::{Divergence, Fault};
-pub use freed_objects::NeededBy;
-pub use instance::Instance;
+pub(crate) use fault::{Divergence, Fault};
+pub(crate) use freed_objects::NeededBy;
+pub(crate) use instance::Instance;
 pub(crate) use instance::{Open, Replay};
 
 /// `VELOC_PART_RESEND`: closed messages of the part may be sent again instead of logged.
-pub const RESEND: i32 = 1;
+pub(crate) const RESEND: i32 = 1;
 /// `VELOC_PART_KEEP`: the log is kept after a replay.
-pub const KEEP: i32 = 2;
+pub(crate) const KEEP: i32 = 2;
 
 /// The source of a call's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub(crate) enum Source {
     /// The log.
     Log,
     /// MPI; then it is logged.
@@ -53,7 +53,7 @@ pub enum Source {
 
 /// The parts and their log.
 #[derive(Debug, Default)]
-pub struct Parts {
+pub(crate) struct Parts {
     pub(crate) log: Log,
     /// The instances by number.
     pub(crate) instances: Vec<Instance>,
@@ -91,22 +91,22 @@ impl Parts {
     }
 
     /// The log.
-    pub fn log(&self) -> &Log {
+    pub(crate) fn log(&self) -> &Log {
         &self.log
     }
 
     /// The number of instances that are logged or being logged.
-    pub fn live(&self) -> usize {
+    pub(crate) fn live(&self) -> usize {
         self.instances.len()
     }
 
     /// Whether a part is open.
-    pub fn is_any_open(&self) -> bool {
+    pub(crate) fn is_any_open(&self) -> bool {
         !self.open.is_empty()
     }
 
     /// The source of the result of a call made now. `None` outside parts.
-    pub fn source(&self) -> Option<Source> {
+    pub(crate) fn source(&self) -> Option<Source> {
         if self.open.is_empty() {
             return None;
         }
@@ -117,29 +117,29 @@ impl Parts {
     }
 
     /// The id of the innermost open part.
-    pub fn innermost(&self) -> Option<i32> {
+    pub(crate) fn innermost(&self) -> Option<i32> {
         self.instance(self.open.last()?.number()).map(|instance| instance.id)
     }
 
     /// The number that the next event gets in the log.
-    pub fn next_event(&self) -> u64 {
+    pub(crate) fn next_event(&self) -> u64 {
         self.log.end().event
     }
 
     /// A number for an operation that begins now.
-    pub fn begin_number(&mut self) -> u64 {
+    pub(crate) fn begin_number(&mut self) -> u64 {
         self.begin_numbers(1)
     }
 
     /// The first of `count` consecutive numbers.
-    pub fn begin_numbers(&mut self, count: u64) -> u64 {
+    pub(crate) fn begin_numbers(&mut self, count: u64) -> u64 {
         let first = self.begun + 1;
         self.begun += count;
         first
     }
 
     /// The number of the replayed instance: of the outermost replay that includes the current call.
-    pub fn replayed(&self) -> Option<u64> {
+    pub(crate) fn replayed(&self) -> Option<u64> {
         let mut replays = self.open.iter().rev().filter_map(|open| match open {
             Open::Replay(replay) => Some(replay),
             Open::Record(_) => None,
@@ -154,14 +154,14 @@ impl Parts {
     }
 
     /// Whether the instance with this number is being replayed.
-    pub fn is_replayed(&self, number: u64) -> bool {
+    pub(crate) fn is_replayed(&self, number: u64) -> bool {
         self.open
             .iter()
             .any(|open| matches!(open, Open::Replay(replay) if replay.instance == number))
     }
 
     /// The number of operations begun before the replayed part: higher ones are begun again.
-    pub fn replayed_since(&self) -> u64 {
+    pub(crate) fn replayed_since(&self) -> u64 {
         let replayed = self.replayed().and_then(|number| self.instance(number));
         replayed.map_or(0, |instance| instance.begun)
     }

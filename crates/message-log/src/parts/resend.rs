@@ -9,7 +9,7 @@ use crate::resend::streams::{Link, Mark};
 
 impl Parts {
     /// Sets the mark of the innermost open part, which has just begun, among the process's messages.
-    pub fn mark(&mut self, mark: Mark) {
+    pub(crate) fn mark(&mut self, mark: Mark) {
         if let Some(Open::Record(number)) = self.open.last().copied() {
             if let Some(instance) = self.instance_mut(number) {
                 instance.mark = Some(mark);
@@ -18,14 +18,14 @@ impl Parts {
     }
 
     /// The mark of the innermost open part, with the number of its instance.
-    pub fn marked(&self) -> Option<(u64, Mark)> {
+    pub(crate) fn marked(&self) -> Option<(u64, Mark)> {
         let Some(Open::Record(number)) = self.open.last() else { return None };
         Some((*number, self.instance(*number)?.mark?))
     }
 
     /// A replay of this instance will send and receive these messages again. They are logged until that
     /// is [settled](Self::settle).
-    pub fn close(&mut self, number: u64, closed: &Rc<Closed>) {
+    pub(crate) fn close(&mut self, number: u64, closed: &Rc<Closed>) {
         self.keep_unsettled(number, Some(closed));
         if let Some(instance) = self.instance_mut(number) {
             instance.closed = Some(Rc::clone(closed));
@@ -40,7 +40,7 @@ impl Parts {
 
     /// All processes know the messages that are sent again, for this many exchanges: they are no longer
     /// logged. Returns how many bytes are freed.
-    pub fn settle(&mut self, settled: u64) -> u64 {
+    pub(crate) fn settle(&mut self, settled: u64) -> u64 {
         if settled <= self.settled {
             return 0;
         }
@@ -69,7 +69,7 @@ impl Parts {
 
     /// Continues with another process's parts, for which this many exchanges were settled, after this
     /// many boundaries.
-    pub fn resume(&mut self, settled: u64, boundaries: u64) {
+    pub(crate) fn resume(&mut self, settled: u64, boundaries: u64) {
         (self.settled, self.boundaries) = (settled, boundaries);
         let closed = |one: &Instance| Some((one.closed.as_deref()?.number, one.number));
         let kept = self.instances.iter().filter_map(closed);
@@ -78,7 +78,7 @@ impl Parts {
 
     /// Messages that are not settled when all processes restart are sent again by nobody, and read from
     /// the log.
-    pub fn keep_the_rest(&mut self) {
+    pub(crate) fn keep_the_rest(&mut self) {
         for (_, number) in std::mem::take(&mut self.unsettled) {
             if let Some(instance) = self.instance_mut(number) {
                 instance.closed = None;
@@ -91,31 +91,31 @@ impl Parts {
     }
 
     /// Runs whose messages are sent again cannot be replayed.
-    pub fn spoil_closed(&mut self, text: &str) {
+    pub(crate) fn spoil_closed(&mut self, text: &str) {
         for instance in self.instances.iter_mut().filter(|instance| instance.closed.is_some()) {
             instance.broken.get_or_insert_with(|| text.to_owned());
         }
     }
 
     /// Whether a replay of this part would send messages again.
-    pub fn is_closed(&self, id: i32) -> bool {
+    pub(crate) fn is_closed(&self, id: i32) -> bool {
         self.chosen(id).0.is_some_and(|instance| instance.closed.is_some())
     }
 
     /// The flags of the run that a replay of this part would use; 0: none.
-    pub fn flags_of_replay(&self, id: i32) -> i32 {
+    pub(crate) fn flags_of_replay(&self, id: i32) -> i32 {
         self.chosen(id).0.map_or(0, |instance| instance.flags)
     }
 
     /// Whether an open replay sends messages again.
-    pub fn replays_closed(&self) -> bool {
+    pub(crate) fn replays_closed(&self) -> bool {
         let is_closed = |number| self.instance(number).is_some_and(|one| one.closed.is_some());
         self.open.iter().any(|open| matches!(open, Open::Replay(one) if is_closed(one.instance)))
     }
 
     /// The number of beginnings and ends of parts whose messages may be sent again, and of their
     /// replays.
-    pub fn boundaries(&self) -> u64 {
+    pub(crate) fn boundaries(&self) -> u64 {
         self.boundaries
     }
 
@@ -127,7 +127,7 @@ impl Parts {
     /// The messages that are sent and received again now: of the outermost replay that includes the
     /// current call and whose messages all processes know. A message may begin in a part inside it and
     /// end after that.
-    pub fn closed(&self) -> Option<&Closed> {
+    pub(crate) fn closed(&self) -> Option<&Closed> {
         let mut common = None;
         for open in self.open.iter().rev() {
             let Open::Replay(replay) = open else { continue };
@@ -143,17 +143,17 @@ impl Parts {
     }
 
     /// Whether a part needs bytes that are missing: see [`Log::lacks`](crate::log::Log::lacks).
-    pub fn lacks(&self, at: Position, nth: usize) -> bool {
+    pub(crate) fn lacks(&self, at: Position, nth: usize) -> bool {
         self.log.lacks(at, nth)
     }
 
     /// Adds the missing bytes.
-    pub fn keep(&mut self, at: Position, nth: usize, payload: Payload) {
+    pub(crate) fn keep(&mut self, at: Position, nth: usize, payload: Payload) {
         self.log.keep(at, nth, payload);
     }
 
     /// The event with this number began this message, as the `nth` of its requests.
-    pub fn link(&mut self, event: u64, nth: usize, link: Link) {
+    pub(crate) fn link(&mut self, event: u64, nth: usize, link: Link) {
         self.log.link(event, nth, link);
     }
 }

@@ -14,5 +14,5 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use request::{General, Life, Plain, Request};
-pub use table::{EntryPosition, Requests};
+pub(crate) use request::{General, Life, Plain, Request};
+pub(crate) use table::{EntryPosition, Requests};

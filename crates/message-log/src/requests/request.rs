@@ -9,7 +9,7 @@ use crate::target::Target;
 
 /// How MPI knows a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Life {
+pub(crate) enum Life {
     /// As the original request.
     Real,
     /// As a generalized request: the replay of the instance with this number has begun it.
@@ -22,7 +22,7 @@ pub enum Life {
 
 /// The progress of a generalized request of the application, whose functions MPI calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum General {
+pub(crate) enum General {
     /// The application has begun it.
     Begun,
     /// It is complete (`MPI_Grequest_complete`).
@@ -33,7 +33,7 @@ pub enum General {
 
 /// An active or persistent request.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub(crate) struct Request {
     /// The call that began it or, if it is persistent, created it.
     pub shape: Shape,
     /// Where it receives.
@@ -69,7 +69,7 @@ pub struct Request {
 
 impl Request {
     /// A request that began outside parts and counts nothing.
-    pub fn new(shape: Shape, target: Target, is_message: bool) -> Request {
+    pub(crate) fn new(shape: Shape, target: Target, is_message: bool) -> Request {
         Request {
             shape,
             target,
@@ -113,7 +113,7 @@ impl Request {
 
 /// A send or a receive that began outside parts: what is needed if it completes inside one.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Plain {
+pub(crate) struct Plain {
     /// The call that began it.
     pub call: Call,
     /// The communicator's handle.
@@ -135,7 +135,14 @@ pub struct Plain {
 impl Plain {
     /// What a call has begun, without counting; `receives`: it receives a message.
     #[inline(always)]
-    pub fn note(&mut self, mpi: &Mpi, call: Call, message: &Message, receives: bool, request: Ptr) {
+    pub(crate) fn note(
+        &mut self,
+        mpi: &Mpi,
+        call: Call,
+        message: &Message,
+        receives: bool,
+        request: Ptr,
+    ) {
         self.call = call;
         self.comm = mpi.abi.truncate(message.comm);
         self.place = request as usize;

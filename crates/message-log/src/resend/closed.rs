@@ -15,7 +15,7 @@ const PARTS: u64 = 15;
 
 /// How a message is sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Route {
+pub(crate) struct Route {
     /// The other process's rank in `MPI_COMM_WORLD`.
     pub peer: c_int,
     /// The stream's tag among this library's messages.
@@ -24,7 +24,7 @@ pub struct Route {
 
 /// The closed messages of a part that concern this process.
 #[derive(Debug, Default)]
-pub struct Closed {
+pub(crate) struct Closed {
     /// The number of the exchange that found them closed.
     pub(crate) number: u64,
     pub(crate) sent: HashMap<u32, (Range<u64>, Route), BuildHasherDefault<KeyHasher>>,
@@ -33,7 +33,12 @@ pub struct Closed {
 
 impl Closed {
     /// For process `own`, from those of all processes and the exchange with this number.
-    pub fn new(streams: &mut Streams, own: u32, number: u64, all: &[tightness::Closed]) -> Closed {
+    pub(crate) fn new(
+        streams: &mut Streams,
+        own: u32,
+        number: u64,
+        all: &[tightness::Closed],
+    ) -> Closed {
         let mut closed = Closed { number, ..Closed::default() };
         for one in all {
             let pair = one.pair;
@@ -51,12 +56,12 @@ impl Closed {
     }
 
     /// How a sent message is sent again.
-    pub fn sent(&self, link: Option<Link>) -> Option<Route> {
+    pub(crate) fn sent(&self, link: Option<Link>) -> Option<Route> {
         route(&self.sent, link)
     }
 
     /// How a received message is received again.
-    pub fn received(&self, link: Option<Link>) -> Option<Route> {
+    pub(crate) fn received(&self, link: Option<Link>) -> Option<Route> {
         route(&self.received, link)
     }
 }

@@ -14,7 +14,7 @@ use crate::pmpi;
 
 /// A communicator of one group.
 #[derive(Debug)]
-pub struct Group {
+pub(crate) struct Group {
     /// Its number.
     pub number: u64,
     /// Its processes, by rank in `MPI_COMM_WORLD`.
@@ -24,18 +24,18 @@ pub struct Group {
 impl Group {
     /// The rank in `MPI_COMM_WORLD` of a process of the group.
     #[inline]
-    pub fn process(&self, rank: c_int) -> Option<u32> {
+    pub(crate) fn process(&self, rank: c_int) -> Option<u32> {
         self.world.get(usize::try_from(rank).ok()?).copied()
     }
 }
 
 /// The index of a group. It stays valid when its communicator is freed, as messages may be in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GroupIndex(u32);
+pub(crate) struct GroupIndex(u32);
 
 /// All known communicators.
 #[derive(Debug, Default)]
-pub struct Comms {
+pub(crate) struct Comms {
     known: HashMap<usize, GroupIndex, BuildHasherDefault<KeyHasher>>,
     /// The last one that was looked up.
     last: Option<(usize, GroupIndex)>,
@@ -50,7 +50,7 @@ pub struct Comms {
 
 impl Comms {
     /// With the predefined ones.
-    pub fn new(mpi: &Mpi) -> Comms {
+    pub(crate) fn new(mpi: &Mpi) -> Comms {
         let mut comms = Comms::default();
         comms.made(mpi, mpi.comm_world);
         comms.made(mpi, mpi.comm_self);
@@ -60,7 +60,7 @@ impl Comms {
     /// The communicator with this handle. `None` if it was not seen to be made, or is one of two
     /// groups.
     #[inline]
-    pub fn get(&mut self, handle: usize) -> Option<GroupIndex> {
+    pub(crate) fn get(&mut self, handle: usize) -> Option<GroupIndex> {
         match self.last {
             Some((last, place)) if last == handle => Some(place),
             _ => self.look(handle),
@@ -76,7 +76,7 @@ impl Comms {
 
     /// The group at a place.
     #[inline]
-    pub fn group(&self, place: GroupIndex) -> &Group {
+    pub(crate) fn group(&self, place: GroupIndex) -> &Group {
         &self.groups[place.0 as usize]
     }
 
@@ -84,14 +84,14 @@ impl Comms {
     ///
     /// # Errors
     /// There is no memory.
-    pub fn reserve(&mut self) -> Result<(), NoMemory> {
+    pub(crate) fn reserve(&mut self) -> Result<(), NoMemory> {
         self.known.try_reserve(1)?;
         self.made.try_reserve(1)?;
         Ok(self.groups.try_reserve(1)?)
     }
 
     /// A communicator was made. Without memory for its processes it is not known.
-    pub fn made(&mut self, mpi: &Mpi, handle: usize) {
+    pub(crate) fn made(&mut self, mpi: &Mpi, handle: usize) {
         let Some(world) = processes(mpi, handle) else { return };
         let mut digest = KeyHasher::default();
         for process in world.iter() {
@@ -106,7 +106,7 @@ impl Comms {
     }
 
     /// A communicator was freed.
-    pub fn forget(&mut self, handle: usize) {
+    pub(crate) fn forget(&mut self, handle: usize) {
         self.handles_change();
         self.known.remove(&handle);
     }

@@ -18,11 +18,11 @@ use crate::pmpi;
 use crate::refuse;
 
 /// After so long a wait for others is said.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The processes, and how they tell each other something.
 #[derive(Clone, Copy, Debug)]
-pub struct Channel {
+pub(crate) struct Channel {
     /// A communicator of all processes for this library alone.
     pub comm: usize,
     /// How many processes.
@@ -70,7 +70,7 @@ impl Pending {
 
 /// The least of each of `N` numbers that each process tells.
 #[derive(Debug)]
-pub struct Least<const N: usize = 1> {
+pub(crate) struct Least<const N: usize = 1> {
     /// What is sent and what is received.
     words: Box<[[i64; N]; 2]>,
     pending: Pending,
@@ -78,7 +78,7 @@ pub struct Least<const N: usize = 1> {
 
 impl<const N: usize> Least<N> {
     /// Tells this process's numbers. Collective, but waits for nobody.
-    pub fn begin(mpi: &Mpi, comm: usize, own: [i64; N]) -> Least<N> {
+    pub(crate) fn begin(mpi: &Mpi, comm: usize, own: [i64; N]) -> Least<N> {
         let mut words = Box::new([own, [0; N]]);
         let mut request = 0usize;
         let [from, to] = &mut *words;
@@ -94,17 +94,17 @@ impl<const N: usize> Least<N> {
     }
 
     /// Whether those of all are there, or cannot come.
-    pub fn is_done(&mut self, mpi: &Mpi) -> bool {
+    pub(crate) fn is_done(&mut self, mpi: &Mpi) -> bool {
         self.pending.is_done(mpi)
     }
 
     /// The least, which are there. `None` if MPI could not tell them.
-    pub fn result(&self) -> Option<[i64; N]> {
+    pub(crate) fn result(&self) -> Option<[i64; N]> {
         (!self.pending.has_failed).then_some(self.words[1])
     }
 
     /// Waits for those of all. `None` if MPI could not tell them.
-    pub fn wait(mut self, mpi: &Mpi) -> Option<[i64; N]> {
+    pub(crate) fn wait(mut self, mpi: &Mpi) -> Option<[i64; N]> {
         while !self.is_done(mpi) {
             std::thread::yield_now();
         }
@@ -118,7 +118,7 @@ const NO_REPORT: i64 = 0;
 
 /// A part of which not all reports are known to be there.
 #[derive(Debug)]
-pub struct Exchange {
+pub(crate) struct Exchange {
     /// The number of its instance.
     pub instance: u64,
     /// What this process's report is of.
@@ -135,7 +135,7 @@ pub struct Exchange {
 
 impl Exchange {
     /// Tells this process's report of an instance of a part. Collective, but waits for nobody.
-    pub fn begin(
+    pub(crate) fn begin(
         mpi: &Mpi,
         channel: &Channel,
         report: &Report,
@@ -149,7 +149,7 @@ impl Exchange {
 
     /// Tells that this process has no more reports. Waits until all processes have come to the same
     /// or have one to tell; then they get this one's.
-    pub fn end(mpi: &Mpi, channel: &Channel) -> Option<Exchange> {
+    pub(crate) fn end(mpi: &Mpi, channel: &Channel) -> Option<Exchange> {
         let nothing = Report::default();
         let least = Least::begin(mpi, channel.comm, [NO_REPORT]).wait(mpi);
         (least == Some([REPORT])).then(|| {
@@ -181,7 +181,7 @@ impl Exchange {
     }
 
     /// Whether all reports are there, or cannot come.
-    pub fn is_done(&mut self, mpi: &Mpi) -> bool {
+    pub(crate) fn is_done(&mut self, mpi: &Mpi) -> bool {
         let has_news = self.news.as_mut().is_none_or(|news| news.is_done(mpi));
         // They are made in this order, and MPI may go on with each only when it is asked for.
         has_news && self.pending.is_done(mpi)
@@ -189,7 +189,7 @@ impl Exchange {
 
     /// Waits until all reports are there, or cannot come; or until `is_in_vain`. If that takes long, it is
     /// said, if anybody is to be told. Whether they are there.
-    pub fn wait(
+    pub(crate) fn wait(
         &mut self,
         mpi: &Mpi,
         mut is_said: bool,
@@ -215,7 +215,7 @@ impl Exchange {
     ///
     /// # Errors
     /// MPI could not tell them.
-    pub fn reports(&self, room: usize) -> Result<Vec<(Report, Subject)>, String> {
+    pub(crate) fn reports(&self, room: usize) -> Result<Vec<(Report, Subject)>, String> {
         if self.pending.has_failed {
             return Err("MPI could not tell the counts of messages (VELOC_PART_RESEND)".into());
         }

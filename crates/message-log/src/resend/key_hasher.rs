@@ -4,7 +4,7 @@ use std::hash::Hasher;
 
 /// One multiplication per number.
 #[derive(Debug, Default)]
-pub struct KeyHasher(u64);
+pub(crate) struct KeyHasher(u64);
 
 impl Hasher for KeyHasher {
     fn finish(&self) -> u64 {

@@ -17,22 +17,22 @@
 //! The first four and `verdicts` do not use MPI. The calls that use them are in
 //! `calls/counted.rs` and `calls/resending.rs`.
 
-pub mod closed;
-pub mod comms;
-pub mod exchange;
+pub(crate) mod closed;
+pub(crate) mod comms;
+pub(crate) mod exchange;
 mod key_hasher;
 mod not_resent;
-pub mod part_order;
-pub mod report;
+pub(crate) mod part_order;
+pub(crate) mod report;
 #[cfg(test)]
 mod restart_tests;
-pub mod shortcuts;
-pub mod streams;
+pub(crate) mod shortcuts;
+pub(crate) mod streams;
 mod table;
 #[cfg(test)]
 mod tests;
-pub mod tightness;
-pub mod verdicts;
+pub(crate) mod tightness;
+pub(crate) mod verdicts;
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::c_int;
@@ -59,11 +59,11 @@ use verdicts::Verdicts;
 const ROOM: usize = 64;
 
 /// The most, so that the streams of a part have tags of their own.
-pub const MOST: usize = 2047;
+pub(crate) const MOST: usize = 2047;
 
 /// Everything that sending again needs.
 #[derive(Debug)]
-pub struct Resend {
+pub(crate) struct Resend {
     /// All processes, on a copy of `MPI_COMM_WORLD`.
     pub channel: Channel,
     /// Which ends and replays of parts the processes have come to.
@@ -90,7 +90,7 @@ pub struct Resend {
 impl Resend {
     /// Right after MPI was initialised: collective. `None` if there is nobody to send to, or the
     /// user does not want it.
-    pub fn start(mpi: &Mpi) -> Option<Resend> {
+    pub(crate) fn start(mpi: &Mpi) -> Option<Resend> {
         let wanted = os::environment::var("VELOC_MPI_STREAMS");
         let room = match wanted.as_deref().map(str::parse::<usize>) {
             Ok(Ok(room)) if room <= MOST => room,
@@ -141,7 +141,7 @@ impl Resend {
     }
 
     /// An instance of a part that may be sent again has ended, with this mark at its begin.
-    pub fn ended(&mut self, mpi: &Mpi, instance: u64, id: i32, mark: streams::Mark) {
+    pub(crate) fn ended(&mut self, mpi: &Mpi, instance: u64, id: i32, mark: streams::Mark) {
         let (report, of, number) = self.report(id, mark);
         let exchange = Exchange::begin(mpi, &self.channel, &report, of, (instance, number));
         self.under_way.push_back(exchange);
@@ -150,7 +150,7 @@ impl Resend {
 
     /// Tells the others what this process goes on from, if it does and they have not been told: before
     /// anything else that it tells them.
-    pub fn tell_origin(&mut self, mpi: &Mpi) {
+    pub(crate) fn tell_origin(&mut self, mpi: &Mpi) {
         let Some((report, of)) = self.origin() else { return };
         let exchange = Exchange::begin(mpi, &self.channel, &report, of, (u64::MAX, u64::MAX));
         self.under_way.push_back(exchange);
@@ -171,13 +171,13 @@ impl Resend {
     }
 
     /// Whether the reports of others on a part that this process has ended are not known to be there.
-    pub fn awaits_parts(&self) -> bool {
+    pub(crate) fn awaits_parts(&self) -> bool {
         self.under_way.iter().any(|exchange| matches!(exchange.of, Subject::Part { .. }))
     }
 
     /// Takes the verdicts that are there; all of them, if this process waits for them, unless the processes
     /// are known to have done different things.
-    pub fn hear(&mut self, mpi: &Mpi, parts: &mut Parts, waits: bool) {
+    pub(crate) fn hear(&mut self, mpi: &Mpi, parts: &mut Parts, waits: bool) {
         while let Some(first) = self.under_way.front_mut() {
             let is_there = match waits {
                 true => first.wait(mpi, true, || self.part_order.difference(mpi).is_some()),
@@ -250,7 +250,7 @@ impl Resend {
 
     /// MPI is about to end: the others are told that there is nothing more to wait for, until all have
     /// come to that.
-    pub fn finish(&mut self, mpi: &Mpi) {
+    pub(crate) fn finish(&mut self, mpi: &Mpi) {
         // First of all: who waits in a replay for this process does so no more.
         self.part_order.announce(mpi, PartEvent::Finalize);
         self.tell_origin(mpi);

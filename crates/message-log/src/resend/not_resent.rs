@@ -7,11 +7,11 @@ const MOST_PARTS: usize = 32;
 
 /// The parts that were reported.
 #[derive(Debug, Default)]
-pub struct NotResent(BTreeSet<i32>);
+pub(super) struct NotResent(BTreeSet<i32>);
 
 impl NotResent {
     /// The message for a part whose messages are all logged, for this reason.
-    pub fn say(&mut self, id: i32, why: &str) -> Option<String> {
+    pub(super) fn say(&mut self, id: i32, why: &str) -> Option<String> {
         if self.0.len() == MOST_PARTS || !self.0.insert(id) {
             return None;
         }

@@ -17,7 +17,7 @@ use crate::status::Status;
 
 /// An event of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PartEvent {
+pub(crate) enum PartEvent {
     /// The end of this part.
     End(i32),
     /// A replay of this part.
@@ -64,7 +64,7 @@ impl PartEvent {
 
 /// The events of all processes, in order.
 #[derive(Debug)]
-pub struct PartOrder {
+pub(crate) struct PartOrder {
     comm: usize,
     rank: u32,
     /// Events that not all processes are known to have reached.
@@ -79,7 +79,7 @@ pub struct PartOrder {
 
 impl PartOrder {
     /// For this process, on a communicator of its own.
-    pub fn new(comm: usize, rank: c_int) -> PartOrder {
+    pub(crate) fn new(comm: usize, rank: c_int) -> PartOrder {
         let rank = u32::try_from(rank).unwrap_or(0);
         let under_way = VecDeque::new();
         PartOrder {
@@ -93,18 +93,18 @@ impl PartOrder {
     }
 
     /// The communicator.
-    pub fn comm(&self) -> usize {
+    pub(crate) fn comm(&self) -> usize {
         self.comm
     }
 
     /// Announces this process's event. Collective, but does not wait.
-    pub fn announce(&mut self, mpi: &Mpi, border: PartEvent) {
+    pub(crate) fn announce(&mut self, mpi: &Mpi, border: PartEvent) {
         let own = border.pack(self.rank);
         self.under_way.push_back(Least::begin(mpi, self.comm, [own, -own]));
     }
 
     /// How two processes differ, if known.
-    pub fn difference(&mut self, mpi: &Mpi) -> Option<&str> {
+    pub(crate) fn difference(&mut self, mpi: &Mpi) -> Option<&str> {
         while let Some(first) = self.under_way.front_mut() {
             if !first.is_done(mpi) {
                 break;
@@ -135,13 +135,13 @@ impl PartOrder {
     }
 
     /// Whether other processes are behind this one.
-    pub fn is_ahead(&self) -> bool {
+    pub(crate) fn is_ahead(&self) -> bool {
         !self.under_way.is_empty()
     }
 
     /// After [`PartEvent::Finalize`] was announced: waits until all processes have. Receives messages on
     /// `channel` that nobody wants any more, so that their senders can finish.
-    pub fn finish(&mut self, mpi: &Mpi, channel: usize) {
+    pub(crate) fn finish(&mut self, mpi: &Mpi, channel: usize) {
         loop {
             self.difference(mpi);
             if self.under_way.is_empty() {

@@ -6,7 +6,7 @@ use super::verdicts::CheckpointOrigin;
 
 /// The subject of an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// A stream to another process.
     #[default]
     Sent,
@@ -18,7 +18,7 @@ pub enum Kind {
 
 /// Counters of a stream, or of a communicator's collective calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// What it is about.
     pub kind: Kind,
     /// The communicator's number, common to all its processes.
@@ -43,7 +43,7 @@ pub struct Entry {
 
 /// The subject of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Subject {
+pub(crate) enum Subject {
     /// A part that has ended.
     Part {
         /// The application's id of the part.
@@ -74,7 +74,7 @@ impl fmt::Display for Subject {
 
 /// Why the streams of a part's messages, or their numbers, are not all known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doubt {
+pub(crate) enum Doubt {
     /// The part began in another process, from which this one was restarted.
     Resumed,
     /// Some belong to communicators that the two ends cannot both number.
@@ -101,7 +101,7 @@ impl fmt::Display for Doubt {
 
 /// One process's report on a part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub(crate) struct Report {
     /// The number of entries, even if they do not fit.
     pub needed: u64,
     /// Why its messages are not all known to both ends, if so.
@@ -131,13 +131,13 @@ fn doubt(doubt: Option<Doubt>) -> u64 {
 }
 
 /// The length of a report with room for `entries` entries.
-pub const fn words(room: usize) -> usize {
+pub(crate) const fn words(room: usize) -> usize {
     HEAD + room * ENTRY
 }
 
 impl Report {
     /// Encodes it with room for `entries` entries.
-    pub fn pack(&self, of: Subject, room: usize) -> Vec<u64> {
+    pub(crate) fn pack(&self, of: Subject, room: usize) -> Vec<u64> {
         let mut words = Vec::with_capacity(self::words(room));
         let (kind, of) = match of {
             Subject::Part { id, nth } => (PART, [u64::from(id as u32), nth, 0]),
@@ -170,7 +170,7 @@ impl Report {
     }
 
     /// Decodes what [`pack`](Self::pack) returned; with its subject.
-    pub fn unpack(words: &[u64]) -> (Report, Subject) {
+    pub(crate) fn unpack(words: &[u64]) -> (Report, Subject) {
         let [needed, flags, heard, first, second, third, ..] = *words else {
             return (Report::default(), Subject::Nothing);
         };

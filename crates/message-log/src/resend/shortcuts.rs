@@ -7,7 +7,7 @@ use std::ffi::c_int;
 const LEN: usize = 64;
 
 /// No stream: for a message without a receiver (`MPI_PROC_NULL`).
-pub const NOBODY: u32 = u32::MAX;
+pub(crate) const NOBODY: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
 struct Shortcut {
@@ -22,7 +22,7 @@ const UNUSED: Shortcut = Shortcut { comm: 0, peer_and_tag: 0, place: NOBODY };
 
 /// The recently used streams of one direction; a new one replaces another in its slot.
 #[derive(Debug)]
-pub struct Shortcuts {
+pub(crate) struct Shortcuts {
     all: [Shortcut; LEN],
 }
 
@@ -35,20 +35,20 @@ impl Default for Shortcuts {
 impl Shortcuts {
     /// The stream for these arguments, [`NOBODY`], or `None`.
     #[inline(always)]
-    pub fn get(&self, comm: usize, peer: c_int, tag: c_int) -> Option<u32> {
+    pub(crate) fn get(&self, comm: usize, peer: c_int, tag: c_int) -> Option<u32> {
         let wanted = peer_and_tag(peer, tag);
         let found = &self.all[slot(comm, wanted)];
         (found.comm == comm && found.peer_and_tag == wanted).then_some(found.place)
     }
 
     /// A call has used this stream.
-    pub fn set(&mut self, comm: usize, peer: c_int, tag: c_int, place: u32) {
+    pub(crate) fn set(&mut self, comm: usize, peer: c_int, tag: c_int, place: u32) {
         let peer_and_tag = peer_and_tag(peer, tag);
         self.all[slot(comm, peer_and_tag)] = Shortcut { comm, peer_and_tag, place };
     }
 
     /// Clears the cache, because handles refer to other communicators.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         *self = Shortcuts::default();
     }
 }

@@ -3,7 +3,7 @@
 use crate::memory::{self, NoMemory};
 
 /// A key.
-pub trait Key: Copy + Eq {
+pub(super) trait Key: Copy + Eq {
     /// A number that differs between keys as far as possible.
     fn word(&self) -> u64;
 }
@@ -11,7 +11,7 @@ pub trait Key: Copy + Eq {
 /// The positions of keys in a list that only grows: a hash table with open addressing. The keys are
 /// stored in the list only.
 #[derive(Debug, Default)]
-pub struct Index {
+pub(super) struct Index {
     /// A key's position + 1; 0: free. The size is a power of two, and at most half of it is used.
     places: Vec<u32>,
     taken: usize,
@@ -20,7 +20,11 @@ pub struct Index {
 impl Index {
     /// The position of a key. `key_at` returns the key at a position.
     #[inline]
-    pub fn find<'a, K: Key + 'a>(&self, key: &K, key_at: impl Fn(u32) -> &'a K) -> Option<u32> {
+    pub(super) fn find<'a, K: Key + 'a>(
+        &self,
+        key: &K,
+        key_at: impl Fn(u32) -> &'a K,
+    ) -> Option<u32> {
         if self.places.is_empty() {
             return None;
         }
@@ -38,7 +42,7 @@ impl Index {
     ///
     /// # Errors
     /// Out of memory; nothing is added.
-    pub fn add<'a, K: Key + 'a>(
+    pub(super) fn add<'a, K: Key + 'a>(
         &mut self,
         place: u32,
         key_at: impl Fn(u32) -> &'a K,

@@ -16,7 +16,7 @@ use super::report::{Kind, Report, Subject};
 
 /// A stream as all processes identify it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Pair {
+pub(crate) struct Pair {
     /// The sender's rank in `MPI_COMM_WORLD`.
     pub from: u32,
     /// The receiver's rank in `MPI_COMM_WORLD`.
@@ -29,7 +29,7 @@ pub struct Pair {
 
 /// Messages of a stream that are sent again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Closed {
+pub(crate) struct Closed {
     /// The stream.
     pub pair: Pair,
     /// Their numbers.
@@ -40,7 +40,7 @@ pub struct Closed {
 
 /// What is done with a part's messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// The part is right-tight: these messages of all processes are sent again.
     RightTight(Vec<Closed>),
     /// All messages are read from the log, for this reason.
@@ -96,7 +96,7 @@ struct Piece {
 
 /// The state of all streams of the job.
 #[derive(Debug, Default)]
-pub struct TightnessCheck {
+pub(crate) struct TightnessCheck {
     streams: HashMap<Pair, Ends>,
     collectives: HashMap<u64, Calls>,
     /// Streams and communicators in which something waits for what follows the part.
@@ -106,7 +106,7 @@ pub struct TightnessCheck {
 
 impl TightnessCheck {
     /// Takes the reports of all processes, by rank, on one part.
-    pub fn judge(&mut self, reports: &[(Report, Subject)]) -> Verdict {
+    pub(crate) fn judge(&mut self, reports: &[(Report, Subject)]) -> Verdict {
         self.learn(reports);
         if let Some(text) = difference(reports) {
             return Verdict::Misused(text);
@@ -201,7 +201,7 @@ fn keep<T: Ord>(set: &mut BTreeSet<T>, one: T, is_one: bool) {
 }
 
 /// How the processes' reports differ, if they are not of the same part.
-pub fn difference(reports: &[(Report, Subject)]) -> Option<String> {
+pub(crate) fn difference(reports: &[(Report, Subject)]) -> Option<String> {
     let (_, first) = reports.first()?;
     let rank = reports.iter().position(|(_, of)| of != first)?;
     let other = reports[rank].1;

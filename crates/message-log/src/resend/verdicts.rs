@@ -13,7 +13,7 @@
 
 /// The checkpoint that a process restarts from; all must use the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CheckpointOrigin {
+pub(crate) struct CheckpointOrigin {
     /// The number of the run that wrote it, the same on all its processes.
     pub run: u64,
     /// The number of beginnings and ends of parts whose messages may be sent again, and of their
@@ -25,7 +25,7 @@ pub struct CheckpointOrigin {
 
 /// The verdicts that are known.
 #[derive(Debug, Default)]
-pub struct Verdicts {
+pub(crate) struct Verdicts {
     /// The number of this run, for its checkpoints.
     run: u64,
     /// The number of the next exchange.
@@ -42,40 +42,40 @@ pub struct Verdicts {
 
 impl Verdicts {
     /// For a run with this number.
-    pub fn new(run: u64) -> Verdicts {
+    pub(crate) fn new(run: u64) -> Verdicts {
         Verdicts { run, ..Verdicts::default() }
     }
 
     /// The number of the exchange that begins now, the same on all processes.
-    pub fn begin(&mut self) -> u64 {
+    pub(crate) fn begin(&mut self) -> u64 {
         self.begun += 1;
         self.begun - 1
     }
 
     /// How many verdicts are known here: what the next report says.
-    pub fn heard(&self) -> u64 {
+    pub(crate) fn heard(&self) -> u64 {
         self.heard
     }
 
     /// How many verdicts all processes know.
-    pub fn settled(&self) -> u64 {
+    pub(crate) fn settled(&self) -> u64 {
         self.settled
     }
 
     /// Records the verdict of an exchange. `least`: the minimum of the reported numbers; `None` if the
     /// reports do not match.
-    pub fn record(&mut self, number: u64, least: Option<u64>) {
+    pub(crate) fn record(&mut self, number: u64, least: Option<u64>) {
         self.heard = number + 1;
         self.settled = self.settled.max(least.unwrap_or(0));
     }
 
     /// The state for a checkpoint after this many boundaries.
-    pub fn origin(&self, boundaries: u64) -> CheckpointOrigin {
+    pub(crate) fn origin(&self, boundaries: u64) -> CheckpointOrigin {
         CheckpointOrigin { run: self.run, boundaries, begun: self.begun }
     }
 
     /// Restarts from a checkpoint in which this many verdicts were settled. Later ones may not be valid.
-    pub fn resume(&mut self, origin: CheckpointOrigin, settled: u64) {
+    pub(crate) fn resume(&mut self, origin: CheckpointOrigin, settled: u64) {
         (self.begun, self.heard, self.settled) = (origin.begun, settled, settled);
         // Without an exchange there is nothing to agree on.
         self.origin = Some(origin).filter(|origin| origin.begun > 0);
@@ -83,25 +83,25 @@ impl Verdicts {
     }
 
     /// What the others must be told first, returned once.
-    pub fn tell(&mut self) -> Option<CheckpointOrigin> {
+    pub(crate) fn tell(&mut self) -> Option<CheckpointOrigin> {
         let origin = self.origin.filter(|_| !self.is_told)?;
         self.is_told = true;
         Some(origin)
     }
 
     /// Whether the others were told of this process's restart.
-    pub fn is_told(&self) -> bool {
+    pub(crate) fn is_told(&self) -> bool {
         self.is_told
     }
 
     /// Whether it is undecided what is done with messages before the restart.
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.origin.is_some()
     }
 
     /// All processes restart from the same checkpoint. `settled`: the maximum of their numbers; `None`
     /// if they do not.
-    pub fn agree(&mut self, settled: Option<u64>) {
+    pub(crate) fn agree(&mut self, settled: Option<u64>) {
         let Some(origin) = self.origin.take() else { return };
         self.heard = origin.begun;
         self.settled = self.settled.max(settled.unwrap_or(0));

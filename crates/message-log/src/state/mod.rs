@@ -29,18 +29,18 @@ use crate::stand_ins::StandIns;
 use crate::store::Store;
 use crate::types::Types;
 
-pub use passthrough::{pass_through, with_state};
+pub(crate) use passthrough::{pass_through, with_state};
 
 /// Unknown: MPI may not be initialised.
-pub const UNKNOWN: u8 = 0;
+pub(crate) const UNKNOWN: u8 = 0;
 /// No part is open.
-pub const OUTSIDE: u8 = 1;
+pub(crate) const OUTSIDE: u8 = 1;
 /// A part is open.
-pub const INSIDE: u8 = 2;
+pub(crate) const INSIDE: u8 = 2;
 /// A call of the application is being handled.
-pub const BUSY: u8 = 3;
+pub(crate) const BUSY: u8 = 3;
 /// All calls are passed through for good: several threads may call at a time, or MPI has ended.
-pub const ALIEN: u8 = 4;
+pub(crate) const ALIEN: u8 = 4;
 /// A call has panicked, and an open replay cannot continue: all calls fail.
 const FAILED: u8 = 5;
 /// All calls are passed through for good, because a call has panicked after parts had begun: their log
@@ -68,7 +68,7 @@ fn phase() -> u8 {
 
 /// Where the current call is made. `None`: it is to be passed through.
 #[inline(always)]
-pub fn at() -> Option<At> {
+pub(crate) fn at() -> Option<At> {
     match phase() {
         OUTSIDE => Some(At::Outside),
         INSIDE | FAILED => Some(At::Inside),
@@ -79,36 +79,36 @@ pub fn at() -> Option<At> {
 
 /// Whether no part is open, and the current call is not nested in another.
 #[inline(always)]
-pub fn is_outside() -> bool {
+pub(crate) fn is_outside() -> bool {
     phase() == OUTSIDE
 }
 
 /// Whether a part is open, the state is usable, and the current call is not nested in another.
 #[inline(always)]
-pub fn is_in_part() -> bool {
+pub(crate) fn is_in_part() -> bool {
     phase() == INSIDE
 }
 
 /// Whether the current call is inside a part; faster than [`at`].
 #[inline(always)]
-pub fn is_inside() -> bool {
+pub(crate) fn is_inside() -> bool {
     matches!(phase(), INSIDE | FAILED)
 }
 
 /// Whether a call of the application is being handled, so that the current call comes from inside MPI.
-pub fn is_busy() -> bool {
+pub(crate) fn is_busy() -> bool {
     phase() == BUSY
 }
 
 /// Whether no part can be open or logged: MPI is not initialised or has ended, several threads use it,
 /// or a call has panicked before the first part.
-pub fn has_no_parts() -> bool {
+pub(crate) fn has_no_parts() -> bool {
     matches!(phase(), UNKNOWN | ALIEN)
 }
 
 /// The whole state.
 #[derive(Debug)]
-pub struct State {
+pub(crate) struct State {
     /// The MPI library.
     pub mpi: Mpi,
     /// The parts and their log.
@@ -184,13 +184,13 @@ static STATE: Cell = Cell(UnsafeCell::new(None));
 /// # Errors
 /// MPI is missing, not running, or used by several threads at a time; the call comes from inside an MPI
 /// call; `body` panics, or a call has panicked before.
-pub fn with<T>(body: impl FnOnce(&mut State) -> T) -> Result<T, String> {
+pub(crate) fn with<T>(body: impl FnOnce(&mut State) -> T) -> Result<T, String> {
     run(|state| Ok(body(state)), Err)
 }
 
 /// Runs an MPI call on the state, and returns its result. If that is impossible, the call fails.
 #[inline]
-pub fn call(body: impl FnOnce(&mut State) -> c_int) -> c_int {
+pub(crate) fn call(body: impl FnOnce(&mut State) -> c_int) -> c_int {
     run(body, |text| fail(&text))
 }
 
@@ -287,7 +287,7 @@ fn detect_phase() -> Option<At> {
 }
 
 /// MPI is about to end: frees its objects, and passes all later calls through.
-pub fn close() {
+pub(crate) fn close() {
     let phase = phase();
     if phase == INSIDE || phase == OUTSIDE {
         // An invalid state needs no closing.
@@ -311,13 +311,13 @@ pub fn close() {
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(crate) mod tests {
     use mpi_abi::Abi;
 
     use super::*;
 
     /// A stand-in for MPI.
-    pub fn mpi() -> Mpi {
+    pub(crate) fn mpi() -> Mpi {
         let abi = Abi::Mpich;
         Mpi {
             abi,

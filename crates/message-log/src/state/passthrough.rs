@@ -46,7 +46,7 @@ unsafe fn state<'a>() -> &'a mut State {
 /// # Safety
 /// The phase is [`OUTSIDE`] or [`INSIDE`].
 #[inline(always)]
-pub unsafe fn with_state<T>(body: impl FnOnce(&mut State) -> T) -> T {
+pub(crate) unsafe fn with_state<T>(body: impl FnOnce(&mut State) -> T) -> T {
     // SAFETY: by the caller's promise; nothing is called meanwhile.
     body(unsafe { state() })
 }
@@ -57,7 +57,7 @@ pub unsafe fn with_state<T>(body: impl FnOnce(&mut State) -> T) -> T {
 /// # Safety
 /// The phase is [`OUTSIDE`] or [`INSIDE`], as `at` says.
 #[inline(always)]
-pub unsafe fn pass_through(
+pub(crate) unsafe fn pass_through(
     at: At,
     real: impl FnOnce() -> c_int,
     quick: impl FnOnce(&mut State, c_int) -> bool,

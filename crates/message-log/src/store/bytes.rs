@@ -25,11 +25,11 @@ const TAIL: usize = 8;
 
 /// Writes numbers.
 #[derive(Debug)]
-pub struct Writer(Vec<u8>);
+pub(crate) struct Writer(Vec<u8>);
 
 impl Writer {
     /// With this capacity, which may grow. `None`: out of memory.
-    pub fn new(expected: usize) -> Option<Writer> {
+    pub(crate) fn new(expected: usize) -> Option<Writer> {
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(expected.checked_add(HEAD + TAIL)?).ok()?;
         bytes.extend_from_slice(&MAGIC);
@@ -39,53 +39,53 @@ impl Writer {
     }
 
     /// A small number.
-    pub fn u8(&mut self, value: u8) {
+    pub(crate) fn u8(&mut self, value: u8) {
         self.0.push(value);
     }
 
     /// Yes or no.
-    pub fn flag(&mut self, value: bool) {
+    pub(crate) fn flag(&mut self, value: bool) {
         self.u8(u8::from(value));
     }
 
     /// A number.
-    pub fn u32(&mut self, value: u32) {
+    pub(crate) fn u32(&mut self, value: u32) {
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
     /// A number that may be below 0.
-    pub fn i32(&mut self, value: i32) {
+    pub(crate) fn i32(&mut self, value: i32) {
         self.u32(value as u32);
     }
 
     /// A large number.
-    pub fn u64(&mut self, value: u64) {
+    pub(crate) fn u64(&mut self, value: u64) {
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
     /// A large number that may be below 0.
-    pub fn i64(&mut self, value: i64) {
+    pub(crate) fn i64(&mut self, value: i64) {
         self.u64(value as u64);
     }
 
     /// A count.
-    pub fn len(&mut self, value: usize) {
+    pub(crate) fn len(&mut self, value: usize) {
         self.u64(value as u64);
     }
 
     /// Bytes without their length.
-    pub fn raw(&mut self, bytes: &[u8]) {
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }
 
     /// Bytes with their length.
-    pub fn bytes(&mut self, bytes: &[u8]) {
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.len(bytes.len());
         self.raw(bytes);
     }
 
     /// An optional value.
-    pub fn option<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Writer, T)) {
+    pub(crate) fn option<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Writer, T)) {
         self.flag(value.is_some());
         if let Some(value) = value {
             write(self, value);
@@ -93,7 +93,7 @@ impl Writer {
     }
 
     /// A list with its length.
-    pub fn list<T>(&mut self, values: &[T], mut write: impl FnMut(&mut Writer, &T)) {
+    pub(crate) fn list<T>(&mut self, values: &[T], mut write: impl FnMut(&mut Writer, &T)) {
         self.len(values.len());
         for value in values {
             write(self, value);
@@ -101,7 +101,7 @@ impl Writer {
     }
 
     /// The finished bytes.
-    pub fn seal(self) -> Vec<u8> {
+    pub(crate) fn seal(self) -> Vec<u8> {
         let mut bytes = self.0;
         let len = (bytes.len() - HEAD) as u64;
         bytes[HEAD - 8..HEAD].copy_from_slice(&len.to_le_bytes());
@@ -113,17 +113,17 @@ impl Writer {
 
 /// Reads numbers; an error if they are missing or invalid.
 #[derive(Debug)]
-pub struct Reader<'a>(&'a [u8]);
+pub(crate) struct Reader<'a>(&'a [u8]);
 
 /// The result of reading.
-pub type Result<T> = std::result::Result<T, String>;
+pub(super) type Result<T> = std::result::Result<T, String>;
 
 impl<'a> Reader<'a> {
     /// Reads the output of [`Writer::seal`].
     ///
     /// # Errors
     /// It is damaged, or something else.
-    pub fn open(sealed: &'a [u8]) -> Result<Reader<'a>> {
+    pub(crate) fn open(sealed: &'a [u8]) -> Result<Reader<'a>> {
         let bytes = sealed.len();
         if !sealed.starts_with(&MAGIC) || bytes < HEAD + TAIL {
             return Err(format!("these {bytes} bytes are no log of messages"));
@@ -150,7 +150,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// There is more.
-    pub fn close(self) -> Result<()> {
+    pub(crate) fn close(self) -> Result<()> {
         match self.0.len() {
             0 => Ok(()),
             more => Err(format!("{more} bytes too many")),
@@ -158,7 +158,7 @@ impl<'a> Reader<'a> {
     }
 
     /// So many bytes.
-    pub fn raw(&mut self, len: usize) -> Result<&'a [u8]> {
+    pub(crate) fn raw(&mut self, len: usize) -> Result<&'a [u8]> {
         if len > self.0.len() {
             return Err(format!("its end where {len} bytes should be"));
         }
@@ -174,12 +174,12 @@ impl<'a> Reader<'a> {
     }
 
     /// A small number.
-    pub fn u8(&mut self) -> Result<u8> {
+    pub(crate) fn u8(&mut self) -> Result<u8> {
         Ok(u8::from_le_bytes(self.array()?))
     }
 
     /// Yes or no.
-    pub fn flag(&mut self) -> Result<bool> {
+    pub(crate) fn flag(&mut self) -> Result<bool> {
         match self.u8()? {
             0 => Ok(false),
             1 => Ok(true),
@@ -188,40 +188,40 @@ impl<'a> Reader<'a> {
     }
 
     /// A number.
-    pub fn u32(&mut self) -> Result<u32> {
+    pub(crate) fn u32(&mut self) -> Result<u32> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
     /// A number that may be below 0.
-    pub fn i32(&mut self) -> Result<i32> {
+    pub(crate) fn i32(&mut self) -> Result<i32> {
         Ok(i32::from_le_bytes(self.array()?))
     }
 
     /// A large number.
-    pub fn u64(&mut self) -> Result<u64> {
+    pub(crate) fn u64(&mut self) -> Result<u64> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
     /// A large number that may be below 0.
-    pub fn i64(&mut self) -> Result<i64> {
+    pub(crate) fn i64(&mut self) -> Result<i64> {
         Ok(i64::from_le_bytes(self.array()?))
     }
 
     /// A count of items of at least `least` bytes each.
-    pub fn len(&mut self, least: usize) -> Result<usize> {
+    pub(crate) fn len(&mut self, least: usize) -> Result<usize> {
         let len = self.u64()?;
         let fits = usize::try_from(len).ok().filter(|&len| len <= self.0.len() / least.max(1));
         fits.ok_or_else(|| format!("{len} things where {} bytes are left", self.0.len()))
     }
 
     /// Bytes with their length.
-    pub fn bytes(&mut self) -> Result<&'a [u8]> {
+    pub(crate) fn bytes(&mut self) -> Result<&'a [u8]> {
         let len = self.len(1)?;
         self.raw(len)
     }
 
     /// An optional value.
-    pub fn option<T>(
+    pub(crate) fn option<T>(
         &mut self,
         read: impl FnOnce(&mut Reader<'a>) -> Result<T>,
     ) -> Result<Option<T>> {
@@ -232,7 +232,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A list with its length, of items of at least `least` bytes each.
-    pub fn list<T>(
+    pub(crate) fn list<T>(
         &mut self,
         least: usize,
         mut read: impl FnMut(&mut Reader<'a>) -> Result<T>,

@@ -11,7 +11,7 @@ use crate::log::{Arena, Chunk, Payload, Source};
 type Mark = (u64, u64);
 
 /// The lengths and digests of the chunks, as stored in the log.
-pub fn write(sources: &[Source], to: &mut Writer) {
+pub(crate) fn write(sources: &[Source], to: &mut Writer) {
     to.len(sources.len());
     for source in sources {
         let bytes = source.bytes();
@@ -22,7 +22,7 @@ pub fn write(sources: &[Source], to: &mut Writer) {
 
 /// Chunks that are read from a checkpoint into an arena of their own.
 #[derive(Debug)]
-pub struct Incoming {
+pub(crate) struct Incoming {
     arena: Arena,
     expected: Vec<Mark>,
     read_chunks: Vec<ReadChunk>,
@@ -44,13 +44,13 @@ impl Incoming {
     ///
     /// # Errors
     /// The log is invalid.
-    pub fn expected(from: &mut Reader<'_>, arena: Arena) -> Result<Incoming> {
+    pub(crate) fn expected(from: &mut Reader<'_>, arena: Arena) -> Result<Incoming> {
         let expected = marks(from)?;
         Ok(Incoming { arena, expected, read_chunks: Vec::new(), open: None })
     }
 
     /// How many.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.expected.len()
     }
 
@@ -58,7 +58,7 @@ impl Incoming {
     ///
     /// # Errors
     /// It is another chunk, or out of memory.
-    pub fn place(&mut self, len: usize) -> Result<*mut u8> {
+    pub(crate) fn place(&mut self, len: usize) -> Result<*mut u8> {
         self.close();
         match self.expected.get(self.read_chunks.len()) {
             Some((expected, _)) if *expected == len as u64 => {}
@@ -87,7 +87,7 @@ impl Incoming {
     ///
     /// # Errors
     /// They are not those of the log.
-    pub fn complete(mut self, from: &mut Reader<'_>) -> Result<Chunks> {
+    pub(crate) fn complete(mut self, from: &mut Reader<'_>) -> Result<Chunks> {
         self.close();
         let expected = marks(from)?;
         let come = self.read_chunks.iter().map(|come| come.mark);
@@ -104,7 +104,7 @@ fn marks(from: &mut Reader<'_>) -> Result<Vec<Mark>> {
 
 /// The chunks of a log that is being unpacked.
 #[derive(Debug, Default)]
-pub struct Chunks {
+pub(crate) struct Chunks {
     /// The memory of the log.
     pub arena: Arena,
     read_chunks: Vec<ReadChunk>,
@@ -115,7 +115,7 @@ impl Chunks {
     ///
     /// # Errors
     /// There is no such range.
-    pub fn payload(&self, nth: u32, at: u64, len: u64) -> Result<Payload> {
+    pub(crate) fn payload(&self, nth: u32, at: u64, len: u64) -> Result<Payload> {
         let come = self.read_chunks.get(nth as usize).filter(|come| {
             len > 0 && at.checked_add(len).is_some_and(|end| end <= come.hold.len() as u64)
         });

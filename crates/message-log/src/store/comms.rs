@@ -13,7 +13,7 @@ use crate::pmpi;
 
 /// Properties of a communicator that are the same in any process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CommTraits {
+pub(super) struct CommTraits {
     /// The number of its processes.
     pub size: c_int,
     /// This process's rank in it.
@@ -65,19 +65,19 @@ struct Made {
 
 /// The application's communicators, in order.
 #[derive(Clone, Debug, Default)]
-pub struct Communicators(Vec<Made>);
+pub(crate) struct Communicators(Vec<Made>);
 
 impl Communicators {
     /// Reserves room for one more.
     ///
     /// # Errors
     /// Out of memory.
-    pub fn reserve(&mut self) -> std::result::Result<(), NoMemory> {
+    pub(crate) fn reserve(&mut self) -> std::result::Result<(), NoMemory> {
         Ok(self.0.try_reserve(1)?)
     }
 
     /// Adds a new one.
-    pub fn made(&mut self, mpi: &Mpi, handle: usize) {
+    pub(crate) fn made(&mut self, mpi: &Mpi, handle: usize) {
         if handle != mpi.comm_null {
             self.insert(handle, CommTraits::of(handle));
         }
@@ -89,14 +89,14 @@ impl Communicators {
     }
 
     /// The application has freed one, which is kept.
-    pub fn freed(&mut self, handle: usize) {
+    pub(crate) fn freed(&mut self, handle: usize) {
         for made in self.0.iter_mut().filter(|made| made.handle == handle) {
             made.is_freed = true;
         }
     }
 
     /// Removes one.
-    pub fn gone(&mut self, handle: usize) {
+    pub(crate) fn gone(&mut self, handle: usize) {
         self.0.retain(|made| made.handle != handle);
     }
 
@@ -109,7 +109,7 @@ impl Communicators {
 
 /// The topology constants.
 #[derive(Clone, Copy, Debug)]
-pub struct Topologies {
+pub(super) struct Topologies {
     none: c_int,
     cart: c_int,
     graph: c_int,
@@ -118,7 +118,7 @@ pub struct Topologies {
 
 /// The predefined handles.
 #[derive(Clone, Copy, Debug)]
-pub struct Predefined {
+pub(super) struct Predefined {
     /// `MPI_COMM_WORLD`.
     pub world: usize,
     /// `MPI_COMM_SELF`.
@@ -133,7 +133,7 @@ pub struct Predefined {
 
 impl Predefined {
     /// Those of a library.
-    pub fn of(mpi: &Mpi) -> Predefined {
+    pub(super) fn of(mpi: &Mpi) -> Predefined {
         Predefined {
             world: mpi.comm_world,
             own: mpi.comm_self,
@@ -159,19 +159,19 @@ const FIRST: u32 = 5;
 
 /// Translates handles to numbers, for writing.
 #[derive(Debug)]
-pub struct Numbers {
+pub(super) struct Numbers {
     predefined: Predefined,
     all: Vec<(usize, CommTraits)>,
 }
 
 impl Numbers {
     /// Of these communicators.
-    pub fn new(predefined: Predefined, made: &Communicators) -> Numbers {
+    pub(super) fn new(predefined: Predefined, made: &Communicators) -> Numbers {
         Numbers { predefined, all: made.in_order() }
     }
 
     /// Writes the properties of all.
-    pub fn write(&self, to: &mut Writer) {
+    pub(super) fn write(&self, to: &mut Writer) {
         to.list(&self.all, |to, (_, traits)| {
             to.i32(traits.size);
             to.i32(traits.rank);
@@ -184,7 +184,7 @@ impl Numbers {
     ///
     /// # Errors
     /// It was made by a call that this library does not see.
-    pub fn comm(&self, handle: usize) -> Result<u32> {
+    pub(super) fn comm(&self, handle: usize) -> Result<u32> {
         let Predefined { world, own, null, .. } = self.predefined;
         if handle == 0 {
             return Ok(NONE);
@@ -211,7 +211,7 @@ impl Numbers {
     ///
     /// # Errors
     /// As above.
-    pub fn given(&self, call: &str, handle: usize) -> Result<u32> {
+    pub(super) fn given(&self, call: &str, handle: usize) -> Result<u32> {
         match is_probe(call) && handle != 0 {
             true => Ok(NO_PROC),
             false => self.comm(handle),
@@ -226,7 +226,7 @@ fn is_probe(call: &str) -> bool {
 
 /// Translates numbers to handles.
 #[derive(Debug)]
-pub struct Handles {
+pub(super) struct Handles {
     predefined: Predefined,
     /// The properties of each when it was written.
     then: Vec<CommTraits>,
@@ -238,7 +238,7 @@ impl Handles {
     ///
     /// # Errors
     /// It is invalid.
-    pub fn read(
+    pub(super) fn read(
         from: &mut Reader<'_>,
         predefined: Predefined,
         made: &Communicators,
@@ -258,7 +258,7 @@ impl Handles {
     ///
     /// # Errors
     /// There is no such communicator yet, or it has other properties.
-    pub fn get(&self, number: u32) -> Result<usize> {
+    pub(super) fn get(&self, number: u32) -> Result<usize> {
         let Predefined { world, own, null, no_proc, topologies } = self.predefined;
         let place = match number {
             NONE => return Ok(0),

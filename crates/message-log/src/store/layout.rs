@@ -12,7 +12,7 @@ const MOST: i64 = 64 << 20;
 
 /// The layout of a type's elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub(super) struct Layout {
     size: i64,
     extent: i64,
     /// The lower bound: bytes from an element's address to its first byte.
@@ -26,7 +26,7 @@ pub struct Layout {
 
 impl Layout {
     /// The layout of a type. `None` if its elements are too large, or MPI cannot pack them.
-    pub fn of(datatype: &Datatype, mpi: &Mpi) -> Option<Layout> {
+    pub(super) fn of(datatype: &Datatype, mpi: &Mpi) -> Option<Layout> {
         let Datatype { size, extent, lb: first, is_dense, .. } = *datatype;
         let plain = Layout { size, extent, first, span: extent, pieces: Vec::new() };
         if is_dense || size == 0 {
@@ -61,17 +61,17 @@ impl Layout {
     }
 
     /// Packed size of an element in bytes.
-    pub fn size(&self) -> i64 {
+    pub(super) fn size(&self) -> i64 {
         self.size
     }
 
     /// Extent of an element in bytes.
-    pub fn extent(&self) -> i64 {
+    pub(super) fn extent(&self) -> i64 {
         self.extent
     }
 
     /// Makes a type with this layout.
-    pub fn make(&self, mpi: &Mpi) -> Datatype {
+    pub(super) fn make(&self, mpi: &Mpi) -> Datatype {
         let Layout { size, extent, first: lb, .. } = *self;
         if self.pieces.is_empty() {
             return Datatype { handle: 0, size, extent, lb, is_dense: true, owned: None };
@@ -95,7 +95,7 @@ impl Layout {
     }
 
     /// Writes it.
-    pub fn write(&self, to: &mut Writer) {
+    pub(super) fn write(&self, to: &mut Writer) {
         for number in [self.size, self.extent, self.first, self.span] {
             to.i64(number);
         }
@@ -109,7 +109,7 @@ impl Layout {
     ///
     /// # Errors
     /// It is invalid.
-    pub fn read(from: &mut Reader<'_>) -> Result<Layout> {
+    pub(super) fn read(from: &mut Reader<'_>) -> Result<Layout> {
         let [size, extent, first, span] = [from.i64()?, from.i64()?, from.i64()?, from.i64()?];
         let pieces = from.list(16, |from| Ok((from.i64()?, from.i64()?)))?;
         let sum = pieces.iter().try_fold(0i64, |sum, (place, len)| {

@@ -47,7 +47,7 @@ use unpack::Unpacked;
 
 /// What is needed to continue in another process.
 #[derive(Debug, Default)]
-pub struct Store {
+pub(crate) struct Store {
     /// The communicators of the application.
     pub comms: Communicators,
     /// The lineage: which processes continue each other's parts.
@@ -277,7 +277,7 @@ fn here(mpi: &Mpi) -> Head {
 }
 
 /// A random number that identifies the job.
-pub fn draw() -> [u64; 2] {
+pub(crate) fn draw() -> [u64; 2] {
     let mut drawn = [0u64; 2];
     let len = size_of_val(&drawn);
     // SAFETY: room for so many bytes.

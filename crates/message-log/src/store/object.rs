@@ -25,7 +25,7 @@ static LOG: Log = Log {
 /// finds it by name. Null for another version of the interface.
 #[allow(non_snake_case)] // C's name.
 #[no_mangle]
-pub extern "C" fn VELOC_Part_log(interface: c_int) -> *const Log {
+pub(super) extern "C" fn VELOC_Part_log(interface: c_int) -> *const Log {
     message_abi::give(&LOG, interface, INTERFACE)
 }
 

@@ -20,7 +20,7 @@ use crate::target::Target;
 
 /// The head: the job's properties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head {
+pub(super) struct Head {
     /// The lineage: a random number drawn by its first process.
     pub lineage: [u64; 2],
     /// MPI's binary interface.
@@ -50,7 +50,7 @@ impl Head {
 
 /// The serialized log, and what cannot be used in another process.
 #[derive(Debug)]
-pub struct Packed {
+pub(super) struct Packed {
     /// The bytes.
     pub bytes: Vec<u8>,
     /// A call that completed a request which began before the part and received into unprotected memory.
@@ -119,7 +119,7 @@ fn chunk_index(parts: &Parts) -> ChunkIndex {
 ///
 /// # Errors
 /// Out of memory, or something in the log cannot be identified in another process.
-pub fn pack(
+pub(super) fn pack(
     head: &Head,
     parts: &Parts,
     numbers: &Numbers,

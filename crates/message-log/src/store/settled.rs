@@ -8,7 +8,7 @@ use crate::resend::Resend;
 
 /// The position among parts whose messages may be sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settled {
+pub(crate) struct Settled {
     /// The checkpoint that all must restart from.
     pub origin: CheckpointOrigin,
     /// The number of exchanges whose verdicts all processes knew.
@@ -21,7 +21,7 @@ pub struct Settled {
 
 impl Settled {
     /// The current state of a process.
-    pub fn of(resend: &Resend, parts: &Parts) -> Settled {
+    pub(crate) fn of(resend: &Resend, parts: &Parts) -> Settled {
         Settled {
             origin: resend.verdicts.origin(parts.boundaries()),
             settled: resend.verdicts.settled(),
@@ -31,7 +31,7 @@ impl Settled {
     }
 
     /// Restarts the process from this state with these parts.
-    pub fn resume(self, resend: &mut Resend, parts: &mut Parts) {
+    pub(crate) fn resume(self, resend: &mut Resend, parts: &mut Parts) {
         let Settled { origin, settled, dropped, resent } = self;
         parts.resume(settled, origin.boundaries);
         resend.verdicts.resume(origin, settled);
@@ -40,7 +40,7 @@ impl Settled {
     }
 
     /// Writes it.
-    pub fn write(self, to: &mut Writer) {
+    pub(crate) fn write(self, to: &mut Writer) {
         let Settled {
             origin: CheckpointOrigin { run, boundaries, begun },
             settled,
@@ -56,7 +56,7 @@ impl Settled {
     ///
     /// # Errors
     /// It is invalid.
-    pub fn read(from: &mut Reader<'_>) -> Result<Settled> {
+    pub(crate) fn read(from: &mut Reader<'_>) -> Result<Settled> {
         let origin =
             CheckpointOrigin { run: from.u64()?, boundaries: count(from)?, begun: count(from)? };
         let [settled, dropped, resent] = [count(from)?, count(from)?, count(from)?];

@@ -12,7 +12,7 @@ use crate::target::{Block, Target};
 
 /// The protected ranges.
 #[derive(Clone, Copy, Debug)]
-pub struct Regions<'a>(pub &'a [Range]);
+pub(super) struct Regions<'a>(pub &'a [Range]);
 
 impl Regions<'_> {
     /// The range that contains all of these bytes, and the offset in it.
@@ -43,7 +43,7 @@ fn span(count: i64, layout: &Layout, extent: i64) -> Option<i64> {
 }
 
 /// Writes a target. Returns whether it can be identified again.
-pub fn write(to: &mut Writer, target: &Target, mpi: &Mpi, regions: Regions<'_>) -> bool {
+pub(super) fn write(to: &mut Writer, target: &Target, mpi: &Mpi, regions: Regions<'_>) -> bool {
     let blocks: Option<Vec<_>> =
         target.blocks().iter().map(|block| find(block, mpi, regions)).collect();
     let is_lost = matches!(target, Target::Lost | Target::Plain { .. });
@@ -81,7 +81,7 @@ fn find(block: &Block, mpi: &Mpi, regions: Regions<'_>) -> Option<(i32, u64, i64
 ///
 /// # Errors
 /// It is invalid.
-pub fn read(from: &mut Reader<'_>, mpi: &Mpi, regions: Regions<'_>) -> Result<Target> {
+pub(super) fn read(from: &mut Reader<'_>, mpi: &Mpi, regions: Regions<'_>) -> Result<Target> {
     match from.u8()? {
         0 => return Ok(Target::Nothing),
         1 => {}

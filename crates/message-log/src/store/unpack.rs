@@ -27,7 +27,7 @@ const NAME: usize = 64;
 
 /// The log, in its own memory.
 #[derive(Debug)]
-pub struct Unpacked {
+pub(crate) struct Unpacked {
     /// The parts and their log.
     pub parts: Parts,
     /// The memory of the log.
@@ -41,7 +41,7 @@ impl Head {
     ///
     /// # Errors
     /// It is invalid.
-    pub fn read(from: &mut Reader<'_>) -> Result<Head> {
+    pub(super) fn read(from: &mut Reader<'_>) -> Result<Head> {
         Ok(Head {
             lineage: [from.u64()?, from.u64()?],
             abi: from.u8()?,
@@ -69,7 +69,7 @@ struct Unpacking<'a, 'b> {
 ///
 /// # Errors
 /// It is invalid, a communicator is missing, or out of memory.
-pub fn unpack(
+pub(super) fn unpack(
     mut from: Reader<'_>,
     handles: &Handles,
     mpi: &Mpi,
@@ -87,7 +87,7 @@ pub fn unpack(
 }
 
 /// A count, to which one can be added.
-pub fn count(from: &mut Reader<'_>) -> Result<u64> {
+pub(super) fn count(from: &mut Reader<'_>) -> Result<u64> {
     let count = from.u64()?;
     let is_one = count < MOST;
     is_one.then_some(count).ok_or_else(|| "a count that nothing comes to".to_owned())

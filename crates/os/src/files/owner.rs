@@ -95,7 +95,7 @@ fn open_of(path: &Path, or: impl FnOnce() -> Option<u32>) -> Result<File> {
 ///
 /// # Errors
 /// [`Kind::Corrupt`], naming the owner; the system's.
-pub fn check_own(file: &File, path: &Path) -> Result<()> {
+pub(crate) fn check_own(file: &File, path: &Path) -> Result<()> {
     let found = file.metadata();
     let found = found.map_err(|e| Error::system(format!("stat {}", path.display()), &e))?;
     stranger(&found, path).map_or(Ok(()), |stranger| Err(belongs_to(path, stranger)))

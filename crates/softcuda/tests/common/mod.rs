@@ -24,35 +24,35 @@ macro_rules! cu {
     }};
 }
 
-pub const INVALID_VALUE: u32 = 1;
-pub const OUT_OF_MEMORY: u32 = 2;
-pub const NOT_INITIALIZED: u32 = 3;
-pub const INVALID_CONTEXT: u32 = 201;
-pub const INVALID_PTX: u32 = 218;
-pub const INVALID_HANDLE: u32 = 400;
-pub const NOT_FOUND: u32 = 500;
-pub const NOT_READY: u32 = 600;
-pub const ILLEGAL_ADDRESS: u32 = 700;
-pub const CONTEXT_IS_DESTROYED: u32 = 709;
-pub const ALREADY_REGISTERED: u32 = 712;
-pub const NOT_REGISTERED: u32 = 713;
-pub const NOT_PERMITTED: u32 = 800;
+pub(crate) const INVALID_VALUE: u32 = 1;
+pub(crate) const OUT_OF_MEMORY: u32 = 2;
+pub(crate) const NOT_INITIALIZED: u32 = 3;
+pub(crate) const INVALID_CONTEXT: u32 = 201;
+pub(crate) const INVALID_PTX: u32 = 218;
+pub(crate) const INVALID_HANDLE: u32 = 400;
+pub(crate) const NOT_FOUND: u32 = 500;
+pub(crate) const NOT_READY: u32 = 600;
+pub(crate) const ILLEGAL_ADDRESS: u32 = 700;
+pub(crate) const CONTEXT_IS_DESTROYED: u32 = 709;
+pub(crate) const ALREADY_REGISTERED: u32 = 712;
+pub(crate) const NOT_REGISTERED: u32 = 713;
+pub(crate) const NOT_PERMITTED: u32 = 800;
 
 /// One granule of device memory.
-pub const GRANULE: usize = 2 << 20;
+pub(crate) const GRANULE: usize = 2 << 20;
 /// `CU_STREAM_NON_BLOCKING`.
-pub const NON_BLOCKING: u32 = 1;
+pub(crate) const NON_BLOCKING: u32 = 1;
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// A fresh context, current on this thread, while no other test runs.
-pub struct Session {
+pub(crate) struct Session {
     pub context: CUcontext,
     _alone: MutexGuard<'static, ()>,
 }
 
 impl Session {
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         inject("");
         configure("MEMORY", "4G");
@@ -81,68 +81,68 @@ impl Drop for Session {
 }
 
 #[track_caller]
-pub fn ok(code: u32) {
+pub(crate) fn ok(code: u32) {
     assert_eq!(code, 0, "a driver call failed");
 }
 
-pub fn inject(specification: &str) {
+pub(crate) fn inject(specification: &str) {
     let text = CString::new(specification).unwrap();
     assert_eq!(cu!(softcuda_inject(text.as_ptr())), 0);
 }
 
-pub fn configure(key: &str, value: &str) {
+pub(crate) fn configure(key: &str, value: &str) {
     let (key, value) = (CString::new(key).unwrap(), CString::new(value).unwrap());
     assert_eq!(cu!(softcuda_configure(key.as_ptr(), value.as_ptr())), 0);
 }
 
-pub fn calls(name: &str) -> u64 {
+pub(crate) fn calls(name: &str) -> u64 {
     let name = CString::new(name).unwrap();
     cu!(softcuda_call_count(name.as_ptr()))
 }
 
 #[track_caller]
-pub fn allocate(bytes: usize) -> CUdeviceptr {
+pub(crate) fn allocate(bytes: usize) -> CUdeviceptr {
     let mut address = 0;
     ok(cu!(cuMemAlloc_v2(&mut address, bytes)));
     address
 }
 
 #[track_caller]
-pub fn stream(flags: u32) -> CUstream {
+pub(crate) fn stream(flags: u32) -> CUstream {
     let mut stream = null_mut();
     ok(cu!(cuStreamCreate(&mut stream, flags)));
     stream
 }
 
 #[track_caller]
-pub fn event() -> CUevent {
+pub(crate) fn event() -> CUevent {
     let mut event = null_mut();
     ok(cu!(cuEventCreate(&mut event, 0)));
     event
 }
 
 #[track_caller]
-pub fn reserve(bytes: usize) -> CUdeviceptr {
+pub(crate) fn reserve(bytes: usize) -> CUdeviceptr {
     let mut address = 0;
     ok(cu!(cuMemAddressReserve(&mut address, bytes, 0, 0, 0)));
     address
 }
 
 #[track_caller]
-pub fn create(bytes: usize) -> u64 {
+pub(crate) fn create(bytes: usize) -> u64 {
     let mut handle = 0;
     ok(cu!(cuMemCreate(&mut handle, bytes, &AllocationProp::on_device(0), 0)));
     handle
 }
 
-pub fn set_access(address: CUdeviceptr, bytes: usize, flags: u32) -> u32 {
+pub(crate) fn set_access(address: CUdeviceptr, bytes: usize, flags: u32) -> u32 {
     let grant = AccessDesc { location: Location { kind: LOCATION_DEVICE, id: 0 }, flags };
     cu!(cuMemSetAccess(address, bytes, &grant, 1))
 }
 
 /// Reserves, makes, maps and opens so much memory in one piece.
 #[track_caller]
-pub fn mapped(bytes: usize) -> CUdeviceptr {
+pub(crate) fn mapped(bytes: usize) -> CUdeviceptr {
     let address = reserve(bytes);
     let handle = create(bytes);
     ok(cuMemMap(address, bytes, 0, handle, 0));
@@ -152,18 +152,18 @@ pub fn mapped(bytes: usize) -> CUdeviceptr {
 }
 
 /// The text in a buffer that the driver filled.
-pub fn text(buffer: &[c_char]) -> String {
+pub(crate) fn text(buffer: &[c_char]) -> String {
     let bytes = buffer.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0);
     String::from_utf8(bytes.collect()).unwrap()
 }
 
 #[track_caller]
-pub fn upload(to: CUdeviceptr, bytes: &[u8]) {
+pub(crate) fn upload(to: CUdeviceptr, bytes: &[u8]) {
     ok(cu!(cuMemcpyHtoD_v2(to, bytes.as_ptr().cast(), bytes.len())));
 }
 
 #[track_caller]
-pub fn download(from: CUdeviceptr, bytes: usize) -> Vec<u8> {
+pub(crate) fn download(from: CUdeviceptr, bytes: usize) -> Vec<u8> {
     let mut target = vec![0_u8; bytes];
     ok(cu!(cuMemcpyDtoH_v2(target.as_mut_ptr().cast(), from, bytes)));
     target
@@ -171,7 +171,7 @@ pub fn download(from: CUdeviceptr, bytes: usize) -> Vec<u8> {
 
 /// Page-locked host memory of the driver's, freed with the context.
 #[track_caller]
-pub fn pinned(bytes: usize) -> &'static mut [u8] {
+pub(crate) fn pinned(bytes: usize) -> &'static mut [u8] {
     let mut address = null_mut();
     ok(cu!(cuMemHostAlloc(&mut address, bytes, 0)));
     // SAFETY: the driver has just handed out so many bytes, and no test uses
@@ -180,13 +180,13 @@ pub fn pinned(bytes: usize) -> &'static mut [u8] {
 }
 
 /// Page-aligned ordinary memory.
-pub struct Pages {
+pub(crate) struct Pages {
     pub address: *mut u8,
     pub bytes: usize,
 }
 
 impl Pages {
-    pub fn new(bytes: usize) -> Self {
+    pub(crate) fn new(bytes: usize) -> Self {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping where the system likes touches nobody's memory.
@@ -195,7 +195,7 @@ impl Pages {
         Self { address: address.cast(), bytes }
     }
 
-    pub fn at(&self, offset: usize) -> *mut c_void {
+    pub(crate) fn at(&self, offset: usize) -> *mut c_void {
         assert!(offset <= self.bytes);
         // SAFETY: it was checked that this is within the mapping or at its end.
         unsafe { self.address.add(offset).cast() }
@@ -224,31 +224,31 @@ struct GateState {
 
 /// Holds a stream up until it is opened.
 #[derive(Clone, Default)]
-pub struct Gate {
+pub(crate) struct Gate {
     state: Arc<(Mutex<GateState>, Condvar)>,
 }
 
 impl Gate {
     /// Queues the waiting for this gate in `stream`.
     #[track_caller]
-    pub fn block(stream: CUstream) -> Self {
+    pub(crate) fn block(stream: CUstream) -> Self {
         let gate = Self::default();
         let data = Box::into_raw(Box::new(gate.clone()));
         ok(cu!(cuLaunchHostFunc(stream, Some(wait_for_gate), data.cast())));
         gate
     }
 
-    pub fn open(&self) {
+    pub(crate) fn open(&self) {
         self.state.0.lock().unwrap().open = true;
         self.state.1.notify_all();
     }
 
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.state.0.lock().unwrap().open
     }
 
     /// Waits until the stream stands at this gate.
-    pub fn wait_until_reached(&self) {
+    pub(crate) fn wait_until_reached(&self) {
         let mut state = self.state.0.lock().unwrap();
         while !state.reached {
             state = self.state.1.wait(state).unwrap();
@@ -256,7 +256,7 @@ impl Gate {
     }
 
     /// Opens it from another thread once the calling one waits for something, or has ended.
-    pub fn open_later(&self) -> std::thread::JoinHandle<()> {
+    pub(crate) fn open_later(&self) -> std::thread::JoinHandle<()> {
         let gate = self.clone();
         // SAFETY: it cannot fail, and takes nothing.
         let caller = unsafe { libc::gettid() };

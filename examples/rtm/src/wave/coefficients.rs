@@ -1,14 +1,15 @@
 //! The numbers behind the scheme: difference weights, stable step, absorbing profile, wavelet.
 
 /// Points on either side of the centre that the 8th-order differences reach.
-pub const REACH: usize = 4;
+pub(crate) const REACH: usize = 4;
 
 /// Weights of the 8th-order second difference at distance 0 to 4, for a spacing of one.
-pub const SECOND: [f32; 5] = [-205.0 / 72.0, 8.0 / 5.0, -1.0 / 5.0, 8.0 / 315.0, -1.0 / 560.0];
+pub(crate) const SECOND: [f32; 5] =
+    [-205.0 / 72.0, 8.0 / 5.0, -1.0 / 5.0, 8.0 / 315.0, -1.0 / 560.0];
 
 /// Weights of the 8th-order first difference at distance 1 to 4, for a spacing of one.
 /// They are odd: the same with a minus sign on the other side.
-pub const FIRST: [f32; 4] = [4.0 / 5.0, -1.0 / 5.0, 4.0 / 105.0, -1.0 / 280.0];
+pub(crate) const FIRST: [f32; 4] = [4.0 / 5.0, -1.0 / 5.0, 4.0 / 105.0, -1.0 / 280.0];
 
 /// The share of the stability limit that the step takes by default.
 const COURANT_SHARE: f32 = 0.7;
@@ -20,19 +21,19 @@ const BORDER_RETURN: f32 = 1e-5;
 ///
 /// The shortest wave that the grid carries is the checkerboard, for which each second
 /// difference yields the sum of its weights' magnitudes.
-pub fn longest_step(fastest: f32, dx: f32) -> f32 {
+pub(crate) fn longest_step(fastest: f32, dx: f32) -> f32 {
     let weights = SECOND[0].abs() + 2.0 * SECOND[1..].iter().map(|w| w.abs()).sum::<f32>();
     2.0 / (2.0 * weights).sqrt() * dx / fastest
 }
 
 /// The default time step in seconds.
-pub fn default_step(fastest: f32, dx: f32) -> f32 {
+pub(crate) fn default_step(fastest: f32, dx: f32) -> f32 {
     COURANT_SHARE * longest_step(fastest, dx)
 }
 
 /// A Ricker wavelet with its peak frequency in hertz, one value per step, delayed so that it
 /// begins at rest.
-pub fn ricker(frequency: f32, dt: f32, steps: usize) -> Vec<f32> {
+pub(crate) fn ricker(frequency: f32, dt: f32, steps: usize) -> Vec<f32> {
     let delay = ricker_delay(frequency);
     (0..steps)
         .map(|step| {
@@ -43,14 +44,14 @@ pub fn ricker(frequency: f32, dt: f32, steps: usize) -> Vec<f32> {
 }
 
 /// When the wavelet peaks, in seconds after the start.
-pub fn ricker_delay(frequency: f32) -> f32 {
+pub(crate) fn ricker_delay(frequency: f32) -> f32 {
     1.2 / frequency
 }
 
 /// One axis of the convolutional perfectly matched layer (CPML): at each point the memory
 /// variable `m` of a derivative `d` follows `m = b * m + a * d`. Inside the model `a` is 0.
 #[derive(Clone, Debug)]
-pub struct Absorber {
+pub(crate) struct Absorber {
     /// The gain of the derivative.
     pub a: Vec<f32>,
     /// The decay of the memory.
@@ -60,7 +61,7 @@ pub struct Absorber {
 impl Absorber {
     /// The profile of an axis of `points`, whose outer [`REACH`] points at each end stay at rest
     /// and whose next `border` points absorb.
-    pub fn new(
+    pub(crate) fn new(
         points: usize,
         border: usize,
         fastest: f32,

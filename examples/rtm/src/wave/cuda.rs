@@ -174,7 +174,7 @@ impl Kernels {
 }
 
 /// Everything in device memory. The last fields are dropped last: the context outlives the rest.
-pub struct Cuda {
+pub(crate) struct Cuda {
     name: String,
     software: bool,
     grid: Grid,
@@ -199,7 +199,7 @@ pub struct Cuda {
 }
 
 /// Whether there is a CUDA driver with a device; if not, why.
-pub fn available() -> Result<()> {
+pub(crate) fn available() -> Result<()> {
     // SAFETY: loading the driver runs no more than its constructors.
     let present = unsafe { sys::is_culib_present() };
     ensure!(present, "no CUDA driver (libcuda) was found");
@@ -212,7 +212,7 @@ pub fn available() -> Result<()> {
 impl Cuda {
     /// A propagator on the driver's first device, at rest and with an empty medium. It takes as
     /// many steps as the wavelet has samples.
-    pub fn new(grid: Grid, spread: &Spread, wavelet: &[f32]) -> Result<Self> {
+    pub(crate) fn new(grid: Grid, spread: &Spread, wavelet: &[f32]) -> Result<Self> {
         available()?;
         let device = driver(result::device::get(0), "opening CUDA device 0")?;
         let primary = Primary::new(device)?;
@@ -281,7 +281,7 @@ impl Cuda {
     }
 
     /// Whether the driver is the software device.
-    pub fn is_software(&self) -> bool {
+    pub(crate) fn is_software(&self) -> bool {
         self.software
     }
 

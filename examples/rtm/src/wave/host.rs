@@ -9,7 +9,7 @@ use super::kernels::{self, Memory};
 use super::{Grid, Medium, Propagator, Spread};
 
 /// Everything in plain memory, stepped by the threads of rayon's pool.
-pub struct Host {
+pub(crate) struct Host {
     device: String,
     grid: Grid,
     spread: Spread,
@@ -32,7 +32,7 @@ pub struct Host {
 impl Host {
     /// A propagator at rest, with an empty medium. It takes as many steps as the wavelet has
     /// samples.
-    pub fn new(grid: Grid, spread: Spread, wavelet: Vec<f32>) -> Self {
+    pub(crate) fn new(grid: Grid, spread: Spread, wavelet: Vec<f32>) -> Self {
         let field = || vec![0.0; grid.padded()];
         let model = || vec![0.0; grid.points()];
         let still = |points| Absorber { a: vec![0.0; points], b: vec![0.0; points] };

@@ -73,7 +73,7 @@ fn ends(points: usize, width: usize) -> [std::ops::Range<usize>; 2] {
 
 /// An [`Absorber`]'s values, wherever they lie.
 #[derive(Clone, Copy)]
-pub struct Profile<'a> {
+pub(crate) struct Profile<'a> {
     /// The gain of the derivative at each point of the axis.
     pub a: &'a [f32],
     /// The decay of the memory at each point of the axis.
@@ -87,7 +87,7 @@ impl<'a> From<&'a Absorber> for Profile<'a> {
 }
 
 /// The memory variables of the absorbing border.
-pub struct Memory<'a> {
+pub(crate) struct Memory<'a> {
     /// Of the first difference along x.
     pub psi_x: &'a [f32],
     /// Of the first difference along depth.
@@ -99,7 +99,7 @@ pub struct Memory<'a> {
 }
 
 /// First half of a step: the border's memory of the first differences of `field`.
-pub fn border(
+pub(crate) fn border(
     grid: Grid,
     field: &[f32],
     absorb: (Profile<'_>, Profile<'_>),
@@ -137,7 +137,7 @@ pub fn border(
 }
 
 /// Second half of a step: `other` holds the wavefield before `field` and gets the one after it.
-pub fn step(
+pub(crate) fn step(
     grid: Grid,
     field: &[f32],
     other: &mut [f32],
@@ -204,7 +204,7 @@ fn leap(across: Runs<'_>, down: Runs<'_>, next: &mut [f32], courant2: &[f32]) {
 }
 
 /// Adds one sample per place to the wavefield, weighted as the scheme weighs a source.
-pub fn inject(field: &mut [f32], courant2: &[f32], places: &[u32], samples: &[f32]) {
+pub(crate) fn inject(field: &mut [f32], courant2: &[f32], places: &[u32], samples: &[f32]) {
     for (&place, sample) in places.iter().zip(samples) {
         let place = place as usize;
         field[place] += courant2[place] * sample;
@@ -212,21 +212,21 @@ pub fn inject(field: &mut [f32], courant2: &[f32], places: &[u32], samples: &[f3
 }
 
 /// Reads the wavefield at each place.
-pub fn record(field: &[f32], places: &[u32], samples: &mut [f32]) {
+pub(crate) fn record(field: &[f32], places: &[u32], samples: &mut [f32]) {
     for (&place, sample) in places.iter().zip(samples) {
         *sample = field[place as usize];
     }
 }
 
 /// Copies the wavefield inside the model, without the borders.
-pub fn snapshot(grid: Grid, field: &[f32], state: &mut [f32]) {
+pub(crate) fn snapshot(grid: Grid, field: &[f32], state: &mut [f32]) {
     for (ix, state) in state.chunks_mut(grid.nz).enumerate() {
         state.copy_from_slice(&field[grid.place(ix, 0)..][..grid.nz]);
     }
 }
 
 /// Adds state times wavefield to the image and the state's square to the illumination.
-pub fn correlate(
+pub(crate) fn correlate(
     grid: Grid,
     field: &[f32],
     state: &[f32],

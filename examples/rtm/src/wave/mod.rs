@@ -3,10 +3,10 @@
 //! Second order in time, eighth order in space, convolutional perfectly matched layers (CPML)
 //! on all four sides, the surface included, so that no surface multiples need be modelled.
 
-pub mod coefficients;
-pub mod cuda;
-pub mod host;
-pub mod kernels;
+pub(crate) mod coefficients;
+pub(crate) mod cuda;
+pub(crate) mod host;
+pub(crate) mod kernels;
 mod software;
 
 use std::ffi::c_void;
@@ -22,7 +22,7 @@ const BORDER: usize = 32;
 /// The computing grid: a model of `nx` x `nz` points with [`Grid::PAD`] more on each side. Depth
 /// runs fastest in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grid {
+pub(crate) struct Grid {
     /// Columns of the model.
     pub nx: usize,
     /// Depth samples of the model.
@@ -31,36 +31,36 @@ pub struct Grid {
 
 impl Grid {
     /// Points added on each side: those that absorb, and those the differences reach into.
-    pub const PAD: usize = BORDER + REACH;
+    pub(crate) const PAD: usize = BORDER + REACH;
 
     /// Columns with both borders.
-    pub fn px(self) -> usize {
+    pub(crate) fn px(self) -> usize {
         self.nx + 2 * Self::PAD
     }
 
     /// Depth samples with both borders.
-    pub fn pz(self) -> usize {
+    pub(crate) fn pz(self) -> usize {
         self.nz + 2 * Self::PAD
     }
 
     /// Points of the model.
-    pub fn points(self) -> usize {
+    pub(crate) fn points(self) -> usize {
         self.nx * self.nz
     }
 
     /// Points with the borders.
-    pub fn padded(self) -> usize {
+    pub(crate) fn padded(self) -> usize {
         self.px() * self.pz()
     }
 
     /// The place in a padded array of a point of the model.
-    pub fn place(self, ix: usize, iz: usize) -> usize {
+    pub(crate) fn place(self, ix: usize, iz: usize) -> usize {
         (ix + Self::PAD) * self.pz() + iz + Self::PAD
     }
 }
 
 /// What the scheme needs to know of a medium, as the devices take it.
-pub struct Medium {
+pub(crate) struct Medium {
     /// The grid.
     pub grid: Grid,
     /// `(velocity * dt / dx)^2` at each padded point.
@@ -74,7 +74,7 @@ pub struct Medium {
 impl Medium {
     /// The medium of `model` for a step of `dt` seconds. `fastest` (m/s) and `frequency` (Hz)
     /// shape the absorbing border.
-    pub fn new(model: &Model, dt: f32, fastest: f32, frequency: f32) -> Self {
+    pub(crate) fn new(model: &Model, dt: f32, fastest: f32, frequency: f32) -> Self {
         let grid = Grid { nx: model.nx, nz: model.nz };
         let mut courant2 = Vec::with_capacity(grid.padded());
         for px in 0..grid.px() {
@@ -91,7 +91,7 @@ impl Medium {
 }
 
 /// Where the source and the receivers stand, as places in a padded array.
-pub struct Spread {
+pub(crate) struct Spread {
     /// The source.
     pub source: u32,
     /// The receivers, each place once.
@@ -101,7 +101,7 @@ pub struct Spread {
 /// A device that steps one wavefield and holds what the migration needs beside it.
 ///
 /// Calls may return before the work is done; [`Propagator::wait`] and every `read_*` wait for it.
-pub trait Propagator {
+pub(crate) trait Propagator {
     /// What computes, for the reader.
     fn device(&self) -> &str;
 

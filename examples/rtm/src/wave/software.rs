@@ -42,7 +42,7 @@ const ADDRESS: usize = size_of::<sys::CUdeviceptr>();
 const WORD: usize = size_of::<u32>();
 
 /// Whether the loaded driver is the software device; if so, gives it the kernels.
-pub fn install() -> Result<bool> {
+pub(super) fn install() -> Result<bool> {
     // The driver that is loaded already, whichever path it came from: this is its soname.
     // SAFETY: nothing is loaded, so no constructor runs.
     let library = unsafe { Library::open(Some("libcuda.so.1"), RTLD_NOW | RTLD_NOLOAD) };

@@ -13,7 +13,7 @@ const PASSES: usize = 5;
 
 /// How long each copy took, in seconds, by pass; `begin` is called before each pass. Every copy goes to a place of its own in a ring, as a
 /// cache's would, rather than to lines that the device still has in its own caches.
-pub fn copies(
+pub(super) fn copies(
     device: &Device,
     stream: &Stream,
     buffer: &Buffer,

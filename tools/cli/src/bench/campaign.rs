@@ -26,7 +26,7 @@ const NO_TURN: &str = "its turn had not come when this file was written last";
 
 /// A series under way.
 #[derive(Debug)]
-pub struct Campaign {
+pub(super) struct Campaign {
     output: PathBuf,
     limit: Option<Duration>,
     timelines: Option<Timelines>,
@@ -39,7 +39,7 @@ pub struct Campaign {
 impl Campaign {
     /// Nothing measured yet, and nothing written: an older file stays until there is something to
     /// take its place. `title`: see [`Results::title`].
-    pub fn new(
+    pub(super) fn new(
         title: String,
         plans: Vec<Plan>,
         device: Option<&Device>,
@@ -69,22 +69,22 @@ impl Campaign {
     }
 
     /// There will be so many passes.
-    pub fn repeated(self, repeats: u32) -> Campaign {
+    pub(super) fn repeated(self, repeats: u32) -> Campaign {
         Campaign { repeats, ..self }
     }
 
     /// The longest that one repeat of a plan may take; without it, its plan says.
-    pub fn limited(self, limit: Option<Duration>) -> Campaign {
+    pub(super) fn limited(self, limit: Option<Duration>) -> Campaign {
         Campaign { limit, ..self }
     }
 
     /// Where runs record their timelines, if they do.
-    pub fn with_timelines(self, timelines: Option<Timelines>) -> Campaign {
+    pub(super) fn with_timelines(self, timelines: Option<Timelines>) -> Campaign {
         Campaign { timelines, ..self }
     }
 
     /// Combinations that were asked for and cannot be.
-    pub fn without(mut self, left_out: Vec<String>) -> Campaign {
+    pub(super) fn without(mut self, left_out: Vec<String>) -> Campaign {
         self.results.left_out = left_out;
         self
     }
@@ -92,7 +92,7 @@ impl Campaign {
     /// Measures every plan once more, in turn; begins none after `until`. What has failed once, or
     /// what there is no memory for, is not tried again: it would only take its time again. False:
     /// the time is up.
-    pub fn pass(&mut self, until: Option<Instant>) -> Result<bool> {
+    pub(super) fn pass(&mut self, until: Option<Instant>) -> Result<bool> {
         let count = self.results.measurements.len();
         self.passes += 1;
         let repeat = (self.passes, self.repeats);
@@ -121,7 +121,7 @@ impl Campaign {
 
     /// Nothing more will be begun, and this is why: it is written down for each point that has not
     /// been begun. A series of which nothing was leaves an older file as it is.
-    pub fn give_up(&mut self, why: Why, text: &str) -> Result<()> {
+    pub(super) fn give_up(&mut self, why: Why, text: &str) -> Result<()> {
         let waiting = |point: &NotBegun| point.why == Why::Turn;
         let points = self.results.measurements.iter_mut().filter_map(|m| m.not_begun.as_mut());
         for point in points.filter(|point| waiting(point)) {
@@ -138,7 +138,7 @@ impl Campaign {
     }
 
     /// Prints the table, and gives what was found.
-    pub fn finish(self) -> Results {
+    pub(super) fn finish(self) -> Results {
         if !self.is_begun() {
             println!("{}: not begun", self.results.title);
             table::absent::reasons(&self.results.measurements).iter().for_each(|r| println!("{r}"));
@@ -155,7 +155,7 @@ impl Campaign {
 }
 
 /// An error if anything failed or came back wrong: what was measured has been written all the same.
-pub fn verdict<'a>(results: impl IntoIterator<Item = &'a Results>) -> Result<()> {
+pub(super) fn verdict<'a>(results: impl IntoIterator<Item = &'a Results>) -> Result<()> {
     let all = || results.into_iter().flat_map(|results| &results.measurements);
     let (mut failed, mut wrong, mut impossible) = (0, 0, 0);
     for measurement in all() {
@@ -234,7 +234,7 @@ fn progress_bar(what: &str, steps: u64) -> ProgressBar {
 }
 
 /// One line that tells a plan from the others of any series: what is not said is the default.
-pub fn describe(plan: &Plan) -> String {
+pub(super) fn describe(plan: &Plan) -> String {
     let processes = match plan.processes {
         1 => "1 process".to_owned(),
         many => format!("{many} processes"),

@@ -12,7 +12,7 @@ const READY: &str = "ready";
 
 /// This program again, with other arguments. It ends with this.
 #[derive(Debug)]
-pub struct Child {
+pub(super) struct Child {
     process: Process,
     input: ChildStdin,
     output: Lines<BufReader<ChildStdout>>,
@@ -20,7 +20,7 @@ pub struct Child {
 
 impl Child {
     /// Starts it and waits until it has called [`ready`].
-    pub fn start(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<Child> {
+    pub(super) fn start(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<Child> {
         let program = std::env::current_exe().context("finding this program's own file")?;
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -34,12 +34,12 @@ impl Child {
     }
 
     /// Lets it pass the next [`wait`] (that of [`ready`] is the first).
-    pub fn go(&mut self) -> Result<()> {
+    pub(super) fn go(&mut self) -> Result<()> {
         self.input.write_all(b"go\n").context("a process has gone")
     }
 
     /// The next line that it says.
-    pub fn line(&mut self) -> Result<String> {
+    pub(super) fn line(&mut self) -> Result<String> {
         let line = self.output.next().context("a process ended too early")?;
         line.context("reading what a process says")
     }
@@ -59,7 +59,7 @@ impl Drop for Child {
 ///
 /// It gets a process group of its own: Ctrl-C on a terminal is for this process to answer, and would
 /// make a failure of what is being measured if it ended that first.
-pub fn ends_with_this(command: &mut Command) -> &mut Command {
+pub(super) fn ends_with_this(command: &mut Command) -> &mut Command {
     let this = std::process::id();
     let end = move || {
         // SAFETY: no pointers are involved.
@@ -81,18 +81,18 @@ pub fn ends_with_this(command: &mut Command) -> &mut Command {
 }
 
 /// In the process: says that it is ready, and waits to be let go.
-pub fn ready() -> Result<()> {
+pub(super) fn ready() -> Result<()> {
     say(READY)?;
     wait()
 }
 
 /// In the process: waits to be let go.
-pub fn wait() -> Result<()> {
+pub(super) fn wait() -> Result<()> {
     hear().map(drop)
 }
 
 /// In the process: waits for a line. Ends with the bench, if that has gone.
-pub fn hear() -> Result<String> {
+pub(super) fn hear() -> Result<String> {
     let mut line = String::new();
     match stdin().read_line(&mut line).context("waiting for the bench")? {
         0 => end_with_the_bench(),
@@ -101,7 +101,7 @@ pub fn hear() -> Result<String> {
 }
 
 /// In the process: says a line. Ends with the bench, if that has gone.
-pub fn say(line: &str) -> Result<()> {
+pub(super) fn say(line: &str) -> Result<()> {
     match print(line) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => end_with_the_bench(),
         done => done.context("saying something to the bench"),
@@ -109,7 +109,7 @@ pub fn say(line: &str) -> Result<()> {
 }
 
 /// Writes a line to the standard output at once. Errors are the system's.
-pub fn print(line: &str) -> io::Result<()> {
+pub(super) fn print(line: &str) -> io::Result<()> {
     let mut output = stdout().lock();
     writeln!(output, "{line}").and_then(|()| output.flush())
 }

@@ -7,7 +7,7 @@ use super::cuda::{Buffer, Device, Kernels, Stream};
 
 /// Counts wrong words of each version.
 #[derive(Debug)]
-pub struct Content {
+pub(super) struct Content {
     kernels: Kernels,
     counters: Buffer,
     versions: u64,
@@ -15,7 +15,7 @@ pub struct Content {
 
 impl Content {
     /// For versions below `versions`.
-    pub fn new(device: &Device, stream: &Stream, versions: u64) -> Result<Content> {
+    pub(super) fn new(device: &Device, stream: &Stream, versions: u64) -> Result<Content> {
         let kernels = Kernels::load(device)?;
         let counters =
             Buffer::new(device, 4 * versions.max(1)).context("counters of wrong words")?;
@@ -24,18 +24,24 @@ impl Content {
     }
 
     /// The kernels.
-    pub fn kernels(&self) -> &Kernels {
+    pub(super) fn kernels(&self) -> &Kernels {
         &self.kernels
     }
 
     /// Queues writing the content of `version` to the first `bytes` of `buffer`.
-    pub fn fill(&self, stream: &Stream, buffer: &Buffer, bytes: u64, version: u32) -> Result<()> {
+    pub(super) fn fill(
+        &self,
+        stream: &Stream,
+        buffer: &Buffer,
+        bytes: u64,
+        version: u32,
+    ) -> Result<()> {
         self.kernels.fill(stream, buffer, bytes, version)
     }
 
     /// Queues looking for wrong words, and then spoiling the buffer: a restore that does nothing
     /// must not find there what it should have brought.
-    pub fn compare(
+    pub(super) fn compare(
         &self,
         stream: &Stream,
         buffer: &Buffer,
@@ -48,7 +54,7 @@ impl Content {
     }
 
     /// Waits for the stream. How many versions had wrong words, each counted once.
-    pub fn wrong_versions(&self, stream: &Stream) -> Result<u64> {
+    pub(super) fn wrong_versions(&self, stream: &Stream) -> Result<u64> {
         // If the counters do not arrive, nothing is right.
         let mut words = vec![u32::MAX; self.versions as usize];
         // SAFETY: both sides have as many bytes, and the words are not used before the stream was

@@ -18,7 +18,7 @@ use super::{growth, interrupt, processes};
 
 /// How much to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Extent {
+pub(crate) enum Extent {
     /// What says most, in minutes.
     Short,
     /// All intervals, numbers of processes and sizes of the paper.
@@ -27,7 +27,7 @@ pub enum Extent {
 
 /// Which figures to measure, and how thoroughly.
 #[derive(Clone, Debug, Args)]
-pub struct Choice {
+pub(crate) struct Choice {
     /// Figures by name, in this order [default: all]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
     pub only: Vec<Figure>,
@@ -50,7 +50,7 @@ pub struct Choice {
 /// A series of measurements. The paper's have its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "kebab-case")]
-pub enum Figure {
+pub(crate) enum Figure {
     /// 5a and 5b: uniform checkpoints, large host buffer, by interval, all approaches
     #[value(name = "5ab")]
     Uniform,
@@ -103,7 +103,7 @@ const ALL: [Figure; 11] = [
 
 impl Figure {
     /// The name on the command line and in the file's name.
-    pub fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 
@@ -234,7 +234,7 @@ fn shared(processes: u32, parts: usize, base: &Options) -> Options {
 
 /// Measures the chosen figures, each into a file of its own: all of them once, then all of them
 /// again, so that whoever runs out of time has something of each.
-pub fn run(choice: &Choice) -> Result<()> {
+pub(super) fn run(choice: &Choice) -> Result<()> {
     distinct("--only", choice.only.iter().map(|figure| figure.name()))?;
     interrupt::watch()?;
     std::fs::create_dir_all(&choice.out)

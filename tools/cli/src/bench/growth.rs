@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(40);
 
 /// How many of `wanted` bytes programs can have: where less is available, it is touched, and what has
 /// come by then is counted.
-pub fn memory_for(wanted: u64) -> u64 {
+pub(super) fn memory_for(wanted: u64) -> u64 {
     if available_memory().is_none_or(|available| available >= wanted) {
         return wanted;
     }
@@ -27,7 +27,7 @@ pub fn memory_for(wanted: u64) -> u64 {
 
 /// Touches up to `wanted` bytes, as far as the machine gives any, and gives them back: how many these
 /// were.
-pub fn touch(wanted: u64) -> u64 {
+pub(super) fn touch(wanted: u64) -> u64 {
     let (wanted, since) = (wanted as usize, Instant::now());
     let Ok(mapping) = Mapping::reserve(wanted) else { return 0 };
     // Without them it takes longer, and is as good.

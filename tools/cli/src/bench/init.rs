@@ -29,7 +29,7 @@ const MOST_TENTHS: u64 = 8;
 
 /// Options of the command.
 #[derive(Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Numbers of processes
     #[arg(long, value_delimiter = ',', default_value = "1,2,4",
           value_parser = clap::value_parser!(u32).range(1..=64))]
@@ -87,7 +87,7 @@ impl Kind {
 }
 
 /// Runs the command.
-pub fn run(options: &Options) -> Result<()> {
+pub(super) fn run(options: &Options) -> Result<()> {
     if let Some(kind) = options.member {
         return member(kind, options);
     }

@@ -26,7 +26,7 @@ static WRITTEN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 static PIPE: AtomicI32 = AtomicI32::new(-1);
 
 /// Writes a file of results by `write`, which no signal cuts short.
-pub fn writing(path: &Path, write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+pub(super) fn writing(path: &Path, write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     let mut written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
     write()?;
     if !written.iter().any(|known| known == path) {
@@ -37,7 +37,7 @@ pub fn writing(path: &Path, write: impl FnOnce() -> io::Result<()>) -> io::Resul
 
 /// From here on, a signal ends this process in order: with 128 and its number, as shells have it. A
 /// second one ends it at once. What was ignored at the start, as under `nohup`, stays so.
-pub fn watch() -> Result<()> {
+pub(super) fn watch() -> Result<()> {
     let (handlers, mut threads) = UnixStream::pair().context("a pipe for signals")?;
     PIPE.store(handlers.into_raw_fd(), Ordering::Relaxed);
     thread::Builder::new()

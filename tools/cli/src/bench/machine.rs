@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::results::{Machine, Program};
 
 /// This program, now.
-pub fn program() -> Program {
+pub(super) fn program() -> Program {
     Program {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         commit: env!("VELOC_COMMIT").to_owned(),
@@ -16,7 +16,7 @@ pub fn program() -> Program {
 }
 
 /// This machine. What it does not tell is empty or 0.
-pub fn machine() -> Machine {
+pub(super) fn machine() -> Machine {
     let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let processor = text("/proc/cpuinfo");
     let processor = processor.lines().find(|line| line.starts_with("model name"));
@@ -45,7 +45,7 @@ pub fn machine() -> Machine {
 }
 
 /// Memory that programs can still have, in bytes.
-pub fn available_memory() -> Option<u64> {
+pub(super) fn available_memory() -> Option<u64> {
     meminfo("MemAvailable")
 }
 
@@ -57,7 +57,7 @@ fn meminfo(key: &str) -> Option<u64> {
 }
 
 /// The most memory that this process has had, in bytes.
-pub fn peak_memory() -> u64 {
+pub(super) fn peak_memory() -> u64 {
     let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
     line.trim()

@@ -10,7 +10,7 @@ use super::results::{Device, Figures};
 
 /// What a measuring process is to do.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum Request {
+pub(super) enum Request {
     /// Say which device there is.
     Device,
     /// Measure.
@@ -24,7 +24,7 @@ pub enum Request {
 
 /// Where processes wait for each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Barrier {
+pub(super) enum Barrier {
     /// Before compute intervals are measured with nothing in the background.
     Quiet,
     /// Before each pass of bare copies.
@@ -35,7 +35,7 @@ pub enum Barrier {
 
 /// What a measuring process says.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum Message {
+pub(super) enum Message {
     /// It waits for the others.
     At(Barrier),
     /// So many checkpoints and restores are done.

@@ -46,9 +46,9 @@ mod leads;
 mod machine;
 mod message;
 mod options;
-pub mod plan;
+pub(crate) mod plan;
 mod processes;
-pub mod results;
+pub(crate) mod results;
 #[cfg(test)]
 mod synthetic;
 mod table;
@@ -60,7 +60,7 @@ mod workload;
 
 /// The commands.
 #[derive(Debug, Subcommand)]
-pub enum Bench {
+pub(crate) enum Bench {
     /// Measure a series of points: every combination of the lists given
     Run(RunArguments),
     /// Measure the paper's figures, and the questions beyond them
@@ -85,7 +85,7 @@ pub enum Bench {
 
 /// One series.
 #[derive(Debug, Args)]
-pub struct RunArguments {
+pub(crate) struct RunArguments {
     #[command(flatten)]
     options: options::Options,
     /// The file of results
@@ -100,7 +100,7 @@ pub struct RunArguments {
 }
 
 /// Runs one.
-pub fn run(bench: Bench) -> Result<()> {
+pub(crate) fn run(bench: Bench) -> Result<()> {
     if let Bench::Run(_) | Bench::Figures(_) | Bench::Init(_) | Bench::Leads(_) = bench {
         software::instead_of_a_gpu()?;
     }

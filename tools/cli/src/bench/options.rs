@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{bail, ensure, Result};
 use clap::Args;
 
-pub use self::effect::{check as check_effect, distinct, name_of, without_effect};
+pub(super) use self::effect::{check as check_effect, distinct, name_of, without_effect};
 use self::keys::{check_keys, default_of, variants, with_keys};
 use super::plan::{ApproachName, Compute, Configuration, Hints, Order, Plan};
 use super::results::Device;
@@ -18,7 +18,7 @@ use crate::size;
 
 /// How much is kept, and where.
 #[derive(Clone, Debug, Default, Args)]
-pub struct Amounts {
+pub(crate) struct Amounts {
     /// Checkpoints of each process [default: 256; on the software device 48]
     #[arg(long, conflicts_with = "trace")]
     pub count: Option<usize>,
@@ -52,7 +52,7 @@ pub struct Amounts {
 
 /// What to run, and against what.
 #[derive(Clone, Debug, Args)]
-pub struct Options {
+pub(super) struct Options {
     /// The ways to keep checkpoints that are compared
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
     #[arg(default_value = "ours,direct-pin")]
@@ -130,7 +130,7 @@ impl Defaults {
 
 impl Options {
     /// This library and the paper's baseline, one process, every 20 ms.
-    pub fn new(amounts: Amounts) -> Options {
+    pub(super) fn new(amounts: Amounts) -> Options {
         Options {
             approach: vec![ApproachName::Ours, ApproachName::DirectPin],
             configuration: vec![Configuration::LargeHost],
@@ -148,7 +148,7 @@ impl Options {
     }
 
     /// What of the combinations is left out because it cannot be, each with the reason.
-    pub fn left_out(&self) -> Vec<String> {
+    pub(super) fn left_out(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         for configuration in &self.configuration {
             for approach in &self.approach {
@@ -162,7 +162,7 @@ impl Options {
     }
 
     /// The plans, for this device.
-    pub fn plans(&self, device: &Device) -> Result<Vec<Plan>> {
+    pub(super) fn plans(&self, device: &Device) -> Result<Vec<Plan>> {
         let defaults = if device.software { Defaults::SOFTWARE } else { Defaults::PAPER };
         let variants = variants(&self.vary)?;
         let or_default = |given: &[String], key: &str| match given {

@@ -12,7 +12,7 @@ const GRANULE: u64 = 512;
 /// The ways to keep checkpoints that are compared (HiPC'22, section V-B).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum ApproachName {
+pub(crate) enum ApproachName {
     /// This library.
     Ours,
     /// All memory allocated and pinned up front: the state of the art the paper compares with.
@@ -30,7 +30,7 @@ pub enum ApproachName {
 
 impl ApproachName {
     /// As on the command line and in results.
-    pub fn text(self) -> &'static str {
+    pub(crate) fn text(self) -> &'static str {
         match self {
             ApproachName::Ours => "ours",
             ApproachName::DirectPin => "direct-pin",
@@ -42,7 +42,7 @@ impl ApproachName {
     }
 
     /// Why it cannot be measured in this configuration, if it cannot.
-    pub fn cannot(self, configuration: Configuration) -> Option<&'static str> {
+    pub(crate) fn cannot(self, configuration: Configuration) -> Option<&'static str> {
         match (self, configuration) {
             (ApproachName::Ring, Configuration::LargeDevice) => {
                 Some("ring keeps everything on the host, and there is no host buffer")
@@ -55,7 +55,7 @@ impl ApproachName {
 /// What the device does between two checkpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Compute {
+pub(crate) enum Compute {
     /// Nothing: the process sleeps.
     Sleep,
     /// A kernel that reads and writes device memory all the time.
@@ -65,7 +65,7 @@ pub enum Compute {
 /// In which order the versions are restored, against the order in which they were taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Order {
+pub(crate) enum Order {
     /// The last first: adjoints.
     Reverse,
     /// The first first.
@@ -77,7 +77,7 @@ pub enum Order {
 /// What the application says of the restores ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Hints {
+pub(crate) enum Hints {
     /// Nothing; only `order` is known, where it is not random.
     None,
     /// Before each restore, the one after it.
@@ -89,7 +89,7 @@ pub enum Hints {
 /// Which tier has room for all checkpoints (HiPC'22, section V-C).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Configuration {
+pub(crate) enum Configuration {
     /// The device cache; there is no host buffer.
     LargeDevice,
     /// The host buffer; the device cache is small.
@@ -98,7 +98,7 @@ pub enum Configuration {
 
 impl Configuration {
     /// As on the command line and in results.
-    pub fn text(self) -> &'static str {
+    pub(crate) fn text(self) -> &'static str {
         match self {
             Configuration::LargeDevice => "large-device",
             Configuration::LargeHost => "large-host",
@@ -108,7 +108,7 @@ impl Configuration {
 
 /// One point: everything that was set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// The way to keep checkpoints.
     pub approach: ApproachName,
     /// Which tier has room for all.
@@ -146,12 +146,12 @@ pub struct Plan {
 
 impl Plan {
     /// The sizes of the checkpoints of one process, in bytes.
-    pub fn sizes_of(&self, process: u32) -> &[u64] {
+    pub(crate) fn sizes_of(&self, process: u32) -> &[u64] {
         &self.sizes[process as usize % self.sizes.len()]
     }
 
     /// The versions of one process in the order in which they are restored.
-    pub fn restores(&self, process: u32) -> Vec<u32> {
+    pub(crate) fn restores(&self, process: u32) -> Vec<u32> {
         let mut versions: Vec<u32> = (0..self.sizes_of(process).len() as u32).collect();
         match self.order {
             Order::Same => {}
@@ -162,7 +162,7 @@ impl Plan {
     }
 
     /// Refuses what no approach could do, with the value that is wrong.
-    pub fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         ensure!(self.processes > 0, "--processes 0: nobody measures");
         ensure!(
             !self.sizes.is_empty() && self.sizes.iter().all(|sizes| !sizes.is_empty()),
@@ -212,7 +212,7 @@ fn exact(bytes: u64) -> String {
 }
 
 /// Fisher and Yates' shuffle with the generator "splitmix64": the same on every machine.
-pub fn shuffle(versions: &mut [u32], seed: u64) {
+pub(crate) fn shuffle(versions: &mut [u32], seed: u64) {
     let mut state = seed;
     for last in (1..versions.len()).rev() {
         let other = splitmix(&mut state) % (last as u64 + 1);
@@ -221,7 +221,7 @@ pub fn shuffle(versions: &mut [u32], seed: u64) {
 }
 
 /// The next number of the generator "splitmix64" (Steele, Lea and Flood 2014).
-pub fn splitmix(state: &mut u64) -> u64 {
+pub(crate) fn splitmix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

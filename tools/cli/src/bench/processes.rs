@@ -30,7 +30,7 @@ struct Process {
 
 /// What one repeat has brought.
 #[derive(Debug)]
-pub struct Repeat {
+pub(super) struct Repeat {
     /// What each process measured.
     pub run: Run,
     /// Its bare copies, in seconds: of each process its passes.
@@ -127,7 +127,7 @@ impl Drop for Process {
 }
 
 /// The device that measuring processes use.
-pub fn device() -> Result<Device> {
+pub(super) fn device() -> Result<Device> {
     let (said, hear) = channel();
     let mut process = Process::start(0, &Request::Device, None, said)?;
     loop {
@@ -144,7 +144,7 @@ pub fn device() -> Result<Device> {
 /// One repeat of a plan, of at most `limit`. `progress` is told how many checkpoints and restores
 /// are done, over all processes. With a `timeline`, the processes record what they do to files of
 /// that name.
-pub fn repeat(
+pub(super) fn repeat(
     plan: &Plan,
     limit: Duration,
     timeline: Option<&Path>,

@@ -8,23 +8,23 @@ mod figures;
 mod file;
 mod floor;
 
-pub use self::figures::{Call, Cause, Decisions, Figures, Hop, Managed};
-pub use self::file::{prepare, write_json};
-pub use self::floor::Floor;
+pub(crate) use self::figures::{Call, Cause, Decisions, Figures, Hop, Managed};
+pub(crate) use self::file::{prepare, write_json};
+pub(crate) use self::floor::Floor;
 
 /// The version of the layout of the files.
-pub const SCHEMA: u32 = 2;
+pub(crate) const SCHEMA: u32 = 2;
 
 /// What a run on the software device says wherever it shows times.
-pub const SOFTWARE_WARNING: &str =
+pub(crate) const SOFTWARE_WARNING: &str =
     "measured on the software device, which is no GPU: its times mean nothing";
 
 /// What the library says on standard error, at the start of each job, of the same.
-pub const SOFTWARE_NOTE: &str = "no figure of this run says anything about a GPU";
+pub(crate) const SOFTWARE_NOTE: &str = "no figure of this run says anything about a GPU";
 
 /// One file of results.
 #[derive(Clone, Debug, Serialize)]
-pub struct Results {
+pub(crate) struct Results {
     /// [`SCHEMA`].
     pub schema: u32,
     /// What the file is about: a figure's name, as `5a`, or what the user called it.
@@ -52,7 +52,7 @@ pub struct Results {
 
 /// The program that measured.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Program {
+pub(crate) struct Program {
     /// Its version.
     pub version: String,
     /// The commit it was built from; `unknown` if the sources were no checkout.
@@ -65,7 +65,7 @@ pub struct Program {
 
 /// The machine.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Machine {
+pub(crate) struct Machine {
     /// The processor's name.
     pub processor: String,
     /// Processors that this program may use.
@@ -82,7 +82,7 @@ pub struct Machine {
 
 /// The device.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Device {
+pub(crate) struct Device {
     /// Its name.
     pub name: String,
     /// Its memory.
@@ -97,7 +97,7 @@ pub struct Device {
 
 /// One point with all its repeats.
 #[derive(Clone, Debug, Serialize)]
-pub struct Measurement {
+pub(crate) struct Measurement {
     /// What was set.
     pub plan: Plan,
     /// The repeats that worked.
@@ -115,7 +115,7 @@ pub struct Measurement {
 
 /// Why a point was not begun.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct NotBegun {
+pub(crate) struct NotBegun {
     /// In a word.
     pub why: Why,
     /// In a sentence, with the values that stood in its way.
@@ -125,7 +125,7 @@ pub struct NotBegun {
 /// What stood in the way of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Why {
+pub(crate) enum Why {
     /// The time that was given was up.
     Budget,
     /// The machine has not as much memory.
@@ -138,14 +138,14 @@ pub enum Why {
 
 /// One repeat: what each process measured.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Run {
+pub(crate) struct Run {
     /// By the number of the process.
     pub processes: Vec<Figures>,
 }
 
 /// Making a cache usable, and nothing else (figure 4a): several processes at once.
 #[derive(Clone, Debug, Serialize)]
-pub struct Initialisation {
+pub(crate) struct Initialisation {
     /// What was done: `device: cuMemAlloc`, `device: mapped in chunks`, `host: touched`,
     /// `host: pinned after touching`, `host: allocated and pinned at once`.
     pub what: String,
@@ -161,7 +161,7 @@ pub struct Initialisation {
 
 impl Run {
     /// The mean over the processes of what `figure` gives (the paper's "per process").
-    pub fn per_process(&self, figure: impl Fn(&Figures) -> f64) -> f64 {
+    pub(crate) fn per_process(&self, figure: impl Fn(&Figures) -> f64) -> f64 {
         let sum: f64 = self.processes.iter().map(figure).sum();
         sum / self.processes.len().max(1) as f64
     }
@@ -169,20 +169,20 @@ impl Run {
 
 impl Measurement {
     /// Whether another repeat of it makes sense: none has failed, and memory was not short.
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         let waits = |point: &NotBegun| point.why == Why::Turn;
         self.failures.is_empty() && self.not_begun.as_ref().is_none_or(waits)
     }
 
     /// Median, least and greatest over the repeats of a figure per process. `None` without runs.
-    pub fn spread(&self, figure: impl Fn(&Figures) -> f64) -> Option<Spread> {
+    pub(crate) fn spread(&self, figure: impl Fn(&Figures) -> f64) -> Option<Spread> {
         Spread::of(self.runs.iter().map(|run| run.per_process(&figure)).collect())
     }
 }
 
 /// A figure over repeats.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spread {
+pub(crate) struct Spread {
     /// The median.
     pub median: f64,
     /// The least.
@@ -193,7 +193,7 @@ pub struct Spread {
 
 impl Spread {
     /// `None` of nothing.
-    pub fn of(mut values: Vec<f64>) -> Option<Spread> {
+    pub(crate) fn of(mut values: Vec<f64>) -> Option<Spread> {
         values.sort_by(f64::total_cmp);
         let (least, greatest) = (*values.first()?, *values.last()?);
         Some(Spread { median: quantile(&values, 0.5), least, greatest })
@@ -201,7 +201,7 @@ impl Spread {
 }
 
 /// The quantile of sorted values, interpolated; 0 of nothing.
-pub fn quantile(sorted: &[f64], share: f64) -> f64 {
+pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else {
         return 0.0;
     };

@@ -8,7 +8,7 @@ use super::plan::{ApproachName, Compute, Configuration, Hints, Order, Plan};
 use super::results::{Figures, Floor, Measurement, Results, Spread};
 use crate::size;
 
-pub mod absent;
+pub(super) mod absent;
 mod causes;
 
 use self::absent::Absent;
@@ -26,7 +26,7 @@ const COLUMNS: [&str; 8] = [
 ];
 
 /// The whole text: what was measured where, a table for each setup, and what went wrong.
-pub fn text(results: &Results) -> String {
+pub(super) fn text(results: &Results) -> String {
     let mut text = String::new();
     if let Some(warning) = &results.warning {
         text += &format!("\n{}: {warning}\n", results.title);
@@ -166,7 +166,7 @@ fn row(measurement: &Measurement, results: &Results) -> Vec<String> {
 }
 
 /// Whether `other` is `direct-pin` in the circumstances of `plan`.
-pub fn is_baseline(other: &Plan, plan: &Plan) -> bool {
+pub(super) fn is_baseline(other: &Plan, plan: &Plan) -> bool {
     other.approach == ApproachName::DirectPin
         && other.configuration == plan.configuration
         && other.processes == plan.processes

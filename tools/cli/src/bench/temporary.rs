@@ -26,25 +26,25 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// A file without a name, for a reader that wants a path.
 #[derive(Debug)]
-pub struct NamelessFile(File);
+pub(super) struct NamelessFile(File);
 
 impl NamelessFile {
     /// A file with this content.
-    pub fn new(content: &str) -> Result<NamelessFile> {
+    pub(super) fn new(content: &str) -> Result<NamelessFile> {
         let mut file = tempfile::tempfile().context("a temporary file")?;
         file.write_all(content.as_bytes()).context("writing a temporary file")?;
         Ok(NamelessFile(file))
     }
 
     /// A path for readers in this process, as long as this lives.
-    pub fn path(&self) -> PathBuf {
+    pub(super) fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
     }
 }
 
 /// A folder that is gone once this process has ended, or dropped it.
 #[derive(Debug)]
-pub struct Folder {
+pub(super) struct Folder {
     path: PathBuf,
     keeper: Child,
     /// Closed to have the folder removed.
@@ -53,7 +53,7 @@ pub struct Folder {
 
 /// What a keeper is told.
 #[derive(Debug, Args)]
-pub struct Keeper {
+pub(crate) struct Keeper {
     /// Where to make the folder
     parent: PathBuf,
     /// What its name begins with
@@ -62,7 +62,7 @@ pub struct Keeper {
 
 impl Folder {
     /// A new one in `parent`. Its name has the number of this process.
-    pub fn new(parent: &Path) -> Result<Folder> {
+    pub(super) fn new(parent: &Path) -> Result<Folder> {
         let program = std::env::current_exe().context("finding this program's own file")?;
         let mut keeper = Command::new(program)
             .args(["bench", "keeper"])
@@ -85,7 +85,7 @@ impl Folder {
     }
 
     /// Where it is.
-    pub fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.path
     }
 }
@@ -99,7 +99,7 @@ impl Drop for Folder {
 }
 
 /// Keeps a folder as long as the standard input is open.
-pub fn keep(keeper: &Keeper) -> Result<()> {
+pub(super) fn keep(keeper: &Keeper) -> Result<()> {
     let folder = tempfile::Builder::new()
         .prefix(&keeper.prefix)
         .tempdir_in(&keeper.parent)

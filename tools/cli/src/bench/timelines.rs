@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use super::plan::ApproachName;
 
 /// The variable that names the file, in the environment of the bench as in that of any job.
-pub const VARIABLE: &str = "VELOC_TRACE";
+pub(super) const VARIABLE: &str = "VELOC_TRACE";
 
 /// The file that was named.
 #[derive(Clone, Debug)]
-pub struct Timelines {
+pub(super) struct Timelines {
     file: PathBuf,
     series: Option<String>,
 }
@@ -20,7 +20,7 @@ pub struct Timelines {
 impl Timelines {
     /// As the environment asks for them. `series`: what tells this series from the others of the
     /// command, if there are more.
-    pub fn wanted(series: Option<String>) -> Option<Timelines> {
+    pub(super) fn wanted(series: Option<String>) -> Option<Timelines> {
         let file = env::var_os(VARIABLE).filter(|file| !file.is_empty())?;
         Some(Timelines { file: PathBuf::from(file), series })
     }
@@ -29,7 +29,7 @@ impl Timelines {
     /// its series before the extension, as `trace-02-ours-3.json`: the number of the point (of so
     /// many) in the order of the table, the approach, the number of the repeat (of so many).
     /// Processes add their ranks behind that.
-    pub fn of(
+    pub(super) fn of(
         &self,
         (point, points): (usize, usize),
         approach: ApproachName,
@@ -49,7 +49,7 @@ impl Timelines {
     }
 
     /// What the files of so many runs are called.
-    pub fn names(&self, runs: usize) -> String {
+    pub(super) fn names(&self, runs: usize) -> String {
         if runs == 1 && self.series.is_none() {
             return self.file.display().to_string();
         }

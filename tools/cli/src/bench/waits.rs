@@ -11,39 +11,39 @@ use super::results::{Call, Cause};
 
 /// For pages to be locked for the driver: all of a buffer before the first checkpoint, or a
 /// registration that stands in a copy's way. With the paper's baselines this includes touching.
-pub const PIN: &str = "pin";
+pub(super) const PIN: &str = "pin";
 /// For managed memory to be allocated.
-pub const ALLOCATE: &str = "allocate";
+pub(super) const ALLOCATE: &str = "allocate";
 /// For the processor to copy between pinned memory and the place where bytes stay; the first time,
 /// the system makes their pages meanwhile.
-pub const HOST_COPY: &str = "host copy";
+pub(super) const HOST_COPY: &str = "host copy";
 /// For its own copy into or out of managed memory, and for the pages that the driver moves or makes
 /// for it. Nobody is told how much of it is which.
-pub const MANAGED_COPY: &str = "copy + page moves";
+pub(super) const MANAGED_COPY: &str = "copy + page moves";
 /// For the driver to take an order to move pages.
-pub const PAGE_MOVES: &str = "page moves";
+pub(super) const PAGE_MOVES: &str = "page moves";
 /// For what else comes before the first checkpoint.
-pub const INIT: &str = "initialisation";
+pub(super) const INIT: &str = "initialisation";
 /// For what is left of a call: its own work, and what no other cause covers.
-pub const REST: &str = "rest of the call";
+pub(super) const REST: &str = "rest of the call";
 
 /// Causes beside those of the library, in the order of tables.
 const MORE: [&str; 7] = [PIN, ALLOCATE, HOST_COPY, MANAGED_COPY, PAGE_MOVES, INIT, REST];
 
 /// A cause of the library by its name in results: what it means there, it means everywhere.
-pub fn name(cause: metrics::Cause) -> &'static str {
+pub(super) fn name(cause: metrics::Cause) -> &'static str {
     CAUSES[cause as usize].1
 }
 
 /// The place of a cause in tables and legends: the library's, the others, what is left.
-pub fn order(name: &str) -> usize {
+pub(super) fn order(name: &str) -> usize {
     let all = CAUSES.iter().map(|(_, name)| *name).chain(MORE);
     all.take_while(|known| *known != name).count()
 }
 
 /// Time by cause, since the approach was started. No two intervals overlap.
 #[derive(Clone, Debug, Default)]
-pub struct Waits(Vec<Wait>);
+pub(super) struct Waits(Vec<Wait>);
 
 /// The sum of one cause.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +55,7 @@ struct Wait {
 
 impl Waits {
     /// Adds waits.
-    pub fn add(&mut self, cause: &'static str, time: Duration, count: u64) {
+    pub(super) fn add(&mut self, cause: &'static str, time: Duration, count: u64) {
         match self.0.iter_mut().find(|known| known.cause == cause) {
             Some(known) => {
                 known.time += time;
@@ -66,7 +66,7 @@ impl Waits {
     }
 
     /// Adds one wait that ends now, and returns how long it was.
-    pub fn since(&mut self, cause: &'static str, since: Instant) -> Duration {
+    pub(super) fn since(&mut self, cause: &'static str, since: Instant) -> Duration {
         let time = since.elapsed();
         self.add(cause, time, 1);
         time
@@ -80,7 +80,7 @@ impl Waits {
 
 /// The causes of all calls so far.
 #[derive(Debug, Default)]
-pub struct Account {
+pub(super) struct Account {
     before: Waits,
     calls: Vec<(Call, Waits)>,
 }
@@ -91,7 +91,7 @@ impl Account {
     ///
     /// # Errors
     /// The causes come to more than the call took: some time was counted twice.
-    pub fn call(&mut self, call: Call, took: Duration, now: Waits) -> Result<()> {
+    pub(super) fn call(&mut self, call: Call, took: Duration, now: Waits) -> Result<()> {
         let mut told = Waits::default();
         for wait in &now.0 {
             let (time, count) = self.before.of(wait.cause);
@@ -121,7 +121,7 @@ impl Account {
     }
 
     /// As results have it.
-    pub fn causes(&self) -> Vec<Cause> {
+    pub(super) fn causes(&self) -> Vec<Cause> {
         let mut causes = Vec::new();
         for (call, waits) in &self.calls {
             let mut waits: Vec<&Wait> = waits.0.iter().collect();

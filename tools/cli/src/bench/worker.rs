@@ -28,7 +28,7 @@ const MOST_ROUNDS: u32 = 1 << 26;
 const SAY_EVERY: u64 = 8;
 
 /// Does what is asked on the standard input.
-pub fn run() -> Result<()> {
+pub(super) fn run() -> Result<()> {
     let request: Request =
         serde_json::from_str(&hear()?).context("this is no request of the bench")?;
     let answer = match request {
@@ -51,7 +51,7 @@ fn meet(barrier: Barrier) -> Result<()> {
 }
 
 /// A device as results have it.
-pub fn describe(device: &Device) -> results::Device {
+pub(super) fn describe(device: &Device) -> results::Device {
     results::Device {
         name: device.name().to_owned(),
         memory: device.memory(),

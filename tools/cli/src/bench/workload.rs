@@ -9,14 +9,14 @@ use anyhow::{ensure, Context, Result};
 use super::plan::splitmix;
 
 /// Sizes are multiples of this many bytes: contents are made and compared by words.
-pub const WORD: u64 = 4;
+pub(super) const WORD: u64 = 4;
 
 /// What the checkpoints of one shot come to, in bytes (HiPC'22, section V-D: 20 to 24 GB).
 const SHOT: std::ops::RangeInclusive<f64> = 20e9..=LARGEST_SHOT;
 /// The most that one comes to.
-pub const LARGEST_SHOT: f64 = 24e9;
+pub(super) const LARGEST_SHOT: f64 = 24e9;
 /// What such traces are called.
-pub const GENERATED: &str = "generated";
+pub(super) const GENERATED: &str = "generated";
 /// The sizes of single checkpoints, in bytes (the spread of the public sample of such a trace).
 const CHECKPOINT: std::ops::RangeInclusive<f64> = 100e6..=155e6;
 /// How far a size goes back to the mean of its shot with each checkpoint.
@@ -25,16 +25,16 @@ const BACK: f64 = 0.05;
 const STEP: f64 = 0.01;
 
 /// Sizes of checkpoints, by process.
-pub type Sizes = Vec<Vec<u64>>;
+pub(super) type Sizes = Vec<Vec<u64>>;
 
 /// `count` checkpoints of `bytes`, the same for all processes.
-pub fn uniform(bytes: u64, count: usize) -> Sizes {
+pub(super) fn uniform(bytes: u64, count: usize) -> Sizes {
     vec![vec![bytes; count]]
 }
 
 /// The traces of `processes` shots: like those of RTM with compression, the sizes wander slowly
 /// about a mean that each shot has for itself. A shot comes to 20 to 24 GB, times `scale`.
-pub fn generated(processes: u32, scale: f64, seed: u64) -> Sizes {
+pub(super) fn generated(processes: u32, scale: f64, seed: u64) -> Sizes {
     let mut state = seed;
     let mut between = |low: f64, high: f64| {
         low + (high - low) * (splitmix(&mut state) >> 11) as f64 / (1u64 << 53) as f64
@@ -62,7 +62,7 @@ fn words(bytes: f64) -> u64 {
 /// A trace from a file: comma-separated sizes in bytes, a row for each checkpoint, a column for
 /// each process. With `rows`, so many rows are used, from the start again after the last. Each
 /// size is multiplied by `scale` and rounded up to whole words.
-pub fn from_csv(path: &Path, rows: Option<usize>, scale: f64) -> Result<Sizes> {
+pub(super) fn from_csv(path: &Path, rows: Option<usize>, scale: f64) -> Result<Sizes> {
     let text = fs::read_to_string(path)
         .with_context(|| format!("--trace {}: reading it", path.display()))?;
     let table = parse(&text).with_context(|| format!("--trace {}", path.display()))?;

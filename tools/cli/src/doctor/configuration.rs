@@ -11,7 +11,7 @@ use crate::size;
 const AREA: &str = "configuration";
 
 /// Reads the configuration, if there is one.
-pub fn look(path: Option<&Path>) -> (Option<Config>, Vec<Finding>) {
+pub(super) fn look(path: Option<&Path>) -> (Option<Config>, Vec<Finding>) {
     let Some(path) = path else {
         let none = Finding::ok(AREA, "file", "none given")
             .note("directories and sizes were not looked at; give --config FILE");

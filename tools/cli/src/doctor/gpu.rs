@@ -15,7 +15,7 @@ const AREA: &str = "gpu";
 const MODULE: &str = "/proc/driver/nvidia/version";
 
 /// Asks the driver, without making a context.
-pub fn look(config: Option<&Config>) -> Vec<Finding> {
+pub(super) fn look(config: Option<&Config>) -> Vec<Finding> {
     let module = std::fs::read_to_string(MODULE).unwrap_or_default();
     let module = module_version(&module);
     match probe() {

@@ -22,7 +22,7 @@ const LITTLE_SHARED: u64 = 64 << 20;
 const LITTLE_LOCKED: u64 = 1 << 30;
 
 /// Looks at all of it.
-pub fn look() -> Vec<Finding> {
+pub(super) fn look() -> Vec<Finding> {
     let mut findings = vec![physical()];
     findings.push(transparent(
         "huge pages",

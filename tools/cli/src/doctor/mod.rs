@@ -28,7 +28,7 @@ mod storage;
 /// Each finding is ok, a note (it works, but slower or with less) or a problem. Ends with exit code
 /// 1 if there is a problem. Nothing on the node is changed.
 #[derive(Debug, Args)]
-pub struct Doctor {
+pub(crate) struct Doctor {
     /// A configuration whose directories and sizes are to be looked at
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -40,7 +40,7 @@ pub struct Doctor {
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub(crate) enum State {
     /// As it should be.
     Ok,
     /// It works, but slower than it could, or with less.
@@ -51,7 +51,7 @@ pub enum State {
 
 /// What was found. The field names of the JSON are part of the interface.
 #[derive(Clone, Debug, Serialize)]
-pub struct Finding {
+pub(crate) struct Finding {
     /// Which part of the node: `gpu`, `memory`, `storage`, ...
     pub area: &'static str,
     /// What of it.
@@ -91,7 +91,7 @@ struct Report {
 }
 
 /// Looks.
-pub fn run(doctor: &Doctor) -> Result<ExitCode> {
+pub(crate) fn run(doctor: &Doctor) -> Result<ExitCode> {
     let (config, mut findings) = configuration::look(doctor.config.as_deref());
     findings.extend(gpu::look(config.as_ref()));
     findings.extend(memory::look());

@@ -17,7 +17,7 @@ const AREA: &str = "programs";
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Looks for both.
-pub fn look(config: Option<&Config>) -> Vec<Finding> {
+pub(super) fn look(config: Option<&Config>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Library::load_all()
         .into_iter()
         .map(|(name, library)| {

@@ -38,7 +38,7 @@ const MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
 const LITTLE: u64 = 64 << 20;
 
 /// Looks at the directories that the configuration names.
-pub fn look(config: Option<&Path>) -> Vec<Finding> {
+pub(super) fn look(config: Option<&Path>) -> Vec<Finding> {
     // What cannot be read is a finding of the configuration's.
     let Some(Ok(directories)) = config.map(Directories::load) else { return Vec::new() };
     let Directories { scratch, persistent, meta, .. } = directories;

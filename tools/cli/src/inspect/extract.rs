@@ -16,7 +16,12 @@ const BLOCK: usize = 1 << 20;
 
 /// Writes the first `size` bytes of region `id` (all of them if `None`) to the file `to`, or to
 /// standard output unless that is a terminal. A file is there when all of it is.
-pub fn extract(subject: &Subject, id: i32, size: Option<u64>, to: Option<&Path>) -> Result<()> {
+pub(super) fn extract(
+    subject: &Subject,
+    id: i32,
+    size: Option<u64>,
+    to: Option<&Path>,
+) -> Result<()> {
     let bytes = bytes_of(subject, id, size)?;
     let Some(to) = to else {
         let output = io::stdout();

@@ -21,7 +21,7 @@ use crate::output;
 mod extract;
 mod report;
 mod subject;
-pub mod upstream;
+pub(crate) mod upstream;
 
 /// Show what is in a checkpoint file, or write one of its regions
 ///
@@ -31,7 +31,7 @@ pub mod upstream;
 /// Under the name veloc-inspect (a link to this program) it takes the flags of VELOC's own tool:
 /// --header | --extract ID [--size BYTES], and --ckpt FILE.
 #[derive(Debug, Args)]
-pub struct Inspect {
+pub(crate) struct Inspect {
     /// The checkpoint file, NAME-RANK-VERSION.dat or NAME-agg-VERSION.dat
     file: PathBuf,
     /// Of an aggregated file: the part of this rank
@@ -62,7 +62,7 @@ pub struct Inspect {
 
 /// Shows or writes. A file whose checksum is not the one that was kept, or of which a part is
 /// damaged, is shown, too, and is a failure.
-pub fn run(inspect: &Inspect) -> Result<()> {
+pub(crate) fn run(inspect: &Inspect) -> Result<()> {
     let meta = meta_of(inspect.meta.as_deref(), inspect.config.as_deref())?;
     let opened = Opened::open(&inspect.file)?;
     if let Some(id) = inspect.extract {

@@ -14,7 +14,7 @@ use crate::{output, size};
 
 /// One rank's checkpoint.
 #[derive(Debug, Serialize)]
-pub struct Report {
+pub(super) struct Report {
     /// The file it is in.
     #[serde(serialize_with = "output::path")]
     pub path: PathBuf,
@@ -38,7 +38,7 @@ pub struct Report {
 
 /// The proof of a checkpoint.
 #[derive(Debug, Serialize)]
-pub struct Proof {
+pub(super) struct Proof {
     /// What it is of.
     pub of: String,
     /// The digest that it says.
@@ -49,7 +49,7 @@ pub struct Proof {
 
 /// One region.
 #[derive(Debug, Serialize)]
-pub struct Region {
+pub(super) struct Region {
     /// Its id.
     pub id: i32,
     /// Its bytes.
@@ -60,7 +60,7 @@ pub struct Region {
 
 /// The checksum of a checkpoint.
 #[derive(Debug, Serialize)]
-pub struct Checksum {
+pub(super) struct Checksum {
     /// SHA-256 of what is there.
     pub sha256: String,
     /// The one that was kept when it was written, if there is one.
@@ -74,7 +74,7 @@ pub struct Checksum {
 
 /// The parts of an aggregated file.
 #[derive(Debug, Serialize)]
-pub struct Parts {
+pub(super) struct Parts {
     /// The file.
     #[serde(serialize_with = "output::path")]
     pub path: PathBuf,
@@ -90,7 +90,7 @@ pub struct Parts {
 
 /// One rank's part of an aggregated file.
 #[derive(Debug, Serialize)]
-pub struct Part {
+pub(super) struct Part {
     /// The rank.
     pub rank: u32,
     /// Where its first byte is in the file.
@@ -105,7 +105,7 @@ pub struct Part {
 
 impl Report {
     /// Says what is there; the checksum is added by [`Checksum::of`].
-    pub fn of(subject: &Subject, header: &Decoded) -> Report {
+    pub(super) fn of(subject: &Subject, header: &Decoded) -> Report {
         let start = subject.part.start;
         let region = |region: &format::header::Region| Region {
             id: region.id,
@@ -130,7 +130,7 @@ impl Report {
     }
 
     /// For people.
-    pub fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let mut text = title(&self.path, self.name.as_deref(), self.version);
         if let Some(rank) = self.rank {
             text += &format!(", rank {rank}");
@@ -166,7 +166,7 @@ impl Report {
 
 impl Proof {
     /// What proves a checkpoint, whose bytes are read for it.
-    pub fn of(subject: &Subject) -> Result<Option<Proof>> {
+    pub(super) fn of(subject: &Subject) -> Result<Option<Proof>> {
         let Some(proof) = &subject.proof else { return Ok(None) };
         let (Opened { file, path, .. }, part) = (subject.opened, subject.part.clone());
         let is_of = subject.identity.as_ref().is_none_or(|(name, rank, version)| {
@@ -180,7 +180,7 @@ impl Proof {
 
 impl Checksum {
     /// Reads all of a checkpoint, and what `meta` has kept of it.
-    pub fn of(subject: &Subject, meta: Option<&std::path::Path>) -> Result<Checksum> {
+    pub(super) fn of(subject: &Subject, meta: Option<&std::path::Path>) -> Result<Checksum> {
         let kept_in = meta.map(|meta| checksum::path(meta, &subject.checkpoint_file()));
         let kept = match kept_in.as_deref().map(checksum::read) {
             Some(Err(error)) if error.kind() == Kind::NotFound => None,
@@ -215,7 +215,7 @@ impl Checksum {
 
 impl Parts {
     /// For people.
-    pub fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let mut table = output::table(&[">rank", ">offset", ">bytes", ">size", ">regions", ""]);
         for part in &self.ranks {
             table.add_row([

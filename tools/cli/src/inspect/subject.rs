@@ -17,7 +17,7 @@ use crate::stored::routed;
 
 /// An open file.
 #[derive(Debug)]
-pub struct Opened {
+pub(super) struct Opened {
     /// Its path.
     pub path: PathBuf,
     /// The file.
@@ -30,7 +30,7 @@ pub struct Opened {
 
 /// A rank's checkpoint.
 #[derive(Debug)]
-pub struct Subject<'a> {
+pub(super) struct Subject<'a> {
     /// The file it is in.
     pub opened: &'a Opened,
     /// Its bytes there.
@@ -43,7 +43,7 @@ pub struct Subject<'a> {
 
 impl Opened {
     /// Opens a file. A pipe or a device is none.
-    pub fn open(path: &Path) -> Result<Opened> {
+    pub(super) fn open(path: &Path) -> Result<Opened> {
         let file = files::open(path)?;
         let len = files::len(&file, path)?;
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -51,13 +51,13 @@ impl Opened {
     }
 
     /// The name and version, if it is an aggregated file, going by its name.
-    pub fn aggregated(&self) -> Option<(&str, i32)> {
+    pub(super) fn aggregated(&self) -> Option<(&str, i32)> {
         aggregate::parse_name(&self.name)
     }
 
     /// Where the parts of this aggregated file lie: by its table, from the directory `meta`, or as a
     /// restart finds them without one, which is said.
-    pub fn offsets(&self, meta: Option<&Path>) -> Result<Offsets> {
+    pub(super) fn offsets(&self, meta: Option<&Path>) -> Result<Offsets> {
         let Some(meta) = meta else {
             bail!(
                 "{}: where the ranks' parts of an aggregated file lie stands in the directory \
@@ -79,7 +79,7 @@ impl Opened {
     }
 
     /// The checkpoint in it: of `rank` if it is an aggregated one.
-    pub fn subject(&self, rank: Option<u32>, meta: Option<&Path>) -> Result<Subject<'_>> {
+    pub(super) fn subject(&self, rank: Option<u32>, meta: Option<&Path>) -> Result<Subject<'_>> {
         match (self.aggregated(), rank) {
             (Some((name, version)), Some(rank)) => {
                 let offsets = self.offsets(meta)?;
@@ -113,7 +113,7 @@ impl Opened {
 
 impl Subject<'_> {
     /// The header. Offsets count from the start of the part.
-    pub fn header(&self) -> Result<Decoded> {
+    pub(super) fn header(&self) -> Result<Decoded> {
         let path = &self.opened.path;
         Header::read(&self.opened.file, self.part.clone(), path).map_err(|error| {
             match routed(path) {
@@ -128,7 +128,7 @@ impl Subject<'_> {
     }
 
     /// The name of the rank's own file, by which its checksum is kept.
-    pub fn checkpoint_file(&self) -> String {
+    pub(super) fn checkpoint_file(&self) -> String {
         match &self.identity {
             Some((name, rank, version)) => names::checkpoint_file(name, *rank, *version),
             None => self.opened.name.clone(),
@@ -137,7 +137,7 @@ impl Subject<'_> {
 }
 
 /// The directory `meta`, as given or as a configuration says.
-pub fn meta_of(given: Option<&Path>, config: Option<&Path>) -> Result<Option<PathBuf>> {
+pub(super) fn meta_of(given: Option<&Path>, config: Option<&Path>) -> Result<Option<PathBuf>> {
     match (given, config) {
         (Some(meta), _) => Ok(Some(meta.to_owned())),
         (None, Some(config)) => Ok(Directories::load(config)?.meta),
@@ -146,6 +146,6 @@ pub fn meta_of(given: Option<&Path>, config: Option<&Path>) -> Result<Option<Pat
 }
 
 /// Whether both paths lead to one file that is there.
-pub fn is_same_file(one: &Path, other: &Path) -> bool {
+pub(super) fn is_same_file(one: &Path, other: &Path) -> bool {
     fs::canonicalize(one).ok().is_some_and(|one| fs::canonicalize(other).ok() == Some(one))
 }

@@ -12,7 +12,7 @@ use super::subject::Opened;
 use crate::output;
 
 /// The name of the program that is upstream's.
-pub const NAME: &str = "veloc-inspect";
+pub(crate) const NAME: &str = "veloc-inspect";
 
 /// Show the header of a checkpoint file, or write one of its regions to standard output
 ///
@@ -20,7 +20,7 @@ pub const NAME: &str = "veloc-inspect";
 /// file cannot be read or has no such region.
 #[derive(Debug, Parser)]
 #[command(name = NAME, version = VERSION, max_term_width = 100, disable_help_flag = true)]
-pub struct Upstream {
+pub(crate) struct Upstream {
     /// List the regions
     #[arg(long, short = 'h', required_unless_present = "extract")]
     header: bool,
@@ -42,7 +42,7 @@ pub struct Upstream {
 }
 
 /// Does as upstream's tool does. With both, the header is what is asked for.
-pub fn run(asked: &Upstream) -> Result<()> {
+pub(crate) fn run(asked: &Upstream) -> Result<()> {
     let Some(path) = asked.ckpt.as_ref().or(asked.file.as_ref()) else {
         bail!("which file? give --ckpt FILE");
     };

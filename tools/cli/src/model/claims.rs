@@ -8,7 +8,7 @@ use crate::bench::plan::ApproachName;
 
 /// Something that the paper's text says without a number, nor for how many processes.
 #[derive(Clone, Debug, Serialize)]
-pub struct Claim {
+pub(super) struct Claim {
     /// What it says.
     pub what: &'static str,
     /// With 1 process and with 8: what is to be less, and than what, in seconds.
@@ -19,13 +19,13 @@ pub struct Claim {
 
 impl Claim {
     /// Whether it holds in the model, with 1 process and with 8. What is equal is not less.
-    pub fn holds(&self) -> [bool; 2] {
+    pub(super) fn holds(&self) -> [bool; 2] {
         self.times.map(|[less, than]| less < 0.99 * than)
     }
 }
 
 /// What the text says of figure 5 without a number.
-pub fn claims() -> Result<Vec<Claim>> {
+pub(super) fn claims() -> Result<Vec<Claim>> {
     let mut runs = Vec::new();
     for processes in [1, 8] {
         let run = |approach, interval| blocked(&large_host(approach, processes, interval)?);

@@ -19,7 +19,7 @@ use crate::bench::results::{prepare, write_json};
 /// Without `--node`, the model beside the numbers of HiPC'22. With it, predictions for that node:
 /// one for each combination of what is given.
 #[derive(Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Predict for this node
     #[arg(long)]
     node: Option<NodeName>,
@@ -69,7 +69,7 @@ pub struct Options {
 
 /// The key `pin`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PinName {
+pub(super) enum PinName {
     /// All chunks once all pages are touched, in turn
     Serial,
     /// The same without turns
@@ -82,7 +82,7 @@ pub enum PinName {
 
 /// The key `touch`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum TouchName {
+pub(super) enum TouchName {
     /// As the library finds best
     Auto,
     /// Between flushes
@@ -145,7 +145,7 @@ struct Predicted {
 }
 
 /// Runs it.
-pub fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<()> {
     options.out.as_deref().map_or(Ok(()), prepare)?;
     match options.node {
         None => {

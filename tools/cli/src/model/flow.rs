@@ -7,18 +7,18 @@
 use super::machine::{Actor, Process};
 
 /// The most resources that one flow uses: device memory, a link and host memory.
-pub const MOST_DEMANDS: usize = 3;
+pub(super) const MOST_DEMANDS: usize = 3;
 
 /// Bytes below which a flow has arrived: rounding leaves some, and what is less takes no time that
 /// could be told from none.
 const NOTHING: f64 = 4.0;
 
 /// Something that flows take shares of: so many bytes a second, whoever uses them.
-pub type Resource = usize;
+pub(super) type Resource = usize;
 
 /// What a flow takes of a resource for each of its own bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Demand {
+pub(super) struct Demand {
     /// Of which resource.
     pub resource: Resource,
     /// Bytes of it for each byte that is moved; 0 for none.
@@ -27,7 +27,7 @@ pub struct Demand {
 
 /// Bytes on their way.
 #[derive(Clone, Copy, Debug)]
-pub struct Flow {
+pub(super) struct Flow {
     /// Whose they are.
     pub process: Process,
     /// Who is told when they have arrived.
@@ -44,7 +44,7 @@ pub struct Flow {
 
 /// Flows and resources that have to do with each other, and with no others.
 #[derive(Clone, Debug, Default)]
-pub struct Group {
+pub(super) struct Group {
     /// Bytes per second of each resource.
     pub resources: Vec<f64>,
     /// The flows.
@@ -57,12 +57,12 @@ pub struct Group {
 
 impl Group {
     /// Idle resources.
-    pub fn new(resources: Vec<f64>) -> Group {
+    pub(super) fn new(resources: Vec<f64>) -> Group {
         Group { resources, ..Group::default() }
     }
 
     /// Lets the flows flow until `now`.
-    pub fn advance(&mut self, now: f64) {
+    pub(super) fn advance(&mut self, now: f64) {
         let seconds = now - self.now;
         self.now = now;
         if seconds > 0.0 {
@@ -74,13 +74,13 @@ impl Group {
 
     /// A flow that has arrived, if one has, and which it was. The first that was started, of
     /// several.
-    pub fn take_arrived(&mut self) -> Option<(usize, Flow)> {
+    pub(super) fn take_arrived(&mut self) -> Option<(usize, Flow)> {
         let arrived = self.flows.iter().position(|flow| flow.left <= NOTHING)?;
         Some((arrived, self.flows.remove(arrived)))
     }
 
     /// When the next flow arrives if nothing changes; `None` if none does.
-    pub fn next_arrival(&self) -> Option<f64> {
+    pub(super) fn next_arrival(&self) -> Option<f64> {
         let arrivals = self.flows.iter().filter_map(|flow| {
             if flow.left <= NOTHING {
                 return Some(self.now);
@@ -91,7 +91,7 @@ impl Group {
     }
 
     /// Gives every flow its rate.
-    pub fn share(&mut self) {
+    pub(super) fn share(&mut self) {
         self.spare.clone_from(&self.resources);
         let mut growing: Vec<usize> = Vec::with_capacity(self.flows.len());
         for (index, flow) in self.flows.iter_mut().enumerate() {

@@ -12,11 +12,11 @@ use super::node::Node;
 use super::turns::Turns;
 
 /// The number of a process.
-pub type Process = usize;
+pub(super) type Process = usize;
 
 /// Who is told of an arrival or a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Actor {
+pub(super) enum Actor {
     /// The application's thread.
     Application,
     /// Flushes.
@@ -81,7 +81,7 @@ struct Domain {
 
 /// The node.
 #[derive(Debug)]
-pub struct Machine {
+pub(super) struct Machine {
     node: Node,
     now: f64,
     domains: Vec<Domain>,
@@ -99,7 +99,7 @@ const RESOURCES_PER_GPU: usize = 3;
 
 impl Machine {
     /// An idle node with so many processes, dealt out to the GPUs in turn.
-    pub fn new(node: &Node, processes: usize) -> Machine {
+    pub(super) fn new(node: &Node, processes: usize) -> Machine {
         let domains = (0..node.gpus.div_ceil(node.gpus_per_domain))
             .map(|_| {
                 let mut resources = vec![node.memory.value];
@@ -122,28 +122,28 @@ impl Machine {
     }
 
     /// The time, in seconds from the start.
-    pub fn now(&self) -> f64 {
+    pub(super) fn now(&self) -> f64 {
         self.now
     }
 
     /// The node.
-    pub fn node(&self) -> &Node {
+    pub(super) fn node(&self) -> &Node {
         &self.node
     }
 
     /// Processes on the same GPU, this one included.
-    pub fn neighbours(&self, process: Process) -> usize {
+    pub(super) fn neighbours(&self, process: Process) -> usize {
         let gpu = self.gpu(process);
         (0..self.stopped.len()).filter(|&other| self.gpu(other) == gpu).count()
     }
 
     /// Tells `actor` after so many seconds.
-    pub fn timer(&mut self, process: Process, actor: Actor, seconds: f64) {
+    pub(super) fn timer(&mut self, process: Process, actor: Actor, seconds: f64) {
         self.push(self.now + seconds, What::Timer(process, actor));
     }
 
     /// Moves `bytes`, and tells `actor` when that is done.
-    pub fn flow(&mut self, process: Process, actor: Actor, motion: Motion, bytes: u64) {
+    pub(super) fn flow(&mut self, process: Process, actor: Actor, motion: Motion, bytes: u64) {
         let (domain, demands) = self.demands(process, motion);
         if motion.is_pinning() || motion == Motion::AllocateDevice {
             // They slow each other down all over the node.
@@ -159,7 +159,7 @@ impl Machine {
     }
 
     /// From now on a registration stops the copies of this process, or none does any more.
-    pub fn stop_copies(&mut self, process: Process, stopped: bool) {
+    pub(super) fn stop_copies(&mut self, process: Process, stopped: bool) {
         self.stopped[process] = stopped;
         let domain = self.domain(process);
         self.domains[domain].group.advance(self.now);
@@ -167,7 +167,7 @@ impl Machine {
     }
 
     /// Lets time pass until somebody is to be told something. `None`: nothing will ever happen.
-    pub fn next(&mut self) -> Option<(Process, Actor)> {
+    pub(super) fn next(&mut self) -> Option<(Process, Actor)> {
         self.share_anew();
         while let Some(Reverse(due)) = self.queue.pop() {
             match due.what {

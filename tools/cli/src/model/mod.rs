@@ -31,4 +31,4 @@ mod simulation;
 mod tests;
 mod turns;
 
-pub use command::{run, Options};
+pub(crate) use command::{run, Options};

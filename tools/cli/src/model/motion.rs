@@ -4,7 +4,7 @@ use super::node::Node;
 
 /// What a flow does, which decides its rate and what it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Motion {
+pub(super) enum Motion {
     /// A copy within the device.
     OnDevice,
     /// A copy from the device to the host.
@@ -46,17 +46,17 @@ pub enum Motion {
 
 impl Motion {
     /// Whether a registration of the same process stops it (HiPC'22, IV-A).
-    pub fn is_copy(self) -> bool {
+    pub(super) fn is_copy(self) -> bool {
         !matches!(self, Motion::Touch { .. } | Motion::Register { .. } | Motion::AllocateHost)
     }
 
     /// Whether it holds the driver's lock for registrations.
-    pub fn is_pinning(self) -> bool {
+    pub(super) fn is_pinning(self) -> bool {
         matches!(self, Motion::Register { .. } | Motion::AllocateHost)
     }
 
     /// Bytes per second that a motion reaches when it has the node to itself.
-    pub fn limit(self, node: &Node) -> f64 {
+    pub(super) fn limit(self, node: &Node) -> f64 {
         let figure = match self {
             Motion::OnDevice => &node.device_copy,
             Motion::Down { registered: true, .. } | Motion::Up { registered: true } => &node.link,

@@ -8,7 +8,7 @@ use serde::Serialize;
 /// How far a figure can be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Trust {
+pub(super) enum Trust {
     /// The paper (HiPC'22) says so.
     Paper,
     /// Chosen so that the model agrees with a figure of the paper, within bounds from elsewhere.
@@ -21,7 +21,7 @@ pub enum Trust {
 
 /// A figure and its source.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Figure {
+pub(super) struct Figure {
     /// The figure.
     pub value: f64,
     /// How far to trust it.
@@ -52,7 +52,7 @@ const GIB: f64 = (1u64 << 30) as f64;
 /// The nodes that are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum NodeName {
+pub(super) enum NodeName {
     /// The paper's: 8 A100 of 40 GB.
     DgxA100,
     /// 8 H200 of 141 GB, two processors.
@@ -63,7 +63,7 @@ pub enum NodeName {
 
 impl NodeName {
     /// The node of this name.
-    pub fn node(self) -> Node {
+    pub(super) fn node(self) -> Node {
         match self {
             NodeName::DgxA100 => dgx_a100(),
             NodeName::H200 => h200(),
@@ -74,7 +74,7 @@ impl NodeName {
 
 /// A node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Node {
+pub(super) struct Node {
     /// Its name.
     pub name: &'static str,
     /// GPUs.
@@ -130,7 +130,7 @@ pub struct Node {
 
 impl Node {
     /// Every figure with its name.
-    pub fn figures(&self) -> [(&'static str, &Figure); 19] {
+    pub(super) fn figures(&self) -> [(&'static str, &Figure); 19] {
         [
             ("device_memory", &self.device_memory),
             ("device_copy", &self.device_copy),
@@ -156,7 +156,7 @@ impl Node {
 }
 
 /// The paper's node, with the paper's figures wherever it gives one.
-pub fn dgx_a100() -> Node {
+pub(super) fn dgx_a100() -> Node {
     Node {
         name: "DGX A100",
         gpus: 8,
@@ -189,7 +189,7 @@ pub fn dgx_a100() -> Node {
 }
 
 /// Eight H200: rates of other people's machines.
-pub fn h200() -> Node {
+pub(super) fn h200() -> Node {
     Node {
         name: "H200",
         gpus: 8,
@@ -228,7 +228,7 @@ pub fn h200() -> Node {
 }
 
 /// Four Blackwell GPUs at two Grace processors: rates of other people's machines.
-pub fn gb200() -> Node {
+pub(super) fn gb200() -> Node {
     Node {
         name: "GB200",
         gpus: 4,

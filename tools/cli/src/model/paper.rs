@@ -12,7 +12,7 @@ use super::simulation::simulate;
 use crate::bench::plan::{splitmix, ApproachName};
 
 /// The intervals of figure 5, in seconds. The text names 5 ms and 20 ms; the others are ours.
-pub const INTERVALS: [f64; 6] = [5e-3, 10e-3, 20e-3, 40e-3, 60e-3, 80e-3];
+pub(super) const INTERVALS: [f64; 6] = [5e-3, 10e-3, 20e-3, 40e-3, 60e-3, 80e-3];
 
 /// The paper maps the device cache by so many bytes (V-B).
 const MAP_CHUNK: u64 = 1 << 30;
@@ -22,7 +22,7 @@ const TOLERANCE: f64 = 1.25;
 
 /// One number of the paper and the model's.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub(super) struct Row {
     /// Which figure of the paper, and what.
     pub what: &'static str,
     /// The setting; one in brackets is our reading, where the text gives none.
@@ -42,24 +42,24 @@ const INPUT: &str = "an input of the model";
 
 impl Row {
     /// Whether the model was given the number: then it proves nothing.
-    pub fn is_input(&self) -> bool {
+    pub(super) fn is_input(&self) -> bool {
         self.note == INPUT
     }
 
     /// The model's number over the paper's.
-    pub fn ratio(&self) -> f64 {
+    pub(super) fn ratio(&self) -> f64 {
         self.model / self.paper
     }
 
     /// Within a quarter.
-    pub fn agrees(&self) -> bool {
+    pub(super) fn agrees(&self) -> bool {
         (1.0 / TOLERANCE..=TOLERANCE).contains(&self.ratio())
     }
 }
 
 /// Blocked time per process.
 #[derive(Clone, Copy, Debug)]
-pub struct Blocked {
+pub(super) struct Blocked {
     /// By checkpoints, initialisation included.
     pub checkpoints: f64,
     /// By restores as well.
@@ -69,7 +69,7 @@ pub struct Blocked {
 }
 
 /// Runs a scenario.
-pub fn blocked(scenario: &Scenario) -> Result<Blocked> {
+pub(super) fn blocked(scenario: &Scenario) -> Result<Blocked> {
     let outcomes = simulate(scenario)?;
     Ok(Blocked {
         checkpoints: per_process(&outcomes, Outcome::checkpointing),
@@ -81,7 +81,11 @@ pub fn blocked(scenario: &Scenario) -> Result<Blocked> {
 /// The paper's large-host configuration with the paper's way: its chunks of the device cache, and
 /// the whole host buffer registered in one call, whatever the application does meanwhile. (64 GB
 /// take two: a turn without a sign of life for a second would be lost.)
-pub fn large_host(approach: ApproachName, processes: usize, interval: f64) -> Result<Scenario> {
+pub(super) fn large_host(
+    approach: ApproachName,
+    processes: usize,
+    interval: f64,
+) -> Result<Scenario> {
     Ok(Scenario {
         map_chunk: MAP_CHUNK,
         touch: Touch::Auto,
@@ -94,7 +98,7 @@ pub fn large_host(approach: ApproachName, processes: usize, interval: f64) -> Re
 
 /// Sizes like those of the paper's traces: 20 to 24 GB for each process (V-D), each checkpoint
 /// within a fifth of the mean of 128 MB.
-pub fn shots(processes: usize) -> Vec<Vec<u64>> {
+pub(super) fn shots(processes: usize) -> Vec<Vec<u64>> {
     let mut seed = 2022;
     (0..processes)
         .map(|process| {
@@ -113,7 +117,7 @@ pub fn shots(processes: usize) -> Vec<Vec<u64>> {
 }
 
 /// Every number.
-pub fn rows() -> Result<Vec<Row>> {
+pub(super) fn rows() -> Result<Vec<Row>> {
     let mut rows = device_cache()?;
     rows.extend(uniform()?);
     rows.extend(variable()?);

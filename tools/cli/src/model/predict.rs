@@ -8,11 +8,11 @@ use super::simulation::simulate;
 use crate::bench::plan::ApproachName;
 
 /// Said wherever a prediction is shown.
-pub const TITLE: &str = "predicted by a model, not measured";
+pub(super) const TITLE: &str = "predicted by a model, not measured";
 
 /// What is predicted for one scenario. Times in seconds per process, sizes in bytes.
 #[derive(Clone, Debug, Serialize)]
-pub struct Prediction {
+pub(super) struct Prediction {
     /// The node's name.
     pub node: &'static str,
     /// The way to keep checkpoints.
@@ -60,7 +60,7 @@ pub struct Prediction {
 }
 
 /// Predicts one.
-pub fn predict(scenario: &Scenario) -> Result<Prediction> {
+pub(super) fn predict(scenario: &Scenario) -> Result<Prediction> {
     let outcomes = simulate(scenario)?;
     let longest = outcomes.iter().flat_map(|outcome| &outcome.checkpoints).copied();
     let bytes: u64 = scenario.sizes_of(0).iter().sum();

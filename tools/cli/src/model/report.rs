@@ -8,7 +8,7 @@ use super::paper::Row;
 use super::predict::{Prediction, TITLE};
 
 /// The title of the comparison.
-pub const COMPARISON: &str = "a model of the DGX A100 beside the text of HiPC'22";
+pub(super) const COMPARISON: &str = "a model of the DGX A100 beside the text of HiPC'22";
 
 /// A table: each column as wide as its widest cell, the first to the left, the others to the right.
 fn table(head: &[&str], rows: &[Vec<String>], left: usize) -> String {
@@ -39,7 +39,7 @@ fn table(head: &[&str], rows: &[Vec<String>], left: usize) -> String {
 }
 
 /// The model beside the paper.
-pub fn comparison(rows: &[Row], claims: &[Claim]) -> String {
+pub(super) fn comparison(rows: &[Row], claims: &[Claim]) -> String {
     let mut notes: Vec<&str> = Vec::new();
     let mut number = |note: &'static str, wanted: bool| {
         if note.is_empty() || !wanted {
@@ -120,7 +120,7 @@ impl std::fmt::Display for Rounded {
 }
 
 /// Predictions.
-pub fn predictions(predictions: &[Prediction]) -> String {
+pub(super) fn predictions(predictions: &[Prediction]) -> String {
     let head = [
         "approach",
         "touch",
@@ -182,7 +182,7 @@ pub fn predictions(predictions: &[Prediction]) -> String {
 }
 
 /// What a node is made of.
-pub fn figures(node: &Node) -> String {
+pub(super) fn figures(node: &Node) -> String {
     let rows: Vec<Vec<String>> = node
         .figures()
         .iter()

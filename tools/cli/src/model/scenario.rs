@@ -11,7 +11,7 @@ use crate::bench::plan::ApproachName;
 
 /// One run of the model.
 #[derive(Clone, Debug)]
-pub struct Scenario {
+pub(super) struct Scenario {
     /// The node.
     pub node: Node,
     /// The way to keep checkpoints.
@@ -45,7 +45,7 @@ pub struct Scenario {
 
 /// Who stages copies with memory that is not registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Staging {
+pub(super) enum Staging {
     /// The library, through its registered ring: launches do not wait for it.
     Ring,
     /// The driver, under its lock of the context.
@@ -53,16 +53,16 @@ pub enum Staging {
 }
 
 /// The paper's 4 GB of device cache and 32 GB of host buffer, 256 checkpoints of 128 MB.
-pub const DEVICE_CACHE: u64 = 4 << 30;
+pub(super) const DEVICE_CACHE: u64 = 4 << 30;
 /// See [`DEVICE_CACHE`].
-pub const HOST_CACHE: u64 = 32 << 30;
+pub(super) const HOST_CACHE: u64 = 32 << 30;
 /// See [`DEVICE_CACHE`].
-pub const CHECKPOINT: u64 = 128 << 20;
+pub(super) const CHECKPOINT: u64 = 128 << 20;
 
 impl Scenario {
     /// The paper's configuration large-host with uniform checkpoints (V-C), as this library's
     /// defaults treat it.
-    pub fn large_host(
+    pub(super) fn large_host(
         node: Node,
         approach: ApproachName,
         processes: usize,
@@ -88,7 +88,7 @@ impl Scenario {
     }
 
     /// The paper's configuration large-device (V-C): everything stays in the device cache.
-    pub fn large_device(
+    pub(super) fn large_device(
         node: Node,
         approach: ApproachName,
         processes: usize,
@@ -102,12 +102,12 @@ impl Scenario {
     }
 
     /// The sizes of the checkpoints of one process.
-    pub fn sizes_of(&self, process: usize) -> &[u64] {
+    pub(super) fn sizes_of(&self, process: usize) -> &[u64] {
         &self.sizes[process % self.sizes.len()]
     }
 
     /// Refuses what cannot be run, with the value that is wrong.
-    pub fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         ensure!(self.processes > 0, "processes: 0");
         ensure!(self.interval >= 0.0, "interval: {} s", self.interval);
         for process in 0..self.processes.min(self.sizes.len()) {
@@ -143,7 +143,7 @@ impl Scenario {
 
 /// What one process went through. Times in seconds, sizes in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Outcome {
+pub(super) struct Outcome {
     /// Blocked until the caches could be used.
     pub init: f64,
     /// Blocked by each checkpoint.
@@ -177,17 +177,17 @@ pub struct Outcome {
 
 impl Outcome {
     /// Blocked by checkpoints, initialisation included.
-    pub fn checkpointing(&self) -> f64 {
+    pub(super) fn checkpointing(&self) -> f64 {
         self.init + self.checkpoints.iter().sum::<f64>()
     }
 
     /// The same and by restores.
-    pub fn total(&self) -> f64 {
+    pub(super) fn total(&self) -> f64 {
         self.checkpointing() + self.restores.iter().sum::<f64>()
     }
 }
 
 /// The mean over all processes: the paper's "per process".
-pub fn per_process(outcomes: &[Outcome], figure: impl Fn(&Outcome) -> f64) -> f64 {
+pub(super) fn per_process(outcomes: &[Outcome], figure: impl Fn(&Outcome) -> f64) -> f64 {
     outcomes.iter().map(figure).sum::<f64>() / outcomes.len().max(1) as f64
 }

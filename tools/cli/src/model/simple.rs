@@ -14,7 +14,7 @@ const RING: u64 = 64 << 20;
 
 /// The process.
 #[derive(Debug)]
-pub struct Simple {
+pub(super) struct Simple {
     number: Process,
     sizes: Vec<u64>,
     interval: f64,
@@ -42,7 +42,7 @@ enum Doing {
 
 impl Simple {
     /// A process that has not begun.
-    pub fn new(number: Process, scenario: &Scenario) -> Simple {
+    pub(super) fn new(number: Process, scenario: &Scenario) -> Simple {
         Simple {
             number,
             sizes: scenario.sizes_of(number).to_vec(),
@@ -60,7 +60,7 @@ impl Simple {
     }
 
     /// Begins.
-    pub fn start(&mut self, machine: &mut Machine) {
+    pub(super) fn start(&mut self, machine: &mut Machine) {
         if self.ring {
             machine.flow(self.number, Actor::Application, Motion::AllocateHost, RING);
         } else {
@@ -70,17 +70,17 @@ impl Simple {
     }
 
     /// Whether the last restore has ended.
-    pub fn ended(&self) -> bool {
+    pub(super) fn ended(&self) -> bool {
         self.doing == Doing::Ended
     }
 
     /// What it went through.
-    pub fn outcome(&self) -> Outcome {
+    pub(super) fn outcome(&self) -> Outcome {
         self.outcome.clone()
     }
 
     /// A flow has arrived, or the computing is done.
-    pub fn told(&mut self, machine: &mut Machine) {
+    pub(super) fn told(&mut self, machine: &mut Machine) {
         match self.doing {
             Doing::Starting => self.outcome.init = machine.now(),
             Doing::Computing => {

@@ -69,12 +69,12 @@ impl Process {
 }
 
 /// Runs a scenario. What each process went through, by its number.
-pub fn simulate(scenario: &Scenario) -> Result<Vec<Outcome>> {
+pub(super) fn simulate(scenario: &Scenario) -> Result<Vec<Outcome>> {
     simulate_and(scenario, false)
 }
 
 /// The same; `checked` checks the invariants after every step instead of at the end alone.
-pub fn simulate_and(scenario: &Scenario, checked: bool) -> Result<Vec<Outcome>> {
+pub(super) fn simulate_and(scenario: &Scenario, checked: bool) -> Result<Vec<Outcome>> {
     scenario.check()?;
     let mut machine = Machine::new(&scenario.node, scenario.processes);
     let mut processes: Vec<Process> =

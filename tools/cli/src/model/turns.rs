@@ -8,28 +8,28 @@ use super::machine::Process;
 
 /// How long it takes until a waiting process notices that the turn is free, in seconds: it looks every
 /// half a millisecond, and wakes up a little later.
-pub const NOTICED_AFTER: f64 = 3e-4;
+pub(super) const NOTICED_AFTER: f64 = 3e-4;
 
 /// The lock.
 #[derive(Clone, Debug, Default)]
-pub struct Turns {
+pub(super) struct Turns {
     /// Who has it or waits for it, in the order in which they came.
     queue: VecDeque<Process>,
 }
 
 impl Turns {
     /// Asks for the turn.
-    pub fn queue(&mut self, process: Process) {
+    pub(super) fn queue(&mut self, process: Process) {
         self.queue.push_back(process);
     }
 
     /// Whether a process that has asked has the turn.
-    pub fn attempt(&self, process: Process) -> bool {
+    pub(super) fn attempt(&self, process: Process) -> bool {
         self.queue.front() == Some(&process)
     }
 
     /// Gives the turn back. Who has it next.
-    pub fn leave(&mut self) -> Option<Process> {
+    pub(super) fn leave(&mut self) -> Option<Process> {
         self.queue.pop_front();
         self.queue.front().copied()
     }

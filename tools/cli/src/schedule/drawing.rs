@@ -21,7 +21,7 @@ type Line = [f64; 4];
 
 /// All lines. The names are those of the JSON.
 #[derive(Debug, Default, Serialize)]
-pub struct Lines {
+pub(super) struct Lines {
     /// Steps are computed.
     forward: Vec<Line>,
     /// The adjoint goes back.
@@ -83,7 +83,7 @@ impl Page {
 }
 
 /// The lines of a plan.
-pub fn lines(problem: &Problem, figures: &Figures) -> Result<Lines> {
+pub(super) fn lines(problem: &Problem, figures: &Figures) -> Result<Lines> {
     let plan = &problem.plan;
     // A turn is a forward step and one of the adjoint.
     let work = (figures.forward_evals + u128::from(plan.steps)) as f64;

@@ -28,7 +28,7 @@ mod walk;
 /// Plan an adjoint computation: which states are stored, what is computed again, what a crash costs
 #[derive(Debug, Args)]
 #[command(allow_negative_numbers = true)]
-pub struct Schedule {
+pub(crate) struct Schedule {
     #[command(flatten)]
     plan: options::Options,
     #[command(flatten)]
@@ -72,7 +72,7 @@ struct Drawn<'a> {
 }
 
 /// Plans.
-pub fn run(options: &Schedule) -> Result<()> {
+pub(crate) fn run(options: &Schedule) -> Result<()> {
     let problem = options.plan.problem()?;
     let times = options.taking.times()?;
     let crash = options.crash_after.map(|state| (options.crash_in, state));

@@ -16,7 +16,7 @@ const MOST_REPEATED: u64 = 100_000;
 
 /// What a way costs. The names are those of the JSON.
 #[derive(Debug, Serialize)]
-pub struct Compared {
+pub(super) struct Compared {
     /// Its name.
     pub strategy: &'static str,
     /// Steps between two recovery states, or of a piece.
@@ -37,7 +37,7 @@ pub struct Compared {
 }
 
 /// All ways.
-pub fn compare(problem: &Problem) -> Result<Vec<Compared>> {
+pub(super) fn compare(problem: &Problem) -> Result<Vec<Compared>> {
     let slots = problem.plan.slots.min(problem.plan.steps);
     ensure!(
         slots <= strategy::MOST_SLOTS,
@@ -78,7 +78,7 @@ impl From<Costs> for Compared {
 
 /// How long it will take. The names are those of the JSON.
 #[derive(Debug, Serialize)]
-pub struct Estimated {
+pub(super) struct Estimated {
     /// Seconds if nothing fails.
     pub undisturbed: f64,
     /// Seconds with failures.
@@ -95,7 +95,11 @@ pub struct Estimated {
 }
 
 /// Estimates.
-pub fn estimate(problem: &Problem, times: &Times, state_size: Option<u64>) -> Result<Estimated> {
+pub(super) fn estimate(
+    problem: &Problem,
+    times: &Times,
+    state_size: Option<u64>,
+) -> Result<Estimated> {
     ensure!(
         problem.disk.is_none() && !problem.online,
         "--step-time: an estimate is for a known number of steps with slots that are all alike"

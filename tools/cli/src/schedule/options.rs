@@ -17,7 +17,7 @@ use crate::size;
 const EXACT: u64 = 1 << 53;
 
 /// A number that may be as large as its type can be, which may be written with an exponent.
-pub fn count(text: &str) -> std::result::Result<u64, String> {
+pub(super) fn count(text: &str) -> std::result::Result<u64, String> {
     let most = format!("at most {}, or {EXACT} if it has an exponent", u64::MAX);
     up_to(u64::MAX, &most, text)
 }
@@ -28,7 +28,7 @@ fn steps(text: &str) -> std::result::Result<u64, String> {
 }
 
 /// The number of a state that the adjoint comes to.
-pub fn state(text: &str) -> std::result::Result<u64, String> {
+pub(super) fn state(text: &str) -> std::result::Result<u64, String> {
     up_to(u64::MAX, "less than the number of --steps", text)
 }
 
@@ -60,7 +60,7 @@ fn up_to(limit: u64, most: &str, text: &str) -> std::result::Result<u64, String>
 /// Where states are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Rule {
+pub(super) enum Rule {
     /// The least number of steps under the resilience distance
     Optimal,
     /// Revolve's distance, or the resilience distance if that is less (the paper's rule)
@@ -75,7 +75,7 @@ pub enum Rule {
 
 /// The plan that is asked for.
 #[derive(Debug, Args)]
-pub struct Options {
+pub(super) struct Options {
     /// Steps of the forward pass
     #[arg(long, value_name = "L", value_parser = steps)]
     steps: u64,
@@ -108,7 +108,7 @@ pub struct Options {
 
 impl Options {
     /// The problem, if there can be one.
-    pub fn problem(&self) -> Result<Problem> {
+    pub(super) fn problem(&self) -> Result<Problem> {
         let plan = Plan {
             steps: self.steps,
             slots: self.slots,
@@ -148,7 +148,7 @@ impl Options {
 
 /// What things take, for an estimate.
 #[derive(Debug, Args)]
-pub struct Taking {
+pub(super) struct Taking {
     /// How long a forward step takes, in seconds: has the run time estimated
     #[arg(long, value_name = "SECONDS")]
     step_time: Option<f64>,
@@ -178,7 +178,7 @@ pub struct Taking {
 
 impl Taking {
     /// The times, if they are asked for.
-    pub fn times(&self) -> Result<Option<Times>> {
+    pub(super) fn times(&self) -> Result<Option<Times>> {
         let Some(step) = self.step_time else { return Ok(None) };
         let times = Times {
             step,
@@ -218,7 +218,7 @@ impl Taking {
     }
 
     /// Bytes of a state.
-    pub fn state_size(&self) -> Option<u64> {
+    pub(super) fn state_size(&self) -> Option<u64> {
         self.state_size
     }
 }

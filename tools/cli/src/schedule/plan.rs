@@ -19,7 +19,7 @@ use super::walk::{self, Walker, Way};
 
 /// What a schedule is asked for.
 #[derive(Clone, Copy, Debug)]
-pub struct Problem {
+pub(super) struct Problem {
     /// Its steps, slots, distances and rule.
     pub plan: Plan,
     /// Slots on disk.
@@ -30,14 +30,14 @@ pub struct Problem {
 
 impl Problem {
     /// Whether its slots are all alike, and its end is known.
-    pub fn is_plain(&self) -> bool {
+    pub(super) fn is_plain(&self) -> bool {
         self.disk.is_none() && !self.online
     }
 }
 
 /// What was asked, in JSON.
 #[derive(Debug, Serialize)]
-pub struct Asked {
+pub(super) struct Asked {
     steps: u64,
     slots: u64,
     resilience: Option<u64>,
@@ -51,7 +51,7 @@ pub struct Asked {
 
 /// What is found. The names are those of the JSON.
 #[derive(Debug, Serialize)]
-pub struct Figures {
+pub(super) struct Figures {
     plan: Asked,
     /// Forward steps that are not recorded.
     pub advances: u128,
@@ -80,7 +80,7 @@ pub struct Figures {
 
 /// What disk is used for.
 #[derive(Debug, Serialize)]
-pub struct Transfers {
+pub(super) struct Transfers {
     /// States written to disk.
     pub disk_writes: u64,
     /// States read from there.
@@ -92,7 +92,7 @@ pub struct Transfers {
 /// A way through the steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Sweep {
+pub(super) enum Sweep {
     /// The first one, before the adjoint begins
     Forward,
     /// That of the adjoint
@@ -101,7 +101,7 @@ pub enum Sweep {
 
 /// A crash.
 #[derive(Debug, Serialize)]
-pub struct Crash {
+pub(super) struct Crash {
     /// The sweep that it is in.
     pub crash_in: Sweep,
     /// The state that this one has come to.
@@ -119,7 +119,7 @@ pub struct Crash {
 
 impl Figures {
     /// Of a problem, and of a crash when a sweep has come to a state.
-    pub fn of(problem: &Problem, crash: Option<(Sweep, u64)>) -> Result<Figures> {
+    pub(super) fn of(problem: &Problem, crash: Option<(Sweep, u64)>) -> Result<Figures> {
         let Problem { plan, disk, online } = problem;
         let slots = plan.slots.saturating_add(disk.map_or(0, |disk| disk.slots));
         let ideal = advances(plan.steps, slots.min(plan.steps));

@@ -24,7 +24,7 @@ const STATES: u64 = 2_000_000;
 const ACTIONS: u64 = 10_000_000;
 
 /// The figures, and the picture.
-pub fn show(problem: &Problem, report: &Report) -> String {
+pub(super) fn show(problem: &Problem, report: &Report) -> String {
     let (plan, figures) = (&problem.plan, &report.figures);
     let mut table = output::table(&["", ">"]);
     let mut row = |what: &str, number: String| {

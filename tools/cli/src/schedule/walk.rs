@@ -11,23 +11,23 @@ use super::plan::{Problem, Sweep};
 
 /// The longest way that is gone, in forward steps: some seconds, as there are no more actions than
 /// that.
-pub const LONGEST: u128 = 200_000_000;
+pub(super) const LONGEST: u128 = 200_000_000;
 
 /// Whether a way with so many advances is short enough to be gone.
-pub fn is_short(problem: &Problem, advances: u128) -> bool {
+pub(super) fn is_short(problem: &Problem, advances: u128) -> bool {
     advances + u128::from(problem.plan.steps) <= LONGEST
 }
 
 /// The same, or it need not be gone: where a way of slots that are all alike, and of a known end, comes to is
 /// known without its actions, and so it is in a pass.
-pub fn is_known(problem: &Problem, sweep: Sweep, advances: u128) -> bool {
+pub(super) fn is_known(problem: &Problem, sweep: Sweep, advances: u128) -> bool {
     let is_pass = problem.online && sweep == Sweep::Forward;
     problem.is_plain() || is_pass || is_short(problem, advances)
 }
 
 /// A schedule of any kind.
 #[derive(Clone, Debug)]
-pub enum Way {
+pub(super) enum Way {
     /// All slots are alike.
     Known(Schedule),
     /// Some are on disk.
@@ -38,7 +38,7 @@ pub enum Way {
 
 impl Way {
     /// From the beginning.
-    pub fn new(problem: &Problem) -> Way {
+    pub(super) fn new(problem: &Problem) -> Way {
         let plan = problem.plan;
         match problem.disk {
             Some(disk) => Way::Levels(TwoLevel::new(plan, disk)),
@@ -48,7 +48,7 @@ impl Way {
     }
 
     /// The next action; of a pass, with all steps in one before which nothing can be stored.
-    pub fn next_action(&mut self) -> Action {
+    pub(super) fn next_action(&mut self) -> Action {
         if let Way::Open(online, end, adjoint) = self {
             if online.at() == Some(*end) {
                 if let Some(schedule) = online.end(*adjoint) {
@@ -66,7 +66,7 @@ impl Way {
 
 /// Goes along a way, and keeps what its actions leave.
 #[derive(Clone, Debug)]
-pub struct Walker {
+pub(super) struct Walker {
     way: Way,
     slots: BTreeMap<u64, u64>,
     /// The state of the adjoint that was stored last.
@@ -79,13 +79,13 @@ pub struct Walker {
 
 impl Walker {
     /// At the beginning of a way whose adjoint is at `fine`.
-    pub fn new(way: Way, fine: u64) -> Walker {
+    pub(super) fn new(way: Way, fine: u64) -> Walker {
         let slots = BTreeMap::new();
         Walker { way, slots, adjoint: None, fine, advances: 0 }
     }
 
     /// Does the next action.
-    pub fn step(&mut self) -> Action {
+    pub(super) fn step(&mut self) -> Action {
         let action = self.way.next_action();
         match action {
             Action::Advance { from, to } => self.advances += u128::from(to - from),
@@ -102,7 +102,7 @@ impl Walker {
     }
 
     /// Goes on until `state` is computed for the first time, and not yet stored.
-    pub fn until_the_forward_sweep_is_at(&mut self, state: u64) {
+    pub(super) fn until_the_forward_sweep_is_at(&mut self, state: u64) {
         loop {
             match self.step() {
                 Action::Advance { to, .. } if to >= state => {
@@ -117,7 +117,7 @@ impl Walker {
 
     /// Goes from the beginning until the adjoint has come to `state`, and then no further: at once, if all
     /// slots are alike.
-    pub fn until_the_adjoint_is_at(&mut self, state: u64) {
+    pub(super) fn until_the_adjoint_is_at(&mut self, state: u64) {
         if let Way::Known(schedule) = &self.way {
             let left = Remaining::at(schedule.plan(), state);
             self.slots = left.states.iter().map(|stored| (stored.slot, stored.state)).collect();
@@ -130,7 +130,7 @@ impl Walker {
     }
 
     /// Counts the steps to the end: at once, if all slots are alike, and the end is known by then.
-    pub fn go_to_the_end(&mut self) {
+    pub(super) fn go_to_the_end(&mut self) {
         loop {
             if let Way::Known(schedule) = &self.way {
                 self.advances += schedule.advances_left();
@@ -143,7 +143,7 @@ impl Walker {
     }
 
     /// What was stored in each slot last.
-    pub fn slots(&self) -> Vec<Stored> {
+    pub(super) fn slots(&self) -> Vec<Stored> {
         self.slots.iter().map(|(&slot, &state)| Stored { state, slot }).collect()
     }
 }

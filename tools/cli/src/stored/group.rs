@@ -13,7 +13,7 @@ use crate::output;
 
 /// What to look at, and how closely.
 #[derive(Debug)]
-pub struct Question<'a> {
+pub(crate) struct Question<'a> {
     /// Where.
     pub directories: &'a Directories,
     /// Only checkpoints of this name.
@@ -28,7 +28,7 @@ pub struct Question<'a> {
 
 /// The answer. The field names of its JSON are part of the interface.
 #[derive(Debug, Serialize)]
-pub struct Answer {
+pub(crate) struct Answer {
     /// Where it was looked.
     pub directories: Looked,
     /// What is stored, by name and version.
@@ -44,7 +44,7 @@ pub struct Answer {
 
 /// The directories.
 #[derive(Debug, Serialize)]
-pub struct Looked {
+pub(crate) struct Looked {
     /// On the node.
     #[serde(serialize_with = "output::optional_path")]
     pub scratch: Option<PathBuf>,
@@ -58,7 +58,7 @@ pub struct Looked {
 
 /// One version of a checkpoint.
 #[derive(Debug, Serialize)]
-pub struct Version {
+pub(crate) struct Version {
     /// The checkpoint's name.
     pub name: String,
     /// The version.
@@ -82,7 +82,7 @@ pub struct Version {
 
 /// Sums.
 #[derive(Debug, Default, Serialize)]
-pub struct Totals {
+pub(crate) struct Totals {
     /// Names.
     pub names: usize,
     /// Versions of all names.
@@ -97,13 +97,13 @@ pub struct Totals {
 
 impl Version {
     /// The copies that cannot be used.
-    pub fn bad(&self) -> usize {
+    pub(crate) fn bad(&self) -> usize {
         let bad = self.copies.iter().filter(|copy| copy.condition == Condition::Bad);
         bad.count() + self.damaged.len()
     }
 
     /// The ranks whose copies were read, and of none of which it is known what was written.
-    pub fn unchecked_ranks(&self) -> BTreeSet<u32> {
+    pub(crate) fn unchecked_ranks(&self) -> BTreeSet<u32> {
         let restores = self.copies.iter().filter(|copy| copy.restores());
         let (known, unknown): (Vec<_>, Vec<_>) =
             restores.partition(|copy| copy.checksum != Checksum::None);
@@ -112,7 +112,7 @@ impl Version {
     }
 
     /// The ranks that have a copy of another user, by that user.
-    pub fn ranks_of_others(&self) -> BTreeMap<u32, BTreeSet<u32>> {
+    pub(crate) fn ranks_of_others(&self) -> BTreeMap<u32, BTreeSet<u32>> {
         let mut others: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
         let own = own_user();
         for copy in &self.copies {
@@ -124,13 +124,13 @@ impl Version {
     }
 
     /// The ranks of the copies in one place.
-    pub fn ranks_in(&self, place: Place) -> BTreeSet<u32> {
+    pub(crate) fn ranks_in(&self, place: Place) -> BTreeSet<u32> {
         self.copies.iter().filter(|copy| copy.place == place).map(|copy| copy.rank).collect()
     }
 }
 
 /// Looks.
-pub fn ask(question: &Question) -> Result<Answer> {
+pub(crate) fn ask(question: &Question) -> Result<Answer> {
     let mut found = scan::scan(question.directories, question.name)?;
     let ranks = ranks_of(&found, question.ranks);
     if let Some(version) = question.version {

@@ -27,7 +27,7 @@ use crate::output;
 const MOST_THREADS: usize = 8;
 
 /// Looks at the header of every copy.
-pub fn headers(found: &mut BTreeMap<Key, Stored>) {
+pub(crate) fn headers(found: &mut BTreeMap<Key, Stored>) {
     let copies: Vec<&mut Copy> = found.values_mut().flat_map(|stored| &mut stored.copies).collect();
     let bar = output::files_bar("looking", copies.len() as u64);
     on_threads(copies, |copy| {
@@ -44,7 +44,7 @@ pub fn headers(found: &mut BTreeMap<Key, Stored>) {
 
 /// Reads all of every good copy and compares it with its proof, else with the checksum of its version, or
 /// if there is neither, with the other copies of the same rank.
-pub fn contents(found: &mut BTreeMap<Key, Stored>, meta: Option<&Path>) {
+pub(crate) fn contents(found: &mut BTreeMap<Key, Stored>, meta: Option<&Path>) {
     let good = |copy: &Copy| copy.condition == Condition::Good;
     let all = found.values().flat_map(|stored| &stored.copies);
     let bar = output::bytes_bar("reading", all.filter(|copy| good(copy)).map(|c| c.bytes).sum());

@@ -20,17 +20,17 @@ use serde::Serialize;
 
 use crate::output;
 
-pub mod group;
-pub mod look;
-pub mod places;
-pub mod ranks;
-pub mod scan;
-pub mod show;
+pub(crate) mod group;
+pub(crate) mod look;
+pub(crate) mod places;
+pub(crate) mod ranks;
+pub(crate) mod scan;
+pub(crate) mod show;
 
 /// Where a copy is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub(crate) enum Place {
     /// A file in scratch.
     Scratch,
     /// A file in persistent, or a link there to the file of a file-based checkpoint.
@@ -44,7 +44,7 @@ pub enum Place {
 /// Whether a copy can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Condition {
+pub(crate) enum Condition {
     /// As far as was looked, it can.
     Good,
     /// It cannot, and [`Copy::reason`] says why.
@@ -56,7 +56,7 @@ pub enum Condition {
 /// What is known of a copy's bytes by its proof or, if it has none, by the checksum of its version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Checksum {
+pub(crate) enum Checksum {
     /// Nobody has looked.
     Unread,
     /// They are those that were written.
@@ -69,7 +69,7 @@ pub enum Checksum {
 
 /// One rank's copy of a checkpoint in one place.
 #[derive(Clone, Debug, Serialize)]
-pub struct Copy {
+pub(crate) struct Copy {
     /// The rank.
     pub rank: u32,
     /// Where it is.
@@ -122,36 +122,36 @@ impl Copy {
     }
 
     /// Its bytes in the file.
-    pub fn part(&self) -> Range<u64> {
+    pub(crate) fn part(&self) -> Range<u64> {
         self.offset..self.offset + self.bytes
     }
 
     /// Notes what is wrong with it.
-    pub fn condemn(&mut self, reason: impl Into<String>) {
+    pub(crate) fn condemn(&mut self, reason: impl Into<String>) {
         self.condition = Condition::Bad;
         self.reason = Some(reason.into());
     }
 
     /// Whether a restart can read this rank's checkpoint from it.
-    pub fn restores(&self) -> bool {
+    pub(crate) fn restores(&self) -> bool {
         self.condition == Condition::Good && self.place != Place::Parity
     }
 
     /// Whether it can be of a job of so many ranks.
-    pub fn is_of_job(&self, ranks: u32) -> bool {
+    pub(crate) fn is_of_job(&self, ranks: u32) -> bool {
         self.job_ranks.is_none_or(|of| of == ranks)
     }
 }
 
 /// The user whose rights this process has.
-pub fn own_user() -> u32 {
+pub(crate) fn own_user() -> u32 {
     // SAFETY: it takes nothing and cannot fail.
     unsafe { libc::geteuid() }
 }
 
 /// Where a file-based checkpoint (`VELOC_Route_file`) was routed from, if the file at `path` is
 /// one: a note beside it in scratch says so, and in persistent it is a link.
-pub fn routed(path: &Path) -> Option<PathBuf> {
+pub(crate) fn routed(path: &Path) -> Option<PathBuf> {
     if let Ok(target) = fs::read_link(path) {
         return Some(target);
     }

@@ -7,12 +7,12 @@ use clap::Args;
 use config::Directories;
 
 /// The most ranks that a job can be said to have.
-pub const MOST_RANKS: i64 = 1 << 22;
+pub(crate) const MOST_RANKS: i64 = 1 << 22;
 
 /// Where the files are.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
-pub struct Places {
+pub(crate) struct Places {
     /// A configuration that names the directories (VELOC_SCRATCH and the like override it)
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -29,7 +29,7 @@ pub struct Places {
 
 impl Places {
     /// The directories: as given, else as the configuration says.
-    pub fn directories(&self) -> Result<Directories> {
+    pub(crate) fn directories(&self) -> Result<Directories> {
         let config = match &self.config {
             Some(path) => Directories::load(path)?,
             None => Directories::default(),

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 const MOST: usize = 8;
 
 /// A set of numbers for people: `0-3,7`, and with very many gaps `0,2,4,6,8,10,12,14,... (500)`.
-pub fn ranges<'a>(numbers: impl IntoIterator<Item = &'a u32>) -> String {
+pub(crate) fn ranges<'a>(numbers: impl IntoIterator<Item = &'a u32>) -> String {
     let numbers: BTreeSet<u32> = numbers.into_iter().copied().collect();
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for number in &numbers {

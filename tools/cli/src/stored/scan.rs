@@ -14,11 +14,11 @@ use serde::Serialize;
 use super::{Copy, Place};
 
 /// A checkpoint's version.
-pub type Key = (String, i32);
+pub(crate) type Key = (String, i32);
 
 /// What is stored of one version.
 #[derive(Debug, Default)]
-pub struct Stored {
+pub(crate) struct Stored {
     /// The copies, in no order.
     pub copies: Vec<Copy>,
     /// Aggregated files of which it is not known which ranks they have, and why.
@@ -27,7 +27,7 @@ pub struct Stored {
 
 /// An aggregated file that cannot be read.
 #[derive(Clone, Debug, Serialize)]
-pub struct Damaged {
+pub(crate) struct Damaged {
     /// The file.
     #[serde(serialize_with = "crate::output::path")]
     pub path: std::path::PathBuf,
@@ -36,7 +36,7 @@ pub struct Damaged {
 }
 
 /// Finds all copies of checkpoints called `name` (of all, if there is none).
-pub fn scan(directories: &Directories, name: Option<&str>) -> Result<BTreeMap<Key, Stored>> {
+pub(crate) fn scan(directories: &Directories, name: Option<&str>) -> Result<BTreeMap<Key, Stored>> {
     let mut found: BTreeMap<Key, Stored> = BTreeMap::new();
     let wanted = |of: &str| name.is_none_or(|name| name == of);
     let mut add = |parsed: names::Parsed, place, path| {

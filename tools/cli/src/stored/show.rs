@@ -27,7 +27,7 @@ struct Row<'a> {
 }
 
 /// All versions: a row for each, or for neighbours that are stored alike unless `each`.
-pub fn table(answer: &Answer, each: bool) -> String {
+pub(crate) fn table(answer: &Answer, each: bool) -> String {
     if answer.checkpoints.is_empty() {
         return "no checkpoints\n".to_owned();
     }
@@ -66,7 +66,7 @@ pub fn table(answer: &Answer, each: bool) -> String {
 }
 
 /// What all ranks can restore, in a line for each name, and what they cannot because it is of another job.
-pub fn restorable(answer: &Answer) -> String {
+pub(crate) fn restorable(answer: &Answer) -> String {
     let mut of_others: BTreeMap<(&str, &BTreeSet<u32>), Vec<u32>> = BTreeMap::new();
     for version in answer.checkpoints.iter().filter(|version| version.is_of_others) {
         let versions = of_others.entry((&version.name, &version.jobs)).or_default();

@@ -10,7 +10,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 /// Two regions, -1 of 3 bytes and 2 of 5 bytes: written down from the description of the format.
-pub const GOLDEN: [u8; 40] = [
+pub(crate) const GOLDEN: [u8; 40] = [
     2, 0, 0, 0, 0, 0, 0, 0, // two regions
     0xff, 0xff, 0xff, 0xff, 3, 0, 0, 0, 0, 0, 0, 0, // id -1, 3 bytes
     2, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, // id 2, 5 bytes
@@ -19,10 +19,11 @@ pub const GOLDEN: [u8; 40] = [
 ];
 
 /// SHA-256 of [`GOLDEN`], by sha256sum.
-pub const GOLDEN_SHA256: &str = "4eda814f240c3c97d3641f1e8ac312da071f8a3031dc07133b90403605392500";
+pub(crate) const GOLDEN_SHA256: &str =
+    "4eda814f240c3c97d3641f1e8ac312da071f8a3031dc07133b90403605392500";
 
 /// A checkpoint of one region, 0.
-pub fn checkpoint(content: &[u8]) -> Vec<u8> {
+pub(crate) fn checkpoint(content: &[u8]) -> Vec<u8> {
     let mut bytes = vec![1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     bytes.extend((content.len() as u64).to_le_bytes());
     bytes.extend(content);
@@ -30,12 +31,12 @@ pub fn checkpoint(content: &[u8]) -> Vec<u8> {
 }
 
 /// The directories of a job, and a configuration that names them.
-pub struct Job {
+pub(crate) struct Job {
     pub folder: tempfile::TempDir,
 }
 
 impl Job {
-    pub fn new() -> Job {
+    pub(crate) fn new() -> Job {
         let job = Job { folder: tempfile::tempdir().unwrap() };
         let mut text = String::from("mode = sync\n");
         for directory in ["scratch", "persistent", "meta"] {
@@ -48,12 +49,12 @@ impl Job {
     }
 
     /// A path below the job's folder.
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// Writes a file below the job's folder.
-    pub fn write(&self, name: &str, bytes: &[u8]) -> PathBuf {
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> PathBuf {
         let path = self.path(name);
         fs::write(&path, bytes).unwrap();
         path
@@ -61,7 +62,13 @@ impl Job {
 
     /// Writes [`GOLDEN`] as "wave", with the proof of a job of so many ranks. `false`: the folder keeps
     /// no proofs.
-    pub fn write_proven(&self, directory: &str, version: i32, rank: u32, ranks: u32) -> bool {
+    pub(crate) fn write_proven(
+        &self,
+        directory: &str,
+        version: i32,
+        rank: u32,
+        ranks: u32,
+    ) -> bool {
         let path = self.write(&format!("{directory}/wave-{rank}-{version}.dat"), &GOLDEN);
         let (name, digest) = ("wave".to_owned(), Digest::of(Sort::Xxh3, &GOLDEN));
         let proof = Proof { name, version, rank, ranks, len: 40, digest };
@@ -74,12 +81,12 @@ impl Job {
     }
 
     /// Keeps a checksum of these bytes for a checkpoint file of this name.
-    pub fn keep_checksum(&self, file: &str, bytes: &[u8]) {
+    pub(crate) fn keep_checksum(&self, file: &str, bytes: &[u8]) {
         self.write(&format!("meta/{file}.chksum"), &Sha256::digest(bytes));
     }
 
     /// Writes an aggregated file of these parts, and its table.
-    pub fn aggregate(&self, name: &str, version: u32, parts: &[Vec<u8>]) {
+    pub(crate) fn aggregate(&self, name: &str, version: u32, parts: &[Vec<u8>]) {
         let file = format!("{name}-agg-{version}.dat");
         let mut table = (parts.len() as i64).to_le_bytes().to_vec();
         let mut start = 0i64;
@@ -92,17 +99,17 @@ impl Job {
     }
 
     /// Runs `veloc` in the job's folder.
-    pub fn veloc(&self, arguments: &str) -> Ran {
+    pub(crate) fn veloc(&self, arguments: &str) -> Ran {
         run(Path::new(env!("CARGO_BIN_EXE_veloc")), self.folder.path(), arguments)
     }
 }
 
 /// A run that has ended.
-pub struct Ran {
+pub(crate) struct Ran {
     pub output: Output,
 }
 
-pub fn run(program: &Path, folder: &Path, arguments: &str) -> Ran {
+pub(crate) fn run(program: &Path, folder: &Path, arguments: &str) -> Ran {
     let mut command = Command::new(program);
     // What the machine that tests is set up with is not for the jobs here.
     for (variable, _) in std::env::vars_os() {
@@ -115,33 +122,33 @@ pub fn run(program: &Path, folder: &Path, arguments: &str) -> Ran {
 }
 
 impl Ran {
-    pub fn code(&self) -> Option<i32> {
+    pub(crate) fn code(&self) -> Option<i32> {
         self.output.status.code()
     }
 
-    pub fn stdout(&self) -> String {
+    pub(crate) fn stdout(&self) -> String {
         String::from_utf8_lossy(&self.output.stdout).into_owned()
     }
 
-    pub fn stderr(&self) -> String {
+    pub(crate) fn stderr(&self) -> String {
         String::from_utf8_lossy(&self.output.stderr).into_owned()
     }
 
     /// What it printed, of a run that went well.
-    pub fn success(&self) -> String {
+    pub(crate) fn success(&self) -> String {
         assert_eq!(self.code(), Some(0), "{}{}", self.stdout(), self.stderr());
         assert_eq!(self.stderr(), "");
         self.stdout()
     }
 
     /// What it printed as JSON, however it ended.
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         let text = self.stdout();
         serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}{}", self.stderr()))
     }
 
     /// Ended with code 1, and one line that has these words.
-    pub fn failure(&self, words: &[&str]) {
+    pub(crate) fn failure(&self, words: &[&str]) {
         let text = self.stderr();
         assert_eq!(self.code(), Some(1), "{}{text}", self.stdout());
         assert_eq!(text.lines().count(), 1, "{text}");

@@ -19,7 +19,7 @@ const LARGEST: u64 = 1 << 20;
 
 /// A compiler with the runtime that its programs are linked with.
 #[derive(Debug)]
-pub struct Compiler {
+pub(crate) struct Compiler {
     nvcc: PathBuf,
     /// Where its other programs and its library for devices are, if not beside it.
     apart: Option<[PathBuf; 2]>,
@@ -33,7 +33,7 @@ pub struct Compiler {
 
 /// How the PTX for later architectures is kept in a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ptx {
+pub(crate) enum Ptx {
     /// So that anybody can read it, who takes the place of the runtime.
     Plain,
     /// In NVIDIA's way, as the compiler does it by itself.
@@ -41,7 +41,7 @@ pub enum Ptx {
 }
 
 /// The compiler of the first toolkit, if it was fetched before.
-pub fn at_hand() -> Result<Compiler> {
+pub(crate) fn at_hand() -> Result<Compiler> {
     let [oldest, _] = &TOOLKITS;
     if !packages::folder_of(TOOLKIT, oldest.release)?.is_dir() {
         let what = format!("there is no nvcc {}: `cargo xtask nvidia` fetches it", oldest.version);
@@ -84,7 +84,7 @@ fn of_pip() -> Result<Compiler> {
 }
 
 /// The programs of the CUDA runtime, in order.
-pub fn sources() -> Result<Vec<PathBuf>> {
+pub(crate) fn sources() -> Result<Vec<PathBuf>> {
     files_of("cu", &root().join("gpu"))
 }
 
@@ -114,7 +114,7 @@ impl Compiler {
 
     /// Compiles a program without a warning, which finds the library and the runtime by `path`, unless
     /// `LD_LIBRARY_PATH` has others.
-    pub fn compile(
+    pub(crate) fn compile(
         &self,
         source: &Path,
         (include, lib): (&Path, &Path),

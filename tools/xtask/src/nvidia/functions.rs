@@ -25,7 +25,7 @@ const SINCE: [(&str, u32); 2] = [("cuCtxGetId", 12000), ("cuStreamGetCtx_v2", 12
 /// A function: its name, and its arguments in Rust.
 type Function = (String, Vec<String>);
 
-pub fn check(findings: &mut Findings) -> Result<()> {
+pub(super) fn check(findings: &mut Findings) -> Result<()> {
     let mut lists = vec![(EXTRAS, extras(&read(&root().join(EXTRAS))?)?)];
     let (path, start) = LIST;
     lists.push((path, list(&read(&root().join(path))?, start)?));

@@ -16,7 +16,7 @@ const NEWEST_PTX: u32 = 6;
 /// The architectures that are looked at, as far as an assembler knows them.
 const ARCHITECTURES: std::ops::RangeInclusive<u32> = 60..=120;
 
-pub fn check(findings: &mut Findings) -> Result<()> {
+pub(super) fn check(findings: &mut Findings) -> Result<()> {
     let kernels = files_of("ptx", root())?;
     if kernels.is_empty() {
         return Err(Error::new("there is no PTX"));
@@ -46,7 +46,7 @@ pub fn check(findings: &mut Findings) -> Result<()> {
 }
 
 /// The files below a folder whose names end so, without what cargo has built.
-pub fn files_of(extension: &str, folder: &Path) -> Result<Vec<PathBuf>> {
+pub(super) fn files_of(extension: &str, folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for path in entries(folder)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -61,7 +61,7 @@ pub fn files_of(extension: &str, folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// A path in the project.
-pub fn shown(path: &Path) -> String {
+pub(super) fn shown(path: &Path) -> String {
     path.strip_prefix(root()).unwrap_or(path).display().to_string()
 }
 
@@ -134,7 +134,7 @@ fn again(compiler: &Path, kernel: &Path) -> Result<()> {
 }
 
 /// What a command has printed, errors and all; an error with that if it failed.
-pub fn said(command: &mut Command) -> Result<String> {
+pub(super) fn said(command: &mut Command) -> Result<String> {
     let output = command.output().when(|| format!("starting {}", line(command)))?;
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text).into_owned();

@@ -15,7 +15,7 @@ use crate::stage::{stage, Profile, Stage};
 const CONFIGURATION: &str = "mode = async\nscratch = DIR/scratch\ngpu_cache_size = 8M\n\
                              host_cache_size = 16M\ngpu_chunk_size = 2M\n";
 
-pub fn check(findings: &mut Findings) -> Result<()> {
+pub(super) fn check(findings: &mut Findings) -> Result<()> {
     let place = tempfile::tempdir().when(|| "making a folder".into())?;
     for (version, compiler) in compiler::all() {
         let (name, own) = (format!("nvcc {version}"), place.path().join(version));

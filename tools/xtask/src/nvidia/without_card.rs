@@ -18,7 +18,7 @@ const BOUND: &str = "120";
 
 /// How a program is to end.
 #[derive(Clone, Copy, Debug)]
-pub enum End {
+pub(super) enum End {
     /// With success, and these words among what it says.
     Well(&'static str),
     /// With an error that says so.
@@ -48,7 +48,7 @@ const CONFIGURATIONS: [&str; 2] = [
     "mode = async\nscratch = DIR/scratch\ngpu_cache_size = 8M\nhost_cache_size = 4M\n",
 ];
 
-pub fn check(findings: &mut Findings) -> Result<()> {
+pub(super) fn check(findings: &mut Findings) -> Result<()> {
     let what = "the driver's library without a card";
     if devices() != 0 {
         println!("skipped  {what}: there is one");
@@ -135,7 +135,7 @@ fn compile(stage: &Stage, name: &str, to: &Path) -> Result<()> {
 }
 
 /// A program that finds this driver, and is ended after [`BOUND`] seconds.
-pub fn bounded(program: &Path, driver: &Path) -> Command {
+pub(super) fn bounded(program: &Path, driver: &Path) -> Command {
     let mut command = Command::new("timeout");
     command.args(["--kill-after=5", BOUND]).arg(program).env("LD_LIBRARY_PATH", driver);
     command
@@ -148,7 +148,7 @@ fn words(arguments: &str, folder: &Path) -> Vec<String> {
 }
 
 /// Fails if a program does not end as it should.
-pub fn ends(command: &mut Command, end: End) -> Result<()> {
+pub(super) fn ends(command: &mut Command, end: End) -> Result<()> {
     let output = command.output().when(|| format!("starting {}", line(command)))?;
     let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     let status = output.status;

@@ -7,7 +7,7 @@ use levels::space::Extent;
 
 impl State {
     /// Whether the staging level could hold so many bytes of each part, were it empty.
-    pub fn fits_staging(&self, lens: [u64; 2]) -> bool {
+    pub(crate) fn fits_staging(&self, lens: [u64; 2]) -> bool {
         let staging = self.level(self.staging);
         let [device, host] = lens.map(|len| staging.space.rounded(len));
         device.saturating_add(host) <= staging.spec.capacity
@@ -16,7 +16,7 @@ impl State {
     /// Takes room in the staging level for `len` more bytes of device memory that is lent, if that
     /// needs no wait and discards nothing. `both` is what the checkpoint will have of each part in
     /// all.
-    pub fn reserve_for_deferred(
+    pub(crate) fn reserve_for_deferred(
         &mut self,
         id: Id,
         len: u64,
@@ -35,7 +35,7 @@ impl State {
 
     /// Ends a checkpoint as [`State::commit`] does, but the parts in `arriving` have bytes in the
     /// host buffer that are still to come.
-    pub fn commit_lent(
+    pub(crate) fn commit_lent(
         &mut self,
         id: Id,
         regions: Vec<Region>,
@@ -62,7 +62,7 @@ impl State {
     }
 
     /// Whether bytes are still to come.
-    pub fn arriving(&self) -> bool {
+    pub(crate) fn arriving(&self) -> bool {
         self.entries.values().any(|entry| entry.arriving.contains(&true))
     }
 

@@ -6,7 +6,7 @@ use os::error::{Error, Kind};
 
 impl State {
     /// Whether it is still open if a checkpoint is to be copied to persistent.
-    pub fn is_undecided(&self, id: Id) -> bool {
+    pub(crate) fn is_undecided(&self, id: Id) -> bool {
         self.entries.get(&id).is_some_and(|entry| entry.persistent == FileCopy::Undecided)
     }
 
@@ -61,6 +61,6 @@ impl State {
 }
 
 /// Whether a failure says something about where a file was to be, so that another place may do.
-pub fn is_of_the_file_system(error: &Error) -> bool {
+pub(crate) fn is_of_the_file_system(error: &Error) -> bool {
     matches!(error.kind(), Kind::NoRoom | Kind::System)
 }

@@ -94,17 +94,17 @@ impl State {
     }
 
     /// The level in which `part` of a checkpoint under way already has bytes.
-    pub fn building_in(&self, id: Id, part: Part) -> Option<Level> {
+    pub(crate) fn building_in(&self, id: Id, part: Part) -> Option<Level> {
         self.entries.get(&id)?.part(part).first()
     }
 
     /// What a checkpoint under way holds of each part, in bytes.
-    pub fn building_bytes(&self, id: Id) -> [u64; 2] {
+    pub(crate) fn building_bytes(&self, id: Id) -> [u64; 2] {
         self.entries.get(&id).map_or([0, 0], |entry| PARTS.map(|part| entry.part(part).len))
     }
 
     /// The memory that a checkpoint under way has filled, by part.
-    pub fn building_sources(&self, id: Id) -> [Option<Source>; 2] {
+    pub(crate) fn building_sources(&self, id: Id) -> [Option<Source>; 2] {
         let Some(entry) = self.entries.get(&id) else {
             return [None, None];
         };
@@ -154,7 +154,7 @@ impl State {
 
     /// Ends a checkpoint whose bytes went straight to its scratch file, which is in its place.
     /// `routed` is the path of a file-based checkpoint; `persist` as for [`State::commit`].
-    pub fn commit_file(
+    pub(crate) fn commit_file(
         &mut self,
         id: Id,
         regions: Vec<Region>,
@@ -183,7 +183,7 @@ impl State {
     /// Ends a checkpoint whose bytes went straight to its persistent file, which is in its place,
     /// because scratch could not take it. `routed` as for [`State::commit_file`]; `persist`: it is to be
     /// there in any case.
-    pub fn commit_persistent(
+    pub(crate) fn commit_persistent(
         &mut self,
         id: Id,
         regions: Vec<Region>,
@@ -275,7 +275,7 @@ impl State {
     }
 
     /// The name and version of a checkpoint whose file is in scratch.
-    pub fn key_in_scratch(&self, id: Id) -> Option<(Arc<str>, i32)> {
+    pub(crate) fn key_in_scratch(&self, id: Id) -> Option<(Arc<str>, i32)> {
         let entry = self.entries.get(&id)?;
         let there = entry.life == Life::Live && entry.scratch == FileCopy::Present;
         there.then(|| (entry.name.clone(), entry.version))
@@ -283,7 +283,7 @@ impl State {
 
     /// A copy of this checkpoint may still be running and cannot be waited for: its room is never
     /// given to others.
-    pub fn strand(&mut self, id: Id) {
+    pub(crate) fn strand(&mut self, id: Id) {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.busy += 1;
             entry.stranded = true;
@@ -298,7 +298,7 @@ impl State {
 
     /// Makes a checkpoint known whose file was found on disk. `part_of` tells which regions are
     /// wanted in device memory; then, whether scratch and persistent have the file.
-    pub fn adopt(
+    pub(crate) fn adopt(
         &mut self,
         name: &str,
         version: i32,

@@ -78,7 +78,7 @@ impl State {
     }
 
     /// The next checkpoint to be written to scratch.
-    pub fn next_write(&mut self) -> Option<FileJob> {
+    pub(crate) fn next_write(&mut self) -> Option<FileJob> {
         let now = self
             .writable(&self.write)
             .or_else(|| self.spill.first().copied().filter(|_| self.pressed()));
@@ -92,12 +92,12 @@ impl State {
     }
 
     /// Whether a checkpoint whose temporary file is complete may take its place in scratch.
-    pub fn still_wanted(&self, id: Id) -> bool {
+    pub(crate) fn still_wanted(&self, id: Id) -> bool {
         self.entries.get(&id).is_some_and(|entry| matches!(entry.life, Life::Live | Life::Held))
     }
 
     /// Ends a write.
-    pub fn write_done(&mut self, job: &FileJob, result: Result<()>) -> After {
+    pub(crate) fn write_done(&mut self, job: &FileJob, result: Result<()>) -> After {
         let (mut unlink, mut bypassed) = (false, false);
         let written = result.is_ok();
         if let Some(entry) = self.entries.get_mut(&job.id) {
@@ -131,13 +131,13 @@ impl State {
     }
 
     /// The next scratch file to be copied to the persistent directory.
-    pub fn next_persist(&mut self) -> Option<PersistJob> {
+    pub(crate) fn next_persist(&mut self) -> Option<PersistJob> {
         let id = *self.persist.first()?;
         self.take_persist(id)
     }
 
     /// The copying of this checkpoint, if it could begin now: for who would wait for it.
-    pub fn take_persist(&mut self, id: Id) -> Option<PersistJob> {
+    pub(crate) fn take_persist(&mut self, id: Id) -> Option<PersistJob> {
         let sources = self.sources(id)?;
         let entry = self.entries.get_mut(&id).filter(|entry| entry.lists.persist)?;
         entry.persistent = FileCopy::Writing;
@@ -156,13 +156,13 @@ impl State {
 
     /// Whoever waits for the persistent copy of this checkpoint makes it, once it is known where to.
     /// [`State::take_claimed`] or [`State::give_claim_back`] follows.
-    pub fn claim_persist(&mut self, id: Id) {
+    pub(crate) fn claim_persist(&mut self, id: Id) {
         self.claims.insert(id);
         self.reindex(id);
     }
 
     /// The persistent copy of a checkpoint that was claimed is for a worker to make after all.
-    pub fn give_claim_back(&mut self, id: Id) {
+    pub(crate) fn give_claim_back(&mut self, id: Id) {
         if self.claims.remove(&id) {
             self.reindex(id);
         }
@@ -170,14 +170,14 @@ impl State {
 
     /// The copying of a checkpoint that was claimed, if it could begin now. If not, a worker does it
     /// when it can.
-    pub fn take_claimed(&mut self, id: Id) -> Option<PersistJob> {
+    pub(crate) fn take_claimed(&mut self, id: Id) -> Option<PersistJob> {
         self.give_claim_back(id);
         self.take_persist(id)
     }
 
     /// A checkpoint was to be copied to persistent, and its file in scratch is not there any more. If memory
     /// has it, it is to be written again: until then, nobody may take memory for a copy of that file.
-    pub fn scratch_is_gone(&mut self, id: Id) {
+    pub(crate) fn scratch_is_gone(&mut self, id: Id) {
         let entry = self.entries.get_mut(&id).filter(|entry| {
             let owns_file = entry.scratch == FileCopy::Present && entry.routed.is_none();
             entry.life == Life::Live && owns_file && entry.is_in_memory()
@@ -189,7 +189,7 @@ impl State {
     }
 
     /// Ends the making of a persistent copy.
-    pub fn persist_done(&mut self, job: &PersistJob, result: Result<()>) -> After {
+    pub(crate) fn persist_done(&mut self, job: &PersistJob, result: Result<()>) -> After {
         let written = result.is_ok();
         let mut after = After::Keep;
         let id = job.id;

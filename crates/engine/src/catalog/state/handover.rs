@@ -10,7 +10,7 @@ use os::error::{Error, Kind, Result};
 
 impl State {
     /// Writes down from here on what is not in files yet.
-    pub fn note_to(&mut self, ledger: Ledger) {
+    pub(crate) fn note_to(&mut self, ledger: Ledger) {
         self.ledger = Some(ledger);
     }
 

@@ -145,13 +145,13 @@ impl State {
     }
 
     /// The same for good.
-    pub fn shorten(&mut self, level: Level, bytes: u64) {
+    pub(crate) fn shorten(&mut self, level: Level, bytes: u64) {
         self.limit(level, bytes);
         self.level_mut(level).space.forget_withdrawn();
     }
 
     /// Takes [`State::limit`] back: there is memory again.
-    pub fn lift_limit(&mut self, level: Level) {
+    pub(crate) fn lift_limit(&mut self, level: Level) {
         self.level_mut(level).space.restore();
         self.resized(level);
     }

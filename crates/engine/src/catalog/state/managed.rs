@@ -66,7 +66,7 @@ impl State {
     }
 
     /// The id of a checkpoint's mark, if it has one.
-    pub fn mark_of(&self, id: Id) -> Option<i32> {
+    pub(crate) fn mark_of(&self, id: Id) -> Option<i32> {
         self.entries.get(&id)?.mark
     }
 
@@ -103,7 +103,7 @@ impl State {
     }
 
     /// Whether nothing of a name that was given up is still being written.
-    pub fn is_withdrawn(&self, name: &str) -> bool {
+    pub(crate) fn is_withdrawn(&self, name: &str) -> bool {
         let writes = |entry: &Entry| {
             *entry.name == *name
                 && matches!(entry.life, Life::Held | Life::Dropped)

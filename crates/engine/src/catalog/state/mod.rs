@@ -31,7 +31,7 @@ use levels::ledger::Ledger;
 use os::error::{Error, Kind};
 use trace::Recorder;
 
-pub use bypass::is_of_the_file_system;
+pub(crate) use bypass::is_of_the_file_system;
 pub use capture::Content;
 pub use requests::*;
 
@@ -145,7 +145,7 @@ impl State {
     }
 
     /// Records what leaves the memory levels from here on.
-    pub fn record_to(&mut self, trace: Recorder) {
+    pub(crate) fn record_to(&mut self, trace: Recorder) {
         self.trace = trace;
     }
 
@@ -164,7 +164,7 @@ impl State {
 
     /// Once no persistent copy of this checkpoint is wanted or being made: whether it is as it
     /// should be.
-    pub fn persist_settled(&self, id: Id) -> Option<bool> {
+    pub(crate) fn persist_settled(&self, id: Id) -> Option<bool> {
         match self.entries.get(&id).map(|entry| entry.persistent) {
             Some(FileCopy::Wanted | FileCopy::Writing) => None,
             file => Some(file != Some(FileCopy::Failed)),
@@ -241,13 +241,13 @@ impl State {
     }
 
     /// Something that failed stands in the way of making room.
-    pub fn anything_failed(&self) -> bool {
+    pub(crate) fn anything_failed(&self) -> bool {
         let mut failed = self.failed.iter().filter_map(|id| self.entries.get(id));
         failed.any(|entry| entry.flush_has_failed() || entry.scratch == FileCopy::Failed)
     }
 
     /// Whether a worker has something to do.
-    pub fn has_work(&self, worker: Worker) -> bool {
+    pub(crate) fn has_work(&self, worker: Worker) -> bool {
         match worker {
             Worker::Flush(level) => self.flush_can_come(level),
             Worker::Write => {

@@ -44,7 +44,7 @@ impl State {
 
     /// A version's file is about to be removed from a level because there are too many. False: it is
     /// still in use, and must stay. A checkpoint that is in no file after that is gone.
-    pub fn forget_file(&mut self, name: &str, version: i32, level: FileLevel) -> bool {
+    pub(crate) fn forget_file(&mut self, name: &str, version: i32, level: FileLevel) -> bool {
         let Some(id) = self.find(name, version) else {
             return true;
         };

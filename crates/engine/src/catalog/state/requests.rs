@@ -128,7 +128,7 @@ pub enum MoveEnd {
 
 /// A checkpoint to be written to its scratch file, or read from a file.
 #[derive(Clone, Debug)]
-pub struct FileJob {
+pub(crate) struct FileJob {
     /// The checkpoint.
     pub id: Id,
     /// Its name.
@@ -144,7 +144,7 @@ pub struct FileJob {
 /// A scratch file to be copied to the persistent directory, or a checkpoint that scratch could not
 /// take to be written there.
 #[derive(Clone, Debug)]
-pub struct PersistJob {
+pub(crate) struct PersistJob {
     /// The checkpoint.
     pub id: Id,
     /// Its name.

@@ -24,7 +24,7 @@ impl State {
 
     /// Whether a restore reads its file, or may have to: memory has not all of it. What memory is still
     /// to get from that file counts for nothing.
-    pub fn is_read_from_file(&self, id: Id) -> bool {
+    pub(crate) fn is_read_from_file(&self, id: Id) -> bool {
         let entry = self.entries.get(&id).filter(|entry| entry.in_file());
         entry.is_some_and(|entry| entry.regions.is_empty() || !entry.is_in_memory())
     }

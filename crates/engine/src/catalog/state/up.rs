@@ -42,7 +42,7 @@ impl State {
     }
 
     /// The next read of a file into the staging level.
-    pub fn next_read(&mut self) -> Option<FileJob> {
+    pub(crate) fn next_read(&mut self) -> Option<FileJob> {
         let (id, when) = self.next_to_read()?;
         let staging = self.staging;
         let lens = PARTS.map(|part| self.entries.get(&id).map_or(0, |e| e.part(part).len));
@@ -72,7 +72,7 @@ impl State {
     }
 
     /// Ends a read of a file into the staging level.
-    pub fn read_done(&mut self, job: &FileJob, result: &Result<()>) {
+    pub(crate) fn read_done(&mut self, job: &FileJob, result: &Result<()>) {
         for part in PARTS {
             let Some(Source { level, .. }) = job.memory[part as usize] else { continue };
             if result.is_err() {

@@ -7,7 +7,7 @@ use crate::pmpi::Ptr;
 
 /// What a call completes of its requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// The only one: `MPI_Wait`, `MPI_Test`.
     One,
     /// The only one, which stays: `MPI_Request_get_status`.
@@ -22,7 +22,7 @@ pub enum Kind {
 
 /// The arguments of such a call; null where it has none.
 #[derive(Clone, Copy, Debug)]
-pub struct Completion {
+pub(crate) struct Completion {
     /// The function.
     pub call: Call,
     /// What it completes.
@@ -43,7 +43,13 @@ pub struct Completion {
 
 impl Completion {
     /// Of a call without any of them.
-    pub fn new(call: Call, kind: Kind, requests: Ptr, count: c_int, statuses: Ptr) -> Completion {
+    pub(crate) fn new(
+        call: Call,
+        kind: Kind,
+        requests: Ptr,
+        count: c_int,
+        statuses: Ptr,
+    ) -> Completion {
         let null = std::ptr::null_mut();
         Completion {
             call,

@@ -21,7 +21,7 @@ use crate::parts::Source;
 use crate::pmpi::Ptr;
 use crate::state::State;
 
-pub use arguments::{Completion, Kind};
+pub(crate) use arguments::{Completion, Kind};
 
 /// The index of what was completed under the handle of another request.
 const ALIKE: c_int = c_int::MIN;
@@ -30,7 +30,7 @@ const ALIKE: c_int = c_int::MIN;
 ///
 /// # Safety
 /// As MPI says of the call.
-pub unsafe fn complete(at: At, call: &Completion, real: impl FnOnce(Ptr) -> c_int) -> c_int {
+pub(crate) unsafe fn complete(at: At, call: &Completion, real: impl FnOnce(Ptr) -> c_int) -> c_int {
     if call.requests.is_null() && call.count > 0 {
         // For MPI to refuse, the first time and in a replay.
         return real(call.statuses);

@@ -25,14 +25,14 @@ use crate::status::Status;
 use crate::target::Target;
 use crate::types::Datatype;
 
-pub use requests::{irecv, isend, wait};
+pub(crate) use requests::{irecv, isend, wait};
 
 /// A send that is done when it returns; `None`: it was not called.
 ///
 /// # Safety
 /// The phase is that of `at`; as MPI says of the call.
 #[inline(always)]
-pub unsafe fn send(
+pub(crate) unsafe fn send(
     at: At,
     call: Call,
     message: &Message,
@@ -66,7 +66,7 @@ pub unsafe fn send(
 /// # Safety
 /// The phase is that of `at`; as MPI says of the call.
 #[inline(always)]
-pub unsafe fn recv(
+pub(crate) unsafe fn recv(
     at: At,
     call: Call,
     message: &Message,

@@ -23,7 +23,7 @@ use crate::target::{Block, Target};
 /// # Safety
 /// The phase is that of `at`; `request` is the call's.
 #[inline(always)]
-pub unsafe fn isend(
+pub(crate) unsafe fn isend(
     at: At,
     call: Call,
     message: &Message,
@@ -77,7 +77,7 @@ pub unsafe fn isend(
 /// # Safety
 /// The phase is that of `at`; `request` is the call's.
 #[inline(always)]
-pub unsafe fn irecv(
+pub(crate) unsafe fn irecv(
     at: At,
     call: Call,
     message: &Message,
@@ -154,7 +154,7 @@ unsafe fn begins_outside<'a>(
 /// # Safety
 /// The phase is that of `at`; as MPI says of the call.
 #[inline(always)]
-pub unsafe fn wait(
+pub(crate) unsafe fn wait(
     at: At,
     call: Call,
     request: Ptr,

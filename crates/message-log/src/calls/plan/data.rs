@@ -6,7 +6,7 @@ use crate::pmpi::{Aint, Handle, Ptr};
 
 /// Elements that a call sends or receives.
 #[derive(Clone, Copy, Debug)]
-pub struct Elements {
+pub(crate) struct Elements {
     /// The first one's address.
     pub buf: Ptr,
     /// How many; from or for each process where there are several.
@@ -17,14 +17,14 @@ pub struct Elements {
 
 impl Elements {
     /// With a count of either width.
-    pub fn new(buf: Ptr, count: impl Into<i64>, datatype: Handle) -> Elements {
+    pub(crate) fn new(buf: Ptr, count: impl Into<i64>, datatype: Handle) -> Elements {
         Elements { buf, count: count.into(), datatype }
     }
 }
 
 /// Counts for each process, of either width.
 #[derive(Clone, Copy, Debug)]
-pub enum Counts {
+pub(crate) enum Counts {
     /// `const int *`.
     Narrow(*const c_int),
     /// `const MPI_Count *` and `const MPI_Aint *`.
@@ -65,7 +65,7 @@ impl Counts {
 
 /// Elements in a block for each process.
 #[derive(Clone, Copy, Debug)]
-pub struct Blocks {
+pub(crate) struct Blocks {
     /// What the places count from.
     pub buf: Ptr,
     /// How many elements each has.
@@ -78,7 +78,7 @@ pub struct Blocks {
 
 impl Blocks {
     /// With counts and places of either width.
-    pub fn new(
+    pub(crate) fn new(
         buf: Ptr,
         counts: impl Into<Counts>,
         places: impl Into<Counts>,

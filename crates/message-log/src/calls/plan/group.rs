@@ -8,7 +8,7 @@ use crate::state::State;
 
 /// Whom a process gets something from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum From {
+pub(crate) enum From {
     /// All processes of its group, or of the other one.
     All,
     /// Its neighbours in the communicator's topology.

@@ -15,13 +15,13 @@ use crate::pmpi::{Handle, Ptr};
 use crate::state::State;
 use crate::target::{Block, Target};
 
-pub use data::{Blocks, Counts, Elements};
-pub use group::From;
+pub(crate) use data::{Blocks, Counts, Elements};
+pub(crate) use group::From;
 use group::Group;
 
 /// A call, as it is compared, and where it receives.
 #[derive(Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// The call.
     pub shape: Shape,
     /// Where it receives.
@@ -117,13 +117,19 @@ unsafe fn blocks(
 }
 
 /// `MPI_Barrier`.
-pub fn barrier(call: Call, comm: Handle, state: &mut State) -> Plan {
+pub(crate) fn barrier(call: Call, comm: Handle, state: &mut State) -> Plan {
     let comm = state.mpi.abi.truncate(comm);
     Plan { shape: Shape { comm, ..Shape::new(call) }, target: Target::Nothing }
 }
 
 /// `MPI_Bcast`.
-pub fn bcast(call: Call, data: &Elements, root: c_int, comm: Handle, state: &mut State) -> Plan {
+pub(crate) fn bcast(
+    call: Call,
+    data: &Elements,
+    root: c_int,
+    comm: Handle,
+    state: &mut State,
+) -> Plan {
     match Group::of(state, comm).gets_from(root) {
         true => plain(call, comm, Some(root), data, state),
         false => nothing(call, comm, Some(root), data, state),
@@ -131,7 +137,7 @@ pub fn bcast(call: Call, data: &Elements, root: c_int, comm: Handle, state: &mut
 }
 
 /// `MPI_Gather`.
-pub fn gather(
+pub(crate) fn gather(
     call: Call,
     sent: &Elements,
     received: &Elements,
@@ -151,7 +157,7 @@ pub fn gather(
 ///
 /// # Safety
 /// As MPI says of the call; so it is for those below.
-pub unsafe fn gatherv(
+pub(crate) unsafe fn gatherv(
     call: Call,
     sent: &Elements,
     received: &Blocks,
@@ -168,7 +174,7 @@ pub unsafe fn gatherv(
 }
 
 /// `MPI_Scatter` and `MPI_Scatterv`.
-pub fn scatter(
+pub(crate) fn scatter(
     call: Call,
     received: &Elements,
     root: c_int,
@@ -189,7 +195,13 @@ pub fn scatter(
 }
 
 /// As many elements of each process: `MPI_Allgather`, `MPI_Alltoall`, and those of neighbours.
-pub fn each(call: Call, received: &Elements, from: From, comm: Handle, state: &mut State) -> Plan {
+pub(crate) fn each(
+    call: Call,
+    received: &Elements,
+    from: From,
+    comm: Handle,
+    state: &mut State,
+) -> Plan {
     let peers = Group::of(state, comm).number(from) as i64;
     let all = Elements { count: received.count * peers, ..*received };
     plain(call, comm, None, &all, state)
@@ -199,7 +211,7 @@ pub fn each(call: Call, received: &Elements, from: From, comm: Handle, state: &m
 ///
 /// # Safety
 /// As MPI says of the call.
-pub unsafe fn each_v(
+pub(crate) unsafe fn each_v(
     call: Call,
     received: &Blocks,
     from: From,
@@ -217,7 +229,7 @@ pub unsafe fn each_v(
 /// # Safety
 /// As MPI says of the call.
 #[allow(clippy::too_many_arguments)] // As MPI has it.
-pub unsafe fn each_w(
+pub(crate) unsafe fn each_w(
     call: Call,
     buf: Ptr,
     counts: Counts,
@@ -249,7 +261,13 @@ pub unsafe fn each_w(
 }
 
 /// `MPI_Reduce`: `data` has the place of the result.
-pub fn reduce(call: Call, data: &Elements, root: c_int, comm: Handle, state: &mut State) -> Plan {
+pub(crate) fn reduce(
+    call: Call,
+    data: &Elements,
+    root: c_int,
+    comm: Handle,
+    state: &mut State,
+) -> Plan {
     match Group::of(state, comm).is_root(root) {
         true => plain(call, comm, Some(root), data, state),
         false => nothing(call, comm, Some(root), data, state),
@@ -257,12 +275,12 @@ pub fn reduce(call: Call, data: &Elements, root: c_int, comm: Handle, state: &mu
 }
 
 /// `MPI_Allreduce`, `MPI_Scan` and `MPI_Reduce_scatter_block`.
-pub fn result(call: Call, result: &Elements, comm: Handle, state: &mut State) -> Plan {
+pub(crate) fn result(call: Call, result: &Elements, comm: Handle, state: &mut State) -> Plan {
     plain(call, comm, None, result, state)
 }
 
 /// `MPI_Exscan`: the first process gets nothing.
-pub fn exscan(call: Call, result: &Elements, comm: Handle, state: &mut State) -> Plan {
+pub(crate) fn exscan(call: Call, result: &Elements, comm: Handle, state: &mut State) -> Plan {
     match Group::of(state, comm).rank {
         0 => nothing(call, comm, None, result, state),
         _ => plain(call, comm, None, result, state),
@@ -273,7 +291,7 @@ pub fn exscan(call: Call, result: &Elements, comm: Handle, state: &mut State) ->
 ///
 /// # Safety
 /// As MPI says of the call.
-pub unsafe fn reduce_scatter(
+pub(crate) unsafe fn reduce_scatter(
     call: Call,
     buf: Ptr,
     counts: Counts,

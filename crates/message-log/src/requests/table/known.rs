@@ -6,13 +6,13 @@ use crate::requests::{EntryPosition, Request};
 impl Requests {
     /// Whether one more fits without allocating.
     #[inline(always)]
-    pub fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         self.free != NO_SLOT && self.spare.is_some()
     }
 
     /// Whether a request with this handle is in the table.
     #[inline(always)]
-    pub fn has(&self, handle: usize) -> bool {
+    pub(crate) fn has(&self, handle: usize) -> bool {
         if self.entries.is_empty() {
             return false;
         }
@@ -23,7 +23,7 @@ impl Requests {
     /// Adds a request for which there [is room](Self::has_room), with a new handle ([`has`](Self::has)):
     /// one that counts and receives nothing.
     #[inline(always)]
-    pub fn insert_in_room(&mut self, handle: usize) -> Option<&mut Request> {
+    pub(crate) fn insert_in_room(&mut self, handle: usize) -> Option<&mut Request> {
         let (place, slot) = (self.find(handle), self.free);
         let entry = self.entries.get_mut(place)?;
         let at = self.slots.get_mut(slot as usize)?;
@@ -38,7 +38,7 @@ impl Requests {
     /// The only request with this handle, and its position. `None` if it is plain, or several have the
     /// handle.
     #[inline(always)]
-    pub fn alone(&self, handle: usize) -> Option<(EntryPosition, &Request)> {
+    pub(crate) fn alone(&self, handle: usize) -> Option<(EntryPosition, &Request)> {
         if self.known == 0 {
             return None;
         }
@@ -51,14 +51,14 @@ impl Requests {
 
     /// The request at a position, unless it is plain.
     #[inline(always)]
-    pub fn at_mut(&mut self, place: EntryPosition) -> Option<&mut Request> {
+    pub(crate) fn at_mut(&mut self, place: EntryPosition) -> Option<&mut Request> {
         let slot = self.slots.get_mut(place.slot as usize)?;
         slot.known.as_deref_mut().map(|known| &mut known.request)
     }
 
     /// Removes the request at a position, which is not plain and the only one there.
     #[inline(always)]
-    pub fn retire_at(&mut self, place: EntryPosition) {
+    pub(crate) fn retire_at(&mut self, place: EntryPosition) {
         let Some(slot) = self.slots.get_mut(place.slot as usize) else { return };
         if let Some(mut known) = slot.known.take() {
             self.known -= 1;

@@ -11,7 +11,7 @@ use crate::log::{Call, Shape};
 use crate::memory::{self, NoMemory};
 use crate::target::Target;
 
-pub use plain::EntryPosition;
+pub(crate) use plain::EntryPosition;
 
 /// No slot.
 const NO_SLOT: u32 = u32::MAX;
@@ -54,7 +54,7 @@ fn no_request() -> Request {
 
 /// By handle.
 #[derive(Debug)]
-pub struct Requests {
+pub(crate) struct Requests {
     /// Entries; 0 is no library's request. Their number is a power of two, at most half of them used, or
     /// 0.
     entries: Vec<Entry>,
@@ -92,13 +92,13 @@ impl Default for Requests {
 impl Requests {
     /// Whether it is empty.
     #[inline]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.plain + self.known == 0
     }
 
     /// Whether a request is missing for lack of memory.
     #[inline]
-    pub fn has_overlooked(&self) -> bool {
+    pub(crate) fn has_overlooked(&self) -> bool {
         self.has_overlooked
     }
 
@@ -107,7 +107,7 @@ impl Requests {
     /// # Errors
     /// Out of memory.
     /// There is no memory.
-    pub fn reserve(&mut self) -> Result<(), NoMemory> {
+    pub(crate) fn reserve(&mut self) -> Result<(), NoMemory> {
         self.room_for_one()?;
         if self.spare.is_none() {
             self.spare = Some(memory::boxed(Known::new(0, no_request()))?);
@@ -127,7 +127,7 @@ impl Requests {
     ///
     /// # Errors
     /// Those of [`insert_plain`](Self::insert_plain).
-    pub fn insert(&mut self, handle: usize, request: Request) -> Result<(), NoMemory> {
+    pub(crate) fn insert(&mut self, handle: usize, request: Request) -> Result<(), NoMemory> {
         let place = self.place_for(handle)?;
         if self.entries[place].handle == 0 {
             return self.insert_new(place, handle, request);
@@ -198,7 +198,7 @@ impl Requests {
     }
 
     /// Whether counting a request's completion needs its status.
-    pub fn needs_status(&self, handle: usize) -> bool {
+    pub(crate) fn needs_status(&self, handle: usize) -> bool {
         let Some(place) = self.place(handle) else { return false };
         match &self.slot(place).known {
             Some(known) => known.request.cancelled || known.request.counted.needs_status(),
@@ -207,13 +207,13 @@ impl Requests {
     }
 
     /// The request with this handle, unless it is plain.
-    pub fn get(&self, handle: usize) -> Option<&Request> {
+    pub(crate) fn get(&self, handle: usize) -> Option<&Request> {
         let place = self.place(handle)?;
         self.slot(place).known.as_ref().map(|known| &known.request)
     }
 
     /// The request with this handle. A plain one is expanded; without memory for that it is dropped.
-    pub fn get_mut(&mut self, handle: usize) -> Option<&mut Request> {
+    pub(crate) fn get_mut(&mut self, handle: usize) -> Option<&mut Request> {
         let place = self.place(handle)?;
         if self.plain > 0 {
             self.know(place).map_err(|none| self.overlook_at(place, none)).ok()?;
@@ -227,7 +227,7 @@ impl Requests {
     }
 
     /// Removes the request whose handle the application has at this address.
-    pub fn remove(&mut self, handle: usize, at: usize) -> Option<Request> {
+    pub(crate) fn remove(&mut self, handle: usize, at: usize) -> Option<Request> {
         let place = self.place(handle)?;
         let slot = self.slot_mut(place);
         let plain = slot.plain;
@@ -262,7 +262,7 @@ impl Requests {
     ///
     /// # Errors
     /// Out of memory: some are still plain.
-    pub fn know_all(&mut self) -> Result<(), NoMemory> {
+    pub(crate) fn know_all(&mut self) -> Result<(), NoMemory> {
         let mut places = 0..self.entries.len();
         while self.plain > 0 {
             let Some(place) = places.next() else { break };
@@ -274,7 +274,7 @@ impl Requests {
     }
 
     /// All that are not plain.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Request)> {
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Request)> {
         let all = self.slots.iter_mut().filter_map(|slot| slot.known.as_deref_mut());
         all.flat_map(|Known { handle, request, more }| {
             std::iter::once(request).chain(more).map(|request| (*handle, request))
@@ -294,7 +294,7 @@ impl Requests {
     }
 
     /// Forgets all.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         *self = Requests::default();
     }
 }

@@ -7,7 +7,7 @@ use crate::requests::Plain;
 
 /// The position of a request, until another one is added or removed.
 #[derive(Clone, Copy, Debug)]
-pub struct EntryPosition {
+pub(crate) struct EntryPosition {
     pub(super) entry: usize,
     pub(super) slot: u32,
 }
@@ -16,7 +16,7 @@ impl Requests {
     /// Adds a plain request, and returns its position. `None` if another request has its handle, or
     /// there is no room without allocating.
     #[inline(always)]
-    pub fn insert_plain_alone(&mut self, handle: usize) -> Option<&mut Plain> {
+    pub(crate) fn insert_plain_alone(&mut self, handle: usize) -> Option<&mut Plain> {
         if self.free == NO_SLOT {
             return None;
         }
@@ -36,7 +36,7 @@ impl Requests {
     /// Out of memory: the request is not known, which [`has_overlooked`](Self::has_overlooked) tells
     /// from then on.
     /// from then on.
-    pub fn insert_plain(
+    pub(crate) fn insert_plain(
         &mut self,
         handle: usize,
         plain: Plain,
@@ -74,7 +74,7 @@ impl Requests {
 
     /// A plain request, and what it counts.
     #[inline(always)]
-    pub fn plain(&self, handle: usize) -> Option<(EntryPosition, &Counted)> {
+    pub(crate) fn plain(&self, handle: usize) -> Option<(EntryPosition, &Counted)> {
         if self.plain == 0 {
             return None;
         }
@@ -87,13 +87,13 @@ impl Requests {
 
     /// What the plain request at a position counts.
     #[inline(always)]
-    pub fn counted_at(&self, place: EntryPosition) -> Option<&Counted> {
+    pub(crate) fn counted_at(&self, place: EntryPosition) -> Option<&Counted> {
         self.slots.get(place.slot as usize).map(|slot| &slot.plain.counted)
     }
 
     /// Removes a plain request.
     #[inline(always)]
-    pub fn remove_at(&mut self, place: EntryPosition) {
+    pub(crate) fn remove_at(&mut self, place: EntryPosition) {
         self.plain -= 1;
         self.close(place.entry, place.slot);
     }

@@ -30,7 +30,7 @@ const REOPENED: u64 = u64::MAX;
 
 /// Where a part began.
 #[derive(Clone, Copy, Debug)]
-pub struct Mark {
+pub(crate) struct Mark {
     journal: usize,
     ticket: Order,
     unknown: u64,
@@ -39,7 +39,7 @@ pub struct Mark {
 
 impl Mark {
     /// How many parts whose messages may be sent again had begun before.
-    pub fn nth(&self) -> u64 {
+    pub(crate) fn nth(&self) -> u64 {
         self.nth
     }
 }
@@ -67,7 +67,7 @@ impl Streams {
     }
 
     /// A part begins whose messages may be sent again.
-    pub fn begin(&mut self) -> Mark {
+    pub(crate) fn begin(&mut self) -> Mark {
         self.open += 1;
         let nth = self.begun;
         self.begun += 1;
@@ -76,17 +76,17 @@ impl Streams {
 
     /// A part is open that began in another process, from which this one was restarted: its messages are
     /// unknown, so all are logged.
-    pub fn reopen(&mut self) -> Mark {
+    pub(crate) fn reopen(&mut self) -> Mark {
         Mark { unknown: REOPENED, ..self.begin() }
     }
 
     /// Whether a part is open whose messages may be sent again.
-    pub fn is_any_open(&self) -> bool {
+    pub(crate) fn is_any_open(&self) -> bool {
         self.open > 0
     }
 
     /// A part ends without a report.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.open = self.open.saturating_sub(1);
         if self.open == 0 {
             self.journal.clear();
@@ -94,7 +94,7 @@ impl Streams {
     }
 
     /// The last part ends: returns its report. If there are more than `room` entries, it only says that.
-    pub fn end(&mut self, mark: Mark, room: usize) -> Report {
+    pub(crate) fn end(&mut self, mark: Mark, room: usize) -> Report {
         let entries = self.changed(mark).unwrap_or_else(|NoMemory| {
             self.is_miscounted = true;
             Vec::new()

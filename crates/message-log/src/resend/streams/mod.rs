@@ -28,16 +28,16 @@ use std::collections::VecDeque;
 use counters::{Collective, Side};
 use journal::{Change, Table};
 
-pub use journal::Mark;
-pub use receives::Ticket;
-pub use stream::{Link, Pattern, Stream};
+pub(crate) use journal::Mark;
+pub(crate) use receives::Ticket;
+pub(crate) use stream::{Link, Pattern, Stream};
 
 /// The order in which receives were posted.
 type Order = u64;
 
 /// All streams of this process.
 #[derive(Debug, Default)]
-pub struct Streams {
+pub(crate) struct Streams {
     outgoing: Side<Stream>,
     incoming: Side<Stream>,
     collective: Side<Collective>,
@@ -55,14 +55,15 @@ pub struct Streams {
 
 impl Streams {
     /// A message is sent. `resending`: its kind of call can send it again.
-    pub fn sent(&mut self, stream: Stream, again: bool) -> Link {
+    #[cfg(test)]
+    pub(crate) fn sent(&mut self, stream: Stream, again: bool) -> Link {
         let place = self.outgoing.place(stream);
         self.sent_at(place, again)
     }
 
     /// As [`sent`](Self::sent), for the stream at an index.
     #[inline(always)]
-    pub fn sent_at(&mut self, place: u32, again: bool) -> Link {
+    pub(crate) fn sent_at(&mut self, place: u32, again: bool) -> Link {
         let counter = self.outgoing.at_mut(place);
         let before = counter.counts;
         counter.counts.messages += 1;
@@ -75,7 +76,7 @@ impl Streams {
 
     /// The send of a message is complete. `buffered`: that says nothing about its receiver.
     #[inline(always)]
-    pub fn send_done(&mut self, link: Link, buffered: bool) {
+    pub(crate) fn send_done(&mut self, link: Link, buffered: bool) {
         let place = link.stream;
         let counter = self.outgoing.at_mut(place);
         counter.open = counter.open.saturating_sub(1);
@@ -89,7 +90,7 @@ impl Streams {
 
     /// The request of a send is freed: nobody waits for its completion, so the message is not sent
     /// again.
-    pub fn send_given_up(&mut self, link: Link) {
+    pub(crate) fn send_given_up(&mut self, link: Link) {
         let counter = self.outgoing.at_mut(link.stream);
         counter.open = counter.open.saturating_sub(1);
         let before = counter.counts;
@@ -97,7 +98,7 @@ impl Streams {
     }
 
     /// A collective call begins on a communicator of this many processes.
-    pub fn collective_begun(&mut self, comm: u64, size: u32) {
+    pub(crate) fn collective_begun(&mut self, comm: u64, size: u32) {
         let place = self.collective.place(Collective { comm, size });
         let counter = self.collective.at_mut(place);
         let before = counter.counts;
@@ -107,7 +108,7 @@ impl Streams {
     }
 
     /// A collective call is complete.
-    pub fn collective_done(&mut self, comm: u64, size: u32) {
+    pub(crate) fn collective_done(&mut self, comm: u64, size: u32) {
         let place = self.collective.place(Collective { comm, size });
         let counter = self.collective.at_mut(place);
         let before = counter.counts;
@@ -117,29 +118,29 @@ impl Streams {
     }
 
     /// A message of a stream that the two ends do not both know.
-    pub fn unknown(&mut self) {
+    pub(crate) fn unknown(&mut self) {
         self.unknown += 1;
     }
 
     /// A counter is wrong from now on: nothing is sent again any more.
-    pub fn miscounted(&mut self) {
+    pub(crate) fn miscounted(&mut self) {
         self.is_miscounted = true;
     }
 
     /// The index of a stream to another process.
-    pub fn outgoing(&mut self, stream: Stream) -> u32 {
+    pub(crate) fn outgoing(&mut self, stream: Stream) -> u32 {
         self.outgoing.place(stream)
     }
 
     /// The receiver of the stream at an index.
     #[inline]
-    pub fn receiver(&self, place: u32) -> u32 {
+    pub(crate) fn receiver(&self, place: u32) -> u32 {
         self.outgoing.at(place).key.peer
     }
 
     /// The sender of the stream at an index.
     #[inline]
-    pub fn sender(&self, place: u32) -> u32 {
+    pub(crate) fn sender(&self, place: u32) -> u32 {
         self.incoming.at(place).key.peer
     }
 }

@@ -5,7 +5,7 @@ use super::{Link, Order, Pattern, Stream, Streams};
 
 /// A posted receive.
 #[derive(Clone, Copy, Debug)]
-pub struct Ticket {
+pub(crate) struct Ticket {
     pub(super) order: Order,
     /// The index of its stream, or [`ANY`].
     pub(super) place: u32,
@@ -14,7 +14,7 @@ pub struct Ticket {
 impl Ticket {
     /// Whether the message's status must tell the stream.
     #[inline]
-    pub fn is_any(self) -> bool {
+    pub(crate) fn is_any(self) -> bool {
         self.place == ANY
     }
 }
@@ -24,7 +24,7 @@ const ANY: u32 = u32::MAX;
 
 impl Streams {
     /// A receive is posted.
-    pub fn posted(&mut self, pattern: Pattern) -> Ticket {
+    pub(crate) fn posted(&mut self, pattern: Pattern) -> Ticket {
         let Some(stream) = pattern.stream() else { return self.posted_for_any(pattern) };
         let place = self.incoming.place(stream);
         self.posted_at(place)
@@ -32,7 +32,7 @@ impl Streams {
 
     /// A receive is posted for the stream at an index.
     #[inline(always)]
-    pub fn posted_at(&mut self, place: u32) -> Ticket {
+    pub(crate) fn posted_at(&mut self, place: u32) -> Ticket {
         self.tickets += 1;
         let order = self.tickets;
         let counter = self.incoming.at_mut(place);
@@ -58,7 +58,7 @@ impl Streams {
     /// A posted receive has got a message. `resending`: its kind of call can receive it again. `stream`:
     /// the message's stream, if the receive does not name it.
     #[inline(always)]
-    pub fn received(
+    pub(crate) fn received(
         &mut self,
         ticket: Ticket,
         stream: Option<Stream>,
@@ -75,14 +75,15 @@ impl Streams {
     }
 
     /// A blocking receive has got a message. `resending`: its kind of call can receive it again.
-    pub fn received_at_once(&mut self, stream: Stream, again: bool) -> Link {
+    #[cfg(test)]
+    pub(crate) fn received_at_once(&mut self, stream: Stream, again: bool) -> Link {
         let place = self.incoming.place(stream);
         self.received_at_once_at(place, again)
     }
 
     /// As [`received_at_once`](Self::received_at_once), for the stream at an index.
     #[inline(always)]
-    pub fn received_at_once_at(&mut self, place: u32, again: bool) -> Link {
+    pub(crate) fn received_at_once_at(&mut self, place: u32, again: bool) -> Link {
         self.tickets += 1;
         let order = self.tickets;
         self.arrived(order, place, self.waits_before(place, order), false, again)
@@ -96,7 +97,7 @@ impl Streams {
     }
 
     /// A message was reserved by a matched probe; only a later receive that names it gets it.
-    pub fn matched(&mut self, stream: Stream, again: bool) -> Link {
+    pub(crate) fn matched(&mut self, stream: Stream, again: bool) -> Link {
         self.tickets += 1;
         let (order, place) = (self.tickets, self.incoming.place(stream));
         self.incoming.at_mut(place).open += 1;
@@ -104,7 +105,7 @@ impl Streams {
     }
 
     /// A message of a matched probe is received. `resending`: its kind of call can receive it again.
-    pub fn taken(&mut self, link: Link, again: bool) {
+    pub(crate) fn taken(&mut self, link: Link, again: bool) {
         let counter = self.incoming.at_mut(link.stream);
         counter.open = counter.open.saturating_sub(1);
         let before = counter.counts;
@@ -166,7 +167,7 @@ impl Streams {
     }
 
     /// A posted receive has ended without a message.
-    pub fn given_up(&mut self, ticket: Ticket) {
+    pub(crate) fn given_up(&mut self, ticket: Ticket) {
         if ticket.is_any() {
             self.waits_no_more(ticket.order);
             return;
@@ -182,7 +183,7 @@ impl Streams {
     }
 
     /// The index of a stream from another process.
-    pub fn incoming(&mut self, stream: Stream) -> u32 {
+    pub(crate) fn incoming(&mut self, stream: Stream) -> u32 {
         self.incoming.place(stream)
     }
 }

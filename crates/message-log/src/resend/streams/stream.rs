@@ -4,7 +4,7 @@ use crate::resend::table::Key;
 
 /// Messages with one tag between this process and another, in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stream {
+pub(crate) struct Stream {
     /// The communicator's number, common to all its processes.
     pub comm: u64,
     /// The other process's rank in `MPI_COMM_WORLD`.
@@ -22,7 +22,7 @@ impl Key for Stream {
 
 /// A message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
+pub(crate) struct Link {
     /// The index of its stream among those of its direction.
     pub stream: u32,
     /// Its number in the stream.
@@ -31,7 +31,7 @@ pub struct Link {
 
 /// The messages that a receive matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pattern {
+pub(crate) struct Pattern {
     /// The communicator.
     pub comm: u64,
     /// The sender; `None`: any.

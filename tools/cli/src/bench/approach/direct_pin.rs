@@ -44,7 +44,7 @@ impl Memory for Allocated {
 }
 
 /// Starts it.
-pub fn start<'a>(
+pub(super) fn start<'a>(
     plan: &Plan,
     process: u32,
     (device, stream, buffer): (&Device, &'a Stream, &'a Buffer),

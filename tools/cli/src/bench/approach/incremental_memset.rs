@@ -171,7 +171,7 @@ impl Memory for Incremental {
 }
 
 /// Starts it.
-pub fn start<'a>(
+pub(super) fn start<'a>(
     plan: &Plan,
     process: u32,
     (device, stream, buffer): (&Device, &'a Stream, &'a Buffer),

@@ -20,7 +20,7 @@ use super::results::{Decisions, Hop, Managed};
 use super::waits::Waits;
 
 /// Starts an approach for one process of a plan. The time that this takes is its initialisation.
-pub fn start<'a>(
+pub(super) fn start<'a>(
     plan: &Plan,
     process: u32,
     device: &Device,
@@ -43,7 +43,7 @@ pub fn start<'a>(
 
 /// A way to keep checkpoints. The application's one buffer, its stream and the plan were given when
 /// it was made, and the time of making it was counted as initialisation.
-pub trait Approach {
+pub(super) trait Approach {
     /// Keeps the first `bytes` of the buffer under `version`. Ordered after the work that the
     /// application has queued in its stream; the buffer may change once this returns.
     fn checkpoint(&mut self, version: u32, bytes: u64) -> Result<()>;
@@ -67,7 +67,7 @@ pub trait Approach {
 
 /// What an approach knows of itself.
 #[derive(Clone, Debug, Default)]
-pub struct Insight {
+pub(super) struct Insight {
     /// See [`super::results::Figures::hops`].
     pub hops: Vec<Hop>,
     /// See [`super::results::Figures::device_cache`].

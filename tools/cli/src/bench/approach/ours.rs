@@ -25,7 +25,7 @@ const NAME: &CStr = c"bench";
 const REGION: c_int = 0;
 
 /// A job of the library.
-pub struct Ours {
+pub(super) struct Ours {
     buffer: *mut c_void,
     protected: u64,
     open: bool,
@@ -62,7 +62,12 @@ fn configuration(plan: &Plan) -> String {
 
 impl Ours {
     /// Starts the job.
-    pub fn start(plan: &Plan, process: u32, stream: &Stream, buffer: &Buffer) -> Result<Ours> {
+    pub(super) fn start(
+        plan: &Plan,
+        process: u32,
+        stream: &Stream,
+        buffer: &Buffer,
+    ) -> Result<Ours> {
         let file =
             NamelessFile::new(&configuration(plan)).context("the library's configuration")?;
         let path = CString::new(file.path().as_os_str().as_encoded_bytes())

@@ -25,7 +25,7 @@ const SLOTS: u64 = 8;
 const SLOT: u64 = RING / SLOTS;
 
 /// The ring, and the host memory behind it.
-pub struct Ring<'a> {
+pub(super) struct Ring<'a> {
     ring: Pinned,
     copied: Vec<Event>,
     host: Mapping,
@@ -43,7 +43,7 @@ pub struct Ring<'a> {
 
 impl<'a> Ring<'a> {
     /// Allocates the ring, and reserves the host memory.
-    pub fn start(
+    pub(super) fn start(
         plan: &Plan,
         process: u32,
         (device, stream, buffer): (&Device, &'a Stream, &'a Buffer),

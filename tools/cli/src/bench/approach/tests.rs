@@ -23,7 +23,7 @@ fn sizes() -> Vec<u64> {
     (0..20).map(|n: u64| 4 + (n * 7919 * 4) % 150_000).chain([4, 180_000, 12]).collect()
 }
 
-pub fn plan(approach: ApproachName, order: Order, hints: Hints) -> Plan {
+pub(super) fn plan(approach: ApproachName, order: Order, hints: Hints) -> Plan {
     let sizes = sizes();
     // The library rounds to more than the others do.
     let host = match approach {
@@ -51,7 +51,7 @@ pub fn plan(approach: ApproachName, order: Order, hints: Hints) -> Plan {
 }
 
 /// The application's side.
-pub struct Application {
+pub(super) struct Application {
     pub device: Device,
     pub stream: Stream,
     pub buffer: Buffer,
@@ -59,7 +59,7 @@ pub struct Application {
 }
 
 impl Application {
-    pub fn new() -> Application {
+    pub(super) fn new() -> Application {
         let device = Device::open(0).unwrap();
         let stream = Stream::new(&device).unwrap();
         let buffer = Buffer::new(&device, sizes().into_iter().max().unwrap()).unwrap();
@@ -67,12 +67,12 @@ impl Application {
         Application { device, stream, buffer, content }
     }
 
-    pub fn start(&self, plan: &Plan) -> Result<Box<dyn Approach + '_>> {
+    pub(super) fn start(&self, plan: &Plan) -> Result<Box<dyn Approach + '_>> {
         super::start(plan, 0, &self.device, &self.stream, &self.buffer)
     }
 
     /// Takes all checkpoints and restores them all; the buffer changes as soon as a call returns.
-    pub fn pass(&self, plan: &Plan) -> Result<Insight> {
+    pub(super) fn pass(&self, plan: &Plan) -> Result<Insight> {
         let (stream, buffer, content) = (&self.stream, &self.buffer, &self.content);
         let sizes = plan.sizes_of(0);
         let mut approach = self.start(plan)?;

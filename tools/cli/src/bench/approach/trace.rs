@@ -13,10 +13,10 @@ use crate::bench::results::SOFTWARE_WARNING;
 use crate::bench::timelines::VARIABLE;
 
 /// What checkpoints are called.
-pub const NAME: &str = "bench";
+pub(super) const NAME: &str = "bench";
 
 /// Starts recording, if it is wanted.
-pub fn start(plan: &Plan, process: u32, device: &Device) -> Result<Recorder> {
+pub(super) fn start(plan: &Plan, process: u32, device: &Device) -> Result<Recorder> {
     let file = env::var_os(VARIABLE).filter(|file| !file.is_empty()).map(PathBuf::from);
     if file.is_none() {
         return Ok(Recorder::off());

@@ -31,7 +31,7 @@ const SPARE_SHARE: u64 = 16;
 const PAGE: u64 = 64 << 10;
 
 /// The versions, one behind the other.
-pub struct Uvm<'a> {
+pub(super) struct Uvm<'a> {
     memory: Managed,
     places: Vec<(u64, u64)>,
     end: u64,
@@ -69,7 +69,7 @@ fn bytes_on_device(plan: &Plan, process: u32, devices: u32) -> u64 {
 impl<'a> Uvm<'a> {
     /// Allocates. Refuses more than the device has free: managed memory beyond that has been seen
     /// to hang whole GPUs.
-    pub fn start(
+    pub(super) fn start(
         plan: &Plan,
         process: u32,
         (device, stream, buffer): (&Device, &'a Stream, &'a Buffer),

@@ -8,7 +8,7 @@ use anyhow::{anyhow, Context as _, Result};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 /// A driver's status: 0 is success (`CUresult`).
-pub type Status = u32;
+pub(super) type Status = u32;
 
 /// What the library is called; the second where only a toolkit's link is on the path.
 const NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
@@ -55,7 +55,7 @@ macro_rules! functions {
             /// # Safety
             /// As the driver's reference says; pointers must be valid for the call.
             #[allow(non_snake_case, dead_code, clippy::too_many_arguments)]
-            pub unsafe fn $name($($arg: $type),*) -> Status {
+            pub(crate) unsafe fn $name($($arg: $type),*) -> Status {
                 match DRIVER.get() {
                     // SAFETY: the caller's promise; the pointer was found under this very name.
                     Some(driver) => unsafe { (driver.functions.$name)($($arg),*) },
@@ -72,7 +72,7 @@ driver::driver_functions! { functions {} }
 ///
 /// # Errors
 /// There is none, or it has not all that is needed.
-pub fn load() -> Result<()> {
+pub(super) fn load() -> Result<()> {
     if DRIVER.get().is_some() {
         return Ok(());
     }
@@ -95,7 +95,7 @@ pub fn load() -> Result<()> {
 ///
 /// # Safety
 /// `T` must be the type of the symbol.
-pub unsafe fn extension<T: Copy>(name: &CStr) -> Option<T> {
+pub(super) unsafe fn extension<T: Copy>(name: &CStr) -> Option<T> {
     let driver = DRIVER.get()?;
     // SAFETY: the caller's promise. The library is never closed.
     let symbol = unsafe { driver.library.get::<T>(name.to_bytes_with_nul()) };
@@ -103,7 +103,7 @@ pub unsafe fn extension<T: Copy>(name: &CStr) -> Option<T> {
 }
 
 /// An error for a status that is none of success, with what was tried.
-pub fn checked(status: Status, what: impl FnOnce() -> String) -> Result<()> {
+pub(super) fn checked(status: Status, what: impl FnOnce() -> String) -> Result<()> {
     if status == 0 {
         return Ok(());
     }

@@ -21,7 +21,7 @@ const MOST_BLOCKS: u64 = 4096;
 
 /// The loaded kernels.
 #[derive(Debug)]
-pub struct Kernels {
+pub(crate) struct Kernels {
     fill: sys::CUfunction,
     compare: sys::CUfunction,
     burn: sys::CUfunction,
@@ -40,7 +40,7 @@ fn words(buffer: &Buffer, bytes: u64) -> Result<u64> {
 
 impl Kernels {
     /// Has the driver compile them. They stay loaded as long as the context lives.
-    pub fn load(device: &Device) -> Result<Kernels> {
+    pub(crate) fn load(device: &Device) -> Result<Kernels> {
         let text = CString::new(PTX).context("the kernels' text holds a zero byte")?;
         let mut module = std::ptr::null_mut();
         // SAFETY: the text is PTX and ends with a zero byte; the driver keeps no reference to it.
@@ -77,7 +77,13 @@ impl Kernels {
     }
 
     /// Queues writing the content of `version` to the first `bytes` of a buffer.
-    pub fn fill(&self, stream: &Stream, buffer: &Buffer, bytes: u64, version: u32) -> Result<()> {
+    pub(crate) fn fill(
+        &self,
+        stream: &Stream,
+        buffer: &Buffer,
+        bytes: u64,
+        version: u32,
+    ) -> Result<()> {
         let mut count = words(buffer, bytes)?;
         let (mut address, mut version) = (buffer.address(), version);
         let mut arguments = [pointer(&mut address), pointer(&mut count), pointer(&mut version)];
@@ -87,7 +93,7 @@ impl Kernels {
 
     /// Queues comparing the first `bytes` of a buffer with the content of `version`; the number of
     /// wrong words is added to word `counter` of `counters`.
-    pub fn compare(
+    pub(crate) fn compare(
         &self,
         stream: &Stream,
         buffer: &Buffer,
@@ -114,7 +120,7 @@ impl Kernels {
     /// multiples of 16 bytes. One kernel for each round, as a stencil has one for each step: within
     /// a single one, the first blocks would do all their rounds before the last ones begin, on a
     /// part of the buffer that the device's cache may hold.
-    pub fn burn(&self, stream: &Stream, buffer: &Buffer, rounds: u32) -> Result<()> {
+    pub(crate) fn burn(&self, stream: &Stream, buffer: &Buffer, rounds: u32) -> Result<()> {
         for _ in 0..rounds {
             let (mut address, mut count) = (buffer.address(), buffer.bytes() / GROUP);
             let mut arguments = [pointer(&mut address), pointer(&mut count)];

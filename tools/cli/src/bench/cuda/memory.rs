@@ -12,7 +12,7 @@ const HOST: sys::CUdevice = -1;
 
 /// Device memory, not initialised.
 #[derive(Debug)]
-pub struct Buffer {
+pub(crate) struct Buffer {
     address: Address,
     bytes: u64,
     device: Device,
@@ -20,7 +20,7 @@ pub struct Buffer {
 
 impl Buffer {
     /// Allocates.
-    pub fn new(device: &Device, bytes: u64) -> Result<Buffer> {
+    pub(crate) fn new(device: &Device, bytes: u64) -> Result<Buffer> {
         let mut address = 0;
         // SAFETY: the function writes one address.
         let allocated = unsafe { driver::cuMemAlloc_v2(&mut address, bytes as usize) };
@@ -29,17 +29,17 @@ impl Buffer {
     }
 
     /// The address of the first byte.
-    pub fn address(&self) -> Address {
+    pub(crate) fn address(&self) -> Address {
         self.address
     }
 
     /// Its bytes.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Queues a memset to 0 of all of it.
-    pub fn clear(&self, stream: &Stream) -> Result<()> {
+    pub(crate) fn clear(&self, stream: &Stream) -> Result<()> {
         // SAFETY: the range is the whole allocation, which `drop` frees only when it is unused.
         let queued =
             unsafe { driver::cuMemsetD8Async(self.address, 0, self.bytes as usize, stream.raw()) };
@@ -58,7 +58,7 @@ impl Drop for Buffer {
 
 /// Managed memory, which the driver moves between device and host.
 #[derive(Debug)]
-pub struct Managed {
+pub(crate) struct Managed {
     address: Address,
     bytes: u64,
     device: Device,
@@ -66,7 +66,7 @@ pub struct Managed {
 
 impl Managed {
     /// Allocates.
-    pub fn new(device: &Device, bytes: u64) -> Result<Managed> {
+    pub(crate) fn new(device: &Device, bytes: u64) -> Result<Managed> {
         let flags = sys::CUmemAttach_flags::CU_MEM_ATTACH_GLOBAL as u32;
         let mut address = 0;
         // SAFETY: the function writes one address.
@@ -76,17 +76,17 @@ impl Managed {
     }
 
     /// The address of the first byte.
-    pub fn address(&self) -> Address {
+    pub(crate) fn address(&self) -> Address {
         self.address
     }
 
     /// Its bytes.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Queues moving `bytes` bytes from `at` on to the host. What they hold is kept.
-    pub fn to_host(&self, at: u64, bytes: u64, stream: &Stream) -> Result<()> {
+    pub(crate) fn to_host(&self, at: u64, bytes: u64, stream: &Stream) -> Result<()> {
         ensure!(
             at.checked_add(bytes).is_some_and(|end| end <= self.bytes),
             "{bytes} bytes at {at} of managed memory of {}",
@@ -110,7 +110,7 @@ impl Drop for Managed {
 
 /// Host memory that the driver has allocated and pinned in one call.
 #[derive(Debug)]
-pub struct Pinned {
+pub(crate) struct Pinned {
     address: *mut u8,
     bytes: u64,
     device: Device,
@@ -123,7 +123,7 @@ unsafe impl Sync for Pinned {}
 
 impl Pinned {
     /// Allocates and pins.
-    pub fn new(device: &Device, bytes: u64) -> Result<Pinned> {
+    pub(crate) fn new(device: &Device, bytes: u64) -> Result<Pinned> {
         let (mut address, flags) = (std::ptr::null_mut(), sys::CU_MEMHOSTALLOC_PORTABLE);
         // SAFETY: the function writes one address.
         let pinned = unsafe { driver::cuMemHostAlloc(&mut address, bytes as usize, flags) };
@@ -132,7 +132,7 @@ impl Pinned {
     }
 
     /// The address of a byte; that of the first behind it for `offset == bytes`.
-    pub fn at(&self, offset: u64) -> *mut u8 {
+    pub(crate) fn at(&self, offset: u64) -> *mut u8 {
         assert!(offset <= self.bytes, "offset {offset} of {}", self.bytes);
         // SAFETY: within the allocation, or just behind it.
         unsafe { self.address.add(offset as usize) }

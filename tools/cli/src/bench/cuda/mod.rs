@@ -20,20 +20,20 @@ use cudarc::driver::sys;
 
 use self::driver::{checked, extension};
 
-pub use kernels::Kernels;
-pub use memory::{Buffer, Managed, Pinned};
-pub use range::{register, unregister, Range};
-pub use stream::{Event, Stream};
+pub(super) use kernels::Kernels;
+pub(super) use memory::{Buffer, Managed, Pinned};
+pub(super) use range::{register, unregister, Range};
+pub(super) use stream::{Event, Stream};
 
 /// The address of a byte of device memory, or of host memory that the device reaches.
-pub type Address = sys::CUdeviceptr;
+pub(super) type Address = sys::CUdeviceptr;
 
 /// Bytes of a device's name, the NUL included.
 const NAME_LEN: usize = 256;
 
 /// A device with its primary context. Copies of it are the same device.
 #[derive(Clone, Debug)]
-pub struct Device(Arc<Inner>);
+pub(super) struct Device(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -59,7 +59,7 @@ impl Drop for Inner {
 
 impl Device {
     /// How many devices the driver has. An error without a driver.
-    pub fn count() -> Result<u32> {
+    pub(super) fn count() -> Result<u32> {
         driver::load()?;
         // SAFETY: it may be called at any time and more than once.
         checked(unsafe { driver::cuInit(0) }, || "starting the CUDA driver".into())?;
@@ -71,7 +71,7 @@ impl Device {
     }
 
     /// Opens a device and makes its context current on this thread.
-    pub fn open(ordinal: u32) -> Result<Device> {
+    pub(super) fn open(ordinal: u32) -> Result<Device> {
         let count = Device::count()?;
         ensure!(ordinal < count, "there is no CUDA device {ordinal}; the driver has {count}");
         let what = || format!("opening CUDA device {ordinal}");
@@ -97,7 +97,7 @@ impl Device {
     }
 
     /// Makes the context current on this thread.
-    pub fn bind(&self) -> Result<()> {
+    pub(super) fn bind(&self) -> Result<()> {
         // SAFETY: the context is retained as long as `self`.
         checked(unsafe { driver::cuCtxSetCurrent(self.0.context) }, || "binding a thread".into())
     }
@@ -112,27 +112,27 @@ impl Device {
     }
 
     /// The driver's number of the device.
-    pub fn raw(&self) -> sys::CUdevice {
+    pub(super) fn raw(&self) -> sys::CUdevice {
         self.0.device
     }
 
     /// Its name.
-    pub fn name(&self) -> &str {
+    pub(super) fn name(&self) -> &str {
         &self.0.name
     }
 
     /// Its memory in bytes.
-    pub fn memory(&self) -> u64 {
+    pub(super) fn memory(&self) -> u64 {
         self.0.memory
     }
 
     /// Whether it is the software device.
-    pub fn is_software(&self) -> bool {
+    pub(super) fn is_software(&self) -> bool {
         self.0.software
     }
 
     /// Bytes of its memory that are free. The context has to be current.
-    pub fn free(&self) -> Result<u64> {
+    pub(super) fn free(&self) -> Result<u64> {
         let (mut free, mut total) = (0, 0);
         // SAFETY: the function writes two numbers.
         let asked = unsafe { driver::cuMemGetInfo_v2(&mut free, &mut total) };
@@ -141,7 +141,7 @@ impl Device {
     }
 
     /// The version of CUDA that the driver serves, as 12080; 0 if it does not say.
-    pub fn cuda_version(&self) -> i32 {
+    pub(super) fn cuda_version(&self) -> i32 {
         let mut version = 0;
         // SAFETY: the function writes one number.
         match unsafe { driver::cuDriverGetVersion(&mut version) } {
@@ -151,7 +151,7 @@ impl Device {
     }
 
     /// An attribute of the device; `None` if the driver does not know it.
-    pub fn attribute(&self, attribute: sys::CUdevice_attribute) -> Option<i32> {
+    pub(super) fn attribute(&self, attribute: sys::CUdevice_attribute) -> Option<i32> {
         let mut value = 0;
         // SAFETY: the function writes one number; the device is the driver's.
         let asked =
@@ -160,7 +160,7 @@ impl Device {
     }
 
     /// The version of the driver's kernel module; empty if it does not say.
-    pub fn kernel_module(&self) -> String {
+    pub(super) fn kernel_module(&self) -> String {
         let text = fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
         let mut words = text.split_whitespace();
         let version = words.find(|word| word.starts_with(|c: char| c.is_ascii_digit()));

@@ -13,7 +13,7 @@ use crate::size;
 
 /// Reserved device addresses. Dropping it unmaps and frees everything.
 #[derive(Debug)]
-pub struct Range {
+pub(crate) struct Range {
     address: Address,
     bytes: u64,
     granularity: u64,
@@ -45,7 +45,7 @@ fn location(device: &Device) -> sys::CUmemLocation {
 
 impl Range {
     /// Reserves at least `bytes` of addresses.
-    pub fn reserve(device: &Device, bytes: u64) -> Result<Range> {
+    pub(crate) fn reserve(device: &Device, bytes: u64) -> Result<Range> {
         let mut granularity = 0;
         let which =
             sys::CUmemAllocationGranularity_flags::CU_MEM_ALLOC_GRANULARITY_RECOMMENDED as u32;
@@ -66,12 +66,12 @@ impl Range {
     }
 
     /// The first address.
-    pub fn address(&self) -> Address {
+    pub(crate) fn address(&self) -> Address {
         self.address
     }
 
     /// Maps at most `bytes` behind what is mapped. Returns how many; 0: all are.
-    pub fn map_next(&self, bytes: u64) -> Result<u64> {
+    pub(crate) fn map_next(&self, bytes: u64) -> Result<u64> {
         let mut pieces = self.pieces.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let offset = pieces.last().map_or(0, |piece| piece.offset + piece.bytes);
         let bytes = bytes.next_multiple_of(self.granularity).min(self.bytes - offset);
@@ -126,7 +126,7 @@ impl Drop for Range {
 ///
 /// # Safety
 /// The memory must stay mapped until it is unregistered, and no copy may use it meanwhile.
-pub unsafe fn register(address: *mut u8, bytes: u64) -> Result<()> {
+pub(crate) unsafe fn register(address: *mut u8, bytes: u64) -> Result<()> {
     let flags = sys::CU_MEMHOSTREGISTER_PORTABLE;
     let address: *mut c_void = address.cast();
     // SAFETY: the caller's promise.
@@ -138,7 +138,7 @@ pub unsafe fn register(address: *mut u8, bytes: u64) -> Result<()> {
 ///
 /// # Safety
 /// The address must have been registered, and no copy may use the memory.
-pub unsafe fn unregister(address: *mut u8) -> Result<()> {
+pub(crate) unsafe fn unregister(address: *mut u8) -> Result<()> {
     // SAFETY: the caller's promise.
     let done = unsafe { driver::cuMemHostUnregister(address.cast()) };
     checked(done, || "ending a registration".into())

@@ -11,7 +11,7 @@ use super::{extension, software_function, Address, HostAlias, IsSoftware, Regist
 /// One kernel launch, as the software device describes it.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Launch {
+pub(super) struct Launch {
     grid: [u32; 3],
     block: [u32; 3],
     shared_bytes: u32,
@@ -20,13 +20,13 @@ pub struct Launch {
 }
 
 /// A native kernel.
-pub type Native = unsafe extern "C" fn(*const Launch);
+pub(super) type Native = unsafe extern "C" fn(*const Launch);
 
 /// `softcuda_host_alias`, kept for the kernels, which get nothing but their launch.
 static HOST_ALIAS: OnceLock<HostAlias> = OnceLock::new();
 
 /// Whether the loaded driver is the software device; if so, gives it the kernels.
-pub fn install() -> Result<bool> {
+pub(super) fn install() -> Result<bool> {
     // SAFETY: the type is the header's.
     let found = unsafe { extension::<IsSoftware>(c"softcuda_is_software") };
     let Some(is_software) = found else {

@@ -10,7 +10,7 @@ use super::{Address, Device};
 
 /// A stream that does not wait for the default stream.
 #[derive(Debug)]
-pub struct Stream {
+pub(crate) struct Stream {
     raw: sys::CUstream,
     _device: Device,
 }
@@ -22,7 +22,7 @@ unsafe impl Sync for Stream {}
 
 impl Stream {
     /// A new one.
-    pub fn new(device: &Device) -> Result<Stream> {
+    pub(crate) fn new(device: &Device) -> Result<Stream> {
         let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
         let mut raw = std::ptr::null_mut();
         // SAFETY: the function writes one handle.
@@ -31,12 +31,12 @@ impl Stream {
     }
 
     /// As the driver knows it.
-    pub fn raw(&self) -> sys::CUstream {
+    pub(crate) fn raw(&self) -> sys::CUstream {
         self.raw
     }
 
     /// Waits until all that is queued is done.
-    pub fn wait(&self) -> Result<()> {
+    pub(crate) fn wait(&self) -> Result<()> {
         // SAFETY: the stream lives as long as `self`.
         checked(unsafe { driver::cuStreamSynchronize(self.raw) }, || "waiting for a stream".into())
     }
@@ -45,7 +45,7 @@ impl Stream {
     ///
     /// # Safety
     /// `bytes` must be readable at `from` and writable at `to` until the copy is done.
-    pub unsafe fn copy(&self, to: Address, from: Address, bytes: u64) -> Result<()> {
+    pub(crate) unsafe fn copy(&self, to: Address, from: Address, bytes: u64) -> Result<()> {
         // SAFETY: the caller's promise; the stream lives.
         let queued = unsafe { driver::cuMemcpyAsync(to, from, bytes as usize, self.raw) };
         checked(queued, || format!("copying {bytes} bytes"))
@@ -55,7 +55,12 @@ impl Stream {
     ///
     /// # Safety
     /// As [`Stream::copy`], with device memory on both sides.
-    pub unsafe fn copy_on_device(&self, to: Address, from: Address, bytes: u64) -> Result<()> {
+    pub(crate) unsafe fn copy_on_device(
+        &self,
+        to: Address,
+        from: Address,
+        bytes: u64,
+    ) -> Result<()> {
         // SAFETY: the caller's promise; the stream lives.
         let queued = unsafe { driver::cuMemcpyDtoDAsync_v2(to, from, bytes as usize, self.raw) };
         checked(queued, || format!("copying {bytes} bytes within the device"))
@@ -66,7 +71,7 @@ impl Stream {
     ///
     /// # Safety
     /// As [`Stream::copy`]; no reference to the host memory may be in use until it is done.
-    pub unsafe fn copy_to_host(&self, to: *mut u8, from: Address, bytes: u64) -> Result<()> {
+    pub(crate) unsafe fn copy_to_host(&self, to: *mut u8, from: Address, bytes: u64) -> Result<()> {
         let to: *mut c_void = to.cast();
         // SAFETY: the caller's promise; the stream lives.
         let queued = unsafe { driver::cuMemcpyDtoHAsync_v2(to, from, bytes as usize, self.raw) };
@@ -77,7 +82,12 @@ impl Stream {
     ///
     /// # Safety
     /// As [`Stream::copy`].
-    pub unsafe fn copy_from_host(&self, to: Address, from: *const u8, bytes: u64) -> Result<()> {
+    pub(crate) unsafe fn copy_from_host(
+        &self,
+        to: Address,
+        from: *const u8,
+        bytes: u64,
+    ) -> Result<()> {
         let from: *const c_void = from.cast();
         // SAFETY: the caller's promise; the stream lives.
         let queued = unsafe { driver::cuMemcpyHtoDAsync_v2(to, from, bytes as usize, self.raw) };
@@ -94,7 +104,7 @@ impl Drop for Stream {
 
 /// A point in a stream.
 #[derive(Debug)]
-pub struct Event {
+pub(crate) struct Event {
     raw: sys::CUevent,
     _device: Device,
 }
@@ -106,7 +116,7 @@ unsafe impl Sync for Event {}
 
 impl Event {
     /// A new one, which keeps no time.
-    pub fn new(device: &Device) -> Result<Event> {
+    pub(crate) fn new(device: &Device) -> Result<Event> {
         let flags = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
         let mut raw = std::ptr::null_mut();
         // SAFETY: the function writes one handle.
@@ -115,14 +125,14 @@ impl Event {
     }
 
     /// Stands for all that is queued in `stream` now.
-    pub fn record(&self, stream: &Stream) -> Result<()> {
+    pub(crate) fn record(&self, stream: &Stream) -> Result<()> {
         // SAFETY: event and stream live.
         let recorded = unsafe { driver::cuEventRecord(self.raw, stream.raw()) };
         checked(recorded, || "recording an event".into())
     }
 
     /// Waits until it has happened.
-    pub fn wait(&self) -> Result<()> {
+    pub(crate) fn wait(&self) -> Result<()> {
         // SAFETY: the event lives.
         checked(unsafe { driver::cuEventSynchronize(self.raw) }, || "waiting for an event".into())
     }

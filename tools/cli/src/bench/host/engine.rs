@@ -30,7 +30,7 @@ use crate::bench::options::distinct;
 
 /// Options of the command.
 #[derive(Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Only these parts
     #[arg(long, value_delimiter = ',', value_enum)]
     parts: Vec<Part>,
@@ -111,7 +111,7 @@ impl Part {
 }
 
 /// Runs the command.
-pub fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<()> {
     let parts = match options.parts.as_slice() {
         [] => Part::value_variants(),
         given => given,

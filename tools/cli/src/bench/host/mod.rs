@@ -17,12 +17,12 @@ use super::machine;
 use super::results::{prepare, write_json, Device, Machine, Program, Spread, SOFTWARE_NOTE};
 use super::temporary::Folder;
 
-pub mod engine;
-pub mod pages;
+pub(super) mod engine;
+pub(super) mod pages;
 
 /// What all of these commands take.
 #[derive(Clone, Debug, Args)]
-pub struct Common {
+pub(super) struct Common {
     /// How often each thing is measured
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub repeats: u32,
@@ -36,7 +36,7 @@ const SCHEMA: u32 = 1;
 
 /// One file of results.
 #[derive(Debug, Serialize)]
-pub struct Report<T> {
+pub(super) struct Report<T> {
     schema: u32,
     title: &'static str,
     program: Program,
@@ -54,7 +54,7 @@ pub struct Report<T> {
 impl<T: Serialize> Report<T> {
     /// An empty one about `title`, for the file that was asked for, if one was. An error if that
     /// cannot be written.
-    pub fn new(title: &'static str, file: Option<&Path>) -> Result<Self> {
+    pub(super) fn new(title: &'static str, file: Option<&Path>) -> Result<Self> {
         file.map_or(Ok(()), prepare)?;
         Ok(Report {
             schema: SCHEMA,
@@ -69,17 +69,17 @@ impl<T: Serialize> Report<T> {
     }
 
     /// Has the file say which device was used.
-    pub fn on_device(&mut self, device: Device) {
+    pub(super) fn on_device(&mut self, device: Device) {
         self.device = Some(device);
     }
 
     /// Has the file say that this must be known by who reads its times.
-    pub fn warn(&mut self, warning: &'static str) {
+    pub(super) fn warn(&mut self, warning: &'static str) {
         self.warning = Some(warning);
     }
 
     /// The machine, in a line.
-    pub fn print_machine(&self) {
+    pub(super) fn print_machine(&self) {
         let machine = &self.machine;
         println!(
             "{}; {} processors, {:.0} GiB, Linux {}, huge pages: {}; commit {}",
@@ -93,14 +93,14 @@ impl<T: Serialize> Report<T> {
     }
 
     /// Writes the file, if one was asked for.
-    pub fn save(&self) -> Result<()> {
+    pub(super) fn save(&self) -> Result<()> {
         self.file.as_ref().map_or(Ok(()), |file| write_json(file, self))
     }
 }
 
 /// A figure that was measured several times.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Figure {
+pub(super) struct Figure {
     /// What it is.
     pub what: String,
     /// Its unit.
@@ -118,7 +118,7 @@ pub struct Figure {
 /// What a figure has to reach.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Goal {
+pub(super) enum Goal {
     /// At most this.
     AtMost(f64),
     /// At least this.
@@ -127,12 +127,12 @@ pub enum Goal {
 
 impl Figure {
     /// A figure without a goal.
-    pub fn new(what: impl Into<String>, unit: &str, values: Vec<f64>) -> Figure {
+    pub(super) fn new(what: impl Into<String>, unit: &str, values: Vec<f64>) -> Figure {
         Figure { what: what.into(), unit: unit.to_owned(), values, goal: None, reached: None }
     }
 
     /// The same with a goal.
-    pub fn with_goal(mut self, goal: Goal) -> Figure {
+    pub(super) fn with_goal(mut self, goal: Goal) -> Figure {
         self.goal = Some(goal);
         self.reached = Spread::of(self.values.clone()).map(|spread| match goal {
             Goal::AtMost(most) => spread.median <= most,
@@ -142,7 +142,7 @@ impl Figure {
     }
 
     /// The title of the columns that [`Figure::print`] fills.
-    pub fn print_title() {
+    pub(super) fn print_title() {
         println!(
             "{:<72} {:>10} {:>23}  {:<11} to reach",
             "", "median", "least .. greatest", "unit"
@@ -150,7 +150,7 @@ impl Figure {
     }
 
     /// One line.
-    pub fn print(&self) {
+    pub(super) fn print(&self) {
         let Some(spread) = Spread::of(self.values.clone()) else {
             println!("{:<72} {:>10}", self.what, "-");
             return;
@@ -174,7 +174,7 @@ impl Figure {
 
 /// For commands whose figures have goals.
 #[derive(Clone, Copy, Debug, Args)]
-pub struct Judge {
+pub(super) struct Judge {
     /// End with 1 if a figure misses what it has to reach; without this, the table alone says so
     #[arg(long)]
     check: bool,
@@ -182,7 +182,7 @@ pub struct Judge {
 
 impl Judge {
     /// Says which figures have missed their goals; with `--check`, that is an error.
-    pub fn judge(self, figures: &[Figure]) -> Result<()> {
+    pub(super) fn judge(self, figures: &[Figure]) -> Result<()> {
         let goals = figures.iter().filter(|figure| figure.goal.is_some()).count();
         let missed: Vec<&Figure> =
             figures.iter().filter(|figure| figure.reached == Some(false)).collect();
@@ -209,7 +209,7 @@ fn verdict(how: &str, bound: f64, reached: bool) -> String {
 }
 
 /// Three digits, or all of a large number.
-pub fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 || size == 0.0 => format!("{value:.0}"),
         size if size >= 10.0 => format!("{value:.1}"),
@@ -221,7 +221,7 @@ pub fn number(value: f64) -> String {
 /// Runs this program again with other arguments, with `settings` in its environment and none of the
 /// library's keys, and gives the lines that it prints, each as soon as it is there. Its temporary
 /// files are removed when it has ended, however it does.
-pub fn in_own_process(
+pub(super) fn in_own_process(
     arguments: &[String],
     settings: &[(&str, String)],
     mut line: impl FnMut(&str) -> Result<()>,

@@ -29,7 +29,7 @@ const MOST: u64 = 1 << 30;
 
 /// Options of the command.
 #[derive(Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// The size of the buffer [default: 1/8 of the available memory, at most 1G]
     #[arg(long, value_parser = size::parse)]
     bytes: Option<u64>,
@@ -102,7 +102,7 @@ impl Method {
 }
 
 /// Runs the command.
-pub fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<()> {
     distinct("--threads", &options.threads)?;
     let physical = memory::physical()?;
     let bytes = match options.bytes {
@@ -230,7 +230,7 @@ fn len(unit: &std::ops::Range<u64>) -> usize {
 }
 
 /// Threads claim units and touch them until all are, as the library's do.
-pub fn touch_all(
+pub(crate) fn touch_all(
     buffer: &HostBuffer,
     threads: u32,
     touch: impl Fn(&std::ops::Range<u64>) -> os::error::Result<()> + Sync,

@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_micros(200);
 const AHEAD: Duration = Duration::from_millis(20);
 
 /// Does `work` beside copies on the device. Gives its result, and the times of the copies.
-pub fn copies<T>(device: &Device, work: impl FnOnce() -> Result<T>) -> Result<(T, Times)> {
+pub(super) fn copies<T>(device: &Device, work: impl FnOnce() -> Result<T>) -> Result<(T, Times)> {
     let [from, to] = [Buffer::new(device, BYTES)?, Buffer::new(device, BYTES)?];
     let stream = Stream::new(device)?;
     from.clear(&stream)?;

@@ -48,7 +48,7 @@ enum Host {
 
 /// One kind of copy, with all repeats.
 #[derive(Debug, Serialize)]
-pub struct Point {
+pub(super) struct Point {
     way: Way,
     host: Option<Host>,
     /// Bytes of a copy.
@@ -69,7 +69,7 @@ struct Place {
 }
 
 /// Measures all of them.
-pub fn run(bench: &mut Bench<'_>) -> Result<()> {
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
     println!("copies, dealt out among streams");
     println!(
         "{:<26} {:<11} {:>8} {:>7} {:>8} {:>9} {:>20}",

@@ -38,7 +38,7 @@ const ATTRIBUTES: [(&str, CUdevice_attribute); 12] = [
 
 /// What was found.
 #[derive(Debug, Serialize)]
-pub struct Point {
+pub(super) struct Point {
     attributes: Vec<Attribute>,
     /// Free device memory in bytes.
     free: u64,
@@ -55,7 +55,7 @@ struct Attribute {
 }
 
 /// Asks the driver.
-pub fn run(bench: &mut Bench<'_>) -> Result<()> {
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
     let ask = |(name, attribute)| Attribute { name, value: bench.device.attribute(attribute) };
     let point = Point {
         attributes: ATTRIBUTES.map(ask).into(),

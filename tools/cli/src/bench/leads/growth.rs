@@ -14,7 +14,7 @@ use crate::size;
 
 /// What was found.
 #[derive(Debug, Serialize)]
-pub struct Point {
+pub(super) struct Point {
     /// Bytes that were to be touched.
     wanted: u64,
     /// Those that the machine has given, or that there was time for.
@@ -40,7 +40,7 @@ fn now() -> Result<Memory> {
 }
 
 /// Touches memory, and gives it back.
-pub fn run(bench: &mut Bench<'_>) -> Result<()> {
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
     let (wanted, before, since) = (bench.total, now()?, Instant::now());
     let touched = growth::touch(wanted);
     let seconds = since.elapsed().as_secs_f64();

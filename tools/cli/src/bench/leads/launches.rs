@@ -77,7 +77,7 @@ impl Beside {
 
 /// One thing beside the kernels, with all repeats.
 #[derive(Debug, Serialize)]
-pub struct Point {
+pub(super) struct Point {
     beside: Beside,
     /// Bytes that it moves or makes in each repeat.
     bytes: u64,
@@ -90,7 +90,7 @@ pub struct Point {
 }
 
 /// Measures all of them.
-pub fn run(bench: &mut Bench<'_>) -> Result<()> {
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
     println!(
         "short kernels, {QUEUED} at a time, beside {} of what the library does",
         size::show(bench.total)

@@ -26,7 +26,7 @@ enum Method {
 
 /// One size of chunk, with all repeats.
 #[derive(Debug, Serialize)]
-pub struct Point {
+pub(super) struct Point {
     method: Method,
     /// Bytes of a chunk.
     chunk: u64,
@@ -41,7 +41,7 @@ pub struct Point {
 }
 
 /// Measures all of them.
-pub fn run(bench: &mut Bench<'_>) -> Result<()> {
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
     println!("making device memory usable, and copies of 4 MiB on the device beside it");
     println!(
         "{:<10} {:>10} {:>10} {:>14} {:>16} {:>15}",

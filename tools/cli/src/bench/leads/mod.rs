@@ -47,7 +47,7 @@ const TOTAL_SOFTWARE: u64 = 256 << 20;
 
 /// Options of the command.
 #[derive(Debug, Args)]
-pub struct Options {
+pub(crate) struct Options {
     /// Host memory, and device memory, to measure with [default: 4G; 256M on the software device]
     #[arg(long, value_parser = size::parse)]
     total: Option<u64>,
@@ -136,7 +136,7 @@ impl Bench<'_> {
 }
 
 /// Runs the command.
-pub fn run(options: &Options) -> Result<()> {
+pub(super) fn run(options: &Options) -> Result<()> {
     distinct("--only", options.only.iter().map(name_of))?;
     interrupt::watch()?;
     let device = Device::open(0)?;

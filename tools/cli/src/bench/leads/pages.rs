@@ -11,7 +11,7 @@ use crate::bench::host::pages::touch_all;
 /// What its pages are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub(super) enum Kind {
     /// Huge pages, if the system gives any, that exist.
     HugeTouched,
     /// Pages of 4 KiB that exist.
@@ -24,7 +24,7 @@ pub enum Kind {
 
 impl Kind {
     /// In tables.
-    pub fn text(self) -> &'static str {
+    pub(super) fn text(self) -> &'static str {
         match self {
             Kind::HugeTouched => "huge, touched",
             Kind::SmallTouched => "4 KiB, touched",
@@ -35,14 +35,14 @@ impl Kind {
 }
 
 /// Host memory, registered from none to all of it.
-pub struct Pages {
+pub(super) struct Pages {
     buffer: HostBuffer,
     registered: Vec<u64>,
 }
 
 impl Pages {
     /// `bytes` of such memory.
-    pub fn new(bytes: u64, kind: Kind) -> Result<Pages> {
+    pub(super) fn new(bytes: u64, kind: Kind) -> Result<Pages> {
         let huge = matches!(kind, Kind::HugeTouched | Kind::HugeUntouched);
         let buffer = HostBuffer::reserve(bytes, TOUCH_UNIT, huge)?;
         let pages = Pages { buffer, registered: Vec::new() };
@@ -53,21 +53,21 @@ impl Pages {
     }
 
     /// Makes those that do not exist.
-    pub fn touch(&self) -> Result<()> {
+    pub(super) fn touch(&self) -> Result<()> {
         let threads = affinity::usable_cpus().min(16) as u32;
         let write = TouchMethod::Write(4096);
         touch_all(&self.buffer, threads, |unit| self.buffer.touch(unit, write))
     }
 
     /// The address of a byte; that of the first behind it for `offset` bytes in all.
-    pub fn at(&self, offset: u64) -> *mut u8 {
+    pub(super) fn at(&self, offset: u64) -> *mut u8 {
         assert!(offset <= self.buffer.len(), "offset {offset} of {}", self.buffer.len());
         self.buffer.address(offset)
     }
 
     /// Registers a chunk that is not yet. No copy uses the memory, or the caller knows that none
     /// uses that chunk.
-    pub fn register(&mut self, start: u64, bytes: u64) -> Result<()> {
+    pub(super) fn register(&mut self, start: u64, bytes: u64) -> Result<()> {
         assert!(start + bytes <= self.buffer.len());
         // SAFETY: the memory lives until `unregister` has ended every registration; the library's
         // own copies of this bench wait before they return.
@@ -77,7 +77,7 @@ impl Pages {
     }
 
     /// Ends every registration.
-    pub fn unregister(&mut self) -> Result<()> {
+    pub(super) fn unregister(&mut self) -> Result<()> {
         while let Some(start) = self.registered.pop() {
             // SAFETY: registered above; every copy has been waited for.
             unsafe { unregister(self.at(start))? };

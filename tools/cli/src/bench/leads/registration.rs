@@ -23,7 +23,7 @@ const QUIET: Duration = Duration::from_millis(500);
 
 /// One size of chunk and kind of pages, with all repeats.
 #[derive(Debug, Serialize)]
-pub struct Point {
+pub(super) struct Point {
     /// Bytes of a chunk; 0: nothing is registered.
     chunk: u64,
     pages: Kind,
@@ -44,7 +44,7 @@ pub struct Point {
 }
 
 /// Measures all of them.
-pub fn run(bench: &mut Bench<'_>) -> Result<()> {
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
     println!("registering host memory, and copies of 4 MiB on the device beside it");
     println!(
         "{:>10}  {:<17} {:>7} {:>11} {:>12} {:>15} {:>17}",

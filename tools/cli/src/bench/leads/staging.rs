@@ -38,7 +38,7 @@ enum Way {
 
 /// One way, with all repeats.
 #[derive(Debug, Serialize)]
-pub struct Point {
+pub(super) struct Point {
     way: Way,
     /// Threads that copy out of the ring; 0 without one.
     threads: u32,
@@ -53,7 +53,7 @@ pub struct Point {
 }
 
 /// Measures all of them.
-pub fn run(bench: &mut Bench<'_>) -> Result<()> {
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
     println!(
         "from the device into {} of host memory, and copies of 4 MiB on the device beside it",
         size::show(bench.total)

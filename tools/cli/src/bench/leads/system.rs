@@ -12,7 +12,7 @@ use crate::size;
 
 /// What was found. What the system does not say is empty.
 #[derive(Debug, Serialize)]
-pub struct System {
+pub(super) struct System {
     page_size: usize,
     /// Of transparent huge pages.
     huge_page_size: usize,
@@ -40,7 +40,7 @@ struct Reserved {
 
 /// Memory of a kind, in bytes.
 #[derive(Debug, Default, PartialEq, Serialize)]
-pub struct Zone {
+pub(super) struct Zone {
     node: u32,
     name: String,
     present: u64,
@@ -55,7 +55,7 @@ fn text(path: impl AsRef<Path>) -> String {
 }
 
 /// Asks the system.
-pub fn system() -> System {
+pub(super) fn system() -> System {
     System {
         page_size: memory::page_size(),
         huge_page_size: memory::huge_page_size(),
@@ -85,7 +85,7 @@ fn reserved(folder: &Path) -> Vec<Reserved> {
 }
 
 /// The zones that have memory, now.
-pub fn memory_zones() -> Vec<Zone> {
+pub(super) fn memory_zones() -> Vec<Zone> {
     zones(&text("/proc/zoneinfo"), memory::page_size() as u64)
 }
 
@@ -118,7 +118,7 @@ fn zones(text: &str, page_size: u64) -> Vec<Zone> {
 
 impl System {
     /// Prints a line for each fact.
-    pub fn print(&self) {
+    pub(super) fn print(&self) {
         let of = |bytes| size::show(bytes as u64);
         let pages = format!("{} and {}", of(self.page_size), of(self.huge_page_size));
         println!("{:<40} {pages}", "pages");

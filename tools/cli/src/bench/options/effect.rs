@@ -12,12 +12,12 @@ use crate::bench::workload::GENERATED;
 use crate::size;
 
 /// As on the command line.
-pub fn name_of(value: &impl ValueEnum) -> String {
+pub(crate) fn name_of(value: &impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 /// Refuses a list that has a value twice: it would be measured twice, as if it were two things.
-pub fn distinct<T: PartialEq + Display>(
+pub(crate) fn distinct<T: PartialEq + Display>(
     option: &str,
     values: impl IntoIterator<Item = T>,
 ) -> Result<()> {
@@ -30,7 +30,7 @@ pub fn distinct<T: PartialEq + Display>(
 }
 
 /// Refuses what `bench run` would measure twice, or without effect.
-pub fn check(options: &Options) -> Result<()> {
+pub(crate) fn check(options: &Options) -> Result<()> {
     let amounts = &options.amounts;
     distinct("--approach", options.approach.iter().map(name_of))?;
     distinct("--configuration", options.configuration.iter().map(name_of))?;
@@ -79,7 +79,7 @@ pub fn check(options: &Options) -> Result<()> {
 
 /// What is without effect on some of the approaches, for the user to know. Not refused: the same sizes
 /// are given to one approach after the other.
-pub fn without_effect(options: &Options) -> Vec<String> {
+pub(crate) fn without_effect(options: &Options) -> Vec<String> {
     let amounts = &options.amounts;
     let without = |has: fn(ApproachName) -> bool| {
         let names = options.approach.iter().filter(|name| !has(**name)).map(name_of);

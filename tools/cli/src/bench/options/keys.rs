@@ -19,7 +19,7 @@ const PLANNED: [(&str, &str); 8] = [
 ];
 
 /// What stands in for a key that is not given.
-pub fn default_of(key: &str) -> &'static str {
+pub(super) fn default_of(key: &str) -> &'static str {
     let role = KEYS.iter().find(|known| known.name == key).map(|known| known.role);
     match role {
         Some(Role::Default(value)) => value,
@@ -28,7 +28,7 @@ pub fn default_of(key: &str) -> &'static str {
 }
 
 /// Every combination of the values of `--vary`, as settings.
-pub fn variants(vary: &[String]) -> Result<Vec<Vec<String>>> {
+pub(super) fn variants(vary: &[String]) -> Result<Vec<Vec<String>>> {
     let mut all: Vec<Vec<String>> = vec![Vec::new()];
     let mut names: Vec<String> = Vec::new();
     for text in vary {
@@ -69,7 +69,7 @@ fn check(lines: &str) -> Result<(), String> {
 }
 
 /// The combinations of keys, for this library; the other approaches know none of them.
-pub fn with_keys(
+pub(super) fn with_keys(
     base: Plan,
     touches: &[String],
     pins: &[String],
@@ -95,7 +95,7 @@ pub fn with_keys(
 }
 
 /// Refuses what the library would refuse or ignore, before anything is measured.
-pub fn check_keys(plans: &[Plan]) -> Result<()> {
+pub(super) fn check_keys(plans: &[Plan]) -> Result<()> {
     for plan in plans.iter().filter(|plan| plan.approach == ApproachName::Ours) {
         for (option, key, value) in [("--touch", "touch", &plan.touch), ("--pin", "pin", &plan.pin)]
         {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// What one process measured.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Figures {
+pub(crate) struct Figures {
     /// Initialising, before the first checkpoint can be taken.
     pub init: f64,
     /// How long each checkpoint kept the application waiting.
@@ -48,7 +48,7 @@ pub struct Figures {
 /// Managed memory. How much of it was on the device at any time, and when the driver moved what,
 /// nobody is told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Managed {
+pub(crate) struct Managed {
     /// Bytes that were allocated.
     pub allocated: u64,
     /// Bytes that the driver was asked to move to the host.
@@ -58,7 +58,7 @@ pub struct Managed {
 /// What the application called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Call {
+pub(crate) enum Call {
     /// What comes before the first checkpoint.
     Init,
     /// A checkpoint.
@@ -69,7 +69,7 @@ pub enum Call {
 
 /// Waiting for one cause in the calls of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Cause {
+pub(crate) struct Cause {
     /// Its name: see [`crate::bench::waits`].
     pub name: String,
     /// The kind of call.
@@ -82,7 +82,7 @@ pub struct Cause {
 
 /// Bytes from one place to another.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Hop {
+pub(crate) struct Hop {
     /// Its name, as `DtoH`; also `map`, `touch`, `register`, `pin` for both in one call of the driver,
     /// `turn`.
     pub name: String,
@@ -94,14 +94,14 @@ pub struct Hop {
 
 impl Hop {
     /// Nothing moved yet.
-    pub fn named(name: &str) -> Hop {
+    pub(crate) fn named(name: &str) -> Hop {
         Hop { name: name.to_owned(), ..Hop::default() }
     }
 }
 
 /// The model behind `touch = auto`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Decisions {
+pub(crate) struct Decisions {
     /// `sequential` or `concurrent`, at the end of the forward pass.
     pub mode: String,
     /// How often it changed its mind.
@@ -119,18 +119,18 @@ pub struct Decisions {
 
 impl Figures {
     /// Time that taking all checkpoints kept the application waiting, initialisation included.
-    pub fn checkpoint_total(&self) -> f64 {
+    pub(crate) fn checkpoint_total(&self) -> f64 {
         self.init + self.checkpoints.iter().sum::<f64>()
     }
 
     /// The same and all restores.
-    pub fn total(&self) -> f64 {
+    pub(crate) fn total(&self) -> f64 {
         self.checkpoint_total() + self.restores.iter().sum::<f64>()
     }
 
     /// How much longer the compute intervals took than with nothing in the background, as a share of
     /// that. By the mean: a rare stop is as much of a disturbance as many small ones.
-    pub fn disturbance(&self) -> f64 {
+    pub(crate) fn disturbance(&self) -> f64 {
         let intervals = [&self.forward_intervals[..], &self.backward_intervals].concat();
         let mean = intervals.iter().sum::<f64>() / intervals.len().max(1) as f64;
         if self.quiet_interval > 0.0 {
@@ -141,7 +141,7 @@ impl Figures {
     }
 
     /// Time that was waited for a cause in calls of these kinds.
-    pub fn waited(&self, calls: &[Call], name: &str) -> f64 {
+    pub(crate) fn waited(&self, calls: &[Call], name: &str) -> f64 {
         let of = |cause: &&Cause| calls.contains(&cause.call) && cause.name == name;
         self.causes.iter().filter(of).map(|cause| cause.seconds).sum()
     }

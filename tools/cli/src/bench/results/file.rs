@@ -12,20 +12,20 @@ use crate::bench::plan::Plan;
 
 impl Results {
     /// The bare copies of the bytes of a plan.
-    pub fn floor(&self, plan: &Plan) -> Option<&Floor> {
+    pub(crate) fn floor(&self, plan: &Plan) -> Option<&Floor> {
         Floor::of(&self.floors, plan)
     }
 
     /// Writes a file, whole or not at all: results are written again after each measurement, and
     /// whoever cuts a run short keeps what it has.
-    pub fn write(&self, path: &Path) -> Result<()> {
+    pub(crate) fn write(&self, path: &Path) -> Result<()> {
         write_json(path, self)
     }
 }
 
 /// Refuses a file of results that cannot be written, before anything is measured for it; makes the
 /// folder that it is to be in. What the file has in it stays.
-pub fn prepare(path: &Path) -> Result<()> {
+pub(crate) fn prepare(path: &Path) -> Result<()> {
     let what = || format!("--out {}", path.display());
     ensure!(!path.is_dir(), "{}: a file is wanted, and this is a folder", what());
     if let Some(folder) = path.parent() {
@@ -43,7 +43,7 @@ fn beside(path: &Path) -> PathBuf {
 }
 
 /// Writes a file, whole or not at all.
-pub fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
+pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_vec_pretty(value)?;
     let temporary = beside(path);
     let written = interrupt::writing(path, || {

@@ -10,7 +10,7 @@ use crate::bench::plan::Plan;
 /// Bare copies of the bytes of some points: each checkpoint copied within the device and waited for,
 /// by all processes at once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Floor {
+pub(crate) struct Floor {
     /// Processes that copied at once.
     pub processes: u32,
     /// The sizes that were copied: see [`Plan::sizes`].
@@ -32,7 +32,7 @@ pub struct Floor {
 
 impl Floor {
     /// The one of a plan.
-    pub fn of<'a>(floors: &'a [Floor], plan: &Plan) -> Option<&'a Floor> {
+    pub(crate) fn of<'a>(floors: &'a [Floor], plan: &Plan) -> Option<&'a Floor> {
         floors.iter().find(|floor| floor.is_of(plan.processes, &plan.sizes))
     }
 
@@ -42,7 +42,7 @@ impl Floor {
 
     /// Adds what the processes of one repeat of a plan have measured: of each process its passes, of
     /// each pass the copies.
-    pub fn add(floors: &mut Vec<Floor>, plan: &Plan, measured: &[Vec<Vec<f64>>]) {
+    pub(crate) fn add(floors: &mut Vec<Floor>, plan: &Plan, measured: &[Vec<Vec<f64>>]) {
         let passes = measured.iter().map(Vec::len).min().unwrap_or(0);
         let of_pass = |pass: usize| measured.iter().map(move |process| &process[pass]);
         let samples: Vec<Vec<f64>> = (0..passes).map(|pass| means(of_pass(pass))).collect();

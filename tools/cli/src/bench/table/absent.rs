@@ -5,7 +5,7 @@ use crate::bench::results::Measurement;
 
 /// Why a planned point has no figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Absent {
+pub(crate) enum Absent {
     /// It was tried, and no repeat worked.
     Failed,
     /// It was not tried: the time was up, or the run ended before.
@@ -14,7 +14,7 @@ pub enum Absent {
 
 impl Absent {
     /// `None` for a point that has figures.
-    pub fn of(point: &Measurement) -> Option<Absent> {
+    pub(crate) fn of(point: &Measurement) -> Option<Absent> {
         match (point.runs.is_empty(), point.failures.is_empty()) {
             (false, _) => None,
             (true, false) => Some(Absent::Failed),
@@ -23,7 +23,7 @@ impl Absent {
     }
 
     /// What stands in the place of figures.
-    pub fn text(self) -> &'static str {
+    pub(crate) fn text(self) -> &'static str {
         match self {
             Absent::Failed => "failed",
             Absent::NotMeasured => "not measured",
@@ -33,7 +33,7 @@ impl Absent {
 
 /// How many points were measured, of how many, and how often: `5 of 6 points measured, 1 failed;
 /// 2 to 3 repeats`.
-pub fn count<'a>(points: impl IntoIterator<Item = &'a Measurement>) -> String {
+pub(crate) fn count<'a>(points: impl IntoIterator<Item = &'a Measurement>) -> String {
     let points: Vec<&Measurement> = points.into_iter().collect();
     let absent = |why| points.iter().filter(|point| Absent::of(point) == Some(why)).count();
     let (failed, missing) = (absent(Absent::Failed), absent(Absent::NotMeasured));
@@ -60,7 +60,7 @@ pub fn count<'a>(points: impl IntoIterator<Item = &'a Measurement>) -> String {
 }
 
 /// A line for each reason why points were not begun. Files of an older version have none.
-pub fn reasons<'a>(points: impl IntoIterator<Item = &'a Measurement>) -> Vec<String> {
+pub(crate) fn reasons<'a>(points: impl IntoIterator<Item = &'a Measurement>) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<&Measurement>)> = Vec::new();
     for point in points.into_iter().filter(|m| Absent::of(m) == Some(Absent::NotMeasured)) {
         let Some(reason) = &point.not_begun else { continue };
@@ -77,7 +77,7 @@ pub fn reasons<'a>(points: impl IntoIterator<Item = &'a Measurement>) -> Vec<Str
 }
 
 /// A line for each failure.
-pub fn failures<'a>(points: impl IntoIterator<Item = &'a Measurement>) -> Vec<String> {
+pub(crate) fn failures<'a>(points: impl IntoIterator<Item = &'a Measurement>) -> Vec<String> {
     let of = |point: &'a Measurement| {
         let plan = describe(&point.plan);
         point.failures.iter().map(move |failure| format!("FAILED: {plan}: {failure}"))

@@ -14,7 +14,7 @@ const ROWS: [(&str, &[Call]); 2] = [
 
 /// The table of those points that tell causes; empty without any. Means over the repeats and the
 /// processes: unlike medians, they add up.
-pub fn table(group: &[Measurement]) -> String {
+pub(super) fn table(group: &[Measurement]) -> String {
     let told: Vec<(&Measurement, Vec<&Figures>)> = group
         .iter()
         .map(|m| (m, m.runs.iter().flat_map(|run| &run.processes).collect::<Vec<_>>()))

@@ -13,7 +13,7 @@ use super::{Cached, NAME};
 
 /// The application and what it is at.
 #[derive(Debug, Default)]
-pub struct Application {
+pub(super) struct Application {
     doing: Doing,
     /// Checkpoints taken, then restores done.
     taken: usize,
@@ -42,11 +42,11 @@ enum Doing {
 }
 
 impl Application {
-    pub fn ended(&self) -> bool {
+    pub(super) fn ended(&self) -> bool {
         matches!(self.doing, Doing::Ended)
     }
 
-    pub fn is_computing(&self) -> bool {
+    pub(super) fn is_computing(&self) -> bool {
         matches!(self.doing, Doing::Computing)
     }
 }

@@ -88,7 +88,7 @@ impl Setup {
 
 /// The process.
 #[derive(Debug)]
-pub struct Cached {
+pub(super) struct Cached {
     number: Process,
     sizes: Vec<u64>,
     interval: f64,
@@ -113,7 +113,7 @@ pub struct Cached {
 
 impl Cached {
     /// A process that has not begun.
-    pub fn new(number: Process, scenario: &Scenario) -> Cached {
+    pub(super) fn new(number: Process, scenario: &Scenario) -> Cached {
         let setup = Setup::of(scenario);
         let mut state = State::new(Shape {
             memory: level::of_node(0, scenario.host_cache),
@@ -148,7 +148,7 @@ impl Cached {
     }
 
     /// Begins.
-    pub fn start(&mut self, machine: &mut Machine) -> Result<()> {
+    pub(super) fn start(&mut self, machine: &mut Machine) -> Result<()> {
         self.start_application(machine);
         if !self.setup.direct_device {
             self.map_next(machine);
@@ -157,7 +157,7 @@ impl Cached {
     }
 
     /// What `actor` was waiting for has happened.
-    pub fn told(&mut self, actor: Actor, machine: &mut Machine) -> Result<()> {
+    pub(super) fn told(&mut self, actor: Actor, machine: &mut Machine) -> Result<()> {
         self.count_held(machine.now());
         match actor {
             Actor::Application => self.application_told(machine)?,
@@ -185,12 +185,12 @@ impl Cached {
     }
 
     /// Whether the last restore has ended.
-    pub fn ended(&self) -> bool {
+    pub(super) fn ended(&self) -> bool {
         self.application.ended()
     }
 
     /// What it went through.
-    pub fn outcome(&self) -> Outcome {
+    pub(super) fn outcome(&self) -> Outcome {
         let mut outcome = self.outcome.clone();
         outcome.mode_changes = self.pace.model().changes();
         outcome.sequential = self.pace.model().mode() == Mode::Sequential;
@@ -198,7 +198,7 @@ impl Cached {
     }
 
     /// Checks what must be true after every step, and for the tests what no copy may do.
-    pub fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         if let Err(broken) = self.state.check() {
             anyhow::bail!("process {}: {broken}", self.number);
         }

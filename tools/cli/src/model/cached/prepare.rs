@@ -14,7 +14,7 @@ use super::Cached;
 
 /// Maps the device cache.
 #[derive(Debug)]
-pub struct Mapper {
+pub(super) struct Mapper {
     all: u64,
     mapped: u64,
     chunk: u64,
@@ -22,7 +22,7 @@ pub struct Mapper {
 
 /// Touches pages.
 #[derive(Debug, Default)]
-pub struct Toucher {
+pub(super) struct Toucher {
     /// The units under way, one for each thread.
     units: Vec<Range<u64>>,
     since: f64,
@@ -30,7 +30,7 @@ pub struct Toucher {
 
 /// Registers.
 #[derive(Debug, Default)]
-pub struct Registrar {
+pub(super) struct Registrar {
     doing: Doing,
     has_turn: bool,
     /// It has not looked whether the turn is free since it was woken.
@@ -60,15 +60,15 @@ enum Doing {
 }
 
 impl Mapper {
-    pub fn new(all: u64, chunk: u64) -> Mapper {
+    pub(super) fn new(all: u64, chunk: u64) -> Mapper {
         Mapper { all, mapped: 0, chunk }
     }
 
-    pub fn left(&self) -> u64 {
+    pub(super) fn left(&self) -> u64 {
         self.all - self.mapped
     }
 
-    pub fn all(&mut self) {
+    pub(super) fn all(&mut self) {
         self.mapped = self.all;
     }
 
@@ -78,15 +78,15 @@ impl Mapper {
 }
 
 impl Registrar {
-    pub fn is_queued(&self) -> bool {
+    pub(super) fn is_queued(&self) -> bool {
         self.doing == Doing::Queued
     }
 
-    pub fn is_registering(&self) -> bool {
+    pub(super) fn is_registering(&self) -> bool {
         matches!(self.doing, Doing::Registering(_))
     }
 
-    pub fn ended(&self) -> bool {
+    pub(super) fn ended(&self) -> bool {
         self.doing == Doing::Ended
     }
 }

@@ -13,14 +13,14 @@ use super::super::motion::Motion;
 use super::Cached;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
+pub(super) enum Direction {
     Down,
     Up,
 }
 
 /// A copy on its way.
 #[derive(Debug)]
-pub struct Transfer {
+pub(super) struct Transfer {
     /// What is left of it: places in the host buffer, and bytes.
     runs: VecDeque<(u64, u64)>,
     /// The piece that is being moved: where, and how many bytes.
@@ -29,7 +29,7 @@ pub struct Transfer {
 }
 
 /// What a copy can do next.
-pub enum Piece {
+pub(super) enum Piece {
     /// A piece is on its way.
     Moving,
     /// The next piece is not yet to be written to.
@@ -42,7 +42,7 @@ pub enum Piece {
 
 /// Who flushes or fetches.
 #[derive(Debug)]
-pub struct Worker {
+pub(super) struct Worker {
     direction: Direction,
     job: Option<Job>,
 }
@@ -56,14 +56,14 @@ struct Job {
 }
 
 impl Transfer {
-    pub fn new(device: &[Extent], host: &[Extent], len: u64, since: f64) -> Transfer {
+    pub(super) fn new(device: &[Extent], host: &[Extent], len: u64, since: f64) -> Transfer {
         let runs = side_by_side(device, host, len).map(|(_, at, len)| (at, len)).collect();
         Transfer { runs, moving: None, since }
     }
 }
 
 impl Worker {
-    pub fn new(direction: Direction) -> Worker {
+    pub(super) fn new(direction: Direction) -> Worker {
         Worker { direction, job: None }
     }
 

@@ -26,7 +26,7 @@ struct Version {
 
 /// A copy to make between the tiers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Move {
+pub(crate) struct Move {
     /// The version.
     pub version: u32,
     /// Its place in the device cache.
@@ -39,7 +39,7 @@ pub struct Move {
 
 /// Where a restore finds its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub(crate) enum Source {
     /// In the device cache.
     Device(Vec<Piece>),
     /// In the host buffer, at this offset.
@@ -50,7 +50,7 @@ pub enum Source {
 
 /// What is where.
 #[derive(Debug)]
-pub struct Ledger {
+pub(crate) struct Ledger {
     room: Room,
     versions: Vec<Version>,
     has_host: bool,
@@ -73,13 +73,13 @@ const ALIGNMENT: u64 = 128;
 const DISPLACING: usize = 2;
 
 /// Bytes of a host buffer that holds checkpoints of these sizes.
-pub fn host_bytes(sizes: &[u64]) -> u64 {
+pub(crate) fn host_bytes(sizes: &[u64]) -> u64 {
     sizes.iter().map(|bytes| bytes.next_multiple_of(ALIGNMENT)).sum()
 }
 
 impl Ledger {
     /// Nothing kept, no room yet. Without a host buffer nothing is flushed.
-    pub fn new(has_host: bool) -> Ledger {
+    pub(crate) fn new(has_host: bool) -> Ledger {
         Ledger {
             room: Room::default(),
             versions: Vec::new(),
@@ -93,18 +93,18 @@ impl Ledger {
     }
 
     /// The device cache has got so many bytes more.
-    pub fn grow(&mut self, bytes: u64) {
+    pub(crate) fn grow(&mut self, bytes: u64) {
         self.room.grow(bytes);
     }
 
     /// Room in the device cache for the next version, if there is.
-    pub fn place(&mut self, bytes: u64) -> Option<Vec<Piece>> {
+    pub(crate) fn place(&mut self, bytes: u64) -> Option<Vec<Piece>> {
         self.room.take(bytes)
     }
 
     /// Makes room in the device cache: evicts what was restored, else the oldest of what has been
     /// flushed. Whether there was something.
-    pub fn evict_oldest(&mut self) -> bool {
+    pub(crate) fn evict_oldest(&mut self) -> bool {
         let free = |version: &&Version| {
             version.device.is_some() && version.arrived && version.flushed && version.busy == 0
         };
@@ -117,7 +117,7 @@ impl Ledger {
     }
 
     /// The next version stands in the device cache now.
-    pub fn captured(&mut self, bytes: u64, device: Vec<Piece>) {
+    pub(crate) fn captured(&mut self, bytes: u64, device: Vec<Piece>) {
         let number = self.versions.len() as u32;
         self.versions.push(Version {
             bytes,
@@ -135,7 +135,7 @@ impl Ledger {
     }
 
     /// The oldest version that was not flushed, and begins with it.
-    pub fn next_flush(&mut self) -> Option<Move> {
+    pub(crate) fn next_flush(&mut self) -> Option<Move> {
         let number = self.to_flush.pop_front()?;
         let version = &mut self.versions[number as usize];
         version.busy += 1;
@@ -149,7 +149,7 @@ impl Ledger {
     }
 
     /// It is in the host buffer.
-    pub fn flush_done(&mut self, number: u32) {
+    pub(crate) fn flush_done(&mut self, number: u32) {
         let version = &mut self.versions[number as usize];
         version.busy -= 1;
         version.flushed = true;
@@ -157,7 +157,7 @@ impl Ledger {
     }
 
     /// These will be restored next, after those expected already; those keep their places.
-    pub fn expect(&mut self, versions: &[u32]) {
+    pub(crate) fn expect(&mut self, versions: &[u32]) {
         for version in versions {
             if !self.expected.contains(version) {
                 self.expected.push_back(*version);
@@ -167,7 +167,7 @@ impl Ledger {
 
     /// The next expected version that is not in the device cache, if room can be made for it:
     /// by what nobody expects, or, for the next ones, by what is needed last.
-    pub fn next_fetch(&mut self) -> Option<Move> {
+    pub(crate) fn next_fetch(&mut self) -> Option<Move> {
         let absent = |number: &u32| {
             let version = self.versions.get(*number as usize);
             version.is_some_and(|version| version.device.is_none() && version.flushed)
@@ -210,7 +210,7 @@ impl Ledger {
     }
 
     /// It is in the device cache.
-    pub fn fetch_done(&mut self, number: u32) {
+    pub(crate) fn fetch_done(&mut self, number: u32) {
         let version = &mut self.versions[number as usize];
         version.arrived = true;
         version.busy -= 1;
@@ -222,7 +222,7 @@ impl Ledger {
     /// # Errors
     /// It was never kept or has another size, or it was restored before it had left the device, and
     /// given up.
-    pub fn source(&mut self, number: u32, bytes: u64) -> Result<Source> {
+    pub(crate) fn source(&mut self, number: u32, bytes: u64) -> Result<Source> {
         let version = self.versions.get_mut(number as usize);
         let version = version.with_context(|| format!("version {number} was never kept"))?;
         let kept = version.bytes;
@@ -242,7 +242,7 @@ impl Ledger {
 
     /// A restore has ended. With a host buffer the version gives up its room in the device cache;
     /// if it was not flushed yet, it never will be: an adjoint run reads each version once.
-    pub fn restored(&mut self, number: u32, from: &Source) {
+    pub(crate) fn restored(&mut self, number: u32, from: &Source) {
         let version = &mut self.versions[number as usize];
         version.restored = true;
         if matches!(from, Source::Device(_)) {
@@ -262,22 +262,22 @@ impl Ledger {
     }
 
     /// Whether waiting for room is of any use: something is still to be flushed, or in a copy.
-    pub fn room_may_come(&self) -> bool {
+    pub(crate) fn room_may_come(&self) -> bool {
         !self.to_flush.is_empty() || self.versions.iter().any(|version| version.busy > 0)
     }
 
     /// Bytes of the device cache.
-    pub fn device_bytes(&self) -> u64 {
+    pub(crate) fn device_bytes(&self) -> u64 {
         self.room.bytes()
     }
 
     /// Bytes that versions take in the device cache, and in the host buffer.
-    pub fn used(&self) -> [u64; 2] {
+    pub(crate) fn used(&self) -> [u64; 2] {
         [self.room.bytes() - self.room.free(), self.host_used]
     }
 
     /// What has been evicted since this was last asked: each version and its bytes.
-    pub fn take_evicted(&mut self) -> Vec<(u32, u64)> {
+    pub(crate) fn take_evicted(&mut self) -> Vec<(u32, u64)> {
         let evicted = std::mem::take(&mut self.evicted);
         evicted.into_iter().map(|number| (number, self.versions[number as usize].bytes)).collect()
     }

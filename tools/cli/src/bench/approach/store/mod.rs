@@ -25,11 +25,11 @@ use crate::bench::waits::{name, Waits, PIN};
 use ::trace::metrics::Cause;
 use ::trace::{Activity, Recorder};
 
-pub use self::ledger::host_bytes;
-pub use self::shared::{Shared, Step};
+pub(super) use self::ledger::host_bytes;
+pub(super) use self::shared::{Shared, Step};
 
 /// The memory of the tiers, however it came to be.
-pub trait Memory: Send + Sync {
+pub(super) trait Memory: Send + Sync {
     /// The address of the device cache.
     fn device(&self) -> Address;
 
@@ -54,7 +54,7 @@ pub trait Memory: Send + Sync {
 }
 
 /// The store.
-pub struct Store<'a> {
+pub(super) struct Store<'a> {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
     stream: &'a Stream,
@@ -67,7 +67,7 @@ pub struct Store<'a> {
 
 impl<'a> Store<'a> {
     /// A store on this memory. Its device cache has no bytes yet: [`Shared::grow`].
-    pub fn new(
+    pub(super) fn new(
         plan: &Plan,
         process: u32,
         memory: Arc<dyn Memory>,
@@ -90,7 +90,7 @@ impl<'a> Store<'a> {
     }
 
     /// Runs `work` in the background until it ends or the store does.
-    pub fn spawn(
+    pub(super) fn spawn(
         &mut self,
         name: &str,
         work: impl FnOnce(&Arc<Shared>) -> Result<()> + Send + 'static,
@@ -111,12 +111,12 @@ impl<'a> Store<'a> {
     }
 
     /// What it shares with its workers.
-    pub fn shared(&self) -> &Arc<Shared> {
+    pub(super) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
     /// Says what was made while the application waited, before the first checkpoint.
-    pub fn made_up_front(&mut self, made: &[(Step, u64, Duration)], waits: Waits) {
+    pub(super) fn made_up_front(&mut self, made: &[(Step, u64, Duration)], waits: Waits) {
         for (step, bytes, time) in made {
             self.shared.count(*step, *bytes, *time);
         }
@@ -196,7 +196,7 @@ fn runs(pieces: &[Piece], bytes: u64) -> impl Iterator<Item = (u64, Piece)> + '_
 }
 
 /// Adds bytes and time to a hop.
-pub fn count(hop: &mut Hop, bytes: u64, time: Duration) {
+pub(super) fn count(hop: &mut Hop, bytes: u64, time: Duration) {
     hop.bytes += bytes;
     hop.seconds += time.as_secs_f64();
 }

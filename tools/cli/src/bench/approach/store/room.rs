@@ -9,7 +9,7 @@ const ALIGNMENT: u64 = 256;
 
 /// A run of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub(crate) struct Piece {
     /// Its first byte.
     pub at: u64,
     /// How many there are.
@@ -18,7 +18,7 @@ pub struct Piece {
 
 /// Which bytes of a range are free. The range can grow at its end.
 #[derive(Debug, Default)]
-pub struct Room {
+pub(super) struct Room {
     holes: BTreeMap<u64, u64>,
     free: u64,
     end: u64,
@@ -28,25 +28,25 @@ pub struct Room {
 
 impl Room {
     /// Adds bytes at the end.
-    pub fn grow(&mut self, bytes: u64) {
+    pub(super) fn grow(&mut self, bytes: u64) {
         let bytes = bytes / ALIGNMENT * ALIGNMENT;
         self.release(self.end, bytes);
         self.end += bytes;
     }
 
     /// Bytes there are in all, free or not.
-    pub fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         self.end
     }
 
     /// How many of them are free.
-    pub fn free(&self) -> u64 {
+    pub(super) fn free(&self) -> u64 {
         self.free
     }
 
     /// Takes so many bytes, rounded up to the alignment, from the holes behind the cursor on; none
     /// if there are not enough.
-    pub fn take(&mut self, bytes: u64) -> Option<Vec<Piece>> {
+    pub(super) fn take(&mut self, bytes: u64) -> Option<Vec<Piece>> {
         let mut left = bytes.next_multiple_of(ALIGNMENT);
         if left > self.free {
             return None;
@@ -67,7 +67,7 @@ impl Room {
     }
 
     /// Gives back what was taken.
-    pub fn give_back(&mut self, pieces: &[Piece]) {
+    pub(super) fn give_back(&mut self, pieces: &[Piece]) {
         for piece in pieces {
             self.release(piece.at, piece.bytes);
         }

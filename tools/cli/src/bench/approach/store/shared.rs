@@ -16,7 +16,7 @@ use crate::bench::waits::PIN;
 
 /// What moves bytes, or makes memory usable.
 #[derive(Clone, Copy, Debug)]
-pub enum Step {
+pub(crate) enum Step {
     /// A copy into the device cache.
     Capture,
     /// A copy from there to the host buffer.
@@ -41,7 +41,7 @@ pub enum Step {
 const STEPS: [&str; 9] = ["AtoD", "DtoH", "HtoD", "DtoA", "HtoA", "map", "touch", "register", PIN];
 
 /// What is under the lock.
-pub struct State {
+pub(crate) struct State {
     /// What is where.
     pub ledger: Ledger,
     /// The device cache is still to get more memory.
@@ -57,7 +57,7 @@ pub struct State {
 }
 
 /// What the application's thread and the workers share.
-pub struct Shared {
+pub(crate) struct Shared {
     state: Mutex<State>,
     changed: Condvar,
     /// The memory of the tiers.
@@ -69,11 +69,11 @@ pub struct Shared {
 }
 
 /// The state, as long as nobody else has it.
-pub type Locked<'a> = MutexGuard<'a, State>;
+pub(super) type Locked<'a> = MutexGuard<'a, State>;
 
 impl Shared {
     /// Nothing kept, and nothing made yet.
-    pub fn new(
+    pub(crate) fn new(
         has_host: bool,
         memory: Arc<dyn Memory>,
         device: &Device,
@@ -92,17 +92,17 @@ impl Shared {
     }
 
     /// Waits for the lock.
-    pub fn lock(&self) -> Locked<'_> {
+    pub(crate) fn lock(&self) -> Locked<'_> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until something has changed.
-    pub fn wait<'a>(&self, state: Locked<'a>) -> Locked<'a> {
+    pub(crate) fn wait<'a>(&self, state: Locked<'a>) -> Locked<'a> {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes something, and lets all look again.
-    pub fn change<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+    pub(crate) fn change<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.lock();
         let result = change(&mut state);
         self.record(&mut state);
@@ -113,7 +113,7 @@ impl Shared {
 
     /// Tells the timeline what has left the device cache and how much is taken: after each change
     /// of the ledger and before anybody else sees it, so that the curves are in order.
-    pub fn record(&self, state: &mut State) {
+    pub(crate) fn record(&self, state: &mut State) {
         let evicted = state.ledger.take_evicted();
         if !self.trace.is_on() {
             return;
@@ -129,7 +129,7 @@ impl Shared {
     }
 
     /// The device cache has so many bytes more; `last`: and will have no more.
-    pub fn grow(&self, bytes: u64, last: bool) {
+    pub(crate) fn grow(&self, bytes: u64, last: bool) {
         let mapped = self.change(|state| {
             state.ledger.grow(bytes);
             state.growing = !last;
@@ -139,36 +139,36 @@ impl Shared {
     }
 
     /// Something was moved or made.
-    pub fn count(&self, step: Step, bytes: u64, time: Duration) {
+    pub(crate) fn count(&self, step: Step, bytes: u64, time: Duration) {
         self.lock().count(step, bytes, time);
     }
 
     /// Something in the background failed: the application's next call says so.
-    pub fn fail(&self, error: &anyhow::Error) {
+    pub(crate) fn fail(&self, error: &anyhow::Error) {
         self.change(|state| {
             state.failed.get_or_insert_with(|| format!("{error:#}"));
         });
     }
 
     /// Whether the store is about to end.
-    pub fn stopping(&self) -> bool {
+    pub(crate) fn stopping(&self) -> bool {
         self.lock().stopping
     }
 }
 
 impl State {
     /// Something was moved or made.
-    pub fn count(&mut self, step: Step, bytes: u64, time: Duration) {
+    pub(crate) fn count(&mut self, step: Step, bytes: u64, time: Duration) {
         count(&mut self.hops[step as usize], bytes, time);
     }
 
     /// All that was.
-    pub fn hops(&self) -> Vec<Hop> {
+    pub(crate) fn hops(&self) -> Vec<Hop> {
         self.hops.iter().filter(|hop| hop.bytes > 0).cloned().collect()
     }
 
     /// An error if the background has failed.
-    pub fn sound(&self) -> Result<()> {
+    pub(crate) fn sound(&self) -> Result<()> {
         match &self.failed {
             None => Ok(()),
             Some(why) => Err(anyhow!("in the background: {why}")),

@@ -24,7 +24,7 @@ struct Direction {
 }
 
 /// Copies what was captured to the host buffer, until the store ends.
-pub fn flush(shared: &Arc<Shared>) -> Result<()> {
+pub(super) fn flush(shared: &Arc<Shared>) -> Result<()> {
     let direction = Direction {
         next: Ledger::next_flush,
         queue: queue_flush,
@@ -36,7 +36,7 @@ pub fn flush(shared: &Arc<Shared>) -> Result<()> {
 }
 
 /// Copies what will be restored to the device cache, until the store ends.
-pub fn fetch(shared: &Arc<Shared>) -> Result<()> {
+pub(super) fn fetch(shared: &Arc<Shared>) -> Result<()> {
     let direction = Direction {
         next: Ledger::next_fetch,
         queue: queue_fetch,

@@ -29,7 +29,7 @@ use crate::size;
 const RANKS: u32 = 4;
 
 /// Bytes of each process's checkpoint, unless a test wants fewer.
-pub const SIZES: &[u64] = &[256 << 20];
+pub(super) const SIZES: &[u64] = &[256 << 20];
 
 /// The name of the checkpoints.
 const NAME: &str = "bench";
@@ -41,7 +41,7 @@ const BLOCK: usize = 8 << 20;
 const LEAST: Goal = Goal::AtLeast(0.9);
 
 /// Measures it with `bytes` of each process.
-pub fn run(bytes: u64, repeats: u32) -> Result<()> {
+pub(super) fn run(bytes: u64, repeats: u32) -> Result<()> {
     let folder = TempDir::new().context("making a folder")?;
     let mut members = (0..RANKS)
         .map(|rank| member_process(folder.path(), rank, bytes, repeats))
@@ -80,7 +80,7 @@ pub fn run(bytes: u64, repeats: u32) -> Result<()> {
 }
 
 /// One process of the job.
-pub fn member(folder: &Path, rank: u32, bytes: u64, repeats: u32) -> Result<()> {
+pub(super) fn member(folder: &Path, rank: u32, bytes: u64, repeats: u32) -> Result<()> {
     let text = "mode = sync\nscratch = DIR/scratch\npersistent = DIR/persistent\n\
                 meta = DIR/meta\naggregated = true\nsync_files = none\n";
     let text = text.replace("DIR", &folder.to_string_lossy());
@@ -105,7 +105,7 @@ pub fn member(folder: &Path, rank: u32, bytes: u64, repeats: u32) -> Result<()> 
         let job = std::os::unix::process::parent_id();
         let place = AggregatePart { offset, ranks: RANKS, job, attempt: u64::from(round) };
         let claim = engine.claim(id);
-        engine.catalog.step(|state| state.want_persistent(id, Some(place)));
+        engine.want_persistent(id, Some(place));
         claim.copy(Some(&[region]))?;
         say("copied")?;
     }

@@ -13,14 +13,14 @@ use os::affinity;
 
 /// Keeps them awake until it is dropped.
 #[derive(Debug)]
-pub struct Awake {
+pub(super) struct Awake {
     over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Awake {
     /// One thread for each processor.
-    pub fn start() -> Result<Awake> {
+    pub(super) fn start() -> Result<Awake> {
         let over = Arc::new(AtomicBool::new(false));
         let mut awake = Awake { over: over.clone(), threads: Vec::new() };
         for _ in 0..affinity::usable_cpus() {

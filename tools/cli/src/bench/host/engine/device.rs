@@ -28,7 +28,7 @@ const CALLS: i32 = 1000;
 /// Measures checkpoints behind the work in a stream, alone and beside flushes. Not behind all work
 /// of the context: to wait for that, a driver and the software device do nothing alike, so that what
 /// is left beside it would say nothing.
-pub fn run(repeats: u32) -> Result<()> {
+pub(super) fn run(repeats: u32) -> Result<()> {
     let (opened, device) = software::start()?;
     let _awake = Awake::start()?;
     let mut memory = DeviceRange::reserve(&device, 2 * BYTES)?;

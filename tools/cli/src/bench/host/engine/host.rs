@@ -12,7 +12,7 @@ use super::{median, tell};
 use crate::bench::host::{Figure, Goal};
 
 /// The most that a checkpoint may cost beside its copy, in microseconds.
-pub const OWN_COST_US: f64 = 10.0;
+pub(super) const OWN_COST_US: f64 = 10.0;
 
 /// Bytes of a large checkpoint.
 const LARGE: usize = 256 << 20;
@@ -27,7 +27,7 @@ const CALLS: usize = 2000;
 const COUNT: i32 = 50_000;
 
 /// Small checkpoints: the library's own cost of each, and how many there are in a second.
-pub fn small(repeats: u32) -> Result<()> {
+pub(super) fn small(repeats: u32) -> Result<()> {
     for regions in [1, 16] {
         own_cost(repeats, regions)?;
     }
@@ -95,7 +95,7 @@ fn own_cost(repeats: u32, regions: usize) -> Result<()> {
 }
 
 /// Large ones against plain copies of the same bytes between pages of the same size, in turns.
-pub fn large(repeats: u32) -> Result<()> {
+pub(super) fn large(repeats: u32) -> Result<()> {
     const VERSIONS: i32 = 4;
     let job = Job::start("mode = async\nephemeral = true\nhost_cache_size = 2\n")?;
     let (application, plain) = (Memory::new(LARGE)?, Memory::new(LARGE)?);
@@ -124,11 +124,11 @@ pub fn large(repeats: u32) -> Result<()> {
 }
 
 /// Memory of the application, all there, on huge pages if the system has any.
-pub struct Memory(Mapping);
+pub(super) struct Memory(Mapping);
 
 impl Memory {
     /// `len` bytes that are not all 0.
-    pub fn new(len: usize) -> Result<Memory> {
+    pub(super) fn new(len: usize) -> Result<Memory> {
         let mapping = Mapping::reserve(len)?;
         // Without huge pages it is as slow as the host buffer then is.
         let _ = mapping.advise_huge(true);
@@ -138,12 +138,12 @@ impl Memory {
     }
 
     /// The first byte, for the library.
-    pub fn address(&self) -> *mut c_void {
+    pub(super) fn address(&self) -> *mut c_void {
         self.0.base().as_ptr().cast()
     }
 
     /// Its bytes.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
@@ -154,7 +154,7 @@ impl Memory {
     }
 
     /// `len` bytes from `offset` on.
-    pub fn bytes(&self, offset: usize, len: usize) -> &[u8] {
+    pub(super) fn bytes(&self, offset: usize, len: usize) -> &[u8] {
         assert!(offset + len <= self.0.len());
         // SAFETY: within the mapping, all of which was written; the library only reads it while
         // it takes a checkpoint.
@@ -166,7 +166,7 @@ impl Memory {
     /// # Safety
     /// Nobody else refers to these bytes.
     #[allow(clippy::mut_from_ref)] // The memory is the mapping's, not this struct's.
-    pub unsafe fn bytes_mut(&self, offset: usize, len: usize) -> &mut [u8] {
+    pub(super) unsafe fn bytes_mut(&self, offset: usize, len: usize) -> &mut [u8] {
         assert!(offset + len <= self.0.len());
         // SAFETY: within the mapping, and by the caller's promise nobody else's.
         unsafe { std::slice::from_raw_parts_mut(self.at(offset).cast(), len) }
@@ -174,7 +174,7 @@ impl Memory {
 
     /// Copies `len` bytes from `from` of `source` to `to` of this, in a way that the compiler
     /// cannot leave out.
-    pub fn copy_from(&self, to: usize, source: &Memory, from: usize, len: usize) {
+    pub(super) fn copy_from(&self, to: usize, source: &Memory, from: usize, len: usize) {
         assert!(to + len <= self.0.len() && from + len <= source.0.len());
         // SAFETY: both ranges are within their mappings, which are not the same; no references to
         // their bytes exist.

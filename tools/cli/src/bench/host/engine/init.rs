@@ -16,7 +16,7 @@ const SIZES: [u32; 3] = [1, 16, 32];
 const MOST_MS: f64 = 10.0;
 
 /// Measures it for buffers of several sizes, in turns.
-pub fn run(repeats: u32) -> Result<()> {
+pub(super) fn run(repeats: u32) -> Result<()> {
     let memory = physical()?.total;
     let sizes: Vec<u32> =
         SIZES.into_iter().filter(|size| u64::from(*size) << 30 <= memory).collect();

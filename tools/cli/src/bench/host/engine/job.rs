@@ -12,14 +12,14 @@ use veloc_client::capi::*;
 use crate::bench::temporary::NamelessFile;
 
 /// The name of its checkpoints.
-pub const NAME: &CStr = c"bench";
+pub(super) const NAME: &CStr = c"bench";
 
 /// How long a background step may take before it is taken for stuck.
 const STUCK: Duration = Duration::from_secs(300);
 
 /// A job. Ends when dropped; there can be one at a time.
 #[derive(Debug)]
-pub struct Job {
+pub(super) struct Job {
     /// Has its files, in the folder that the bench keeps for this process, unless somebody else has.
     _folder: Option<TempDir>,
     /// How long `VELOC_Init_single` took, in seconds.
@@ -28,7 +28,7 @@ pub struct Job {
 
 impl Job {
     /// Starts one with these lines of configuration, in which `DIR` stands for a folder of its own.
-    pub fn start(configuration: &str) -> Result<Job> {
+    pub(super) fn start(configuration: &str) -> Result<Job> {
         let folder = TempDir::new().context("making a folder")?;
         let mut job = Job::start_in(folder.path(), configuration)?;
         job._folder = Some(folder);
@@ -36,7 +36,7 @@ impl Job {
     }
 
     /// The same in a folder that there is.
-    pub fn start_in(folder: &Path, configuration: &str) -> Result<Job> {
+    pub(super) fn start_in(folder: &Path, configuration: &str) -> Result<Job> {
         let text = configuration.replace("DIR", &folder.to_string_lossy());
         let file = NamelessFile::new(&text).context("the configuration of a job")?;
         let path = CString::new(file.path().as_os_str().as_encoded_bytes())?;
@@ -51,24 +51,24 @@ impl Job {
     /// # Safety
     /// They are valid until another region has this id, or the job has ended, and nobody has a
     /// reference to them during the calls below.
-    pub unsafe fn protect(&self, id: i32, address: *mut c_void, len: usize) -> Result<()> {
+    pub(super) unsafe fn protect(&self, id: i32, address: *mut c_void, len: usize) -> Result<()> {
         check(VELOC_Mem_protect(id, address, len, 1))
     }
 
     /// Takes a checkpoint.
-    pub fn checkpoint(&self, name: &CStr, version: i32) -> Result<()> {
+    pub(super) fn checkpoint(&self, name: &CStr, version: i32) -> Result<()> {
         // SAFETY: the name ends with NUL; protected memory is valid, as was promised.
         check(unsafe { VELOC_Checkpoint(name.as_ptr(), version) })
     }
 
     /// Restores one.
-    pub fn restart(&self, version: i32) -> Result<()> {
+    pub(super) fn restart(&self, version: i32) -> Result<()> {
         // SAFETY: as above.
         check(unsafe { VELOC_Restart(NAME.as_ptr(), version) })
     }
 
     /// The newest version up to this one; 0 for the newest of all.
-    pub fn restart_test(&self, version: i32) -> Result<i32> {
+    pub(super) fn restart_test(&self, version: i32) -> Result<i32> {
         // SAFETY: the name ends with NUL.
         let found = unsafe { VELOC_Restart_test(NAME.as_ptr(), version) };
         check(if found == VELOC_FAILURE { VELOC_FAILURE } else { VELOC_SUCCESS })?;
@@ -76,30 +76,30 @@ impl Job {
     }
 
     /// Bytes of region 0 of a version.
-    pub fn recover_size(&self, version: i32) -> usize {
+    pub(super) fn recover_size(&self, version: i32) -> usize {
         // SAFETY: the name ends with NUL.
         unsafe { VELOC_Recover_ckpt_size(NAME.as_ptr(), version, 0) }
     }
 
     /// Says that a version will be read next but those said before.
-    pub fn hint(&self, version: i32) -> Result<()> {
+    pub(super) fn hint(&self, version: i32) -> Result<()> {
         // SAFETY: the name ends with NUL.
         check(unsafe { VELOC_Prefetch_enqueue(NAME.as_ptr(), version) })
     }
 
     /// Removes all checkpoints of a name.
-    pub fn cleanup(&self, name: &CStr) -> Result<()> {
+    pub(super) fn cleanup(&self, name: &CStr) -> Result<()> {
         // SAFETY: the name ends with NUL.
         check(unsafe { VELOC_Cleanup(name.as_ptr()) })
     }
 
     /// Waits until nothing is being flushed or written.
-    pub fn drain(&self) -> Result<()> {
+    pub(super) fn drain(&self) -> Result<()> {
         check(VELOC_Checkpoint_wait())
     }
 
     /// The library's own figures.
-    pub fn metrics(&self) -> Result<VELOC_Metrics> {
+    pub(super) fn metrics(&self) -> Result<VELOC_Metrics> {
         let mut metrics = VELOC_Metrics::default();
         // SAFETY: the size is the struct's.
         check(unsafe { VELOC_Get_metrics(&mut metrics, std::mem::size_of::<VELOC_Metrics>()) })?;
@@ -107,7 +107,7 @@ impl Job {
     }
 
     /// Waits until the metrics say so.
-    pub fn until(&self, what: &str, done: impl Fn(&VELOC_Metrics) -> bool) -> Result<()> {
+    pub(super) fn until(&self, what: &str, done: impl Fn(&VELOC_Metrics) -> bool) -> Result<()> {
         let since = Instant::now();
         while !done(&self.metrics()?) {
             if since.elapsed() > STUCK {
@@ -119,7 +119,7 @@ impl Job {
     }
 
     /// Waits until all pages of the host buffer exist.
-    pub fn until_touched(&self) -> Result<()> {
+    pub(super) fn until_touched(&self) -> Result<()> {
         self.until("touching the host buffer", |metrics| {
             metrics.host_touched >= metrics.host_capacity
         })
@@ -135,7 +135,7 @@ impl Drop for Job {
 }
 
 /// The reason of a failure.
-pub fn check(status: i32) -> Result<()> {
+pub(super) fn check(status: i32) -> Result<()> {
     if status == VELOC_SUCCESS {
         return Ok(());
     }

@@ -11,7 +11,7 @@ use crate::bench::host::{Figure, Goal};
 use crate::size;
 
 /// Bytes of a checkpoint.
-pub const SIZES: &[u64] = &[16 << 20, 1 << 20, 64 << 10, 4 << 10];
+pub(super) const SIZES: &[u64] = &[16 << 20, 1 << 20, 64 << 10, 4 << 10];
 
 /// Bytes of the caches.
 const CACHE: u64 = 1 << 30;
@@ -21,7 +21,7 @@ const MOST: f64 = 1.02;
 
 /// A host buffer full of checkpoints of `size` bytes. The first job of the process alone says what
 /// a job takes; later ones find what it has left in the heap.
-pub fn host(size: u64, _repeats: u32) -> Result<()> {
+pub(super) fn host(size: u64, _repeats: u32) -> Result<()> {
     let application = Memory::new(size as usize)?;
     let before = resident()?;
     let job = Job::start("mode = async\nephemeral = true\nhost_cache_size = 1G\n")?;
@@ -43,7 +43,7 @@ pub fn host(size: u64, _repeats: u32) -> Result<()> {
 }
 
 /// The device cache, mapped.
-pub fn device() -> Result<()> {
+pub(super) fn device() -> Result<()> {
     let (device, _) = software::start()?;
     let free = device.free()?;
     let job =

@@ -10,12 +10,12 @@ use device::{Device, Driver};
 use crate::bench::cuda;
 
 /// What must be known by who reads the times.
-pub const WARNING: &str =
+pub(super) const WARNING: &str =
     "device memory is that of the software device, whose copies were made to take no time: only \
      the library's own cost beside them means anything";
 
 /// The environment of a process that uses it.
-pub fn settings(given: Option<&Path>) -> Result<Vec<(&'static str, String)>> {
+pub(super) fn settings(given: Option<&Path>) -> Result<Vec<(&'static str, String)>> {
     let folder = folder(given)?;
     let others = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let others = env::split_paths(&others).filter(|path| !path.as_os_str().is_empty());
@@ -52,7 +52,7 @@ fn is_folder(folder: &Path) -> bool {
 }
 
 /// The software device as the bench knows it, and as the library does. Its context is this thread's.
-pub fn start() -> Result<(cuda::Device, Arc<Device>)> {
+pub(super) fn start() -> Result<(cuda::Device, Arc<Device>)> {
     let device = cuda::Device::open(0)?;
     ensure!(device.is_software(), "{} is not the software device", device.name());
     let driver = Driver::get()?.context("the library finds no driver")?;

@@ -39,7 +39,7 @@ const TIERS: [(&str, &str, usize); 2] =
     [("scratch", "", 1), ("scratch and persistent", "persistent = DIR/persistent\n", 2)];
 
 /// `mode = sync` against writing the bytes once per file, and a restart against reading the file.
-pub fn sync(repeats: u32) -> Result<()> {
+pub(super) fn sync(repeats: u32) -> Result<()> {
     for (what, more, files) in TIERS {
         let job = Job::start(&format!("mode = sync\n{FILES}{more}"))?;
         let application = Memory::new(LARGE)?;
@@ -73,7 +73,7 @@ pub fn sync(repeats: u32) -> Result<()> {
 /// them. To give a file its name is no part of writing it here: the system frees the pages of the file
 /// of before in that call, and a file has its checksum before it has its name. A restart is one of the
 /// job that has written the file, or of another.
-pub fn checksums(repeats: u32) -> Result<()> {
+pub(super) fn checksums(repeats: u32) -> Result<()> {
     let mut rates = Vec::new();
     for (what, more, files) in TIERS {
         let configuration = format!("mode = sync\n{FILES}{more}chksum = true\nmeta = DIR/meta\n");
@@ -133,7 +133,7 @@ fn seconds(what: impl FnOnce() -> Result<()>) -> Result<f64> {
 }
 
 /// `mode = async` with files: what the application waits for, against a memcpy.
-pub fn behind(repeats: u32) -> Result<()> {
+pub(super) fn behind(repeats: u32) -> Result<()> {
     let job = Job::start(&format!(
         "mode = async\n{FILES}persistent = DIR/persistent\nhost_cache_size = 1\n"
     ))?;
@@ -156,7 +156,7 @@ pub fn behind(repeats: u32) -> Result<()> {
 }
 
 /// Small checkpoints in both tiers of files, of which the last two stay.
-pub fn small(repeats: u32) -> Result<()> {
+pub(super) fn small(repeats: u32) -> Result<()> {
     for mode in ["async", "sync"] {
         let mut rates = Vec::new();
         for _ in 0..repeats {

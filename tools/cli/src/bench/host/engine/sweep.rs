@@ -149,7 +149,7 @@ fn looped(size: Size, rounds: u32) -> Result<(f64, u64)> {
 }
 
 /// Both take turns. The last figure is of steps that take no time, on the application's thread.
-pub fn run(repeats: u32) -> Result<()> {
+pub(super) fn run(repeats: u32) -> Result<()> {
     let job = Job::start("mode = async\nephemeral = true\nhost_cache_size = 16M\n")?;
     job.until_touched()?;
     let since = Instant::now();

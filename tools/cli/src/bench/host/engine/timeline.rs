@@ -21,7 +21,7 @@ const MEANT: usize = 16 << 20;
 const JOBS: usize = 5;
 
 /// Measures it for several sizes.
-pub fn run(repeats: u32) -> Result<()> {
+pub(super) fn run(repeats: u32) -> Result<()> {
     for (len, count) in SIZES {
         let (mut percent, mut extra) = (Vec::new(), Vec::new());
         for _ in 0..repeats {

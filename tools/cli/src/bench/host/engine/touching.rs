@@ -31,10 +31,10 @@ const LOOK_EVERY: usize = 16;
 const MEDIAN_US: f64 = 50.0;
 
 /// With huge pages (1) and without (0): the library's choice and populating calls, in turns.
-pub const HUGE: &[u64] = &[0, 1];
+pub(super) const HUGE: &[u64] = &[0, 1];
 
 /// Measures one of them.
-pub fn run(huge: u64, repeats: u32) -> Result<()> {
+pub(super) fn run(huge: u64, repeats: u32) -> Result<()> {
     let huge = huge == 1;
     let methods = ["auto", "populate"];
     let mut figures = methods.map(|_| [Vec::new(), Vec::new(), Vec::new()]);

@@ -59,13 +59,13 @@ const CALLS_IN_FILES: [Call; 4] = [
 ];
 
 /// Checkpoints of an ephemeral job.
-pub fn in_memory(repeats: u32) -> Result<()> {
+pub(super) fn in_memory(repeats: u32) -> Result<()> {
     let configuration = "mode = async\nephemeral = true\nhost_cache_size = 128M\n";
     measure(repeats, configuration, &[1_000, 10_000, 100_000], &CALLS_IN_MEMORY, "in memory")
 }
 
 /// Checkpoints of a job that keeps each in a file.
-pub fn in_files(repeats: u32) -> Result<()> {
+pub(super) fn in_files(repeats: u32) -> Result<()> {
     let configuration = "mode = async\nscratch = DIR/scratch\nhost_cache_size = 128M\n";
     measure(repeats.min(3), configuration, &[1_000, 10_000], &CALLS_IN_FILES, "in files")
 }
@@ -160,7 +160,7 @@ fn once(
 
 /// What this thread has used of a processor, in seconds: the longest of many calls would otherwise
 /// be the one during which others had the processor.
-pub fn processor_seconds() -> f64 {
+pub(super) fn processor_seconds() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a struct that is ours to write to. This clock always exists.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };

@@ -1,0 +1,241 @@
+//! What a client asks of the checkpoints, and what it tells of them. The catalog is behind this.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use device::Device;
+use levels::files::AggregatePart;
+use os::error::{Error, Result};
+use policy::rounds::FileState;
+use policy::touch::Model;
+
+use crate::catalog::entry::{FileLevel, Id, Level, Region};
+use crate::catalog::state::{Counts, State};
+use crate::shared::Shared;
+
+impl Shared {
+    /// The checkpoint of this name and version, if memory or this job's files have it.
+    pub fn known(&self, name: &str, version: i32) -> Option<Id> {
+        self.catalog.look(|state| state.find(name, version))
+    }
+
+    /// Whether this job has taken this version, and it was not removed.
+    pub fn has_taken(&self, name: &str, version: i32) -> bool {
+        self.catalog.look(|state| state.has_taken(name, version))
+    }
+
+    /// The versions of a name that are known, ascending.
+    pub fn versions(&self, name: &str) -> BTreeSet<i32> {
+        self.catalog.look(|state| state.versions(name))
+    }
+
+    /// The newest known version of a name that is not above `bound`.
+    pub fn newest(&self, name: &str, bound: i32) -> Option<i32> {
+        self.catalog.look(|state| state.newest(name, bound))
+    }
+
+    /// The regions of a checkpoint, ascending by id.
+    pub fn regions(&self, id: Id) -> Option<Arc<[Region]>> {
+        self.catalog.look(|state| state.regions(id))
+    }
+
+    /// Which region of a checkpoint under way says what it is of.
+    pub fn mark(&self, id: Id, region: i32) {
+        self.catalog.step(|state| state.mark(id, region));
+    }
+
+    /// A file has taken the place of one that was found: nothing else of this version is used any more.
+    pub fn forget_found(&self, name: &str, version: i32) {
+        self.catalog.step(|state| state.forget_found(name, version));
+    }
+
+    /// A version of an ephemeral job without files is of no use any more.
+    pub fn let_go_of_version(&self, name: &str, version: i32) {
+        self.catalog.step(|state| state.let_go_of_version(name, version));
+    }
+
+    /// How many bytes of checkpoints the levels of memory hold.
+    pub fn memory(&self) -> u64 {
+        self.catalog.look(State::memory)
+    }
+
+    /// Room in a level of memory: all that is there, and free, in bytes.
+    pub fn room(&self, level: Level) -> (u64, u64) {
+        self.catalog.look(|state| state.room(level))
+    }
+
+    /// Whether the job's device is known already.
+    pub fn has_device(&self) -> bool {
+        self.device.get().is_some()
+    }
+
+    /// The job's device.
+    ///
+    /// # Errors
+    /// None is known yet.
+    pub fn device(&self) -> Result<&Arc<Device>> {
+        Ok(&self.device_side()?.device)
+    }
+
+    /// The driver is about to end: no copy on the device is begun until [`Shared::resume_copies`].
+    pub fn hold_copies(&self) {
+        self.gate.rest();
+    }
+
+    /// The driver has ended, which is what a copy gets for an answer.
+    pub fn resume_copies(&self) {
+        self.gate.resume();
+    }
+
+    /// What was measured of touching and flushing, and what follows from it.
+    pub fn touch_model(&self) -> Model {
+        self.pace.model()
+    }
+
+    /// What was counted, and how many checkpoints there are.
+    pub fn counts(&self) -> (Counts, u64) {
+        self.catalog.look(|state| (state.counts(), state.live() as u64))
+    }
+}
+
+/// The order in which checkpoints will be read.
+impl Shared {
+    /// This version will be read after those that were hinted before. It may still be to come.
+    pub fn hint(&self, name: &str, version: i32) {
+        self.catalog.step(|state| state.hint(name, version));
+    }
+
+    /// Fetching ahead may begin.
+    pub fn start_fetching(&self) {
+        self.catalog.step(State::start_fetching);
+    }
+
+    /// The first of the checkpoints that were hinted and never there, and how many there are.
+    pub fn hinted_in_vain(&self) -> Option<(Arc<str>, i32, usize)> {
+        self.catalog.look(State::hinted_in_vain)
+    }
+
+    /// Takes so many places in the order, and gives the first of them.
+    pub fn reserve_hints(&self, places: u64) -> u64 {
+        self.catalog.step(|state| state.reserve_hints(places))
+    }
+
+    /// At which place each of these versions of a name will be read, or that it will not be. All at once, so that
+    /// none is fetched before it is known which is the first. With `reads`, fetching goes on.
+    pub fn expect_reads(&self, name: &str, places: &[(i32, Option<u64>)], reads: bool) {
+        self.catalog.step(|state| {
+            for (version, place) in places {
+                if let Some(id) = state.find(name, *version) {
+                    state.expect(id, *place, reads);
+                }
+            }
+        });
+    }
+
+    /// Whether a region of a version is wholly in the device cache.
+    pub fn is_on_device(&self, name: &str, version: i32, region: i32) -> bool {
+        let on_device = |state: &State| Some(state.on_device(state.find(name, version)?, region));
+        self.catalog.look(on_device).unwrap_or_default()
+    }
+}
+
+/// Files, and what goes wrong with them in the background.
+impl Shared {
+    /// Whether a version's file is in its place in a level.
+    pub fn has_file(&self, name: &str, version: i32, level: FileLevel) -> bool {
+        self.catalog.look(|state| state.has_file(name, version, level))
+    }
+
+    /// What becomes of a checkpoint's file in a level.
+    pub fn file_state(&self, id: Id, level: FileLevel) -> FileState {
+        self.catalog.look(|state| state.file_state(id, level))
+    }
+
+    /// Whether a checkpoint is in persistent alone, as scratch could not take it.
+    pub fn is_past_scratch(&self, id: Id) -> bool {
+        self.catalog.look(|state| state.is_past_scratch(id))
+    }
+
+    /// A checkpoint that was begun may have to be copied to persistent, once it is known where to.
+    pub fn await_place(&self, id: Id) {
+        self.catalog.step(|state| state.await_place(id));
+    }
+
+    /// It is decided that a checkpoint is not copied to persistent.
+    pub fn want_no_persistent(&self, id: Id) {
+        self.catalog.step(|state| state.want_no_persistent(id));
+    }
+
+    /// It is decided that a checkpoint is copied to persistent: to its place in an aggregated file, or to a file of
+    /// its own.
+    pub fn want_persistent(&self, id: Id, place: Option<AggregatePart>) {
+        // What scratch could not take is there already, and counts from now on among those to keep.
+        let extra = self.catalog.look(|state| state.is_extra(id));
+        let _naming = extra.then(|| self.naming.lock());
+        let there = self.catalog.step(|state| state.want_persistent(id, place));
+        if let Some((name, version)) = there {
+            self.is_extra_no_more(&name, version, id);
+        }
+    }
+
+    /// Removes a name's checkpoints from memory and scratch. What only scratch has of an earlier job stays.
+    ///
+    /// # Errors
+    /// A file cannot be removed.
+    pub fn cleanup(&self, name: &str) -> Result<()> {
+        self.await_earlier_jobs();
+        self.warn_of_backlog(name);
+        let _naming = self.naming.lock();
+        let backlog = self.backlog(name);
+        self.retention[FileLevel::Scratch as usize].lock().forget(name);
+        for version in self.catalog.step(|state| state.cleanup(name)) {
+            if self.files.has_scratch() && !backlog.contains(&version) {
+                self.files.remove_scratch(name, version, None)?;
+            }
+        }
+        self.files.clean_scratch(name, |version| {
+            self.known(name, version).is_some() || backlog.contains(&version)
+        })
+    }
+
+    /// Takes the failures in the background that were not reported yet, as one.
+    pub fn take_failure(&self) -> Option<Error> {
+        self.catalog.step(State::take_failure)
+    }
+
+    /// Why the engine is broken, if it is.
+    pub fn broken(&self) -> Option<Error> {
+        self.catalog.broken()
+    }
+
+    /// Has everything tried again that could not be brought to its files.
+    pub fn retry(&self) {
+        self.catalog.step(State::retry);
+    }
+
+    /// Whether all checkpoints are where they are to be.
+    ///
+    /// # Errors
+    /// Something failed in the background, or could not be brought to its files.
+    pub fn is_finished(&self) -> Result<bool> {
+        if let Some(failure) = self.take_failure().or_else(|| self.broken()) {
+            return Err(failure);
+        }
+        let (unwritten, drained) = self.catalog.look(|state| (state.unwritten(), state.drained()));
+        unwritten.map_or(Ok(drained), Err)
+    }
+
+    /// Whether something is lost if the process ends now.
+    pub fn would_lose(&self) -> bool {
+        let (drained, handed_over) =
+            self.catalog.look(|state| (state.drained(), state.is_handed_over()));
+        let inherited = self.has_successor() && handed_over;
+        !(drained || self.config.ephemeral || inherited)
+    }
+
+    /// What could not be brought to the files that it is to be in, as name and version: what is in no file, and
+    /// what persistent lacks.
+    pub fn left_behind(&self) -> [Vec<(Arc<str>, i32)>; 2] {
+        self.catalog.look(State::left_behind)
+    }
+}
