@@ -162,8 +162,6 @@ static int forward(void *user, int64_t from, int64_t to)
     return VELOC_SUCCESS;
 }
 
-enum { FROM_FILE_TO_HOST = 8, FROM_FILE = 12 };
-
 static VELOC_Metrics metrics(void)
 {
     VELOC_Metrics metrics;
@@ -182,11 +180,11 @@ static void await_next(int64_t step)
     VELOC_Metrics now = metrics();
     if (first)
         /* The first one may have been asked for before it was fetched. */
-        direct = now.hops[FROM_FILE].bytes;
+        direct = now.hops[VELOC_HOP_FTOA].bytes;
     first = 0;
-    CHECK(now.hops[FROM_FILE].bytes == direct);
+    CHECK(now.hops[VELOC_HOP_FTOA].bytes == direct);
     /* States steps - 2 down to step - 2. */
-    while (step > 1 && now.hops[FROM_FILE_TO_HOST].count < (uint64_t)(options.steps - step + 1)
+    while (step > 1 && now.hops[VELOC_HOP_FTOH].count < (uint64_t)(options.steps - step + 1)
            && patience-- > 0) {
         nanosleep(&pause, NULL);
         now = metrics();

@@ -15,6 +15,121 @@
 #include "defs.h"
 
 /**
+ * Index in `hops`: from the application's memory to the device cache.
+ */
+#define VELOC_HOP_ATOD 0
+
+/**
+ * Index in `hops`: from the application's memory to the host buffer.
+ */
+#define VELOC_HOP_ATOH 1
+
+/**
+ * Index in `hops`: from the application's memory to a scratch file.
+ */
+#define VELOC_HOP_ATOF 2
+
+/**
+ * Index in `hops`: from the device cache to the host buffer.
+ */
+#define VELOC_HOP_DTOH 3
+
+/**
+ * Index in `hops`: from the device cache to a scratch file.
+ */
+#define VELOC_HOP_DTOF 4
+
+/**
+ * Index in `hops`: from the host buffer to a scratch file.
+ */
+#define VELOC_HOP_HTOF 5
+
+/**
+ * Index in `hops`: from a scratch file to a persistent file.
+ */
+#define VELOC_HOP_FTOP 6
+
+/**
+ * Index in `hops`: from a persistent file to a scratch file.
+ */
+#define VELOC_HOP_PTOF 7
+
+/**
+ * Index in `hops`: from a scratch file to the host buffer.
+ */
+#define VELOC_HOP_FTOH 8
+
+/**
+ * Index in `hops`: from the host buffer to the device cache.
+ */
+#define VELOC_HOP_HTOD 9
+
+/**
+ * Index in `hops`: from the device cache to the application's memory.
+ */
+#define VELOC_HOP_DTOA 10
+
+/**
+ * Index in `hops`: from the host buffer to the application's memory.
+ */
+#define VELOC_HOP_HTOA 11
+
+/**
+ * Index in `hops`: from a scratch file to the application's memory.
+ */
+#define VELOC_HOP_FTOA 12
+
+/**
+ * The number of hops.
+ */
+#define VELOC_HOPS 13
+
+/**
+ * Index in `blocked`: its own copy, into or out of the first level.
+ */
+#define VELOC_WAIT_COPY 0
+
+/**
+ * Index in `blocked`: its own work that was queued before the checkpoint.
+ */
+#define VELOC_WAIT_ORDER 1
+
+/**
+ * Index in `blocked`: mapping of the device cache.
+ */
+#define VELOC_WAIT_MAP 2
+
+/**
+ * Index in `blocked`: room in the device cache.
+ */
+#define VELOC_WAIT_DEVICE_ROOM 3
+
+/**
+ * Index in `blocked`: room in the host buffer.
+ */
+#define VELOC_WAIT_HOST_ROOM 4
+
+/**
+ * Index in `blocked`: in a restore, bytes on their way up.
+ */
+#define VELOC_WAIT_FETCH 5
+
+/**
+ * Index in `blocked`: files: `mode = sync`, a checkpoint larger than memory, or a restore from a file.
+ */
+#define VELOC_WAIT_FILE 6
+
+/**
+ * Index in `blocked`: `VELOC_Checkpoint_wait` or a draining `VELOC_Finalize`.
+ */
+#define VELOC_WAIT_DRAIN 7
+
+/**
+ * The number of causes of waiting.
+ */
+#define VELOC_WAITS 8
+
+/**
  * A sum over events: how much, how long, how many.
  */
 typedef struct VELOC_Sum {
@@ -38,17 +153,13 @@ typedef struct VELOC_Sum {
  */
 typedef struct VELOC_Metrics {
     /**
-     * Bytes moved per hop. A: application, D: device cache, H: host buffer, F: scratch file,
-     * P: persistent file. In order: AtoD, AtoH, AtoF, DtoH, DtoF, HtoF, FtoP, PtoF, FtoH, HtoD,
-     * DtoA, HtoA, FtoA.
+     * Bytes moved from one place to another, by `VELOC_HOP_*`.
      */
-    struct VELOC_Sum hops[13];
+    struct VELOC_Sum hops[VELOC_HOPS];
     /**
-     * Time the application was kept waiting, per cause. In order: its own copy, its own queued
-     * work, mapping of the device cache, room in the device cache, room in the host buffer,
-     * bytes on their way up, files, draining that it asked for.
+     * Time the application was kept waiting, by `VELOC_WAIT_*`.
      */
-    struct VELOC_Sum blocked[8];
+    struct VELOC_Sum blocked[VELOC_WAITS];
     /**
      * Mapping of the device cache in the background.
      */

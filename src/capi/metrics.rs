@@ -14,6 +14,53 @@ use trace::metrics::{Sum, CAUSES, HOPS};
 /// Bytes that VELOC_Get_trf_metrics writes at the most, the final NUL included.
 const TEXT_BYTES: usize = 1024;
 
+/// Index in `hops`: from the application's memory to the device cache.
+pub const VELOC_HOP_ATOD: usize = 0;
+/// Index in `hops`: from the application's memory to the host buffer.
+pub const VELOC_HOP_ATOH: usize = 1;
+/// Index in `hops`: from the application's memory to a scratch file.
+pub const VELOC_HOP_ATOF: usize = 2;
+/// Index in `hops`: from the device cache to the host buffer.
+pub const VELOC_HOP_DTOH: usize = 3;
+/// Index in `hops`: from the device cache to a scratch file.
+pub const VELOC_HOP_DTOF: usize = 4;
+/// Index in `hops`: from the host buffer to a scratch file.
+pub const VELOC_HOP_HTOF: usize = 5;
+/// Index in `hops`: from a scratch file to a persistent file.
+pub const VELOC_HOP_FTOP: usize = 6;
+/// Index in `hops`: from a persistent file to a scratch file.
+pub const VELOC_HOP_PTOF: usize = 7;
+/// Index in `hops`: from a scratch file to the host buffer.
+pub const VELOC_HOP_FTOH: usize = 8;
+/// Index in `hops`: from the host buffer to the device cache.
+pub const VELOC_HOP_HTOD: usize = 9;
+/// Index in `hops`: from the device cache to the application's memory.
+pub const VELOC_HOP_DTOA: usize = 10;
+/// Index in `hops`: from the host buffer to the application's memory.
+pub const VELOC_HOP_HTOA: usize = 11;
+/// Index in `hops`: from a scratch file to the application's memory.
+pub const VELOC_HOP_FTOA: usize = 12;
+/// The number of hops.
+pub const VELOC_HOPS: usize = 13;
+/// Index in `blocked`: its own copy, into or out of the first level.
+pub const VELOC_WAIT_COPY: usize = 0;
+/// Index in `blocked`: its own work that was queued before the checkpoint.
+pub const VELOC_WAIT_ORDER: usize = 1;
+/// Index in `blocked`: mapping of the device cache.
+pub const VELOC_WAIT_MAP: usize = 2;
+/// Index in `blocked`: room in the device cache.
+pub const VELOC_WAIT_DEVICE_ROOM: usize = 3;
+/// Index in `blocked`: room in the host buffer.
+pub const VELOC_WAIT_HOST_ROOM: usize = 4;
+/// Index in `blocked`: in a restore, bytes on their way up.
+pub const VELOC_WAIT_FETCH: usize = 5;
+/// Index in `blocked`: files: `mode = sync`, a checkpoint larger than memory, or a restore from a file.
+pub const VELOC_WAIT_FILE: usize = 6;
+/// Index in `blocked`: `VELOC_Checkpoint_wait` or a draining `VELOC_Finalize`.
+pub const VELOC_WAIT_DRAIN: usize = 7;
+/// The number of causes of waiting.
+pub const VELOC_WAITS: usize = 8;
+
 /// A sum over events: how much, how long, how many.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,14 +78,10 @@ pub struct VELOC_Sum {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct VELOC_Metrics {
-    /// Bytes moved per hop. A: application, D: device cache, H: host buffer, F: scratch file,
-    /// P: persistent file. In order: AtoD, AtoH, AtoF, DtoH, DtoF, HtoF, FtoP, PtoF, FtoH, HtoD,
-    /// DtoA, HtoA, FtoA.
-    pub hops: [VELOC_Sum; 13],
-    /// Time the application was kept waiting, per cause. In order: its own copy, its own queued
-    /// work, mapping of the device cache, room in the device cache, room in the host buffer,
-    /// bytes on their way up, files, draining that it asked for.
-    pub blocked: [VELOC_Sum; 8],
+    /// Bytes moved from one place to another, by `VELOC_HOP_*`.
+    pub hops: [VELOC_Sum; VELOC_HOPS],
+    /// Time the application was kept waiting, by `VELOC_WAIT_*`.
+    pub blocked: [VELOC_Sum; VELOC_WAITS],
     /// Mapping of the device cache in the background.
     pub map: VELOC_Sum,
     /// Touching of the host buffer in the background, time added over the threads.
@@ -218,4 +261,26 @@ pub unsafe extern "C" fn VELOC_Get_metrics(metrics: *mut VELOC_Metrics, size: us
         }
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fails if a constant of the header names another hop or cause than the library counts there.
+    #[test]
+    fn indices_have_the_names_that_the_library_gives() {
+        let header = include_str!("../../include/veloc/metrics.h");
+        let index = |name: &str| {
+            let line = header.lines().find(|line| line.starts_with(&format!("#define {name} ")));
+            line.and_then(|line| line.rsplit(' ').next()?.parse().ok())
+        };
+        for (i, (_, name)) in HOPS.iter().enumerate() {
+            assert_eq!(index(&format!("VELOC_HOP_{}", name.to_uppercase())), Some(i), "{name}");
+        }
+        for (i, (_, name)) in CAUSES.iter().enumerate() {
+            let name = name.to_uppercase().replace(' ', "_");
+            assert_eq!(index(&format!("VELOC_WAIT_{name}")), Some(i), "{name}");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 /// What the application waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// Its own copy, into or out of the first tier.
+    /// Its own copy, into or out of the first level.
     Copy = 0,
     /// Its own work that was queued before the checkpoint.
     Order = 1,
