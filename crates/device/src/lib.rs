@@ -10,11 +10,17 @@
 mod api;
 mod cuda;
 mod device;
+#[cfg(any(test, feature = "tests"))]
+pub mod host;
 pub mod kinds;
 mod pointer;
 mod range;
 pub mod register;
 mod stream;
+
+#[cfg(test)]
+#[cfg(not(feature = "model-check"))]
+mod tests;
 
 pub use api::{Capabilities, DeviceApi, DeviceInfo, WaitMode};
 pub use cuda::{probe, Probe};

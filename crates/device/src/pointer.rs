@@ -59,10 +59,8 @@ impl Pointer {
     /// Classifies `len` bytes at `address`. Device memory must belong to `device`, and contain all the
     /// bytes.
     pub fn classify(device: &Device, address: u64, len: u64) -> Result<Pointer> {
-        let found = {
-            let _current = device.enter()?;
-            device.api().memory_at(address)?
-        };
+        let _current = device.enter()?;
+        let found = device.api().memory_at(address)?;
         let MemoryInfo { managed, ordinal, .. } = found;
         if found.kind != MemoryKind::Device && !managed {
             // Memory of `malloc` has no type, even where kernels can access it.
