@@ -15,17 +15,17 @@ pub mod host;
 pub mod kinds;
 mod pointer;
 mod range;
-pub mod register;
+mod register;
 mod stream;
 
 #[cfg(test)]
 #[cfg(not(feature = "model-check"))]
 mod tests;
 
-pub use api::{Capabilities, DeviceApi, DeviceInfo, WaitMode};
+pub use api::{DeviceApi, DeviceInfo, WaitMode};
 pub use cuda::{probe, Probe};
 pub use device::{Current, Device};
 pub use pointer::{Pointer, PAGEABLE};
 pub use range::DeviceRange;
-pub use register::PinnedBuffer;
+pub use register::{register, unregister, PinnedBuffer};
 pub use stream::{ApplicationStream, Event, Stream};

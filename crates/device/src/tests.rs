@@ -9,7 +9,6 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 use super::host::HostDevice;
 use super::*;
 use crate::api::StreamHandle;
-use crate::register::{register, unregister};
 use os::size;
 
 /// A device of some kind, and what makes its operations fail.

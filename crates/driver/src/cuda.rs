@@ -42,7 +42,7 @@ const CAPTURE_IMPLICIT: Status = 906;
 #[derive(Clone, Copy, Debug)]
 pub struct Failure {
     /// The function.
-    pub call: &'static str,
+    call: &'static str,
     /// The status it returned.
     pub status: Status,
     /// The driver's function that names errors.
