@@ -36,7 +36,7 @@ use std::time::Instant;
 
 use agreement::{Agreement, Standing};
 use config::Config;
-use device::{Device, Driver};
+use device::kinds;
 use engine::capture::Open;
 use engine::catalog::entry::FileLevel;
 use engine::restore::Restoring;
@@ -115,9 +115,9 @@ impl Client {
     }
 
     fn start(config: Config, process: Process) -> Result<Client> {
-        let device = match Driver::get() {
+        let device = match kinds::is_there() {
             // Without a wish for a device cache, there is one only if device memory turns up.
-            Ok(Some(driver)) if config.gpu_cache_size.is_some() => Device::current(&driver)?,
+            Ok(true) if config.gpu_cache_size.is_some() => kinds::current()?,
             Ok(_) => None,
             Err(error) => {
                 log::warn!("going on without a device: {error}");

@@ -5,14 +5,12 @@ use std::sync::Arc;
 use super::callbacks::Object;
 use super::regions::{Memory, Protected};
 use super::Client;
-use device::driver::DEINITIALIZED;
-use device::stream::ApplicationStream;
-use device::{Device, Driver, Pointer, PAGEABLE};
+use device::{kinds, ApplicationStream, Pointer, PAGEABLE};
 use engine::catalog::entry::Part;
 use engine::place::Place;
 use format::names;
 use os::access;
-use os::error::{Error, Kind, Result};
+use os::error::{Error, Result};
 
 impl Client {
     /// Protects memory, or changes an id's region: for the checkpoints of a name alone, or for any.
@@ -79,24 +77,21 @@ impl Client {
     /// What kind of memory is at an address. The first device memory that is met makes its device
     /// this job's.
     fn kind(&self, address: u64, len: u64) -> Result<Pointer> {
-        let driver = match Driver::get() {
-            Ok(Some(driver)) => driver,
-            Ok(None) => return Ok(PAGEABLE),
+        match kinds::is_there() {
+            Ok(true) => {}
+            Ok(false) => return Ok(PAGEABLE),
             Err(error) => {
                 self.engine.degrade("driver", format!("going on without a device: {error}"));
                 // The application may use the device all the same; its memory is not the host's.
                 return if access::is_readable(address, len) { Ok(PAGEABLE) } else { Err(error) };
             }
-        };
+        }
         if address == 0 {
             return Ok(PAGEABLE);
         }
-        match self.known(&driver, address, len) {
+        match self.known(address, len) {
             // With the driver all memory of devices has ended; the host's is there still.
-            Err(error)
-                if error.kind() == Kind::Driver(DEINITIALIZED)
-                    && access::is_readable(address, len) =>
-            {
+            Err(error) if kinds::says_ended(&error) && access::is_readable(address, len) => {
                 Ok(PAGEABLE)
             }
             known => known,
@@ -104,9 +99,9 @@ impl Client {
     }
 
     /// What kind of memory the driver says it is.
-    fn known(&self, driver: &Arc<Driver>, address: u64, len: u64) -> Result<Pointer> {
+    fn known(&self, address: u64, len: u64) -> Result<Pointer> {
         if !self.engine.has_device() {
-            match Pointer::device_of(driver, address)? {
+            match kinds::device_of(address)? {
                 Some(device) => self.engine.attach(device)?,
                 None => return Ok(PAGEABLE),
             }
@@ -139,11 +134,11 @@ impl Client {
         let new = if stream.is_null() {
             None
         } else {
-            let Some(driver) = Driver::get()? else {
+            if !kinds::is_there()? {
                 return Err(Error::invalid("a stream was given, but no CUDA driver is loaded"));
-            };
+            }
             if !self.engine.has_device() {
-                let device = Device::current(&driver)?.ok_or_else(|| {
+                let device = kinds::current()?.ok_or_else(|| {
                     Error::invalid("a stream was given, but no context is current")
                 })?;
                 self.engine.attach(device)?;

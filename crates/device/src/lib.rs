@@ -1,22 +1,31 @@
-//! Access to CUDA devices through one small fallible interface.
+//! Access to devices through one small fallible interface.
 //!
-//! All driver calls of the library are in this crate. [`driver`] finds the library and its functions;
-//! [`context`] is a device with its context; the other modules are address ranges, streams and copies,
-//! pointers, and registrations.
+//! [`DeviceApi`] is what the library needs of a kind of device, and `cuda` is the one kind there is: all
+//! driver calls of the library are there. [`kinds`] finds the device that a process uses. The other modules
+//! are the library's own logic on top, the same for every kind: a device with its context, address ranges,
+//! streams and copies, pointers, and registrations.
 
 #![deny(clippy::disallowed_methods)]
 
-pub mod context;
-pub mod driver;
-pub mod pointer;
-pub mod probe;
-pub mod range;
-pub mod register;
-pub mod stream;
+mod api;
+mod cuda;
+mod device;
+#[cfg(any(test, feature = "tests"))]
+pub mod host;
+pub mod kinds;
+mod pointer;
+mod range;
+mod register;
+mod stream;
 
-pub use context::Device;
-pub use driver::Driver;
+#[cfg(test)]
+#[cfg(not(feature = "model-check"))]
+mod tests;
+
+pub use api::{DeviceApi, DeviceInfo, WaitMode};
+pub use cuda::{probe, Probe};
+pub use device::{Current, Device};
 pub use pointer::{Pointer, PAGEABLE};
 pub use range::DeviceRange;
-pub use register::PinnedBuffer;
-pub use stream::{Event, Stream, WaitMode};
+pub use register::{register, unregister, PinnedBuffer};
+pub use stream::{ApplicationStream, Event, Stream};

@@ -1,14 +1,10 @@
 //! Registers (pins) host memory with the driver, so that copies are asynchronous and at full speed.
 
-use std::ffi::c_void;
 use std::sync::Arc;
 
-use super::context::Device;
+use super::device::Device;
 use os::error::{Error, Result};
 use os::mapping::Mapping;
-
-/// `CU_MEMHOSTREGISTER_PORTABLE`: for all contexts of the process.
-const PORTABLE: u32 = 1;
 
 /// Registers `len` bytes at `start`. All copies of this process are blocked meanwhile.
 ///
@@ -17,7 +13,7 @@ const PORTABLE: u32 = 1;
 pub unsafe fn register(device: &Device, start: *mut u8, len: u64) -> Result<()> {
     let _current = device.enter()?;
     // SAFETY: the caller's promise.
-    unsafe { device.driver.cuMemHostRegister_v2(start.cast::<c_void>(), len as usize, PORTABLE) }
+    unsafe { device.api().register(start, len) }
 }
 
 /// Undoes [`register`].
@@ -27,7 +23,7 @@ pub unsafe fn register(device: &Device, start: *mut u8, len: u64) -> Result<()> 
 pub unsafe fn unregister(device: &Device, start: *mut u8) -> Result<()> {
     let _current = device.enter()?;
     // SAFETY: the caller's promise.
-    unsafe { device.driver.cuMemHostUnregister(start.cast::<c_void>()) }
+    unsafe { device.api().unregister(start) }
 }
 
 /// A small buffer of the library's own that is registered from the start.

@@ -42,7 +42,7 @@ const CAPTURE_IMPLICIT: Status = 906;
 #[derive(Clone, Copy, Debug)]
 pub struct Failure {
     /// The function.
-    pub call: &'static str,
+    call: &'static str,
     /// The status it returned.
     pub status: Status,
     /// The driver's function that names errors.
@@ -85,7 +85,7 @@ pub fn has_ended() -> bool {
 
 /// How strictly the driver checks a thread's calls during graph captures (`CUstreamCaptureMode`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CaptureMode(c_uint);
+pub struct CaptureMode(pub c_uint);
 
 impl CaptureMode {
     /// The thread's calls are unrelated to any capture.

@@ -14,7 +14,7 @@ use super::spool::Spool;
 use super::Engine;
 use crate::catalog::entry::{Id, Level, Part, Region};
 use crate::catalog::state::{Destination, PersistJob, Reserve, State, WaitFor};
-use device::Driver;
+use device::kinds;
 use levels::space::{cut, Extent};
 use os::error::{Error, Kind, Result};
 use trace::metrics::Cause;
@@ -137,9 +137,9 @@ impl Shared {
         if self.device.get().is_some() {
             return;
         }
-        let why = match Driver::get() {
-            Ok(Some(_)) => "none of the protected memory is a device's",
-            Ok(None) => "this process has no CUDA driver",
+        let why = match kinds::is_there() {
+            Ok(true) => "none of the protected memory is a device's",
+            Ok(false) => "this process has no CUDA driver",
             Err(_) => "the CUDA driver cannot be used",
         };
         self.degrade("gpu_cache_size", format_args!("gpu_cache_size has no effect yet: {why}"));

@@ -50,6 +50,9 @@ mod application;
 mod attach;
 mod buffer;
 mod bypass;
+#[cfg(test)]
+#[cfg(not(feature = "model-check"))]
+mod device_tests;
 mod direct;
 mod end;
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::{bypass, deferred, encode, prepare, storage, transfer};
 use crate::catalog::monitor::Catalog;
 use crate::catalog::state::{Shape, State};
 use config::{Config, Mode};
-use device::{Device, Driver};
+use device::{kinds, Device};
 use erasure::node::Node;
 use levels::files::{Files, Identities};
 use levels::host_buffer::HostBuffer;
@@ -214,7 +214,7 @@ impl Engine {
                 Ok(Err(error)) => error.within(format!("the {owned} worker ended")),
                 Err(_) => Error::new(Kind::Internal, format!("the {owned} worker panicked")),
             };
-            if Driver::has_ended() {
+            if kinds::has_ended() {
                 log::debug!("{failure}");
                 shared.catalog.fail(failure);
                 return;

@@ -8,7 +8,6 @@ use super::pace::IdleWindow;
 use super::shared::Shared;
 use crate::catalog::entry::Level;
 use config::TouchMethod as Setting;
-use device::register;
 use levels::host_buffer::{Claim, HostBuffer, TouchMethod, TOUCH_UNIT};
 use os::error::{Error, Kind, Result};
 use os::node_lock::NodeLock;
@@ -252,7 +251,7 @@ fn register_one(shared: &Shared, host: &HostBuffer, chunk: usize) -> Result<bool
     let mut span = shared.trace.span(Activity::Register);
     // SAFETY: no copy uses a chunk that is not registered (`lane`); the mapping lives until every chunk
     // was unregistered (`unpin`).
-    let result = unsafe { register::register(&side.device, host.address(bytes.start), len) };
+    let result = unsafe { device::register(&side.device, host.address(bytes.start), len) };
     registration.end(result.is_ok());
     shared.pace.worked();
     match result {
@@ -286,7 +285,7 @@ pub(crate) fn unpin(shared: &Shared) {
     for chunk in host.registered() {
         // SAFETY: every worker has ended, so no copy uses the memory.
         let result =
-            unsafe { register::unregister(&side.device, host.address(host.chunk(chunk).start)) };
+            unsafe { device::unregister(&side.device, host.address(host.chunk(chunk).start)) };
         if let Err(error) = result {
             log::debug!("{error}");
         }

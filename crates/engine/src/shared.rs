@@ -15,8 +15,7 @@ use crate::catalog::entry::{FileLevel, Id, Level};
 use crate::catalog::monitor::Catalog;
 use crate::catalog::state::State;
 use config::Config;
-use device::stream::ApplicationStream;
-use device::{Device, Driver, Event};
+use device::{kinds, ApplicationStream, Device, Event};
 use erasure::node::Node;
 use levels::device_cache::DeviceCache;
 use levels::files::Files;
@@ -339,7 +338,7 @@ impl Shared {
     /// Says once that something works less well than it could. `topic` tells one such thing from
     /// another.
     pub fn degrade(&self, topic: &'static str, what: impl std::fmt::Display) {
-        if Driver::has_ended() {
+        if kinds::has_ended() {
             log::debug!("{what}");
         } else if self.said.lock().insert(topic) {
             log::warn!("{what}");

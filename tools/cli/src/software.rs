@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{anyhow, Result};
-use device::probe::{probe, Probe};
+use device::{probe, Probe};
 
 /// Where it is installed, from the folder of this program.
 const FOLDER: &str = "../lib/veloc/softcuda";

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use config::Config;
-use device::probe::{probe, DeviceInfo, Probe};
+use device::{probe, DeviceInfo, Probe};
 use os::numa;
 
 use super::Finding;

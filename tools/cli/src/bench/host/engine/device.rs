@@ -5,8 +5,7 @@ use std::ffi::c_void;
 use std::time::Instant;
 
 use anyhow::Result;
-use device::stream::ApplicationStream;
-use device::{DeviceRange, Event, Stream, WaitMode};
+use device::{ApplicationStream, DeviceRange, Event, Stream, WaitMode};
 use veloc_client::capi::VELOC_Set_stream;
 
 use super::awake::Awake;

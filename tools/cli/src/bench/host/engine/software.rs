@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{bail, ensure, Context, Result};
-use device::{Device, Driver};
+use device::{kinds, Device};
 
 use crate::bench::cuda;
 
@@ -55,7 +55,7 @@ fn is_folder(folder: &Path) -> bool {
 pub(super) fn start() -> Result<(cuda::Device, Arc<Device>)> {
     let device = cuda::Device::open(0)?;
     ensure!(device.is_software(), "{} is not the software device", device.name());
-    let driver = Driver::get()?.context("the library finds no driver")?;
-    let same = Device::current(&driver)?.context("the library finds no context")?;
+    ensure!(kinds::is_there()?, "the library finds no driver");
+    let same = kinds::current()?.context("the library finds no context")?;
     Ok((device, Arc::new(same)))
 }

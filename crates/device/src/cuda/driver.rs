@@ -3,22 +3,28 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys::{CUcontext, CUstream};
-pub use driver::cuda::{CaptureMode, CONTEXT_IS_DESTROYED, DEINITIALIZED, INVALID_CONTEXT};
-use driver::cuda::{NO_DEVICE, SONAME};
+pub(crate) use driver::cuda::has_ended;
+pub(super) use driver::cuda::{CaptureMode, CONTEXT_IS_DESTROYED, INVALID_CONTEXT};
+use driver::cuda::{DEINITIALIZED, NO_DEVICE, SONAME};
 use driver::{cuda_driver, LazyLibrary, Library};
 
 use os::error::{Error, Kind, Result};
 
 cuda_driver! {
     /// The CUDA driver.
-    pub struct Driver;
+    pub(crate) struct Driver;
     pub(super) calls fail with Error;
+}
+
+/// Whether an error says that the driver has shut down, and all its memory with it.
+pub fn says_ended(error: &Error) -> bool {
+    error.kind() == Kind::Driver(DEINITIALIZED)
 }
 
 impl Driver {
     /// The driver that the application has loaded, initialised; found once, it is kept. `Ok(None)`: none
     /// is loaded, so there is no device memory. An error if the driver is unusable.
-    pub fn get() -> Result<Option<Arc<Driver>>> {
+    pub(crate) fn get() -> Result<Option<Arc<Driver>>> {
         static DRIVER: LazyLibrary<Arc<Driver>, Error> = LazyLibrary::new();
         Ok(DRIVER
             .get_or_find(SONAME, |library| Ok(Driver::start(library)?.map(Arc::new)))?
@@ -37,18 +43,13 @@ impl Driver {
         }
     }
 
-    /// Whether the driver has shut down ([`driver::cuda::has_ended`]).
-    pub fn has_ended() -> bool {
-        driver::cuda::has_ended()
-    }
-
     /// Whether this is the software device of this project, which is no GPU.
-    pub fn is_software(&self) -> bool {
+    pub(super) fn is_software(&self) -> bool {
         self.extras.is_software()
     }
 
     /// The driver's CUDA version, 12080 for 12.8.
-    pub fn version(&self) -> Result<i32> {
+    pub(super) fn version(&self) -> Result<i32> {
         let mut version = 0;
         // SAFETY: the pointer is to a local.
         unsafe { self.cuDriverGetVersion(&mut version) }?;

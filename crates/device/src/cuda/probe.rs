@@ -1,4 +1,4 @@
-//! Lists the devices of this machine without creating a context, for tools.
+//! Lists the CUDA devices of this machine without creating a context, for tools.
 
 use std::ffi::{c_char, c_int, c_uint, CStr};
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 use cudarc::driver::sys::{CUdevice, CUdevice_attribute};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
-use super::context::Capabilities;
 use super::driver::Driver;
+use crate::api::{Capabilities, DeviceInfo};
 use os::error::Result;
 
 /// What the driver reports.
@@ -26,19 +26,6 @@ pub enum Probe {
         /// The devices.
         devices: Vec<DeviceInfo>,
     },
-}
-
-/// A device.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeviceInfo {
-    /// Its name.
-    pub name: String,
-    /// Its PCI bus id, spelled as in sysfs; empty if the driver does not tell.
-    pub bus_id: String,
-    /// Its total memory in bytes.
-    pub total: u64,
-    /// What it supports.
-    pub capabilities: Capabilities,
 }
 
 /// Loads the driver, which stays loaded, and lists the devices. For tools: the library itself never
@@ -74,7 +61,8 @@ fn device_info(driver: &Arc<Driver>, ordinal: c_int) -> Result<DeviceInfo> {
     unsafe { driver.cuDeviceTotalMem_v2(&mut total, device) }?;
     let (name, bus_id) = name_and_bus_id(driver, device)?;
     let capabilities = Capabilities::of(driver, device)?;
-    Ok(DeviceInfo { name, bus_id, total: total as u64, capabilities })
+    let software = driver.is_software();
+    Ok(DeviceInfo { ordinal, name, bus_id, total: total as u64, capabilities, software })
 }
 
 /// A device's name, and its PCI bus id as in sysfs.

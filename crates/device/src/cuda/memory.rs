@@ -1,0 +1,142 @@
+//! What the CUDA driver knows of an address.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::sync::Arc;
+
+use cudarc::driver::sys::{CUcontext, CUpointer_attribute};
+
+use super::context::{active_devices, current, device_with, with_primary_context};
+use super::driver::{Driver, CONTEXT_IS_DESTROYED, INVALID_CONTEXT};
+use crate::api::{MemoryInfo, MemoryKind, Owner};
+use crate::device::Device;
+use os::error::{Error, Kind, Result};
+
+/// `CU_MEMORYTYPE_HOST`.
+const MEMORY_TYPE_HOST: c_uint = 1;
+/// `CU_MEMORYTYPE_DEVICE`.
+const MEMORY_TYPE_DEVICE: c_uint = 2;
+
+/// The attributes of an address.
+pub(super) struct Attributes {
+    context: CUcontext,
+    memory_type: c_uint,
+    managed: c_uint,
+    ordinal: c_int,
+    start: u64,
+    size: usize,
+    mapped: c_uint,
+}
+
+impl Attributes {
+    /// Queries them. The calling thread needs a context (any), else the driver returns
+    /// `CUDA_ERROR_INVALID_CONTEXT` for every address.
+    pub(super) fn of(driver: &Driver, address: u64) -> Result<Attributes> {
+        let mut found = Attributes {
+            context: std::ptr::null_mut(),
+            memory_type: 0,
+            managed: 0,
+            ordinal: -1,
+            start: 0,
+            size: 0,
+            mapped: 0,
+        };
+        use CUpointer_attribute as A;
+        let mut names = [
+            A::CU_POINTER_ATTRIBUTE_CONTEXT,
+            A::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+            A::CU_POINTER_ATTRIBUTE_IS_MANAGED,
+            A::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+            A::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+            A::CU_POINTER_ATTRIBUTE_RANGE_SIZE,
+            A::CU_POINTER_ATTRIBUTE_MAPPED,
+        ]
+        .map(|name| name as c_uint);
+        let mut data: [*mut c_void; 7] = [
+            std::ptr::from_mut(&mut found.context).cast(),
+            std::ptr::from_mut(&mut found.memory_type).cast(),
+            std::ptr::from_mut(&mut found.managed).cast(),
+            std::ptr::from_mut(&mut found.ordinal).cast(),
+            std::ptr::from_mut(&mut found.start).cast(),
+            std::ptr::from_mut(&mut found.size).cast(),
+            std::ptr::from_mut(&mut found.mapped).cast(),
+        ];
+        // SAFETY: both arrays have seven elements of the right sizes, and the driver does not access the
+        // address.
+        unsafe {
+            driver.cuPointerGetAttributes(7, names.as_mut_ptr(), data.as_mut_ptr(), address)
+        }?;
+        Ok(found)
+    }
+
+    /// The same for a library that uses this context.
+    pub(super) fn seen_from(&self, context: CUcontext) -> MemoryInfo {
+        MemoryInfo {
+            owner: match self.context {
+                none if none.is_null() => Owner::Nobody,
+                owner if owner == context => Owner::ThisContext,
+                _ => Owner::AnotherContext,
+            },
+            kind: match self.memory_type {
+                0 => MemoryKind::Unknown,
+                MEMORY_TYPE_HOST => MemoryKind::Host,
+                MEMORY_TYPE_DEVICE => MemoryKind::Device,
+                _ => MemoryKind::Other,
+            },
+            managed: self.managed != 0,
+            ordinal: self.ordinal,
+            start: self.start,
+            len: self.size as u64,
+            mapped: self.mapped != 0,
+        }
+    }
+
+    /// Whether the driver knows the memory.
+    fn is_known(&self) -> bool {
+        self.memory_type != 0 || self.managed != 0
+    }
+}
+
+/// The device of the memory at `address`, if the driver knows the memory: for applications that
+/// create their context after initialising the library.
+pub(crate) fn device_of(driver: &Arc<Driver>, address: u64) -> Result<Option<Device>> {
+    match Attributes::of(driver, address) {
+        // The calling thread has no usable context.
+        Err(error)
+            if matches!(error.kind(), Kind::Driver(INVALID_CONTEXT | CONTEXT_IS_DESTROYED)) => {}
+        found => return device_of_attributes(driver, address, &found?),
+    }
+    for device in active_devices(driver)? {
+        let ask = |_| device_of_attributes(driver, address, &Attributes::of(driver, address)?);
+        if let Some(found) = with_primary_context(driver, device, ask)? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+/// The device of the memory with these attributes.
+fn device_of_attributes(
+    driver: &Arc<Driver>,
+    address: u64,
+    found: &Attributes,
+) -> Result<Option<Device>> {
+    if !found.is_known() {
+        return Ok(None);
+    }
+    if !found.context.is_null() {
+        return device_with(driver, found.context).map(Some);
+    }
+    // Memory that is mapped piecewise or from a pool belongs to no context.
+    let current = current(driver)?;
+    if current.as_ref().is_some_and(|device| device.ordinal() == found.ordinal) {
+        return Ok(current);
+    }
+    if active_devices(driver)?.contains(&found.ordinal) {
+        let device = |context| device_with(driver, context);
+        return with_primary_context(driver, found.ordinal, device).map(Some);
+    }
+    Err(Error::invalid(format!(
+        "the pointer {address:#x} is known to device {}, of which no context is current",
+        found.ordinal
+    )))
+}

@@ -1,0 +1,116 @@
+//! A device and the context in which the library uses it.
+//!
+//! The library creates no context: it uses the one that is current on the calling thread, else a
+//! device's primary context if that exists.
+
+use std::sync::Arc;
+
+use super::api::{Capabilities, DeviceApi, DeviceInfo, Entered};
+use os::error::Result;
+
+/// A device with its context.
+#[derive(Debug)]
+pub struct Device {
+    api: Arc<dyn DeviceApi>,
+    info: DeviceInfo,
+}
+
+impl Device {
+    /// A device of any kind.
+    pub fn new(info: DeviceInfo, api: Arc<dyn DeviceApi>) -> Device {
+        Device { api, info }
+    }
+
+    /// The operations of its kind.
+    pub(crate) fn api(&self) -> &dyn DeviceApi {
+        &*self.api
+    }
+
+    /// Makes the context current on the calling thread for good, for worker threads. Their calls do not
+    /// disturb a graph capture on another thread.
+    pub fn bind(&self) -> Result<()> {
+        self.api.bind()
+    }
+
+    /// Makes the context current until the value is dropped, for the application's threads.
+    ///
+    /// # Errors
+    /// Also if the application has destroyed the context or reset the device: its objects are gone then.
+    pub fn enter(&self) -> Result<Current<'_>> {
+        self.api.check_alive()?;
+        let entered = Some(self.api.enter()?);
+        Ok(Current { api: &*self.api, entered, _not_send: std::marker::PhantomData })
+    }
+
+    /// Destroys an object of the context. If the context is gone, so is the object.
+    pub(crate) fn destroy_in_context(&self, end: impl FnOnce(&dyn DeviceApi) -> Result<()>) {
+        let ended = self.enter().and_then(|_current| end(self.api()));
+        if let Err(error) = ended {
+            log::debug!("{error}");
+        }
+    }
+
+    /// Free device memory in bytes.
+    pub fn free_memory(&self) -> Result<u64> {
+        let _current = self.enter()?;
+        self.api.free_memory()
+    }
+
+    /// Waits for all work that is queued in the context, on every stream.
+    ///
+    /// # Errors
+    /// A stream is being captured into a graph, which waiting would invalidate. For streams that
+    /// synchronize with the default stream the driver tells in advance, for others by the call's
+    /// failure.
+    pub fn synchronize(&self) -> Result<()> {
+        let _current = self.enter()?;
+        self.api.synchronize()
+    }
+
+    /// The device's ordinal.
+    pub fn ordinal(&self) -> i32 {
+        self.info.ordinal
+    }
+
+    /// The device's name.
+    pub fn name(&self) -> &str {
+        &self.info.name
+    }
+
+    /// The device's PCI bus id, spelled as in sysfs; empty if the driver does not tell.
+    pub fn bus_id(&self) -> &str {
+        &self.info.bus_id
+    }
+
+    /// Total device memory in bytes.
+    pub fn total_memory(&self) -> u64 {
+        self.info.total
+    }
+
+    /// What the device and its driver support.
+    pub fn capabilities(&self) -> Capabilities {
+        self.info.capabilities
+    }
+
+    /// Whether this is a software device, which is no GPU.
+    pub fn is_software(&self) -> bool {
+        self.info.software
+    }
+}
+
+/// A context that is current on this thread until the value is dropped.
+#[derive(Debug)]
+pub struct Current<'a> {
+    api: &'a dyn DeviceApi,
+    entered: Option<Entered>,
+    /// The context stack belongs to the thread.
+    _not_send: std::marker::PhantomData<*const ()>,
+}
+
+impl Drop for Current<'_> {
+    fn drop(&mut self) {
+        if let Some(entered) = self.entered.take() {
+            self.api.leave(entered);
+        }
+    }
+}

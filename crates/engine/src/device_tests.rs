@@ -1,0 +1,162 @@
+//! Another kind of device than CUDA: an engine serves its memory as any.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // A test stops at the first fault.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::place::Place;
+use crate::Engine;
+use config::Config;
+use device::host::HostDevice;
+use device::{Device, DeviceRange, Pointer};
+use os::error::Result;
+use recovery::Process;
+use trace::metrics::Stop;
+
+const CHECKPOINT: usize = 200_000;
+const VERSIONS: i32 = 30;
+
+/// A job on the device, and device memory of its application.
+struct Job {
+    api: Arc<HostDevice>,
+    engine: Engine,
+    memory: DeviceRange,
+}
+
+impl Job {
+    fn start(scratch: &Path, map_fails: bool) -> Job {
+        let api = Arc::<HostDevice>::default();
+        let device = || Device::new(HostDevice::info(), api.clone());
+        let mut memory = DeviceRange::reserve(&Arc::new(device()), CHECKPOINT as u64).unwrap();
+        memory.map_next(CHECKPOINT as u64).unwrap();
+        if map_fails {
+            api.fail("map", 2);
+        }
+        let text = format!(
+            "mode = async\nscratch = {}\nrestore_order = reverse\ngpu_cache_size = 1M\n\
+             gpu_chunk_size = 128K\nhost_cache_size = 2M\n",
+            scratch.display()
+        );
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let engine = Engine::start(config, Process::alone(0), Some(device())).unwrap();
+        Job { api, engine, memory }
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: mapped memory of the host, which nobody else uses while there is no call.
+        unsafe { std::slice::from_raw_parts_mut(self.memory.base() as *mut u8, CHECKPOINT) }
+    }
+
+    fn place(&self) -> Place {
+        let device = &self.engine.device_side().unwrap().device;
+        let (address, len) = (self.memory.base(), CHECKPOINT as u64);
+        let kind = Pointer::classify(device, address, len).unwrap();
+        Place { id: 1, address, len, kind, lent: false }
+    }
+
+    fn checkpoint(&mut self, version: i32) -> Result<()> {
+        self.bytes().iter_mut().enumerate().for_each(|(at, byte)| *byte = content(version, at));
+        let mut open = self.engine.begin("x", version);
+        let captured = self.engine.capture(&mut open, &[self.place()], Vec::new());
+        // A copy that is still under way gets wrong bytes.
+        self.bytes().fill(255);
+        captured?;
+        self.engine.commit(open)
+    }
+
+    fn restore(&mut self, version: i32) -> Result<()> {
+        let place = self.place();
+        let restoring = self.engine.begin_restore("x", version, |_| place.part())?;
+        let recovered = self.engine.recover(&restoring, &[place]);
+        self.engine.end_restore(restoring, recovered.is_ok());
+        recovered?;
+        let wrong =
+            self.bytes().iter().enumerate().find(|(at, byte)| **byte != content(version, *at));
+        assert_eq!(wrong, None, "version {version}");
+        Ok(())
+    }
+
+    fn moved(&self, from: Stop, to: Stop) -> u64 {
+        self.engine.metrics.hop((from, to)).amount()
+    }
+
+    /// Ends the job, after which nothing of it is left on the device.
+    fn end(self) {
+        let Job { api, engine, memory } = self;
+        engine.finish().unwrap();
+        drop(memory);
+        assert_eq!(api.in_use(), [0; 4]);
+    }
+}
+
+fn content(version: i32, at: usize) -> u8 {
+    (version as usize * 31 + at % 241) as u8
+}
+
+/// Catches a copy that is not waited for, goes elsewhere, or is asked of CUDA; a cache that is not mapped, and
+/// anything that is not given back at the end.
+#[test]
+fn checkpoints_of_another_kind_of_device_come_back() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut job = Job::start(scratch.path(), false);
+    for version in 0..VERSIONS {
+        job.checkpoint(version).unwrap();
+    }
+    job.engine.drain().unwrap();
+    assert!(job.moved(Stop::Application, Stop::DEVICE) > 0);
+    assert!(job.moved(Stop::DEVICE, Stop::HOST) > 0);
+    for version in (0..VERSIONS).rev() {
+        job.restore(version).unwrap();
+        while version == VERSIONS / 2 && job.moved(Stop::HOST, Stop::DEVICE) == 0 {
+            std::thread::yield_now();
+        }
+    }
+    assert!(job.moved(Stop::DEVICE, Stop::Application) > 0);
+    job.end();
+}
+
+/// Catches a failure of a copy that is not heard of, and one after which a checkpoint is not there, has other
+/// bytes, or cannot be taken again.
+#[test]
+fn a_copy_that_fails_is_the_error_of_the_call() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut job = Job::start(scratch.path(), false);
+    job.checkpoint(0).unwrap();
+    job.engine.drain().unwrap();
+    let heard = |done: Result<()>| {
+        let error = done.unwrap_err().to_string();
+        assert!(error.contains("copy failed: as the test wants it"), "{error}");
+        error
+    };
+    job.api.fail("copy", 0);
+    heard(job.checkpoint(1));
+    job.checkpoint(1).unwrap();
+    job.engine.drain().unwrap();
+    // The first copy is the capture's.
+    job.api.fail("copy", 1);
+    job.checkpoint(2).unwrap();
+    let error = heard(job.engine.drain());
+    assert!(error.contains("flushing to the host buffer"), "{error}");
+    job.engine.drain().unwrap();
+    job.api.fail("copy", 0);
+    heard(job.restore(2));
+    for version in (0..3).rev() {
+        job.restore(version).unwrap();
+    }
+    job.end();
+}
+
+/// Catches a capture that waits for memory that never comes, and bytes in what was not mapped.
+#[test]
+fn a_cache_that_is_mapped_in_part_serves() {
+    let scratch = tempfile::tempdir().unwrap();
+    let mut job = Job::start(scratch.path(), true);
+    for version in 0..VERSIONS {
+        job.checkpoint(version).unwrap();
+    }
+    for version in (0..VERSIONS).rev() {
+        job.restore(version).unwrap();
+    }
+    job.end();
+}
