@@ -1,5 +1,6 @@
 //! Installations of MPI: their compilers, and how they start a job.
 
+use crate::backends::MARK;
 use crate::job::Job;
 use crate::program::{found, mpi_program};
 use crate::run::Run;
@@ -47,7 +48,8 @@ impl Mpi {
 
     /// A run of the script program on three processes.
     pub fn script(&self, job: &Job, commands: &str) -> Option<Run> {
-        let run = self.start(3)?.arg(mpi_program(self.compiler, "script.c"));
+        let run = self.start(3)?.env(MARK, job.path(""));
+        let run = run.arg(mpi_program(self.compiler, "script.c"));
         Some(run.arg(job.path("veloc.cfg")).args(commands))
     }
 }

@@ -198,14 +198,17 @@ fn a_backend_that_does_not_answer_is_ended() {
     dies(&run.arg(format!("run=kill -STOP {backend}")).arg("kill").end());
     fs::remove_file(job.persistent()).unwrap();
     // This job's checkpoints have the names of those that the backend has not written.
-    let ended =
-        job.run("script", "size=1000000 take=x:0:77 take=x:1:77 wait restore=x:0:77").succeed();
-    for said in [
-        format!("waiting for veloc-backend (process {backend})"),
-        "and was killed".to_owned(),
-        "there is a veloc-backend again".to_owned(),
-    ] {
-        assert!(ended.stderr.contains(&said), "{said}: {}", ended.stderr);
+    let run = job.run("script", "size=1000000 take=x:0:77 take=x:1:77 wait restore=x:0:77");
+    // A job that ends before then looks for no other backend.
+    let staying = job.path("staying");
+    fs::write(&staying, "").unwrap();
+    let mut running =
+        run.arg(format!("run=while test -e {}; do sleep 0.01; done", staying.display())).start();
+    running.wait_until_said("there is a veloc-backend again");
+    fs::remove_file(staying).unwrap();
+    let ended = running.end().succeeded();
+    for said in [&format!("waiting for veloc-backend (process {backend})"), "and was killed"] {
+        assert!(ended.stderr.contains(said), "{said}: {}", ended.stderr);
     }
     assert!(!backends(&job).contains(&backend));
     other.wait_until_said("there is a veloc-backend again");

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::os::fd::AsRawFd as _;
 
-use capi_tests::backends::{wait_for_backends, MARK};
+use capi_tests::backends::wait_for_backends;
 use capi_tests::checkpoint_file::{content, encode};
 use capi_tests::job::{files, names, Job};
 use capi_tests::program::dying;
@@ -296,7 +296,7 @@ fn what_a_killed_job_has_not_aggregated_is_not_lost() {
         let job = Job::new(&AGGREGATED.replace("MODE", "async"));
         let commands = "size=3000000 take=x:1 take=x:2 barrier kill";
         let Some(run) = mpi.script(&job, commands) else { return };
-        run.env(MARK, job.path("")).end();
+        run.end();
         wait_for_backends(&job);
         mpi.script(&job, "size=3000000 newest=x:2").unwrap().succeed();
         std::fs::remove_dir_all(job.scratch()).unwrap();
@@ -314,7 +314,7 @@ fn after_a_kill_the_last_versions_stay() {
         let job = Job::new(&(AGGREGATED.replace("MODE", "async") + limit));
         let commands = "size=3000000 take=x:1 take=x:2 take=x:3 take=x:4 take=x:5 barrier kill";
         let Some(run) = mpi.script(&job, commands) else { return };
-        run.env(MARK, job.path("")).end();
+        run.end();
         wait_for_backends(&job);
         mpi.script(&job, "size=3000000 newest=x:5 take=x:6 wait").unwrap().succeed();
         let left = names(&job.persistent());
