@@ -9,6 +9,7 @@
 
 pub mod backends;
 pub mod checkpoint_file;
+mod compiled;
 pub mod cxx;
 pub mod ground;
 pub mod job;

@@ -1,10 +1,9 @@
 //! The Fortran programs of the message log's tests, and an interface for Fortran that they have not.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
 
+use crate::compiled::compiled;
 use crate::mpi::OPEN_MPI;
 use crate::program::{compiler, finish, sources, staged};
 
@@ -33,46 +32,40 @@ impl Interface {
 /// The executable of a program in `parts/fortran/`, made by the Fortran compiler of an MPI
 /// installation. It is linked with the library that logs messages, or with an empty one.
 pub fn parts_program(compiler: &str, interface: Interface, name: &str, linked: bool) -> PathBuf {
-    static COMPILED: Mutex<Option<HashMap<String, PathBuf>>> = Mutex::new(None);
-    let mut compiled = COMPILED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    compiled
-        .get_or_insert_with(HashMap::new)
-        .entry(format!("{compiler} {interface:?} {name} {linked}"))
-        .or_insert_with(|| compile(compiler, interface, name, linked))
-        .clone()
-}
-
-fn compile(compiler: &str, interface: Interface, name: &str, linked: bool) -> PathBuf {
-    let how = if linked { "linked" } else { "alone" };
-    let folder = folder(&format!("{compiler}-{name}-{interface:?}-{how}"));
-    let mut command = Command::new(compiler);
-    command.args(["-cpp", "-g", "-Wall", "-Wextra"]).args(interface.flags()).arg("-I").arg(parts());
-    if compiler == OPEN_MPI.fortran {
-        // It has persistent collective calls by names of its own.
-        command.arg("-DWITH_MPIX");
-    }
-    command.arg("-J").arg(&folder).arg(staged().fortran().join("veloc_parts.f90"));
-    command.args(["support", name].map(|file| parts().join(format!("{file}.F90"))));
-    let executable = folder.join(name);
-    command.arg("-o").arg(&executable);
-    match linked {
-        true => command.arg("-L").arg(staged().lib()).arg("-lveloc-mpi"),
-        false => command.arg(empty_library(&folder)),
-    };
-    finish(command);
-    executable
+    let module = staged().fortran().join("veloc_parts.f90");
+    let files = ["support", name].map(|file| parts().join(format!("{file}.F90")));
+    let inputs = [parts(), module.clone(), staged().include(), none()];
+    let how = format!("{compiler} {interface:?} {linked}");
+    compiled(name, &how, &inputs, |folder| {
+        let mut command = Command::new(compiler);
+        command.args(["-cpp", "-g", "-Wall", "-Wextra"]).args(interface.flags());
+        command.arg("-I").arg(parts());
+        if compiler == OPEN_MPI.fortran {
+            // It has persistent collective calls by names of its own.
+            command.arg("-DWITH_MPIX");
+        }
+        command.arg("-J").arg(folder).arg(&module).args(&files);
+        command.arg("-o").arg(folder.join(name));
+        match linked {
+            true => command.arg("-L").arg(staged().lib()).arg("-lveloc-mpi"),
+            false => command.arg(empty_library(folder)),
+        };
+        finish(command);
+    })
+    .join(name)
 }
 
 /// A program that has default integers of 64 bits and no MPI.
 pub fn long_program() -> PathBuf {
-    let folder = folder("long");
-    let executable = folder.join("long");
-    let mut command = Command::new("gfortran");
-    command.args(["-std=f2018", "-Wall", "-Wextra", "-fdefault-integer-8", "-J"]).arg(&folder);
-    command.arg(staged().fortran().join("veloc_parts.f90")).arg(parts().join("long.f90"));
-    command.arg("-o").arg(&executable).arg("-L").arg(staged().lib()).arg("-lveloc-mpi");
-    finish(command);
-    executable
+    let files = [staged().fortran().join("veloc_parts.f90"), parts().join("long.f90")];
+    compiled("long", "gfortran", &files, |folder| {
+        let mut command = Command::new("gfortran");
+        command.args(["-std=f2018", "-Wall", "-Wextra", "-fdefault-integer-8", "-J"]).arg(folder);
+        command.args(&files).arg("-o").arg(folder.join("long"));
+        command.arg("-L").arg(staged().lib()).arg("-lveloc-mpi");
+        finish(command);
+    })
+    .join("long")
 }
 
 /// An object that passes for an interface for Fortran, compiled with these flags, in a folder of its
@@ -91,7 +84,7 @@ fn empty_library(folder: &Path) -> PathBuf {
     let library = folder.join("libparts-none.so");
     let mut command = compiler();
     command.args(["-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-I"]).arg(staged().include());
-    command.arg(parts().join("../none.c")).arg("-o").arg(&library);
+    command.arg(none()).arg("-o").arg(&library);
     finish(command);
     library
 }
@@ -100,10 +93,7 @@ fn parts() -> PathBuf {
     sources().join("../parts/fortran")
 }
 
-/// For what a compiler makes of one program.
-fn folder(name: &str) -> PathBuf {
-    let folder =
-        staged().folder.join(format!("capi-tests/parts-fortran-{name}-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
+/// The source of the empty library.
+fn none() -> PathBuf {
+    parts().join("../none.c")
 }

@@ -1,10 +1,10 @@
-//! The C programs: compiled once for each process and flavour, against the staged library.
+//! The C programs: compiled once for each content and flavour, against the staged library.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 
+use crate::compiled::compiled;
 use xtask::stage::{stage, Profile, Stage};
 
 /// How a program is compiled.
@@ -39,21 +39,6 @@ pub fn sources() -> &'static Path {
 
 /// The executable of a program.
 pub fn program(name: &str, flavour: Flavour) -> PathBuf {
-    static COMPILED: Mutex<Option<HashMap<(String, Flavour), PathBuf>>> = Mutex::new(None);
-    let mut compiled = COMPILED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    compiled
-        .get_or_insert_with(HashMap::new)
-        .entry((name.to_owned(), flavour))
-        .or_insert_with(|| compile(name, flavour))
-        .clone()
-}
-
-fn compile(name: &str, flavour: Flavour) -> PathBuf {
-    let stage = staged();
-    let folder = stage.folder.join("capi-tests");
-    std::fs::create_dir_all(&folder).unwrap();
-    let executable = folder.join(format!("{name}-{flavour:?}"));
-    let unfinished = folder.join(format!("{name}-{flavour:?}-{}", std::process::id()));
     let mut command = compiler();
     match flavour {
         Flavour::Plain => command.arg("-O1"),
@@ -64,90 +49,56 @@ fn compile(name: &str, flavour: Flavour) -> PathBuf {
             "-fno-omit-frame-pointer",
         ]),
     };
-    command
-        .args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-g", "-I"])
-        .arg(stage.include())
-        .arg(sources().join(format!("{name}.c")))
-        .arg("-o")
-        .arg(&unfinished)
-        .arg("-L")
-        .arg(stage.lib())
-        .args(["-lveloc-client", "-ldl", "-lpthread", "-lm"]);
-    finish(command);
-    // Another test process may be running the one of before.
-    std::fs::rename(&unfinished, &executable).unwrap();
-    executable
+    compile(command, &format!("{name}.c"), &["-lveloc-client", "-ldl", "-lpthread", "-lm"])
 }
 
 /// The executable of the program `source`, a path beside the other C programs, made with MPI by the
 /// compiler of an installation.
 pub fn mpi_program(compiler: &str, source: &str) -> PathBuf {
-    static COMPILED: Mutex<Option<HashMap<(String, String), PathBuf>>> = Mutex::new(None);
-    let mut compiled = COMPILED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    compiled
-        .get_or_insert_with(HashMap::new)
-        .entry((compiler.to_owned(), source.to_owned()))
-        .or_insert_with(|| compile_with_mpi(compiler, source))
-        .clone()
-}
-
-fn compile_with_mpi(compiler: &str, source: &str) -> PathBuf {
-    let stage = staged();
-    let folder = stage.folder.join("capi-tests");
-    std::fs::create_dir_all(&folder).unwrap();
-    let name = source.replace('/', "-");
-    let executable = folder.join(format!("mpi-{compiler}-{name}-{}", std::process::id()));
     let mut command = Command::new(compiler);
-    command
-        .args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-g", "-I"])
-        .arg(stage.include())
-        .arg("-DCHECK_WITH_MPI")
-        .arg(sources().join(source))
-        .arg("-o")
-        .arg(&executable)
-        .arg("-L")
-        .arg(stage.lib())
-        .args(["-lveloc-client", "-lm"]);
-    finish(command);
-    executable
+    command.arg("-DCHECK_WITH_MPI");
+    compile(command, source, &["-lveloc-client", "-lm"])
 }
 
 /// The executable of a program in `parts/`, made with MPI by the compiler of an installation. It is
 /// linked with the library that logs messages, or finds it if it is preloaded.
 pub fn parts_program(compiler: &str, name: &str, linked: bool) -> PathBuf {
-    static COMPILED: Mutex<Option<HashMap<String, PathBuf>>> = Mutex::new(None);
-    let mut compiled = COMPILED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    compiled
-        .get_or_insert_with(HashMap::new)
-        .entry(format!("{compiler} {name} {linked}"))
-        .or_insert_with(|| compile_with_parts(compiler, name, linked))
-        .clone()
+    let mut command = Command::new(compiler);
+    // MPICH declares as an array what MPI_STATUSES_IGNORE is not.
+    command.args(["-O1", "-Wno-stringop-overflow"]);
+    let source = format!("../parts/{name}.c");
+    if !linked {
+        return compile(command, &source, &["-lm"]);
+    }
+    command.arg("-DPARTS_LINKED");
+    compile(command, &source, &["-lveloc-mpi", "-lveloc-client", "-lm"])
 }
 
-fn compile_with_parts(compiler: &str, name: &str, linked: bool) -> PathBuf {
+/// The executable of a C program, a path below the sources, with these libraries.
+fn compile(mut command: Command, source: &str, libraries: &[&str]) -> PathBuf {
     let stage = staged();
-    let folder = stage.folder.join("capi-tests");
-    std::fs::create_dir_all(&folder).unwrap();
-    let how = if linked { "linked" } else { "alone" };
-    let executable = folder.join(format!("parts-{compiler}-{name}-{how}-{}", std::process::id()));
-    let mut command = Command::new(compiler);
-    command
-        .args(["-std=c99", "-O1", "-Wall", "-Wextra", "-Werror", "-g"])
-        // MPICH declares as an array what MPI_STATUSES_IGNORE is not.
-        .args(["-Wno-stringop-overflow", "-I"])
-        .arg(stage.include())
-        .arg(sources().join(format!("../parts/{name}.c")))
-        .arg("-o")
-        .arg(&executable);
-    if linked {
-        command
-            .args(["-DPARTS_LINKED", "-L"])
-            .arg(stage.lib())
-            .args(["-lveloc-mpi", "-lveloc-client"]);
-    }
-    command.arg("-lm");
-    finish(command);
-    executable
+    let source = sources().join(source);
+    command.args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-g", "-I"]);
+    command.arg(stage.include()).arg(&source).arg("-L").arg(stage.lib()).args(libraries);
+    let name = source.file_stem().unwrap().to_string_lossy().into_owned();
+    // Whatever a program may include.
+    let mut inputs = vec![source.clone(), stage.include(), sources().join("../../examples/hager")];
+    inputs.extend(headers(sources()).chain(headers(&sources().join("../parts"))));
+    let how = format!("{command:?}");
+    compiled(&name, &how, &inputs, |folder| {
+        command.arg("-o").arg(folder.join(&name));
+        finish(command);
+    })
+    .join(&name)
+}
+
+/// The headers beside sources.
+fn headers(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut headers: Vec<PathBuf> =
+        files.filter(|path| path.extension().is_some_and(|of| of == "h" || of == "list")).collect();
+    headers.sort();
+    headers.into_iter()
 }
 
 /// The executable of the Fortran program in the last of these files, paths below `fortran/` or from the
@@ -169,18 +120,10 @@ pub fn fortran_program(
 /// The executable of the example in Fortran `examples/<name>/<name>.f90`, which has these modules of
 /// its own.
 pub fn fortran_example(compiler: &str, name: &str, own_modules: &[&str]) -> PathBuf {
-    static COMPILED: Mutex<Option<HashMap<(String, String), PathBuf>>> = Mutex::new(None);
     let folder = sources().join("../../examples").join(name);
     let files: Vec<PathBuf> =
         own_modules.iter().chain([&name]).map(|file| folder.join(format!("{file}.f90"))).collect();
-    let mut compiled = COMPILED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    compiled
-        .get_or_insert_with(HashMap::new)
-        .entry((compiler.to_owned(), name.to_owned()))
-        .or_insert_with(|| {
-            compile_fortran(compiler, &["-O2"], name, &["veloc", "veloc_f08"], &files)
-        })
-        .clone()
+    compile_fortran(compiler, &["-O2"], name, &["veloc", "veloc_f08"], &files)
 }
 
 fn compile_fortran(
@@ -191,38 +134,36 @@ fn compile_fortran(
     files: &[PathBuf],
 ) -> PathBuf {
     let stage = staged();
-    // What a compiler makes of a module is of use to itself alone, and with these flags.
-    let folder = format!("capi-tests/{compiler}{}-{}", flags.concat(), std::process::id());
-    let folder = stage.folder.join(folder);
-    std::fs::create_dir_all(&folder).unwrap();
     let interface = stage.fortran();
-    // Programs may be made at once: what each makes of a module is its own.
-    let own = folder.join(format!("{name}.d"));
-    std::fs::create_dir_all(&own).unwrap();
-    let shim = own.join("descriptor.o");
-    let mut command = self::compiler();
-    command.args(["-Wall", "-Wextra", "-Werror", "-c", "-o"]);
-    command.arg(&shim).arg(interface.join("descriptor.c"));
-    let flang = compiler.starts_with("flang");
-    if flang {
-        // The C compiler is not of its make, and has another header of that name.
-        let program = std::fs::canonicalize(found(compiler).unwrap()).unwrap();
-        command.arg("-I").arg(program.parent().unwrap().join("../include/flang"));
-    }
-    finish(command);
-    let executable = folder.join(name);
-    let mut command = Command::new(compiler);
-    command.args(["-std=f2018", "-g"]).args(flags);
-    if !flang {
-        command.args(["-Wall", "-Wextra"]);
-    }
-    command.arg("-J").arg(&own);
-    command.args(modules.iter().map(|module| interface.join(format!("{module}.f90"))));
-    command.args(files);
-    command.arg(&shim).arg("-o").arg(&executable);
-    command.arg("-L").arg(stage.lib()).arg("-lveloc-client");
-    finish(command);
-    executable
+    let mut inputs = vec![interface.clone()];
+    inputs.extend_from_slice(files);
+    let how = format!("{compiler} {flags:?} {modules:?}");
+    // What a compiler makes of a module is of use to itself alone, and with these flags.
+    compiled(name, &how, &inputs, |folder| {
+        let shim = folder.join("descriptor.o");
+        let mut command = self::compiler();
+        command.args(["-Wall", "-Wextra", "-Werror", "-c", "-o"]);
+        command.arg(&shim).arg(interface.join("descriptor.c"));
+        let flang = compiler.starts_with("flang");
+        if flang {
+            // The C compiler is not of its make, and has another header of that name.
+            let program = std::fs::canonicalize(found(compiler).unwrap()).unwrap();
+            command.arg("-I").arg(program.parent().unwrap().join("../include/flang"));
+        }
+        finish(command);
+        let mut command = Command::new(compiler);
+        command.args(["-std=f2018", "-g"]).args(flags);
+        if !flang {
+            command.args(["-Wall", "-Wextra"]);
+        }
+        command.arg("-J").arg(folder);
+        command.args(modules.iter().map(|module| interface.join(format!("{module}.f90"))));
+        command.args(files);
+        command.arg(&shim).arg("-o").arg(folder.join(name));
+        command.arg("-L").arg(stage.lib()).arg("-lveloc-client");
+        finish(command);
+    })
+    .join(name)
 }
 
 /// The command of this name, if there is one.
