@@ -36,6 +36,19 @@ pub const MPICH: Mpi = Mpi {
     arguments: "",
 };
 
+/// The installations of a test that is the same under each: both with `cargo xtask test --all`, else one,
+/// `first` if it is there.
+pub fn every_mpi(first: &Mpi) -> impl Iterator<Item = &'static Mpi> {
+    let mut both = [&OPEN_MPI, &MPICH];
+    both.sort_by_key(|mpi| (found(mpi.compiler).is_none(), mpi.compiler != first.compiler));
+    both.into_iter().take(if is_all() { 2 } else { 1 })
+}
+
+/// Whether everything is to run, as before a release, also what is nearly the same as another test.
+pub fn is_all() -> bool {
+    std::env::var_os("VELOC_TEST_ALL").is_some()
+}
+
 impl Mpi {
     /// What starts so many processes, if this MPI is installed.
     pub fn start(&self, processes: usize) -> Option<Run> {

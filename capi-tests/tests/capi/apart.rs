@@ -7,7 +7,7 @@ use capi_tests::program::{mpi_faults, mpi_program};
 use capi_tests::random::Random;
 use capi_tests::run::{Ended, Run};
 
-use crate::mpi::{Mpi, MPICH, OPEN_MPI};
+use crate::mpi::{every_mpi, Mpi, MPICH, OPEN_MPI};
 
 const SYNC: &str = "mode = sync\nscratch = DIR/scratch\n";
 
@@ -85,7 +85,7 @@ fn who_cannot_store_keeps_nobody_waiting() {
 /// run is as any other. Catches one that begins alone, or returns alone and is waited for.
 #[test]
 fn who_is_asked_for_something_else_is_told() {
-    for mpi in [&OPEN_MPI, &MPICH] {
+    for mpi in every_mpi() {
         for more in ["", "ec_interval = 0\n"] {
             let job = Job::new(&format!("{SYNC}{more}"));
             let Some(run) = ring(mpi, &job, 2, "differ=1") else { continue };
@@ -193,7 +193,7 @@ fn what_a_lost_directory_had_is_rebuilt() {
 /// one has them. Catches one that goes because of newer ones that are lost with a directory.
 #[test]
 fn what_has_parities_at_intervals_stays() {
-    for mpi in [&OPEN_MPI, &MPICH] {
+    for mpi in every_mpi() {
         let job = Job::new("mode = async\nscratch = DIR/scratch\nec_interval = 1\n");
         let run = |arguments: &str| {
             let arguments = format!("lone=1 adjoint=5 {arguments}");

@@ -7,7 +7,7 @@ use capi_tests::backends::wait_for_backends;
 use capi_tests::job::{names, Job};
 
 use crate::apart::ring;
-use crate::mpi::{MPICH, OPEN_MPI};
+use crate::mpi::{every_mpi, MPICH, OPEN_MPI};
 
 /// Where a job of three processes keeps files.
 fn places(job: &Job) -> Vec<PathBuf> {
@@ -104,7 +104,7 @@ fn what_is_on_its_way_is_discarded() {
 /// run another name, and nobody is sent to a call that is refused for the same reason.
 #[test]
 fn nobody_is_sent_to_a_discard_that_is_refused() {
-    for mpi in [&OPEN_MPI, &MPICH] {
+    for mpi in every_mpi() {
         for name in ["ring", "ring.adjoint", "ring.hashes"] {
             let job = Job::new("mode = async\nscratch = DIR/scratch\n");
             let Some(run) = ring(mpi, &job, 2, &format!("mine={name} leave=1")) else { continue };

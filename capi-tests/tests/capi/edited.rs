@@ -6,7 +6,7 @@ use capi_tests::job::{files, names, Job};
 use capi_tests::program::mpi_program;
 use capi_tests::run::{Ended, Run};
 
-use crate::mpi::{Mpi, MPICH, OPEN_MPI};
+use crate::mpi::{every_mpi, Mpi};
 
 const SYNC: &str = "mode = sync\nscratch = DIR/scratch\n";
 const ASYNC: &str = "mode = async\nscratch = DIR/scratch\n";
@@ -168,7 +168,7 @@ fn of_two(mpi: &Mpi, job: &Job, plan: &str) -> Option<Run> {
 /// process that goes on alone, or is waited for, and as many warnings as there are processes.
 #[test]
 fn of_several_processes() {
-    for mpi in [&OPEN_MPI, &MPICH] {
+    for mpi in every_mpi() {
         let run = |plan: &str| {
             let job = Job::new(SYNC);
             let hash = if plan.contains("hash=1") { " hash=1" } else { "" };

@@ -13,7 +13,7 @@ use capi_tests::program::mpi_program;
 use capi_tests::run::Ended;
 
 use crate::backend::flood::flood;
-use crate::mpi::{Mpi, MPICH, OPEN_MPI};
+use crate::mpi::{every_mpi, Mpi, MPICH, OPEN_MPI};
 
 /// Jobs of so many processes, one after the other, in one directory.
 struct Jobs {
@@ -326,7 +326,7 @@ fn processes_must_be_configured_alike() {
 /// and a failure that is told of the end of the library's own listener.
 #[test]
 fn a_drain_of_one_process_is_one_of_all() {
-    for mpi in [&OPEN_MPI, &MPICH] {
+    for mpi in every_mpi() {
         for more in ["max_versions = 2\nscratch_versions = 2\n", "aggregated = true\n", ""] {
             let job = Job::new(&format!(
                 "mode = async\nec_interval = 0\nscratch = DIR/scratch\n\

@@ -13,7 +13,7 @@ use capi_tests::ground::Ground;
 use capi_tests::job::{names, Job};
 use capi_tests::run::{Ended, Run};
 
-use crate::mpi::{MPICH, OPEN_MPI};
+use crate::mpi::every_mpi;
 
 pub(crate) const SYNC: &str = "mode = sync\nscratch = DIR/scratch\n";
 
@@ -178,7 +178,7 @@ fn neither_scratch_nor_persistent_takes_it() {
 /// A part of an aggregated file comes from the host buffer as well.
 #[test]
 fn parts_that_scratch_cannot_take_are_aggregated() {
-    for mpi in [&OPEN_MPI, &MPICH] {
+    for mpi in every_mpi() {
         let more = "persistent = DIR/persistent\nmeta = DIR/meta\naggregated = true\n";
         on_each(&format!("{ASYNC}{more}"), "scratch", |job, ground| {
             let Some(run) = mpi.script(job, "") else { return };

@@ -16,6 +16,11 @@ const AGGREGATED: &str = "mode = MODE\nscratch = DIR/scratch\npersistent = DIR/p
 
 pub(crate) use capi_tests::mpi::{Mpi, MPICH, OPEN_MPI};
 
+/// The installations of a test that is the same under each.
+pub(crate) fn every_mpi() -> impl Iterator<Item = &'static Mpi> {
+    capi_tests::mpi::every_mpi(&MPICH)
+}
+
 fn under(mpi: &Mpi) {
     if mpi.start(1).is_none() {
         return;
@@ -50,7 +55,7 @@ fn mpich() {
 /// returns before they meet: they would wait for it for ever.
 #[test]
 fn a_name_that_one_process_lacks() {
-    for mpi in [&OPEN_MPI, &MPICH] {
+    for mpi in every_mpi() {
         let job = Job::new(CONFIGURATION);
         let commands = "take=x:1 wait @1:nameless @0:newest=x:-1 @0:refuse=x:1:process_1:_|name \
                         @2:newest=x:-1 @2:refuse=x:1:process_1:_|name newest=x:1 restore=x:1";
@@ -78,7 +83,7 @@ fn configurations_that_differ() {
         ("ec_parity", "1", "2"),
         ("max_versions", "", "many"),
     ];
-    for mpi in [&OPEN_MPI, &MPICH] {
+    for mpi in every_mpi() {
         let job = Job::new(
             "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\nmeta = DIR/meta\n",
         );
@@ -114,7 +119,7 @@ fn configurations_that_differ() {
 /// that counts on a file because it has written it, and an answer that follows from that.
 #[test]
 fn a_restart_that_one_process_cannot_make() {
-    for mpi in [&OPEN_MPI, &MPICH] {
+    for mpi in every_mpi() {
         for (mode, checksums) in [("sync", false), ("sync", true), ("async", true)] {
             let job = Job::new(&format!(
                 "mode = {mode}\nscratch = DIR/scratch\npersistent = DIR/persistent\nmeta = DIR/meta\n\
@@ -168,7 +173,7 @@ fn the_job_of_the_guide() {
         let text = chapter.split_once(&format!("```{kind}\n")).unwrap().1;
         text.split_once("```").unwrap().0
     };
-    for mpi in [&OPEN_MPI, &MPICH] {
+    for mpi in every_mpi() {
         let configuration = block("ini")
             .replace("/local/scratch/heat", "DIR/scratch")
             .replace("/parallel/fs/heat", "DIR/persistent");
@@ -200,7 +205,7 @@ fn the_job_of_the_guide() {
 /// own alone to decide on.
 #[test]
 fn limits_leave_a_version_that_all_have() {
-    for mpi in [OPEN_MPI, MPICH] {
+    for mpi in every_mpi() {
         for mode in ["sync", "async"] {
             let job = Job::new(&format!(
                 "mode = {mode}\nscratch = DIR/scratch\npersistent = DIR/persistent\n\
@@ -232,7 +237,7 @@ fn limits_leave_a_version_that_all_have() {
 /// have left beyond that. Catches files that become more with each job that is killed.
 #[test]
 fn limits_are_kept_by_jobs_that_are_killed() {
-    for mpi in [OPEN_MPI, MPICH] {
+    for mpi in every_mpi() {
         let unlimited = "mode = async\nthreaded = true\nscratch = DIR/scratch\n\
                          persistent = DIR/persistent\n";
         let job = Job::new(unlimited);
@@ -256,7 +261,7 @@ fn limits_are_kept_by_jobs_that_are_killed() {
 /// In the end each process has as many versions as the limits say, also one that was slower.
 #[test]
 fn limits_are_kept_in_the_end() {
-    for mpi in [OPEN_MPI, MPICH] {
+    for mpi in every_mpi() {
         let job = Job::new(
             "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\n\
              max_versions = 2\nscratch_versions = 1\n",
@@ -276,7 +281,7 @@ fn limits_are_kept_in_the_end() {
 /// own clocks.
 #[test]
 fn intervals_are_agreed_on() {
-    for mpi in [OPEN_MPI, MPICH] {
+    for mpi in every_mpi() {
         let with = |interval: i32| {
             Job::new(&format!(
                 "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\n\
@@ -306,7 +311,7 @@ fn intervals_are_agreed_on() {
 /// Processes that take different checkpoints keep them all, and are told.
 #[test]
 fn different_checkpoints_are_kept() {
-    for mpi in [OPEN_MPI, MPICH] {
+    for mpi in every_mpi() {
         let job = Job::new("mode = async\nscratch = DIR/scratch\nscratch_versions = 1\n");
         let commands = "@0:take=x:1 @1:take=x:2 @2:take=x:3 take=y:1 take=y:2 @0:take=z:9";
         let Some(run) = mpi.script(&job, commands) else { return };
@@ -357,7 +362,7 @@ fn an_error_of_mpi_ends_the_agreement() {
 fn what_is_undecided_is_copied_after_mpi_has_ended() {
     let interval = "mode = async\nthreaded = true\nscratch = DIR/scratch\n\
                     persistent = DIR/persistent\npersistent_interval = 100000\n";
-    for mpi in [OPEN_MPI, MPICH] {
+    for mpi in every_mpi() {
         let aggregated = AGGREGATED.replace("MODE", "async") + "threaded = true\n";
         for configuration in [&aggregated, interval] {
             let job = Job::new(configuration);
@@ -377,7 +382,7 @@ fn what_is_undecided_is_copied_after_mpi_has_ended() {
 /// some processes.
 #[test]
 fn restarts_with_checksums_compare_once() {
-    for mpi in [OPEN_MPI, MPICH] {
+    for mpi in every_mpi() {
         let job = Job::new(
             "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\nmeta = DIR/meta\n\
              chksum = true\n",

@@ -4,7 +4,7 @@
 use capi_tests::job::Job;
 use capi_tests::run::Ended;
 
-use crate::mpi::{MPICH, OPEN_MPI};
+use crate::mpi::every_mpi;
 
 /// The lines of errors: from where, and what.
 fn errors(ended: &Ended) -> Vec<(&str, &str)> {
@@ -38,7 +38,7 @@ fn programs_that_ask_print_by_themselves() {
 /// it.
 #[test]
 fn what_fails_everywhere_is_printed_once() {
-    for mpi in [&OPEN_MPI, &MPICH] {
+    for mpi in every_mpi() {
         let job = Job::new("mode = async\nscratch = DIR/scratch\nscrach = typo\n");
         let commands = "set=VELOC_SCRATCH:/proc/none/s noinit=/proc/none/s set=VELOC_SCRATCH: init \
                         @1:set=VELOC_PROOF:some @1:noinit=proof @0:noinit=process_1 @2:noinit=process_1 \

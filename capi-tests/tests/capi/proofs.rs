@@ -8,7 +8,7 @@ use capi_tests::checkpoint_file::{content, encode};
 use capi_tests::job::{names, Job};
 use capi_tests::program::faults;
 
-use super::mpi::{MPICH, OPEN_MPI};
+use super::mpi::every_mpi;
 
 const ASYNC: &str = "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\n";
 const SYNC: &str = "mode = sync\nscratch = DIR/scratch\npersistent = DIR/persistent\n";
@@ -178,7 +178,7 @@ fn taking_a_version_again_costs_no_durable_copy() {
 /// restored, and a job that begins anew over them without a word.
 #[test]
 fn another_number_of_processes() {
-    for mpi in [&OPEN_MPI, &MPICH] {
+    for mpi in every_mpi() {
         let job = Job::new(SYNC);
         let of = |processes: usize, commands: &str| {
             let program = capi_tests::program::mpi_program(mpi.compiler, "script.c");
@@ -212,7 +212,7 @@ fn another_number_of_processes() {
 fn damage_in_aggregated_files_is_found() {
     let text = "mode = MODE\nscratch = DIR/scratch\npersistent = DIR/persistent\nmeta = DIR/meta\n\
                 aggregated = true\n";
-    for mpi in [&OPEN_MPI, &MPICH] {
+    for mpi in every_mpi() {
         for mode in ["sync", "async"] {
             let job = Job::new(&text.replace("MODE", mode));
             let Some(run) = mpi.script(&job, "take=x:1 take=x:2 wait") else { return };

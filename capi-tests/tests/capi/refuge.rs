@@ -6,7 +6,7 @@ use capi_tests::ground::Ground;
 use capi_tests::job::{names, Job};
 
 use crate::failing::{on_each, script, shell, with_commands, ASYNC, ROOM, SYNC};
-use crate::mpi::{MPICH, OPEN_MPI};
+use crate::mpi::{every_mpi, MPICH, OPEN_MPI};
 
 /// No host buffer: the application writes each file itself.
 const UNBUFFERED: &str = "mode = async\nscratch = DIR/scratch\nhost_cache_size = 0\n";
@@ -77,7 +77,7 @@ fn what_scratch_cannot_take_of_some_processes() {
 #[test]
 fn what_cannot_be_a_part_has_a_file_of_its_own() {
     let more = "persistent = DIR/persistent\nmeta = DIR/meta\nchksum = true\naggregated = true\n";
-    for mpi in [&OPEN_MPI, &MPICH] {
+    for mpi in every_mpi() {
         for configuration in [SYNC, UNBUFFERED] {
             on_each(
                 &format!("{configuration}{more}max_versions = 3\n"),
@@ -215,7 +215,7 @@ fn no_job_begins_that_could_write_nothing() {
             });
         }
     }
-    for mpi in [&OPEN_MPI, &MPICH] {
+    for mpi in every_mpi() {
         // With a copy of each, all goes on.
         let more = "persistent = DIR/persistent\nmax_versions = 2\n";
         on_each(&format!("{ASYNC}{more}"), "scratch", |job, ground| {

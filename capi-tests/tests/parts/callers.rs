@@ -3,7 +3,7 @@
 use capi_tests::job::Job;
 use capi_tests::parts_fortran::stand_in;
 
-use crate::under::{run, Library, EVERY_MPI};
+use crate::under::{every_mpi, run, Library};
 
 /// An interface for Fortran that is loaded while the program runs, with slots that are filled when
 /// they are first used, and with ones that are read-only from the start.
@@ -12,7 +12,7 @@ const SLOTS: [&[&str]; 3] =
 
 fn passes(case: &str, flags: &[&str]) {
     let job = Job::new("");
-    for mpi in &EVERY_MPI {
+    for mpi in every_mpi() {
         let arguments = format!("case={case}");
         let Some(run) = run(mpi, Library::Preloaded, 2, "callers", &arguments) else { continue };
         let library = stand_in(mpi.compiler, flags, &job.path(""));
@@ -38,7 +38,7 @@ fn interfaces_that_are_not_seen() {
 /// Catches a library that is linked in the wrong order, and so does nothing.
 #[test]
 fn a_library_behind_mpi() {
-    for mpi in &EVERY_MPI {
+    for mpi in every_mpi() {
         let arguments = "case=behind";
         let Some(run) = run(mpi, Library::Behind, 2, "callers", arguments) else { continue };
         let _ = run.succeed();
@@ -48,7 +48,7 @@ fn a_library_behind_mpi() {
 /// Catches calls of the profiling interface that are logged, though they are a tool's.
 #[test]
 fn tools() {
-    for mpi in &EVERY_MPI {
+    for mpi in every_mpi() {
         for library in [Library::Linked, Library::Preloaded] {
             let Some(run) = run(mpi, library, 2, "callers", "case=tool") else { continue };
             let _ = run.succeed();

@@ -2,7 +2,7 @@
 //! these programs fails without the library. A change that made one pass would leave its test with
 //! nothing to show.
 
-use crate::under::{run, Library, EVERY_MPI};
+use crate::under::{every_mpi, run, Library};
 
 /// How a program fails.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +16,7 @@ enum Failure {
 }
 
 fn fails(how: Failure, processes: usize, name: &str, arguments: &str) {
-    for mpi in &EVERY_MPI {
+    for mpi in every_mpi() {
         // A program that hangs says so after these seconds. One that is slower than that is not
         // taken for wrong.
         let watchdog = if matches!(how, Failure::Wrong) { 60 } else { 1 };

@@ -9,7 +9,7 @@ use capi_tests::mpi::Mpi;
 use capi_tests::program::{parts_program, staged};
 use xtask::project::output;
 
-use crate::under::{run, Library, EVERY_MPI};
+use crate::under::{every_mpi, run, Library};
 
 /// What neither communicates nor completes anything, so that a replay may do it again; `*` stands for
 /// any end of a name.
@@ -184,7 +184,7 @@ fn every_function_is_taken_or_local_and_all_that_is_unsupported_is_refused() {
     let is_unsupported = |name: &&String| {
         is_one_of(name, UNSUPPORTED) && !is_one_of(name, LOCAL) || is_persistent_collective(name)
     };
-    for mpi in &EVERY_MPI {
+    for mpi in every_mpi() {
         if mpi.start(1).is_none() {
             continue;
         }

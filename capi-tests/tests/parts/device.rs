@@ -5,7 +5,7 @@ use capi_tests::mpi::Mpi;
 use capi_tests::program::{cuda_aware, parts_program, staged};
 use capi_tests::run::Run;
 
-use crate::under::EVERY_MPI;
+use crate::under::every_mpi;
 
 /// A run of the program on two processes, with the library or without.
 fn run(mpi: &Mpi, job: &Job, with_library: bool, arguments: &str) -> Option<Run> {
@@ -24,7 +24,7 @@ fn run(mpi: &Mpi, job: &Job, with_library: bool, arguments: &str) -> Option<Run>
 /// managed memory that goes through the driver, and failures of the driver that go unnoticed.
 #[test]
 fn buffers_in_device_memory() {
-    for mpi in &EVERY_MPI {
+    for mpi in every_mpi() {
         let job = Job::new("");
         let Some(run) = run(mpi, &job, true, "") else { continue };
         let _ = run.succeed();
@@ -34,7 +34,7 @@ fn buffers_in_device_memory() {
 /// Catches a job that goes on when the driver has not given what was received.
 #[test]
 fn what_cannot_be_logged_ends_the_job() {
-    for mpi in &EVERY_MPI {
+    for mpi in every_mpi() {
         let job = Job::new("");
         let Some(run) = run(mpi, &job, true, "case=fatal") else { continue };
         let ended = run.end();
@@ -47,7 +47,7 @@ fn what_cannot_be_logged_ends_the_job() {
 /// Without the library the replay waits for messages that nobody sends.
 #[test]
 fn without_the_library_it_hangs() {
-    for mpi in &EVERY_MPI {
+    for mpi in every_mpi() {
         let job = Job::new("");
         let Some(run) = run(mpi, &job, false, "case=received watchdog=1") else { continue };
         let ended = run.end();

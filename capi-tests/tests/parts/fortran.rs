@@ -5,7 +5,7 @@ use capi_tests::parts_fortran::{long_program, parts_program, Interface};
 use capi_tests::program::found;
 use capi_tests::run::Run;
 
-use crate::under::{start, Library, EVERY_MPI};
+use crate::under::{every_mpi, start, Library};
 
 /// A run of a Fortran program on three processes, if this MPI and its Fortran compiler are installed.
 fn run(mpi: &Mpi, library: Library, interface: Interface, name: &str) -> Option<Run> {
@@ -19,7 +19,7 @@ fn run(mpi: &Mpi, library: Library, interface: Interface, name: &str) -> Option<
 
 /// The program must be right under each MPI.
 fn passes(interface: Interface, name: &str) {
-    for mpi in &EVERY_MPI {
+    for mpi in every_mpi() {
         let Some(run) = run(mpi, Library::Linked, interface, name) else { continue };
         let _ = run.succeed();
     }
@@ -27,7 +27,7 @@ fn passes(interface: Interface, name: &str) {
 
 /// Without the library it must not come to its end.
 fn fails_alone(interface: Interface, name: &str) {
-    for mpi in &EVERY_MPI {
+    for mpi in every_mpi() {
         let Some(run) = run(mpi, Library::None, interface, name) else { continue };
         // Where it hangs, it is ended after a second; on a slow machine it may be ended sooner than
         // it could, which is no success either.
@@ -74,7 +74,7 @@ fn what_fails() {
 /// Catches an interface whose calls are taken only if the library is linked.
 #[test]
 fn preloaded() {
-    for mpi in &EVERY_MPI {
+    for mpi in every_mpi() {
         let Some(run) = run(mpi, Library::Preloaded, Interface::F08, "requests") else { continue };
         let _ = run.succeed();
     }

@@ -4,7 +4,7 @@ use capi_tests::job::Job;
 use capi_tests::mpi::OPEN_MPI;
 use capi_tests::program::{parts_program, staged, starving};
 
-use crate::under::{passes, run, Library, EVERY_MPI};
+use crate::under::{every_mpi, passes, run, Library};
 
 /// Catches a divergence that goes unnoticed or is not described, and a process that cannot go on.
 #[test]
@@ -28,7 +28,7 @@ fn a_divergence_ends_the_job() {
 /// Catches a text that is said as often as a program polls.
 #[test]
 fn a_divergence_is_said_once() {
-    for mpi in &EVERY_MPI {
+    for mpi in every_mpi() {
         let Some(run) = run(mpi, Library::Preloaded, 2, "diverge", "case=poll") else { continue };
         let said = run.succeed().stderr;
         assert_eq!(said.matches("does not do what its first run did").count(), 1, "{said}");
@@ -39,7 +39,7 @@ fn a_divergence_is_said_once() {
 #[test]
 fn refusals() {
     let job = Job::new("");
-    for mpi in &EVERY_MPI {
+    for mpi in every_mpi() {
         let arguments = format!("file={}", job.path("file").display());
         let Some(run) = run(mpi, Library::Preloaded, 2, "refused", &arguments) else { continue };
         let _ = run.succeed();
@@ -78,7 +78,7 @@ fn failures_beneath() {
 /// replay goes wrong without a word.
 #[test]
 fn without_memory() {
-    for mpi in &EVERY_MPI {
+    for mpi in every_mpi() {
         let job = Job::new("");
         let starving = starving(&job.path(""));
         let preload = format!("{}:{}", starving.display(), staged().message_log().display());
@@ -108,7 +108,7 @@ fn parts_that_not_all_have() {
 
 /// The program must not come to its end, and what it says must have these words.
 fn ends_the_job(name: &str, words: &[&str]) {
-    for mpi in &EVERY_MPI {
+    for mpi in every_mpi() {
         let Some(run) = run(mpi, Library::Preloaded, 2, name, "case=fatal") else { continue };
         let ended = run.end();
         assert!(!ended.status.success(), "{name} goes on");

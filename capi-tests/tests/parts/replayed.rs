@@ -2,7 +2,7 @@
 
 use capi_tests::job::Job;
 
-use crate::under::{passes, run, Library, EVERY_MPI};
+use crate::under::{every_mpi, passes, run, Library};
 
 /// The figures of the paper, with standard and synchronous sends, with requests in the snapshots and
 /// without, with inner parts that the first run has and that it has not. Catches a send that is
@@ -97,7 +97,7 @@ fn parts_replayed_within_others() {
 #[test]
 fn what_lies_before_a_part_may_wait_for_what_lies_behind() {
     let both = [Library::Linked, Library::Preloaded];
-    for (mpi, library) in EVERY_MPI.iter().flat_map(|mpi| both.map(|library| (mpi, library))) {
+    for (mpi, library) in every_mpi().flat_map(|mpi| both.map(|library| (mpi, library))) {
         let run = run(mpi, library, 2, "upstream", "watchdog=100");
         let Some(ended) = run.map(|run| run.succeed()) else { continue };
         // By one process, once.
@@ -142,7 +142,7 @@ fn communicators_in_every_step() {
 /// that the log has, for which the checkpoint would be lost.
 #[test]
 fn checkpoints_within_a_part() {
-    for mpi in &EVERY_MPI {
+    for mpi in every_mpi() {
         let job = Job::new("mode = async\nscratch = DIR/scratch\nmax_versions = 2\n");
         let configuration = job.path("veloc.cfg").display().to_string();
         let Some(run) = run(mpi, Library::Linked, 2, "stored", &configuration) else { continue };

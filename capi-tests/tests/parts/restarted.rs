@@ -8,7 +8,7 @@ use capi_tests::job::{names, Job};
 use capi_tests::mpi::Mpi;
 use capi_tests::run::{Ended, Run};
 
-use crate::under::{run, Library, EVERY_MPI};
+use crate::under::{every_mpi, run, Library};
 
 /// The region that has the log, as the guide says.
 const MESSAGES: i32 = i32::MIN + 1;
@@ -34,7 +34,7 @@ fn result(ended: &Ended) -> Vec<String> {
 
 /// Runs the program, kills it at these places, one after the other, and compares its result.
 fn goes_on(arguments: &str, places: &[u64]) {
-    for mpi in &EVERY_MPI {
+    for mpi in every_mpi() {
         let whole = job();
         let Some(run) = adjoint(mpi, &whole, arguments) else { continue };
         let whole = run.succeed();
@@ -82,7 +82,7 @@ fn with_messages_that_are_sent_again() {
 /// Catches a replay that waits for messages of a process that has gone on from another checkpoint.
 #[test]
 fn processes_that_go_on_from_different_checkpoints_are_told() {
-    for mpi in &EVERY_MPI {
+    for mpi in every_mpi() {
         let job = job();
         let Some(run) = adjoint(mpi, &job, "flags=1 steps=6 die=33 odd=29") else { continue };
         let _ = run.end();
@@ -98,7 +98,7 @@ fn processes_that_go_on_from_different_checkpoints_are_told() {
 /// Catches a request that nobody could complete, and one that is taken for such.
 #[test]
 fn a_request_under_way_is_no_part_of_a_checkpoint() {
-    for mpi in &EVERY_MPI {
+    for mpi in every_mpi() {
         let job = job();
         let configuration = job.path("veloc.cfg").display().to_string();
         let Some(run) = run(mpi, Library::Linked, 2, "underway", &configuration) else { continue };
@@ -110,7 +110,7 @@ fn a_request_under_way_is_no_part_of_a_checkpoint() {
 /// checkpoint.
 #[test]
 fn a_checkpoint_waits_for_nobody() {
-    for mpi in &EVERY_MPI {
+    for mpi in every_mpi() {
         let job = job();
         let configuration = job.path("veloc.cfg").display().to_string();
         let Some(run) = run(mpi, Library::Linked, 2, "late", &configuration) else { continue };
@@ -122,7 +122,7 @@ fn a_checkpoint_waits_for_nobody() {
 /// others, and a process that goes on without its log.
 #[test]
 fn a_log_that_is_not_right_is_refused() {
-    for mpi in &EVERY_MPI {
+    for mpi in every_mpi() {
         let job = job();
         let Some(run) = adjoint(mpi, &job, "die=7") else { continue };
         let _ = run.end();
@@ -149,7 +149,7 @@ fn a_log_that_is_not_right_is_refused() {
 /// Catches a region in the checkpoints of programs that do not use parts.
 #[test]
 fn without_parts_there_is_no_log() {
-    for mpi in &EVERY_MPI {
+    for mpi in every_mpi() {
         let job = job();
         let configuration = job.path("veloc.cfg").display().to_string();
         let arguments = format!("{configuration} parts=0");

@@ -7,7 +7,7 @@ use capi_tests::checkpoint_file::{encode, parse};
 use capi_tests::job::{names, Job};
 use capi_tests::run::{Ended, Run};
 
-use crate::under::{run, Library, EVERY_MPI};
+use crate::under::{every_mpi, run, Library};
 
 /// The region that has the log, as the guide says.
 const MESSAGES: i32 = i32::MIN + 1;
@@ -28,7 +28,7 @@ fn runs_of(
     arguments: &str,
     mut body: impl FnMut(&Job, &dyn Fn(&str) -> Run),
 ) {
-    for mpi in &EVERY_MPI {
+    for mpi in every_mpi() {
         let job = job();
         let start = |more: &str| {
             let configuration = job.path("veloc.cfg");

@@ -46,8 +46,11 @@ enum Task {
         /// Run this check alone; can be given several times
         #[arg(long, value_name = "STEP", value_parser = PossibleValuesParser::new(suite::names()))]
         only: Vec<String>,
+        /// Also what is for a release: the GPU bundle, and each program of the tests with each MPI
+        #[arg(long)]
+        all: bool,
         /// Run the tests alone, so often and under load, and name those that fail
-        #[arg(long, value_name = "N", conflicts_with_all = ["keep_going", "only"])]
+        #[arg(long, value_name = "N", conflicts_with_all = ["keep_going", "only", "all"])]
         repeat: Option<NonZeroU32>,
         /// Repeat those tests alone whose names contain this
         #[arg(requires = "repeat")]
@@ -100,7 +103,7 @@ fn run(task: Task) -> Result<()> {
         Task::Rtm { arguments } => programs::rtm(&arguments, &[], Path::new(".")),
         Task::Veloc { arguments } => programs::veloc(&arguments),
         Task::Test { repeat: Some(times), filter, .. } => repeat::repeat(times, filter.as_deref()),
-        Task::Test { keep_going, only, .. } => suite::test(&only, keep_going),
+        Task::Test { keep_going, only, all, .. } => suite::test(&only, keep_going, all),
         Task::Quick => quick::quick(),
         Task::Stage { release } => {
             let profile = if release { Profile::Release } else { Profile::Debug };

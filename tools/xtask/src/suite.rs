@@ -30,12 +30,28 @@ pub fn names() -> Vec<&'static str> {
     STEPS.iter().map(|step| step.name).collect()
 }
 
-/// Runs the checks called `only` (all if there is none) up to the first that fails, or all of them
-/// with `keep_going`. Ends with a table, and with what was not covered.
-pub fn test(only: &[String], keep_going: bool) -> Result<()> {
-    let chosen = |step: &Step| only.is_empty() || only.iter().any(|name| name == step.name);
+/// The steps that only run before a release, or by name.
+const BEFORE_A_RELEASE: [&str; 1] = ["bundle"];
+
+/// The variable by which the tests know that everything is to run, as before a release.
+const ALL: &str = "VELOC_TEST_ALL";
+
+/// Runs the checks called `only` (if there is none, the daily ones, or with `all` all of them) up to the first
+/// that fails, or all of them with `keep_going`. Ends with a table, and with what was not covered.
+pub fn test(only: &[String], keep_going: bool, all: bool) -> Result<()> {
+    let chosen = |step: &Step| match only {
+        [] => all || !BEFORE_A_RELEASE.contains(&step.name),
+        _ => only.iter().any(|name| name == step.name),
+    };
     let steps: Vec<Step> = STEPS.into_iter().filter(chosen).collect();
+    if all {
+        std::env::set_var(ALL, "1");
+    }
     let mut report = run_all(&steps, keep_going);
+    if only.is_empty() && !all {
+        let what = format!("{}, each program with each MPI", BEFORE_A_RELEASE.join(", "));
+        report.open.push((what, "for a release: cargo xtask test --all".to_owned()));
+    }
     if only.is_empty() {
         let found = match driver::devices() {
             0 => "there is none here",

@@ -4,7 +4,7 @@
 use capi_tests::job::names;
 
 use super::{on_each, script, shell, ASYNC, ROOM, SYNC};
-use crate::mpi::{MPICH, OPEN_MPI};
+use crate::mpi::every_mpi;
 
 /// Scratch has room for a few versions and is to keep fewer, and persistent is slower than the
 /// application: what finds no room goes to persistent at once. Catches a checkpoint that is refused or
@@ -54,7 +54,7 @@ fn a_limit_that_there_is_no_room_for_is_named() {
 /// The file system of an aggregated file fills up, for all processes.
 #[test]
 fn aggregated_files_fill_up() {
-    for mpi in [&OPEN_MPI, &MPICH] {
+    for mpi in every_mpi() {
         for configuration in [SYNC, ASYNC] {
             let configuration = format!(
                 "{configuration}persistent = DIR/persistent\nmeta = DIR/meta\naggregated = true\n"
@@ -88,7 +88,7 @@ fn aggregated_files_fill_up() {
 /// what is unprotected, and later ones are protected again.
 #[test]
 fn parities_find_no_room() {
-    for mpi in [&OPEN_MPI, &MPICH] {
+    for mpi in every_mpi() {
         on_each(&format!("{ASYNC}ec_interval = 0\n"), "scratch", |job, ground| {
             let Some(run) = mpi.script(job, "") else { return };
             let parity = |version| {

@@ -8,7 +8,7 @@ use capi_tests::checkpoint_file::{content, encode};
 use capi_tests::job::{files, names, Job};
 use capi_tests::program::dying;
 
-use super::{AGGREGATED, MPICH, OPEN_MPI};
+use super::{every_mpi, AGGREGATED, MPICH};
 
 /// Each process another length.
 const LENGTHS: &str = "@0:size=1000 @1:size=3000000 @2:size=5";
@@ -18,7 +18,7 @@ const LENGTHS: &str = "@0:size=1000 @1:size=3000000 @2:size=5";
 /// that does not look there.
 #[test]
 fn aggregated_files() {
-    for mpi in [OPEN_MPI, MPICH] {
+    for mpi in every_mpi() {
         for mode in ["sync", "async"] {
             let job = Job::new(&AGGREGATED.replace("MODE", mode));
             let commands = format!("{LENGTHS} take=x:1 take=x:2 take=y:1 take=x:1:9");
@@ -60,7 +60,7 @@ fn aggregated_files_of_others() {
         .flat_map(|&number| (number as i64).to_le_bytes())
         .collect();
     std::fs::write(job.path("meta/x-agg-4.dat"), table).unwrap();
-    for mpi in [OPEN_MPI, MPICH] {
+    for mpi in every_mpi() {
         let Some(run) = mpi.script(&job, &format!("{LENGTHS} newest=x:4 restore=x:4")) else {
             return;
         };
@@ -72,7 +72,7 @@ fn aggregated_files_of_others() {
 /// none is named. Catches a version that is passed over without a word.
 #[test]
 fn aggregated_files_without_tables() {
-    for mpi in [OPEN_MPI, MPICH] {
+    for mpi in every_mpi() {
         let job = Job::new(&AGGREGATED.replace("MODE", "async"));
         let Some(run) = mpi.script(&job, &format!("{LENGTHS} take=x:1 take=x:2")) else { return };
         run.succeed();
@@ -101,7 +101,7 @@ fn aggregated_files_without_tables() {
 /// Limits, intervals and checksums with aggregated files.
 #[test]
 fn aggregated_files_with_the_rest() {
-    for mpi in [OPEN_MPI, MPICH] {
+    for mpi in every_mpi() {
         let limits = "max_versions = 2\nscratch_versions = 1\nchksum = true\n";
         let job = Job::new(&(AGGREGATED.replace("MODE", "async") + limits));
         let takes: String = (1..=9).map(|v| format!(" take=x:{v}")).collect();
@@ -130,7 +130,7 @@ fn aggregated_files_with_the_rest() {
 /// where a process has it open, which may still write it.
 #[test]
 fn incomplete_aggregated_files_go() {
-    for mpi in [OPEN_MPI, MPICH] {
+    for mpi in every_mpi() {
         let job = Job::new(&AGGREGATED.replace("MODE", "async"));
         std::fs::create_dir_all(job.persistent()).unwrap();
         for version in [1, 7] {
@@ -192,7 +192,7 @@ fn the_parts_of_a_file_that_is_about_to_be_complete_are_found() {
 /// What is not everybody's is in files of its own, and said to be.
 #[test]
 fn what_cannot_be_aggregated() {
-    for mpi in [OPEN_MPI, MPICH] {
+    for mpi in every_mpi() {
         let job = Job::new(&AGGREGATED.replace("MODE", "async"));
         let commands = "@0:take=x:1 @1:take=x:2 @2:take=x:3 take=y:1 @0:take=z:1";
         let Some(run) = mpi.script(&job, commands) else { return };
@@ -212,7 +212,7 @@ fn what_cannot_be_aggregated() {
 /// A checkpoint that is given up, on all processes or on one, is not waited for: the limits go on.
 #[test]
 fn given_up_where_files_are_aggregated() {
-    for mpi in [OPEN_MPI, MPICH] {
+    for mpi in every_mpi() {
         let limits = "max_versions = 1\nscratch_versions = 1\n";
         let job = Job::new(&(AGGREGATED.replace("MODE", "async") + limits));
         let commands = "take=x:1 giveup=x:2 take=x:3 @0:giveup=x:4 @1:take=x:4 @2:take=x:4 \
@@ -227,7 +227,7 @@ fn given_up_where_files_are_aggregated() {
 /// given up, nor one that it was killed before it had written.
 #[test]
 fn what_one_lacks_replaces_nothing() {
-    for mpi in [OPEN_MPI, MPICH] {
+    for mpi in every_mpi() {
         let job = Job::new(
             "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\n\
              max_versions = 1\nscratch_versions = 1\n",
@@ -271,7 +271,7 @@ fn what_one_lacks_replaces_nothing() {
 /// is no reason to remove one that all have.
 #[test]
 fn a_copy_of_one_process_replaces_none_of_all() {
-    for mpi in [OPEN_MPI, MPICH] {
+    for mpi in every_mpi() {
         let both = "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\n";
         let job = Job::new(both);
         let Some(run) = mpi.script(&job, "take=x:1") else { return };
@@ -292,7 +292,7 @@ fn a_copy_of_one_process_replaces_none_of_all() {
 /// lost.
 #[test]
 fn what_a_killed_job_has_not_aggregated_is_not_lost() {
-    for mpi in [OPEN_MPI, MPICH] {
+    for mpi in every_mpi() {
         let job = Job::new(&AGGREGATED.replace("MODE", "async"));
         let commands = "size=3000000 take=x:1 take=x:2 barrier kill";
         let Some(run) = mpi.script(&job, commands) else { return };
@@ -309,7 +309,7 @@ fn what_a_killed_job_has_not_aggregated_is_not_lost() {
 /// the one from which the job goes on was removed in place of an older one.
 #[test]
 fn after_a_kill_the_last_versions_stay() {
-    for mpi in [OPEN_MPI, MPICH] {
+    for mpi in every_mpi() {
         let limit = "max_versions = 2\n";
         let job = Job::new(&(AGGREGATED.replace("MODE", "async") + limit));
         let commands = "size=3000000 take=x:1 take=x:2 take=x:3 take=x:4 take=x:5 barrier kill";

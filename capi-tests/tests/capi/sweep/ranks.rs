@@ -6,14 +6,14 @@ use capi_tests::program::mpi_program;
 use capi_tests::random::Random;
 
 use super::{result, ASYNC};
-use crate::mpi::{MPICH, OPEN_MPI};
+use crate::mpi::every_mpi;
 
 /// Processes of a job that nothing keeps in step, killed together at many places: all go on from what
 /// all have. Catches a restart from another state, or from another adjoint, than the others'.
 #[test]
 fn ranks_are_killed() {
     let plan = "20000 12 4000 500";
-    for mpi in [OPEN_MPI, MPICH] {
+    for mpi in every_mpi() {
         let job = Job::new(&format!("{ASYNC}persistent = DIR/persistent\n"));
         let run = |job: &Job| {
             let program = mpi_program(mpi.compiler, "hager.c");
@@ -57,7 +57,7 @@ fn ranks_are_killed() {
 /// The time is over for one process first: all stop at the same step, and go on from there.
 #[test]
 fn ranks_stop_together() {
-    for mpi in [OPEN_MPI, MPICH] {
+    for mpi in every_mpi() {
         let job = Job::new(ASYNC);
         let program = mpi_program(mpi.compiler, "hager.c");
         let run = |seconds: &str| {
