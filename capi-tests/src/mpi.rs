@@ -2,7 +2,7 @@
 
 use crate::backends::MARK;
 use crate::job::Job;
-use crate::program::{found, mpi_program};
+use crate::program::{found, mpi_program, staged};
 use crate::run::Run;
 
 /// An MPI installation as Debian names its commands.
@@ -56,7 +56,11 @@ impl Mpi {
             println!("skipped: {} is not installed", self.compiler);
             return None;
         };
-        Some(Run::new(&starter).args(self.arguments).arg("-n").arg(processes.to_string()))
+        // Open MPI makes and removes a folder for all jobs of a user, and fails if two do so at once.
+        let folder = staged().folder.join(format!("ompi/{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let run = Run::new(&starter).env("OMPI_MCA_orte_tmpdir_base", folder);
+        Some(run.args(self.arguments).arg("-n").arg(processes.to_string()))
     }
 
     /// A run of the script program on three processes.

@@ -146,7 +146,7 @@ fn memory_that_is_not_there_is_refused_with_its_size() {
     software_device::run(|| {
         let application = Application::new();
         for (approach, device_cache, said) in [
-            (ApproachName::Ours, 5 << 30, "5368709120"),
+            (ApproachName::Ours, 5 << 30, "5 GiB"),
             (ApproachName::DirectPin, 5 << 30, "5 GiB"),
             (ApproachName::IncrementalMemset, 5 << 30, "GiB"),
             (ApproachName::IncrementalMemset, 64 << 10, "no room for"),
