@@ -57,8 +57,7 @@ impl Library {
 /// A value that is made from a library as soon as the process has loaded it.
 #[derive(Debug)]
 pub struct LazyLibrary<T, E> {
-    made: OnceLock<T>,
-    failed: OnceLock<E>,
+    found: OnceLock<Result<T, E>>,
     searched_at: AtomicU64,
 }
 
@@ -72,13 +71,13 @@ impl<T, E: Clone> LazyLibrary<T, E> {
     /// Not searched for yet.
     pub const fn new() -> LazyLibrary<T, E> {
         let searched_at = AtomicU64::new(u64::MAX);
-        LazyLibrary { made: OnceLock::new(), failed: OnceLock::new(), searched_at }
+        LazyLibrary { found: OnceLock::new(), searched_at }
     }
 
     /// The value, if it was made.
     #[inline(always)]
     pub fn get(&self) -> Option<&T> {
-        self.made.get()
+        self.found.get()?.as_ref().ok()
     }
 
     /// Searches for the library, if any library was loaded since the last search, and makes the value.
@@ -91,11 +90,8 @@ impl<T, E: Clone> LazyLibrary<T, E> {
         soname: &CStr,
         make: impl FnOnce(Library) -> Result<Option<T>, E>,
     ) -> Result<Option<&T>, E> {
-        if let Some(made) = self.made.get() {
-            return Ok(Some(made));
-        }
-        if let Some(error) = self.failed.get() {
-            return Err(error.clone());
+        if let Some(found) = self.found.get() {
+            return found.as_ref().map(Some).map_err(E::clone);
         }
         // A search walks through the library path.
         let count = loaded_count();
@@ -103,10 +99,8 @@ impl<T, E: Clone> LazyLibrary<T, E> {
             return Ok(None);
         }
         let Some(library) = Library::find(soname) else { return Ok(None) };
-        match make(library) {
-            Ok(made) => Ok(made.map(|made| self.made.get_or_init(|| made))),
-            Err(error) => Err(self.failed.get_or_init(|| error).clone()),
-        }
+        let Some(made) = make(library).transpose() else { return Ok(None) };
+        self.found.get_or_init(|| made).as_ref().map(Some).map_err(E::clone)
     }
 }
 
