@@ -83,8 +83,8 @@ impl Copy {
         let rate = engine.rate(&config::bandwidth());
         let due = rate.map(|rate| book(self.device, engine, self.bytes, rate));
         // SAFETY: both operands were found accessible for this many bytes and
-        // nobody takes them away while they are held; pageable memory is the
-        // caller's to keep, who waits for this. The ranges may overlap.
+        // nobody takes them away while they are held; the caller keeps pageable
+        // memory, and waits for this copy. The ranges may overlap.
         unsafe { std::ptr::copy(self.from.pointer(), self.to.pointer(), self.bytes) };
         if let Some(due) = due {
             sleep_until(due);
