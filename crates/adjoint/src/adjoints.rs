@@ -231,7 +231,7 @@ mod tests {
         }
 
         fn may_protect(&self, version: i32) -> bool {
-            self.parities.borrow().get(&version).is_some_and(|fate| *fate != FileState::Missing)
+            self.parities.borrow().get(&version).is_some_and(|state| *state != FileState::Missing)
         }
 
         fn retire(&self, version: i32, _: FileLevel) -> Result<bool> {
@@ -303,20 +303,20 @@ mod tests {
                         process.stored += 1;
                     }
                     3..7 => {
-                        let fate = if what == 3 { FileState::Missing } else { FileState::Present };
+                        let state = if what == 3 { FileState::Missing } else { FileState::Present };
                         if let Some(version) = open(&directory.files) {
-                            directory.files.borrow_mut().insert(version, fate);
+                            directory.files.borrow_mut().insert(version, state);
                             // One of four versions is selected for parities, and not every process knows
                             // in time.
-                            if version % 4 == 1 && fate == FileState::Present && which % 8 > 0 {
+                            if version % 4 == 1 && state == FileState::Present && which % 8 > 0 {
                                 directory.parities.borrow_mut().entry(version).or_insert(FileState::Pending);
                             }
                         }
                     }
                     7..9 => {
-                        let fate = if which % 5 == 0 { FileState::Missing } else { FileState::Present };
+                        let state = if which % 5 == 0 { FileState::Missing } else { FileState::Present };
                         if let Some(version) = open(&directory.parities) {
-                            directory.parities.borrow_mut().insert(version, fate);
+                            directory.parities.borrow_mut().insert(version, state);
                         }
                     }
                     _ => {

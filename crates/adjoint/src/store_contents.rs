@@ -329,8 +329,8 @@ mod tests {
         let failed = Report { found: Err("its disk is gone".into()), ..good.clone() };
         let text = common(&[good.clone(), failed]).unwrap_err().to_string();
         assert_eq!(text, "process 1: its disk is gone");
-        let stranger = report(StoreContents { run: Some(8), ..found(&[(0, 0)], &[]) });
-        assert!(common(&[good, stranger]).unwrap_err().to_string().contains("different runs"));
+        let other_run = report(StoreContents { run: Some(8), ..found(&[(0, 0)], &[]) });
+        assert!(common(&[good, other_run]).unwrap_err().to_string().contains("different runs"));
     }
 
     #[test]

@@ -111,7 +111,7 @@ impl Client {
         if config.protects_scratch() {
             log::warn!("ec_interval has no effect without MPI (VELOC_Init)");
         }
-        Client::start(config, Process::alone(rank))
+        Client::start(config, Process::single(rank))
     }
 
     fn start(config: Config, process: Process) -> Result<Client> {

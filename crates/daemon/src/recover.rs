@@ -35,7 +35,7 @@ pub(super) fn finish(
         standing.persist && record.place.is_none() && record.routed.is_none()
     };
     let unplaced = records.iter().filter(unplaced).count();
-    if config.aggregated && !process.is_alone() && unplaced > 0 {
+    if config.aggregated && !process.is_single() && unplaced > 0 {
         log::warn!(
             "{unplaced} checkpoints whose place in an aggregated file was not known yet are copied \
              to files of their own"

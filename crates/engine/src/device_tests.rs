@@ -39,7 +39,7 @@ impl Job {
             scratch.display()
         );
         let (config, _) = Config::from_text(&text, |_| None).unwrap();
-        let engine = Engine::start(config, Process::alone(0), Some(device())).unwrap();
+        let engine = Engine::start(config, Process::single(0), Some(device())).unwrap();
         Job { api, engine, memory }
     }
 

@@ -135,7 +135,7 @@ impl Engine {
             }
         }
         let catalog = Catalog::new(state);
-        let config = match process.is_alone() {
+        let config = match process.is_single() {
             true => config,
             false => Config { max_versions: 0, scratch_versions: 0, ..config },
         };

@@ -29,7 +29,7 @@ impl Shared {
         }
         // One that others lack in persistent must not count there: older ones would go that all have. It
         // counts as the one in scratch, which it stands for.
-        let has_others = !self.common[FileLevel::Persistent as usize].lock().is_alone();
+        let has_others = !self.common[FileLevel::Persistent as usize].lock().is_single();
         let level = if extra && has_others { FileLevel::Scratch } else { level };
         {
             let mut kept = self.retention[level as usize].lock();
@@ -69,7 +69,7 @@ impl Shared {
     /// to keep. A process that has no others has removed it before.
     pub(super) fn make_room(&self, level: FileLevel, name: &str) {
         let limited = self.retention[level as usize].lock().is_limited();
-        if limited && !self.common[level as usize].lock().is_alone() {
+        if limited && !self.common[level as usize].lock().is_single() {
             let _naming = self.naming.lock();
             self.prune(level, name);
         }

@@ -426,7 +426,7 @@ mod tests {
     fn what_was_read_may_go_also_after_a_panic() {
         let text = "mode = async\nephemeral = true\nhost_cache_size = 4M\n";
         let (config, _) = Config::from_text(text, |_| None).unwrap();
-        let engine = Engine::start(config, Process::alone(0), None).unwrap();
+        let engine = Engine::start(config, Process::single(0), None).unwrap();
         let bytes = vec![7u8; 3 << 20];
         let take = |version| {
             let mut open = engine.begin("x", version);

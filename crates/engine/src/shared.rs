@@ -387,7 +387,7 @@ mod tests {
             path.display()
         );
         let (config, _) = Config::from_text(&text, |_| None).unwrap();
-        let engine = Engine::start(config, Process::alone(0), None).unwrap();
+        let engine = Engine::start(config, Process::single(0), None).unwrap();
         let bytes = vec![7u8; 512];
         std::thread::scope(|scope| {
             for thread in 0..THREADS {

@@ -53,7 +53,7 @@ fn engine(refuses: bool) -> Engine {
     };
     let bytes = Mutex::new(vec![0; capacity as usize]);
     let drive = Box::new(Drive { bytes, refuses });
-    Engine::start_with(config, Process::alone(0), None, vec![(row, drive)]).unwrap()
+    Engine::start_with(config, Process::single(0), None, vec![(row, drive)]).unwrap()
 }
 
 fn take(engine: &Engine, version: i32) -> Result<()> {

@@ -1,5 +1,4 @@
-//! The names of checkpoint files: `<name>-<rank>-<version>.dat`, and what a file is called until
-//! it is complete.
+//! The names of checkpoint files, `<name>-<rank>-<version>.dat`, and of files that are being written.
 
 use std::fmt::Write as _;
 
@@ -13,15 +12,15 @@ pub const LONGEST_NAME: usize = 127;
 /// The end of every checkpoint file's name.
 const SUFFIX: &str = ".dat";
 
-/// Stands between the final name of a temporary file and the numbers that make it unique.
+/// Separates the final name of a temporary file from the numbers that make it unique.
 const TEMPORARY: &str = ".tmp-";
 
-/// The end of the name of the note that a checkpoint is a file of the application's own.
+/// The end of the name of the note beside a file-based checkpoint ([`routed_note`]).
 const ROUTED: &str = ".routed";
 /// The end of the name of a parity file.
 const PARITY: &str = ".parity";
 
-/// What the name of a checkpoint file says.
+/// The parts of a checkpoint file's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parsed<'a> {
     /// The checkpoint's name.
@@ -32,7 +31,7 @@ pub struct Parsed<'a> {
     pub version: i32,
 }
 
-/// What the name of a temporary file says.
+/// The parts of a temporary file's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Temporary<'a> {
     /// The name that the file gets when it is complete.
@@ -43,20 +42,19 @@ pub struct Temporary<'a> {
     pub number: u64,
 }
 
-/// One of the files that a process has of a version.
+/// The kinds of files that a process has for a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Piece {
     /// Its checkpoint file.
     Data,
-    /// The parities that it keeps of the files of others; where its content is meant, without the
-    /// header.
+    /// The parities that it keeps of other processes' files; as content, without the header.
     Parity,
 }
 
 /// Whether `name` can name a checkpoint: one to [`LONGEST_NAME`] of `a-z A-Z 0-9 _ .`.
 ///
 /// # Errors
-/// Otherwise, with the name and the rule.
+/// The name is not valid; the message has the name and the rule.
 pub fn validate_name(name: &str) -> Result<()> {
     if is_name(name) {
         return Ok(());
@@ -67,15 +65,14 @@ pub fn validate_name(name: &str) -> Result<()> {
     )))
 }
 
-/// The name of the file with one process's part of a checkpoint. No path, and unique as long as
-/// `name` is valid and `version` is 0 or more.
+/// The name of the file with one process's part of a checkpoint: not a path, and unique if `name` is valid
+/// and `version` is 0 or more.
 pub fn checkpoint_file(name: &str, rank: u32, version: i32) -> String {
     format!("{name}-{rank}-{version}{SUFFIX}")
 }
 
-/// What the name of a checkpoint file says. `None` for anything that [`checkpoint_file`] would not
-/// give for a valid name and version: `x-0-7.dat.partial`, `x-0-07.dat` and
-/// `x-0-99999999999.dat` are no checkpoints.
+/// Parses the name of a checkpoint file. `None` for anything that [`checkpoint_file`] would not return for a
+/// valid name and version, such as `x-0-7.dat.partial`, `x-0-07.dat` and `x-0-99999999999.dat`.
 pub fn parse(file_name: &str) -> Option<Parsed<'_>> {
     // A valid name has no hyphen, so there is only one way to split.
     let mut parts = file_name.strip_suffix(SUFFIX)?.split('-');
@@ -86,19 +83,19 @@ pub fn parse(file_name: &str) -> Option<Parsed<'_>> {
     Some(Parsed { name, rank: number(rank)?, version: number(version)? })
 }
 
-/// The name of the file with the parities that a process keeps of a checkpoint. Hidden, and no
-/// checkpoint to [`parse`].
+/// The name of the file with the parities that a process keeps of a checkpoint. Hidden, and [`parse`] does
+/// not accept it.
 pub fn parity_file(name: &str, rank: u32, version: i32) -> String {
     format!(".{}{PARITY}", checkpoint_file(name, rank, version))
 }
 
-/// What the name of a parity file says. `None` for anything that [`parity_file`] would not give.
+/// Parses the name of a parity file. `None` for anything that [`parity_file`] would not return.
 pub fn parse_parity(file_name: &str) -> Option<Parsed<'_>> {
     parse(file_name.strip_prefix('.')?.strip_suffix(PARITY)?)
 }
 
-/// The name under which `complete` is written until it is complete. Hidden, and no checkpoint to
-/// [`parse`]; `pid` and `number` keep writers apart.
+/// The name of the file `complete` while it is being written. Hidden, and [`parse`] does not accept it; `pid`
+/// and `number` keep writers apart.
 pub fn temporary_file(complete: &str, pid: u32, number: u64) -> String {
     let mut name = String::with_capacity(complete.len() + 40);
     // Writing to a String cannot fail.
@@ -106,8 +103,8 @@ pub fn temporary_file(complete: &str, pid: u32, number: u64) -> String {
     name
 }
 
-/// What the name of a temporary file says, so that leftovers can be told and removed. `None` for
-/// anything that [`temporary_file`] would not give.
+/// Parses the name of a temporary file, so that leftovers can be recognised and removed. `None` for anything
+/// that [`temporary_file`] would not return.
 pub fn parse_temporary(file_name: &str) -> Option<Temporary<'_>> {
     let (complete, numbers) = file_name.strip_prefix('.')?.rsplit_once(TEMPORARY)?;
     let (pid, count) = numbers.split_once('-')?;
@@ -123,19 +120,19 @@ pub fn routed_note(checkpoint_file: &str) -> String {
     format!(".{checkpoint_file}{ROUTED}")
 }
 
-/// The checkpoint file that a note is about. `None` for anything that [`routed_note`] would not give
-/// for a checkpoint file.
+/// Parses the name of a note. `None` for anything that [`routed_note`] would not return for a checkpoint
+/// file.
 pub fn parse_routed_note(file_name: &str) -> Option<Parsed<'_>> {
     parse(file_name.strip_prefix('.')?.strip_suffix(ROUTED)?)
 }
 
-/// Whether [`validate_name`] accepts it.
+/// Whether [`validate_name`] accepts `name`.
 pub(super) fn is_name(name: &str) -> bool {
     (1..=LONGEST_NAME).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'.')
 }
 
-/// A number in the one way in which it is written: decimal digits, no sign, no leading zero.
+/// Parses a number as it is written: decimal digits, no sign, no leading zero.
 pub(super) fn number<T: std::str::FromStr>(text: &str) -> Option<T> {
     let canonical =
         text.bytes().all(|b| b.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));

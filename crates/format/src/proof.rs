@@ -1,7 +1,7 @@
-//! What proves that a checkpoint file is the one that was written: a digest of its bytes and its
-//! identity. It stands beside the bytes, as upstream reads no file with a single byte behind its data:
-//! in an extended attribute of the file ([`NAME`]), so that it comes and goes with the file, and for the
-//! parts of an aggregated file behind the offsets in its table.
+//! The proof that a checkpoint file is the one that was written: its identity and a digest of its bytes. It
+//! is stored beside the data, as upstream reads no file with any byte behind its data: in an extended
+//! attribute ([`NAME`]), which is renamed and removed with the file, and for the parts of an aggregated file
+//! behind the offsets in its table.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -19,25 +19,25 @@ use os::{attributes, files};
 /// The name of the extended attribute.
 pub const NAME: &CStr = c"user.veloc";
 
-/// The first byte of a proof; another one is of another version of this library.
+/// The first byte of a proof, the version of this format.
 const FORMAT: u8 = 1;
 
 /// Bytes of a proof before its digest: format, rank, ranks, version, length.
 const FIXED: usize = 1 + 4 + 4 + 4 + 8;
 
-/// Bytes of a digest of either kind with its kind, padded with zeros.
+/// Bytes of an encoded digest: the kind, and the digest padded with zeros.
 pub const DIGEST_LEN: usize = 1 + checksum::LEN;
 
 /// The digest of the bytes of a checkpoint file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Digest {
-    /// XXH3 of 64 bits: as fast as memory, against damage.
+    /// 64-bit XXH3: as fast as memory; detects damage, not forgery.
     Xxh3(u64),
     /// SHA-256, with `chksum = true`.
     Sha256(Checksum),
 }
 
-/// Which digest.
+/// The kinds of digests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
     /// [`Digest::Xxh3`].
@@ -46,7 +46,7 @@ pub enum Sort {
     Sha256,
 }
 
-/// A digest in the making: of bytes that pass by piece by piece, in the order of the file.
+/// A digest in progress, of bytes in the order of the file.
 #[derive(Clone)]
 pub enum Hasher {
     /// Of [`Digest::Xxh3`].
@@ -70,7 +70,7 @@ impl Hasher {
         }
     }
 
-    /// Which digest it makes.
+    /// The kind of its digest.
     pub fn sort(&self) -> Sort {
         match self {
             Hasher::Xxh3(_) => Sort::Xxh3,
@@ -103,8 +103,8 @@ impl Digest {
         hasher.finish()
     }
 
-    /// The digest of the bytes of `range` of the open file `file`, which messages call `path`. Tells
-    /// `progress` after each block how many bytes it had.
+    /// The digest of `range` of the open file `file` (`path` in messages). Calls `progress` after each block
+    /// with its length.
     ///
     /// # Errors
     /// [`Kind::Corrupt`] if the file ends before the range does, else the system's, with the path.
@@ -123,7 +123,7 @@ impl Digest {
         Ok(hasher.finish())
     }
 
-    /// Which digest it is.
+    /// The kind of this digest.
     pub fn sort(&self) -> Sort {
         match self {
             Digest::Xxh3(_) => Sort::Xxh3,
@@ -131,7 +131,7 @@ impl Digest {
         }
     }
 
-    /// The digest as bytes of one length, whichever it is. The first is not 0.
+    /// The digest in [`DIGEST_LEN`] bytes, of which the first is not 0.
     pub fn encode(&self) -> [u8; DIGEST_LEN] {
         let mut bytes = [0; DIGEST_LEN];
         match self {
@@ -147,7 +147,7 @@ impl Digest {
         bytes
     }
 
-    /// The digest of these bytes, and how many of them it takes. `None`: they are none.
+    /// The digest at the start of `bytes`, and how many bytes it takes. `None` if there is none.
     fn decode_prefix(bytes: &[u8]) -> Option<(Digest, usize)> {
         let (kind, rest) = bytes.split_first()?;
         match kind {
@@ -163,12 +163,12 @@ impl Digest {
         }
     }
 
-    /// The digest that [`Digest::encode`] wrote. `None`: another writer did.
+    /// The digest that [`Digest::encode`] wrote. `None` if it did not write these bytes.
     pub fn decode(bytes: &[u8; DIGEST_LEN]) -> Option<Digest> {
         Digest::decode_prefix(bytes).map(|(digest, _)| digest).filter(|d| d.encode() == *bytes)
     }
 
-    /// The bytes that a proof of its own has: no more than the digest takes.
+    /// The digest in a proof: without padding.
     fn bytes(&self) -> Vec<u8> {
         let len = match self {
             Digest::Xxh3(_) => 9,
@@ -187,16 +187,16 @@ impl std::fmt::Display for Digest {
     }
 }
 
-/// What a checkpoint file is, and the digest of its bytes.
+/// The identity of a checkpoint file, and the digest of its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
     /// The name of the checkpoint.
     pub name: String,
     /// Its version.
     pub version: i32,
-    /// The number of the process in file names.
+    /// The rank in file names.
     pub rank: u32,
-    /// How many processes the job had; 0 if it was not told (`VELOC_Init_single`).
+    /// How many processes the job had; 0 if unknown (`VELOC_Init_single`).
     pub ranks: u32,
     /// Bytes of the file.
     pub len: u64,
@@ -205,7 +205,7 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// The bytes of the attribute: 30 and the name with XXH3.
+    /// The bytes of the attribute; with XXH3, 30 and the name.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(FIXED + DIGEST_LEN + self.name.len());
         bytes.push(FORMAT);
@@ -221,7 +221,7 @@ impl Proof {
     /// Reads the bytes of the attribute.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`]: they are no proof that this version of the library can read.
+    /// [`Kind::Corrupt`] if these are not a proof that this version of the library can read.
     pub fn decode(bytes: &[u8]) -> Result<Proof> {
         let proof = || {
             let (fixed, rest) = bytes.split_first_chunk::<FIXED>()?;
@@ -230,7 +230,7 @@ impl Proof {
             let (digest, taken) = Digest::decode_prefix(rest)?;
             (fixed[0] == FORMAT).then_some(())?;
             let name = std::str::from_utf8(rest.get(taken..)?).ok()?;
-            // Messages say it: what is no name may do anything to who reads them.
+            // Messages contain the name: control characters in it could change what a terminal shows.
             names::validate_name(name).is_ok().then_some(())?;
             Some(Proof {
                 name: name.to_owned(),
@@ -247,8 +247,8 @@ impl Proof {
         })
     }
 
-    /// The proof of the open file `file`, which messages call `path`. `None`: it has none, as those of
-    /// upstream and those where the file system keeps no attributes.
+    /// The proof of the open file `file` (`path` in messages). `None` if it has none, like upstream's files
+    /// and files on a file system without extended attributes.
     ///
     /// # Errors
     /// [`Kind::Corrupt`] as for [`Proof::decode`]; else the system's. Both name the path.
@@ -258,7 +258,7 @@ impl Proof {
         proof.map_err(|error| error.within(path.display()))
     }
 
-    /// What it says of the file that it is of, in words.
+    /// The file's identity in words.
     pub fn said(&self) -> String {
         let Proof { name, version, rank, ranks, len, .. } = self;
         let of = match ranks {
@@ -268,8 +268,8 @@ impl Proof {
         format!("\"{name}\" version {version} of rank {rank}{of}, {len} bytes")
     }
 
-    /// Whether this is what the file of that checkpoint should have: the number of ranks apart, which
-    /// a file of its own does not have in its name.
+    /// Whether this is the proof of that checkpoint file. The number of ranks is not compared, as the file's
+    /// name does not have it.
     pub fn is_of(&self, name: &str, version: i32, rank: u32, len: u64) -> bool {
         (&*self.name, self.version, self.rank, self.len) == (name, version, rank, len)
     }
@@ -288,7 +288,7 @@ mod tests {
     }
 
     proptest! {
-        /// Catches a field that is lost, or read where another one is.
+        /// Catches a field that is lost, or read at the wrong place.
         #[test]
         fn what_is_written_is_read(
             name in "[a-zA-Z0-9_.]{1,127}", version: i32, rank: u32, ranks: u32, len: u64,
@@ -299,7 +299,7 @@ mod tests {
             prop_assert_eq!(Digest::decode(&digest.encode()), Some(digest));
         }
 
-        /// Catches a panic, and a proof of another version that counts.
+        /// Catches a panic, and a proof of another version that is accepted.
         #[test]
         fn any_bytes_are_a_proof_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
             if let Ok(proof) = Proof::decode(&bytes) {
@@ -308,7 +308,7 @@ mod tests {
         }
     }
 
-    /// Catches a proof that says what it likes on the terminal of who reads a warning.
+    /// Catches a name with control characters, which a warning would print on the terminal.
     #[test]
     fn what_has_no_name_is_no_proof() {
         let digest = Digest::of(Sort::Xxh3, b"abc");
@@ -319,7 +319,7 @@ mod tests {
         }
     }
 
-    /// It has to find room in an inode of 256 bytes, or each file would cost a block more.
+    /// It must fit into an inode of 256 bytes; otherwise each file would need another block.
     #[test]
     fn a_proof_is_short() {
         let digest = Digest::of(Sort::Xxh3, b"abc");
@@ -328,7 +328,7 @@ mod tests {
         assert_eq!(proof.encode().len(), 39);
     }
 
-    /// The values of XXH3's own description, so that files prove themselves to later versions.
+    /// The values of XXH3's own description, so that later versions accept the proofs of these files.
     #[test]
     fn digests_are_the_known_ones() {
         assert_eq!(Digest::of(Sort::Xxh3, b""), Digest::Xxh3(0x2d06_8005_38d3_94c2));

@@ -18,8 +18,8 @@ use std::path::Path;
 pub use copy::{copy_between, copy_file};
 pub(crate) use owner::check_own;
 pub use owner::{
-    check_beside, check_own_at, is_own, open_beside, open_own, stranger, stranger_at, stranger_of,
-    Stranger,
+    check_beside, check_own_at, is_own, open_beside, open_own, other_owner, other_owner_at,
+    other_owner_of, OtherUser,
 };
 pub use probe::probe_room;
 pub use size_limit::SizeLimitOutlived;
@@ -324,7 +324,7 @@ pub fn remove(path: &Path) -> Result<()> {
         Err(e) if e.kind() != ErrorKind::NotFound => {
             // In a sticky directory like /tmp only the owner can remove a file.
             let whose =
-                owner::stranger_at(path).filter(|_| e.kind() == ErrorKind::PermissionDenied);
+                owner::other_owner_at(path).filter(|_| e.kind() == ErrorKind::PermissionDenied);
             let whose = whose.map_or(String::new(), |whose| format!(", which belongs to {whose}"));
             Err(Error::system(format!("remove {}{whose}", path.display()), &e))
         }

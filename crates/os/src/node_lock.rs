@@ -114,10 +114,10 @@ mod tests {
     /// Another user can only hold the lock, and not change the file. Catches a lock in mapped memory,
     /// which other users could truncate: every process that uses it would die by SIGBUS.
     #[test]
-    fn a_stranger_can_only_hold_the_turn() {
+    fn another_user_can_only_hold_the_lock() {
         // SAFETY: cannot fail.
         if unsafe { libc::geteuid() } != 0 {
-            println!("skipped: a_stranger_can_only_hold_the_turn needs root");
+            println!("skipped: another_user_can_only_hold_the_lock needs root");
             return;
         }
         let folder = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -126,15 +126,15 @@ mod tests {
         std::fs::set_permissions(folder.path(), rights).unwrap();
         let path = folder.path().join("turns");
         let mut own = open(&path);
-        let stranger = |script: &str| {
+        let other_user = |script: &str| {
             let mut command = Command::new("sh");
             command.arg("-c").arg(script).arg("sh").arg(&path).uid(65534).gid(65534);
             forks::spawn(&mut command).unwrap()
         };
         for harm in [": > \"$1\"", "echo >> \"$1\"", "truncate -s 0 \"$1\"", "rm \"$1\""] {
-            assert!(!stranger(harm).wait().unwrap().success(), "{harm}");
+            assert!(!other_user(harm).wait().unwrap().success(), "{harm}");
         }
-        let mut holds = stranger("exec 9< \"$1\"; flock 9; exec sleep 1000");
+        let mut holds = other_user("exec 9< \"$1\"; flock 9; exec sleep 1000");
         while own.acquire(Duration::ZERO, &|| false).is_ok() {
             own.release();
             thread::yield_now();

@@ -44,12 +44,12 @@ pub struct Process {
 
 impl Process {
     /// The only process of its job.
-    pub fn alone(rank: u32) -> Process {
+    pub fn single(rank: u32) -> Process {
         Process { rank, ranks: 0 }
     }
 
     /// Whether there are no other processes whose files matter.
-    pub fn is_alone(&self) -> bool {
+    pub fn is_single(&self) -> bool {
         self.ranks <= 1
     }
 }

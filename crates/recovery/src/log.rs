@@ -139,7 +139,7 @@ mod tests {
         match chown(at("strange"), Some(65534), None) {
             Ok(()) => wrong.push("strange"),
             Err(_) => {
-                println!("skipped: it_is_a_file_of_this_user_alone needs root for a stranger's")
+                println!("skipped: it_is_a_file_of_this_user_alone needs root for another user's")
             }
         }
         // The pipe has a reader, so that opening it does not fail by itself.

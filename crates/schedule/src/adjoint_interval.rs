@@ -1,22 +1,21 @@
-//! When the adjoint is stored: every so many of its steps, or as soon as what a crash would cost
+//! When the adjoint is stored: after a fixed number of its steps, or as soon as the expected loss in a crash
 //! outweighs the write.
 //!
-//! What is lost in a crash of the reverse sweep is the work since the adjoint was stored, most of which
-//! is advances, and these are spread unevenly over the turns. With `w` for the work that could be done
-//! during a write and `m` for that between two failures, a stretch of work `W` between two writes costs
-//! `w / W + W / (2 m)` for each unit of work, which is least at `W = √(2 w m)` (Young, Commun. ACM 17
-//! (1974)). The adjoint can only be stored at a turn. So at a turn, with `W` done since the last write
-//! and `W'` by the end of the next turn, it is stored if `W W' >= 2 w m`: then, of the two, the former
-//! costs less.
+//! A crash in the reverse sweep loses the work since the adjoint was last stored. Most of that is advances,
+//! which are spread unevenly over the turns. With `w` for the work that could be done during a write and `m`
+//! for that between two failures, a stretch of work `W` between two writes costs `w / W + W / (2 m)` for each
+//! unit of work, which is least at `W = √(2 w m)` (Young, Commun. ACM 17 (1974)). The adjoint can only be
+//! stored at a turn. Let `W` be the work since the last write at this turn, and `W'` at the next one: the
+//! adjoint is stored now if `W W' >= 2 w m`, as it then costs less than storing it at the next turn.
 
 use super::schedule::Done;
 
-/// When the adjoint is stored, as work.
+/// The amount of work after which the adjoint is stored.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Threshold {
-    /// The work after which it would best be stored, in forward steps.
+    /// The optimal work between two writes, in forward steps.
     pub work: f64,
-    /// What a step that is recorded and reversed counts, in forward steps.
+    /// The cost of a step that is recorded and reversed, in forward steps.
     pub turn: f64,
 }
 
@@ -31,15 +30,15 @@ impl Threshold {
 /// What is known about the stored adjoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct AdjointInterval {
-    /// Without a threshold the distance counts.
+    /// Without a threshold, the adjoint distance is used.
     pub threshold: Option<Threshold>,
-    /// What had been done when the adjoint was stored last, or begun.
+    /// What had been done when the adjoint was last stored, or begun.
     pub since: Option<Done>,
 }
 
 impl AdjointInterval {
-    /// Whether the adjoint is stored after the turn that comes to `fine` of `steps`, `done` being what
-    /// has been done, and `ahead` the advances before the next turn.
+    /// Whether the adjoint is stored after the turn that brings it to `fine` of `steps`. `done` is what has
+    /// been done so far, `ahead` the number of advances before the next turn.
     pub(crate) fn is_due(
         &mut self,
         every: Option<u64>,
@@ -53,7 +52,7 @@ impl AdjointInterval {
                 let since = self.since.get_or_insert(Done { turns: done.turns - 1, ..done });
                 let turns = (done.turns - since.turns) as f64;
                 let lost = (done.advances - since.advances) as f64 + turns * turn;
-                // Not after the first turn, so that the action says by its kind whether it is.
+                // Not after the first turn: there, the kind of the action says whether it is stored.
                 fine + 1 < steps && lost * (lost + ahead as f64 + turn) >= work * work
             }
             None => every.is_some_and(|every| fine + 1 == steps || (steps - fine) % every == 0),
@@ -93,8 +92,8 @@ mod tests {
         turns
     }
 
-    /// How long stretches of work take on the average, each with a write but the last: a failure, of
-    /// which one comes in `mtbf` steps on the average, takes one back to the stretch's beginning.
+    /// The expected time of stretches of work, each with a write except the last. A failure, one in `mtbf`
+    /// steps on average, returns to the beginning of the stretch.
     fn expected(turns: &[(f64, bool)], write: f64, mtbf: f64) -> f64 {
         let stretch = |work: f64| mtbf * ((work / mtbf).exp() - 1.0);
         let (mut all, mut work) = (0.0, 0.0);
@@ -108,7 +107,7 @@ mod tests {
         all + stretch(work)
     }
 
-    /// The least of that, by dynamic programming over the turns after which the adjoint is stored.
+    /// The least expected time, by dynamic programming over the turns after which the adjoint is stored.
     fn least(turns: &[(f64, bool)], write: f64, mtbf: f64) -> f64 {
         let stretch = |work: f64| mtbf * ((work / mtbf).exp() - 1.0);
         let mut best = vec![0.0];
@@ -124,8 +123,8 @@ mod tests {
         best[turns.len()]
     }
 
-    /// Catches a threshold in steps of the adjoint, one that looks at what is lost alone, and work that
-    /// is not counted.
+    /// Catches a threshold in steps of the adjoint, one that ignores the work ahead, and work that is not
+    /// counted.
     #[test]
     fn nothing_would_be_much_better() {
         let turn = 3.0;
@@ -137,7 +136,7 @@ mod tests {
                     let turns = turns(schedule, turn);
                     let excess = expected(&turns, write, mtbf) / least(&turns, write, mtbf);
                     let case = format!("{steps} steps, {slots} slots, {write}, {mtbf}");
-                    // At the end, where nothing is left that could be lost, a write is of no use.
+                    // Near the end a write is of no use, as little is left to lose.
                     assert!((1.0 - 1e-9..1.022).contains(&excess), "{case}: {excess}");
                 }
             }

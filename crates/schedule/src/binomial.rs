@@ -25,7 +25,7 @@ pub(crate) fn beta(c: u64, r: u64) -> u128 {
 ///
 /// `l` is 1 to [`MAX_STEPS`], `c` at least 1.
 pub fn repetitions(l: u64, c: u64) -> (u64, u128) {
-    /// Up to here one repetition after the other is cheaper than a search.
+    /// Up to here, trying one repetition after the other is cheaper than a search.
     const FEW: u64 = 48;
     let l = u128::from(l);
     let (mut r, mut range) = (0, 1_u128);
@@ -36,8 +36,8 @@ pub fn repetitions(l: u64, c: u64) -> (u64, u128) {
     if range >= l {
         return (r, range);
     }
-    // So many are needed with few slots alone, and there β takes few factors. Their geometric mean is about
-    // that of the first and the last.
+    // Only few slots need so many, and then β has few factors. Their geometric mean is about that of the
+    // first and the last.
     let factorial = (1..=c).fold(1.0, |product, i| product * i as f64);
     let mean = (l as f64 * factorial).powf(1.0 / c as f64);
     let mut r = r.max((mean - (c + 1) as f64 / 2.0) as u64);
@@ -99,7 +99,7 @@ mod tests {
             (1_750_000, 1870, 2),
         ] {
             assert_eq!(repetitions(l, c).0, r, "{l} steps, {c} slots");
-            // The least number of slots for that, but in the wrong row.
+            // The least number of slots for that, but listed in the wrong row.
             assert!(c == 78 || repetitions(l, c - 1).0 > r, "{l} steps, {} slots", c - 1);
         }
     }

@@ -1,29 +1,28 @@
-//! The least number of advances if no two stored states, and no last one and the end, may be farther
-//! apart than a resilience distance `d`.
+//! The least number of advances if stored states may be at most a resilience distance `d` apart, and the end
+//! at most `d` from the last one.
 //!
-//! The first sweep cuts `l` steps into at most `c` pieces of at most `d` steps. The adjoint of a piece
-//! is computed with the slots that are free by then: the first has all `c`, the last has one. What a
-//! piece costs is convex in its length (each further step costs its repetition number, and one more
-//! for the sweep that passes over it, which the last piece does not need). So the cheapest pieces are
-//! those in which no step is dearer than a cheaper one that is left out: for some repetition number
-//! `ρ` the piece with `k` slots has between `min(d, β(k, ρ - 2))` and `min(d, β(k, ρ - 1))` steps, and
-//! the last between `min(d, ρ)` and `min(d, ρ + 1)`. Without a bound these are the limits of the
-//! paper's equation (4).
+//! The first sweep cuts `l` steps into at most `c` pieces of at most `d` steps. The adjoint of a piece is
+//! computed with the slots that are free by then: the first piece has all `c`, the last has one. The cost of
+//! a piece is convex in its length: each further step costs its repetition number, and one advance more for
+//! the sweep that passes over it, except in the last piece. So the total is least if no step costs more than
+//! one that could be added to another piece instead: for some repetition number `ρ` the piece with `k` slots
+//! has between `min(d, β(k, ρ - 2))` and `min(d, β(k, ρ - 1))` steps, and the last between `min(d, ρ)` and
+//! `min(d, ρ + 1)`. Without a bound these are the limits of the paper's equation (4).
 
 use std::ops::RangeInclusive;
 
 use super::binomial::{self, beta, repetitions};
 
-/// The most steps that `slots` slots can have if no step is dearer than `r` advances and no piece
+/// The most steps that `slots` slots can reverse if no step costs more than `r` advances and no piece is
 /// longer than `d`.
 fn reach(slots: u64, d: u64, r: u64) -> u128 {
     if r == 0 {
         return 1;
     }
     let d_wide = u128::from(d);
-    // The pieces with 2 to `whole` slots are not cut short by the bound: the sum of β(k, r - 1) over
-    // them is β(whole, r) without its terms for 0 and 1.
-    // β(k, r - 1) is more than k (r - 1): so many of them are short enough at the most.
+    // The pieces with 2 to `whole` slots are not cut short by the bound: the sum of β(k, r - 1) over them is
+    // β(whole, r) without its terms for 0 and 1. As β(k, r - 1) exceeds k (r - 1), at most `short` of them
+    // fit.
     let short = d.checked_div(r - 1).unwrap_or(slots);
     let (mut whole, mut cut) = (1, slots.min(short.max(1)) + 1);
     while cut - whole > 1 {
@@ -35,7 +34,7 @@ fn reach(slots: u64, d: u64, r: u64) -> u128 {
     free + u128::from(slots - whole) * d_wide + d_wide.min(r_wide + 1)
 }
 
-/// The repetition number under the bound: how many advances the dearest of `l` steps takes.
+/// The repetition number under the bound: how many advances the most expensive of `l` steps takes.
 fn repetitions_within(l: u64, c: u64, d: u64) -> u64 {
     let enough = |r| reach(c, d, r) >= u128::from(l);
     // Never fewer than without the bound. Never as many as d: then every piece has its d steps.
@@ -67,8 +66,8 @@ pub fn advances(l: u64, c: u64, d: u64) -> u128 {
         return binomial::advances(l, c);
     }
     let r = repetitions_within(l, c, d);
-    // A step that is dearer than s advances counts once for each such s; or piece by piece, which is
-    // shorter if there are few of them.
+    // A step that costs more than s advances counts once for each such s. With few pieces, summing over the
+    // pieces is faster.
     if r <= c {
         return (0..r).map(|s| u128::from(l) - reach(c, d, s).min(u128::from(l))).sum();
     }

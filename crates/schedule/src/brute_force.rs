@@ -1,5 +1,4 @@
-//! Independent answers for small cases: dynamic programming, and a search over everything that can be
-//! done at all.
+//! Independent answers for small cases: dynamic programming, and a search over all sequences of actions.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
@@ -58,11 +57,11 @@ impl Table {
     }
 }
 
-/// What a computation has: stored states, the state it works on, and the adjoint it has come to.
+/// The state of a computation: the stored states, the state that it works on, and that of the adjoint.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Situation {
     stored: BTreeSet<u64>,
-    /// Those of them that what was left of the first sweep has stored, until the adjoint has passed them.
+    /// Those stored by the rest of the first sweep, which stay until the adjoint has passed them.
     of_sweep: BTreeSet<u64>,
     at: Option<u64>,
     fine: u64,
@@ -75,13 +74,13 @@ impl Situation {
     }
 }
 
-/// The least number of advances from stored states to the adjoint of state 0, whatever is done: any
-/// state may be stored in place of any other at any time.
+/// The least number of advances from stored states to the adjoint of state 0, over all sequences of actions:
+/// any state may be stored in place of any other at any time.
 ///
-/// If the adjoint has not begun, so that what is left of the first sweep keeps a resilience distance,
-/// that is given. No state that is computed then, and not the end, is farther from the stored state below
-/// it, and what is stored then stays until the adjoint has passed it. (One slot that is written again and
-/// again would keep any distance: that is another strategy, single recovery.)
+/// `distance` is the resilience distance if the adjoint has not begun, so that the rest of the first sweep
+/// keeps it: no state computed then, nor the end, is farther from the stored state below it, and what is
+/// stored then stays until the adjoint has passed it. (One slot that is written again and again would keep
+/// any distance: that is another strategy, single recovery.)
 pub(crate) fn least_advances(
     stored: &[u64],
     fine: u64,
@@ -141,7 +140,7 @@ pub(crate) fn least_advances(
     None
 }
 
-/// Does what a schedule says, and panics if that cannot be done.
+/// Carries out a schedule, and panics if an action is impossible.
 #[derive(Clone, Debug)]
 pub(crate) struct Player {
     pub slots: HashMap<u64, u64>,
@@ -197,7 +196,7 @@ impl Player {
         }
     }
 
-    /// To the end, with what was done.
+    /// Carries out the rest of the schedule; returns what was done.
     pub(crate) fn play(&mut self, schedule: &mut Schedule) -> Done {
         while let Some(action) = Iterator::next(schedule) {
             self.act(schedule, action);
@@ -207,7 +206,7 @@ impl Player {
         self.done
     }
 
-    /// What a crash would leave.
+    /// The states and the adjoint that a crash would leave.
     pub(crate) fn survivors(&self) -> Vec<Stored> {
         self.slots.iter().map(|(&slot, &state)| Stored { state, slot }).collect()
     }

@@ -1,4 +1,4 @@
-//! A schedule as applications have it: settings first, then actions, and errors for wrong use.
+//! A schedule as applications use it: first settings, then actions, with errors for wrong use.
 
 use super::adjoint_interval::Threshold;
 use super::binomial::MAX_STEPS;
@@ -18,24 +18,24 @@ use super::two_level_cost::MOST_PAIRS;
 /// A plan, and the schedule once it has begun.
 #[derive(Clone, Debug)]
 pub struct ConfiguredSchedule {
-    /// Its steps are 0 as long as they are not known.
+    /// Its steps are 0 while they are not known.
     pub(super) plan: Plan,
     pub(super) disk: Option<Disk>,
-    /// Has the adjoint stored by the work that would be lost.
+    /// If set, the adjoint is stored by the work that a crash would lose.
     pub(super) threshold: Option<Threshold>,
     pub(super) way: Way,
-    /// [`Action::Terminate`] was given.
+    /// Whether [`Action::Terminate`] was returned.
     pub(super) ended: bool,
 }
 
-/// How far it has come, and by which schedule.
+/// The schedule in progress, by its kind.
 #[derive(Clone, Debug)]
 pub(super) enum Way {
-    /// No action was given.
+    /// No action was returned yet.
     Before,
     /// All slots are alike.
     Known(Schedule),
-    /// The number of steps is not known, or was not.
+    /// The number of steps is not known.
     Open(Online),
     /// Some slots are on disk.
     Levels(TwoLevel),
@@ -55,7 +55,7 @@ impl ConfiguredSchedule {
         Ok(ConfiguredSchedule::of(plan))
     }
 
-    /// For a number of steps that is not known, and `slots` slots.
+    /// For an unknown number of steps and `slots` slots.
     pub fn online(slots: i64) -> Result<ConfiguredSchedule> {
         let plan = plan(0, slots);
         match (1..=MAX_STEPS).contains(&plan.slots) {
@@ -68,7 +68,7 @@ impl ConfiguredSchedule {
         ConfiguredSchedule { plan, disk: None, threshold: None, way: Way::Before, ended: false }
     }
 
-    /// How many steps stored states may be apart.
+    /// Sets how many steps stored states may be apart.
     pub fn set_resilience(&mut self, distance: i64) -> Result<()> {
         self.check_known("a resilience distance")?;
         if let Some(Disk { slots, .. }) = self.disk {
@@ -77,16 +77,16 @@ impl ConfiguredSchedule {
         self.set(distance, "resilience", |plan, distance| plan.resilience = distance)
     }
 
-    /// After how many steps of the adjoint it is stored.
+    /// Sets after how many of its steps the adjoint is stored.
     pub fn set_adjoint(&mut self, distance: i64) -> Result<()> {
         self.set(distance, "adjoint", |plan, distance| plan.adjoint = Some(distance))?;
         self.threshold = None;
         Ok(())
     }
 
-    /// Has the adjoint stored where the work that a failure would cost outweighs the write: with `mtbf`
-    /// forward steps between two failures on the average, a write of an adjoint that takes as long as
-    /// `write_cost` of them, and a step that is recorded and reversed as long as `turn_cost`.
+    /// Stores the adjoint where the expected loss in a failure outweighs the write. All times are in forward
+    /// steps: `mtbf` between two failures on average, `write_cost` for a write of the adjoint, and
+    /// `turn_cost` for a step that is recorded and reversed.
     pub fn set_failures(&mut self, mtbf: f64, write_cost: f64, turn_cost: f64) -> Result<()> {
         self.check_settings("how often it fails")?;
         for (what, value) in [("mtbf", mtbf), ("write_cost", write_cost), ("turn_cost", turn_cost)]
@@ -109,7 +109,7 @@ impl ConfiguredSchedule {
         Ok(())
     }
 
-    /// Adds slots on disk, where a write and a read take as long as so many forward steps.
+    /// Adds slots on disk; `write` and `read` are the times of these transfers in forward steps.
     pub fn set_disk(&mut self, slots: i64, write: f64, read: f64) -> Result<()> {
         self.check_settings("disk")?;
         self.check_known("disk")?;
@@ -149,7 +149,7 @@ impl ConfiguredSchedule {
         Ok(())
     }
 
-    /// Where states are stored.
+    /// Sets where states are stored.
     pub fn set_rule(&mut self, rule: Rule) -> Result<()> {
         self.check_settings("the rule")?;
         self.check_known("a rule")?;
@@ -172,7 +172,7 @@ impl ConfiguredSchedule {
         }
     }
 
-    /// Goes on after a crash with what is left.
+    /// Continues after a crash with the states that are left.
     pub fn resume(&mut self, survivors: &Survivors) -> Result<()> {
         self.check_settings("what has survived")?;
         let fine = survivors.adjoint.unwrap_or(self.plan.steps).min(self.plan.steps);
@@ -212,15 +212,15 @@ impl ConfiguredSchedule {
         Ok(())
     }
 
-    /// Goes on after a planned stop, or a crash behind one: with the states of all slots and of one place more,
-    /// whose number comes behind theirs; all slots are alike.
+    /// Continues after a planned stop, or a crash after one: with the states in all slots and in one
+    /// additional place, whose number follows theirs. All slots are alike.
     pub fn resume_stopped(&mut self, survivors: &Survivors) -> Result<()> {
         self.check_settings("what has survived")?;
         if self.disk.is_some() || self.plan.steps == 0 {
             return self.resume(survivors);
         }
         let Ok(schedule) = planned_stop::resume(self.plan, survivors) else {
-            // Which says what is lost.
+            // `resume` says what is lost.
             return self.resume(&Survivors { states: Vec::new(), ..survivors.clone() });
         };
         self.way = Way::Known(schedule);
@@ -228,7 +228,7 @@ impl ConfiguredSchedule {
         Ok(())
     }
 
-    /// The next action.
+    /// Returns the next action.
     pub fn next_action(&mut self) -> Result<Action> {
         if self.ended {
             return Err(Error::invalid("the schedule has ended: the adjoint has come to state 0"));
@@ -242,7 +242,7 @@ impl ConfiguredSchedule {
             self.set_threshold();
         }
         let action = match &mut self.way {
-            // It was made above.
+            // It was set above.
             Way::Before => Action::Terminate,
             Way::Known(schedule) => schedule.next_action(),
             Way::Levels(schedule) => schedule.next_action(),
@@ -257,7 +257,7 @@ impl ConfiguredSchedule {
         Ok(action)
     }
 
-    /// The pass has ended at the state that the application has.
+    /// Ends the pass: the state that the application has is the last one.
     pub fn end(&mut self) -> Result<()> {
         let Some(schedule) = self.pass()?.end(self.plan.adjoint) else {
             return Err(Error::invalid("no step was made, so that there is nothing to reverse"));
@@ -266,10 +266,10 @@ impl ConfiguredSchedule {
         Ok(())
     }
 
-    /// The next step of the pass is the last one.
+    /// Ends the pass with the next step, which is the last one.
     pub fn end_after_next(&mut self) -> Result<()> {
         if matches!(self.way, Way::Before) && self.plan.steps == 0 {
-            // It is the only one.
+            // It is the only step.
             self.way = Way::Open(Online::new(self.plan.slots));
         }
         let Some(schedule) = self.pass()?.end_after_next(self.plan.adjoint) else {
@@ -289,7 +289,7 @@ impl ConfiguredSchedule {
         }
     }
 
-    /// The pass has ended, and this is the way back.
+    /// Ends the pass and begins the way back.
     fn go_back(&mut self, schedule: Schedule) {
         self.plan = *schedule.plan();
         self.way = Way::Known(schedule);
@@ -304,8 +304,8 @@ impl ConfiguredSchedule {
         }
     }
 
-    /// The states that are stored and will be restored, ascending, of a schedule of its own whose slots
-    /// are all alike.
+    /// The states that are stored and will be restored, ascending; none for an online or a two-level
+    /// schedule.
     pub fn stored(&self) -> &[Stored] {
         match &self.way {
             Way::Known(schedule) => schedule.stored(),
@@ -313,13 +313,13 @@ impl ConfiguredSchedule {
         }
     }
 
-    /// Steps of the sweep; 0 if they are not known.
+    /// The number of steps of the sweep; 0 if it is not known.
     pub fn steps(&self) -> u64 {
         self.plan.steps
     }
 
-    /// What it costs from beginning to end if nothing goes wrong, or, if it began as a pass whose end
-    /// was not known, what one costs that knows the end.
+    /// The cost from beginning to end if nothing fails. For a pass whose end was not known at its beginning,
+    /// it is the cost of a schedule that knows the end.
     pub fn cost(&self) -> Result<PlanCost> {
         self.check_known("the cost")?;
         match self.disk {
@@ -341,7 +341,7 @@ impl ConfiguredSchedule {
     }
 }
 
-/// For so many slots, without distances and with the optimal rule.
+/// A plan for this many steps and slots, without distances and with the optimal rule.
 fn plan(steps: u64, slots: i64) -> Plan {
     Plan {
         steps,

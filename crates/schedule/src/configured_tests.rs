@@ -54,7 +54,8 @@ fn what_excludes_each_other_is_refused() {
     assert!(message(course.set_disk(3, 1.0, 1.0)).contains(words));
 }
 
-/// Catches a rule that is dropped without a word, in either order, and the optimal one refused.
+/// Catches a rule that is silently dropped, in either order of the calls, and an optimal rule that is
+/// refused.
 #[test]
 fn a_rule_and_slots_on_disk_are_refused_by_both_names() {
     for rule in [Rule::Resilient, Rule::Monotone, Rule::Shortest] {
@@ -72,8 +73,8 @@ fn a_rule_and_slots_on_disk_are_refused_by_both_names() {
     }
 }
 
-/// A pass goes on from what is left if the application has state 0, and says that it is missing where it
-/// has not. Where it stands can be written and read before state 0 is stored again.
+/// A pass continues from what is left if the application has state 0, and otherwise says that state 0 is
+/// missing. Its position can be packed and unpacked before state 0 is stored again.
 #[test]
 fn a_pass_without_state_0_goes_on_where_the_application_has_it() {
     let states = vec![Stored { state: 5, slot: 1 }];

@@ -5,13 +5,13 @@ use std::ops::Add;
 use super::binomial::{self, beta, repetitions};
 use super::bound;
 
-/// Up to so many repetitions each number of them has a piece of its own.
+/// Up to this repetition number, each number has its own piece.
 const EACH: u64 = 1024;
 
-/// Beyond that as many have one together as make this part of them.
+/// Above [`EACH`], repetition numbers within one part in this many of each other share a piece.
 const TOGETHER: u64 = 128;
 
-/// What it costs to reverse steps. Compared in this order.
+/// The cost of reversing steps, compared in the order of the fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Cost {
     /// Steps by which the first sweep exceeds the resilience distance.
@@ -21,34 +21,34 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    /// So many advances.
+    /// The cost of this many advances.
     pub(crate) fn of_advances(advances: u64) -> Cost {
         Cost { excess: 0, advances: u128::from(advances) }
     }
 
-    /// What it costs at least to reverse `l` steps with `slots` slots, in a sweep that keeps the
-    /// resilience distance `d` if it can.
+    /// The least cost of reversing `l` steps with `slots` slots, in a sweep that keeps the resilience
+    /// distance `d` if it can.
     pub(crate) fn of_sweep(l: u64, slots: u64, d: u64) -> Cost {
         if bound::feasible(l, slots, d) {
             return Cost { excess: 0, advances: bound::advances(l, slots, d) };
         }
-        // Not feasible, so that the product is less than l.
+        // The product is less than l, as the distance is not feasible.
         Cost { excess: l - slots * d, advances: bound::advances(l, slots, u64::MAX) }
     }
 
-    /// What it costs to reverse the `l` steps from one stored state to the next with `slots` slots.
+    /// The cost of reversing the `l` steps from one stored state to the next with `slots` slots.
     pub(crate) fn of_piece(l: u64, slots: u64) -> Cost {
         Cost { excess: 0, advances: binomial::advances(l, slots) }
     }
 
-    /// What it would cost to reverse `l >= 1` steps with `slots` slots, `states >= 1` of which had the best
-    /// states for that, without the way there: no less than it costs with any so many states. The pieces
-    /// that these cut have `slots` slots and fewer, one after the other; in all, `β(slots, r + 1) -
-    /// β(slots - states, r + 1)` of their steps cost at most `r` advances each.
+    /// A lower bound on the cost of reversing `l >= 1` steps with `slots` slots and any `states >= 1` stored
+    /// states: the cost with the best such states, without the advances to them. They cut the steps into
+    /// pieces with `slots` slots and fewer, one after the other; in all, `β(slots, r + 1) - β(slots - states,
+    /// r + 1)` of the steps cost at most `r` advances each.
     pub(crate) fn without_ways(l: u64, slots: u64, states: u64) -> Cost {
         let others = slots.saturating_sub(states);
         let least = repetitions(l + 1, slots).0 - 1;
-        // One more is always enough: the first piece alone has so many steps then.
+        // One more is always enough: the first piece alone then has that many steps.
         let is_enough = |r: u64| beta(slots, r + 1) - beta(others, r + 1) >= u128::from(l);
         let r = if is_enough(least) { least } else { least + 1 };
         let all = u128::from(r) * u128::from(l) + beta(others + 1, r);
@@ -79,17 +79,16 @@ impl Add for Cost {
 pub(crate) struct Convex {
     from: u64,
     value: Cost,
-    /// What each further state costs, and for how many; ascending.
+    /// The cost of each further state, and for how many states it holds; ascending.
     pieces: Vec<(Cost, u64)>,
 }
 
 impl Convex {
-    /// What it costs to reverse 0 to `most` steps behind a stored state, with `slots` slots, its own
-    /// among them.
+    /// The cost of reversing 0 to `most` steps behind a stored state with `slots` slots, including its own.
     ///
-    /// With few slots and many steps there are millions of repetition numbers. Those beyond 1024 have a piece
-    /// together with others that are larger by a 128th at the most, at their mean, which is nowhere off by
-    /// more than 1 in 25,000 of the cost: 3 slots come to that with 180 million steps, 2 with 500,000.
+    /// With few slots and many steps there are millions of repetition numbers. Those above 1024 share a piece
+    /// with others that are at most a 128th larger, at their mean. The error is at most 1 in 25,000 of the
+    /// cost; 3 slots come to that with 180 million steps, 2 with 500,000.
     pub(crate) fn reversal(most: u64, slots: u64) -> Convex {
         let mut pieces = Vec::new();
         let (mut reached, mut r) = (0, 0);
@@ -100,7 +99,7 @@ impl Convex {
             if r > EACH {
                 let all = binomial::advances(end, slots) - binomial::advances(reached, slots);
                 let count = u128::from(end - reached);
-                // Both are less than 2^64: a step has no more advances than there are steps.
+                // Both are less than 2^64: a step has at most as many advances as there are steps.
                 (least, dearer) = ((all / count) as u64, (all % count) as u64);
             }
             for (cost, length) in [(least, end - reached - dearer), (least + 1, dearer)] {
@@ -113,7 +112,7 @@ impl Convex {
         Convex { from: 0, value: Cost::default(), pieces }
     }
 
-    /// The value at `state`, which is where the function is defined.
+    /// The value at `state`, where the function must be defined.
     pub(crate) fn at(&self, state: u64) -> Cost {
         let (mut value, mut left) = (self.value, state - self.from);
         for (slope, length) in &self.pieces {
@@ -126,7 +125,7 @@ impl Convex {
         value
     }
 
-    /// The function from `start` on, and an advance more for each state behind that.
+    /// The function from `start` on, plus one advance for each state behind that.
     pub(crate) fn moved_from(&self, start: u64) -> Convex {
         let value = self.at(start);
         let mut before = start - self.from;
@@ -141,8 +140,8 @@ impl Convex {
         Convex { from: start, value, pieces }
     }
 
-    /// The least of `self` at one state and `other` for the steps from there to another, as a
-    /// function of the latter.
+    /// The minimum over a middle state of `self` there plus `other` for the steps from there to a last state,
+    /// as a function of the last state.
     pub(crate) fn followed_by(&self, other: &Convex, end: u64) -> Convex {
         let mut pieces: Vec<_> = self.pieces.iter().chain(&other.pieces).copied().collect();
         pieces.sort_by_key(|(slope, _)| *slope);
@@ -160,18 +159,17 @@ impl Convex {
         Convex { from: self.from, value: self.value + other.value, pieces }
     }
 
-    /// Whether this is nowhere less than `other`, from `start` on, where both are defined. They end
-    /// together.
+    /// Whether this is nowhere less than `other` from `start` on, where both are defined. They end together.
     pub(crate) fn is_nowhere_less(&self, other: &Convex, start: u64) -> bool {
         let corners = self.corners().chain(other.corners()).filter(|state| *state > start);
         let mut corners: Vec<u64> = [start].into_iter().chain(corners).collect();
-        // Both are in order already.
+        // Both are sorted.
         corners.sort();
         let (mut mine, mut its) = (self.one_by_one(), other.one_by_one());
         corners.into_iter().all(|state| mine(state) >= its(state))
     }
 
-    /// The values at states that ascend from call to call.
+    /// The value at a state; the states must ascend from call to call.
     fn one_by_one(&self) -> impl FnMut(u64) -> Cost + '_ {
         let (mut pieces, mut begin, mut value) =
             (self.pieces.iter().peekable(), self.from, self.value);
@@ -187,7 +185,7 @@ impl Convex {
         }
     }
 
-    /// Where pieces end.
+    /// The states at which pieces end.
     fn corners(&self) -> impl Iterator<Item = u64> + '_ {
         self.pieces.iter().scan(self.from, |end, (_, length)| {
             *end += length;
@@ -195,13 +193,13 @@ impl Convex {
         })
     }
 
-    /// The state at which this and `rest`, a convex function of the same, are least together, from
-    /// where it begins to `last`.
+    /// The state from the beginning of this function to `last` at which the sum of it and `rest`, another
+    /// convex function, is least.
     pub(crate) fn least_with(&self, last: u64, rest: impl Fn(u64) -> Cost) -> (u64, Cost) {
         self.least_from(self.from, last, rest)
     }
 
-    /// The same from `first` on, which is where the function is defined.
+    /// The same from `first` on, where the function must be defined.
     pub(crate) fn least_from(
         &self,
         first: u64,

@@ -1,8 +1,8 @@
-//! What a plan will cost, without going through its actions.
+//! The cost of a plan, computed without going through its actions.
 //!
-//! Only the first sweep depends on the resilience distance and, in how often a step is repeated, on
-//! the rule: its pieces are so short that each is reversed with the least number of advances, by any
-//! rule. So the sum over the pieces of the first sweep is all there is to be known.
+//! Only the first sweep depends on the resilience distance and, in its repetition number, on the rule: its
+//! pieces are so short that every rule reverses each with the least number of advances. So the sum over the
+//! pieces of the first sweep is enough.
 
 use super::binomial::{self, repetitions};
 use super::disk::Disk;
@@ -19,7 +19,7 @@ pub struct PlanCost {
     pub advances: u128,
     /// States that are stored, state 0 among them.
     pub takeshots: u128,
-    /// How often the step that is repeated most is computed without being recorded, at the most.
+    /// An upper bound on how often one step is computed without being recorded.
     pub repetition: u64,
     /// The states that are stored before the adjoint begins, ascending.
     pub first_sweep: Vec<u64>,
@@ -27,28 +27,29 @@ pub struct PlanCost {
     pub max_gap: u64,
 }
 
-/// The most states of a first sweep that are looked at, for 160 MB.
+/// The most states of a first sweep that are listed; they take 160 MB.
 pub(crate) const MOST_STATES: u64 = 10_000_000;
 
-/// The most actions of a schedule with two levels that are gone through, and the most states that a pass stores
-/// whose end is not known.
+/// The most actions of a two-level schedule that are gone through, and the most states that a pass with an
+/// unknown end may store.
 pub const MOST_ACTIONS: u64 = 20_000_000;
 
 impl PlanCost {
-    /// The same with slots on disk beside those of the plan. Takes time in proportion to the stretches that are
-    /// not alike; `None` if there are more than a million of them, and more actions than [`MOST_ACTIONS`].
+    /// The same with slots on disk beside those of the plan. Takes time in proportion to the number of
+    /// different stretches; `None` if these are more than a million and the actions more than
+    /// [`MOST_ACTIONS`].
     pub fn of_levels(plan: &Plan, disk: Disk) -> Option<PlanCost> {
         two_level_cost::of_levels(plan, disk).map(|(cost, _)| cost)
     }
 
-    /// With the states of a first sweep, and nothing else.
+    /// With the states of a first sweep and zeros otherwise.
     pub(super) fn with(first_sweep: Vec<u64>, steps: u64) -> PlanCost {
         let max_gap = max_gap(&first_sweep, steps);
         PlanCost { advances: 0, takeshots: 0, repetition: 0, first_sweep, max_gap }
     }
 
-    /// Of a pass of so many steps whose end is not known, with the way back. Takes time in proportion to the
-    /// states that the pass stores; `None` if these are more than [`MOST_ACTIONS`].
+    /// The cost of a pass of `steps` steps whose end is not known, with the way back. Takes time in
+    /// proportion to the states that the pass stores; `None` if these are more than [`MOST_ACTIONS`].
     pub fn of_pass(steps: u64, slots: u64) -> Option<PlanCost> {
         if least_of_pass(steps, slots) > MOST_ACTIONS {
             return None;
@@ -107,7 +108,7 @@ impl PlanCost {
     }
 }
 
-/// How many states a pass of so many steps stores at the least: one at each so many steps, but for one slot.
+/// A lower bound on the number of states that a pass of `steps` steps stores, except with one slot.
 fn least_of_pass(steps: u64, slots: u64) -> u64 {
     steps / (repetitions(steps + 1, slots).0 + 1)
 }
@@ -144,7 +145,7 @@ mod tests {
         (1..=steps).map(|step| step - last_before(step)).max().unwrap()
     }
 
-    /// Catches a plan that is refused for slots that it has no steps for, and bounds of one more or less.
+    /// Catches a plan that is refused because it has more slots than steps, and bounds that are off by one.
     #[test]
     fn figures_are_for_so_many_states() {
         let plan = |steps, slots| {
@@ -157,8 +158,8 @@ mod tests {
         assert_eq!(PlanCost::of(&plan(1 << 40, MOST_STATES + 1)), None);
     }
 
-    /// A pass is refused ahead only where it stores more states than are looked at. Catches a bound that no pass
-    /// keeps.
+    /// A pass is refused in advance only if it stores too many states. Catches a lower bound that is too
+    /// high.
     #[test]
     fn a_pass_stores_as_many_states_as_it_is_refused_for() {
         for slots in 2..=12 {
@@ -174,8 +175,8 @@ mod tests {
         }
     }
 
-    /// Each pass and its way back, action by action. Catches a state that is counted twice, and a piece with the
-    /// slots of another.
+    /// Each pass and its way back, action by action. Catches a state counted twice, and a piece computed with
+    /// the slots of another.
     #[test]
     fn the_outlook_of_a_pass_is_what_comes() {
         for slots in 1..=9 {
@@ -207,11 +208,11 @@ mod tests {
                 assert_eq!(cost.max_gap, farthest(&begins, steps), "{case}");
             }
         }
-        // And where there are few states to store, or few to give up.
+        // Also where few states are stored, or few given up.
         for (steps, slots) in [(1_000_000_000_000, 1), (2_000_000_000, 2), (100_000, 1_000_000)] {
             assert!(PlanCost::of_pass(steps, slots).is_some());
         }
-        // Refused before the way is gone.
+        // Refused before the work is done.
         assert_eq!(PlanCost::of_pass(1_000_000_000_000, 100), None);
     }
 

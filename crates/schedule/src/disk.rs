@@ -1,26 +1,26 @@
 //! Two levels of slots: memory, which costs nothing, and disk, where a write and a read take time.
 //!
-//! The last level is memory: a stretch whose states lie there alone is reversed with all its slots, at
-//! the cost of [`binomial::advances`]. Before that, states go to disk. With `M(l)` for the former,
-//! `E(l, d)` for what it costs to reverse `l` steps from a state that the application has with `d`
-//! free slots on disk, and `D(l, d)` for the same if that state is in one of the `d`,
+//! The last level is memory: a stretch whose states are only in memory is reversed with all memory slots, at
+//! the cost of [`binomial::advances`]. Before that, states go to disk. Let `M(l)` be the cost in memory,
+//! `E(l, d)` the cost of reversing `l` steps from a state that the application has, with `d` free slots on
+//! disk, and `D(l, d)` the same if that state is in one of the `d` slots:
 //!
 //! ```text
 //!     E(l, d) = min(M(l), write + D(l, d)),   E(1, d) = 0
 //!     D(l, d) = min(M(l), least over j of  j + E(l - j, d - 1) + read + D(j, d))
 //! ```
 //!
-//! This is solved by dynamic programming for sweeps of up to [`EXACT`] steps, and there it is the least
-//! that a schedule of this kind can cost. For longer ones the table ends at some multiple of the length
-//! at which a state on disk pays best, and its entries stand for several steps each if that is long.
-//! Beyond its end a first piece is chosen by closed forms, as the cheaper of two ways: binomial
-//! checkpointing in blocks of some length on disk, of which each is reversed alone; and binomial
-//! checkpointing with the slots of both levels. Compared with the recursion for up to 2600 steps, that
-//! costs 4.8 % more at the worst.
+//! For sweeps of up to [`EXACT`] steps, dynamic programming solves this: no schedule of this kind costs less.
+//! For longer ones the table ends at some multiple of the length at which a state on disk pays best, and each
+//! entry stands for several steps if that length is large. Beyond the table, closed forms choose the first
+//! piece, as the cheaper of two ways: binomial checkpointing in blocks of one length on disk, each reversed
+//! separately; and binomial checkpointing with the slots of both levels. For up to 2600 steps that costs at
+//! most 4.8 % more than the recursion.
 //!
-//! Sources: the recursion is that of H-Revolve (Herrmann, Pallez, ACM TOMS 46 (2020)) for two levels;
-//! that pieces have one best length if there are slots enough: Aupy, Herrmann, Optim. Methods Softw. 32
-//! (2017); states of one binomial schedule on two levels: Stumm, Walther, SIAM J. Sci. Comput. 31 (2009).
+//! Sources: the recursion is that of H-Revolve (Herrmann, Pallez, ACM TOMS 46 (2020)) for two levels. Aupy,
+//! Herrmann, Optim. Methods Softw. 32 (2017), show that pieces have one best length if there are enough
+//! slots; Stumm, Walther, SIAM J. Sci. Comput. 31 (2009), put the states of one binomial schedule on two
+//! levels.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub const UNIT: u64 = 1000;
 /// The largest cost of a write or read: a million steps.
 pub const MAX_COST: u64 = 1_000_000 * UNIT;
 
-/// Sweeps up to here are solved by the table alone, step by step.
+/// Sweeps up to this length are solved by the table, with an entry for each step.
 pub const EXACT: u64 = 1024;
 
 /// Entries of a row of the table for longer sweeps, at most.
@@ -42,11 +42,11 @@ const ENTRIES: u64 = 2048;
 /// Entries of the table for the length at which a state on disk pays best, at most.
 const PERIOD_ENTRIES: u64 = 256;
 
-/// Block lengths that are looked at, at most, and twice and three times as long ones.
+/// The most block lengths that are tried, beside their doubles and triples.
 const RANGES: usize = 12;
 
-/// How many transfers for each best length a binomial schedule over both levels is taken to need; it
-/// needs more of them than blocks do, as some of its pieces are short.
+/// The transfers that a binomial schedule over both levels is assumed to need per best length; it needs more
+/// than blocks do, as some of its pieces are short.
 const MIXED_TRANSFERS: u128 = 3;
 
 /// Slots on disk.
@@ -65,21 +65,21 @@ pub struct Disk {
 pub enum Next {
     /// All steps are reversed with the slots in memory.
     Memory,
-    /// So many steps further on.
+    /// This many steps further on.
     After(u64),
 }
 
-/// What is best in a stretch of any length.
+/// The best choice for a stretch of any length.
 #[derive(Clone, Debug)]
 pub struct Levels {
     memory: u64,
     disk: Disk,
-    /// Steps for which an entry stands.
+    /// The number of steps for which an entry stands.
     stride: u64,
     /// The length at which a state on disk pays best.
     period: u64,
-    /// For 1 slot on disk, 2, and so on: by length, what is best and what it costs. More slots than
-    /// there are rows are no better than the last.
+    /// For 1, 2, ... slots on disk: the best choice and its cost, by length. More slots than rows are no
+    /// better than the last row.
     rows: Arc<Vec<Vec<(Next, u64)>>>,
     /// Lengths of the table that blocks may have beyond its end.
     blocks: Arc<Vec<u64>>,
@@ -142,8 +142,8 @@ impl Levels {
         }
     }
 
-    /// What is best for `l >= 2` steps ahead of a state in one of `slots` slots on disk, those behind
-    /// it being free.
+    /// The best choice for `l >= 2` steps ahead of a state in one of `slots` slots on disk; the slots behind
+    /// it are free.
     pub fn next(&self, l: u64, slots: u64) -> Next {
         if let Some(&(next, _)) = self.row(slots).and_then(|row| row.get(self.entry(l))) {
             return next;
@@ -151,13 +151,13 @@ impl Levels {
         Next::After(self.beyond_table(l, slots).min(l - 1))
     }
 
-    /// A first piece where the table has none.
+    /// The first piece of a stretch beyond the table.
     fn beyond_table(&self, l: u64, slots: u64) -> u64 {
         let (write, read) = (u128::from(self.disk.write), u128::from(self.disk.read));
         let in_blocks = |block: u64| {
             let blocks = l.div_ceil(block);
             let (r, range) = binomial::repetitions(blocks, slots);
-            // As Griewank and Walther count them; `cost` has the same.
+            // Counted like Griewank and Walther; `cost` does the same.
             let writes = u128::from(blocks)
                 .saturating_sub(range * u128::from(r) / u128::from(slots + r))
                 .max(beta(slots - 1, r.saturating_sub(1)));
@@ -191,9 +191,9 @@ impl Levels {
     }
 }
 
-/// The length of a piece at which a state on disk, written and read once, pays best, if the piece is
-/// reversed with the slots in memory. Each further step of the same repetition number costs the same,
-/// so that it is the last one of some repetition number.
+/// The length of a piece at which a state on disk, written and read once, pays best, if the piece is reversed
+/// with the slots in memory. Each further step of the same repetition number costs the same, so this is the
+/// largest length of some repetition number.
 fn period(memory: u64, disk: Disk) -> u64 {
     let fixed = u128::from(disk.write + disk.read);
     let mut best = 1;
@@ -214,7 +214,7 @@ fn cost_in_memory(l: u64, memory: u64) -> u64 {
     u64::try_from(binomial::advances(l, memory) * u128::from(UNIT)).unwrap_or(u64::MAX)
 }
 
-/// One row of the table: with a slot more than `fewer` has.
+/// One row of the table: with one slot more than `fewer`.
 fn row(
     in_memory: &[u64],
     disk: Disk,
@@ -235,7 +235,7 @@ fn row(
         for j in 1..l {
             let left = (j as u64 * stride * UNIT + disk.read).saturating_add(row[j].1);
             if best.is_some_and(|(least, _)| left >= least) {
-                // So it is for any larger one.
+                // Larger ones are no better.
                 break;
             }
             let cost = left.saturating_add(ahead[l - j]);

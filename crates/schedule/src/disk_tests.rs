@@ -1,4 +1,4 @@
-//! Schedules with two levels of slots, gone through to the end, against the recursion.
+//! Schedules with two levels of slots, carried out to the end and compared with the recursion.
 
 use super::*;
 use crate::levels::TwoLevel;
@@ -44,7 +44,7 @@ fn plan(steps: u64, memory: u64) -> Plan {
     Plan { steps, slots: memory, resilience: u64::MAX, adjoint: None, rule: Rule::Optimal }
 }
 
-/// Goes the whole way, with slots that have what was stored there, and gives its cost.
+/// Carries out a schedule with slots that hold what was stored in them, and returns its cost.
 fn walk(mut schedule: TwoLevel, slots: u64) -> u128 {
     let (mut at, mut fine, mut kept) = (Some(0), schedule.plan().steps, HashMap::new());
     while let Some(action) = Iterator::next(&mut schedule) {
@@ -94,7 +94,7 @@ fn short_sweeps_cost_what_the_recursion_says() {
     }
 }
 
-/// Beyond the table, against a table of that length. Catches a rule that writes too often, or not
+/// Beyond the table, compared with a table of the full length. Catches a rule that writes too often, or not
 /// often enough.
 #[test]
 fn long_sweeps_cost_little_more() {
@@ -122,8 +122,8 @@ fn long_sweeps_cost_little_more() {
     }
 }
 
-/// Entries that stand for many steps, and as many steps as there can be: a write every best length,
-/// if there are slots for that.
+/// Entries that stand for many steps, and the largest number of steps: a write every best length, if there
+/// are enough slots.
 #[test]
 fn numbers_as_large_as_they_come() {
     let disk = Disk { slots: 1 << 40, write: MAX_COST, read: MAX_COST };

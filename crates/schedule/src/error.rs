@@ -1,4 +1,4 @@
-//! What is wrong with a schedule, said so that the reader can act.
+//! Errors of schedules.
 
 use std::fmt;
 

@@ -1,27 +1,27 @@
-//! How long a computation will take, with failures, before it runs.
+//! The expected duration of a computation, with failures, before it runs.
 //!
-//! Between two states that are stored in the first sweep, and between two stored adjoints, there is a
-//! stretch of work that a failure takes back to its beginning. If failures come one in `m` on the
-//! average, without memory, a stretch of `W` takes `(m + r) (e^(W / m) - 1)`, where `r` is what a
-//! restart takes. In the reverse sweep the states in the slots are not those that were there at the
-//! stretch's beginning. With some of them the way is shorter, others must be computed again; taken
-//! together that changes little, as a simulation with [`super::resume`] shows (in the tests).
+//! Between two states that are stored in the first sweep, and between two stored adjoints, a failure returns
+//! to the beginning of the stretch of work. If failures are memoryless with a mean time `m` between them, a
+//! stretch of `W` takes `(m + r) (e^(W / m) - 1)`, where `r` is the time of a restart. In the reverse sweep
+//! the states in the slots are not those at the beginning of the stretch: some make the way shorter, others
+//! must be computed again. Together that changes little, as a simulation with [`super::resume`] shows (in the
+//! tests).
 
 use super::adjoint_interval::{AdjointInterval, Threshold};
 use super::binomial;
 use super::cost::PlanCost;
 use super::schedule::{Done, Plan};
 use super::stretches::{go_through, Stretch, Visitor};
-use super::visits::looks;
+use super::visits::visits;
 
-/// The most stretches of a plan that are looked at, as something can fail: some seconds. 20 million steps have
-/// no more.
+/// The most stretches of a plan that are visited if something can fail, which takes some seconds. Plans of up
+/// to 20 million steps have no more.
 pub const MOST_STRETCHES: u64 = 40_000_000;
 
-/// A plan of which so many times as many are expected is refused before it is gone through.
+/// A plan is refused without a visit if the estimated number of stretches exceeds the limit by this factor.
 const SURELY: f64 = 3.0;
 
-/// What things take, in seconds.
+/// Durations, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Times {
     /// A forward step.
@@ -30,7 +30,7 @@ pub struct Times {
     pub turn: f64,
     /// Storing a state, as far as the application waits for it.
     pub write: f64,
-    /// Reading one.
+    /// Reading a state.
     pub read: f64,
     /// Storing the adjoint.
     pub adjoint: f64,
@@ -41,27 +41,27 @@ pub struct Times {
 }
 
 impl Times {
-    /// Where the adjoint is best stored.
+    /// The threshold at which storing the adjoint costs least.
     pub(crate) fn threshold(&self) -> Threshold {
         let Times { step, turn, adjoint, mtbf, .. } = *self;
         Threshold::new(adjoint / step, mtbf / step, turn / step)
     }
 
-    /// The same, if a plan says nothing of it, and it is of use.
+    /// The same, if the plan has no adjoint distance and storing the adjoint helps.
     fn threshold_for(&self, plan: &Plan) -> Option<Threshold> {
         let is_asked = plan.adjoint.is_none() && self.mtbf.is_finite() && self.adjoint > 0.0;
         is_asked.then(|| self.threshold())
     }
 }
 
-/// What is to be expected, in seconds.
+/// The expected result, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// Without a failure.
     pub undisturbed: f64,
     /// With failures.
     pub expected: f64,
-    /// How many there will be.
+    /// The expected number of failures.
     pub failures: f64,
     /// Adjoints that are stored if nothing fails.
     pub adjoints: u64,
@@ -73,7 +73,7 @@ struct Sum {
     undisturbed: f64,
     failures: f64,
     adjoints: u64,
-    /// Since the last thing was stored from which a restart goes on.
+    /// Work since something was stored from which a restart can continue.
     open: f64,
 }
 
@@ -95,11 +95,11 @@ impl Sum {
 }
 
 impl Estimate {
-    /// Of a plan. If that has no adjoint distance and something can fail, the adjoint is stored where
-    /// it is best; otherwise never. If nothing can fail, it takes time in proportion to the slots; `None` if
-    /// there are more than `super::cost::MOST_STATES` of them. Else it is looked for where the adjoint is
-    /// stored, in time in proportion to how often that is; `None` if more than [`MOST_STRETCHES`] stretches
-    /// would be looked at: at once, if it is many more.
+    /// The estimate for a plan. If the plan has no adjoint distance and something can fail, the adjoint is
+    /// stored where that costs least; otherwise never. If nothing can fail, this takes time in proportion to
+    /// the slots; `None` if the first sweep has more than `super::cost::MOST_STATES` states. Otherwise the
+    /// places where the adjoint is stored are searched, in time in proportion to their number; `None` if more
+    /// than [`MOST_STRETCHES`] stretches would be visited, at once if it is many more.
     pub fn of(plan: &Plan, times: &Times) -> Option<Estimate> {
         if times.mtbf.is_infinite() {
             return Estimate::undisturbed(plan, times);
@@ -107,11 +107,11 @@ impl Estimate {
         Estimate::with_failures(plan, times, MOST_STRETCHES)
     }
 
-    /// Where nothing can fail, it does not matter when something is done.
+    /// Without failures it does not matter when something is done.
     fn undisturbed(plan: &Plan, times: &Times) -> Option<Estimate> {
         let PlanCost { advances, takeshots, .. } = PlanCost::of(plan)?;
         let Times { step, turn, write, read, adjoint, .. } = *times;
-        // After the first turn and each so many; but not when the adjoint has come to state 0.
+        // After the first turn and at each multiple; but not when the adjoint has come to state 0.
         let last = plan.steps - 1;
         let adjoints = plan.adjoint.map_or(0, |a| last / a + u64::from(a > 1 && last > 0));
         // Each turn but the last is followed by a restore.
@@ -124,8 +124,8 @@ impl Estimate {
     }
 
     fn with_failures(plan: &Plan, times: &Times, most: u64) -> Option<Estimate> {
-        let is_too_long = looks_at_least(plan, times) > most as f64
-            || looks_about(plan, times).is_some_and(|looks| looks > SURELY * most as f64);
+        let is_too_long = visits_at_least(plan, times) > most as f64
+            || visits_about(plan, times).is_some_and(|visits| visits > SURELY * most as f64);
         if is_too_long {
             return None;
         }
@@ -138,11 +138,11 @@ impl Estimate {
     }
 }
 
-/// How many stretches will be looked at, at the least: each turn after which the adjoint is stored is one, and each
-/// but the first has come with another.
-fn looks_at_least(plan: &Plan, times: &Times) -> f64 {
+/// A lower bound on the stretches visited: each turn after which the adjoint is stored is one, and each but
+/// the first comes with another.
+fn visits_at_least(plan: &Plan, times: &Times) -> f64 {
     let turns = match (times.threshold_for(plan), plan.adjoint) {
-        // By the turn before that the threshold has not been reached.
+        // One turn earlier the threshold has not been reached.
         (Some(Threshold { work, turn }), _) => work / turn + 1.0,
         (None, Some(every)) => every as f64,
         (None, None) => return 0.0,
@@ -150,30 +150,30 @@ fn looks_at_least(plan: &Plan, times: &Times) -> f64 {
     2.0 * (plan.steps as f64 / turns - 2.0)
 }
 
-/// How many stretches will be looked at, about, if that can be said at once.
-fn looks_about(plan: &Plan, times: &Times) -> Option<f64> {
+/// An estimate of the stretches visited, if it can be computed at once.
+fn visits_about(plan: &Plan, times: &Times) -> Option<f64> {
     match (times.threshold_for(plan), plan.adjoint) {
-        (Some(Threshold { work, turn }), _) => looks(plan, work, |steps, slots| {
+        (Some(Threshold { work, turn }), _) => visits(plan, work, |steps, slots| {
             binomial::advances(steps, slots) as f64 + steps as f64 * turn
         }),
-        (None, Some(every)) => looks(plan, every as f64, |steps, _| steps as f64),
+        (None, Some(every)) => visits(plan, every as f64, |steps, _| steps as f64),
         (None, None) => None,
     }
 }
 
-/// Goes through a plan, and enters the stretches in which the adjoint is stored.
+/// Visits a plan and enters the stretches in which the adjoint is stored.
 struct Work<'a> {
     plan: &'a Plan,
     times: &'a Times,
     sum: Sum,
     done: Done,
-    upkeep: AdjointInterval,
+    interval: AdjointInterval,
 }
 
 impl<'a> Work<'a> {
     fn new(plan: &'a Plan, times: &'a Times) -> Work<'a> {
-        let upkeep = AdjointInterval { threshold: times.threshold_for(plan), since: None };
-        Work { plan, times, sum: Sum::default(), done: Done::default(), upkeep }
+        let interval = AdjointInterval { threshold: times.threshold_for(plan), since: None };
+        Work { plan, times, sum: Sum::default(), done: Done::default(), interval }
     }
 
     /// The advances before the next turn, if `top` is restored for it.
@@ -188,13 +188,14 @@ impl Visitor for Work<'_> {
         let (turns, advances) = (stretch.steps(), stretch.advances());
         let mut done = self.done;
         (done.turns, done.advances) = (done.turns + turns, done.advances + advances);
-        let is_due = match self.upkeep.threshold {
-            // What would be lost grows from turn to turn. The end is no place to store it; those before may be.
+        let is_due = match self.interval.threshold {
+            // The possible loss grows from turn to turn. The adjoint is not stored at the very end, but may
+            // be before.
             Some(_) if stretch.low == 0 => turns > 1,
             Some(_) => {
                 let place = (stretch.low, plan.steps);
-                let mut upkeep = self.upkeep;
-                upkeep.is_due(plan.adjoint, place, done, Work::ahead(stretch.low, top))
+                let mut interval = self.interval;
+                interval.is_due(plan.adjoint, place, done, Work::ahead(stretch.low, top))
             }
             None => plan.adjoint.is_some_and(|every| {
                 let last = (plan.steps - stretch.low.max(1)) / every * every;
@@ -226,11 +227,11 @@ impl Visitor for Work<'_> {
 
     fn turns(&mut self, step: u64, top: Option<u64>) {
         self.done.turns += 1;
-        // Each but the first begins with a state that is read.
+        // Each turn but the first begins by reading a state.
         self.sum.open += self.times.turn;
         self.sum.open += if step < self.plan.steps { self.times.read } else { 0.0 };
         let (place, ahead) = ((step - 1, self.plan.steps), Work::ahead(step - 1, top));
-        if self.upkeep.is_due(self.plan.adjoint, place, self.done, ahead) {
+        if self.interval.is_due(self.plan.adjoint, place, self.done, ahead) {
             self.sum.open += self.times.adjoint;
             self.sum.adjoints += 1;
             self.sum.close(self.times);

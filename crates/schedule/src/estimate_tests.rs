@@ -1,4 +1,4 @@
-//! Estimates, beside the same action by action and beside simulations.
+//! Estimates, compared with the same computed action by action, and with simulations.
 
 use super::*;
 use crate::resume::{resume, Survivors};
@@ -51,7 +51,7 @@ fn random(seed: &mut u64) -> f64 {
     ((*seed >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
 }
 
-/// One computation with failures at random: how long it takes, and how many there were.
+/// Simulates one computation with random failures: its duration, and the number of failures.
 fn simulate(plan: Plan, threshold: Option<Threshold>, times: &Times, seed: &mut u64) -> (f64, f64) {
     let mut slots = HashMap::new();
     let (mut adjoint, mut now, mut failures) = (None, 0.0, 0.0);
@@ -98,8 +98,7 @@ fn simulate(plan: Plan, threshold: Option<Threshold>, times: &Times, seed: &mut 
     }
 }
 
-/// Catches an estimate that forgets something that takes time, or takes it to be lost where it is
-/// not.
+/// Catches an estimate that omits something that takes time, or counts work as lost that is not.
 #[test]
 fn a_simulation_takes_as_long() {
     let mut seed = 7;
@@ -127,7 +126,7 @@ fn a_simulation_takes_as_long() {
     }
 }
 
-/// Catches an adjoint, a read or a state that is counted twice or not.
+/// Catches an adjoint, a read or a state that is counted twice or not at all.
 #[test]
 fn without_failures_it_takes_what_the_actions_take() {
     let times = Times { mtbf: f64::INFINITY, ..TIMES };
@@ -149,14 +148,14 @@ fn without_failures_it_takes_what_the_actions_take() {
             }
         }
     }
-    // And as many as there are.
+    // Also for the largest number of steps.
     let long = plan(1_000_000_000_000, 100, Some(1_000_000));
     let found = Estimate::of(&long, &times).unwrap();
     assert!(found.undisturbed > 1e13 && found.adjoints == 1_000_000, "{found:?}");
 }
 
-/// Catches an adjoint that is stored at another turn, in a stretch that is not entered, and a state or a read
-/// that is counted in the wrong part of the work.
+/// Catches an adjoint stored at the wrong turn because its stretch was not entered, and a state or a read
+/// counted in the wrong part of the work.
 #[test]
 fn with_failures_it_takes_what_the_actions_take() {
     for (rule, _) in Rule::ALL {
@@ -189,10 +188,10 @@ fn with_failures_it_takes_what_the_actions_take() {
     }
 }
 
-/// Catches a way through all steps.
+/// Catches an estimate that takes time in proportion to the steps.
 #[test]
 fn the_longest_with_failures() {
-    // A step takes a microsecond, and one fails in a day.
+    // A step takes a microsecond, and a failure happens once a day.
     let times = Times {
         step: 1e-6,
         turn: 3e-6,
@@ -212,13 +211,13 @@ fn the_longest_with_failures() {
             assert!(found.expected > found.undisturbed && found.failures > 100.0, "{found:?}");
         }
     }
-    // It would be stored behind nearly each turn.
+    // The adjoint would be stored after nearly every turn.
     let long = plan(1_000_000_000_000, 100, None);
     assert_eq!(Estimate::with_failures(&long, &TIMES, 100_000), None);
 }
 
-/// Catches a plan that is refused although it is not too long, and one that is gone through although it is: what is
-/// expected beside what was looked at.
+/// Catches a plan that is refused although it is not too long, and the reverse: compares the estimated number
+/// of visits with the real one.
 #[test]
 fn what_is_looked_at_is_known_about() {
     for rule in [Rule::Optimal, Rule::Monotone] {
@@ -230,8 +229,8 @@ fn what_is_looked_at_is_known_about() {
             {
                 let plan = Plan { rule, ..plan(steps, slots, adjoint) };
                 let times = Times { mtbf: 1e6, adjoint: store, ..TIMES };
-                let about = looks_about(&plan, &times).unwrap();
-                // The least bound under which it is gone through.
+                let about = visits_about(&plan, &times).unwrap();
+                // The least limit under which the plan is visited to its end.
                 let is_enough = |most: u64| {
                     let mut work = Work::new(&plan, &times);
                     go_through(&plan, &mut work, most)
@@ -240,25 +239,25 @@ fn what_is_looked_at_is_known_about() {
                 while !is_enough(enough) {
                     (few, enough) = (enough, 2 * enough);
                 }
-                assert!(looks_at_least(&plan, &times) <= enough as f64, "{plan:?}, {store}");
+                assert!(visits_at_least(&plan, &times) <= enough as f64, "{plan:?}, {store}");
                 let off = about / (few + enough) as f64 * 2.0;
-                // The way to the last step of all is gone in any case.
+                // The way to the very last step is visited in any case.
                 let is_near = off < 2.0 && (off > 0.2 || few < 10 * slots);
                 assert!(is_near, "{plan:?}, {store}: {about}, {few} to {enough}");
             }
         }
     }
-    // Too many by far are refused at once, also where they are too many to be known about.
+    // Plans that are far too long are refused at once, also if the number of visits cannot be estimated.
     for slots in [2, 1_000_000] {
         let times = Times { mtbf: 1e5, adjoint: 10.0, ..TIMES };
         let long = plan(1_000_000_000_000, slots, None);
-        assert!(looks_at_least(&long, &times) > MOST_STRETCHES as f64, "{slots}");
-        assert_eq!(looks_about(&long, &times), None, "{slots}");
+        assert!(visits_at_least(&long, &times) > MOST_STRETCHES as f64, "{slots}");
+        assert_eq!(visits_about(&long, &times), None, "{slots}");
         assert_eq!(Estimate::of(&long, &times), None);
     }
     for (slots, write) in [(100, 1e-3), (3, 10.0), (10, 0.1)] {
         let times = Times { mtbf: 1e5, adjoint: write, ..TIMES };
         let long = plan(1_000_000_000_000, slots, None);
-        assert!(looks_about(&long, &times) > Some(SURELY * MOST_STRETCHES as f64), "{slots}");
+        assert!(visits_about(&long, &times) > Some(SURELY * MOST_STRETCHES as f64), "{slots}");
     }
 }

@@ -1,4 +1,4 @@
-//! Why there is no schedule, or no figures of one, in words.
+//! The errors that say why there is no schedule, or why its cost is not computed.
 
 use std::fmt::Display;
 
@@ -9,12 +9,12 @@ use super::error::{Error, Result};
 use super::rule::Rule;
 use super::schedule::{Plan, Unfit};
 
-/// A number of slots that cannot be.
+/// An invalid number of slots.
 pub(super) fn wrong_slots(slots: i64) -> Error {
     Error::invalid(format!("slots = {slots}: 1 to {MAX_STEPS} are possible"))
 }
 
-/// So many slots on disk, beside which a resilience distance would be of no meaning.
+/// Slots on disk exclude a resilience distance, which has no meaning beside them.
 pub(super) fn both(slots: impl Display, distance: impl Display) -> Error {
     Error::invalid(format!(
         "{slots} slots on disk and a resilience distance of {distance} steps exclude each other: how far \
@@ -22,7 +22,7 @@ pub(super) fn both(slots: impl Display, distance: impl Display) -> Error {
     ))
 }
 
-/// A plan with more states in the first sweep than are looked at.
+/// A plan with too many states in the first sweep to list them.
 pub fn too_many(plan: &Plan) -> Error {
     let states = plan.slots.min(plan.steps);
     Error::invalid(format!(
@@ -30,7 +30,7 @@ pub fn too_many(plan: &Plan) -> Error {
     ))
 }
 
-/// Whether states can be stored by a rule beside slots on disk, for which there is the optimal one alone.
+/// Refuses other rules than the optimal one beside slots on disk.
 pub fn check_rule(rule: Rule, disk: Option<Disk>) -> Result<()> {
     let name = Rule::ALL.iter().find(|(known, _)| *known == rule).map_or("", |(_, name)| name);
     match disk {
@@ -42,7 +42,7 @@ pub fn check_rule(rule: Rule, disk: Option<Disk>) -> Result<()> {
     }
 }
 
-/// What is wrong with a plan, in words.
+/// The error for a plan that [`Plan::check`] refuses.
 pub fn refusal(plan: &Plan, unfit: Unfit) -> Error {
     let Plan { steps, slots, resilience, .. } = *plan;
     Error::invalid(match unfit {

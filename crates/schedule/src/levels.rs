@@ -10,16 +10,16 @@ use super::adjoint_interval::{AdjointInterval, Threshold};
 use super::disk::{Disk, Levels, Next};
 use super::schedule::{Action, Done, Plan, Stored};
 
-/// A schedule at some point of its way.
+/// A schedule in progress.
 #[derive(Clone, Debug)]
 pub struct TwoLevel {
     pub(super) plan: Plan,
     pub(super) disk: Disk,
-    /// Made when it is needed first.
+    /// Made on first use.
     pub(super) levels: OnceCell<Levels>,
     /// States on disk that are needed, ascending.
     pub(super) on_disk: Vec<Stored>,
-    /// States in memory, ascending, each in the slot that has its place as number.
+    /// States in memory, ascending; each is in the slot whose number is its index.
     pub(super) in_memory: Vec<u64>,
     /// Slots on disk that were used and are free; the last is used next.
     pub(super) free: Vec<u64>,
@@ -29,7 +29,7 @@ pub struct TwoLevel {
     pub(super) at: Option<u64>,
     /// The state that the adjoint has come to.
     pub(super) fine: u64,
-    pub(super) upkeep: AdjointInterval,
+    pub(super) interval: AdjointInterval,
     pub(super) done: Done,
     pub(super) transfers: Transfers,
 }
@@ -50,12 +50,12 @@ impl TwoLevel {
         TwoLevel::resumed(plan, disk, &[], plan.steps)
     }
 
-    /// Goes on after a crash with what is left on disk; the application has state 0 if that is not
-    /// there. What was in memory is lost.
+    /// Continues after a crash with the states left on disk; the application has state 0 if that is not
+    /// there. States in memory are lost.
     ///
-    /// Without state 0 on disk nothing of what is there is used, and the way begins anew: the other states lie
-    /// where a way with state 0 wanted them, and to keep them would take slots from one that stores state 0
-    /// again. So where one is left that would save most of the way to it, that is not gone.
+    /// Without state 0 on disk, no state there is used and the schedule starts over: the others lie where a
+    /// schedule with state 0 wanted them, and would take slots from one that stores state 0 again. If one of
+    /// them would save most of the way, that is forgone.
     pub fn resumed(plan: Plan, disk: Disk, states: &[Stored], fine: u64) -> TwoLevel {
         let slots = plan.slots..plan.slots.saturating_add(disk.slots);
         let mut on_disk: Vec<Stored> = states
@@ -67,7 +67,7 @@ impl TwoLevel {
         on_disk.dedup_by_key(|stored| stored.state);
         let has_start = on_disk.first().is_some_and(|first| first.state == 0);
         if !has_start {
-            // State 0 is the application's, and the way begins anew.
+            // The application has state 0, and the schedule starts over.
             on_disk.clear();
         }
         let unused = on_disk.iter().map(|stored| stored.slot + 1).max().unwrap_or(plan.slots);
@@ -83,18 +83,18 @@ impl TwoLevel {
             unused,
             at: (!has_start).then_some(0),
             fine,
-            upkeep: AdjointInterval::default(),
+            interval: AdjointInterval::default(),
             done: Done::default(),
             transfers: Transfers::default(),
         }
     }
 
-    /// Has the adjoint stored by the work that would be lost, and not by its distance.
+    /// Stores the adjoint by the work that a crash would lose, instead of by its distance.
     pub(crate) fn store_adjoint_by_work(&mut self, threshold: Threshold) {
-        self.upkeep.threshold = Some(threshold);
+        self.interval.threshold = Some(threshold);
     }
 
-    /// The next action.
+    /// Returns the next action.
     pub fn next_action(&mut self) -> Action {
         if self.fine == 0 {
             return Action::Terminate;
@@ -128,7 +128,7 @@ impl TwoLevel {
         }
     }
 
-    /// What is best in a stretch of any length.
+    /// The best choices for a stretch of any length.
     pub(super) fn levels(&self) -> &Levels {
         let Plan { steps, slots, .. } = self.plan;
         self.levels.get_or_init(|| Levels::new(steps, slots, self.disk))
@@ -141,7 +141,7 @@ impl TwoLevel {
             .map(|&state| Stored { state, slot: self.in_memory.len() as u64 - 1 });
         self.transfers.reads += u64::from(from_memory.is_none());
         let from_disk = || self.on_disk.last().copied();
-        // Where the adjoint has not come to state 0, that is stored.
+        // Until the adjoint has come to state 0, that state is stored.
         let Stored { state, slot } =
             from_memory.or_else(from_disk).unwrap_or(Stored { state: 0, slot: 0 });
         self.at = Some(state);
@@ -186,7 +186,7 @@ impl TwoLevel {
         let top = self.in_memory.last().copied().or(on_disk).unwrap_or(0);
         let ahead = self.fine.saturating_sub(top + 1);
         let place = (self.fine, self.plan.steps);
-        let check = self.upkeep.is_due(self.plan.adjoint, place, self.done, ahead);
+        let check = self.interval.is_due(self.plan.adjoint, place, self.done, ahead);
         self.done.adjoints += u64::from(check);
         match step == self.plan.steps {
             true => Action::Firsturn { step, check },
@@ -194,7 +194,7 @@ impl TwoLevel {
         }
     }
 
-    /// What it is for.
+    /// The plan of this schedule.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
@@ -219,7 +219,7 @@ impl TwoLevel {
         self.transfers
     }
 
-    /// What has been done without being recorded and what disk has cost, in parts of a step
+    /// The steps computed without being recorded plus the disk transfers, in parts of a step
     /// ([`super::disk::UNIT`]).
     pub fn cost(&self) -> u128 {
         let Transfers { writes, reads } = self.transfers;

@@ -1,17 +1,22 @@
 //! Schedules for adjoint computations: which states of a forward pass are stored, which are computed
 //! again, and when, if only some of them fit.
 //!
-//! A sweep of `l` steps goes from state 0 to state `l`; the adjoint of step `i` needs state `i - 1`.
-//! With `c` slots for states, one of which state 0 takes, [`binomial`] says what the least number of
-//! repeated steps is, [`bound`] the same if no two stored states may be farther apart than a
-//! resilience distance, and [`rule`] where the next state is stored. [`schedule`] makes actions of
-//! that, one after the other, [`remaining`] says what they have left at any place without going through them,
-//! `takeshots` how many states they store, [`stretches`] goes through those of them that one wants to see,
-//! and [`resume`] goes on after a crash with the slots that are left.
-//! After a planned stop there is a state more than slots (`planned_stop`).
-//! [`online`] is for passes whose end is not known (`loss` says which state is given up, `online_leap` leaps in them), [`levels`] for slots in memory and on disk.
-//! `adjoint_interval` says when the adjoint is stored (`visits` how much there is to look at for that), [`cost`], [`two_level_cost`], [`strategy`] and [`estimate`] what it costs,
-//! and [`configured`] is all of it as applications have it, [`infeasible`] what is wrong with it, [`pack`] as bytes.
+//! A sweep of `l` steps goes from state 0 to state `l`; the adjoint of step `i` needs state `i - 1`. State 0
+//! takes one of the slots for states.
+//!
+//! - [`binomial`] computes the least number of repeated steps, [`bound`] the same if no two stored states may
+//!   be farther apart than a resilience distance; [`rule`] chooses where the next state is stored.
+//! - [`schedule`] turns that into actions, one after the other. Without going through them, [`remaining`]
+//!   computes its position at any place, `takeshots` how many states it stores, and [`stretches`] visits
+//!   selected parts.
+//! - [`resume`] continues after a crash with the states that are left, `planned_stop` after a planned stop,
+//!   when there is one state more than slots.
+//! - [`online`] is for passes whose end is not known (`loss` chooses the state to give up, `online_leap`
+//!   skips states that need no decision), [`levels`] for slots in memory and on disk.
+//! - `adjoint_interval` decides when the adjoint is stored (`visits` estimates how long it takes to find that
+//!   out); [`cost`], [`two_level_cost`], [`strategy`] and [`estimate`] compute what a schedule costs.
+//! - [`configured`] is the interface for applications, [`infeasible`] says why a schedule is refused, and
+//!   [`pack`] writes a schedule as bytes.
 //!
 //! Nothing here knows what a state is, where it is stored, or what time it is.
 //!

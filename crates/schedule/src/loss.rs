@@ -1,31 +1,32 @@
-//! What it costs to give up a stored state of a pass whose end is not known.
+//! The cost of giving up a stored state of a pass whose end is not known.
 
 use super::binomial::advances;
 use super::online::Online;
 
-/// Of how many states, the last ones, it is found out what their loss would cost.
-const LOOKED_AT: usize = 64;
+/// For how many of the last states the loss is computed.
+const CONSIDERED: usize = 64;
 
-/// What is known of states between two others, so that it need not be found at each step: by a state's place in
-/// the row of those that are stored.
+/// Known losses by the index of the state among the stored ones, so that they are not computed again at each
+/// step.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Losses(Vec<Option<Loss>>);
 
 /// The loss of a state between two others.
 #[derive(Clone, Copy, Debug)]
 struct Loss {
-    /// The three states, the slots for the piece before the state, and the repetition number of the pass.
+    /// What the loss depends on: the three states, the slots for the piece before the state, and the
+    /// repetition number of the pass.
     of: [u64; 5],
-    /// Whether what is between the others would be no longer than such a piece can be.
+    /// Whether the steps between the other two states would fit into one such piece.
     fits: bool,
-    /// The advances more for the piece.
+    /// The additional advances for the piece.
     more: i128,
-    /// The advances less for what lies behind the state if one before it is given up, as it has a slot more then.
+    /// The advances saved behind the state if an earlier one is given up, as there is a slot more then.
     behind: i128,
 }
 
 impl Loss {
-    /// `range` is how long the piece can be.
+    /// `range` is the longest possible length of the piece.
     fn new(of: [u64; 5], range: u128) -> Loss {
         let [from, middle, to, slots, _] = of;
         let cost = |length: u64, slots: u64| match slots {
@@ -45,8 +46,8 @@ impl Loss {
 
 impl Losses {
     fn of(&mut self, place: usize, of: [u64; 5]) -> Loss {
-        self.0.resize(LOOKED_AT, None);
-        match &mut self.0[place % LOOKED_AT] {
+        self.0.resize(CONSIDERED, None);
+        match &mut self.0[place % CONSIDERED] {
             Some(known) if known.of == of => *known,
             other => {
                 let [_, _, _, slots, repetition] = of;
@@ -56,22 +57,22 @@ impl Losses {
     }
 }
 
-/// How many steps the piece behind a stored state can have, with so many slots, its own among them.
+/// How many steps the piece behind a stored state can have with `slots` slots, including its own.
 fn range(slots: u64, repetition: u64) -> u128 {
     super::binomial::beta(slots, repetition - 1)
 }
 
 impl Online {
-    /// The place of the stored state that is given up for `state` as long as the repetition number stays what it
-    /// is; one beyond the last stands for `state` itself. `None`: it must grow.
+    /// The index of the stored state that is given up for `state` at the present repetition number; one
+    /// beyond the last stands for `state` itself. `None`: the number must grow.
     pub(super) fn given_up_within_repetition(&mut self, state: u64) -> Option<usize> {
         let count = self.stored.len();
         let kept = self.is_next_fixed(state);
-        // The least of what giving up one costs, and what the pieces behind it cost less.
+        // The least cost of giving one up, and what the pieces behind it save.
         let (mut best, mut behind) = (None::<(i128, usize)>, 0);
         for (looked, i) in (1..=count).rev().enumerate() {
             let is_fixed = if i == count { kept } else { self.is_fixed(self.stored[i].state) };
-            if looked >= LOOKED_AT {
+            if looked >= CONSIDERED {
                 if let Some((_, place)) = best {
                     return Some(place);
                 }
@@ -81,7 +82,7 @@ impl Online {
                 continue;
             }
             let loss = self.loss(i, state);
-            // Of equals the last, which may be the one that is not stored yet.
+            // Of equals the last, which may be the state that is not stored yet.
             let more = loss.more + behind;
             if loss.fits && !is_fixed && best.is_none_or(|(least, _)| more < least) {
                 best = Some((more, i));
@@ -91,11 +92,11 @@ impl Online {
         best.map(|(_, place)| place)
     }
 
-    /// What it costs to give up the cheapest of the stored states that are looked at, but the last one, without
-    /// what depends on where the pass is.
+    /// The cost of giving up the cheapest of the stored states considered, except the last, without the part
+    /// that depends on where the pass is.
     pub(super) fn cheapest_other(&mut self) -> Option<i128> {
         let (mut behind, mut best) = (0, None::<i128>);
-        for i in (1..self.stored.len() - 1).rev().take(LOOKED_AT - 2) {
+        for i in (1..self.stored.len() - 1).rev().take(CONSIDERED - 2) {
             let loss = self.loss(i, u64::MAX);
             if loss.fits && !self.is_fixed(self.stored[i].state) {
                 let more = loss.more + behind;
@@ -106,10 +107,10 @@ impl Online {
         best
     }
 
-    /// The loss of the stored state number `i`, with the pass at `state`, which is stored or lost behind them.
+    /// The loss of stored state number `i`, with the pass at `state`, which is stored or lost behind them.
     fn loss(&mut self, i: usize, state: u64) -> Loss {
         let count = self.stored.len();
-        // The stored states, this one, and where the pass would end next.
+        // The stored states, this one, and the next one, where the pass may end.
         let place = |i: usize| match self.stored.get(i) {
             Some(stored) => stored.state,
             None => state + (i - count) as u64,
@@ -127,8 +128,8 @@ impl Online {
 mod tests {
     use super::*;
 
-    /// The same by the definition: each of the last states is left out in turn, and all pieces are added up as if
-    /// the pass ended one step on. Inside, whether one can be given up at all.
+    /// The same by definition: each of the last states is left out in turn, and all pieces are added up as if
+    /// the pass ended one step later. `may_go` says whether a state can be given up at all.
     fn by_definition(online: &Online, state: u64) -> Option<usize> {
         let (slots, count) = (online.slots, online.stored.len());
         let mut all: Vec<u64> = online.stored.iter().map(|stored| stored.state).collect();
@@ -144,13 +145,13 @@ mod tests {
             let lengths = left.windows(2).map(|pair| pair[1] - pair[0]);
             lengths.zip((1..=slots).rev()).map(|(length, slots)| advances(length, slots)).sum()
         };
-        let first = (count + 1).saturating_sub(LOOKED_AT).max(1);
+        let first = (count + 1).saturating_sub(CONSIDERED).max(1);
         let best = (first..=count).filter(|i| may_go(*i)).min_by_key(|i| (cost(*i), count - i));
         best.or_else(|| (1..first).rev().find(|i| may_go(*i)))
     }
 
-    /// Catches a loss that is kept for other states or another number of them, one with the slots of another piece,
-    /// a state that is given up although it is kept, and of equals another than the last.
+    /// Catches a loss reused for other states or another number of them, one with the slots of another piece,
+    /// a kept state that is given up, and of equals another than the last.
     #[test]
     fn what_is_given_up_is_what_costs_least() {
         for (slots, steps) in

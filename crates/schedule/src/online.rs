@@ -1,26 +1,24 @@
 //! Schedules for a forward pass whose number of steps is not known before its end.
 //!
-//! The pass goes on step by step, and at each state it is decided whether that is stored, and in place
-//! of which other. The end may come after any step. So at any moment the stored states must be such
-//! that no step need be repeated more often than would have been known to be necessary: with `c` slots
-//! and repetition number `t`, the piece behind the stored state number `i` has at most
-//! `β(c - i + 1, t - 1)` steps. That `t` does for all `β(c, t) - 1` steps that it can do for, the states
-//! at which such pieces begin, if all are as long as they can be, are kept once they are stored, until
-//! `t` grows. Of the others that can be given up, the one is whose loss makes the pass, if it ended
-//! now, the least dearer.
+//! The pass goes on step by step; at each state it is decided whether that is stored, and in place of which
+//! other one. The end may come after any step. So at any moment the stored states must be such that no step
+//! is repeated more often than if the end had been known: with `c` slots and repetition number `t`, the piece
+//! behind stored state number `i` has at most `β(c - i + 1, t - 1)` steps. So that `t` suffices for all of
+//! the `β(c, t) - 1` steps for which it can, the states at which such pieces begin if all have their full
+//! length are kept once they are stored, until `t` grows. Of the other states, the one is given up whose loss
+//! adds the fewest advances if the pass ended now.
 //!
-//! The last step has been swept over when it is known to have been the last. So a pass of `l` steps
-//! repeats its steps as often as a schedule that knew of `l + 1` steps, and cannot take fewer advances
-//! than that one. It takes somewhat more, as which states are best depends on where the end is: of all
-//! ends up to 3000 steps, 12.2 % at the worst and 1 % on the average with 2 slots, 1.1 % and 0.2 % with
-//! 10, nothing if no step need be repeated more than twice. Whoever knows before the last step that it is the
-//! last has it recorded at once: a pass of `l + 1` steps then takes the advances of one of `l` steps, and is
-//! compared with the same schedule, which is now one of as many steps.
+//! When a step is known to have been the last, it has been swept over already. So a pass of `l` steps repeats
+//! its steps as often as a schedule that knew of `l + 1` steps, and cannot take fewer advances. It takes
+//! somewhat more, as the best states depend on where the end is: over all ends up to 3000 steps, 12.2 % at
+//! most and 1 % on average with 2 slots, 1.1 % and 0.2 % with 10, none if no step need be repeated more than
+//! twice. If the application announces the last step before it is made, that step is recorded at once: a pass
+//! of `l + 1` steps then takes the advances of one of `l` steps, and is compared with a schedule of as many
+//! steps.
 //!
-//! The bound on the pieces and the promise of the least repetition number: Wang, Moin, Iaccarino,
-//! "Minimal repetition dynamic checkpointing algorithm for unsteady adjoint calculation", SIAM J. Sci.
-//! Comput. 31 (2009). Their choice of the state that is given up, by levels, takes up to 43 % more
-//! advances.
+//! The bound on the pieces and the least repetition number are from Wang, Moin, Iaccarino, "Minimal
+//! repetition dynamic checkpointing algorithm for unsteady adjoint calculation", SIAM J. Sci. Comput. 31
+//! (2009). They choose the state to give up by levels, which takes up to 43 % more advances.
 
 use super::binomial::{advances, beta, repetitions, MAX_STEPS};
 use super::loss::Losses;
@@ -33,19 +31,19 @@ pub struct Online {
     pub(super) slots: u64,
     /// Ascending, each in a slot of its own; state 0 comes first.
     pub(super) stored: Vec<Stored>,
-    /// Slots that have no state, below one that has, descending.
+    /// Slots without a state below one with a state, descending.
     free: Vec<u64>,
-    /// Slots from here on have none.
+    /// Slots from here on are free.
     unused: u64,
     /// The state that the application has; `None`: it must restore one.
     pub(super) at: Option<u64>,
-    /// Whether it is decided whether that state is stored.
+    /// Whether it has been decided to store that state or not.
     pub(super) decided: bool,
     /// The repetition number that the pieces keep.
     pub(super) repetition: u64,
     /// The stored states that are kept until that number grows, without state 0.
     pub(super) fixed: Vec<u64>,
-    /// What is known of the loss of stored states.
+    /// Known losses of stored states.
     pub(super) losses: Losses,
 }
 
@@ -65,8 +63,8 @@ impl Online {
         }
     }
 
-    /// Goes on after a crash, behind the last of the states that are left. Without any, the
-    /// application has state 0 and begins again. `None`: others are left, but not state 0.
+    /// Continues after a crash from the last of the states that are left. Without any, the application has
+    /// state 0 and starts over. `None`: others are left, but not state 0.
     pub fn resumed(slots: u64, states: &[Stored]) -> Option<Online> {
         let mut stored: Vec<Stored> = states.iter().copied().filter(|s| s.slot < slots).collect();
         stored.sort_unstable_by_key(|stored| (stored.state, stored.slot));
@@ -75,8 +73,8 @@ impl Online {
         (stored[0].state == 0).then(|| Online::at_some_point(slots, stored, None, last.state))
     }
 
-    /// The same where the application has state 0, as at its beginning. If that is not among the states
-    /// that are left, it is stored first, in place of another one if all slots are needed for it.
+    /// The same if the application has state 0, as at its beginning. If that is not among the states that are
+    /// left, it is stored first, in place of another one if all slots are in use.
     pub(crate) fn resumed_at_start(slots: u64, states: &[Stored]) -> Online {
         let start = Stored { state: 0, slot: u64::MAX };
         let mut all = states.to_vec();
@@ -98,8 +96,8 @@ impl Online {
         Online { at: Some(0), ..Online::at_some_point(slots, all, None, last.state) }
     }
 
-    /// With `stored` states, of which the first is state 0. It was decided up to state `decided` what
-    /// is stored; the application has state `at`, if any.
+    /// A pass with `stored` states, of which the first is state 0. What is stored has been decided up to
+    /// state `decided`; the application has state `at`, if any.
     pub(super) fn at_some_point(
         slots: u64,
         stored: Vec<Stored>,
@@ -115,7 +113,7 @@ impl Online {
         let (decided, losses) = (is_decided, Losses::default());
         let mut online =
             Online { slots, stored, free, unused, at, decided, repetition, fixed, losses };
-        // Those that are lost are passed over.
+        // Also those whose states were lost.
         for place in 1..slots {
             let state = online.fixed_state(place);
             if state > u128::from(last) {
@@ -126,7 +124,7 @@ impl Online {
         online
     }
 
-    /// The next action: to store a state, to go one step, or, after a crash, to restore a state.
+    /// Returns the next action: store a state, advance one step, or, after a crash, restore a state.
     pub fn next_action(&mut self) -> Action {
         let last = self.stored.last().copied();
         if self.lacks_start() {
@@ -170,19 +168,19 @@ impl Online {
         self.slots
     }
 
-    /// The pass has ended: the state that the application has is the last one. The way back, which
-    /// stores the adjoint every `adjoint` steps; `None` if no step was made.
+    /// Ends the pass: the state that the application has is the last one. Returns the way back, which stores
+    /// the adjoint every `adjoint` steps; `None` if no step was made.
     ///
-    /// All stored states are kept where they are. To move some on before they are used, as after a
-    /// crash, saves next to nothing, and repeats some steps once more than need be.
+    /// All stored states stay where they are. Moving some before they are used, as after a crash, saves next
+    /// to nothing, and repeats some steps once more than necessary.
     pub fn end(&self, adjoint: Option<u64>) -> Option<Schedule> {
         let steps = self.at.filter(|steps| *steps > 0)?;
         Some(self.way_back(steps, adjoint))
     }
 
-    /// The next step is the last one: the way back, which begins with that step, recorded from the state that
-    /// the application has. `None` if it has not the one that the pass goes on from, which it restores first
-    /// after a crash, or that one is the last there can be.
+    /// Ends the pass with the next step: returns the way back, which begins by recording that step from the
+    /// state that the application has. `None` if the application does not have the state from which the pass
+    /// continues (after a crash it is restored first), or if that is the last possible state.
     pub fn end_after_next(&self, adjoint: Option<u64>) -> Option<Schedule> {
         let at = self.at.filter(|at| *at < MAX_STEPS && !self.lacks_start())?;
         Some(Schedule { at: Some(at), ..self.way_back(at + 1, adjoint) })
@@ -201,7 +199,7 @@ impl Online {
         self.stored.first().is_some_and(|first| first.state > 0)
     }
 
-    /// The lowest slot that has no state; it gets one.
+    /// Takes the lowest slot without a state.
     fn lowest_free(&mut self) -> u64 {
         self.free.pop().unwrap_or_else(|| {
             self.unused += 1;
@@ -209,8 +207,8 @@ impl Online {
         })
     }
 
-    /// The slot in which `state` is stored; that of another, if none is free, which is given up.
-    /// `None`: it is not stored.
+    /// The slot for `state`: a free one, or else that of a state that is given up. `None`: `state` is not
+    /// stored.
     fn slot_for(&mut self, state: u64) -> Option<u64> {
         if (self.stored.len() as u64) < self.slots {
             return Some(self.lowest_free());
@@ -219,8 +217,8 @@ impl Online {
         (given_up < self.stored.len()).then(|| self.stored.remove(given_up).slot)
     }
 
-    /// The place of the stored state that is given up for `state`; one beyond the last stands for
-    /// `state` itself.
+    /// The index of the stored state that is given up for `state`; one beyond the last stands for `state`
+    /// itself.
     fn given_up_for(&mut self, state: u64) -> usize {
         loop {
             if let Some(place) = self.given_up_within_repetition(state) {
@@ -231,8 +229,8 @@ impl Online {
         }
     }
 
-    /// The state where the piece behind the stored state number `place`, counted from 0, begins if all
-    /// before it are as long as they can be.
+    /// The state at which the piece behind stored state number `place` (from 0) begins if all before it have
+    /// their full length.
     fn fixed_state(&self, place: u64) -> u128 {
         beta(self.slots, self.repetition) - beta(self.slots - place, self.repetition)
     }
@@ -260,14 +258,14 @@ fn used_slots(stored: &[Stored]) -> Vec<u64> {
     used
 }
 
-/// The place of the one of `states` whose loss makes the pass the least dearer if it ended behind the last:
-/// neither that nor the first. They are one more than `slots`, of which there are at least 2.
+/// The index of the one of `states`, neither the first nor the last, whose loss adds the fewest advances if
+/// the pass ended at the last. There is one more than `slots`, which is at least 2.
 fn dispensable(states: &[Stored], slots: u64) -> usize {
     let cost = |from: usize, to: usize, before: usize| {
         advances(states[to].state - states[from].state, slots - before as u64)
     };
     let inner = 1..states.len() - 1;
-    // What lies behind the state that is lost has a slot more.
+    // Behind the lost state there is one slot more.
     let mut behind: u128 = inner.clone().map(|place| cost(place, place + 1, place - 1)).sum();
     let (mut ahead, mut best) = (0, (u128::MAX, 1));
     for place in inner {

@@ -1,35 +1,36 @@
 //! Leaps in a pass whose end is not known, to the next state that may be stored.
 //!
-//! When all slots are in use, a state is not stored as long as to give up any other one would make the pass
-//! dearer than to go on without it. `x` steps behind the last stored state, to go on without the next one costs
-//! `x` advances more. To give up that last state instead, which is `a` steps behind the one before, costs `A(a +
-//! x, 2) - A(a, 2) - A(x, 1)` more, where `A` is [`advances`]; to give up the best of all others `K + A(x, 2) -
-//! A(x, 1)`, with a `K` that stays what it is. In both the difference to `x` is never negative again once it was,
-//! as the repetition number of a step, by which `A(., 2)` grows, grows by one at the most.
+//! When all slots are in use, a state is not stored as long as giving up any other would cost more advances
+//! than going on without it. `x` steps behind the last stored state, going on without the next one costs `x`
+//! advances more. Giving up that last state instead, which is `a` steps behind the one before, costs `A(a +
+//! x, 2) - A(a, 2)
+//! - A(x, 1)` more, where `A` is [`advances`]; giving up the best of all others costs `K + A(x, 2) - A(x, 1)`
+//!   with a constant `K`. Once `x` is no less than such a cost, it stays so, as the repetition number of a
+//!   step, by which `A(., 2)` grows, grows by at most one.
 
 use super::binomial::advances;
 use super::online::Online;
 use super::schedule::Action;
 
 impl Online {
-    /// The next action, with all steps in one that lie before the next state that may be stored, and before
-    /// `end`.
+    /// The next action; all steps before the next state that may be stored, and before `end`, become one
+    /// action.
     pub fn leap(&mut self, end: u64) -> Action {
         let action = self.next_action();
         let Action::Advance { from, to } = action else { return action };
-        let to = self.next_looked_at(to).min(end).max(to);
+        let to = self.next_decision(to).min(end).max(to);
         self.at = Some(to);
         Action::Advance { from, to }
     }
 
-    /// The first state from `state` on of which it must be looked whether it is stored.
-    fn next_looked_at(&mut self, state: u64) -> u64 {
+    /// The first state from `state` on at which it must be decided whether to store it.
+    fn next_decision(&mut self, state: u64) -> u64 {
         let count = self.stored.len();
         if (count as u64) < self.slots {
             return state;
         }
         let [.., second, last] = self.stored[..] else {
-            // The one slot has state 0.
+            // The only slot has state 0.
             return u64::MAX;
         };
         let (from, length) = (last.state, last.state - second.state);
@@ -56,11 +57,11 @@ impl Online {
     }
 }
 
-/// The first number from `least` to `most` for which `holds` does, as it then does for all larger ones; `most`
-/// if for none below.
+/// The first number from `least` to `most` for which `holds` is true, as it then is for all larger ones;
+/// `most` if it is true for none below.
 fn first(least: u64, most: u64, holds: impl Fn(u64) -> bool) -> u64 {
     if most <= least || !holds(most - 1) {
-        // So it mostly is.
+        // This is the usual case.
         return most;
     }
     let (mut low, mut high) = (least, most - 1);
@@ -79,7 +80,7 @@ mod tests {
     use super::*;
     use crate::schedule::Stored;
 
-    /// Goes on to `end` in both ways, and compares what is stored when, and what is there at the end.
+    /// Goes on to `end` both ways; compares which states are stored when, and what is there at the end.
     fn compare(one: &Online, end: u64, case: &str) {
         let (mut one, mut other) = (one.clone(), one.clone());
         let mut shots = Vec::new();
@@ -93,7 +94,7 @@ mod tests {
         }
         assert_eq!(shots, leaps, "{case}, to {end}");
         assert_eq!(one.stored(), other.stored(), "{case}, to {end}");
-        // At most every second step is looked at although nothing is stored.
+        // At most every second decision stores nothing.
         assert!(
             actions <= 4 * leaps.len() as u64 + 4,
             "{case}, to {end}: {actions}, {}",
@@ -115,7 +116,7 @@ mod tests {
         }
     }
 
-    /// With states that are lost, so that others are not where a pass would have them.
+    /// With lost states, so that the others are not where a pass would have them.
     #[test]
     fn after_a_crash_as_well() {
         for slots in [2, 3, 4, 7, 70] {

@@ -30,8 +30,8 @@ fn pass(slots: u64, steps: u64, mut each: impl FnMut(&Online, u64, u64)) {
     }
 }
 
-/// Goes back to state 0, and gives how often the step that is repeated most is computed without
-/// being recorded, and all advances, those of the pass included.
+/// Carries out the way back; returns how often the most repeated step is computed without being recorded, and
+/// all advances, including those of the pass.
 fn back(online: &Online, steps: u64) -> (u64, u128) {
     let mut schedule = online.end(None).unwrap();
     let mut player = Player::with(online.stored(), steps, Some(steps));
@@ -46,8 +46,8 @@ fn back(online: &Online, steps: u64) -> (u64, u128) {
     (*times.iter().max().unwrap(), player.done.advances + u128::from(steps))
 }
 
-/// Wherever the end is: each state of the way back is there, and no step is repeated more often
-/// than one that knew of a step more would have to.
+/// Wherever the end is: each state of the way back is there, and no step is repeated more often than in a
+/// schedule that knew of one step more.
 #[test]
 fn the_repetition_number_is_the_least_wherever_the_end_is() {
     for slots in 1..=9 {
@@ -58,7 +58,7 @@ fn the_repetition_number_is_the_least_wherever_the_end_is() {
     }
 }
 
-/// What not knowing the end costs, at each of thousands of places for the end.
+/// The cost of not knowing the end, at each of thousands of ends.
 #[test]
 fn the_advances_are_nearly_those_of_one_that_knew() {
     let steps = 3000;
@@ -66,8 +66,8 @@ fn the_advances_are_nearly_those_of_one_that_knew() {
         let (mut most, mut sum) = (1.0_f64, 0.0);
         let mut shots = 0;
         pass(slots, steps, |online, end, takeshots| {
-            // What is left to do behind each stored state; that the way back does no more is
-            // looked at now and then, as it takes long.
+            // The advances behind each stored state. That the way back takes no more is checked only now and
+            // then, as it takes long.
             let mut ends = online.stored().iter().skip(1).map(|stored| stored.state);
             let pieces = online.stored().iter().zip((1..=slots).rev());
             let pieces = pieces
@@ -90,8 +90,8 @@ fn the_advances_are_nearly_those_of_one_that_knew() {
     }
 }
 
-/// One step more, which is known to be the last: its recording is the next action, and the pass takes not an
-/// advance more for it. So it is compared with a schedule that knew the end, at each of hundreds of ends.
+/// One step more, announced as the last: recording it is the next action, and the pass takes not one advance
+/// more for it. So it is compared with a schedule that knew the end, at each of hundreds of ends.
 #[test]
 fn a_last_step_that_is_known_is_recorded_at_once() {
     for slots in 1..=9 {
@@ -120,7 +120,7 @@ fn a_last_step_that_is_known_is_recorded_at_once() {
             if repetitions(steps, slots).0 <= 2 {
                 assert_eq!(all, advances(steps, slots), "{slots} slots, {steps} steps");
             }
-            // Who finds that out behind it takes more.
+            // Learning that after the step takes more.
             let mut late = online.clone();
             while late.at() != Some(steps) {
                 late.next_action();
@@ -161,9 +161,9 @@ fn nothing_is_lost_up_to_two_repetitions() {
     }
 }
 
-/// State 0 is lost, and any of the others, which the application has as at its beginning. Catches a way
-/// that is refused, a state that is overwritten although it is kept, one that is stored where there is no
-/// slot, and a last state that is given up or restored before state 0 is stored.
+/// State 0 is lost, and any of the others; the application has state 0 as at its beginning. Catches a restart
+/// that is refused, a kept state that is overwritten, a state stored where there is no slot, and a last state
+/// that is given up or restored before state 0 is stored.
 #[test]
 fn a_crash_that_leaves_no_state_0() {
     for slots in 1..=5_u64 {
@@ -172,7 +172,7 @@ fn a_crash_that_leaves_no_state_0() {
             while online.at() != Some(end) {
                 online.next_action();
             }
-            // States also in the slot that had state 0, as applications have it that move them.
+            // States also in the slot that had state 0, as in applications that move them.
             let mut all = online.stored()[1..].to_vec();
             for more in [false, true] {
                 if more {
@@ -220,7 +220,7 @@ fn check_start(slots: u64, left: &[Stored], end: u64) {
     back(&online, end);
 }
 
-/// Catches another state that is given up than the one whose loss costs least.
+/// Catches giving up another state than the one whose loss costs least.
 #[test]
 fn the_cheapest_makes_room_for_state_0() {
     for slots in 2..=6_u64 {
@@ -267,7 +267,7 @@ fn a_crash_of_a_pass() {
     let (times, _) = back(&again, 300);
     assert_eq!(times, repetitions(301, 4).0);
 
-    // One that is lost leaves a slot; without state 0 there is no way.
+    // A lost state leaves a slot; without state 0 the pass cannot continue.
     let mut again = Online::resumed(4, &[states[0], states[2]]).unwrap();
     again.next_action();
     again.next_action();

@@ -1,4 +1,4 @@
-//! Where a schedule stands, as bytes.
+//! A schedule and its position, as bytes.
 //!
 //! Four letters, a version, and then numbers: 7 bits to a byte, the lowest first, with the highest bit
 //! set in all but the last byte. Last come 8 bytes of a checksum (FNV-1a) of all that. `super::unpack`
@@ -17,7 +17,7 @@ pub(super) const MARK: [u8; 4] = *b"VSch";
 pub(super) const VERSION: u8 = 3;
 
 impl ConfiguredSchedule {
-    /// Where it stands.
+    /// The schedule and its position as bytes.
     pub fn pack(&self) -> Vec<u8> {
         let mut to = Writer(MARK.to_vec());
         to.0.push(VERSION);
@@ -50,7 +50,7 @@ impl ConfiguredSchedule {
     }
 }
 
-/// The bytes with their checksum behind them.
+/// Appends the checksum.
 pub fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
     let checksum = checksum(&bytes);
     bytes.extend(checksum);
@@ -122,7 +122,7 @@ impl Writer {
         self.pairs(&schedule.moves);
         self.option(schedule.target, Writer::number);
         self.number(schedule.fine);
-        self.option(schedule.upkeep.since, Writer::done);
+        self.option(schedule.interval.since, Writer::done);
         self.done(schedule.done);
     }
 
@@ -133,7 +133,7 @@ impl Writer {
         self.number(schedule.unused);
         self.option(schedule.at, Writer::number);
         self.number(schedule.fine);
-        self.option(schedule.upkeep.since, Writer::done);
+        self.option(schedule.interval.since, Writer::done);
         self.done(schedule.done);
         self.all([schedule.transfers.writes, schedule.transfers.reads]);
     }

@@ -1,10 +1,10 @@
-//! Schedules by way of bytes.
+//! Schedules that are packed and unpacked.
 
 use super::*;
 use crate::resume::Survivors;
 use crate::schedule::Action;
 
-/// Courses of all kinds, with and without what can be set.
+/// Schedules of all kinds, with and without the optional settings.
 fn courses() -> Vec<ConfiguredSchedule> {
     let mut courses: Vec<ConfiguredSchedule> = [(1, 1), (50, 1), (100, 5), (90, 200)]
         .map(|(l, c)| ConfiguredSchedule::new(l, c).unwrap())
@@ -27,7 +27,8 @@ fn courses() -> Vec<ConfiguredSchedule> {
     courses
 }
 
-/// At each action of each: what is unpacked says the same up to the end, and packs the same.
+/// At each action of each: the unpacked schedule gives the same actions up to the end, and packs to the same
+/// bytes.
 #[test]
 fn it_goes_on_as_if_nothing_had_happened() {
     for mut course in courses() {
@@ -49,8 +50,8 @@ fn it_goes_on_as_if_nothing_had_happened() {
     }
 }
 
-/// After crashes with whatever is left, and states that are moved before they are used: what is
-/// looked at is not too much.
+/// After crashes with any states left, and with states that are moved before they are used. Catches checks
+/// that are too strict.
 #[test]
 fn what_goes_on_after_a_crash_is_not_refused() {
     let mut seed = 5_u64;
@@ -96,7 +97,7 @@ fn other_bytes_are_refused() {
         (&b""[..], "0 bytes"),
         (b"VSc", "3 bytes"),
         (b"VSCH\x03\x00", "do not begin"),
-        // A whole one, as it was written before there were checksums.
+        // A whole schedule of version 1, which had no checksum.
         (
             b"VSch\x01\x64\x05\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\0\0\0\0\0\0",
             "of version 1, and this library reads version 3",
@@ -109,7 +110,7 @@ fn other_bytes_are_refused() {
     }
     let longer = [&bytes[..], b"\0"].concat();
     assert!(ConfiguredSchedule::unpack(&longer).is_err());
-    // With a checksum that fits, too.
+    // Also with a valid checksum.
     let content = &bytes[..bytes.len() - 8];
     assert_eq!(sealed(content.to_vec()), bytes);
     for content in [&content[..content.len() - 1], &[content, b"\0"].concat()] {
@@ -119,8 +120,8 @@ fn other_bytes_are_refused() {
     }
 }
 
-/// Wherever it stands: no bit can change unnoticed. Catches a checksum that leaves something out, and one
-/// that nobody compares.
+/// At any position, no bit can change unnoticed. Catches a checksum that leaves something out, and one that
+/// is not compared.
 #[test]
 fn a_bit_that_changes_is_noticed() {
     for mut course in courses() {

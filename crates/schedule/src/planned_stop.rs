@@ -1,16 +1,15 @@
-//! Going on after a planned stop, with the state that the application had then. It is stored in a place beside
-//! those of the schedule's slots, so that there may be a state more than slots.
+//! Continuing after a planned stop, from the state that the application had then. It is stored in a place
+//! beside the slots of the schedule, so there may be one state more than slots.
 //!
-//! One of them has to be left out: that without which the fewest advances remain. Or, if the highest is that
-//! one, it need not be stored again to be of use: it is restored first, and gone on from to where the adjoint
-//! is, which is what a schedule does whose slots all have a state. So a run that is stopped, however often,
-//! takes no more advances than one that is not.
+//! One of the states must be left out: the one without which the fewest advances remain. If that is the
+//! highest, it need not be stored again to be of use: it is restored first and advanced to the adjoint, as in
+//! a schedule whose slots are all full. So a run takes no more advances, however often it is stopped.
 
 use super::convex::{Convex, Cost};
 use super::resume::{best_chain, resume as resume_within, sort, Lost, Survivors};
 use super::schedule::{Plan, Schedule, Stored};
 
-/// Goes on with what is left of a computation that had `plan`, whose states are in its slots and in one more.
+/// Continues what is left of a computation with `plan`, whose states are in its slots and in one place more.
 pub(crate) fn resume(plan: Plan, survivors: &Survivors) -> Result<Schedule, Lost> {
     let extra = plan.slots;
     let mut survivors = survivors.clone();
@@ -26,23 +25,23 @@ pub(crate) fn resume(plan: Plan, survivors: &Survivors) -> Result<Schedule, Lost
             let (rest, end) = (&useful[..useful.len() - 1], fine - 1);
             let (kept, _) = best_chain(&plan, &useful, fine);
             let without = cost_of(&plan, &useful, &kept, fine);
-            // Nothing is stored on it.
+            // Nothing is stored on the way from the highest state.
             let excess = (fine - highest.state).saturating_sub(plan.distance_at(fine));
             let way = Cost { excess, ..Cost::of_advances(end - highest.state) };
             let carrying = cost_of(&plan, rest, &best_chain(&plan, rest, end).0, end) + way;
             match carrying < without {
                 true => (highest.slot, Some(*highest)),
-                // Of one more than there are slots not all are kept.
+                // There is one more than slots: not all are kept.
                 false => (unkept(&useful, &kept).map_or(extra, |stored| stored.slot), None),
             }
         }
-        // One that is of no use, or a slot without any.
+        // Leaves out a state of no use, or an empty slot.
         _ => {
             let is_of_use = |slot: &u64| useful.iter().any(|stored| stored.slot == *slot);
             ((0..=extra).find(|slot| !is_of_use(slot)).unwrap_or(extra), None)
         }
     };
-    // The place of the slot that is left out has the number of the one beside.
+    // The state in the additional place takes over the number of the slot that is left out.
     survivors.states.retain(|stored| stored.slot != left_out);
     for stored in &mut survivors.states {
         stored.slot = if stored.slot == extra { left_out } else { stored.slot };
@@ -68,7 +67,7 @@ fn unkept<'a>(states: &'a [Stored], kept: &[(usize, u64)]) -> Option<&'a Stored>
     states.iter().enumerate().find(|(place, _)| !is_kept(*place)).map(|(_, stored)| stored)
 }
 
-/// What it costs to go on with some of these states, kept as [`best_chain`] says.
+/// The cost of continuing with some of these states, kept as [`best_chain`] says.
 fn cost_of(plan: &Plan, states: &[Stored], kept: &[(usize, u64)], fine: u64) -> Cost {
     let ends = kept.iter().skip(1).map(|(_, to)| *to).chain([fine]);
     let pieces = kept.iter().zip(ends).zip((1..=plan.slots).rev());

@@ -1,4 +1,4 @@
-//! Stops, and what is gone on with after them.
+//! Planned stops, and the restarts after them.
 
 use super::*;
 use crate::rule::Rule;
@@ -8,7 +8,7 @@ fn plan(steps: u64, slots: u64) -> Plan {
     Plan { steps, slots, resilience: u64::MAX, adjoint: None, rule: Rule::Optimal }
 }
 
-/// A job: what is in each place of the store, which all jobs have, and how far it comes.
+/// A job: the contents of the places in the store, which all jobs share, and its position.
 struct Job {
     schedule: Schedule,
     places: Vec<Option<u64>>,
@@ -27,7 +27,7 @@ impl Job {
         Job { schedule, places, at, fine }
     }
 
-    /// Computes so many steps, or to the end. How many.
+    /// Computes `most` steps, or to the end; returns how many.
     fn compute(&mut self, most: u64) -> u64 {
         let mut computed = 0;
         while computed < most {
@@ -63,7 +63,7 @@ impl Job {
         computed
     }
 
-    /// Stores the state that it has in a place that the schedule has no need of.
+    /// Stores the present state in a place that the schedule does not need.
     fn stop(mut self) -> (Vec<Option<u64>>, u64) {
         if let Some(at) = self.at {
             let needed = self.schedule.stored();
@@ -80,9 +80,9 @@ fn least(plan: Plan) -> u64 {
     job.compute(u64::MAX)
 }
 
-/// Stopped after so many steps each time, with as few slots as may be: the whole takes not one step more.
-/// Catches a stop that drops what it has while all slots have a state, from which no number of jobs comes to
-/// an end, and a state that is kept at the cost of one that is worth more.
+/// Stopped after a fixed number of steps each time, with as few slots as possible: all jobs together take not
+/// one step more. Catches a stop that drops its state while all slots are full, which never comes to an end,
+/// and a state that is kept at the cost of a more valuable one.
 #[test]
 fn stops_cost_no_steps() {
     for (steps, slots) in [(1_u64, 1_u64), (20, 1), (40, 2), (60, 3), (61, 5), (30, 30), (500, 6)] {
@@ -99,7 +99,7 @@ fn stops_cost_no_steps() {
                     (places, fine) = job.stop();
                 }
                 let name = format!("{plan:?}, stops after {every}");
-                // A state that was carried may be of use once more.
+                // A state that was carried along may be of use once more.
                 assert!(computed <= whole, "{name}: {computed}, and {whole} do");
                 assert_eq!(jobs, computed.div_ceil(every), "{name}");
             }
@@ -107,7 +107,7 @@ fn stops_cost_no_steps() {
     }
 }
 
-/// With a state more than slots, whichever they are: as few steps as without any one of them, or fewer.
+/// With one state more than slots, for any states: at most as many steps as without any one of them.
 #[test]
 fn no_other_state_is_better_left_out() {
     for (steps, slots) in [(9_u64, 1), (9, 2), (10, 3), (9, 4)] {

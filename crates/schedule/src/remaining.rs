@@ -1,22 +1,22 @@
-//! What a schedule has left at a place of its reverse sweep, and what it has still to do, without going through
-//! its actions.
+//! The position of a schedule at any place of its reverse sweep, and the work left there, without going
+//! through its actions.
 //!
 //! The steps from a stored state `b` to `f` are reversed with `c` slots by advancing to some `b + p`, storing
-//! that state, reversing from there to `f` with the `c - 1` other slots, and then from `b` to `b + p` with all
-//! `c` again. Of these two parts one has the place in it, and the other, if it lies before the place, costs
-//! what has a closed form. Each part has a slot or a repetition less than the whole: so the parts on the way
-//! are at most as many as the slots and the repetitions together, however many steps there are.
+//! that state, reversing from there to `f` with the `c - 1` other slots, and then from `b` to `b + p` with
+//! all `c` again. One of these two parts contains the place; the cost of the other, if it comes before the
+//! place, has a closed form. Each part has one slot or one repetition less than the whole. So there are at
+//! most as many parts on the way as slots and repetitions together, however many steps there are.
 //!
-//! The slots are a stack: a state that is stored on top of `i` others lies in slot `i`. So what was left in the
-//! slots above those that are needed is what was stored there last, which is looked for from the place back.
+//! The slots are a stack: a state stored on top of `i` others is in slot `i`. So the slots above those in use
+//! hold what was stored there last, which is searched from the place backwards.
 
 use super::binomial;
 use super::schedule::{Plan, Schedule, Stored};
 
-/// What is there when the adjoint has just come to a state.
+/// The position when the adjoint has just come to a given state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remaining {
-    /// What was stored last in each slot that was used, by slot, needed or not.
+    /// The state stored last in each slot that was used, by slot, needed or not.
     pub states: Vec<Stored>,
     /// The state that the last stored adjoint belongs to. `None`: none was stored.
     pub adjoint: Option<u64>,
@@ -24,21 +24,21 @@ pub struct Remaining {
     pub advances: u128,
 }
 
-/// A stretch of steps that was reversed, from a state that was stored unless there is one step only.
+/// A stretch of steps that was reversed, from a stored state unless it has only one step.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     base: u64,
     end: u64,
-    /// Slots for it, that of its first state included.
+    /// Slots for it, including that of its first state.
     slots: u64,
     /// The slot of its first state.
     slot: usize,
 }
 
 impl Remaining {
-    /// When the adjoint of a plan has just come to state `fine`, which is less than its steps. The plan is one
-    /// that [`Plan::check`] accepts. Takes time and memory in proportion to the slots that are used, and, where
-    /// there are few of them, to the repetitions.
+    /// The position when the adjoint of a plan has just come to state `fine`, which is less than its steps.
+    /// [`Plan::check`] must accept the plan. Takes time and memory in proportion to the slots in use and,
+    /// where these are few, to the repetitions.
     pub fn at(plan: &Plan, fine: u64) -> Remaining {
         let mut open = Part { base: 0, end: plan.steps, slots: plan.slots, slot: 0 };
         let (mut last, mut behind, mut advances) = (vec![0], Vec::new(), 0);
@@ -68,7 +68,7 @@ impl Remaining {
 }
 
 impl Part {
-    /// The part of it that is reversed first; there are two steps and two slots at least.
+    /// The part that is reversed first; there are at least two steps and two slots.
     fn upper(&self, plan: &Plan) -> Part {
         let length = self.end - self.base;
         let piece = plan.rule.first_piece(length, self.slots, plan.resilience);
@@ -76,8 +76,8 @@ impl Part {
     }
 }
 
-/// Puts a part behind those that were reversed before it. If it has one slot alone, nothing is left of what was
-/// in that: with two slots there are millions of such parts.
+/// Adds a part behind those reversed before it. A part with only one slot overwrites the earlier one in its
+/// slot: with two slots there are millions of such parts.
 fn put(parts: &mut Vec<Part>, part: Part) {
     let is_stored = part.end - part.base > 1;
     match parts.last_mut() {
@@ -86,10 +86,10 @@ fn put(parts: &mut Vec<Part>, part: Part) {
     }
 }
 
-/// Adds to the states that were stored last, by slot, those of the slots above. `parts` were reversed one
-/// after the other, and nothing was stored there since.
+/// Adds the states stored last in the slots above those of `last`, which goes by slot. `parts` were reversed
+/// one after the other, and nothing was stored there since.
 fn stored_last(plan: &Plan, mut parts: Vec<Part>, last: &mut Vec<u64>) {
-    // The one that was reversed last is on top. It is cut in turn only if it may have used further slots.
+    // The part reversed last is on top. It is split only if it may have used further slots.
     while let Some(part) = parts.pop() {
         let length = part.end - part.base;
         let most = usize::try_from(part.slots.min(length - 1)).unwrap_or(usize::MAX);
@@ -100,7 +100,7 @@ fn stored_last(plan: &Plan, mut parts: Vec<Part>, last: &mut Vec<u64>) {
             last.push(part.base);
         }
         if length <= part.slots + 1 {
-            // Each state had a slot, but the last, which was turned from at once.
+            // Each state had a slot except the last, which was turned from at once.
             last.extend((part.base + (last.len() - part.slot) as u64)..part.end - 1);
             continue;
         }
@@ -113,7 +113,8 @@ fn stored_last(plan: &Plan, mut parts: Vec<Part>, last: &mut Vec<u64>) {
     }
 }
 
-/// The state of the adjoint that was stored last, by the adjoint distance, when it has come to `fine`.
+/// The state of the adjoint that was stored last, by the adjoint distance, when the adjoint has come to
+/// `fine`.
 fn stored_adjoint(plan: &Plan, fine: u64) -> Option<u64> {
     let distance = plan.adjoint?;
     // At state 0 it is not stored any more.
@@ -125,7 +126,7 @@ fn stored_adjoint(plan: &Plan, fine: u64) -> Option<u64> {
     }
 }
 
-/// The advances in which a schedule of a plan reverses so many steps with so many slots: at the least number, or
+/// The advances in which a schedule of a plan reverses `steps` steps with `slots` slots: the least number, or
 /// what its rule takes to keep a distance in a first sweep.
 fn reversal(plan: &Plan, distance: u64, mut steps: u64, mut slots: u64) -> u128 {
     let mut sum = 0;
@@ -138,13 +139,13 @@ fn reversal(plan: &Plan, distance: u64, mut steps: u64, mut slots: u64) -> u128 
 }
 
 impl Schedule {
-    /// How many steps it will still have computed without recording them. Takes time in proportion to the
-    /// states that are stored, and to those that the first sweep will store to keep a resilience distance.
+    /// How many steps are still to be computed without being recorded. Takes time in proportion to the stored
+    /// states, and to those that the first sweep will store to keep a resilience distance.
     pub fn advances_left(&self) -> u128 {
         if self.fine == 0 {
             return 0;
         }
-        // From where to where each piece begins.
+        // For each piece, the stored state and the state to which it is moved.
         let has_start = self.stored.first().is_some_and(|first| first.state == 0);
         let mut begins = if has_start { Vec::new() } else { vec![(0, 0)] };
         let mut moves = self.moves.iter().peekable();

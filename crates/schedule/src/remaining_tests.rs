@@ -1,4 +1,4 @@
-//! Leaps, beside the same way action by action.
+//! Positions computed directly, compared with those reached action by action.
 
 use super::*;
 use crate::bound::feasible;
@@ -23,8 +23,8 @@ fn plans(each: impl Fn(Plan)) {
     }
 }
 
-/// At each state that the adjoint comes to. Catches a state in a slot that is not what was stored there last, a
-/// slot left out, and steps counted twice or not.
+/// At each state that the adjoint comes to. Catches a slot with another state than the one stored last, a
+/// slot left out, and steps counted twice or not at all.
 #[test]
 fn a_leap_comes_to_what_the_actions_have_left() {
     plans(|plan| {
@@ -43,8 +43,8 @@ fn a_leap_comes_to_what_the_actions_have_left() {
     });
 }
 
-/// At each action, of schedules from the beginning and after a crash at each of some places, with a state lost
-/// or not. Catches a way to where a state is moved that is left out, and slots counted wrongly.
+/// At each action, of schedules from the beginning and after a crash at some places, with and without a lost
+/// state. Catches the way of a moved state that is left out, and slots counted wrongly.
 #[test]
 fn what_is_left_to_do_is_what_comes() {
     let check = |mut schedule: Schedule, case: &str| {
@@ -72,7 +72,7 @@ fn what_is_left_to_do_is_what_comes() {
     });
 }
 
-/// As many steps as there can be. Catches a way that is gone step by step, or one part into another.
+/// The largest number of steps. Catches work step by step, and recursion into each part.
 #[test]
 fn the_longest_plans() {
     let most = binomial::MAX_STEPS;

@@ -1,46 +1,45 @@
-//! Going on after a crash, with the states and the adjoint that are left, at the least number of
-//! advances.
+//! Continuing after a crash from the states and the adjoint that are left, with the least number of advances.
 //!
-//! Whatever states have survived, in whatever order they were stored, some of them are kept, and the
-//! adjoint comes to them from the right. A state that it comes to either stays where it is until the
-//! adjoint has passed it, or is moved first: restored, advanced, and stored again farther on, which
-//! costs the way but makes the steps beyond it fewer. So with `m` states kept the computation that
-//! remains costs
+//! Whatever states have survived, in whatever order they were stored, some of them are kept, and the adjoint
+//! comes to them from the right. A kept state either stays where it is until the adjoint has passed it, or is
+//! moved first: restored, advanced, and stored again farther on, which costs the way but leaves fewer steps
+//! beyond it. So with `m` states kept the remaining computation costs
 //!
 //! ```text
 //!     sum over the kept states p_i, stored again at x_i >= p_i, of
 //!         (x_i - p_i) + what it costs to reverse from x_i to x_{i+1} with c - i + 1 slots
 //! ```
 //!
-//! where the slots are those that are free once the adjoint is there. The least is found by dynamic
-//! programming over the survivors: for each number of kept states, the cost of all before some `x` is
-//! a convex function of `x` for each choice of states (`convex`), and choices that are nowhere
-//! better than another are left out. So are those that could not become better than keeping all states,
-//! even if the states behind them lay where they are of most use: as a rule few are left. Where many are,
-//! which are then about as good, the search ends after a number of looks that grows with the survivors
-//! up to a limit, and takes the best that it has found, which is never worse than keeping all. Of very many
-//! survivors some of the first are kept, each where it is.
+//! where the slots are those that are free once the adjoint is there. Dynamic programming over the survivors
+//! finds the least cost: for each number of kept states and each choice of them, the cost of everything
+//! before some `x` is a convex function of `x` (`convex`), and choices that are nowhere better than another
+//! are dropped. So are those that could not become better than keeping all states, even if the states behind
+//! them were at the best places: usually few are left. Where many are, they are about equally good; the
+//! search ends after a number of evaluations that grows with the survivors up to a limit, and takes the best
+//! found, which is never worse than keeping all. Of very many survivors some of the first are kept, each
+//! where it is.
 //!
-//! The resilience distance binds what is left of the first sweep alone: the way on from the last kept state,
-//! if the adjoint has not begun. Whatever is computed later, a crash costs no more for the distance between
-//! states that are stored. What that sweep stores stays where it is, as without a crash.
+//! The resilience distance binds only the rest of the first sweep: the way on from the last kept state, if
+//! the adjoint has not begun. In later computations, a larger distance between stored states makes a crash no
+//! more expensive. States stored by that sweep stay where they are, as without a crash.
 
 use std::rc::Rc;
 
 use super::convex::{Convex, Cost};
 use super::schedule::{Plan, Schedule, Stored};
 
-/// How many choices are looked at for each state that is left, beside [`FEW`]. Up to some thousands of states
-/// no search comes to that.
-const LOOKS: usize = 1024;
-/// So many are looked at in any case, and no more under a resilience distance.
+/// How many choices are evaluated per state that is left, in addition to [`FEW`]. Up to some thousands of
+/// states no search needs that many.
+const EVALUATIONS: usize = 1024;
+/// At least this many are evaluated; under a resilience distance, no more.
 const FEW: usize = 16_384;
-/// No more are: that takes some seconds.
-const MOST_LOOKS: usize = 1 << 20;
-/// As many are looked at in a short search, of so many states at the most.
-const FEW_LOOKS: usize = 512;
+/// The limit for any number of states, which takes some seconds.
+const MOST_EVALUATIONS: usize = 1 << 20;
+/// The limit of a short search, both of evaluations and of states.
+const SHORT_SEARCH: usize = 512;
 const FEW_STATES: usize = 256;
-/// Of more states than these the choice is which of the first are kept, which takes no memory for each.
+/// With more states than this, the search only chooses how many of the first are kept, which takes no memory
+/// per state.
 const MANY: usize = 50_000;
 
 /// What is left after a crash.
@@ -54,24 +53,23 @@ pub struct Survivors {
     pub at_start: bool,
 }
 
-/// Why there is no way on.
+/// Why a computation cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
     /// State 0 is neither in a slot nor with the application.
     Start,
 }
 
-/// Goes on with what is left of a computation that had `plan`.
+/// Continues what is left of a computation with `plan`.
 pub fn resume(plan: Plan, survivors: &Survivors) -> Result<Schedule, Lost> {
     go_on(plan, survivors, best_chain)
 }
 
-/// The same by a short search, for those who ask what many crashes would cost: it may take somewhat more
-/// advances.
+/// The same by a short search, for estimates of the cost of many crashes: it may take somewhat more advances.
 pub(super) fn resume_soon(plan: Plan, survivors: &Survivors) -> Result<Schedule, Lost> {
     go_on(plan, survivors, |plan, states, fine| match states.len() > FEW_STATES {
         true => (best_of_the_first(plan, states, fine), 0),
-        false => search(plan, states, fine, FEW_LOOKS),
+        false => search(plan, states, fine, SHORT_SEARCH),
     })
 }
 
@@ -113,8 +111,8 @@ fn go_on(plan: Plan, survivors: &Survivors, choose: Choosing) -> Result<Schedule
     Ok(Schedule::resumed(plan, chain, moves, free, used, fine))
 }
 
-/// States that can be of use, ascending and each once; the other slots that were used or have a lower
-/// number than one that was; and how many slots these are together.
+/// The states that can be of use, ascending and without duplicates; the other slots that were used or lie
+/// below one that was; and how many slots these are together.
 pub(super) fn sort(
     survivors: &Survivors,
     plan: &Plan,
@@ -138,8 +136,7 @@ pub(super) fn sort(
     (useful, free, used)
 }
 
-/// A choice of states to keep, as places among the survivors, and what all before some state costs
-/// with it.
+/// A choice of states to keep, as indices among the survivors, with the cost of everything before some state.
 #[derive(Clone, Debug)]
 struct Choice {
     cost: Convex,
@@ -147,7 +144,7 @@ struct Choice {
     before: Option<Rc<Choice>>,
 }
 
-/// One by one: of a long chain each would be dropped inside the drop of the next, until the stack is full.
+/// Iterative: recursive drops of a long chain would overflow the stack.
 impl Drop for Choice {
     fn drop(&mut self) {
         let mut next = self.before.take();
@@ -157,12 +154,12 @@ impl Drop for Choice {
     }
 }
 
-/// The states to keep, as places in `states`, ascending, each with the state to which it is moved; and how
-/// many choices were looked at for that.
+/// The states to keep, as indices in `states`, ascending, each with the state to which it is moved; and how
+/// many choices were evaluated.
 pub(super) fn best_chain(plan: &Plan, states: &[Stored], fine: u64) -> (Vec<(usize, u64)>, usize) {
     let most = match plan.distance_at(fine) {
-        u64::MAX => MOST_LOOKS.min(FEW + LOOKS * states.len()),
-        // States that are closer than would be best are about as good to move on as to keep, all of them.
+        u64::MAX => MOST_EVALUATIONS.min(FEW + EVALUATIONS * states.len()),
+        // With states closer together than is best, moving them is about as good as keeping them.
         _ => FEW,
     };
     match states.len() > MANY {
@@ -171,19 +168,19 @@ pub(super) fn best_chain(plan: &Plan, states: &[Stored], fine: u64) -> (Vec<(usi
     }
 }
 
-/// The same with at most so many looks.
+/// The same with at most `most` evaluations.
 fn search(plan: &Plan, states: &[Stored], fine: u64, most: usize) -> (Vec<(usize, u64)>, usize) {
     let (slots, d) = (plan.slots, plan.distance_at(fine));
     let longest = states.len().min(usize::try_from(slots).unwrap_or(usize::MAX));
     if longest == 1 {
         return (vec![(0, 0)], 0);
     }
-    let mut looks = 0;
+    let mut evaluations = 0;
     let first = Rc::new(Choice { cost: Convex::reversal(fine, slots), last: 0, before: None });
     let mut best = best_of_all(plan, &states[..longest], fine, &first);
     let mut choices = vec![first];
     for length in 2..=longest {
-        // Slots for what lies beyond the last of so many states.
+        // Slots for what lies beyond the last of this many states.
         let left = slots - length as u64 + 1;
         let mut longer = Vec::new();
         let (mut behind, mut open) = (choices.iter().peekable(), Vec::new());
@@ -191,11 +188,11 @@ fn search(plan: &Plan, states: &[Stored], fine: u64, most: usize) -> (Vec<(usize
             while let Some(choice) = behind.next_if(|choice| choice.last < last) {
                 add(&mut open, choice.clone(), state);
             }
-            looks += open.len();
-            if looks > most {
-                return (unwind(plan, states, best), looks);
+            evaluations += open.len();
+            if evaluations > most {
+                return (unwind(plan, states, best), evaluations);
             }
-            // What cannot become cheaper than the best that is known, wherever the next state is kept, and
+            // Leaves out what cannot become cheaper than the best known, wherever the next state is kept and
             // however well those behind it lie.
             let behind_it = (states.len() - last) as u64;
             open.retain(|before| {
@@ -224,12 +221,12 @@ fn search(plan: &Plan, states: &[Stored], fine: u64, most: usize) -> (Vec<(usize
         }
         choices = longer;
     }
-    (unwind(plan, states, best), looks)
+    (unwind(plan, states, best), evaluations)
 }
 
-/// The best of the chains that have all of the first states, of state 0 alone up to all of them, each moved
-/// on if that is better: its cost, the state to which the last is moved, the choice before it, and its
-/// place. As a rule nothing is better, which others need only be looked at for as long as they may be.
+/// The best of the chains that keep all of the first states, from state 0 alone up to all of them, each moved
+/// if that is better: its cost, the state to which the last is moved, the choice before it, and its index.
+/// Usually nothing is better; other choices are evaluated only while they may be.
 fn best_of_all(
     plan: &Plan,
     states: &[Stored],
@@ -256,13 +253,13 @@ fn best_of_all(
     best
 }
 
-/// The last state to which the last kept state may be moved: the way there is one of the first sweep, if that
-/// is not over, and nothing is stored on it.
+/// The last state to which the last kept state may be moved: while the first sweep is not over, the way there
+/// is part of it, and nothing is stored on that way.
 fn farthest(state: u64, fine: u64, d: u64) -> u64 {
     (fine - 1).min(state.saturating_add(d))
 }
 
-/// As many of the first states as take the fewest advances, each where it is.
+/// As many of the first states as give the fewest advances, each where it is.
 fn best_of_the_first(plan: &Plan, states: &[Stored], fine: u64) -> Vec<(usize, u64)> {
     let (mut before, mut best) = (Cost::default(), None::<(Cost, usize)>);
     let slots = usize::try_from(plan.slots).unwrap_or(usize::MAX);
@@ -280,8 +277,8 @@ fn best_of_the_first(plan: &Plan, states: &[Stored], fine: u64) -> Vec<(usize, u
     states[..kept].iter().map(|stored| stored.state).enumerate().collect()
 }
 
-/// Adds a choice, unless one of the others is as good from `state` on; and drops those of them that are
-/// nowhere better there.
+/// Adds a choice unless another one is as good from `state` on, and drops those that are nowhere better
+/// there.
 fn add(choices: &mut Vec<Rc<Choice>>, choice: Rc<Choice>, state: u64) {
     if choices.iter().any(|other| choice.cost.is_nowhere_less(&other.cost, state)) {
         return;
@@ -290,8 +287,8 @@ fn add(choices: &mut Vec<Rc<Choice>>, choice: Rc<Choice>, state: u64) {
     choices.push(choice);
 }
 
-/// Follows the best choice back. `best` has the cost, the state to which the last is moved, the choice
-/// before it, and its place.
+/// Follows the best choice back. `best` has the cost, the state to which the last is moved, the choice before
+/// it, and its index.
 fn unwind(
     plan: &Plan,
     states: &[Stored],

@@ -1,4 +1,4 @@
-//! Restarts, against a search over everything that can be done.
+//! Restarts, compared with a search over all sequences of actions.
 
 use super::*;
 use crate::binomial;
@@ -18,8 +18,8 @@ fn sets(steps: u64, slots: usize) -> impl Iterator<Item = Vec<u64>> {
         .map(move |set| (0..steps).filter(|state| set >> state & 1 == 1).collect())
 }
 
-/// Whatever has survived: nothing that can be done at all takes fewer advances; with a resilience distance,
-/// nothing that keeps it in what is left of the first sweep, and behind that nothing at all.
+/// With any survivors, no sequence of actions takes fewer advances; with a resilience distance, none that
+/// keeps it in the rest of the first sweep, and after that none at all.
 #[test]
 fn no_way_is_shorter() {
     let mut bound = 0;
@@ -54,7 +54,8 @@ fn no_way_is_shorter() {
     assert!(bound > 2, "{bound}");
 }
 
-/// Goes to the end from these states. A rule other than the optimal one may take more in the first sweep.
+/// Carries out the rest from these states. A rule other than the optimal one may take more in the first
+/// sweep.
 fn compare(plan: &Plan, states: &[u64], fine: u64, least: u64) {
     let stored = states.iter().zip(0..).map(|(&state, slot)| Stored { state, slot });
     let adjoint = Some(fine).filter(|fine| *fine < plan.steps);
@@ -104,14 +105,14 @@ fn a_distance_binds_nothing_in_the_reverse_sweep() {
     }
 }
 
-/// Numbers without a pattern.
+/// Pseudo-random numbers.
 fn random(seed: &mut u64) -> u64 {
     *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     *seed >> 33
 }
 
-/// Crashes at any action, again and again, with slots lost as well: the adjoint always comes to
-/// the end, and nothing is read that is not there.
+/// Crashes at any action, repeatedly, also with lost slots: the adjoint always comes to the end, and no
+/// missing state is read.
 #[test]
 fn any_number_of_crashes_anywhere() {
     let mut seed = 1;
@@ -129,7 +130,7 @@ fn any_number_of_crashes_anywhere() {
                 let action = schedule.next_action();
                 player.act(&schedule, action);
             }
-            // Some slots are lost; of state 0 the application has a copy.
+            // Some slots are lost; the application has a copy of state 0.
             let all = player.survivors();
             let left = all.into_iter().filter(|_| !random(&mut seed).is_multiple_of(8)).collect();
             let survivors = Survivors { states: left, adjoint: player.adjoint, at_start: true };
@@ -193,10 +194,10 @@ fn the_breakdown_of_the_paper() {
 }
 
 /// After a crash anywhere, in the first sweep and behind it, of schedules with and without a distance.
-/// Catches a search that looks at each state with each number of those that are kept: that is more than
-/// a million times with 2,400 slots.
+/// Catches a search that evaluates each state with each number of kept states: that is more than a million
+/// evaluations with 2,400 slots.
 #[test]
-fn looks_grow_with_the_slots_and_not_with_their_square() {
+fn evaluations_grow_with_the_slots_and_not_with_their_square() {
     for (slots, resilience) in [(300, u64::MAX), (300, 500), (2400, u64::MAX), (2400, 60)] {
         let plan = Plan { resilience, ..plan(100_000, slots) };
         let mut schedule = Schedule::new(plan);
@@ -210,13 +211,17 @@ fn looks_grow_with_the_slots_and_not_with_their_square() {
                 continue;
             }
             ends.retain(|end| reverse || *end != stored.len() as u64);
-            let (kept, looks) = best_chain(&plan, stored, fine);
-            let more = if first && resilience < u64::MAX { 0 } else { LOOKS * stored.len() };
+            let (kept, evaluations) = best_chain(&plan, stored, fine);
+            let more = if first && resilience < u64::MAX { 0 } else { EVALUATIONS * stored.len() };
             let most = FEW + more + 2400;
-            assert!(looks <= most, "{slots} slots, {} states: {looks} looks", stored.len());
-            // The search has come to its end: the way is the shortest.
-            assert!(more == 0 || looks < FEW + more, "{looks} looks");
-            // Whatever is left out, nothing is worse than to keep all.
+            assert!(
+                evaluations <= most,
+                "{slots} slots, {} states: {evaluations} evaluations",
+                stored.len()
+            );
+            // The search was completed: the way is the shortest.
+            assert!(more == 0 || evaluations < FEW + more, "{evaluations} evaluations");
+            // Whatever is left out, the result is no worse than keeping all.
             if first && resilience == u64::MAX {
                 let states = stored.to_vec();
                 let survivors = Survivors { states, adjoint: None, at_start: false };
@@ -234,8 +239,8 @@ fn looks_grow_with_the_slots_and_not_with_their_square() {
     }
 }
 
-/// With as many slots as large computations have, at no more steps than are left without the crash.
-/// Catches choices that are looked at without end: a million and more would be.
+/// With as many slots as large computations have: at most the steps that were left without the crash. Catches
+/// an unlimited search, which would evaluate more than a million choices.
 #[test]
 fn many_slots() {
     let plan = plan(200_000, 600);
@@ -259,8 +264,8 @@ fn many_slots() {
     }
 }
 
-/// As many steps as there can be, and nothing stored of the adjoint. Catches a piece of a function for each
-/// step, which takes all memory.
+/// The largest number of steps, and no adjoint stored. Catches a piece of a function for each step, which
+/// takes all memory.
 #[test]
 fn all_steps_again_of_long_plans() {
     for (steps, slots) in [(1_000_000_000_000, 2), (binomial::MAX_STEPS, 3), (1_000_000_000, 12)] {
@@ -269,15 +274,15 @@ fn all_steps_again_of_long_plans() {
             let states = Remaining::at(&plan, fine).states;
             let survivors = Survivors { states, adjoint: None, at_start: false };
             let advances = resume(plan, &survivors).unwrap().advances_left();
-            // At the most state 0 alone is of use; and costs are known to 1 in 25,000.
+            // At most state 0 alone is of use; and costs are known to 1 in 25,000.
             let most = binomial::advances(steps, slots) / 25_000 * 25_001;
             assert!(advances <= most, "{plan:?}, {fine}: {advances}");
         }
     }
 }
 
-/// With more states than are searched. Catches a state beyond those that leave slots for what is ahead, and
-/// a cost that is not what comes.
+/// With more states than are searched. Catches a kept state that leaves no slots for the steps ahead, and a
+/// predicted cost that differs from the real one.
 #[test]
 fn the_best_of_the_first() {
     let plan = Plan { resilience: 40, ..plan(300, 8) };
@@ -303,7 +308,7 @@ fn the_best_of_the_first() {
     }
 }
 
-/// Catches a choice that is dropped inside the drop of the next one: the stack has no room for so many.
+/// Catches recursive drops of choices, for which the stack is too small.
 #[test]
 fn a_long_chain_is_dropped() {
     let cost = Convex::reversal(1, 1);

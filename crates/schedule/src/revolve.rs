@@ -1,5 +1,5 @@
-//! The interface of the original revolve, whose caller keeps `check`, `capo` and `fine`, so that a loop
-//! that was written for it goes on.
+//! The interface of the original revolve, whose caller keeps `check`, `capo` and `fine`, so that loops
+//! written for it can be used.
 //!
 //! Source: Griewank, Walther, "Algorithm 799: revolve", ACM TOMS 26 (2000), section 4.
 
@@ -23,15 +23,14 @@ pub enum Step {
     Terminate,
 }
 
-/// Why there is no next step. The numbers are those that the original has for them in `info`, where
-/// it has one.
+/// Why there is no next step. The numbers are those of `info` in the original, where it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrong {
-    /// `check`, `capo`, `fine` or `snaps` are not what they can be.
+    /// `check`, `capo`, `fine` or `snaps` is out of range.
     Arguments,
     /// `check` is beyond the slots (the original's 11).
     TooManyStored,
-    /// `check` does not say what was stored before: this is another computation.
+    /// `check` does not match what was stored before: this is another computation.
     Unknown,
 }
 
@@ -46,7 +45,7 @@ pub struct RevolveState {
     pub fine: i64,
 }
 
-/// What the original keeps in variables of its own.
+/// What the original keeps in its own variables.
 #[derive(Clone, Debug, Default)]
 pub struct Revolve {
     /// The states that are stored, by slot.
@@ -55,7 +54,7 @@ pub struct Revolve {
 }
 
 impl Revolve {
-    /// The next step of a caller at `place` who has `snaps` slots. The place is brought up to date.
+    /// Returns the next step of a caller at `place` with `snaps` slots, and updates the place.
     pub fn step(&mut self, place: &mut RevolveState, snaps: i64) -> Result<Step, Wrong> {
         let RevolveState { check, capo, fine } = *place;
         let most = MAX_STEPS as i64;
@@ -121,8 +120,8 @@ impl Revolve {
     }
 }
 
-/// The largest number of steps whose adjoint takes `snaps` slots and `repetitions` repetitions;
-/// `None`: too large a number.
+/// The largest number of steps that can be reversed with `snaps` slots and `repetitions` repetitions; `None`:
+/// the number is too large.
 pub fn maxrange(snaps: u64, repetitions: u64) -> Option<i64> {
     i64::try_from(beta(snaps, repetitions)).ok()
 }
@@ -140,7 +139,7 @@ pub fn adjust(steps: u64) -> u64 {
     while !enough(both, both) {
         both += 1;
     }
-    // One fewer of either, in turns, as long as that is enough.
+    // Reduces both in turns, as long as that is enough.
     let (mut snaps, mut repetitions) = (both, both);
     loop {
         let fewer =
@@ -157,7 +156,7 @@ mod tests {
     use super::*;
     use crate::schedule::{Action, Plan, Schedule};
 
-    /// Step by step what a schedule does, for all small cases.
+    /// Compared step by step with a schedule, for all small cases.
     #[test]
     fn it_goes_the_way_of_a_schedule() {
         for snaps in 1..=6 {

@@ -29,11 +29,11 @@ impl Rule {
         (Rule::Shortest, "shortest"),
     ];
 
-    /// The length of the next piece, if `l >= 2` steps lie ahead of a stored state whose slot is one
-    /// of `c >= 2` that can be used, and stored states may be `d` steps apart. Less than `l`, at most
-    /// `d`, and such that what remains can be done: [`bound::feasible`] stays true.
+    /// The length of the next piece, if `l >= 2` steps lie ahead of a stored state whose slot is one of `c >=
+    /// 2` usable ones, and stored states may be `d` steps apart. Less than `l`, at most `d`, and such that
+    /// the rest can be reversed: [`bound::feasible`] stays true.
     pub(crate) fn first_piece(self, l: u64, c: u64, d: u64) -> u64 {
-        // What the remaining slots cannot cover is the first piece's.
+        // The first piece takes what the remaining slots cannot cover.
         let least = u128::from(l).saturating_sub(u128::from(c - 1) * u128::from(d)).max(1) as u64;
         let most = d.min(l - 1).max(least);
         if least == most {
@@ -52,7 +52,8 @@ impl Rule {
     }
 }
 
-/// Values of β around the repetition number `r` of `l` steps and `c` slots, each from the one before.
+/// Values of β around the repetition number `r` of `l` steps and `c` slots, each computed from the one
+/// before.
 struct Limits {
     r: u64,
     /// β(c, r).
@@ -72,12 +73,12 @@ impl Limits {
         Limits { r, range, same, fewer }
     }
 
-    /// β(c, r - 1), or what leaves β(c - 1, r - 1) to the others.
+    /// β(c, r - 1), or the length that leaves β(c - 1, r - 1) to the others.
     fn longest(&self, l: u64) -> u64 {
         self.same.min(u128::from(l) - self.fewer.min(u128::from(l) - 1)) as u64
     }
 
-    /// β(c, r - 2), or what leaves β(c - 1, r) to the others.
+    /// β(c, r - 2), or the length that leaves β(c - 1, r) to the others.
     fn shortest(&self, l: u64) -> u64 {
         let less = self.same - self.fewer;
         less.max(u128::from(l).saturating_sub(self.range - self.same)).max(1) as u64
@@ -128,8 +129,8 @@ mod tests {
         }
     }
 
-    /// The distances of Table 1 of the paper are the longest first pieces. Of its 86,260 for 1,750,000
-    /// steps nothing is known: that would be 85,320 with its 78 slots (and r = 5), 88,560 with 79.
+    /// The distances in Table 1 of the paper are the longest first pieces. Its 86,260 for 1,750,000 steps
+    /// cannot be explained: it would be 85,320 with its 78 slots (and r = 5), 88,560 with 79.
     #[test]
     fn the_distances_that_were_printed() {
         for (l, c, d) in [

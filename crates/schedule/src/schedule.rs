@@ -11,7 +11,7 @@ pub enum Action {
     Advance {
         /// The state that the application has.
         from: u64,
-        /// The state that it has then.
+        /// The state that the application has afterwards.
         to: u64,
     },
     /// Store the state that the application has.
@@ -33,7 +33,7 @@ pub enum Action {
     Firsturn {
         /// The last step of all.
         step: u64,
-        /// Whether to store the adjoint then.
+        /// Whether to store the adjoint afterwards.
         check: bool,
     },
     /// Compute step `step` from state `step - 1`, which the application has, recording it, and take
@@ -41,14 +41,14 @@ pub enum Action {
     Youturn {
         /// The step.
         step: u64,
-        /// Whether to store the adjoint then.
+        /// Whether to store the adjoint afterwards.
         check: bool,
     },
     /// The adjoint has come to state 0.
     Terminate,
 }
 
-/// What a schedule is for.
+/// The input of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// Steps of the sweep, at least 1.
@@ -67,15 +67,15 @@ pub struct Plan {
 /// Why there is no schedule for a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfit {
-    /// Not 1 to [`binomial::MAX_STEPS`] steps.
+    /// The number of steps is not 1 to [`binomial::MAX_STEPS`].
     Steps(u64),
-    /// Not 1 to [`binomial::MAX_STEPS`] slots.
+    /// The number of slots is not 1 to [`binomial::MAX_STEPS`].
     Slots(u64),
-    /// A resilience distance of 0.
+    /// The resilience distance is 0.
     Resilience,
-    /// So many slots cannot keep the resilience distance; the least number that can.
+    /// The slots cannot keep the resilience distance; this is the least number that can.
     TooFewSlots(u64),
-    /// An adjoint distance of 0.
+    /// The adjoint distance is 0.
     Adjoint,
 }
 
@@ -90,7 +90,7 @@ impl Plan {
         }
     }
 
-    /// Whether there is a schedule for it.
+    /// Checks that there is a schedule for this plan.
     pub fn check(&self) -> Result<(), Unfit> {
         let fits = 1..=binomial::MAX_STEPS;
         if !fits.contains(&self.steps) {
@@ -121,37 +121,36 @@ pub struct Stored {
     pub slot: u64,
 }
 
-/// A schedule at some point of its way.
+/// A schedule in progress.
 ///
-/// The stored states that are still needed lie in ascending order, each in a slot of its own; the
-/// adjoint of what lies beyond the last is computed first. Each action takes the same time, but for
-/// those that look for the next state to store, which take the logarithm of the number of steps.
+/// The stored states that are still needed lie in ascending order, each in its own slot; the adjoint of what
+/// lies beyond the last is computed first. Each action takes constant time, except those that choose the next
+/// state to store, which take the logarithm of the number of steps.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     pub(super) plan: Plan,
     /// States that are stored and needed, ascending.
     pub(super) stored: Vec<Stored>,
-    /// Slots that were used and are free again; the last is used next. What they have had last may
-    /// still be there.
+    /// Slots that were used and are free again; the last is used next. They may still hold their last states.
     pub(super) free: Vec<Stored>,
     /// Slots from here on have never been used.
     pub(super) unused: u64,
     /// The state that the application has.
     pub(super) at: Option<u64>,
-    /// States that are stored again farther on before anything is stored behind them, ascending, and
-    /// where.
+    /// States that are moved, ascending: stored again farther on, at the second state, before anything is
+    /// stored behind them.
     pub(super) moves: Vec<(u64, u64)>,
     /// The state to go to before anything is stored.
     pub(super) target: Option<u64>,
     /// The state that the adjoint has come to.
     pub(super) fine: u64,
     /// When the adjoint is stored.
-    pub(super) upkeep: AdjointInterval,
+    pub(super) interval: AdjointInterval,
     /// What has been done.
     pub(super) done: Done,
 }
 
-/// What a schedule has had its application do.
+/// What the application has done for a schedule so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Done {
     /// Steps that were not recorded.
@@ -176,13 +175,13 @@ impl Schedule {
             moves: Vec::new(),
             target: None,
             fine: plan.steps,
-            upkeep: AdjointInterval::default(),
+            interval: AdjointInterval::default(),
             done: Done::default(),
         }
     }
 
-    /// Goes on where `kept` states are of use in their slots and those of `free` are not, although
-    /// they may be there; slots from `unused` on have none. The adjoint is at `fine`. Without state 0
+    /// Continues with the `kept` states in their slots and with the slots of `free`, although their states
+    /// may still be there; slots from `unused` on have none. The adjoint is at `fine`. If state 0 is not
     /// among those kept, the application has it.
     pub(super) fn resumed(
         plan: Plan,
@@ -193,23 +192,23 @@ impl Schedule {
         fine: u64,
     ) -> Schedule {
         let at = (kept.first().is_none_or(|first| first.state > 0)).then_some(0);
-        let (upkeep, done) = (AdjointInterval::default(), Done::default());
-        Schedule { plan, stored: kept, free, unused, at, moves, target: None, fine, upkeep, done }
+        let (interval, done) = (AdjointInterval::default(), Done::default());
+        Schedule { plan, stored: kept, free, unused, at, moves, target: None, fine, interval, done }
     }
 
-    /// Has the adjoint stored by the work that would be lost, and not by its distance.
+    /// Stores the adjoint by the work that a crash would lose, instead of by its distance.
     pub(crate) fn store_adjoint_by_work(&mut self, threshold: Threshold) {
-        self.upkeep.threshold = Some(threshold);
+        self.interval.threshold = Some(threshold);
     }
 
-    /// The next action.
+    /// Returns the next action.
     pub fn next_action(&mut self) -> Action {
         if self.fine == 0 {
             return Action::Terminate;
         }
         if self.stored.first().is_none_or(|first| first.state > 0) {
             let action = self.takeshot(0);
-            // It comes first; and if there are others, one of them is restored.
+            // State 0 comes first; if there are others, one of them is restored.
             self.stored.rotate_right(1);
             self.at = self.at.filter(|_| self.stored.len() == 1);
             return action;
@@ -274,7 +273,7 @@ impl Schedule {
         let top = self.stored.last().map_or(0, |top| top.state);
         let ahead = self.fine.saturating_sub(top + 1);
         let place = (self.fine, self.plan.steps);
-        let check = self.upkeep.is_due(self.plan.adjoint, place, self.done, ahead);
+        let check = self.interval.is_due(self.plan.adjoint, place, self.done, ahead);
         self.done.adjoints += u64::from(check);
         if step == self.plan.steps {
             Action::Firsturn { step, check }
@@ -283,7 +282,7 @@ impl Schedule {
         }
     }
 
-    /// What it is for.
+    /// The plan of this schedule.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }

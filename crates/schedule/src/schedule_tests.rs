@@ -37,8 +37,8 @@ fn the_distributions_of_the_paper() {
     assert_eq!(slots_at(plan(100, 5, any, Rule::Shortest), 100), [0, 30, 65, 85, 95]);
 }
 
-/// Revolve stores no state more than the least number of advances needs, as dynamic programming over
-/// both numbers says.
+/// Revolve stores no more states than the least number of advances requires, by dynamic programming over both
+/// numbers.
 #[test]
 fn revolve_stores_the_fewest_states() {
     const STEPS: usize = 120;
@@ -51,7 +51,7 @@ fn revolve_stores_the_fewest_states() {
             _ => (0..=STEPS).fold(Vec::new(), |mut least: Vec<(u64, u64)>, l| {
                 let split = |m: usize| {
                     let (left, right) = (least[m], fewer[l - m]);
-                    // Before the last step there is nothing to be stored for.
+                    // Before the last step nothing needs to be stored.
                     let stored = u64::from(l - m > 1);
                     (m as u64 + left.0 + right.0, left.1 + right.1 + stored)
                 };
@@ -70,8 +70,8 @@ fn revolve_stores_the_fewest_states() {
     }
 }
 
-/// As many steps, and as many slots, as there can be: each action can be done, in each rule, and the
-/// first of the way back follow at once.
+/// The largest number of steps and of slots: each action can be done, with each rule, and the first actions
+/// of the way back take no long computation.
 #[test]
 fn numbers_as_large_as_they_come() {
     for rule in Rule::ALL.map(|(rule, _)| rule) {

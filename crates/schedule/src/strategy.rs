@@ -1,5 +1,5 @@
-//! Other ways to be safe from failures, to compare a schedule with: those of the paper's section 5,
-//! for the same steps and as many slots in all.
+//! Other strategies against failures, for comparison with a schedule: those of the paper's section 5, for the
+//! same steps and the same number of slots in all.
 //!
 //! - **Continuous**: the schedule without a bound, whose free slot gets each state of the first sweep
 //!   until it is needed.
@@ -19,18 +19,18 @@ use super::rule::Rule;
 use super::schedule::{Plan, Schedule};
 use super::takeshots::takeshots;
 
-/// Places of the reverse sweep at which a failure is looked at.
+/// Places of the reverse sweep at which a failure is evaluated.
 const PLACES: u64 = 32;
 
-/// The most slots of a plan that is compared: its crashes take some seconds.
+/// The most slots of a plan that is compared: evaluating its crashes takes some seconds.
 pub const MOST_SLOTS: u64 = 100_000;
 
-/// A way.
+/// A strategy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
     /// The plan's own.
     Chosen,
-    /// Each state, as long as there is a slot.
+    /// Stores each state, as long as there is a slot.
     Continuous,
     /// A slot for the latest state of all `every` steps.
     SingleRecovery {
@@ -46,26 +46,26 @@ pub enum Strategy {
     },
 }
 
-/// What a way costs.
+/// The cost of a strategy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
-    /// Which.
+    /// The strategy.
     pub strategy: Strategy,
     /// Steps that are not recorded, if nothing fails.
     pub advances: u128,
-    /// States that are stored then.
+    /// States that are stored, if nothing fails.
     pub writes: u128,
-    /// Steps that a failure in the first sweep costs at the most.
+    /// The most steps that a failure in the first sweep costs.
     pub most_lost: u64,
-    /// The same on the average over its steps.
+    /// The mean of that over the steps of the first sweep.
     pub mean_lost: f64,
     /// The steps, recorded ones included, that a failure in the reverse sweep costs, as the most and
     /// the mean over places that are spread evenly.
     pub reverse_lost: (u128, f64),
 }
 
-/// All ways for a plan, of which `cost` is known; those for which there are slots enough. Takes time in
-/// proportion to the slots.
+/// The costs of all strategies for a plan of which `cost` is known, except those for which there are too few
+/// slots. Takes time in proportion to the slots.
 pub fn compare(plan: &Plan, cost: &PlanCost) -> Vec<Costs> {
     let mut all = vec![chosen(plan, cost), continuous(plan)];
     all.extend((plan.slots > 1).then(|| single_recovery(plan, cost.max_gap)));
@@ -92,7 +92,7 @@ fn chosen(plan: &Plan, cost: &PlanCost) -> Costs {
 fn continuous(plan: &Plan) -> Costs {
     let plan = unbound(plan, plan.slots);
     let states = first_sweep(&plan);
-    // Nothing but the step under way is lost before the last slot is needed.
+    // Until the last slot is needed, only the step under way is lost.
     let last = match (states.len() as u64) < plan.slots {
         true => plan.steps - 1,
         false => states[states.len() - 1],
@@ -113,7 +113,7 @@ fn single_recovery(plan: &Plan, every: u64) -> Costs {
     let mut states = first_sweep(&plan);
     let latest = (1..).map(|piece| piece * every).take_while(|state| *state < plan.steps);
     let writes = u128::from((plan.steps - 1) / every);
-    // More would not be looked at in a plan's own first sweep either.
+    // In a plan's own first sweep no more are listed either.
     states.extend(latest.take(super::cost::MOST_STATES as usize));
     states.sort_unstable();
     let (most_lost, mean_lost) = lost(&states, plan.steps);
@@ -134,7 +134,7 @@ fn two_level(plan: &Plan, longest: u64) -> Costs {
         u128::from(whole) * (u128::from(piece) + binomial::advances(piece, slots))
             + binomial::advances(last, slots)
     };
-    // As many pieces as there are slots, the states of which take all but those for one piece.
+    // The first state of each piece takes a slot; those left over reverse one piece.
     let ways = (1..=plan.slots.min(plan.steps)).map(|pieces| {
         let piece = plan.steps.div_ceil(pieces);
         (piece, plan.slots - plan.steps.div_ceil(piece) + 1)
@@ -170,13 +170,13 @@ fn first_sweep(plan: &Plan) -> Vec<u64> {
     states
 }
 
-/// Of a schedule without a bound.
+/// How many states a schedule without a bound stores.
 fn takeshots_of(plan: &Plan) -> u128 {
     takeshots(plan.rule, plan.steps, plan.slots, false)
 }
 
-/// The most and the mean number of steps that lie between a place of the first sweep and the state that
-/// was stored last, from the first of these on.
+/// The most and the mean number of steps between a place of the first sweep and the last state stored before
+/// it, from the first of these on.
 fn lost(states: &[u64], steps: u64) -> (u64, f64) {
     let ends = states.iter().skip(1).chain([&steps]);
     let pieces = states.iter().zip(ends).map(|(from, to)| to - from);
@@ -187,18 +187,18 @@ fn lost(states: &[u64], steps: u64) -> (u64, f64) {
     (most, squares / 2.0 / all)
 }
 
-/// The places, spread evenly, over the steps and over those between two stored adjoints.
+/// Places spread evenly over the steps, and over those between two stored adjoints.
 fn places(plan: &Plan) -> impl Iterator<Item = u64> {
     let steps = u128::from(plan.steps);
     let stretch = plan.adjoint.map_or(0, u128::from).min(steps / u128::from(PLACES));
-    // Less than the steps.
+    // Less than the number of steps.
     (1..PLACES).map(move |place| {
         ((steps - stretch) * u128::from(place) / u128::from(PLACES)
             + stretch * u128::from(place * 7 % PLACES) / u128::from(PLACES)) as u64
     })
 }
 
-/// Steps that a failure costs at some places of the reverse sweep, at the most and on the average.
+/// The steps that a failure costs at some places of the reverse sweep: the most and the mean.
 fn reverse_lost(plan: &Plan) -> (u128, f64) {
     let all = Schedule::new(*plan).advances_left();
     of_several(places(plan).map(|place| lost_at(plan, all, place)).collect())
@@ -209,17 +209,18 @@ fn of_several(lost: Vec<u128>) -> (u128, f64) {
     (lost.into_iter().max().unwrap_or(0), mean)
 }
 
-/// What a failure costs when the adjoint has just come to state `fine`, of a plan with so many advances in all.
+/// The cost of a failure when the adjoint has just come to state `fine`, for a plan with `all` advances in
+/// total.
 fn lost_at(plan: &Plan, all: u128, fine: u64) -> u128 {
     let Remaining { states, adjoint, advances } = Remaining::at(plan, fine);
     let turned = u128::from(adjoint.unwrap_or(plan.steps) - fine);
     let survivors = Survivors { states, adjoint, at_start: true };
-    // It is lost at the most to begin anew, which the application can.
+    // At worst the application starts over, which it always can.
     let again = resume_soon(*plan, &survivors).map_or(all, |schedule| schedule.advances_left());
     (again + turned).saturating_sub(all - advances)
 }
 
-/// The same of pieces that are reversed one by one, with the adjoint stored after each as well.
+/// The same for pieces that are reversed one by one, with the adjoint also stored after each.
 fn two_level_lost(plan: &Plan, piece: u64, slots: u64) -> (u128, f64) {
     let lost = places(plan).map(|place| {
         let begin = place / piece * piece;

@@ -1,4 +1,4 @@
-//! What ways cost, by their definitions and action by action.
+//! The costs of strategies, compared with their definitions and with the same action by action.
 
 use super::*;
 use crate::brute_force::Player;
@@ -27,7 +27,7 @@ fn the_example_of_the_paper() {
     assert_eq!(100_u64.div_ceil(piece) + slots - 1, 5);
 }
 
-/// Two-level goes through all its pieces in earnest.
+/// Carries out all pieces of the two-level strategy.
 #[test]
 fn two_level_takes_what_its_parts_take() {
     for (steps, slots) in [(97, 4), (100, 20), (1000, 12), (30, 30), (1, 1), (50, 1)] {
@@ -51,7 +51,7 @@ fn two_level_takes_what_its_parts_take() {
     }
 }
 
-/// A crash costs no more than what was done since the adjoint was stored, and a way to a state.
+/// A crash costs at most what was done since the adjoint was stored, and the way to a state.
 #[test]
 fn crashes_of_the_reverse_sweep() {
     let plan = plan(400, 8, 90);
@@ -62,7 +62,7 @@ fn crashes_of_the_reverse_sweep() {
     }
 }
 
-/// The same by going through both ways action by action.
+/// The same by going through both schedules action by action.
 fn walked(plan: &Plan, fine: u64) -> u128 {
     let to_the_end = |mut schedule: Schedule| {
         let before = schedule.done().advances;
@@ -80,7 +80,7 @@ fn walked(plan: &Plan, fine: u64) -> u128 {
     (to_the_end(again) + turned).saturating_sub(to_the_end(schedule))
 }
 
-/// Catches steps before the crash that are counted as lost, and those that are turned again left out.
+/// Catches steps before the crash that are counted as lost, and steps reversed again that are left out.
 #[test]
 fn what_a_crash_costs_is_what_the_actions_take_more() {
     for (rule, _) in Rule::ALL {
@@ -97,7 +97,7 @@ fn what_a_crash_costs_is_what_the_actions_take_more() {
     }
 }
 
-/// Catches a way that is gone through.
+/// Catches work in proportion to the steps.
 #[test]
 fn the_longest_plans() {
     for (steps, slots, resilience) in

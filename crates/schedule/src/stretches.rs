@@ -1,8 +1,8 @@
-//! A plan as a tree of stretches, of which one goes through as many as one wants to see.
+//! A plan as a tree of stretches, of which only those of interest are visited.
 //!
 //! The steps from a stored state to some end are reversed by advancing to a state between, storing it,
-//! reversing what lies beyond, and then what lies before it. So each stretch has two in it, and what it takes as
-//! a whole has a closed form: whoever looks for something enters those that may have it.
+//! reversing what lies beyond, and then what lies before it. So each stretch consists of two, and its totals
+//! have closed forms: a visitor enters only the stretches that may contain what it searches for.
 
 use super::binomial;
 use super::schedule::Plan;
@@ -13,18 +13,18 @@ use super::takeshots::takeshots;
 pub struct Stretch {
     /// The state that all of them are computed from. It is stored, unless there is one step only.
     pub base: u64,
-    /// The state to which the adjoint comes: `base`, or, if there is one slot, maybe a later one.
+    /// The state to which the adjoint comes: `base`, or, if there is one slot, possibly a later one.
     pub low: u64,
     /// The state from which the adjoint begins.
     pub end: u64,
-    /// Slots for it, that of `base` included.
+    /// Slots for it, including that of `base`.
     pub slots: u64,
 }
 
-/// What goes through a plan.
+/// Receives the parts of a plan in order.
 pub trait Visitor {
-    /// Whether it goes through a stretch, whose base the application has. If not, all of the stretch is done.
-    /// `top` is the stored state that the adjoint goes on from behind it, if that does not end there.
+    /// Whether to enter a stretch, whose base the application has. If not, the whole stretch counts as done.
+    /// `top` is the stored state from which the adjoint goes on behind it, unless it ends there.
     fn enters(&mut self, stretch: &Stretch, top: Option<u64>) -> bool;
     /// Steps are computed without being recorded.
     fn advances(&mut self, from: u64, to: u64);
@@ -40,13 +40,14 @@ impl Stretch {
         self.end - self.low
     }
 
-    /// How many steps are computed in it without being recorded. It lies between two states of the first sweep.
+    /// How many steps are computed in it without being recorded. The stretch must lie between two states of
+    /// the first sweep.
     pub fn advances(&self) -> u128 {
         let before = binomial::advances(self.low - self.base, self.slots);
         binomial::advances(self.end - self.base, self.slots) - before
     }
 
-    /// How many states are stored in it, without its base.
+    /// How many states are stored in it, not counting its base.
     pub fn takeshots(&self, plan: &Plan) -> u128 {
         match self.slots {
             1 => 0,
@@ -54,8 +55,8 @@ impl Stretch {
         }
     }
 
-    /// The part of it that is reversed first, and the other one. With one slot there is none between, and it is
-    /// halved.
+    /// Its two parts, first the one that is reversed first. With one slot no state lies between them, and the
+    /// stretch is halved.
     fn parts(&self, plan: &Plan) -> (Stretch, Stretch) {
         let steps = self.end - self.base;
         if self.slots == 1 {
@@ -68,8 +69,8 @@ impl Stretch {
     }
 }
 
-/// Goes through a plan that [`Plan::check`] accepts, up to `most` stretches. Whether it has come to the end.
-/// What has the last step of all in it is entered without a question.
+/// Visits a plan that [`Plan::check`] accepts, up to `most` stretches; returns whether it came to the end.
+/// Stretches that contain the very last step are entered without asking.
 pub fn go_through(plan: &Plan, visitor: &mut impl Visitor, most: u64) -> bool {
     visitor.stores(0);
     let mut open = vec![Stretch { base: 0, low: 0, end: plan.steps, slots: plan.slots }];
@@ -79,7 +80,7 @@ pub fn go_through(plan: &Plan, visitor: &mut impl Visitor, most: u64) -> bool {
         if looked_at > most {
             return false;
         }
-        // Of a part with one slot, the one below begins at the same state.
+        // If the upper part has one slot, the one below begins at the same state.
         let top = open.last().map(|below| below.base);
         if stretch.end < plan.steps && !visitor.enters(&stretch, top) {
             continue;
@@ -110,7 +111,7 @@ mod tests {
     use crate::rule::Rule;
     use crate::schedule::{Action, Schedule};
 
-    /// Enters what is longer than `whole` steps, and keeps what is done.
+    /// Enters stretches longer than `whole` steps, and records what is done.
     struct Seen {
         plan: Plan,
         whole: u64,
@@ -145,14 +146,14 @@ mod tests {
 
         fn turns(&mut self, step: u64, top: Option<u64>) {
             self.fine = step - 1;
-            // What stands on top of the stack then.
+            // Checks what is on top of the stack then.
             assert!(top.is_none_or(|top| top < step - 1) && top.is_none() == (step == 1));
             self.actions.push(Action::Youturn { step, check: false });
         }
     }
 
     /// Catches a state that is stored although it is turned from at once, parts in the wrong order, and a
-    /// stretch whose sums are not those of its actions.
+    /// stretch whose totals are not those of its actions.
     #[test]
     fn stretches_are_what_the_actions_do() {
         for (rule, _) in Rule::ALL {
@@ -196,8 +197,8 @@ mod tests {
         }
     }
 
-    /// Each stretch that is entered has two in it, until there is one step for each. Catches a bound of one more or
-    /// less, and a stretch that is looked at twice.
+    /// Each stretch that is entered has two parts, down to one for each step. Catches a bound that is off by
+    /// one, and a stretch that is visited twice.
     #[test]
     fn stretches_are_counted() {
         for slots in [1, 2, 5, 40] {
@@ -215,7 +216,7 @@ mod tests {
         }
     }
 
-    /// Catches a way through all of them.
+    /// Catches a visit of all stretches.
     #[test]
     fn what_is_not_entered_takes_no_time() {
         let steps = 1_000_000_000_000;

@@ -1,17 +1,17 @@
 //! How many states are stored to reverse a stretch of steps, by each rule, without going through it.
 //!
-//! With `G(l, c)` for that number, the first state among them, and a first piece of `p` steps, `G(l, c) =
-//! G(p, c) + G(l - p, c - 1)`, or `G(p, c)` alone where `l - p = 1`: a single step is turned from at once. As
-//! many steps as `c` slots can have with `r` repetitions are cut into `β(c, r - 1)` and `β(c - 1, r)` by each
-//! rule, so that `G(β(c, r), c) = β(c - 1, r)`. Of other lengths each rule cuts off such a part, and goes on
-//! with the rest, whose slots and repetitions are fewer. Many of these cuts in a row leave something unchanged:
-//! they are taken together, so that no more are left than there are slots, or repetitions.
+//! Let `G(l, c)` be that number, including the first state. With a first piece of `p` steps, `G(l, c) = G(p,
+//! c) + G(l - p, c - 1)`, or `G(p, c)` alone where `l - p = 1`: a single step is turned from at once. Every
+//! rule cuts the most steps that `c` slots can have with `r` repetitions into `β(c, r - 1)` and `β(c - 1,
+//! r)`, so `G(β(c, r), c) = β(c - 1, r)`. From other lengths each rule cuts off such a part, and goes on with
+//! the rest, which has fewer slots or repetitions. Consecutive cuts that leave something unchanged are
+//! computed together, so there are no more of these than slots, or repetitions.
 
 use super::binomial::{beta, repetitions};
 use super::rule::Rule;
 
-/// How many states are stored to reverse `l` steps with `slots` slots, the first among them, by a rule that is
-/// not bound by a resilience distance. If the steps are the last ones of all, a single one has no state stored.
+/// How many states are stored to reverse `l` steps with `slots` slots, including the first, by a rule without
+/// a resilience distance. If the steps are the last ones of all, a single one has no state stored.
 ///
 /// Takes time in proportion to the slots or the repetitions, whichever are fewer, and their logarithm.
 pub(crate) fn takeshots(rule: Rule, l: u64, slots: u64, is_last: bool) -> u128 {
@@ -72,8 +72,8 @@ fn by_shortest(l: u64, c: u64) -> u128 {
         if r < 2 {
             continue;
         }
-        // The others again and again, as long as the gap, of which they take β(c - 1, r - 1) each time, is
-        // large enough.
+        // The other pieces again and again, as long as the gap, of which they take β(c - 1, r - 1) each time,
+        // is large enough.
         let missing = beta(c - 1, r) - gap;
         let times = last(c - 1, |k| beta(c - 1 - k, r) >= missing);
         sum += beta(c - 1, r - 1) - beta(c - 1 - times, r - 1);
@@ -82,7 +82,7 @@ fn by_shortest(l: u64, c: u64) -> u128 {
     }
 }
 
-/// With one slot, no more than one repetition, or as many steps as the slots can have.
+/// With one slot, at most one repetition, or the most steps that the slots can have.
 fn full(l: u64, c: u64, r: u64) -> u128 {
     match (c, r) {
         (1, _) => 1,
@@ -91,7 +91,7 @@ fn full(l: u64, c: u64, r: u64) -> u128 {
     }
 }
 
-/// The largest number up to `most` for which `holds` does, and for all from 1 to it; 0 if for none.
+/// The largest number up to `most` such that `holds` is true from 1 up to it; 0 if it is true for none.
 fn last(most: u64, holds: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (0, most + 1);
     while high - low > 1 {
@@ -122,7 +122,7 @@ mod tests {
         sum
     }
 
-    /// Catches cuts that are taken together beyond where they end, and single steps that are counted.
+    /// Catches cuts computed together beyond where they end, and single steps that are counted.
     #[test]
     fn what_is_stored_piece_by_piece() {
         for (rule, _) in Rule::ALL {
@@ -139,7 +139,7 @@ mod tests {
             }
             for c in [1, 2, 3, 5, 20, 100, 3000, 10_000] {
                 for l in [10_000, 32_768, 123_457, 1_000_000, 123_456_789] {
-                    // Piece by piece as deep as there are repetitions.
+                    // The definition recurses as deep as there are repetitions.
                     if repetitions(l, c).0 < 3000 {
                         let found = takeshots(rule, l, c, false);
                         let counted = counted(rule, l, c, &mut known);
@@ -150,7 +150,7 @@ mod tests {
         }
     }
 
-    /// Catches a loop of as many turns as there are slots or repetitions.
+    /// Catches a loop over the slots or the repetitions.
     #[test]
     fn the_longest() {
         let most = crate::binomial::MAX_STEPS;

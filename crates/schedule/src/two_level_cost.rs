@@ -1,7 +1,7 @@
-//! What a schedule with slots on disk costs, without going through its actions.
+//! The cost of a schedule with slots on disk, computed without going through its actions.
 //!
-//! What a stretch costs depends on its length and on the slots that are free on disk alone, and there are few such
-//! pairs: with few slots on disk hundreds for any number of steps.
+//! The cost of a stretch depends only on its length and on the free slots on disk, and there are few such
+//! pairs: with few slots on disk, hundreds for any number of steps.
 
 use std::collections::HashMap;
 
@@ -12,10 +12,10 @@ use super::levels::{Transfers, TwoLevel};
 use super::schedule::{Action, Plan};
 use super::takeshots::takeshots;
 
-/// The most pairs of a length and a number of slots that are looked at: some seconds, and 200 MB.
+/// The most pairs of a length and a number of slots that are evaluated: some seconds, and 200 MB.
 pub const MOST_PAIRS: usize = 1_000_000;
 
-/// What a stretch costs.
+/// The cost of a stretch.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     advances: u128,
@@ -25,7 +25,7 @@ struct Sum {
 }
 
 impl Sum {
-    /// This and another one, of other steps or with what is more for the same ones.
+    /// The sum of this and another stretch, or of this and additional costs of the same steps.
     fn and(self, other: Sum) -> Sum {
         Sum {
             advances: self.advances + other.advances,
@@ -39,11 +39,11 @@ impl Sum {
     }
 }
 
-/// What there is to be done next.
+/// What is to be done next.
 enum Open {
-    /// To look at a stretch.
-    Look(u64, u64),
-    /// To add up its two parts, the first of which has so many steps.
+    /// Evaluate a stretch.
+    Evaluate(u64, u64),
+    /// Add up its two parts; the last number is the length of the first.
     Add(u64, u64, u64),
 }
 
@@ -51,12 +51,12 @@ enum Open {
 struct TwoLevelCost<'a> {
     plan: &'a Plan,
     levels: Levels,
-    /// By length and slots on disk, one of which has the first state.
+    /// By length and slots on disk, including that of the first state.
     known: HashMap<(u64, u64), Sum>,
 }
 
 impl TwoLevelCost<'_> {
-    /// Of a stretch that is reversed in memory alone.
+    /// The cost of a stretch that is reversed in memory only.
     fn in_memory(&self, steps: u64) -> Sum {
         let slots = self.plan.slots;
         Sum {
@@ -67,7 +67,7 @@ impl TwoLevelCost<'_> {
         }
     }
 
-    /// Of a stretch whose first state is stored on disk; nothing if it is not looked at yet.
+    /// The cost of a stretch whose first state is stored on disk; `None` if it is not known yet.
     fn of_stored(&self, steps: u64, slots: u64) -> Option<Sum> {
         match steps {
             0 | 1 => Some(Sum::default()),
@@ -75,7 +75,7 @@ impl TwoLevelCost<'_> {
         }
     }
 
-    /// Of a stretch whose first state the application has.
+    /// The cost of a stretch whose first state the application has.
     fn of_reached(&self, steps: u64, free: u64) -> Option<Sum> {
         match steps {
             0 | 1 => Some(Sum::default()),
@@ -87,23 +87,23 @@ impl TwoLevelCost<'_> {
         }
     }
 
-    /// Of all steps.
+    /// The cost of all steps.
     fn of_all(&mut self, steps: u64, free: u64) -> Option<Sum> {
-        let mut open = vec![Open::Look(steps, free)];
+        let mut open = vec![Open::Evaluate(steps, free)];
         while let Some(next) = open.pop() {
             match next {
-                // In memory it is, if it does not go to disk.
-                Open::Look(steps, slots)
+                // Without a slot on disk the stretch is reversed in memory.
+                Open::Evaluate(steps, slots)
                     if slots == 0 || self.of_stored(steps, slots).is_some() => {}
-                Open::Look(steps, slots) => match self.levels.next(steps, slots) {
+                Open::Evaluate(steps, slots) => match self.levels.next(steps, slots) {
                     Next::Memory => {
                         self.known.insert((steps, slots), self.in_memory(steps));
                     }
                     Next::After(first) => {
                         open.push(Open::Add(steps, slots, first));
-                        open.push(Open::Look(first, slots));
+                        open.push(Open::Evaluate(first, slots));
                         if self.levels.goes_to_disk(steps - first, slots - 1) {
-                            open.push(Open::Look(steps - first, slots - 1));
+                            open.push(Open::Evaluate(steps - first, slots - 1));
                         }
                     }
                 },
@@ -149,8 +149,8 @@ impl TwoLevelCost<'_> {
     }
 }
 
-/// What a plan with slots on disk beside its own costs; `None` if it has more than a million stretches that are
-/// not alike, and more than [`MOST_ACTIONS`] actions.
+/// The cost of a plan with slots on disk beside its own; `None` if it has more than a million different
+/// stretches, and more than [`MOST_ACTIONS`] actions.
 pub fn of_levels(plan: &Plan, disk: Disk) -> Option<(PlanCost, Transfers)> {
     let levels = Levels::new(plan.steps, plan.slots, disk);
     let mut sums = TwoLevelCost { plan, levels, known: HashMap::new() };
@@ -165,14 +165,14 @@ pub fn of_levels(plan: &Plan, disk: Disk) -> Option<(PlanCost, Transfers)> {
     }
 }
 
-/// The same, by going through them.
+/// The same, by going through the actions.
 fn by_actions(plan: &Plan, disk: Disk) -> Option<(PlanCost, Transfers)> {
-    // Each step is reversed by an action of its own.
+    // Each step is reversed by its own action.
     if plan.steps > MOST_ACTIONS {
         return None;
     }
     let mut schedule = TwoLevel::new(*plan, disk);
-    // How many more or fewer advances begin than end at each state.
+    // At each state, how many more advances begin than end there.
     let mut more = vec![0_i64; plan.steps as usize + 1];
     let mut first_sweep = Vec::new();
     for action in (&mut schedule).take(MOST_ACTIONS as usize) {
@@ -188,7 +188,7 @@ fn by_actions(plan: &Plan, disk: Disk) -> Option<(PlanCost, Transfers)> {
     if schedule.fine() > 0 {
         return None;
     }
-    // Later states come before the last of the first sweep.
+    // Later states follow the last of the first sweep.
     let ascending = first_sweep.windows(2).take_while(|pair| pair[0] < pair[1]).count();
     first_sweep.truncate(ascending + 1);
     let times = more.iter().scan(0, |times, more| {
@@ -214,8 +214,8 @@ mod tests {
         Plan { steps, slots, resilience: u64::MAX, adjoint: None, rule: Rule::Optimal }
     }
 
-    /// Beside all actions, in the table and beyond it. Catches a write or a read that is counted twice or not, and
-    /// a part with the slots of another.
+    /// Compared with all actions, within the table and beyond it. Catches a write or a read that is counted
+    /// twice or not at all, and a part with the slots of another.
     #[test]
     fn sums_are_what_the_actions_do() {
         for (memory, slots, write, read) in [
@@ -237,7 +237,7 @@ mod tests {
         }
     }
 
-    /// Catches a way through the actions, or through each slot.
+    /// Catches work in proportion to the actions, or to the slots.
     #[test]
     fn the_longest() {
         for (memory, slots, cost) in [(9, 9, 1000), (100, 1000, 50_000), (3, 5, 5000), (10, 1, 0)] {

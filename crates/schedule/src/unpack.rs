@@ -1,9 +1,8 @@
-//! A schedule of bytes that [`super::pack`] has written, or somebody else.
+//! Reads a schedule from bytes, which [`super::pack`] or anybody else may have written.
 //!
-//! Bytes that have changed since they were written are refused by their checksum. What has a good one is
-//! looked at until no action can go wrong: states ascend, slots differ and are there, nothing lies beyond
-//! the adjoint. So bytes are either refused, or those of a schedule that goes on to its end. There is one
-//! way to write what is read.
+//! The checksum refuses bytes that have changed since they were written. The rest is checked until no action
+//! can go wrong: states ascend, slots differ and exist, nothing lies beyond the adjoint. So bytes are either
+//! refused or are a schedule that runs to its end. Each value has exactly one encoding.
 
 use std::cell::OnceCell;
 
@@ -18,7 +17,7 @@ use super::pack::{checksum, MARK, VERSION};
 use super::rule::Rule;
 use super::schedule::{Done, Plan, Schedule, Stored};
 
-/// Counts are no more than this, so that they can go on for ever.
+/// Counters are at most this, so that they cannot overflow.
 const MOST_COUNTED: u64 = 1 << 62;
 
 impl ConfiguredSchedule {
@@ -56,7 +55,7 @@ impl ConfiguredSchedule {
     }
 }
 
-/// Bytes that are still to be read. Each function gives nothing if they are not what it should be.
+/// The bytes still to be read. Each function returns `None` if they are not what it expects.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
@@ -67,7 +66,7 @@ impl Reader<'_> {
             self.0 = rest;
             let digit = u128::from(byte & 0x7f);
             if digit.leading_zeros() < shift || (*byte == 0 && shift > 0) {
-                // Too large, or longer than it need be: there is one way to write a number.
+                // Too large, or longer than necessary: each number has exactly one encoding.
                 return None;
             }
             number |= digit << shift;
@@ -106,7 +105,7 @@ impl Reader<'_> {
         Some(f64::from_le_bytes(*number)).filter(|number| number.is_finite() && *number > 0.0)
     }
 
-    /// As many as it says; each takes a byte at least.
+    /// A list that begins with its length; each element takes at least a byte.
     fn list<T>(&mut self, read: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let length = self.up_to(self.0.len() as u64)?;
         (0..length).map(|_| read(self)).collect()
@@ -123,7 +122,7 @@ impl Reader<'_> {
         let (rule, _) = *Rule::ALL.get(usize::try_from(self.number()?).ok()?)?;
         let plan = Plan { steps, slots, resilience, adjoint, rule };
         let fits = match steps {
-            // Not known.
+            // The number of steps is not known.
             0 => slots > 0 && resilience == u64::MAX && rule == Rule::default(),
             _ => plan.check().is_ok(),
         };
@@ -165,7 +164,7 @@ impl Reader<'_> {
         Some(Done { advances, takeshots: takeshots?, turns: turns?, adjoints: adjoints? })
     }
 
-    fn upkeep(&mut self, threshold: Option<Threshold>) -> Option<(AdjointInterval, Done)> {
+    fn interval(&mut self, threshold: Option<Threshold>) -> Option<(AdjointInterval, Done)> {
         let since = self.option(Reader::done)?;
         let done = self.done()?;
         let fits =
@@ -180,7 +179,7 @@ impl Reader<'_> {
         let moves = self.stored()?.iter().map(|pair| (pair.state, pair.slot)).collect::<Vec<_>>();
         let target = self.option(Reader::number)?;
         let fine = self.up_to(plan.steps)?;
-        let (upkeep, done) = self.upkeep(threshold)?;
+        let (interval, done) = self.interval(threshold)?;
         let used = stored.iter().chain(&free).map(|stored| stored.slot).collect();
         let states: Vec<u64> = stored.iter().map(|stored| stored.state).collect();
         let has_room = states.first() == Some(&0) || (states.len() as u64) < plan.slots;
@@ -198,7 +197,7 @@ impl Reader<'_> {
             moves,
             target,
             fine,
-            upkeep,
+            interval,
             done,
         })
     }
@@ -214,7 +213,7 @@ impl Reader<'_> {
         let unused = self.up_to(plan.slots + disk.slots)?;
         let at = self.option(Reader::number)?;
         let fine = self.up_to(plan.steps)?;
-        let (upkeep, done) = self.upkeep(threshold)?;
+        let (interval, done) = self.interval(threshold)?;
         let [writes, reads] = [(); 2].map(|()| self.up_to(MOST_COUNTED));
         let transfers = Transfers { writes: writes?, reads: reads? };
         let used = on_disk.iter().map(|stored| stored.slot).chain(free.iter().copied()).collect();
@@ -237,7 +236,7 @@ impl Reader<'_> {
             unused,
             at,
             fine,
-            upkeep,
+            interval,
             done,
             transfers,
         })
@@ -275,14 +274,14 @@ impl Reader<'_> {
     }
 }
 
-/// Whether `slots` are those of `range`, each once.
+/// Whether `slots` are exactly those of `range`, each once.
 fn are_all(mut slots: Vec<u64>, range: std::ops::Range<u64>) -> bool {
     slots.sort_unstable();
     slots.len() as u64 == range.end - range.start && slots.into_iter().eq(range)
 }
 
-/// Whether the states ascend to below `fine`, from state 0 on if the application has not that one, and
-/// the application has none that lies below the last, or beyond the adjoint.
+/// Whether the states ascend to below `fine`, from state 0 on unless the application has that one, and the
+/// state of the application lies neither below the last nor beyond the adjoint.
 fn is_place(states: &[u64], at: Option<u64>, fine: u64, ended: bool) -> bool {
     if ended {
         return states.is_empty() && at.is_none_or(|at| at == 0);
@@ -298,15 +297,15 @@ fn is_place(states: &[u64], at: Option<u64>, fine: u64, ended: bool) -> bool {
     ascend && below && lies
 }
 
-/// Whether stored states other than state 0 are moved on, each to below where the next one will be.
+/// Whether stored states other than state 0 are moved, each to below the place of the next one.
 fn are_moves(
     moves: &[(u64, u64)],
     states: &[u64],
     (at, target): (Option<u64>, Option<u64>),
     fine: u64,
 ) -> bool {
-    // Before state 0 is stored nothing was restored. Later the application is behind the last one, and
-    // what it has or goes to is stored next; or it has just that, which is moved no more.
+    // Before state 0 is stored nothing was restored. Later the application is behind the last state, and
+    // stores next what it has or advances to; or it has just restored that state, which is moved no more.
     let has = at.filter(|_| states.first() == Some(&0));
     let restored = has.filter(|at| states.last() == Some(at));
     let mut end = match has.filter(|_| restored.is_none()) {

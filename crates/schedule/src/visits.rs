@@ -1,20 +1,21 @@
-//! How many stretches of a plan are looked at to find where the adjoint is stored, about, without looking at them.
+//! An estimate of how many stretches of a plan are visited to find where the adjoint is stored, without
+//! visiting them.
 //!
-//! Of a plan's stretches ([`super::stretches`]) those are entered in which the adjoint is stored. If it is stored
-//! after so much work, that is one in `w / W` of those with less work `w` than that `W`, and each of those with
-//! more; and who enters one looks at the two in it. What that comes to depends on the length of a stretch and on
-//! its slots alone, and there are few such pairs.
+//! Those of a plan's stretches ([`super::stretches`]) are entered in which the adjoint is stored. If it is
+//! stored after each work `W`, these are the fraction `w / W` of the stretches with work `w < W`, and all
+//! with more; each stretch that is entered leads to two visits. The total depends only on the length of a
+//! stretch and on its slots, and there are few such pairs.
 
 use std::collections::HashMap;
 
 use super::schedule::Plan;
 
-/// The most pairs that are looked at: some tenths of a second.
+/// The most pairs that are evaluated: some tenths of a second.
 const MOST_PAIRS: usize = 300_000;
 
-/// The number of stretches that are looked at if the adjoint is stored after each so much work, where so many steps
-/// with so many slots have so much `work`. `None` if there are more than [`MOST_PAIRS`] pairs of these.
-pub(super) fn looks(plan: &Plan, every: f64, work: impl Fn(u64, u64) -> f64) -> Option<f64> {
+/// The number of stretches visited if the adjoint is stored after each `every` of work, where `work` gives
+/// the work of steps with slots. `None` if there are more than [`MOST_PAIRS`] pairs.
+pub(super) fn visits(plan: &Plan, every: f64, work: impl Fn(u64, u64) -> f64) -> Option<f64> {
     let mut entered = HashMap::<(u64, u64), f64>::new();
     let whole = (plan.steps, plan.slots);
     let mut open = vec![whole];

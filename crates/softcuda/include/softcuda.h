@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-/* What a native kernel is told about its launch. */
+/* The launch of a native kernel. */
 struct softcuda_launch {
     uint32_t grid[3];         /* blocks in each dimension */
     uint32_t block[3];        /* threads of a block in each dimension */
@@ -34,7 +34,7 @@ int softcuda_is_software(void);
  * Returns 0, or -1 and a line on stderr. */
 int softcuda_configure(const char *key, const char *value);
 
-/* Replaces what shall fail; the empty string clears it. The form is that of
+/* Replaces the failures to inject; the empty string clears them. The form is that of
  * SOFTCUDA_FAIL: "cuMemMap:3=2" lets the third call return 2,
  * "cuMemMap:3+=2" that and all later ones, and "cuLaunchKernel:1~700" lets
  * the first call succeed and the device fail with 700 when it carries it out.
@@ -58,16 +58,16 @@ uint64_t softcuda_misuse_count(void);
  * 256 cases are kept. */
 size_t softcuda_misuse_log(char *buffer, size_t size);
 
-/* How many copies of streams had their caller wait until they were done, as
+/* How many copies in streams made their caller wait until they were done, as
  * their host memory was not page-locked. */
 uint64_t softcuda_staged_count(void);
 
-/* How many waits for work that was not done were such as take a processor with
- * a driver: all but those for an event made with CU_EVENT_BLOCKING_SYNC. */
+/* How many waits for unfinished work would spin in a driver: all but those for
+ * an event made with CU_EVENT_BLOCKING_SYNC. */
 uint64_t softcuda_spun_count(void);
 
-/* Counts calls, misuse, staged copies and waits from nought again. Failures that
- * are set stay set and go by the new numbers. */
+/* Resets the counts of calls, misuse, staged copies and waits to zero. Failures
+ * that are set stay set and go by the new numbers. */
 void softcuda_reset_counts(void);
 
 /* Makes `function` the kernel of this name for any module. It is called once

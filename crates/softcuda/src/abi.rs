@@ -30,7 +30,7 @@ pub struct Location {
     pub id: c_int,
 }
 
-/// What `cuMemCreate` shall make: `CUmemAllocationProp`.
+/// The memory that `cuMemCreate` makes: `CUmemAllocationProp`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct AllocationProp {
@@ -38,7 +38,7 @@ pub struct AllocationProp {
     pub kind: u32,
     /// The `CUmemAllocationHandleType`s the memory may be exported as.
     pub requested_handle_types: u32,
-    /// The device that shall hold the memory.
+    /// The device that holds the memory.
     pub location: Location,
     /// For another operating system; not read.
     pub win32_handle_meta_data: *mut c_void,
@@ -59,7 +59,7 @@ impl AllocationProp {
     }
 }
 
-/// Who may do what with a mapped range: `CUmemAccessDesc`.
+/// A device's access to a mapped range: `CUmemAccessDesc`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct AccessDesc {

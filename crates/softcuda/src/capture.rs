@@ -1,14 +1,11 @@
-//! Graph capture: work of a stream that is recorded in place of being done.
+//! Graph capture: a stream's work is recorded instead of carried out.
 //!
-//! The rules are those of the driver's manual (`cuStreamBeginCapture`,
-//! `cuStreamIsCapturing`, `cuThreadExchangeStreamCaptureMode`) and of the
-//! chapter on graphs in the programming guide: to wait for a stream that is
-//! captured, or ask whether its work is done, breaks the capture, and so does
-//! that with a context that has such a stream, in whatever mode; the legacy
-//! stream cannot be used while a blocking stream is captured; calls that are
-//! potentially unsafe break captures unless the thread's mode lets them be.
-//! Work is recorded by its number alone: no graph can be launched, and events
-//! carry no capture to other streams.
+//! The rules are those of the driver's manual (`cuStreamBeginCapture`, `cuStreamIsCapturing`,
+//! `cuThreadExchangeStreamCaptureMode`) and of the chapter on graphs in the programming guide. In any mode,
+//! waiting for a captured stream, or asking whether its work is done, breaks the capture, and so does waiting
+//! for a context that has such a stream; the legacy stream cannot be used while a blocking stream is
+//! captured; potentially unsafe calls break captures unless the thread's mode permits them. Work is only
+//! counted: no graph can be launched, and events carry no capture to other streams.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -31,7 +28,7 @@ const ACTIVE: u32 = 1;
 /// `CU_STREAM_CAPTURE_STATUS_INVALIDATED`.
 const INVALIDATED: u32 = 2;
 
-/// Calls that a capture does not see, and so must not be made beside one.
+/// Calls that a capture cannot record; so they must not be made during one.
 const UNSAFE: [&str; 13] = [
     "cuMemAlloc_v2",
     "cuMemAllocManaged",
@@ -81,14 +78,14 @@ impl Capture {
     }
 }
 
-/// Breaks the captures that are `meant`; whether there are any.
+/// Breaks the captures that are `meant`; returns whether there were any.
 fn break_those(meant: impl Fn(&Capture) -> bool) -> bool {
     let under_way = lock(&UNDER_WAY);
     let broken = under_way.iter().filter(|capture| meant(capture));
     broken.inspect(|capture| capture.broken.store(true, Ordering::Relaxed)).count() > 0
 }
 
-/// Sets the calling thread's mode, and gives the one before.
+/// Sets the calling thread's mode, and returns the previous one.
 pub(crate) fn exchange_mode(mode: u32) -> Outcome<u32> {
     if mode > RELAXED {
         return Err(Status::INVALID_VALUE);
@@ -120,7 +117,7 @@ pub(crate) fn begin(context: u64, stream: &Stream, mode: u32) -> Outcome {
     Ok(())
 }
 
-/// Ends the capture of a stream and gives the graph, unless it is broken.
+/// Ends the capture of a stream and returns the graph, unless the capture is broken.
 pub(crate) fn end(context: u64, stream: &Stream) -> Outcome<u64> {
     let mut under_way = lock(&UNDER_WAY);
     let place = under_way
@@ -141,8 +138,8 @@ pub(crate) fn end(context: u64, stream: &Stream) -> Outcome<u64> {
     Ok(graph)
 }
 
-/// Whether a stream is captured, as a `CUstreamCaptureStatus`. The legacy
-/// stream has no answer while a blocking one is, which breaks nothing.
+/// Whether a stream is captured, as a `CUstreamCaptureStatus`. For the legacy stream this is an error while a
+/// blocking one is captured, but breaks nothing.
 pub(crate) fn status(context: u64, stream: &Stream) -> Outcome<u32> {
     let under_way = lock(&UNDER_WAY);
     if stream.kind == Kind::Legacy && under_way.iter().any(|capture| concerns(capture, context)) {
@@ -157,7 +154,7 @@ fn concerns(capture: &Capture, context: u64) -> bool {
     capture.context == context && capture.kind == Kind::Blocking
 }
 
-/// What records the work of a stream that is about to be queued, if anything.
+/// The capture that records work about to be queued in a stream, if any.
 pub(crate) fn of_work(context: u64, stream: &Stream) -> Outcome<Option<Arc<Capture>>> {
     if stream.kind == Kind::Legacy && break_those(|capture| concerns(capture, context)) {
         return Err(Status::STREAM_CAPTURE_IMPLICIT);
@@ -169,7 +166,7 @@ pub(crate) fn of_work(context: u64, stream: &Stream) -> Outcome<Option<Arc<Captu
     }
 }
 
-/// A stream is waited for, or asked whether its work is done.
+/// Called when a stream is waited for, or asked whether its work is done.
 pub(crate) fn check_wait(context: u64, stream: &Stream) -> Outcome {
     if stream.kind == Kind::Legacy && break_those(|capture| concerns(capture, context)) {
         return Err(Status::STREAM_CAPTURE_IMPLICIT);
@@ -180,7 +177,7 @@ pub(crate) fn check_wait(context: u64, stream: &Stream) -> Outcome {
     }
 }
 
-/// A whole context is waited for.
+/// Called when a whole context is waited for.
 pub(crate) fn check_wait_for_all(context: u64) -> Outcome {
     match break_those(|capture| capture.context == context) {
         true => Err(Status::STREAM_CAPTURE_UNSUPPORTED),
@@ -188,7 +185,7 @@ pub(crate) fn check_wait_for_all(context: u64) -> Outcome {
     }
 }
 
-/// A call of the function `name` is made.
+/// Called at each call of the function `name`.
 pub(crate) fn check_call(name: &str) -> Outcome {
     let mode = MODE.get();
     if mode == RELAXED || !UNSAFE.contains(&name) {
@@ -206,7 +203,7 @@ pub(crate) fn check_call(name: &str) -> Outcome {
     }
 }
 
-/// The context goes.
+/// Called when the context ends.
 pub(crate) fn forget(context: u64) {
     lock(&UNDER_WAY).retain(|capture| capture.context != context);
 }

@@ -10,10 +10,10 @@
 //! | `SOFTCUDA_CONTEXT_LOCK` | `1`: pageable copies and registrations keep others from queueing work |
 //! | `SOFTCUDA_KERNELS` | `ptx` compiles every kernel from its module's PTX |
 //! | `SOFTCUDA_PAGEABLE` | how kernels reach memory of `malloc`: not (`no`), by `hmm` or by `ats` |
-//! | `SOFTCUDA_RANGES` | what the range of mapped memory is: of one `handle`, or the `reservation` |
+//! | `SOFTCUDA_RANGES` | the range reported for mapped memory: of one `handle`, or the `reservation` |
 //! | `SOFTCUDA_LIMIT` | bytes that one process may have of each device |
-//! | `SOFTCUDA_SPIN` | `1`: who waits looks again and again, but for events made to sleep |
-//! | `SOFTCUDA_STALE` | `fatal` ends the process that uses what went with its context |
+//! | `SOFTCUDA_SPIN` | `1`: waiting calls spin, except on events that were made to sleep |
+//! | `SOFTCUDA_STALE` | `fatal` ends the process that uses a handle of a destroyed context |
 //!
 //! (`SOFTCUDA_FAIL` belongs to `inject`.) A value that cannot be read is
 //! reported on stderr and leaves the default.
@@ -218,7 +218,7 @@ pub(crate) fn memory_bytes() -> u64 {
     settings().memory_bytes
 }
 
-/// Bytes of each device that can be had: fewer than it has where the process is limited, as under a
+/// Bytes of each device that can be allocated: fewer than it has where the process is limited, as under a
 /// service that shares devices (MPS).
 pub(crate) fn allowed_bytes() -> u64 {
     let settings = settings();
@@ -240,12 +240,12 @@ pub(crate) fn bandwidth() -> Bandwidth {
     settings().bandwidth
 }
 
-/// Whether copies move bytes at all.
+/// Whether copies move data.
 pub(crate) fn copies_move_data() -> bool {
     settings().copies_move_data
 }
 
-/// Whether kernels that the program has registered are passed over.
+/// Whether kernels that the program has registered are ignored.
 pub(crate) fn only_ptx() -> bool {
     settings().only_ptx
 }
@@ -260,8 +260,8 @@ pub(crate) fn pageable() -> Pageable {
     settings().pageable
 }
 
-/// Whether a pointer into mapped memory is said to lie in its reservation, not
-/// in what one handle is mapped at.
+/// Whether a pointer into mapped memory is said to lie in its reservation, instead of in the mapping of one
+/// handle.
 pub(crate) fn ranges_are_reservations() -> bool {
     settings().ranges_are_reservations
 }
@@ -271,7 +271,7 @@ pub(crate) fn stale_is_fatal() -> bool {
     settings().stale_is_fatal
 }
 
-/// Whether who waits for work takes a processor.
+/// Whether waiting calls spin.
 pub(crate) fn spins() -> bool {
     settings().spins
 }

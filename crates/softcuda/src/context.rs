@@ -18,7 +18,7 @@ use crate::sync::lock;
 pub(crate) struct Context {
     /// The value that names it.
     pub(crate) handle: u64,
-    /// What tells it from all others, also from an earlier one of the same handle.
+    /// Distinguishes it from all others, also from an earlier one with the same handle.
     pub(crate) id: u64,
     /// The ordinal of its device.
     pub(crate) device: usize,
@@ -28,7 +28,7 @@ pub(crate) struct Context {
     pub(crate) health: Arc<ContextHealth>,
     /// The default streams first, then those the program made.
     lanes: Mutex<Vec<Lane>>,
-    /// Held by what keeps others from queueing work, if it is set to.
+    /// Held by calls that keep others from queueing work, if configured.
     queueing: Mutex<()>,
 }
 
@@ -91,7 +91,7 @@ impl Context {
             .ok_or(Status::CONTEXT_IS_DESTROYED)
     }
 
-    /// Keeps others from queueing work until what is given is dropped, where that is set.
+    /// Keeps others from queueing work until the guard is dropped, if configured.
     pub(crate) fn hold_queueing(&self) -> Option<MutexGuard<'_, ()>> {
         config::context_lock().then(|| lock(&self.queueing))
     }

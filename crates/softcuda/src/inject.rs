@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use crate::status::Status;
 use crate::sync::lock;
 
-/// What shall happen to a call.
+/// What happens to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It is carried out.
@@ -64,7 +64,7 @@ impl Rule {
 static COUNTS: Mutex<BTreeMap<&'static str, u64>> = Mutex::new(BTreeMap::new());
 static RULES: Mutex<Vec<Rule>> = Mutex::new(Vec::new());
 
-/// Replaces what shall fail; an unreadable specification changes nothing.
+/// Replaces the failures to inject; an unreadable specification changes nothing.
 pub(crate) fn set_failures(specification: &str) -> Result<(), String> {
     let rules = specification
         .split(',')
@@ -103,7 +103,7 @@ pub(crate) fn listing() -> String {
     lines.join("\n")
 }
 
-/// Counts from nought again.
+/// Resets the counts to zero.
 pub(crate) fn reset_counts() {
     lock(&COUNTS).clear();
 }

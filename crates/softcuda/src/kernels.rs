@@ -1,11 +1,10 @@
 //! Kernels: functions of the program that stand in for GPU kernels, and those
 //! that were compiled from PTX ([`crate::ptx`]).
 //!
-//! A program's are registered by name and found through any module; all run on
-//! the stream's thread. A kernel reaches device memory only through
-//! [`alias_for_kernel`] and [`find_window`]; what it asked for stays in place until it ends, and
-//! asking for what is not accessible breaks the context as an illegal access
-//! of a real kernel does.
+//! A program's own kernels are registered by name and found through any module; all run on the stream's
+//! thread. A kernel reaches device memory only through [`alias_for_kernel`] and [`find_window`]. The memory
+//! stays in place until the kernel ends; a request for inaccessible memory breaks the context, like an
+//! illegal access by a real kernel.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -21,7 +20,7 @@ use crate::thread;
 /// The largest parameter, in bytes.
 const LARGEST_PARAMETER: usize = 8;
 
-/// What a native kernel is told: `struct softcuda_launch`.
+/// The argument of a native kernel: `struct softcuda_launch`.
 #[repr(C)]
 #[derive(Debug)]
 #[allow(non_camel_case_types)]
@@ -160,7 +159,7 @@ fn words(size: usize) -> usize {
     size.div_ceil(8)
 }
 
-/// A range that a kernel may touch, as compiled kernels know it.
+/// A range that a kernel may touch, in the layout of compiled kernels.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Window {
@@ -173,8 +172,8 @@ pub(crate) struct Window {
 /// What a compiled kernel calls.
 pub(crate) type FindWindow = unsafe extern "C" fn(u64, c_int, *mut Window) -> c_int;
 
-/// The whole range around `address`; 0, and the end of the context, if the
-/// kernel's device may not touch it so.
+/// The whole range around `address`. Returns 0, and breaks the context, if the kernel's device may not touch
+/// it this way.
 ///
 /// # Safety
 /// `found` must be writable.

@@ -27,7 +27,7 @@ pub(crate) fn report(what: String) {
     }
 }
 
-/// A handle is used that went with its context. A driver may follow it, and end the process.
+/// Reports the use of a handle whose context was destroyed. A driver may follow it, and end the process.
 pub(crate) fn stale(what: &str) {
     if config::stale_is_fatal() {
         notice(&format!("{what} is used"));

@@ -1,13 +1,11 @@
 //! Streams: first-in first-out queues, each carried out by a thread of its own.
 //!
-//! An operation has a [`Ticket`] that says when it is done, and waits for the
-//! tickets of the operations it comes after. A ticket is only ever waited for
-//! by operations queued later, so no set of streams can wait in a circle.
-//! Threads are never joined: the process may end while they work. Those of the
-//! default streams start with the first operation; any other stream has its
-//! own from the beginning and ready to work, as a driver's streams are. What
-//! starting a thread costs, which is much where others keep the lock of the
-//! address space, is so no part of a program's first copy.
+//! An operation has a [`Ticket`] that says when it is done, and waits for the tickets of the operations it
+//! comes after. A ticket is only ever waited for by operations queued later, so no set of streams can wait in
+//! a circle. Threads are never joined: the process may end while they work. Those of the default streams
+//! start with the first operation; any other stream has its own from the beginning, ready to work, like a
+//! driver's streams. So a program's first copy does not include the start of a thread, which is slow while
+//! others hold the lock of the address space.
 
 use std::collections::VecDeque;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -19,7 +17,7 @@ use crate::config;
 use crate::status::{Outcome, Status};
 use crate::sync::{lock, wait};
 
-/// How many waits of callers were such as take a processor.
+/// How many calls have waited by spinning.
 pub(crate) static SPUN: AtomicU64 = AtomicU64::new(0);
 
 /// Completion of one operation.
@@ -30,7 +28,7 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// That of an operation that is done already.
+    /// The ticket of an operation that is done already.
     pub(crate) fn done() -> Arc<Self> {
         let ticket = Arc::new(Self::default());
         ticket.complete();
@@ -45,7 +43,7 @@ impl Ticket {
         }
     }
 
-    /// The same for a call of the driver's that does not say it sleeps: drivers look again and again.
+    /// Like [`Ticket::wait`], for a call that is not documented to sleep: drivers spin there.
     pub(crate) fn spin(&self) {
         if self.is_done() {
             return;
@@ -150,7 +148,7 @@ struct Queue {
 }
 
 impl Stream {
-    /// An empty stream of the context with this fate.
+    /// An empty stream of the context with this health.
     pub(crate) fn new(
         handle: u64,
         kind: Kind,
@@ -176,7 +174,7 @@ impl Stream {
             ticket: told,
             fails_with: None,
             work: Box::new(|| {
-                // Its first allocation gets a thread its part of the heap.
+                // A thread's first allocation sets up its part of the heap.
                 std::hint::black_box(Box::new(0_u64));
                 Ok(())
             }),

@@ -33,7 +33,7 @@ pub(crate) struct Driver {
 struct Objects {
     contexts: HashMap<u64, Arc<Context>>,
     destroyed_contexts: HashSet<u64>,
-    /// Handles of what went with its context.
+    /// Handles of objects that ended with their context.
     stale: HashSet<u64>,
     primaries: HashMap<usize, Primary>,
     streams: HashMap<u64, (Arc<Context>, Arc<Stream>)>,
@@ -43,7 +43,7 @@ struct Objects {
     functions: HashMap<u64, Function>,
 }
 
-/// A device's primary context. Whenever it is made anew it has the handle that it had.
+/// A device's primary context. Made anew, it has the same handle as before.
 struct Primary {
     handle: u64,
     context: Option<Arc<Context>>,
@@ -79,9 +79,9 @@ pub(crate) struct Event {
     pub(crate) context: u64,
     /// Whether that context is broken or gone.
     pub(crate) health: Arc<ContextHealth>,
-    /// Whether it keeps the time.
+    /// Whether it records the time.
     pub(crate) timed: bool,
-    /// Whether who waits for it sleeps.
+    /// Whether waiting for it sleeps.
     pub(crate) sleeps: bool,
     /// The mark it was last recorded as.
     pub(crate) mark: Mutex<Option<Arc<Ticket>>>,
@@ -89,25 +89,25 @@ pub(crate) struct Event {
 
 static DRIVER: OnceLock<Outcome<Driver>> = OnceLock::new();
 
-/// The process ends, and the driver has ended already.
+/// Whether the driver has ended, as the process ends.
 static ENDED: AtomicBool = AtomicBool::new(false);
 
-/// Initialises the driver, once. It ends as the process does, before whoever has asked to hear of that
-/// end earlier.
+/// Initialises the driver, once. It ends at the exit of the process, before the exit handlers that were
+/// registered earlier.
 pub(crate) fn initialise() -> Outcome {
     if has_ended() {
         return Err(Status::DEINITIALIZED);
     }
     let made = DRIVER.get_or_init(|| {
-        // SAFETY: the function is in this library, which is never unloaded. That it is not called is no
-        // reason to fail.
+        // SAFETY: the function is in this library, which is never unloaded. Failing to register it is not an
+        // error.
         unsafe { libc::atexit(end) };
         Driver::new()
     });
     made.as_ref().map(|_| ()).map_err(|status| *status)
 }
 
-/// The process ends: what is queued is not carried out, and each call from here on is answered by 4.
+/// The exit handler: what is queued is not carried out, and each later call returns 4.
 extern "C" fn end() {
     ENDED.store(true, Ordering::Release);
     if let Some(Ok(driver)) = DRIVER.get() {
@@ -117,7 +117,7 @@ extern "C" fn end() {
     }
 }
 
-/// Whether the driver has ended, as the process does.
+/// Whether the driver has ended, as the process ends.
 pub(crate) fn has_ended() -> bool {
     ENDED.load(Ordering::Acquire)
 }
@@ -151,7 +151,7 @@ pub(crate) fn as_handle<T>(pointer: *mut T) -> u64 {
 }
 
 impl Objects {
-    /// What was found under a handle, which is refused if nothing was.
+    /// Returns what was found under a handle; refuses the call if nothing was.
     fn expect<T>(&self, found: Option<T>, handle: u64) -> Outcome<T> {
         if found.is_none() && self.stale.contains(&handle) {
             misuse::stale("a handle of a context that was destroyed");
@@ -197,8 +197,7 @@ impl Driver {
         }
     }
 
-    /// The living context of this handle, which a program has given: what becomes of a destroyed one is
-    /// not defined.
+    /// The living context of a handle that a program has passed; the use of a destroyed one is undefined.
     pub(crate) fn given_context(&self, handle: u64) -> Outcome<Arc<Context>> {
         self.context(handle).inspect_err(|status| {
             if *status == Status::CONTEXT_IS_DESTROYED {
@@ -243,7 +242,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Destroys the primary context whoever holds it. Who does has to release it all the same.
+    /// Destroys the primary context although others hold it; they must release it all the same.
     pub(crate) fn reset_primary(&self, device: usize) {
         let found = lock(&self.objects).primaries.get_mut(&device).and_then(|p| p.context.take());
         if let Some(context) = found {
@@ -292,7 +291,7 @@ impl Driver {
         Ok(as_pointer(handle))
     }
 
-    /// Makes a green context, of which the device's primary one is part.
+    /// Makes a green context, which retains the device's primary one.
     pub(crate) fn create_green(&self, device: usize) -> u64 {
         let primary = self.retain_primary(device);
         let (handle, context) = (fresh_handle(), fresh_handle());
@@ -429,7 +428,7 @@ impl Driver {
             let found = objects.modules.get(&module).ok_or(Status::INVALID_HANDLE)?;
             Ok((found.context, Arc::clone(&found.code)))
         };
-        // Not under the lock: it may have to be compiled.
+        // Not under the lock: it may have to be compiled, which takes long.
         let (context, code) = of_module(&lock(&self.objects))?;
         let kernel = find(&code)?;
         let handle = fresh_handle();

@@ -1,5 +1,5 @@
-//! Moving bytes: the copies and fills that streams carry out, the pace they
-//! keep to, and the stand-still that registering host memory forces on them.
+//! Moving bytes: the copies and fills that streams carry out, their pace, and their pause while host memory
+//! is registered.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
@@ -10,12 +10,10 @@ use crate::config::{self, Bandwidth};
 use crate::memory::{MemoryKind, Operand};
 use crate::sync::{lock, read, write};
 
-/// How many copies that a stream carries out had their caller wait, as their host memory was not
-/// page-locked.
+/// How many copies in a stream made their caller wait, as their host memory was not page-locked.
 pub(crate) static STAGED: AtomicU64 = AtomicU64::new(0);
 
-/// Held alone while memory is registered, shared by copies out of device
-/// memory.
+/// Locked exclusively while memory is registered, and shared by copies out of device memory.
 static REGISTRATION: RwLock<()> = RwLock::new(());
 
 /// What carries out a copy; each keeps its own pace on each device.
@@ -50,7 +48,7 @@ impl Engine {
     }
 }
 
-/// A copy that has been found permissible.
+/// A copy that has passed all checks.
 #[derive(Debug)]
 pub(crate) struct Copy {
     /// Where the bytes come from.
@@ -85,8 +83,8 @@ impl Copy {
         let rate = engine.rate(&config::bandwidth());
         let due = rate.map(|rate| book(self.device, engine, self.bytes, rate));
         // SAFETY: both operands were found accessible for this many bytes and
-        // nobody takes them away while they are held; pageable memory is the
-        // caller's to keep, who waits for this. The ranges may overlap.
+        // nobody takes them away while they are held; the caller keeps pageable
+        // memory, and waits for this copy. The ranges may overlap.
         unsafe { std::ptr::copy(self.from.pointer(), self.to.pointer(), self.bytes) };
         if let Some(due) = due {
             sleep_until(due);
@@ -110,14 +108,14 @@ pub(crate) fn while_copies_wait(work: impl FnOnce()) {
     work();
 }
 
-/// Takes the time that registering so many bytes is set to take.
+/// Waits as long as registering this many bytes is set to take.
 pub(crate) fn pace_registration(bytes: u64) {
     if let Some(rate) = config::bandwidth().register {
         std::thread::sleep(Duration::from_secs_f64(bytes as f64 / rate));
     }
 }
 
-/// Takes the next free time of an engine and returns when it ends.
+/// Reserves the next free time of an engine, and returns when that ends.
 fn book(device: usize, engine: Engine, bytes: usize, rate: f64) -> Instant {
     static BUSY_UNTIL: LazyLock<Mutex<HashMap<(usize, Engine), Instant>>> =
         LazyLock::new(Mutex::default);

@@ -90,8 +90,7 @@ fn the_calls_made_can_be_listed() {
     assert_eq!(text(&short), "cuC");
 }
 
-/// Does `act` while a copy between `device` and `host` is queued, and expects
-/// it to be taken for misuse.
+/// Calls `act` while a copy between `device` and `host` is queued, and expects it to be reported as misuse.
 fn misuse_of(act: impl FnOnce(u64, &Pages) -> u32) {
     let _session = Session::start();
     let (stream, device, pages) = (stream(NON_BLOCKING), mapped(GRANULE), Pages::new(GRANULE));
@@ -150,7 +149,7 @@ fn registering_under_a_copy_is_misuse() {
         // It is refused while the other thread has half of it registered.
         while cu!(cuMemcpyDtoHAsync_v2(target, device, 64, stream)) == INVALID_VALUE {}
     });
-    // The copy cannot end before this was noticed.
+    // The copy cannot end before the misuse was noticed.
     while !gate.is_open() {
         ok(cu!(cuMemHostRegister_v2(pages.at(32), 64, 0)));
         if softcuda_misuse_count() > 0 {
@@ -281,7 +280,7 @@ fn compiled(name: &CStr, ptx: &CStr) -> (u32, CUfunction) {
     (cu!(cuModuleGetFunction(&mut function, module, name.as_ptr())), function)
 }
 
-/// Catches a compiled kernel that takes its parameters late, or reaches what it may not.
+/// Catches a compiled kernel that reads its parameters late, or reaches inaccessible memory.
 #[test]
 fn a_kernel_is_compiled_from_ptx() {
     let _session = Session::start();

@@ -1,8 +1,8 @@
 //! What concerns the whole process: host access to device memory, its end
 //! while streams work, its environment, and the shared library.
 //!
-//! A test that needs a process of its own runs this program again, for
-//! [`child`] alone, with the part to play in the environment.
+//! A test that needs its own process runs this program again, only for [`child`], with its part in the
+//! environment.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

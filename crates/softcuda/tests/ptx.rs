@@ -78,8 +78,8 @@ fn of_f64(instruction: &str) -> String {
     format!("mov.b64 %fd1, %rd2; {instruction} %fd2, %fd1; mov.b64 %rd3, %fd2;")
 }
 
-/// The C library's values, within two units of the last place: the software device computes nearer than
-/// a GPU. Catches an instruction that is mixed up with another, is read as another type, or is refused.
+/// The C library's values, within two units of the last place: the software device is more accurate than a
+/// GPU. Catches an instruction that is mixed up with another, is read as another type, or is refused.
 #[test]
 fn functions_are_those_of_the_c_library() {
     let _session = Session::start();
@@ -137,8 +137,8 @@ fn functions_are_those_of_the_c_library() {
     }
 }
 
-/// Exact. Catches a rounding that is passed over, or that the compiler moves; saturation and `.ftz` that
-/// are passed over.
+/// Exact. Catches a rounding that is ignored, or moved by the compiler; saturation and `.ftz` that are
+/// ignored.
 #[test]
 fn modifiers_of_floating_point_have_their_effect() {
     let _session = Session::start();
@@ -310,8 +310,8 @@ fn functions_call_each_other_and_themselves() {
     assert_eq!(run(module, "k", &[u64::MAX, 0]), Err(ILLEGAL_ADDRESS));
 }
 
-/// Catches a kernel that takes the others of its module with it, and one that runs without a function
-/// that it needs.
+/// Catches a refused kernel that makes the others of its module unusable, and one that runs without a
+/// function that it needs.
 #[test]
 fn what_cannot_be_translated_is_refused_alone() {
     let _session = Session::start();

@@ -112,7 +112,7 @@ fn a_stream_waits_for_an_event_as_it_was_recorded() {
     let (first, second) = (stream(NON_BLOCKING), stream(NON_BLOCKING));
     let (event, flag) = (event(), AtomicU32::new(0));
 
-    // One that was never recorded is done and holds nothing up.
+    // An event that was never recorded is done and holds nothing up.
     ok(cuEventQuery(event));
     ok(cuEventSynchronize(event));
     ok(cuStreamWaitEvent(second, event, 0));
@@ -227,7 +227,7 @@ fn only_events_that_say_so_let_who_waits_sleep() {
             opener.join().unwrap();
             assert!(gate.is_open());
             assert_eq!(softcuda_spun_count(), spun);
-            // What is done already takes nobody's processor.
+            // Waiting for completed work does not spin.
             ok(cuStreamSynchronize(stream));
             assert_eq!(softcuda_spun_count(), spun);
         }

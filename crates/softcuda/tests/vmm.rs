@@ -145,7 +145,7 @@ fn device_memory_is_out_of_the_hosts_reach() {
     let mut pipe = [0; 2];
     // SAFETY: the array has room for two descriptors.
     assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0);
-    // The system reads one byte on our behalf, and says so if it cannot.
+    // The system reads one byte, and returns an error if it cannot.
     // SAFETY: it does not follow the address where it must not.
     let readable = |address: u64| unsafe {
         libc::write(pipe[1], std::ptr::with_exposed_provenance(address as usize), 1) == 1

@@ -1,5 +1,4 @@
-//! The way out of every function of the runtime, and the errors: a driver's codes are the runtime's,
-//! too.
+//! The way out of every function of the runtime, and the errors. A driver's codes are also the runtime's.
 
 use std::cell::Cell;
 use std::ffi::{c_char, CStr};
@@ -77,8 +76,8 @@ thread_local! {
     static LAST: Cell<Code> = const { Cell::new(0) };
 }
 
-/// Carries out a call. A failure is the thread's last error, too; that work is not done yet is none.
-/// No panic gets past it.
+/// Carries out a call. A failure becomes the thread's last error, except that work is not done yet. No panic
+/// gets past it.
 pub(crate) fn answer(body: impl FnOnce() -> Outcome) -> Code {
     match catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(Status::UNKNOWN)) {
         Ok(()) => 0,

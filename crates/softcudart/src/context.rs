@@ -1,4 +1,4 @@
-//! Contexts: each device has its primary one, and a thread that has none gets that of its device.
+//! Contexts: a thread without one gets the primary context of its device.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use crate::answer::{answer, give, Code, Outcome};
 use crate::driver::{driver, CUcontext, CUdevice, Driver};
 use crate::registration;
 
-/// The primary contexts that this library keeps, by their device.
+/// The primary contexts that this library holds, by device.
 static KEPT: Mutex<BTreeMap<CUdevice, usize>> = Mutex::new(BTreeMap::new());
 
 thread_local! {
@@ -22,7 +22,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The driver, and the context that is current: the thread's, or that of its device.
+/// The driver, and the current context; if the thread has none, that of its device.
 pub(crate) fn enter_with_context() -> Outcome<(&'static Driver, CUcontext)> {
     let driver = driver()?;
     let mut current = null_mut();
@@ -39,7 +39,7 @@ pub(crate) fn enter() -> Outcome<&'static Driver> {
     enter_with_context().map(|(driver, _)| driver)
 }
 
-/// Makes the primary context of `device` the thread's, and keeps it from the first time on.
+/// Makes the primary context of `device` current, and holds it from the first time on.
 fn make_current(driver: &Driver, device: CUdevice) -> Outcome<CUcontext> {
     let mut kept = lock(&KEPT);
     let context = match kept.get(&device) {
@@ -57,7 +57,7 @@ fn make_current(driver: &Driver, device: CUdevice) -> Outcome<CUcontext> {
     Ok(context)
 }
 
-/// Makes `device` the thread's.
+/// Sets the thread's device.
 #[no_mangle]
 pub(crate) extern "C" fn cudaSetDevice(device: c_int) -> Code {
     answer(|| {
@@ -77,8 +77,8 @@ pub(crate) unsafe extern "C" fn cudaGetDevice(device: *mut c_int) -> Code {
     answer(|| unsafe { driver().and_then(|_| give(device, DEVICE.get())) })
 }
 
-/// Ends the primary context of the thread's device with all that is in it. The next call that needs
-/// one begins anew; other threads must not be using it.
+/// Ends the primary context of the thread's device with all that is in it. The next call that needs one makes
+/// it again; other threads must not be using it.
 #[no_mangle]
 pub(crate) extern "C" fn cudaDeviceReset() -> Code {
     answer(|| {

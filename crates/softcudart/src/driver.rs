@@ -16,7 +16,7 @@ cuda_driver! {
     pub calls fail with Status;
 }
 
-/// The driver, initialised; loaded by the first call that needs it, as constructors are too early.
+/// The driver, initialised. The first call that needs it loads it, as constructors run too early.
 pub(crate) fn driver() -> Outcome<&'static Driver> {
     static DRIVER: OnceLock<Outcome<Driver>> = OnceLock::new();
     DRIVER.get_or_init(load).as_ref().map_err(|status| *status)

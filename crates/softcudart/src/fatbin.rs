@@ -7,16 +7,16 @@ use std::ffi::{c_int, c_void, CString};
 
 use crate::answer::Status;
 
-/// What the structure begins with that a program registers.
+/// The magic number of the structure that a program registers.
 const WRAPPER_MAGIC: c_int = 0x4662_43b1;
-/// The version of it in which `data` is one fat binary. The other one has a list of them, of a program
-/// whose device code was linked.
+/// The version in which `data` is one fat binary. In the other one it is a list of them, of a program whose
+/// device code was linked.
 const WRAPPER_VERSION: c_int = 1;
-/// What a fat binary begins with.
+/// The magic number of a fat binary.
 const MAGIC: u32 = 0xba55_ed50;
-/// The length of its header, as far as it is read here.
+/// The length of its header, as far as this library reads it.
 const HEADER: usize = 16;
-/// The length of an entry's, as far as it is read here.
+/// The length of an entry's header, as far as this library reads it.
 const ENTRY: usize = 48;
 /// The kind of an entry that is PTX.
 const PTX: u16 = 1;
@@ -33,10 +33,10 @@ pub(crate) struct Wrapper {
     other: *const c_void,
 }
 
-/// Why there are no kernels to be had from a fat binary.
+/// Why a fat binary gives no kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unusable {
-    /// It is none.
+    /// It is not a fat binary.
     Foreign,
     /// It was linked by NVIDIA's linker for device code.
     Linked,
@@ -44,7 +44,7 @@ pub(crate) enum Unusable {
     Truncated,
     /// Its PTX is compressed.
     Compressed,
-    /// It has none.
+    /// It has no PTX.
     NoPtx,
 }
 
@@ -103,7 +103,7 @@ fn length(bytes: &[u8]) -> Result<usize, Unusable> {
         return Err(Unusable::Foreign);
     }
     let (header, entries) = (number::<2>(bytes, 6)?, number::<8>(bytes, 8)?);
-    // No memory is longer than a signed number can say.
+    // No memory is longer than `isize::MAX`.
     let all = header.checked_add(entries).and_then(|all| isize::try_from(all).ok());
     all.and_then(|all| usize::try_from(all).ok()).ok_or(Unusable::Truncated)
 }
@@ -122,7 +122,7 @@ fn ptx(bytes: &[u8]) -> Result<&[u8], Unusable> {
         if kind == u64::from(PTX) && found.is_none_or(|(oldest, ..)| architecture < oldest) {
             found = Some((architecture, flags, payload));
         }
-        // At least what was read of the header: this gets on.
+        // At least the part of the header that was read, so the loop advances.
         rest = from(from(rest, header.max(ENTRY as u64))?, size as u64)?;
     }
     match found {

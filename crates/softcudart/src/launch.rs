@@ -30,7 +30,7 @@ thread_local! {
     static PUSHED: RefCell<Vec<Configuration>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Keeps the configuration of the thread's next launch; 0 unless it cannot be.
+/// Keeps the configuration of the thread's next launch; returns 0, or an error.
 #[no_mangle]
 pub(crate) extern "C" fn __cudaPushCallConfiguration(
     grid: dim3,
@@ -45,7 +45,7 @@ pub(crate) extern "C" fn __cudaPushCallConfiguration(
     })
 }
 
-/// Gives back what was pushed last.
+/// Returns the configuration that was pushed last, and forgets it.
 ///
 /// # Safety
 /// The pointers are null or writable.
@@ -68,7 +68,7 @@ pub(crate) unsafe extern "C" fn __cudaPopCallConfiguration(
     })
 }
 
-/// Queues the kernel that `host` stands for.
+/// Queues the kernel that belongs to the host function `host`.
 ///
 /// # Safety
 /// `arguments` points to as many pointers to values as the kernel has parameters.
@@ -85,7 +85,8 @@ pub(crate) unsafe extern "C" fn cudaLaunchKernel(
     answer(|| unsafe { launch(host, Configuration { grid, block, shared, stream }, arguments) })
 }
 
-/// Looks a kernel up for [`__cudaLaunchKernel`], as programs of CUDA 13 do: it is its host function.
+/// Returns the handle of a kernel for [`__cudaLaunchKernel`], as programs of CUDA 13 ask for it: its host
+/// function.
 ///
 /// # Safety
 /// `kernel` is null or writable.
@@ -137,7 +138,7 @@ unsafe fn launch(host: *const c_void, how: Configuration, arguments: *mut *mut c
             null_mut(),
         )
     };
-    // Of what the driver is given here, only the sizes can be of a bad value.
+    // Of these arguments only the sizes can have an invalid value.
     queued.map_err(|status| match status {
         Status::INVALID_VALUE => Status::INVALID_CONFIGURATION,
         status => status,

@@ -1,12 +1,12 @@
 //! A software stand-in for the CUDA runtime library, `libcudart.so.11.0`, `.12` and `.13`.
 //!
-//! It lets programs that nvcc has compiled, and linked with `-cudart shared`, run over the software
-//! device, on which NVIDIA's own runtime cannot sit: that asks its driver to prove that it is NVIDIA's.
-//! It is no runtime for a GPU, and has only what such programs of this project's kind need; a program
-//! that wants more is told the function's name by the system's loader.
+//! It lets programs that nvcc has compiled, and linked with `-cudart shared`, run on the software device.
+//! NVIDIA's own runtime cannot: it asks its driver to prove that it is NVIDIA's. This is no runtime for a
+//! GPU, and has only what programs of this project's kind need; if a program needs more, the system's loader
+//! names the missing function.
 //!
-//! It is a crate of its own, beside the driver's stand-in and not part of it, so that it reaches
-//! the driver as every program does: by the functions of whatever `libcuda.so.1` there is.
+//! It is a crate of its own, beside the driver's stand-in, so that it reaches the driver as every program
+//! does: through the functions of whatever `libcuda.so.1` there is.
 //!
 //! * `registration` keeps what a program's constructors register, `fatbin` finds the PTX in it, and
 //!   `launch` has kernels carried out;

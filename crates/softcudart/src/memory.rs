@@ -41,7 +41,7 @@ passed_on! {
         => cuMemsetD8Async(address, value as u8, bytes, stream);
 }
 
-/// Allocates memory by `allocate`; no bytes are at null.
+/// Allocates memory by `allocate`; for 0 bytes gives null.
 ///
 /// # Safety
 /// `pointer` is null or writable.
@@ -112,7 +112,7 @@ pub(crate) unsafe extern "C" fn cudaMallocHost(pointer: *mut *mut c_void, bytes:
     unsafe { cudaHostAlloc(pointer, bytes, 0) }
 }
 
-/// Frees device or managed memory; null is none. It is what programs begin with, to have a context.
+/// Frees device or managed memory; null is ignored. Programs call it first, to create a context.
 #[no_mangle]
 pub(crate) extern "C" fn cudaFree(address: CUdeviceptr) -> Code {
     answer(|| {
@@ -141,8 +141,7 @@ pub(crate) unsafe extern "C" fn cudaFreeHost(pointer: *mut c_void) -> Code {
     })
 }
 
-/// Between which sides a copy goes (`cudaMemcpyKind`): both are the host, the first or the last one is,
-/// none is, or the addresses say.
+/// The directions of a copy (`cudaMemcpyKind`); with the last one the addresses decide.
 const HOST_TO_HOST: c_int = 0;
 const HOST_TO_DEVICE: c_int = 1;
 const DEVICE_TO_HOST: c_int = 2;
@@ -201,7 +200,7 @@ pub(crate) unsafe extern "C" fn cudaMemcpyAsync(
     })
 }
 
-/// A pointer as the driver has addresses.
+/// A pointer as a driver's address.
 fn address<T>(pointer: *const T) -> CUdeviceptr {
     pointer.expose_provenance() as CUdeviceptr
 }

@@ -18,7 +18,7 @@ static REGISTERED: Mutex<Registered> =
 struct Registered {
     /// How many fat binaries there were so far.
     count: usize,
-    /// By their handles, which nobody follows.
+    /// By their handles, which are never followed.
     binaries: BTreeMap<usize, Binary>,
     /// By the addresses of their host functions.
     kernels: BTreeMap<usize, Kernel>,
@@ -37,7 +37,8 @@ struct Kernel {
     functions: BTreeMap<usize, usize>,
 }
 
-/// Takes a fat binary, and gives a handle for it. One that is of no use is an error of launches.
+/// Registers a fat binary and returns a handle for it. One without usable kernels is an error at their
+/// launch.
 ///
 /// # Safety
 /// `wrapper` is what nvcc has made.
@@ -58,12 +59,12 @@ pub(crate) unsafe extern "C" fn __cudaRegisterFatBinary(
     without_provenance_mut(handle)
 }
 
-/// All kernels of a fat binary are registered.
+/// Does nothing: the kernels of a fat binary are registered one by one.
 #[no_mangle]
 pub(crate) extern "C" fn __cudaRegisterFatBinaryEnd(_binary: *mut *mut c_void) {}
 
-/// Forgets a fat binary and its kernels. Modules made of it end with their contexts: as the process
-/// ends there is no driver any more.
+/// Forgets a fat binary and its kernels. Modules made of it end with their contexts: at the end of the
+/// process there is no driver any more.
 #[no_mangle]
 pub(crate) extern "C" fn __cudaUnregisterFatBinary(binary: *mut *mut c_void) {
     answer(|| {
@@ -74,7 +75,7 @@ pub(crate) extern "C" fn __cudaUnregisterFatBinary(binary: *mut *mut c_void) {
     });
 }
 
-/// Takes a kernel: `host` stands for the one of this name. The rest is of no use any more.
+/// Registers a kernel: `host` is the host function of the kernel `name`. The other arguments are not needed.
 ///
 /// # Safety
 /// `name` is a string that ends with a null byte.
@@ -100,8 +101,8 @@ pub(crate) unsafe extern "C" fn __cudaRegisterFunction(
     });
 }
 
-/// Takes a variable of a device, and does nothing with it: kernels have those of constant memory in
-/// their module, and a program that copies to or from one needs a function that there is not here.
+/// Ignores a variable of a device: kernels have those of constant memory in their module, and a program that
+/// copies to or from one needs a function that this library lacks.
 #[no_mangle]
 pub(crate) extern "C" fn __cudaRegisterVar(
     _binary: *mut *mut c_void,
@@ -115,13 +116,13 @@ pub(crate) extern "C" fn __cudaRegisterVar(
 ) {
 }
 
-/// There is nothing to be done for a module before its first launch.
+/// Does nothing: a module is made at its first launch.
 #[no_mangle]
 pub(crate) extern "C" fn __cudaInitModule(_binary: *mut *mut c_void) -> c_char {
     1
 }
 
-/// The driver, and its function for the kernel that `host` stands for, in the current context.
+/// The driver, and its function for the kernel of the host function `host`, in the current context.
 pub(crate) fn function(host: *const c_void) -> Outcome<(&'static Driver, CUfunction)> {
     let (driver, context) = enter_with_context()?;
     let mut registered = lock(&REGISTERED);

@@ -1,6 +1,6 @@
 /*
- * A program of the CUDA runtime without nvcc: what that would make of it stands here, the
- * registration of a fat binary and of its kernel, and launches.
+ * A program of the CUDA runtime, built without nvcc: it has the code that nvcc would generate, which
+ * registers a fat binary and its kernel, and launches it.
  *
  *     runtime RELEASE
  */

@@ -158,10 +158,10 @@ fn a_socket_goes_with_its_backend() {
 /// Another user has made the directory in which a user's backends are looked for. Catches a job that
 /// goes there, and one that does not say why it has no backend.
 #[test]
-fn a_strangers_directory_is_not_used() {
+fn another_users_directory_is_not_used() {
     // SAFETY: cannot fail.
     if unsafe { libc::geteuid() } != 0 {
-        println!("skipped: a_strangers_directory_is_not_used needs root");
+        println!("skipped: another_users_directory_is_not_used needs root");
         return;
     }
     let job = job("");

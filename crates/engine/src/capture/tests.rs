@@ -22,7 +22,7 @@ fn what_the_system_has_no_memory_for_goes_to_a_file() {
     let host = HostBuffer::over(Mapping::of(&memory).unwrap(), 1 << 20, false);
     let host = Some(host.may_be_refused());
     memory.refuse_from(1 << 20).unwrap();
-    let engine = Engine::take_over(config, Process::alone(0), &Vec::new(), host, &[]).unwrap();
+    let engine = Engine::take_over(config, Process::single(0), &Vec::new(), host, &[]).unwrap();
     let bytes = vec![7u8; 3 << 20];
     let mut open = engine.begin("x", 1);
     let place = Place::plain(1, bytes.as_ptr(), bytes.len());
@@ -52,7 +52,7 @@ fn a_part_is_written_from_what_the_application_has() {
         folder("meta").display()
     );
     let (config, _) = Config::from_text(&text, |_| None).unwrap();
-    let engine = Engine::start(config, Process::alone(0), None).unwrap();
+    let engine = Engine::start(config, Process::single(0), None).unwrap();
     let contents = [(2, vec![1u8; 5000]), (7, Vec::new()), (9, vec![2; 70_000])];
     let plain = |(id, bytes): &(i32, Vec<u8>)| Place::plain(*id, bytes.as_ptr(), bytes.len());
     let places: Vec<Place> = contents.iter().map(plain).collect();
@@ -85,7 +85,7 @@ fn a_claim_that_is_not_used_is_given_back() {
     let text =
         format!("mode = sync\nscratch = {0}/s\npersistent = {0}/p\n", directory.path().display());
     let (config, _) = Config::from_text(&text, |_| None).unwrap();
-    let engine = Engine::start(config, Process::alone(0), None).unwrap();
+    let engine = Engine::start(config, Process::single(0), None).unwrap();
     let bytes = [7u8; 100];
     let mut open = engine.begin("x", 1);
     open.persist = Some(false);
@@ -109,7 +109,7 @@ fn a_checkpoint_that_is_dropped_is_given_up() {
     let scratch = directory.path().join("s");
     let text = format!("mode = async\nscratch = {}\nhost_cache_size = 4M\n", scratch.display());
     let (config, _) = Config::from_text(&text, |_| None).unwrap();
-    let engine = Engine::start(config, Process::alone(0), None).unwrap();
+    let engine = Engine::start(config, Process::single(0), None).unwrap();
     let bytes = vec![7u8; 5 << 20];
     let place = |mib: usize| Place::plain(1, bytes.as_ptr(), mib << 20);
     // In the host buffer, and in a file that is larger.
@@ -136,7 +136,7 @@ fn what_a_shrunken_host_buffer_cannot_take_goes_to_a_file() {
     let text =
         format!("mode = async\nscratch = {}\nhost_cache_size = 4M\n", directory.path().display());
     let (config, _) = Config::from_text(&text, |_| None).unwrap();
-    let engine = Engine::start(config, Process::alone(0), None).unwrap();
+    let engine = Engine::start(config, Process::single(0), None).unwrap();
     let bytes = vec![7u8; 3 << 20];
     let place = |len: usize| Place::plain(1, bytes.as_ptr(), len << 20);
     let mut first = engine.begin("x", 1);

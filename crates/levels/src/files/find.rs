@@ -12,10 +12,10 @@ use format::checksum::Checksum;
 use format::header::Decoded;
 use format::names;
 use os::error::{Error, Kind, Result};
-use os::files::{self, Stranger};
+use os::files::{self, OtherUser};
 
 /// A copy of a checkpoint, opened if it can be; and whose it is, if it is not this user's.
-pub(super) type Copy = (Result<Opened>, Option<Stranger>);
+pub(super) type Copy = (Result<Opened>, Option<OtherUser>);
 
 impl Files {
     /// Whether persistent has a checkpoint, in a file of its own or in an aggregated one. That of another
@@ -52,7 +52,7 @@ impl Files {
             match listed {
                 Ok(listed) => {
                     for (version, path) in listed {
-                        match files::stranger_at(&path) {
+                        match files::other_owner_at(&path) {
                             None => found.insert(version),
                             Some(_) => of_others.insert(version),
                         };
@@ -84,7 +84,7 @@ impl Files {
         if self.is_routed(name, version) {
             return None;
         }
-        let own = self.copies(name, version).filter(|(_, stranger)| stranger.is_none());
+        let own = self.copies(name, version).filter(|(_, other)| other.is_none());
         let mut headers = own.filter_map(|(opened, _)| Some(opened.ok()?.header));
         let header = headers.next()?;
         headers.all(|other| other == header).then_some(header)
@@ -107,9 +107,9 @@ impl Files {
             true => Box::new(self.best_known_first(name, version).into_iter()),
             false => Box::new(self.copies(name, version)),
         };
-        for (opened, stranger) in copies {
-            if let (Ok(opened), Some(stranger)) = (&opened, stranger) {
-                self.say_whose(&opened.path, stranger);
+        for (opened, other) in copies {
+            if let (Ok(opened), Some(other)) = (&opened, other) {
+                self.say_whose(&opened.path, other);
             }
             match opened.and_then(&mut take) {
                 Ok(taken) => {
@@ -134,11 +134,11 @@ impl Files {
     /// The copies of a checkpoint where checksums are kept: this user's first, of these the ones that can be
     /// compared with something, else the nearest first.
     fn best_known_first(&self, name: &str, version: i32) -> Vec<Copy> {
-        let judged = self.copies(name, version).map(|(opened, stranger)| {
+        let judged = self.copies(name, version).map(|(opened, other)| {
             let expected = opened.as_ref().ok().map(|opened| self.expected(opened, name, version));
             // What cannot be read says why when it is its turn.
             let evidence = expected.and_then(Result::ok).map_or(Evidence::Current, |(_, e)| e);
-            ((stranger.is_some(), evidence), (opened, stranger))
+            ((other.is_some(), evidence), (opened, other))
         });
         let mut judged: Vec<_> = judged.collect();
         judged.sort_by_key(|(rank, _)| *rank);
@@ -153,9 +153,9 @@ impl Files {
     }
 
     /// Says that what is about to be restored is another user's.
-    pub(super) fn say_whose(&self, path: &Path, stranger: Stranger) {
+    pub(super) fn say_whose(&self, path: &Path, other: OtherUser) {
         self.warn_once(format!(
-            "{} belongs to {stranger}; there is no other copy to restore",
+            "{} belongs to {other}; there is no other copy to restore",
             path.display()
         ));
     }
@@ -181,10 +181,10 @@ impl Files {
         let mut of_others = VecDeque::new();
         std::iter::from_fn(move || {
             for copy in all.by_ref() {
-                let whose = |opened: &Opened| files::stranger_of(&opened.file, &opened.path);
+                let whose = |opened: &Opened| files::other_owner_of(&opened.file, &opened.path);
                 match copy.as_ref().ok().and_then(whose) {
                     None => return Some((copy, None)),
-                    stranger => of_others.push_back((copy, stranger)),
+                    other => of_others.push_back((copy, other)),
                 }
             }
             of_others.pop_front()
@@ -240,7 +240,7 @@ impl Files {
         for (version, path) in self.all_in(level, name)? {
             // Not that of the file a link leads to. What has gone meanwhile is not there.
             let there = fs::symlink_metadata(&path).ok();
-            let own = there.filter(|there| files::stranger(there, &path).is_none());
+            let own = there.filter(|there| files::other_owner(there, &path).is_none());
             if let Some(changed) = own.and_then(|own| own.modified().ok()) {
                 found.push((changed, version));
             }

@@ -28,6 +28,8 @@ mod find;
 mod hashing;
 mod leftovers;
 mod opened;
+#[cfg(test)]
+mod other_users;
 mod others;
 mod output;
 mod persist;
@@ -38,8 +40,6 @@ mod remove;
 mod rescue;
 mod routed;
 mod straight;
-#[cfg(test)]
-mod strangers;
 mod successor;
 
 use age::Ages;

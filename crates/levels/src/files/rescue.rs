@@ -65,7 +65,7 @@ impl Files {
             let (name, version) = aggregate::parse_name(found.of)?;
             let path = persistent.join(file);
             let there = path.symlink_metadata().ok()?;
-            if files::stranger(&there, &path).is_some() {
+            if files::other_owner(&there, &path).is_some() {
                 return None;
             }
             let changed = there.modified().unwrap_or(SystemTime::UNIX_EPOCH);

@@ -8,7 +8,7 @@ use super::{refuse_holes, Files};
 use crate::level::FileLevel;
 use format::{names, proof};
 use os::error::{Error, Kind, Result};
-use os::files::{self, Durability, Stranger};
+use os::files::{self, Durability, OtherUser};
 
 /// The most bytes of a path that the system takes (`PATH_MAX`).
 const LONGEST_PATH: u64 = 4096;
@@ -91,9 +91,9 @@ impl Files {
     /// another user only if there is no other.
     pub(super) fn routed_copy(&self, name: &str, version: i32) -> Result<PathBuf> {
         let file = names::checkpoint_file(name, self.rank, version);
-        let check = |path: &Path| -> Result<Option<Stranger>> {
+        let check = |path: &Path| -> Result<Option<OtherUser>> {
             let opened = files::open(path)?;
-            let whose = files::stranger_of(&opened, path);
+            let whose = files::other_owner_of(&opened, path);
             let sums = self.checksums.as_ref();
             let Some(sums) = sums.filter(|sums| sums.are_kept() && sums.counts(&file, path)) else {
                 return Ok(whose);
@@ -124,12 +124,12 @@ impl Files {
         let scratch = self.scratch_path(name, version).ok();
         let mut paths: Vec<_> =
             scratch.into_iter().chain(self.persistent_path(name, version)).collect();
-        paths.sort_by_key(|path| files::stranger_at(path).is_some());
+        paths.sort_by_key(|path| files::other_owner_at(path).is_some());
         for path in paths {
             match check(&path) {
-                Ok(stranger) => {
-                    if let Some(stranger) = stranger {
-                        self.say_whose(&path, stranger);
+                Ok(other) => {
+                    if let Some(other) = other {
+                        self.say_whose(&path, other);
                     }
                     if let Some(error) = last {
                         self.warn_once(format!("{error}; another copy is taken"));

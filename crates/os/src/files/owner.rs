@@ -14,9 +14,9 @@ use crate::sync::Mutex;
 
 /// A user other than the effective one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stranger(u32);
+pub struct OtherUser(u32);
 
-impl fmt::Display for Stranger {
+impl fmt::Display for OtherUser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let own = rustix::process::geteuid().as_raw();
         write!(f, "user {}, not to user {own} of this process", self.0)
@@ -24,26 +24,26 @@ impl fmt::Display for Stranger {
 }
 
 /// The owner of the file `found` at `path`; `None`: this user.
-pub fn stranger(found: &Metadata, path: &Path) -> Option<Stranger> {
+pub fn other_owner(found: &Metadata, path: &Path) -> Option<OtherUser> {
     let own = rustix::process::geteuid().as_raw();
     let is_own = found.uid() == own || own_files_have(found.dev(), path) == Some(found.uid());
-    (!is_own).then_some(Stranger(found.uid()))
+    (!is_own).then_some(OtherUser(found.uid()))
 }
 
 /// The owner of `path`, without following links; `None`: this user, or nothing is there.
-pub fn stranger_at(path: &Path) -> Option<Stranger> {
-    stranger(&fs::symlink_metadata(path).ok()?, path)
+pub fn other_owner_at(path: &Path) -> Option<OtherUser> {
+    other_owner(&fs::symlink_metadata(path).ok()?, path)
 }
 
 /// Whether this user owns what is at `path`, without following links.
 pub fn is_own(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|found| stranger(&found, path).is_none())
+    fs::symlink_metadata(path).is_ok_and(|found| other_owner(&found, path).is_none())
 }
 
 /// The other user who owns `file`, which was opened at `path`, or the symbolic link there.
-pub fn stranger_of(file: &File, path: &Path) -> Option<Stranger> {
+pub fn other_owner_of(file: &File, path: &Path) -> Option<OtherUser> {
     let found = file.metadata().ok()?;
-    stranger(&found, path).or_else(|| stranger_at(path))
+    other_owner(&found, path).or_else(|| other_owner_at(path))
 }
 
 /// Opens the file at `path` for reading if it is this user's. Does not follow links.
@@ -67,7 +67,7 @@ pub fn open_beside(path: &Path, about: &Path) -> Result<File> {
 /// # Errors
 /// [`Kind::Corrupt`], naming the owner.
 pub fn check_own_at(path: &Path) -> Result<()> {
-    stranger_at(path).map_or(Ok(()), |stranger| Err(belongs_to(path, stranger)))
+    other_owner_at(path).map_or(Ok(()), |other| Err(belongs_to(path, other)))
 }
 
 /// Checks `path` as [`open_beside`] does. A missing file is not an error.
@@ -75,8 +75,8 @@ pub fn check_own_at(path: &Path) -> Result<()> {
 /// # Errors
 /// [`Kind::Corrupt`], naming the owner.
 pub fn check_beside(path: &Path, about: &Path) -> Result<()> {
-    let stranger = stranger_at(path).filter(|of| user_of(about) != Some(of.0));
-    stranger.map_or(Ok(()), |stranger| Err(belongs_to(path, stranger)))
+    let other = other_owner_at(path).filter(|of| user_of(about) != Some(of.0));
+    other.map_or(Ok(()), |other| Err(belongs_to(path, other)))
 }
 
 fn user_of(path: &Path) -> Option<u32> {
@@ -85,8 +85,8 @@ fn user_of(path: &Path) -> Option<u32> {
 
 fn open_of(path: &Path, or: impl FnOnce() -> Option<u32>) -> Result<File> {
     let (file, found) = open_with(path, libc::O_NOFOLLOW)?;
-    match stranger(&found, path) {
-        Some(stranger) if or() != Some(stranger.0) => Err(belongs_to(path, stranger)),
+    match other_owner(&found, path) {
+        Some(other) if or() != Some(other.0) => Err(belongs_to(path, other)),
         _ => Ok(file),
     }
 }
@@ -98,11 +98,11 @@ fn open_of(path: &Path, or: impl FnOnce() -> Option<u32>) -> Result<File> {
 pub(crate) fn check_own(file: &File, path: &Path) -> Result<()> {
     let found = file.metadata();
     let found = found.map_err(|e| Error::system(format!("stat {}", path.display()), &e))?;
-    stranger(&found, path).map_or(Ok(()), |stranger| Err(belongs_to(path, stranger)))
+    other_owner(&found, path).map_or(Ok(()), |other| Err(belongs_to(path, other)))
 }
 
-fn belongs_to(path: &Path, stranger: Stranger) -> Error {
-    Error::new(Kind::Corrupt, format!("{} belongs to {stranger}", path.display()))
+fn belongs_to(path: &Path, other: OtherUser) -> Error {
+    Error::new(Kind::Corrupt, format!("{} belongs to {other}", path.display()))
 }
 
 /// The owner of files that this process creates beside `path` on the file system `device`: a file server
@@ -136,7 +136,7 @@ mod tests {
             fs::write(at(name), name).unwrap();
         }
         symlink("own", at("link")).unwrap();
-        assert_eq!(stranger_at(&at("own")), None);
+        assert_eq!(other_owner_at(&at("own")), None);
         assert!(is_own(&at("own")) && is_own(&at("link")) && !is_own(&at("gone")));
         open_own(&at("own")).unwrap();
         open_own(&at("link")).unwrap_err();
@@ -153,8 +153,8 @@ mod tests {
         open_beside(&at("other"), &at("link")).unwrap();
         open_beside(&at("other"), &at("own")).unwrap_err();
         let by_link = File::open(at("link")).unwrap();
-        assert!(stranger_of(&by_link, &at("link")).is_some());
-        assert_eq!(stranger_of(&by_link, &at("own")), None);
+        assert!(other_owner_of(&by_link, &at("link")).is_some());
+        assert_eq!(other_owner_of(&by_link, &at("own")), None);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "the probe stays");
     }
 }

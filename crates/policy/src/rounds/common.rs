@@ -18,7 +18,7 @@ impl Common {
     }
 
     /// Whether this is a process without others.
-    pub fn is_alone(&self) -> bool {
+    pub fn is_single(&self) -> bool {
         self.settled == Id::MAX
     }
 

@@ -12,7 +12,7 @@ use crate::registry::{as_handle, as_pointer};
 use crate::status::{Outcome, Status};
 use crate::thread;
 
-/// What contexts are since CUDA 4.0.
+/// The API version of contexts since CUDA 4.0.
 const API_VERSION: c_uint = 3020;
 /// The flags a context may have: how it waits, and what it maps.
 const FLAGS: c_uint = 0x7f;
@@ -44,7 +44,7 @@ pub extern "C" fn cuDevicePrimaryCtxRelease_v2(device: CUdevice) -> Result {
     })
 }
 
-/// Destroys the primary context whoever holds it.
+/// Destroys the primary context although others hold it.
 #[no_mangle]
 pub extern "C" fn cuDevicePrimaryCtxReset_v2(device: CUdevice) -> Result {
     enter("cuDevicePrimaryCtxReset_v2", Needs::Driver, |call| {
@@ -205,7 +205,7 @@ pub unsafe extern "C" fn cuCtxGetDevice(device: *mut CUdevice) -> Result {
     })
 }
 
-/// A version of the interface, for a context that lives: the current one for null.
+/// The API version of a context; of the current one for null.
 ///
 /// # Safety
 /// `version` must be null or writable.
@@ -218,7 +218,7 @@ pub unsafe extern "C" fn cuCtxGetApiVersion(context: CUcontext, version: *mut c_
     })
 }
 
-/// What tells a context from all others of the process: the current one for null.
+/// The id of a context, unique in the process; of the current one for null.
 ///
 /// # Safety
 /// `id` must be null or writable.
@@ -259,7 +259,7 @@ pub extern "C" fn cuCtxSynchronize() -> Result {
     })
 }
 
-/// The range of stream priorities. They are kept to but have no effect.
+/// The range of stream priorities. They are accepted but have no effect.
 ///
 /// # Safety
 /// `least` and `greatest` must be null or writable.

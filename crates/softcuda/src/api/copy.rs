@@ -1,10 +1,8 @@
 //! Copies and fills.
 //!
-//! What a call waits for: a copy to or from page-locked or managed memory in
-//! a stream, for nothing; one with any other host memory, until it is done,
-//! behind everything queued before it. The calls without a stream go to the
-//! legacy default stream and wait, but for copies within devices and fills
-//! of device memory, which do not.
+//! What a call waits for: a copy to or from page-locked or managed memory in a stream waits for nothing; one
+//! with any other host memory waits until it is done, behind everything queued before it. Calls without a
+//! stream go to the legacy default stream and wait, except copies within devices and fills of device memory.
 
 use std::ffi::{c_uchar, c_uint, c_void};
 use std::ptr::null_mut;
@@ -27,8 +25,8 @@ impl Request {
         Self { to, from, bytes }
     }
 
-    /// Finds what it touches; an illegal access breaks the context here and
-    /// now, before anything is touched.
+    /// Finds the memory that it touches; an illegal access breaks the context at once, before anything is
+    /// touched.
     fn resolve(&self, call: &Call) -> Outcome<Copy> {
         let device = call.context()?.device;
         let from = operand(call, self.from, self.bytes, false)?;

@@ -1,9 +1,7 @@
 //! The way into every driver function, and out of it.
 //!
-//! It counts the call, makes it fail or take its time where that was asked
-//! for, sees to it that the driver is initialised and a sound context is
-//! current where one is needed, and turns what comes out into a number. No
-//! panic gets past it.
+//! It counts the call, injects a failure or a delay if one is set, checks that the driver is initialised and
+//! a sound context is current where needed, and turns the outcome into a number. No panic gets past it.
 
 use std::cell::Cell;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -51,7 +49,7 @@ impl Call {
         self.context.as_ref().ok_or(Status::INVALID_CONTEXT)
     }
 
-    /// Takes the time that a call of this function is set to take.
+    /// Waits as long as a call of this function is set to take.
     pub(super) fn stall(&self) {
         let delay = config::delay(self.name);
         if !delay.is_zero() {
@@ -59,7 +57,7 @@ impl Call {
         }
     }
 
-    /// Queues a staged copy, and waits for it; meanwhile nobody else queues any work, where that is set.
+    /// Queues a staged copy, and waits for it; meanwhile nobody else can queue work, if configured.
     pub(super) fn submit_and_wait(&self, stream: &Arc<Stream>, work: Work) -> Outcome {
         let context = self.context()?;
         let _held = context.hold_queueing();
@@ -167,7 +165,7 @@ pub(super) fn enter(
     })
 }
 
-/// Like [`enter`], for a function that sees to its delay itself.
+/// Like [`enter`], for a function that handles its delay itself.
 pub(super) fn enter_unstalled(
     name: &'static str,
     needs: Needs,
@@ -181,7 +179,7 @@ pub(super) fn enter_unstalled(
     }));
     match outcome {
         Ok(Ok(())) => 0,
-        // Of a call that was under way, too.
+        // Also for a call that was under way.
         Ok(Err(Status::CONTEXT_IS_DESTROYED)) if registry::has_ended() => Status::DEINITIALIZED.0,
         Ok(Err(Status(code))) => code,
         Err(_) => Status::UNKNOWN.0,

@@ -51,9 +51,8 @@ pub unsafe extern "C" fn softcuda_configure(key: *const c_char, value: *const c_
     })
 }
 
-/// Replaces what shall fail, by a list like
-/// `cuMemMap:3=2,cuLaunchKernel:1+~700`. Returns 0, or -1 and a line on
-/// stderr, in which case nothing changes.
+/// Replaces the failures to inject, by a list like `cuMemMap:3=2,cuLaunchKernel:1+~700`. Returns 0, or -1 and
+/// a line on stderr, in which case nothing changes.
 ///
 /// # Safety
 /// `specification` must be null, which is refused, or a terminated string.
@@ -110,23 +109,22 @@ pub unsafe extern "C" fn softcuda_misuse_log(buffer: *mut c_char, size: usize) -
     unsafe { hand_out(buffer, size, &text) }
 }
 
-/// How many copies of streams had their caller wait, as their host memory was not page-locked, since
-/// the start or the last [`softcuda_reset_counts`].
+/// How many copies in streams made their caller wait, as their host memory was not page-locked, since the
+/// start or the last [`softcuda_reset_counts`].
 #[no_mangle]
 pub extern "C" fn softcuda_staged_count() -> u64 {
     transfer::STAGED.load(Ordering::Relaxed)
 }
 
-/// How many waits for work that was not done were such as take a processor with a driver (all but
-/// those for an event that was made with `CU_EVENT_BLOCKING_SYNC`), since the start or the last
-/// [`softcuda_reset_counts`].
+/// How many waits for unfinished work would spin in a driver (all but those for an event that was made with
+/// `CU_EVENT_BLOCKING_SYNC`), since the start or the last [`softcuda_reset_counts`].
 #[no_mangle]
 pub extern "C" fn softcuda_spun_count() -> u64 {
     queue::SPUN.load(Ordering::Relaxed)
 }
 
-/// Counts calls, misuse, staged copies and waits from nought again. What shall fail stays set and
-/// goes by the new numbers.
+/// Resets the counts of calls, misuse, staged copies and waits to zero. Failures to inject stay set and go by
+/// the new numbers.
 #[no_mangle]
 pub extern "C" fn softcuda_reset_counts() {
     guarded((), || {
@@ -168,11 +166,9 @@ pub unsafe extern "C" fn softcuda_register_kernel(
     })
 }
 
-/// Where a native kernel reads and writes `size` bytes at a device address;
-/// null, and the end of the context, if they are not all accessible to the
-/// kernel's device. Only a kernel on the thread it was called on may use
-/// this, and only until it returns; memory that its device may only read is
-/// not writable there either.
+/// Where a native kernel reads and writes `size` bytes at a device address; null, and the end of the context,
+/// if the kernel's device may not access all of them. Only a kernel may call this, on its own thread, and use
+/// the result until it returns; memory that its device may only read must not be written there.
 #[no_mangle]
 pub extern "C" fn softcuda_host_alias(address: CUdeviceptr, size: usize) -> *mut c_void {
     guarded(std::ptr::null_mut(), || kernels::alias_for_kernel(address, size as u64))

@@ -1,4 +1,4 @@
-//! Graphs, as far as they are captured and counted.
+//! Graphs: they are captured and counted, and cannot be launched.
 
 use std::ffi::{c_uint, c_void};
 
@@ -8,8 +8,7 @@ use crate::capture;
 use crate::registry::{as_handle, as_pointer};
 use crate::status::Status;
 
-/// Sets the calling thread's capture mode to the value given, and gives the
-/// one before.
+/// Sets the calling thread's capture mode to the value given, and returns the previous one.
 ///
 /// # Safety
 /// `mode` must be null or readable and writable.
@@ -23,7 +22,7 @@ pub unsafe extern "C" fn cuThreadExchangeStreamCaptureMode(mode: *mut c_uint) ->
     })
 }
 
-/// Begins to record the work of a stream in place of carrying it out.
+/// Begins to record the work of a stream instead of carrying it out.
 #[no_mangle]
 pub extern "C" fn cuStreamBeginCapture_v2(stream: CUstream, mode: c_uint) -> Result {
     enter("cuStreamBeginCapture_v2", Needs::Context, |call| {
@@ -32,7 +31,7 @@ pub extern "C" fn cuStreamBeginCapture_v2(stream: CUstream, mode: c_uint) -> Res
     })
 }
 
-/// Ends that and gives what was recorded.
+/// Ends the recording and returns the graph.
 ///
 /// # Safety
 /// `graph` must be null or writable.

@@ -1,7 +1,7 @@
 //! Green contexts: parts of a device, whose streams belong to its primary context.
 //!
-//! As little of them as makes such streams: a part is the whole device, whatever its description says,
-//! and as the current context one is its device's primary one.
+//! Only as much as such streams need: a part is always the whole device, whatever its description says, and a
+//! green context that is made current is its device's primary one.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null_mut;
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn cuGreenCtxStreamCreate(
     })
 }
 
-/// The context of a stream: of one of a green context the primary one, and the green one beside it.
+/// The context of a stream: for one of a green context, the primary one and the green one beside it.
 ///
 /// # Safety
 /// `context` and `green` must be null or writable.

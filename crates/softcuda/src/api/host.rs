@@ -66,7 +66,7 @@ pub extern "C" fn cuMemFreeHost(address: *mut c_void) -> Result {
 ///
 /// # Safety
 /// The memory must stay mapped until it is unregistered, and the device may
-/// write to it whenever it is told to.
+/// write to it as queued work says.
 #[no_mangle]
 pub unsafe extern "C" fn cuMemHostRegister_v2(
     address: *mut c_void,

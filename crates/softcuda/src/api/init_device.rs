@@ -62,7 +62,7 @@ pub unsafe extern "C" fn cuDeviceGet(device: *mut CUdevice, ordinal: c_int) -> R
     })
 }
 
-/// The device's name, which says that it is none.
+/// The device's name, which says that it is not a GPU.
 ///
 /// # Safety
 /// `name` must be null or have room for `size` bytes.
@@ -97,8 +97,7 @@ pub unsafe extern "C" fn cuDeviceGetAttribute(
     })
 }
 
-/// What the device says of itself: a data-centre device in all that concerns
-/// memory. What is not listed it does not have.
+/// The device's attributes: a data-centre device in all that concerns memory. Attributes not listed are 0.
 fn property(attribute: c_int, device: usize) -> Outcome<c_int> {
     if !(1..Attribute::CU_DEVICE_ATTRIBUTE_MAX as c_int).contains(&attribute) {
         return Err(Status::INVALID_VALUE);

@@ -12,8 +12,8 @@ use crate::status::{Outcome, Status};
 /// `CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK`.
 const MAX_THREADS_PER_BLOCK: c_int = 0;
 
-/// Makes a module of any image. If that is PTX, it is compiled when a kernel
-/// is first asked for that the program has not registered.
+/// Makes a module of any image. PTX is compiled when a program first asks for a kernel that it has not
+/// registered.
 ///
 /// # Safety
 /// `module` must be null or writable, and `image` null or an image: PTX ends
@@ -48,8 +48,7 @@ unsafe fn load(call: &Call, module: *mut CUmodule, image: *const c_void) -> Outc
     // SAFETY: the caller vouches for an image, which has a first byte.
     let first = unsafe { *image.cast::<u8>() };
     let is_text = first.is_ascii_graphic() || first.is_ascii_whitespace();
-    // SAFETY: PTX, which the caller vouches for: no other image begins with such a byte, but ELF does
-    // not (0x7f).
+    // SAFETY: the caller vouches for PTX; other images do not begin with such a byte: ELF begins with 0x7f.
     let text = is_text.then(|| unsafe { CStr::from_ptr(image.cast()) });
     let text = text.map(|text| text.to_string_lossy().into_owned());
     let loaded = call.driver()?.load_module(call.context()?, text);

@@ -102,8 +102,8 @@ impl Asked {
     /// The value for a pointer the driver does not know.
     fn of_unknown(self, address: u64) -> Value {
         match self {
-            // Seen of memory of `malloc` that kernels can reach: still of no
-            // known type, but with addresses.
+            // As observed for memory of `malloc` that kernels can reach: its type is still unknown, but it
+            // has addresses.
             Self::DevicePointer | Self::HostPointer if config::pageable() != Pageable::No => {
                 Value::Double(address)
             }
@@ -137,8 +137,8 @@ pub unsafe extern "C" fn cuPointerGetAttribute(
     })
 }
 
-/// Several attributes of a pointer; for one the driver does not know they
-/// are nought, and no device. A thread without a context learns nothing.
+/// Several attributes of a pointer; for one the driver does not know they are zero, and no device. On a
+/// thread without a context, that is so for every pointer.
 ///
 /// # Safety
 /// `attributes` and `values` must be null or hold `count` elements, and each

@@ -119,7 +119,7 @@ pub extern "C" fn cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_u
     })
 }
 
-/// The context of a stream: of one of a green context the context that stands for that.
+/// The context of a stream; for one of a green context, the context that stands for that.
 ///
 /// # Safety
 /// `context` must be null or writable.

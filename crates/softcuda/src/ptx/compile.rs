@@ -78,11 +78,11 @@ fn folder() -> Result<PathBuf, String> {
 
 fn compile(code: &str, folder: &Path) -> Result<PathBuf, String> {
     let library = folder.join("kernels.so");
-    // As exact as a GPU: no product is rounded less because a sum follows it.
+    // Like a GPU: a product is rounded before a sum is computed from it.
     let flags = ["-O2", "-shared", "-fPIC", "-ffp-contract=off", "-fwrapv", "-w", "-x", "c", "-"];
     let mut compiler = Command::new("cc");
     compiler.args(flags).arg("-o").arg(&library).arg("-lm");
-    // What is set for the program, as sanitizers that are loaded first, is not for the compiler.
+    // Settings for the program, such as preloaded sanitizers, are not for the compiler.
     compiler.env_remove("LD_PRELOAD").env_remove("LD_LIBRARY_PATH");
     compiler.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let run = || -> std::io::Result<std::process::Output> {

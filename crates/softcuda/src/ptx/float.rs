@@ -1,5 +1,5 @@
-//! Instructions of floating point. Those that a GPU answers nearly (`.approx`) are answered by the C
-//! library, which is nearer.
+//! Floating-point instructions. For approximate ones (`.approx`) the C library's functions are used, which
+//! are more accurate.
 
 use super::scope::{c_type, Scope};
 use super::statement::{Code, Instruction};

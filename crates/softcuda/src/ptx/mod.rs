@@ -66,10 +66,10 @@ struct Body {
     calls: Vec<String>,
 }
 
-/// The C text of all kernels of a module that can be had.
+/// The C text of all kernels of a module that can be translated.
 ///
 /// # Errors
-/// What is not understood of the module itself.
+/// The module itself cannot be read.
 fn translate(ptx: &str) -> Result<Translation, String> {
     let module = Module::parse(ptx)?;
     let mut bodies: HashMap<&str, Result<Body, String>> = HashMap::new();
@@ -134,7 +134,7 @@ fn body(module: &Module, function: &Function) -> Result<Body, String> {
     Ok(Body { code, calls: scope.calls })
 }
 
-/// A function goes with those that it calls.
+/// Refuses the functions that call a refused one.
 fn refuse_callers(bodies: &mut HashMap<&str, Result<Body, String>>) {
     loop {
         let refused = bodies.iter().find_map(|(name, body)| {

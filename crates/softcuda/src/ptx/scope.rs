@@ -20,7 +20,7 @@ pub(super) struct Scope<'a> {
 struct Block {
     /// A class of registers by its prefix, as `%rd`: its type, and how many there are.
     classes: HashMap<String, (String, usize)>,
-    /// The type of a register that is none of a class.
+    /// The type of a register outside the classes.
     registers: HashMap<String, String>,
     /// Local memory, and parameters of calls.
     bytes: HashSet<String>,
@@ -41,7 +41,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// A place to go to.
+    /// A label that can be jumped to.
     pub(super) fn label(&mut self, label: &str) -> Result<String, String> {
         if !self.labels.insert(label.to_owned()) {
             return Err("this label is there twice".into());
@@ -58,7 +58,7 @@ impl<'a> Scope<'a> {
         let (kind, names) = text.split_once(' ').ok_or("not known")?;
         let kind = kind.trim_start_matches('.');
         if kind != "pred" && bytes_of(kind).is_none() {
-            // Registers of it can be declared; there is no instruction for them.
+            // Such registers can be declared; no instruction supports them.
             return Ok(String::new());
         }
         let mut out = String::new();
@@ -184,7 +184,7 @@ fn special(operand: &str) -> Option<String> {
     ["tid", "ntid", "ctaid", "nctaid"].contains(&name).then(|| format!("place->{name}[{side}]"))
 }
 
-/// A name that is no word of C's.
+/// A name that is no keyword of C.
 pub(super) fn c_name(name: &str) -> String {
     format!("n_{}", name.trim().replace('%', "_"))
 }
@@ -207,7 +207,7 @@ pub(super) fn c_type(kind: &str) -> String {
 fn c_class(kind: &str) -> String {
     match kind {
         "pred" => "int".into(),
-        // A sign is a matter of the instructions.
+        // Signedness is a matter of the instructions.
         _ if kind.starts_with('s') => c_type(&kind.replace('s', "u")),
         _ => c_type(kind),
     }

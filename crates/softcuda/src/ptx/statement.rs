@@ -9,11 +9,11 @@ use super::{call, float, memory, whole};
 /// A statement, or why there is none.
 pub(super) type Code = Result<String, String>;
 
-/// Why most of what is refused is.
+/// The usual reason to refuse an instruction.
 pub(super) const NOT_KNOWN: &str = "this instruction is not known to the software device";
 
-/// What may stand behind an instruction's name, beside types. What else does is not known, so that no
-/// instruction does something else than on a GPU. (Those of memory say more, as to caches.)
+/// What may follow an instruction's name, beside types. Anything else is refused, so that no instruction
+/// behaves differently from a GPU. (Instructions of memory have more, about caches.)
 const MODIFIERS: &[&str] = &[
     "rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi", "approx", "full", "ftz", "sat", "lo", "hi",
     "wide", "cc", "pred", "to", "global", "local", "const", "uni", "l", "r", "wrap", "clamp",
@@ -120,7 +120,7 @@ fn instruction(scope: &mut Scope, it: &Instruction) -> Code {
         "bra" => Ok(format!("goto {};", label_of(it.operand(0)?))),
         "mov" | "not" | "and" | "or" | "xor" if it.has("pred") => logic(scope, it),
         "mov" => movement(scope, it),
-        // All spaces are one here.
+        // All address spaces are one here.
         "cvta" => {
             scope.assign(it.operand(0)?, it.kind()?, &scope.value(it.operand(1)?, it.kind()?)?)
         }
@@ -255,7 +255,7 @@ fn convert(scope: &Scope, it: &Instruction) -> Code {
     scope.assign(it.operand(0)?, to, &value)
 }
 
-/// Operands, which commas part: none of those within braces, brackets or parentheses.
+/// Splits operands at the commas outside braces, brackets and parentheses.
 fn operands_of(text: &str) -> Vec<&str> {
     let (mut operands, mut depth, mut start) = (Vec::new(), 0, 0);
     for (at, character) in text.char_indices() {

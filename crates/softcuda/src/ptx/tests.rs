@@ -11,7 +11,7 @@ fn refused(body: &str, said: &str) {
     assert!(why.contains(said) && why.contains('k'), "{why}");
 }
 
-/// Catches code that would do something else than the GPU without a word.
+/// Catches code that silently behaves differently from a GPU.
 #[test]
 fn what_is_not_known_is_refused_by_name() {
     refused("bar.sync 0;", "bar.sync 0");
@@ -21,7 +21,7 @@ fn what_is_not_known_is_refused_by_name() {
     refused("cvt.rn.sat.u32.f32 %r1, %r2;", "cvt");
 }
 
-/// Catches braces of vectors that end a kernel, labels that are lost, and sizes of parameters.
+/// Catches braces of vectors taken for the end of a kernel, lost labels, and wrong sizes of parameters.
 #[test]
 fn kernels_are_found_with_their_parameters() {
     let ptx = format!(
@@ -36,8 +36,8 @@ fn kernels_are_found_with_their_parameters() {
     assert!(code.contains("l_L__BB0_1: ;"), "{code}");
 }
 
-/// Catches lines of the source (`-lineinfo`), which end without `;`, that take the next instruction with
-/// them, and sections that take the next kernel.
+/// Catches lines of the source (`-lineinfo`), which end without `;`, that swallow the next instruction, and
+/// sections that swallow the next kernel.
 #[test]
 fn what_debuggers_need_is_passed_over() {
     let ptx = format!(

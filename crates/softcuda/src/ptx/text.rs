@@ -5,7 +5,7 @@
 pub(super) struct Module {
     pub(super) variables: Vec<Variable>,
     pub(super) functions: Vec<Function>,
-    /// What cannot be had here: its name, or its first line, and why. Only who uses it is refused.
+    /// What cannot be translated: its name, or its first line, and why. Only its users are refused.
     pub(super) refused: Vec<(String, String)>,
 }
 
@@ -79,7 +79,7 @@ impl Module {
         self.refused.push((name.to_owned(), why));
     }
 
-    /// Reads a kernel or a function. What comes behind it.
+    /// Reads a kernel or a function; returns the text behind it.
     fn function<'a>(&mut self, text: &'a str, is_kernel: bool) -> Result<&'a str, String> {
         let missing = || "a function without an end".to_owned();
         // `.entry NAME (PARAMETERS) {`, `.func (RETURNED) NAME (PARAMETERS) {`; each list may be missing.
@@ -95,7 +95,7 @@ impl Module {
         }
         let name = name.or(name_in(head)).ok_or_else(missing)?.to_owned();
         if text[end..].starts_with(';') {
-            // It is here later, or calls of it find nothing.
+            // It is defined later, or calls of it find nothing.
             return Ok(&text[end + 1..]);
         }
         let behind = end_of_body(&text[end..]).ok_or_else(missing)? + end;

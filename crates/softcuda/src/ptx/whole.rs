@@ -1,4 +1,4 @@
-//! Instructions of integers.
+//! Integer instructions.
 
 use super::scope::{c_type, Scope};
 use super::statement::{Code, Instruction, NOT_KNOWN};
@@ -25,7 +25,7 @@ pub(super) fn arithmetic(scope: &Scope, it: &Instruction) -> Code {
         "mul" | "mad" => multiply(scope, it),
         "div" | "rem" => {
             let (a, b) = (value(1)?, value(2)?);
-            // A GPU gives all bits for a division by 0; here there is a fault less.
+            // A GPU gives all bits for a division by 0; here it must not fault.
             let sign = if it.name() == "div" { '/' } else { '%' };
             assign(&format!("({b}) == 0 ? ({}) -1 : ({a}) {sign} ({b})", c_type(kind)))
         }
@@ -114,7 +114,7 @@ fn product(scope: &Scope, it: &Instruction) -> Result<(String, String), String> 
         };
         return Ok((kind.to_owned(), format!("(({wide})({a}) * ({wide})({b})) >> {bits}")));
     }
-    // Without a sign, so that what is beyond wraps.
+    // Unsigned, so that overflow wraps.
     Ok((kind.to_owned(), format!("(uint64_t)({a}) * (uint64_t)({b})")))
 }
 
@@ -128,7 +128,7 @@ fn multiply(scope: &Scope, it: &Instruction) -> Code {
     scope.assign(it.operand(0)?, &result, &code)
 }
 
-/// Sums of more than one word: `.cc` leaves a carry, and `addc` and its like take it.
+/// Sums of more than one word: `.cc` writes the carry, and `addc` and the like read it.
 fn carried(scope: &Scope, it: &Instruction) -> Code {
     let kind = it.kind()?.replace('s', "u");
     let bits = bytes_of(&kind).unwrap_or(4) * 8;

@@ -1,4 +1,4 @@
-//! What all tests share: one at a time, each in a context of its own.
+//! Shared by all tests: they run one at a time, each in its own context.
 
 #![allow(dead_code, reason = "each test uses some of it")]
 
@@ -222,7 +222,7 @@ struct GateState {
     open: bool,
 }
 
-/// Holds a stream up until it is opened.
+/// Holds a stream until it is opened.
 #[derive(Clone, Default)]
 pub(crate) struct Gate {
     state: Arc<(Mutex<GateState>, Condvar)>,

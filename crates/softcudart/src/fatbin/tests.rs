@@ -50,7 +50,7 @@ fn the_oldest_ptx_is_found() {
     assert_eq!(found.unwrap().to_bytes(), b"\n.version 6.0\n.target sm_60\n");
 }
 
-/// Catches an error that does not say what is wrong: who reads it is to know what to do.
+/// Catches an error that does not say what is wrong and what to do about it.
 #[test]
 fn what_is_of_no_use_is_told_apart() {
     for (data, why) in [

@@ -26,8 +26,8 @@ fn give_away(path: &Path) {
 
 /// Catches a version that another user has put there and that is taken for the newest one.
 #[test]
-fn a_newer_version_of_a_stranger_is_not_the_newest() {
-    if !is_root("a_newer_version_of_a_stranger_is_not_the_newest") {
+fn a_newer_version_of_another_user_is_not_the_newest() {
+    if !is_root("a_newer_version_of_another_user_is_not_the_newest") {
         return;
     }
     let job = Job::new(PERSISTENT);
