@@ -1,12 +1,15 @@
 //! Leaps in a pass whose end is not known, to the next state that may be stored.
 //!
 //! When all slots are in use, a state is not stored as long as giving up any other would cost more advances
-//! than going on without it. `x` steps behind the last stored state, going on without the next one costs `x`
-//! advances more. Giving up that last state instead, which is `a` steps behind the one before, costs `A(a +
-//! x, 2) - A(a, 2)
-//! - A(x, 1)` more, where `A` is [`advances`]; giving up the best of all others costs `K + A(x, 2) - A(x, 1)`
-//!   with a constant `K`. Once `x` is no less than such a cost, it stays so, as the repetition number of a
-//!   step, by which `A(., 2)` grows, grows by at most one.
+//! than going on without it. Let the state be `x` steps behind the last stored one, and that one `a` steps
+//! behind the one before. Then, where `A` is [`advances`],
+//!
+//! - going on without the state costs `x` advances more,
+//! - giving up the last stored state costs `A(a + x, 2) - A(a, 2) - A(x, 1)` more,
+//! - giving up the best of all others costs `K + A(x, 2) - A(x, 1)` more, with a constant `K`.
+//!
+//! Once `x` is no less than such a cost, it stays so, as the repetition number of a step, by which `A(., 2)`
+//! grows, grows by at most one.
 
 use super::binomial::advances;
 use super::online::Online;
