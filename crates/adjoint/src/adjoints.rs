@@ -16,8 +16,8 @@ use client::Client;
 use engine::catalog::entry::FileLevel;
 use os::error::{Error, Result};
 
-/// The file tiers, by number.
-const TIERS: [FileLevel; 2] = [FileLevel::Scratch, FileLevel::Persistent];
+/// The file levels, by number.
+const LEVELS: [FileLevel; 2] = [FileLevel::Scratch, FileLevel::Persistent];
 /// The number after them: the parities of the files in scratch.
 const PARITIES: usize = 2;
 /// How many kinds of data a process may have of an adjoint: two files, and parities.
@@ -34,8 +34,8 @@ pub(crate) trait AdjointFiles {
     /// Whether it has the parities of a version, or expects to.
     fn may_protect(&self, version: i32) -> bool;
 
-    /// Removes a version from a tier unless it is in use. Returns whether it is gone.
-    fn retire(&self, version: i32, tier: FileLevel) -> Result<bool>;
+    /// Removes a version from a level unless it is in use. Returns whether it is gone.
+    fn retire(&self, version: i32, level: FileLevel) -> Result<bool>;
 }
 
 /// A client's adjoints of a name.
@@ -49,8 +49,8 @@ pub(crate) struct ClientFiles<'a> {
 
 impl AdjointFiles for ClientFiles<'_> {
     fn has(&self, version: i32, kind: usize) -> bool {
-        match TIERS.get(kind) {
-            Some(tier) => self.client.has_file(self.name, version, *tier),
+        match LEVELS.get(kind) {
+            Some(level) => self.client.has_file(self.name, version, *level),
             None => self.client.has_parities(self.name, version),
         }
     }
@@ -59,8 +59,8 @@ impl AdjointFiles for ClientFiles<'_> {
         self.client.may_have_parities(self.name, version)
     }
 
-    fn retire(&self, version: i32, tier: FileLevel) -> Result<bool> {
-        self.client.retire(self.name, version, tier)
+    fn retire(&self, version: i32, level: FileLevel) -> Result<bool> {
+        self.client.retire(self.name, version, level)
     }
 }
 
@@ -68,7 +68,7 @@ impl AdjointFiles for ClientFiles<'_> {
 #[derive(Debug)]
 pub(crate) struct Adjoints {
     name: String,
-    /// By tier: versions that are stored or being stored. `None`: the tier does not exist.
+    /// By level: versions that are stored or being stored. `None`: the level does not exist.
     present: [Option<BTreeSet<i32>>; 2],
     next: i32,
     /// The state that the last stored adjoint has come to.
@@ -80,7 +80,7 @@ pub(crate) struct Adjoints {
 }
 
 impl Adjoints {
-    /// Adjoints of this name. `present`: those left from before, by tier; `next`: the next version;
+    /// Adjoints of this name. `present`: those left from before, by level; `next`: the next version;
     /// `stored`: the state of the adjoint to go on from.
     pub(crate) fn new(
         name: String,
@@ -126,8 +126,8 @@ impl Adjoints {
     /// has.
     pub(crate) fn report(&self, files: &impl AdjointFiles) -> (Versions, Versions) {
         let newest = std::array::from_fn(|kind| {
-            let tier = if kind == PARITIES { FileLevel::Scratch as usize } else { kind };
-            let present = self.present[tier].iter().flatten().rev().copied();
+            let level = if kind == PARITIES { FileLevel::Scratch as usize } else { kind };
+            let present = self.present[level].iter().flatten().rev().copied();
             present
                 // Older ones no longer matter.
                 .take_while(|version| Some(*version) >= self.common[kind])
@@ -158,33 +158,34 @@ impl Adjoints {
         self.apply(files, newest, newest)
     }
 
-    /// Removes what is older than the newest version that all have, by tier.
+    /// Removes what is older than the newest version that all have, by level.
     fn retire(&mut self, files: &impl AdjointFiles) -> Result<()> {
         let protected = self.common[PARITIES];
         let protects = |version: i32| match protected {
             Some(protected) if version <= protected => version == protected,
             _ => files.may_protect(version),
         };
-        for tier in TIERS {
+        for level in LEVELS {
             let (Some(newest), Some(present)) =
-                (self.common[tier as usize], &self.present[tier as usize])
+                (self.common[level as usize], &self.present[level as usize])
             else {
                 continue;
             };
             let older: Vec<i32> = present.range(..newest).copied().collect();
             for version in older {
-                if tier == FileLevel::Scratch && protects(version) {
+                if level == FileLevel::Scratch && protects(version) {
                     continue;
                 }
                 // A version that is still to be persisted is removed later.
-                if !files.retire(version, tier)? {
+                if !files.retire(version, level)? {
                     continue;
                 }
-                for tier in TIERS {
+                for level in LEVELS {
                     // A version that is removed from scratch before it was persisted never comes to
                     // persistent.
-                    let stays = files.has(version, tier as usize);
-                    if let Some(present) = self.present[tier as usize].as_mut().filter(|_| !stays) {
+                    let stays = files.has(version, level as usize);
+                    if let Some(present) = self.present[level as usize].as_mut().filter(|_| !stays)
+                    {
                         present.remove(&version);
                     }
                 }
@@ -251,7 +252,7 @@ mod tests {
     }
 
     fn process() -> Process {
-        // A second tier, in which no file ever arrives.
+        // A second level, in which no file ever arrives.
         let present = [Some(BTreeSet::new()), Some(BTreeSet::new())];
         let adjoints = Adjoints::new("x".into(), present, 0, None);
         Process { adjoints, directory: Directory::default(), stored: 0, reported: Vec::new() }

@@ -113,10 +113,10 @@ impl<'a, R: ClientAccess> Run<'a, R> {
     ) -> Result<Self> {
         let Start { course, of, states, adjoints: adjoint, hashes, found, common, replay } = begun;
         let steps = of.steps;
-        let (first_read_order, durable, tiers) = access.with(|client| {
-            let tiers =
-                [FileLevel::Scratch, FileLevel::Persistent].map(|tier| client.has_level(tier));
-            Ok((client.reserve_hints(steps + 1), client.keeps_files(), tiers))
+        let (first_read_order, durable, levels) = access.with(|client| {
+            let levels =
+                [FileLevel::Scratch, FileLevel::Persistent].map(|level| client.has_level(level));
+            Ok((client.reserve_hints(steps + 1), client.keeps_files(), levels))
         })?;
         let there: BTreeSet<i32> = match common.resumes {
             true => found.adjoints.iter().map(|(version, _)| *version).collect(),
@@ -127,7 +127,7 @@ impl<'a, R: ClientAccess> Run<'a, R> {
         Ok(Run {
             adjoints: Adjoints::new(
                 settings.name_of_adjoints(),
-                tiers.map(|exists| exists.then(|| there.clone())),
+                levels.map(|exists| exists.then(|| there.clone())),
                 common.next_version,
                 stored,
             ),

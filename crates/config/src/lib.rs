@@ -58,7 +58,7 @@ pub(crate) const MOST_TOUCH_THREADS: usize = 256;
 /// When a checkpoint call returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
-    /// When the last tier has the bytes.
+    /// When the last level has the bytes.
     Sync,
     /// When the application may change its memory again.
     Async,
@@ -126,7 +126,7 @@ pub struct Config {
     pub mode: Mode,
     /// Node-local directory for checkpoint files. `None` only if `ephemeral`.
     pub scratch: Option<PathBuf>,
-    /// Directory on the parallel file system, if there is that tier.
+    /// Directory on the parallel file system, if there is that level.
     pub persistent: Option<PathBuf>,
     /// Bytes of the device cache. `None`: the library chooses; 0: no cache.
     pub gpu_cache_size: Option<u64>,

@@ -27,7 +27,7 @@ use os::size;
 use os::sync::Mutex;
 use policy::interval::Interval;
 use policy::retention::Retention;
-use policy::rounds::{Common, FileState, TIERS};
+use policy::rounds::{Common, FileState, KINDS};
 use policy::touch::Mode;
 use recovery::link::Link;
 use trace::metrics::Metrics;
@@ -76,7 +76,7 @@ pub struct Shared {
     /// The checkpoints that all processes of the job are known to have in scratch, and in
     /// persistent: no others are counted among those to keep; and those of which all have made
     /// parities. Taken after `retention`, and before the locks of `erasure`.
-    pub common: [Mutex<Common>; TIERS],
+    pub common: [Mutex<Common>; KINDS],
     /// Names of which it was looked at what earlier jobs have left in scratch alone.
     pub(super) asked: Mutex<HashSet<String>>,
     /// The stream that the application handed over.

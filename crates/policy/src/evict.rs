@@ -1,13 +1,13 @@
-//! Which copies may be evicted from a memory tier, and in which order.
+//! Which copies may be evicted from a memory level, and in which order.
 //!
 //! Eviction is FIFO (HiPC'22, section IV-C); checkpoints that the application has already restored
-//! (consumed) go first. A copy is evicted only if a lower tier has the bytes. The one exception is an
+//! (consumed) go first. A copy is evicted only if a lower level has the bytes. The one exception is an
 //! ephemeral job without files: it may discard consumed checkpoints.
 
-/// The state of one copy in a tier.
+/// The state of one copy in a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResidentCopy {
-    /// A lower tier has the complete bytes.
+    /// A lower level has the complete bytes.
     pub backed: bool,
     /// A transfer is reading this copy.
     pub in_use: bool,
@@ -18,9 +18,9 @@ pub struct ResidentCopy {
 /// The eviction order: smaller classes first, the oldest first within a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EvictionClass {
-    /// Restored, and a lower tier has it.
+    /// Restored, and a lower level has it.
     Consumed,
-    /// A lower tier has it.
+    /// A lower level has it.
     Backed,
     /// Restored, and no other copy exists: only an ephemeral job without files discards it.
     Discardable,
@@ -28,7 +28,7 @@ pub enum EvictionClass {
 
 /// The class of a copy that may be evicted; `None` if it may not.
 ///
-/// `may_discard` is true for the lowest tier of an ephemeral job without files.
+/// `may_discard` is true for the lowest level of an ephemeral job without files.
 pub fn eviction_class(copy: ResidentCopy, may_discard: bool) -> Option<EvictionClass> {
     match copy {
         ResidentCopy { in_use: true, .. } => None,

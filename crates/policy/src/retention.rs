@@ -1,4 +1,4 @@
-//! Which versions of each name a file tier holds, in the order in which they were taken, and which
+//! Which versions of each name a file level holds, in the order in which they were taken, and which
 //! exceed its limit (`max_versions`, `scratch_versions`).
 //!
 //! The order is by time, not by number: after a rollback the newest checkpoint has a lower version than
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 /// disk, which are older.
 pub type Taken = u64;
 
-/// The versions in one tier.
+/// The versions in one level.
 #[derive(Debug)]
 pub struct Retention {
     /// How many versions of each name to keep; 0: all.
@@ -26,7 +26,7 @@ struct VersionsByAge {
 }
 
 impl Retention {
-    /// For a tier that keeps `limit` versions of each name; 0: all.
+    /// For a level that keeps `limit` versions of each name; 0: all.
     pub fn new(limit: usize) -> Retention {
         Retention { limit, names: HashMap::new() }
     }
@@ -36,7 +36,7 @@ impl Retention {
         self.limit > 0
     }
 
-    /// Whether the tier's versions of a name are known.
+    /// Whether the level's versions of a name are known.
     pub fn knows(&self, name: &str) -> bool {
         self.names.contains_key(name)
     }
@@ -57,14 +57,14 @@ impl Retention {
         self.names.entry(name.to_owned()).or_default().put(version, (taken, 0));
     }
 
-    /// A version was removed from the tier.
+    /// A version was removed from the level.
     pub fn remove(&mut self, name: &str, version: i32) {
         if let Some(kept) = self.names.get_mut(name) {
             kept.remove(version);
         }
     }
 
-    /// Whether the tier has a version; `None` if unknown.
+    /// Whether the level has a version; `None` if unknown.
     pub fn has(&self, name: &str, version: i32) -> Option<bool> {
         let kept = self.names.get(name).filter(|_| self.is_limited())?;
         Some(kept.ages.contains_key(&version))

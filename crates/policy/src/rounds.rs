@@ -15,17 +15,17 @@ pub use common::{Common, Learned, Range};
 /// A checkpoint's number; larger is younger.
 type Id = u64;
 
-/// Index of the persistent file among [`TIERS`]; the scratch file has index 0.
+/// Index of the persistent file among [`KINDS`]; the scratch file has index 0.
 const PERSISTENT: usize = 1;
 
 /// Index of the scratch file's parities (erasure coding).
 pub const PARITIES: usize = 2;
 
 /// The number of these kinds of data.
-pub const TIERS: usize = 3;
+pub const KINDS: usize = 3;
 
 /// The number of values in a round.
-pub const VALUES: usize = 3 + 2 * TIERS;
+pub const VALUES: usize = 3 + 2 * KINDS;
 
 /// What a process contributes to a round's minimum reduction.
 pub type Values = [i64; VALUES];
@@ -42,7 +42,7 @@ pub const WITHDRAWN: Values = {
     values
 };
 
-/// The state of a checkpoint's file in a tier, or of its parities.
+/// The state of one of a checkpoint's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileState {
     /// It may still be written.
@@ -62,19 +62,19 @@ pub struct Rounds {
     unopened: bool,
     /// Rounds whose results were received.
     ended: u64,
-    /// By tier: rounds, oldest first, whose files may still be written here. `None`: the checkpoint was
+    /// By kind: rounds, oldest first, whose files may still be written here. `None`: the checkpoint was
     /// never opened here.
-    unsettled: [VecDeque<(u64, Option<Id>)>; TIERS],
-    /// By tier: the last settled round without a file here.
-    missing: [u64; TIERS],
+    unsettled: [VecDeque<(u64, Option<Id>)>; KINDS],
+    /// By kind: the last settled round without a file here.
+    missing: [u64; KINDS],
     /// The last settled round with parities made here.
     made: u64,
     /// Up to this round the others need not learn of every parity made here.
     skipped: u64,
-    /// By tier: up to which round it is known which checkpoints all have.
-    known: [u64; TIERS],
-    /// By tier: the last round known to be complete on all processes.
-    reached: [u64; TIERS],
+    /// By kind: up to which round it is known which checkpoints all have.
+    known: [u64; KINDS],
+    /// By kind: the last round known to be complete on all processes.
+    reached: [u64; KINDS],
     /// Checkpoints, oldest first, for which it is undecided whether or where they are persisted.
     undecided: VecDeque<(u64, Id)>,
     /// Checkpoints, oldest first, that this process persists by its own decision before it knows the
@@ -98,8 +98,8 @@ pub enum Disagreement {
 /// What the result of a round says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// By tier: what was learned about checkpoints that all processes have.
-    pub common: [Learned; TIERS],
+    /// By kind: what was learned about checkpoints that all processes have.
+    pub common: [Learned; KINDS],
     /// The round's checkpoint and whether to persist it, if that was undecided.
     pub persist: Option<(Id, bool)>,
     /// The agreement ends with this round, for this reason.
@@ -108,7 +108,7 @@ pub struct Outcome {
 
 impl Rounds {
     /// Begins the round of a checkpoint identified by `key`. `persist`: the decision, on the process
-    /// that decides. `state` tells the state of a checkpoint's file in a tier.
+    /// that decides. `state` tells the state of a checkpoint's file of a kind.
     pub fn begin(
         &mut self,
         key: i64,
@@ -160,9 +160,9 @@ impl Rounds {
         let key = key >> 1; // The key is halved so that it can be negated.
         let mut values = [0; VALUES];
         values[..3].copy_from_slice(&[key, -key, persist.map_or(i64::MAX, i64::from)]);
-        for tier in 0..TIERS {
-            values[3 + tier] = settled[tier] as i64;
-            values[3 + TIERS + tier] = -(self.missing[tier] as i64);
+        for kind in 0..KINDS {
+            values[3 + kind] = settled[kind] as i64;
+            values[3 + KINDS + kind] = -(self.missing[kind] as i64);
         }
         values
     }
@@ -194,15 +194,15 @@ impl Rounds {
         // When in doubt, persist.
         let persist = of_round.map(|&(_, id)| (id, self.broken || least[2] != 0));
         self.end_alone(least[2] != 0);
-        let mut common = [Learned::default(); TIERS];
+        let mut common = [Learned::default(); KINDS];
         if self.broken {
             self.taken.clear();
         } else {
-            for (tier, common) in common.iter_mut().enumerate() {
+            for (kind, common) in common.iter_mut().enumerate() {
                 let round = |value: i64| u64::try_from(value).unwrap_or(0);
-                let settled = round(least[3 + tier]);
-                let missing = round(least[3 + TIERS + tier].saturating_neg());
-                *common = self.learn(tier, settled, missing);
+                let settled = round(least[3 + kind]);
+                let missing = round(least[3 + KINDS + kind].saturating_neg());
+                *common = self.learn(kind, settled, missing);
             }
             let lowest = self.known.into_iter().min().unwrap_or(0);
             while self.taken.front().is_some_and(|(round, _)| *round <= lowest) {
@@ -212,13 +212,13 @@ impl Rounds {
         Outcome { common, persist, disagreement }
     }
 
-    /// What was learned for a tier: each process knows its own files up to round `settled`, and
+    /// What was learned for a kind: each process knows its own files up to round `settled`, and
     /// `missing` is the last round for which some process has no file.
-    fn learn(&mut self, tier: usize, settled: u64, missing: u64) -> Learned {
-        let before = self.known[tier];
+    fn learn(&mut self, kind: usize, settled: u64, missing: u64) -> Learned {
+        let before = self.known[kind];
         let behind = before.max(missing);
         let known = behind.max(settled);
-        self.known[tier] = known;
+        self.known[kind] = known;
         let up_to = |last: u64| self.taken.partition_point(|(round, _)| *round <= last);
         let id = |at: usize| self.taken.get(at).map(|&(_, id)| id);
         let last_of = |behind: usize| behind.checked_sub(1).and_then(id);
@@ -228,8 +228,8 @@ impl Rounds {
         let Some((first, last)) = between(up_to(behind), up_to(settled)) else {
             return Learned { more: None, settled: known };
         };
-        let goes_on = self.reached[tier] == behind;
-        self.reached[tier] = settled;
+        let goes_on = self.reached[kind] == behind;
+        self.reached[kind] = settled;
         Learned { more: Some(Range { first, last, goes_on }), settled: known }
     }
 
@@ -258,30 +258,30 @@ impl Rounds {
         }
     }
 
-    /// By tier: up to which round the state of all of this process's files is known.
-    fn settled_rounds(&mut self, state: impl Fn(Id, usize) -> FileState) -> [u64; TIERS] {
+    /// By kind: up to which round the state of all of this process's files is known.
+    fn settled_rounds(&mut self, state: impl Fn(Id, usize) -> FileState) -> [u64; KINDS] {
         let undecided = [self.undecided.front(), self.alone.front()];
         let undecided = undecided.into_iter().flatten().map(|&(round, _)| round).min();
-        let mut settled = [0; TIERS];
-        for (tier, unsettled) in self.unsettled.iter_mut().enumerate() {
+        let mut settled = [0; KINDS];
+        for (kind, unsettled) in self.unsettled.iter_mut().enumerate() {
             while let Some(&(round, id)) = unsettled.front() {
-                let open = tier == PERSISTENT && undecided.is_some_and(|first| first <= round);
-                let state = id.map_or(FileState::Missing, |id| state(id, tier));
+                let open = kind == PERSISTENT && undecided.is_some_and(|first| first <= round);
+                let state = id.map_or(FileState::Missing, |id| state(id, kind));
                 if open || state == FileState::Pending {
                     break;
                 }
                 // Most versions have no parities. This process must not report that a later one lacks
                 // them before all processes have reported the last one that has some.
-                let is_heard = self.made <= self.known[tier] || round <= self.skipped;
+                let is_heard = self.made <= self.known[kind] || round <= self.skipped;
                 match state {
-                    FileState::Missing if tier == PARITIES && !is_heard => break,
-                    FileState::Missing => self.missing[tier] = round,
-                    _ if tier == PARITIES => self.made = round,
+                    FileState::Missing if kind == PARITIES && !is_heard => break,
+                    FileState::Missing => self.missing[kind] = round,
+                    _ if kind == PARITIES => self.made = round,
                     _ => {}
                 }
                 unsettled.pop_front();
             }
-            settled[tier] = unsettled.front().map_or(self.begun, |(round, _)| round - 1);
+            settled[kind] = unsettled.front().map_or(self.begun, |(round, _)| round - 1);
         }
         settled
     }

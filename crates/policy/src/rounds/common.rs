@@ -1,8 +1,8 @@
-//! Which checkpoints all processes of a job are known to have, for one tier.
+//! Which checkpoints all processes of a job are known to have, for one kind of file.
 
 use super::Id;
 
-/// Checkpoints whose files in a tier exist on all processes.
+/// Checkpoints whose files of a kind exist on all processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Common {
     /// Inclusive ranges, ascending.
@@ -61,7 +61,7 @@ impl Common {
     }
 }
 
-/// What a round says about one tier.
+/// What a round says about one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Learned {
     /// Checkpoints that are now known to exist everywhere.

@@ -12,7 +12,7 @@ fn parities_that_come_late_are_known_of() {
     let is_one = |id: Id| id % 8 == 2;
     // One process is slower than the other.
     let state = |process: usize, now: Id| {
-        move |id: Id, tier| match tier {
+        move |id: Id, kind| match kind {
             PARITIES if !is_one(id) => FileState::Missing,
             PARITIES if now < id + 3 + process as Id => FileState::Pending,
             _ => FileState::Present,
@@ -42,14 +42,14 @@ fn the_last_parities_are_known_of_in_the_end() {
         let mut rounds = [Rounds::default(), Rounds::default()];
         for now in 1..=9 {
             let open =
-                |_, tier| if tier == PARITIES { FileState::Pending } else { FileState::Present };
+                |_, kind| if kind == PARITIES { FileState::Pending } else { FileState::Present };
             let passed = rounds.each_mut().map(|rounds| rounds.begin(7, None, open));
             for rounds in &mut rounds {
                 rounds.opened(now, false);
                 rounds.end(&least(&passed));
             }
         }
-        let state = |id: Id, tier| match tier {
+        let state = |id: Id, kind| match kind {
             PARITIES if !made.contains(&id) => FileState::Missing,
             _ => FileState::Present,
         };

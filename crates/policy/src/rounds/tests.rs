@@ -5,7 +5,7 @@ use crate::retention::Retention;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A process with its files in one tier.
+/// A process with its files of one kind.
 #[derive(Default)]
 struct Process {
     rounds: Rounds,
@@ -61,11 +61,11 @@ fn state_by<'a>(
     files: &'a BTreeSet<i32>,
     parities: &'a BTreeMap<i32, bool>,
 ) -> impl Fn(Id, usize) -> FileState + 'a {
-    |id, tier| {
+    |id, kind| {
         let state = ids.iter().find(|known| known.0 == id).unwrap().1;
         let version = (id / 10) as i32;
         match (state, parities.get(&version)) {
-            (FileState::Present, made) if tier == PARITIES => match made {
+            (FileState::Present, made) if kind == PARITIES => match made {
                 Some(true) => FileState::Present,
                 None if files.contains(&version) => FileState::Pending,
                 _ => FileState::Missing,
@@ -184,7 +184,7 @@ proptest! {
     }
 }
 
-const NOTHING: [Learned; TIERS] = [Learned { more: None, settled: 0 }; TIERS];
+const NOTHING: [Learned; KINDS] = [Learned { more: None, settled: 0 }; KINDS];
 
 pub(super) fn least(all: &[Values]) -> Values {
     std::array::from_fn(|value| all.iter().map(|values| values[value]).min().unwrap())
