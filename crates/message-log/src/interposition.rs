@@ -7,10 +7,10 @@ use crate::{fortran, pmpi};
 /// The number of loaded objects at the last successful check.
 static CHECKED: AtomicU64 = AtomicU64::new(0);
 
-/// Checks that all calls do, from C and from Fortran.
+/// Checks that all MPI calls, from C and from Fortran, reach this library.
 ///
 /// # Errors
-/// They do not; the reason.
+/// Why they do not.
 pub(crate) fn check() -> Result<(), String> {
     let loaded = driver::loaded_count();
     if loaded == CHECKED.load(Ordering::Relaxed) {

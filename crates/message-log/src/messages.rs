@@ -25,7 +25,7 @@ pub(crate) struct Probed {
     pub source: c_int,
     /// Its tag.
     pub tag: c_int,
-    /// The instance whose replay has returned it; `None`: MPI has.
+    /// The instance whose replay has returned it; `None`: MPI has returned it.
     pub replayed: Option<u64>,
 }
 

@@ -15,7 +15,7 @@ use crate::state::State;
 use crate::target::{Block, Target};
 
 impl State {
-    /// How a replayed call sends its message again, if it does.
+    /// How a replayed call sends its message again; `None` if it does not.
     pub(crate) fn sends_again(&self, shape: &Shape) -> Option<Route> {
         if self.source() == Source::Mpi {
             return None;
@@ -24,7 +24,7 @@ impl State {
         self.parts.closed()?.sent(link)
     }
 
-    /// How a replayed non-blocking receive gets its message again, if it does.
+    /// How a replayed non-blocking receive gets its message again; `None` if it does not.
     pub(crate) fn posts_again(&self, shape: &Shape) -> Option<Route> {
         if self.source() == Source::Mpi {
             return None;
@@ -33,7 +33,7 @@ impl State {
         self.parts.closed()?.received(link)
     }
 
-    /// How a replayed blocking receive gets its message again, if it does.
+    /// How a replayed blocking receive gets its message again; `None` if it does not.
     pub(crate) fn receives_again(&self, shape: &Shape) -> Option<Route> {
         if self.source() == Source::Mpi {
             return None;
@@ -59,7 +59,7 @@ impl State {
     /// Starts to send or receive a message again; returns the request.
     ///
     /// # Safety
-    /// The message is the application's.
+    /// The message describes the application's memory.
     pub(crate) unsafe fn begin_again(
         &mut self,
         message: &Message,
@@ -99,7 +99,7 @@ impl State {
         let (count, Route { peer, tag }) = (count as c_int, route);
         let mut request = 0usize;
         let at = (&raw mut request).cast();
-        // SAFETY: by the caller's promise; room for the widest handle.
+        // SAFETY: by the caller's promise; the buffer is as wide as any handle.
         unsafe {
             match sends {
                 true => pmpi::isend(buf, count, datatype, peer, tag, comm, at),
@@ -112,7 +112,7 @@ impl State {
     /// Sends a message again.
     ///
     /// # Safety
-    /// The message is the application's.
+    /// The message describes the application's memory.
     pub(crate) unsafe fn send_again(&mut self, message: &Message, route: Route) -> c_int {
         // SAFETY: by the caller's promise.
         let request = unsafe { self.begin_again(message, route, true) };
@@ -122,7 +122,7 @@ impl State {
     /// Receives a message again.
     ///
     /// # Safety
-    /// The message is the application's.
+    /// The message describes the application's memory.
     pub(crate) unsafe fn recv_again(&mut self, message: &Message, route: Route) -> c_int {
         // SAFETY: by the caller's promise.
         let request = unsafe { self.begin_again(message, route, false) };
@@ -134,11 +134,11 @@ impl State {
     pub(crate) fn wait_again(&mut self, request: Handle, sends: bool) -> c_int {
         let (mut handle, mut flag) = (0usize, 0);
         let at = (&raw mut handle).cast();
-        // SAFETY: room for the widest handle.
+        // SAFETY: the buffer is as wide as any handle.
         unsafe { self.mpi.write_handle(at, request) };
         let since = Instant::now();
         loop {
-            // SAFETY: a request of `begin_again`, or none any more.
+            // SAFETY: a request of `begin_again`, or the null request.
             let code = unsafe { pmpi::test(at, &mut flag, self.mpi.numbers.status_ignore as Ptr) };
             if flag != 0 || code != SUCCESS {
                 return code;
@@ -185,7 +185,7 @@ impl State {
         let status = event.and_then(|event| event.outcome.items.as_slice().get(nth));
         let Some(status) = status.map(|item| item.status) else { return };
         let bytes = status.bytes(&self.mpi);
-        // SAFETY: by the caller's promise; the status of the first run says how much it was.
+        // SAFETY: by the caller's promise; the first run's status tells how many bytes were received.
         if let Some(payload) = unsafe { self.packed(target, Some(bytes)) } {
             self.parts.keep(at, nth, payload);
         }
@@ -194,7 +194,7 @@ impl State {
     /// Reports once that a part's messages cannot be sent again.
     pub(crate) fn no_resend(&mut self) {
         let mut processes = 1;
-        // SAFETY: a number of ours, and a communicator that is always there.
+        // SAFETY: an integer of ours, and a communicator that always exists.
         unsafe { pmpi::comm_size(self.mpi.comm_world, &mut processes) };
         if self.resend.is_none() && !self.is_resend_missed && processes > 1 {
             self.is_resend_missed = true;

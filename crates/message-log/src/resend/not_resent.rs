@@ -30,7 +30,7 @@ impl NotResent {
 mod tests {
     use super::*;
 
-    /// Catches a line for each run of a part, and one for each of very many parts.
+    /// Catches a message for each run of a part, and one for each of very many parts.
     #[test]
     fn it_is_said_once_for_each_part() {
         let mut not_resent = NotResent::default();

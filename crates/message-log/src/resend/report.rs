@@ -1,4 +1,4 @@
-//! What a process reports to all others at a part's end: equally many numbers on all processes.
+//! A process's report to all others at a part's end. All reports have the same length.
 
 use std::fmt;
 
@@ -19,11 +19,11 @@ pub(crate) enum Kind {
 /// Counters of a stream, or of a communicator's collective calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// What it is about.
+    /// The subject.
     pub kind: Kind,
     /// The communicator's number, common to all its processes.
     pub comm: u64,
-    /// The other process; for collective calls, the number of the communicator's processes.
+    /// The other process; for collective calls, the size of the communicator.
     pub peer: u32,
     /// The tag.
     pub tag: i32,
@@ -37,7 +37,7 @@ pub(crate) struct Entry {
     /// What others may wait for: messages received or waited for by a receive that names the stream, or
     /// collective calls begun.
     pub other: u64,
-    /// Some messages of the part are not begun and completed inside it in a known order.
+    /// Whether some of the part's messages are not begun and completed inside it in a known order.
     pub untidy: bool,
 }
 
@@ -77,7 +77,7 @@ impl fmt::Display for Subject {
 pub(crate) enum Doubt {
     /// The part began in another process, from which this one was restarted.
     Resumed,
-    /// Some belong to communicators that the two ends cannot both number.
+    /// Some belong to communicators that the two ends may number differently.
     Unknown,
     /// Earlier events have made the counters wrong.
     Miscounted,
@@ -117,7 +117,7 @@ const HEAD: usize = 6;
 /// Numbers of an entry.
 const ENTRY: usize = 7;
 
-/// The subject as a number.
+/// The subjects as numbers.
 const NOTHING: u64 = 0;
 const PART: u64 = 1;
 const RESUMED: u64 = 2;

@@ -1,7 +1,7 @@
-//! Three processes run an adjoint with parts whose messages may be sent again. They hear the verdicts
-//! at times of their own, store themselves whenever the program says so, and are killed at any point: all
-//! of them go on from the newest checkpoint that all have. Whatever the order, a message that is sent
-//! again is received again, one that is not is there to be read, and nobody waits for ever.
+//! Three processes run an adjoint with parts whose messages may be sent again. Each receives verdicts and
+//! writes checkpoints at arbitrary times, and all are killed at any point: they restart from the newest
+//! checkpoint that all have. In any order of events, a message that is sent again is received again, one that
+//! is not is in the log, and no process waits for ever.
 
 use std::collections::HashMap;
 
@@ -20,16 +20,16 @@ use verdicts::CheckpointOrigin;
 const PROCESSES: usize = 3;
 const ROOM: usize = 16;
 
-/// What all processes do, one after the other.
+/// What all processes do, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Do {
     Begin(i32),
     End(i32),
     Replay(i32),
     ReplayEnd(i32),
-    /// Each sends a message to the next one. Those of a call are the same when it is made again.
+    /// Each sends a message to the next one. The same call sends the same messages when it is repeated.
     Exchange(u8),
-    /// What is sent cannot be counted.
+    /// Sends a message that cannot be counted.
     Uncounted,
     Checkpoint,
 }
@@ -37,11 +37,11 @@ enum Do {
 /// One part of the forward sweep.
 #[derive(Clone, Copy, Debug)]
 struct Part {
-    /// It has another one inside, which its replay has again or has not.
+    /// Whether it has an inner part, and if so whether its replay has that part too.
     inner: Option<bool>,
-    /// It is not right-tight.
+    /// Whether it is not right-tight.
     logged: bool,
-    /// Where checkpoints are, by bits.
+    /// Where checkpoints are written, by bits.
     stores: u32,
 }
 
@@ -97,10 +97,10 @@ fn program(parts: &[Part]) -> Vec<Do> {
     all
 }
 
-/// What a checkpoint of a process has.
+/// A checkpoint of a process.
 #[derive(Clone)]
 struct Stored {
-    /// Bytes, and the chunks beside them.
+    /// The packed log, and its chunks.
     log: (Vec<u8>, Vec<Vec<u8>>),
     settled: Settled,
 }
@@ -110,15 +110,15 @@ struct Process {
     parts: Parts,
     arena: Arena,
     resend: Resend,
-    /// How much of the program is done.
+    /// The number of completed steps of the program.
     done: usize,
-    /// What it has told the others and not heard yet: the instance, and the number of the exchange.
+    /// Reports sent whose verdicts are not known yet: the instance, and the number of the exchange.
     told: VecDeque<(Subject, u64, u64)>,
-    /// How much it has heard.
+    /// The number of verdicts known.
     heard: usize,
 }
 
-/// What has become of a message that a replay has again, by the call and the process that sends it.
+/// What a replay does with a message, by the call and the process that sends it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Again {
     sent: Option<bool>,
@@ -128,11 +128,11 @@ struct Again {
 struct Job {
     program: Vec<Do>,
     all: Vec<Process>,
-    /// By the place of the checkpoint in the program.
+    /// By the index of the checkpoint in the program.
     stored: HashMap<usize, Vec<Option<Stored>>>,
-    /// What each process has told, in its order.
+    /// The reports of each process, in order.
     told: Vec<Vec<(Report, Subject)>>,
-    /// Of the processes that run now, by the place in the program.
+    /// Of the processes that run now, by the index in the program.
     again: HashMap<(usize, usize), Again>,
     run: u64,
 }
@@ -169,7 +169,7 @@ impl Process {
         own
     }
 
-    /// What was received.
+    /// Stores a received value.
     fn keep(&mut self, value: u8) -> Payload {
         let fill = |bytes: &mut [u8]| {
             bytes[0] = value;
@@ -184,7 +184,7 @@ impl Process {
     }
 }
 
-/// What a call sends.
+/// The message of a call.
 fn value(call: u8, from: usize) -> u8 {
     call * PROCESSES as u8 + from as u8
 }
@@ -204,14 +204,14 @@ impl Job {
         }
     }
 
-    /// Hears what all have told. Whether nothing is left to be heard.
+    /// Receives the verdicts that all have reported on. Returns whether none is left.
     fn hear(&mut self, rank: usize) -> bool {
         let own = &mut self.all[rank];
         while let Some((of, instance, number)) = own.told.front().copied() {
             if self.told.iter().any(|told| told.len() <= own.heard) {
                 return false;
             }
-            // As it would travel.
+            // Packed and unpacked, as between processes.
             let travel = |(report, of): &(Report, Subject)| Report::unpack(&report.pack(*of, ROOM));
             let reports = self.told.iter().map(|told| travel(&told[own.heard])).collect();
             own.told.pop_front();
@@ -227,11 +227,11 @@ impl Job {
         true
     }
 
-    /// The next step of a process. Whether it could do that.
+    /// The next step of a process. Returns whether it was possible.
     fn step(&mut self, rank: usize) -> bool {
         let Some(what) = self.program.get(self.all[rank].done).copied() else { return false };
         if what != Do::Checkpoint && what != Do::Uncounted {
-            // What is outside parts tells nothing.
+            // Calls outside parts report nothing.
             let is_inside = self.all[rank].parts.is_any_open();
             if is_inside || !matches!(what, Do::Exchange(_)) {
                 self.tell_origin(rank);
@@ -283,7 +283,7 @@ impl Job {
         true
     }
 
-    /// A message to the next process, and one from the one before.
+    /// Sends a message to the next process, and receives one from the previous one.
     fn exchange(&mut self, rank: usize, call: u8) {
         let own = &mut self.all[rank];
         let before = (rank + PROCESSES - 1) % PROCESSES;
@@ -331,7 +331,7 @@ impl Job {
         }
     }
 
-    /// All are killed, and go on.
+    /// All processes are killed and restarted.
     fn restart(&mut self) {
         let complete = self.stored.iter().filter(|(_, all)| all.iter().all(Option::is_some));
         let newest = complete.max_by_key(|(place, _)| **place);
@@ -344,14 +344,14 @@ impl Job {
             self.stored.clear();
             return;
         };
-        // What lies behind is written again.
+        // Later checkpoints are written again.
         self.stored.retain(|other, _| *other <= place);
         let resumed =
             |(rank, one)| Process::resumed(rank, self.run, place + 1, Option::as_ref(one).unwrap());
         self.all = (0..).zip(&all).map(resumed).collect();
     }
 
-    /// Everybody comes to the end.
+    /// All processes finish the program.
     fn finish(&mut self) {
         let end = self.program.len();
         while self.all.iter().any(|own| own.done < end) {
@@ -369,7 +369,7 @@ impl Job {
     }
 }
 
-/// What happens next.
+/// An event of the test.
 #[derive(Clone, Copy, Debug)]
 enum Next {
     Step(usize),
@@ -379,7 +379,7 @@ enum Next {
 
 fn nexts() -> impl Strategy<Value = Vec<Next>> {
     let next = prop_oneof![
-        // Some run far ahead of others.
+        // Some processes run far ahead of others.
         40 => (0..PROCESSES, 1..8usize).prop_map(|(rank, times)| (Next::Step(rank), times)),
         20 => (0..PROCESSES).prop_map(|rank| (Next::Hear(rank), 1)),
         1 => Just((Next::Kill, 1)),
@@ -401,9 +401,8 @@ fn parts() -> impl Strategy<Value = Vec<Part>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4000, ..ProptestConfig::default() })]
 
-    /// Catches payloads that are given up by one process before another has heard that they are sent
-    /// again, verdicts that hold for one process that goes on and not for another, and a wait for
-    /// what only comes behind it.
+    /// Catches payloads that one process drops before another knows that the messages are sent again,
+    /// verdicts that differ between restarted processes, and waits for later events.
     #[test]
     fn whatever_is_heard_when_nothing_is_lost(parts in parts(), nexts in nexts()) {
         let mut job = Job::new(program(&parts));
@@ -418,7 +417,7 @@ proptest! {
     }
 }
 
-/// Runs parts in step, each behind the hearing of the one before.
+/// Runs parts; each begins when the previous verdict is known.
 fn in_step(job: &mut Job) {
     while job.all.iter().any(|own| own.done < job.program.len()) {
         for rank in 0..PROCESSES {
@@ -428,21 +427,21 @@ fn in_step(job: &mut Job) {
     }
 }
 
-/// Catches payloads that nobody ever gives up.
+/// Catches payloads that are never dropped.
 #[test]
 fn what_all_have_heard_is_given_up() {
     let part = [Do::Begin(OUTER), Do::Exchange(0), Do::End(OUTER)];
     let mut job = Job::new(part.repeat(5));
     in_step(&mut job);
     for own in &job.all {
-        // The last is not heard, and the last two are not known to be heard by all.
+        // The last verdict is not known, and of the last two it is not known whether all know them.
         assert_eq!(own.parts.log().figures().bytes, 2);
         assert_eq!(own.resend.dropped, 3);
     }
 }
 
-/// Catches processes that go on from different places, or from checkpoints of different runs, as if
-/// these were one, and a replay that is refused though nothing of it is sent again.
+/// Catches processes that restart from different places, or from checkpoints of different runs, as if these
+/// were one, and a replay that is refused though none of its messages are sent again.
 #[test]
 fn different_checkpoints_are_said() {
     let part = |logged: bool| {
@@ -477,11 +476,11 @@ fn different_checkpoints_are_said() {
     }
     let said = refusal([place(2); 3], [0, 0xabc, 0]);
     assert!(said.iter().all(|text| text.as_ref().is_some_and(|text| text.contains("run abc"))));
-    // The first part is logged whole: nothing of it depends on the others.
+    // The first part is logged whole, so nothing in it depends on the others.
     assert_eq!(refusal([place(0); 3], [0, 1, 2]), [None, None, None]);
 }
 
-/// Catches an attempt to go on that has failed elsewhere, and is told to the others.
+/// Catches a failed attempt to restart that is reported to the others.
 #[test]
 fn the_checkpoint_that_was_read_last_is_told() {
     let mut verdicts = Verdicts::new(5);
@@ -491,7 +490,7 @@ fn the_checkpoint_that_was_read_last_is_told() {
     assert_eq!((verdicts.tell(), verdicts.tell()), (Some(origin(6)), None));
     assert!(verdicts.is_told() && verdicts.is_open());
     verdicts.agree(Some(2));
-    // Exchanges go on where they were, and those before count as heard.
+    // Exchanges are numbered from where they were, and those before count as known.
     assert_eq!((verdicts.heard(), verdicts.settled(), verdicts.begin()), (3, 2, 3));
     assert_eq!(verdicts.origin(7), CheckpointOrigin { run: 5, boundaries: 7, begun: 4 });
     // Before the first exchange there is nothing to agree on.

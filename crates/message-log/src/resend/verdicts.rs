@@ -11,7 +11,7 @@
 //! from the log, as nobody has dropped them and somebody may not know the verdict. Only a replay that
 //! depends on it waits for this exchange.
 
-/// The checkpoint that a process restarts from; all must use the same.
+/// The checkpoint that a process restarts from; all must use the same one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CheckpointOrigin {
     /// The number of the run that wrote it, the same on all its processes.
@@ -36,7 +36,7 @@ pub(crate) struct Verdicts {
     settled: u64,
     /// The checkpoint of the restart, until all have agreed on it.
     origin: Option<CheckpointOrigin>,
-    /// The others were told of it.
+    /// Whether it was sent to the others.
     is_told: bool,
 }
 
@@ -52,7 +52,7 @@ impl Verdicts {
         self.begun - 1
     }
 
-    /// How many verdicts are known here: what the next report says.
+    /// The number of verdicts that this process knows, for the next report.
     pub(crate) fn heard(&self) -> u64 {
         self.heard
     }
@@ -82,25 +82,25 @@ impl Verdicts {
         self.is_told = false;
     }
 
-    /// What the others must be told first, returned once.
+    /// The origin to report first after a restart, returned once.
     pub(crate) fn tell(&mut self) -> Option<CheckpointOrigin> {
         let origin = self.origin.filter(|_| !self.is_told)?;
         self.is_told = true;
         Some(origin)
     }
 
-    /// Whether the others were told of this process's restart.
+    /// Whether this process's restart was reported.
     pub(crate) fn is_told(&self) -> bool {
         self.is_told
     }
 
-    /// Whether it is undecided what is done with messages before the restart.
+    /// Whether it is still undecided which messages from before the restart are sent again.
     pub(crate) fn is_open(&self) -> bool {
         self.origin.is_some()
     }
 
-    /// All processes restart from the same checkpoint. `settled`: the maximum of their numbers; `None`
-    /// if they do not.
+    /// The processes have compared their checkpoints. `settled`: the maximum of their numbers; `None` if they
+    /// restart from different ones.
     pub(crate) fn agree(&mut self, settled: Option<u64>) {
         let Some(origin) = self.origin.take() else { return };
         self.heard = origin.begun;

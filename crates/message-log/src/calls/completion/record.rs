@@ -1,4 +1,4 @@
-//! A first run: what the completed requests have received is logged.
+//! A first run logs what the completed requests have received.
 
 use std::ffi::c_int;
 
@@ -15,13 +15,13 @@ use crate::state::State;
 use crate::status::Status;
 use crate::target::Target;
 
-/// Whether a call that returned this may have completed requests.
+/// Whether a call that returned `code` may have completed requests.
 fn has_completed(state: &State, call: &Completion, code: c_int) -> bool {
     let is_one = matches!(call.kind, Kind::One | Kind::Any);
     code == SUCCESS || is_one || code == state.mpi.numbers.err_in_status
 }
 
-/// Whether a request with this status, completed by a call that returned this, has failed.
+/// Whether a request with this status has failed, in a call that returned `code`.
 fn has_failed(state: &State, code: c_int, status: &Status) -> bool {
     match code == state.mpi.numbers.err_in_status {
         true => status.error(&state.mpi) != SUCCESS,
@@ -78,7 +78,7 @@ pub(super) unsafe fn record(
                 }
             },
         };
-        // SAFETY: MPI has completed what these handles are of.
+        // SAFETY: MPI has completed the requests of these handles.
         unsafe { add_alike(state, &before, &mut outcome.items) };
     }
     state.record(shape, outcome);
@@ -87,17 +87,17 @@ pub(super) unsafe fn record(
 
 /// A request that MPI has completed.
 struct Done {
-    /// It is persistent.
+    /// Whether it is persistent.
     stays: bool,
-    /// What was known of it.
+    /// What was known about it.
     request: Option<Request>,
-    /// It has received nothing that could be kept.
+    /// Whether it has received nothing that could be logged.
     is_void: bool,
     /// The message that it has received, if it can be sent again.
     link: Option<Link>,
 }
 
-/// A request was completed: it is counted, and gone unless it is persistent.
+/// Counts the message of a completed request, and forgets the request unless it is persistent.
 ///
 /// # Safety
 /// As for [`complete`](super::complete).
@@ -128,7 +128,7 @@ unsafe fn request_done(
     let is_cancelled = known.cancelled && status.is_cancelled();
     let mut link = None;
     if call.kind == Kind::Look {
-        // It is completed by another call.
+        // Another call completes it.
     } else if is_cancelled {
         state.is_cancelled(&known.counted);
     } else {
@@ -144,8 +144,8 @@ unsafe fn request_done(
     Some(Done { stays, request: Some(known), is_void, link })
 }
 
-/// Adds to what was completed the data of other requests with the same handles: they are done too,
-/// and which of them the call was made for cannot be told.
+/// Adds the data of other requests with the same handle. They have completed too, and nothing tells which of
+/// them the call was meant for.
 ///
 /// # Safety
 /// As for [`complete`](super::complete).
@@ -179,7 +179,7 @@ unsafe fn add_alike(state: &mut State, before: &Handles, items: &mut Items) {
     }
 }
 
-/// One request that MPI has completed.
+/// Makes the log item of one completed request.
 ///
 /// # Safety
 /// As for [`complete`](super::complete).

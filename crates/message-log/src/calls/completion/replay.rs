@@ -1,4 +1,4 @@
-//! A replay: the requests are completed as the first run completed them.
+//! A replay completes the requests that the first run completed.
 
 use std::ffi::c_int;
 
@@ -62,8 +62,8 @@ pub(super) unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) 
         };
         // SAFETY: by the caller's promise.
         let handle = unsafe { state.mpi.read_handle(place) };
-        // Begun in this part, and so in this replay; otherwise the handle is none any more, whatever
-        // has it now.
+        // Only a request that began in this replay is the logged one. The handle of an older request is
+        // stale, and may have been reused.
         let own = state.requests.get(handle).filter(|_| item.began > first);
         let is_other = own.is_none_or(|own| own.began != item.began);
         let alike = match item.began > first && is_other {
@@ -77,7 +77,7 @@ pub(super) unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) 
             ));
             break;
         }
-        // A replay looks at the types of what it begins at once.
+        // The targets of requests begun in a replay are resolved already.
         let target = own.filter(|_| !is_other).map(|own| &own.target).or(alike);
         // SAFETY: the application's memory, by the caller's promise.
         if let Err(text) = unsafe { state.give(item, target) } {
@@ -117,8 +117,7 @@ pub(super) unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) 
     }
 }
 
-/// Waits for messages that are sent or received again by requests that the call completed in the
-/// first run.
+/// Waits for the messages that the requests completed here send or receive again.
 ///
 /// # Safety
 /// As for [`complete`](super::complete).
@@ -157,7 +156,7 @@ unsafe fn come_again(state: &mut State, call: &Completion, at: Position, first: 
     SUCCESS
 }
 
-/// There is no memory for what the call completes: the replay is over.
+/// Ends the replay: there is no memory for the requests that the call completes.
 #[cold]
 fn no_memory(state: &mut State, shape: &Shape) -> c_int {
     let text = format!("{}: there is no memory for what it completes", shape.call.0);
