@@ -1,6 +1,6 @@
-//! The memory of payloads: reused chunks, up to a limit. Chunks beyond the limit are unnamed files in
-//! the job's scratch directory, mapped to memory: the system keeps of them in memory what fits, and
-//! removes them when they are unmapped or the process ends.
+//! The memory of payloads: reused chunks, up to a limit. Chunks beyond the limit are unnamed files in the
+//! job's scratch directory, mapped to memory: the system caches what fits, and removes a file when it is
+//! unmapped or the process ends.
 
 use std::fmt;
 use std::fs::File;
@@ -55,7 +55,7 @@ impl fmt::Debug for Arena {
 }
 
 impl Arena {
-    /// Chunks in this much memory, and in files beyond it.
+    /// Chunks within this limit of memory, and in files beyond it.
     pub(crate) fn within(limit: Limit, make_file: MakeFile) -> Arena {
         let share = limit.0 / CHUNKS;
         // The largest power of two.
@@ -120,7 +120,7 @@ impl Arena {
     /// A payload of `len` bytes, filled by `write`.
     ///
     /// # Errors
-    /// Out of memory, or those of `write`.
+    /// Out of memory, or the error of `write`.
     pub(crate) fn keep(
         &mut self,
         len: usize,
@@ -145,7 +145,7 @@ impl Arena {
         let size = self.chunk;
         let room = len.next_multiple_of(64).min(size);
         if let Some((chunk, used)) = &mut self.current {
-            // No payload is left in it: start again, in existing memory.
+            // It has no payloads left: fill it again from the start.
             if chunk.live() == 0 {
                 *used = 0;
             }

@@ -76,8 +76,7 @@ impl Parts {
         self.unsettled = kept.filter(|(exchange, _)| *exchange >= settled).collect();
     }
 
-    /// Messages that are not settled when all processes restart are sent again by nobody, and read from
-    /// the log.
+    /// After a restart nobody sends messages again whose verdict is not settled: they are read from the log.
     pub(crate) fn keep_the_rest(&mut self) {
         for (_, number) in std::mem::take(&mut self.unsettled) {
             if let Some(instance) = self.instance_mut(number) {
@@ -90,7 +89,7 @@ impl Parts {
         }
     }
 
-    /// Runs whose messages are sent again cannot be replayed.
+    /// Makes runs whose messages are sent again fail in replays.
     pub(crate) fn spoil_closed(&mut self, text: &str) {
         for instance in self.instances.iter_mut().filter(|instance| instance.closed.is_some()) {
             instance.broken.get_or_insert_with(|| text.to_owned());
@@ -119,7 +118,7 @@ impl Parts {
         self.boundaries
     }
 
-    /// A part with these flags, or its replay, begins or ends.
+    /// Counts the beginning or end of a part with these flags, or of its replay.
     pub(super) fn pass(&mut self, flags: i32) {
         self.boundaries += u64::from(flags & RESEND != 0);
     }

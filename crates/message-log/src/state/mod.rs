@@ -39,12 +39,12 @@ pub(crate) const OUTSIDE: u8 = 1;
 pub(crate) const INSIDE: u8 = 2;
 /// A call of the application is being handled.
 pub(crate) const BUSY: u8 = 3;
-/// All calls are passed through for good: several threads may call at a time, or MPI has ended.
+/// All calls are passed through from now on: several threads may call at a time, or MPI has ended.
 pub(crate) const ALIEN: u8 = 4;
 /// A call has panicked, and an open replay cannot continue: all calls fail.
 const FAILED: u8 = 5;
-/// All calls are passed through for good, because a call has panicked after parts had begun: their log
-/// is lost.
+/// All calls are passed through from now on, because a call has panicked after parts had begun: their log is
+/// lost.
 const LOST: u8 = 6;
 
 static PHASE: AtomicU8 = AtomicU8::new(UNKNOWN);
@@ -66,7 +66,7 @@ fn phase() -> u8 {
     PHASE.load(Ordering::Relaxed)
 }
 
-/// Where the current call is made. `None`: it is to be passed through.
+/// Where the current call is made. `None`: it must be passed through.
 #[inline(always)]
 pub(crate) fn at() -> Option<At> {
     match phase() {
@@ -131,11 +131,11 @@ pub(crate) struct State {
     pub names: Names,
     /// What is needed to send messages again, if possible.
     pub resend: Option<Resend>,
-    /// The warning that it is impossible was printed.
+    /// Whether the warning that it is impossible was printed.
     pub is_resend_missed: bool,
     /// Received data that could not be logged: the communicator, and the message.
     pub lost: Option<(usize, String)>,
-    /// A call has panicked: the state may be inconsistent, and is not used any more.
+    /// The message of a call that has panicked: the state may be inconsistent, and is not used any more.
     failed: Option<String>,
     /// What is needed to continue in another process.
     pub store: Store,
@@ -172,9 +172,8 @@ impl State {
 
 struct Cell(UnsafeCell<Option<State>>);
 
-// SAFETY: only `with` below reaches the content, from one thread at a time: MPI calls come from one
-// thread at a time by the thread level that `Mpi::find` has checked, and so do calls of
-// `VELOC_Part_*`, which belong between them.
+// SAFETY: only `with` below uses the content, from one thread at a time: `Mpi::find` has checked that the
+// thread level excludes simultaneous MPI calls, and `VELOC_Part_*` may only be called like those.
 unsafe impl Sync for Cell {}
 
 static STATE: Cell = Cell(UnsafeCell::new(None));
@@ -201,8 +200,7 @@ fn run<T>(body: impl FnOnce(&mut State) -> T, failed: impl FnOnce(String) -> T) 
             return failed(text);
         }
     }
-    // SAFETY: one thread at a time is here (see `Cell`), and none is further up on its stack: the
-    // phase was not BUSY.
+    // SAFETY: one thread at a time is here (see `Cell`), and not recursively: the phase was not BUSY.
     let Some(state) = (unsafe { &mut *STATE.0.get() }) else {
         return failed("there is no state".into());
     };
@@ -237,7 +235,7 @@ fn prepare() -> Result<(), String> {
     if phase() == BUSY {
         return Err(WITHIN.into());
     }
-    // SAFETY: see `Cell`; nobody has the state: the phase would be BUSY.
+    // SAFETY: see `Cell`; nothing uses the state now, or the phase would be BUSY.
     let state = unsafe { &mut *STATE.0.get() };
     if let Some(State { failed: Some(text), .. }) = state {
         return Err(text.clone());
@@ -248,12 +246,12 @@ fn prepare() -> Result<(), String> {
     Ok(())
 }
 
-/// A call has panicked: the state is not used any more.
+/// Marks the state as unusable after a panic.
 #[cold]
 fn give_up(state: &mut State, text: &str) {
     state.failed = Some(text.into());
     let after = match state.parts.source() {
-        // Nothing may be sent in a replay.
+        // A broken replay must not send anything.
         Some(Source::Log) => FAILED,
         Some(Source::Mpi) => LOST,
         None if state.parts.now() > 0 => LOST,
@@ -264,7 +262,7 @@ fn give_up(state: &mut State, text: &str) {
 
 #[cold]
 fn fail(text: &str) -> c_int {
-    // Calls of an error handler are passed through.
+    // Calls of the error handler are passed through.
     let before = phase();
     begin_busy();
     let code = refuse::fail_without_state(text);
@@ -286,7 +284,7 @@ fn detect_phase() -> Option<At> {
     (phase() == OUTSIDE).then_some(At::Outside)
 }
 
-/// MPI is about to end: frees its objects, and passes all later calls through.
+/// Before MPI ends: frees its objects, and passes all later calls through.
 pub(crate) fn close() {
     let phase = phase();
     if phase == INSIDE || phase == OUTSIDE {
@@ -316,7 +314,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A stand-in for MPI.
+    /// A fake MPI.
     pub(crate) fn mpi() -> Mpi {
         let abi = Abi::Mpich;
         Mpi {
@@ -342,12 +340,12 @@ pub(crate) mod tests {
         let mut state = State::new(mpi());
         body(&mut state);
         PHASE.store(INSIDE, Ordering::Relaxed);
-        // SAFETY: no other test has a state.
+        // SAFETY: no other test uses the state.
         unsafe { *STATE.0.get() = Some(state) };
     }
 
-    /// Catches a panic that crosses to C, use of an inconsistent state, messages that are really sent in
-    /// a broken replay, and a checkpoint that silently lacks the log.
+    /// Catches a panic that reaches C, use of an inconsistent state, messages that are sent in a broken
+    /// replay, and a checkpoint that silently lacks the log.
     #[test]
     fn after_a_panic_every_call_fails_or_is_passed_on() {
         begin(|state| {
@@ -377,7 +375,7 @@ pub(crate) mod tests {
         assert_eq!(phase(), OUTSIDE);
         assert_ne!(call(|_| panic!("out of bounds")), 0);
         assert_eq!(phase(), ALIEN);
-        // There was nothing to lose.
+        // Without parts, nothing was lost.
         assert_eq!(crate::store::tests::refusal(), None);
     }
 }

@@ -18,16 +18,16 @@ pub(super) struct CommTraits {
     pub size: c_int,
     /// This process's rank in it.
     pub rank: c_int,
-    /// Its topology, as MPI has it.
+    /// Its topology, as an MPI constant.
     pub topology: c_int,
-    /// It is an inter-communicator.
+    /// Whether it is an intercommunicator.
     pub is_inter: bool,
 }
 
 impl CommTraits {
     fn of(handle: usize) -> CommTraits {
         let (mut traits, mut inter) = (CommTraits::default(), 0);
-        // SAFETY: a communicator that MPI has given, and numbers of ours.
+        // SAFETY: a communicator that MPI returned, and integers of ours.
         unsafe {
             pmpi::comm_size(handle, &mut traits.size);
             pmpi::comm_rank(handle, &mut traits.rank);
@@ -59,7 +59,7 @@ impl CommTraits {
 struct Made {
     handle: usize,
     traits: CommTraits,
-    /// The application has freed it, but a logged part still uses it.
+    /// Whether the application has freed it, while a logged part still uses it.
     is_freed: bool,
 }
 
@@ -88,7 +88,7 @@ impl Communicators {
         self.0.push(Made { handle, traits, is_freed: false });
     }
 
-    /// The application has freed one, which is kept.
+    /// The application has freed a communicator, which is kept.
     pub(crate) fn freed(&mut self, handle: usize) {
         for made in self.0.iter_mut().filter(|made| made.handle == handle) {
             made.is_freed = true;
@@ -100,7 +100,7 @@ impl Communicators {
         self.0.retain(|made| made.handle != handle);
     }
 
-    /// In the order in which a restarted process makes them.
+    /// All, in the order in which a restarted process makes them.
     pub(super) fn in_order(&self) -> Vec<(usize, CommTraits)> {
         let of = |freed| self.0.iter().filter(move |made| made.is_freed == freed);
         of(false).chain(of(true)).map(|made| (made.handle, made.traits)).collect()
@@ -127,12 +127,12 @@ pub(super) struct Predefined {
     pub null: usize,
     /// `MPI_MESSAGE_NO_PROC`, which is logged like a communicator.
     pub no_proc: usize,
-    /// Kept with them.
+    /// The topology constants.
     pub topologies: Topologies,
 }
 
 impl Predefined {
-    /// Those of a library.
+    /// The predefined handles of an MPI library.
     pub(super) fn of(mpi: &Mpi) -> Predefined {
         Predefined {
             world: mpi.comm_world,
@@ -165,12 +165,12 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// Of these communicators.
+    /// The numbers of these communicators.
     pub(super) fn new(predefined: Predefined, made: &Communicators) -> Numbers {
         Numbers { predefined, all: made.in_order() }
     }
 
-    /// Writes the properties of all.
+    /// Writes the properties of all communicators.
     pub(super) fn write(&self, to: &mut Writer) {
         to.list(&self.all, |to, (_, traits)| {
             to.i32(traits.size);
@@ -183,7 +183,7 @@ impl Numbers {
     /// The number of a communicator.
     ///
     /// # Errors
-    /// It was made by a call that this library does not see.
+    /// It was made by a call that this library does not intercept.
     pub(super) fn comm(&self, handle: usize) -> Result<u32> {
         let Predefined { world, own, null, .. } = self.predefined;
         if handle == 0 {
@@ -210,7 +210,7 @@ impl Numbers {
     /// The number of the handle that a call of this name returned: a probed message or a communicator.
     ///
     /// # Errors
-    /// As above.
+    /// The error of [`comm`](Self::comm).
     pub(super) fn given(&self, call: &str, handle: usize) -> Result<u32> {
         match is_probe(call) && handle != 0 {
             true => Ok(NO_PROC),
@@ -319,7 +319,7 @@ mod tests {
         handles.get(reader.u32()?)
     }
 
-    /// Catches an order that counts removed communicators, and a freed one in another's position.
+    /// Catches an order that counts removed communicators, and a freed one in the position of another.
     #[test]
     fn order_is_that_of_what_the_application_has() {
         let mut then = made(&[(100, 2), (101, 3), (102, 4), (103, 5)]);
@@ -344,7 +344,7 @@ mod tests {
         assert!(moved(&then, 500, &then).unwrap_err().contains("0x1f4"));
     }
 
-    /// Catches a constant of MPI's in place of a word.
+    /// Catches an MPI constant that is printed instead of a word.
     #[test]
     fn a_topology_has_a_name() {
         for (topology, words) in [

@@ -1,5 +1,5 @@
-//! Reads a serialized log with its open parts. The result is either as written or an error; nothing is
-//! used before all of it was checked.
+//! Reads a serialized log with its open parts. The result is as written, or an error; nothing is used before
+//! everything was checked.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -19,7 +19,7 @@ use crate::resend::closed::{Closed, Route};
 use crate::resend::streams::Link;
 use crate::status::Status;
 
-/// Larger counts are invalid, so that one can be added to any count.
+/// Larger counts are invalid, so that incrementing a count cannot overflow.
 const MOST: u64 = 1 << 62;
 
 /// The longest name of a function.
@@ -86,7 +86,7 @@ pub(super) fn unpack(
     Ok(Unpacked { parts, arena: chunks.arena, marked })
 }
 
-/// A count, to which one can be added.
+/// A count that can be incremented.
 pub(super) fn count(from: &mut Reader<'_>) -> Result<u64> {
     let count = from.u64()?;
     let is_one = count < MOST;
@@ -269,8 +269,8 @@ fn call(name: &[u8]) -> Result<Call> {
     };
     let name = std::str::from_utf8(name).ok().filter(is_one);
     let name = name.ok_or("a call that is none of MPI's")?;
-    // Names are leaked, once per function when an earlier process's log is read, because those of the
-    // own calls are static, too.
+    // Leaked, once per function when another process's log is read, as the names of this process's calls are
+    // static too.
     Ok(Call(Box::leak(name.to_owned().into_boxed_str())))
 }
 
@@ -286,7 +286,7 @@ fn closed(from: &mut Reader<'_>) -> Result<Closed> {
     Ok(closed)
 }
 
-/// Checks the consistency that the parts and the log rely on.
+/// Checks the invariants that the parts and the log rely on.
 fn check(parts: &Parts) -> Result<()> {
     let wrong = |what: String| Err(format!("{what} in a log of messages"));
     let (log, instances) = (&parts.log, &parts.instances);
@@ -306,7 +306,7 @@ fn check(parts: &Parts) -> Result<()> {
     }
     let is_place = |at: Position| match log.get(at) {
         Some(event) => at.nth < event.repeats,
-        // No part needs it, or its bytes are not there yet.
+        // No part needs it, or its bytes are not read yet.
         None => at.event <= log.next,
     };
     let mut last = None;

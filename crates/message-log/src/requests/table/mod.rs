@@ -52,7 +52,7 @@ fn no_request() -> Request {
     Request::new(Shape::new(Call("")), Target::Nothing, false)
 }
 
-/// By handle.
+/// The requests by handle.
 #[derive(Debug)]
 pub(crate) struct Requests {
     /// Entries; 0 is no library's request. Their number is a power of two, at most half of them used, or
@@ -68,9 +68,9 @@ pub(crate) struct Requests {
     plain: usize,
     /// The number of handles with other requests.
     known: usize,
-    /// A request could not be added for lack of memory.
+    /// Whether a request could not be added for lack of memory.
     has_overlooked: bool,
-    /// Reserved for the next request.
+    /// Memory reserved for the next request.
     spare: Option<Box<Known>>,
 }
 
@@ -106,7 +106,6 @@ impl Requests {
     ///
     /// # Errors
     /// Out of memory.
-    /// There is no memory.
     pub(crate) fn reserve(&mut self) -> Result<(), NoMemory> {
         self.room_for_one()?;
         if self.spare.is_none() {
@@ -126,7 +125,7 @@ impl Requests {
     /// Adds a request.
     ///
     /// # Errors
-    /// Those of [`insert_plain`](Self::insert_plain).
+    /// The errors of [`insert_plain`](Self::insert_plain).
     pub(crate) fn insert(&mut self, handle: usize, request: Request) -> Result<(), NoMemory> {
         let place = self.place_for(handle)?;
         if self.entries[place].handle == 0 {
@@ -138,7 +137,7 @@ impl Requests {
                 let more = memory::push(&mut known.more, request);
                 return more.map_err(|none| self.overlook_at(place, none));
             }
-            // The previous request with this handle has ended unnoticed.
+            // The earlier request with this handle has completed unnoticed.
             known.request = request;
             known.more.clear();
         }
@@ -166,8 +165,8 @@ impl Requests {
         Ok(())
     }
 
-    /// Out of memory for a request of this entry: all that share the handle are dropped, as they could
-    /// not be told apart.
+    /// Out of memory for a request of this entry: all that share the handle are dropped, as they could not be
+    /// told apart.
     #[cold]
     fn overlook_at(&mut self, place: usize, none: NoMemory) -> NoMemory {
         self.has_overlooked = true;
@@ -273,7 +272,7 @@ impl Requests {
         Ok(())
     }
 
-    /// All that are not plain.
+    /// All requests that are not plain.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Request)> {
         let all = self.slots.iter_mut().filter_map(|slot| slot.known.as_deref_mut());
         all.flat_map(|Known { handle, request, more }| {
@@ -293,7 +292,7 @@ impl Requests {
         Ok(())
     }
 
-    /// Forgets all.
+    /// Removes all requests.
     pub(crate) fn clear(&mut self) {
         *self = Requests::default();
     }

@@ -5,8 +5,8 @@ use crate::requests::Life;
 use crate::target::Target;
 
 impl Requests {
-    /// Takes the target of another completed request with this handle, which the caller handles from now
-    /// on, and what began it.
+    /// Takes the target of another completed request with this handle, and the number of the call that began
+    /// it.
     pub(crate) fn take_alike(&mut self, handle: usize) -> Option<(u64, Target)> {
         let known = self.known_mut(handle)?;
         if known.request.is_unique() {
