@@ -62,7 +62,7 @@ pub extern "C" fn VELOC_Part_begin(id: c_int, flags: c_int) -> c_int {
             if let Some(resend) = &mut state.resend {
                 let mark = resend.streams.begin();
                 state.parts.mark(mark);
-                resend.hear(&state.mpi, &mut state.parts, false);
+                resend.take_verdicts(&state.mpi, &mut state.parts, false);
             }
         }
         Ok(())
@@ -80,7 +80,7 @@ pub extern "C" fn VELOC_Part_end(id: c_int) -> c_int {
         state.parts.end(id)?;
         if let (Some((instance, mark)), Some(resend)) = (marked, &mut state.resend) {
             // The report contains what is known by now.
-            resend.hear(&state.mpi, &mut state.parts, false);
+            resend.take_verdicts(&state.mpi, &mut state.parts, false);
             resend.ended(&state.mpi, instance, id, mark);
         }
         Ok(())
@@ -106,7 +106,7 @@ pub extern "C" fn VELOC_Part_replay_begin(id: c_int) -> c_int {
         if let Some(resend) = &mut state.resend {
             let waits =
                 resend.awaits_parts() || resend.verdicts.is_open() && state.parts.is_closed(id);
-            resend.hear(&state.mpi, &mut state.parts, waits);
+            resend.take_verdicts(&state.mpi, &mut state.parts, waits);
         }
         // All processes decide the same, as they have received the same reports.
         let is_closed = state.parts.is_closed(id);
@@ -238,10 +238,10 @@ pub unsafe extern "C" fn VELOC_Part_get_figures(
 /// Runs a call on the parts.
 fn on_parts(call: &str, body: impl FnOnce(&mut State) -> Result<(), Fault>) -> c_int {
     let done = state::with(|state| {
-        let known = state.requests.know_all();
+        let known = state.requests.expand_all();
         known.map_err(|NoMemory| "there is no memory to note the requests under way".to_owned())?;
         if let Some(resend) = &mut state.resend {
-            resend.tell_origin(&state.mpi);
+            resend.report_origin(&state.mpi);
         }
         let replayed = state.parts.replayed();
         let done = body(state);
@@ -280,13 +280,13 @@ fn release(state: &mut State) {
     }
     let oldest = state.parts.oldest();
     for handle in state.stand_ins.free(&state.mpi, oldest) {
-        state.comm_gone(handle);
+        state.forget_comm(handle);
     }
     for (kind, handle) in state.deferred.free(&state.mpi, oldest) {
         match kind {
             Kind::Type => state.types.forget(handle),
-            Kind::Request => drop(state.gone(handle, std::ptr::null_mut())),
-            Kind::Comm => state.comm_gone(handle),
+            Kind::Request => drop(state.forget_request(handle, std::ptr::null_mut())),
+            Kind::Comm => state.forget_comm(handle),
         }
     }
 }
@@ -294,9 +294,9 @@ fn release(state: &mut State) {
 /// Prints and keeps the reason why a call failed.
 pub fn fail(call: &str, why: &str) -> c_int {
     let text = format!("{call}: {why}");
-    match state::with(|state| refuse::say(&state.mpi, &text)) {
+    match state::with(|state| refuse::print(&state.mpi, &text)) {
         Ok(()) => {}
-        Err(_) => refuse::say_anonymously(&text),
+        Err(_) => refuse::print_without_rank(&text),
     }
     refuse::keep(&text);
     VELOC_FAILURE

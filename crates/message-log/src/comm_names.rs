@@ -100,7 +100,7 @@ impl Names {
     }
 
     /// Removes a freed communicator.
-    pub(crate) fn gone(&mut self, handle: usize) {
+    pub(crate) fn forget(&mut self, handle: usize) {
         self.known.remove(&handle);
     }
 
@@ -201,7 +201,7 @@ mod tests {
         names.made(&mpi, DUP, world, 102);
         names.made(&mpi, DUP, own, 103);
         names.made(&mpi, SPLIT, 102, 104);
-        names.gone(102);
+        names.forget(102);
         assert_eq!(origin(&names, 100), "the 1st duplicate of MPI_COMM_WORLD");
         assert_eq!(origin(&names, 101), "the 2nd MPI_Comm_split of MPI_COMM_WORLD");
         assert_eq!(origin(&names, 103), "the 1st duplicate of MPI_COMM_SELF");
@@ -221,7 +221,7 @@ mod tests {
         let mut before = mpi.comm_world;
         for handle in 100..10_100 {
             names.made(&mpi, DUP, before, handle);
-            names.gone(before);
+            names.forget(before);
             before = handle;
         }
         let text = origin(&names, before);

@@ -28,12 +28,12 @@ pub(crate) fn last() -> *const c_char {
 }
 
 /// Prints a message with the process's rank.
-pub(crate) fn say(mpi: &Mpi, text: &str) {
+pub(crate) fn print(mpi: &Mpi, text: &str) {
     write(&format!("[veloc-mpi rank {}] {text}\n", mpi.rank));
 }
 
 /// Prints a message when the rank is unknown.
-pub(crate) fn say_anonymously(text: &str) {
+pub(crate) fn print_without_rank(text: &str) {
     write(&format!("[veloc-mpi] {text}\n"));
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn fail_again(mpi: &Mpi, comm: usize, text: &str) -> c_int {
 /// Prints and keeps the reason why an MPI call fails, and calls the communicator's error handler, which
 /// may abort the job. Returns the call's result.
 pub(crate) fn fail(mpi: &Mpi, comm: usize, text: &str) -> c_int {
-    say(mpi, text);
+    print(mpi, text);
     keep(text);
     call_handler(mpi, comm)
 }
@@ -91,7 +91,7 @@ pub(crate) fn lacking(call: Call) -> c_int {
 /// [`fail`], without a state.
 #[cold]
 pub(crate) fn fail_without_state(text: &str) -> c_int {
-    say_anonymously(text);
+    print_without_rank(text);
     keep(text);
     let library = Library::find();
     let code = pmpi::err_other(library);

@@ -48,13 +48,13 @@ impl Pool {
     }
 
     /// Returns a request to the pool.
-    pub(crate) fn give(&mut self, handle: usize) {
+    pub(crate) fn put_back(&mut self, handle: usize) {
         // Out of memory, the request is leaked.
         let _ = memory::push(&mut self.idle, handle);
     }
 
     /// Removes a request that MPI has freed, because the application passed it to a real call.
-    pub(crate) fn lose(&mut self, handle: usize) {
+    pub(crate) fn remove(&mut self, handle: usize) {
         self.idle.retain(|idle| *idle != handle);
     }
 

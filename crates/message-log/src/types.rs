@@ -238,14 +238,14 @@ impl Types {
         if let Some(recent) = self.recent(handle) {
             return Rc::clone(recent);
         }
-        let look = || match handle == self.null {
+        let query = || match handle == self.null {
             true => Rc::new(Datatype::none(handle)),
             false => Rc::new(Datatype::of(handle)),
         };
         let found = match self.known.try_reserve(1) {
-            Ok(()) => self.known.entry(handle).or_insert_with(look).clone(),
+            Ok(()) => self.known.entry(handle).or_insert_with(query).clone(),
             // Without memory to store another one, it is queried each time.
-            Err(_) => self.known.get(&handle).cloned().unwrap_or_else(look),
+            Err(_) => self.known.get(&handle).cloned().unwrap_or_else(query),
         };
         self.recent[slot(handle)] = Some(Rc::clone(&found));
         found

@@ -121,19 +121,19 @@ impl State {
 
     /// Completes or tests a generalized request of the replay, as the replayed call did, so that MPI calls
     /// the application's callbacks.
-    pub(super) fn replays_general(&mut self, handle: usize, is_look: bool) {
+    pub(super) fn replays_general(&mut self, handle: usize, is_get_status: bool) {
         let (mut place, mut flag, mut status) = (0usize, 0, Status::default());
         let at = (&raw mut place).cast();
         // SAFETY: the request exists; `place` is as wide as any handle, the rest are ours. The request has
         // completed, or another thread is about to complete it, as in the first run.
         unsafe {
-            if is_look {
+            if is_get_status {
                 pmpi::request_get_status(handle, &mut flag, status.as_mut_ptr());
                 return;
             }
             self.mpi.write_handle(at, handle);
             pmpi::wait(at, status.as_mut_ptr());
         }
-        self.gone(handle, at);
+        self.forget_request(handle, at);
     }
 }

@@ -125,7 +125,7 @@ pub(crate) unsafe fn irecv(
         unsafe {
             let code = state.starting(shape, target, true, counted, request, real);
             state.has_taken(event, began);
-            state.goes_again(code, received, route, false, request);
+            state.begin_resent(code, received, route, false, request);
             taken(state, code, message);
             code
         }

@@ -51,7 +51,7 @@ pub(crate) const SUCCESS: c_int = 0;
 pub(crate) fn with(body: impl FnOnce(&mut State) -> c_int) -> c_int {
     state::call(|state| {
         if state.resend.as_ref().is_some_and(|resend| resend.is_resumed) {
-            state.goes_on();
+            state.report_restart();
         }
         let code = body(state);
         finish_call(state, code)
@@ -65,7 +65,7 @@ pub(crate) fn finish_call(state: &mut State, code: c_int) -> c_int {
         return has_lost(state).unwrap_or(code);
     }
     if state.arena.has_notice() {
-        state.say_notice();
+        state.print_notice();
     }
     code
 }
@@ -80,14 +80,14 @@ impl State {
     /// The first call inside a part after a restart. It announces the restart to the other processes, and
     /// waits for them if it depends on messages that are sent again.
     #[cold]
-    fn goes_on(&mut self) {
+    fn report_restart(&mut self) {
         let Some(resend) = self.resend.as_mut().filter(|_| self.parts.is_any_open()) else {
             return;
         };
         resend.is_resumed = false;
-        resend.tell_origin(&self.mpi);
+        resend.report_origin(&self.mpi);
         let waits = resend.verdicts.is_open() && self.parts.replays_closed();
-        resend.hear(&self.mpi, &mut self.parts, waits);
+        resend.take_verdicts(&self.mpi, &mut self.parts, waits);
     }
 
     /// Reserves room for what a call is about to begin and the events that it takes: once begun, the
@@ -115,22 +115,22 @@ impl State {
     pub(crate) fn record(&mut self, shape: Shape, outcome: Outcome) {
         let comm = shape.comm;
         if self.parts.record(shape, outcome).is_err() {
-            self.lacks_memory(comm, &format!("to log {}", shape.call.0));
+            self.out_of_memory(comm, &format!("to log {}", shape.call.0));
         }
     }
 
     /// Reports that data of the recorded parts could not be logged: the parts cannot be replayed, and the
     /// call on this communicator fails. Later calls log nothing for these parts, so this happens once.
     #[cold]
-    pub(crate) fn lacks_memory(&mut self, comm: usize, what: &str) {
+    pub(crate) fn out_of_memory(&mut self, comm: usize, what: &str) {
         if self.parts.can_log() {
-            self.loses(comm, &format!("there is no memory {what}"));
+            self.fail_parts(comm, &format!("there is no memory {what}"));
         }
     }
 
-    fn loses(&mut self, comm: usize, why: &str) {
+    fn fail_parts(&mut self, comm: usize, why: &str) {
         let text = format!("{why}: the open parts cannot be replayed");
-        self.parts.lose(&text);
+        self.parts.fail_recorded(&text);
         self.lost = Some((comm, text));
     }
 
@@ -168,14 +168,14 @@ impl State {
         }
         // SAFETY: by the caller's promise.
         let packed = unsafe { target.pack(&self.mpi, &mut self.arena, bytes) };
-        packed.map_err(|text| self.loses(0, &text)).ok()
+        packed.map_err(|text| self.fail_parts(0, &text)).ok()
     }
 
     /// Prints the notice that the log has reached its memory limit.
     #[cold]
-    pub(crate) fn say_notice(&mut self) {
+    pub(crate) fn print_notice(&mut self) {
         if let Some(text) = self.arena.notice() {
-            refuse::say(&self.mpi, &text);
+            refuse::print(&self.mpi, &text);
         }
     }
 

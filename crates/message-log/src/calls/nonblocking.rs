@@ -58,7 +58,7 @@ pub(super) unsafe fn sending(
     // SAFETY: by the caller's promise.
     unsafe {
         let code = state.starting(shape, Target::Nothing, false, counted, request, real);
-        state.goes_again(code, message, route, true, request);
+        state.begin_resent(code, message, route, true, request);
         code
     }
 }
@@ -110,7 +110,7 @@ pub(super) unsafe fn receiving(
     // SAFETY: by the caller's promise.
     unsafe {
         let code = state.receiving_later(shape, message, is_message, counted, request, real);
-        state.goes_again(code, message, route, false, request);
+        state.begin_resent(code, message, route, false, request);
         code
     }
 }

@@ -167,9 +167,9 @@ impl State {
     }
 
     /// A communicator is freed.
-    pub(crate) fn comm_gone(&mut self, handle: usize) {
-        self.names.gone(handle);
-        self.store.comms.gone(handle);
+    pub(crate) fn forget_comm(&mut self, handle: usize) {
+        self.names.forget(handle);
+        self.store.comms.forget(handle);
         if let Some(resend) = &mut self.resend {
             resend.comms.forget(handle);
         }
@@ -190,7 +190,7 @@ impl State {
         let origin = self.stand_ins.freed(handle);
         let logged = match (self.parts.needed_by(&origin), origin.made) {
             (NeededBy::Nobody, _) => {
-                self.comm_gone(handle);
+                self.forget_comm(handle);
                 return (real(), handle);
             }
             (NeededBy::Replays, Some(made)) if !self.is_used_on(handle) => {
@@ -218,7 +218,7 @@ impl State {
                 request.shape.comm = logged;
             }
         }
-        self.comm_gone(handle);
+        self.forget_comm(handle);
         (real(), logged)
     }
 
@@ -266,7 +266,7 @@ impl State {
     /// Gives pending requests a copy of a type that the application frees.
     fn keep_type(&mut self, handle: usize) -> Result<(), NoMemory> {
         let mut copy = None;
-        self.requests.know_all()?;
+        self.requests.expand_all()?;
         for (_, request) in self.requests.iter_mut() {
             for buffer in [&mut request.target, &mut request.source] {
                 if buffer.uses(handle) {

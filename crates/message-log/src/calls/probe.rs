@@ -145,7 +145,7 @@ unsafe fn replay(state: &mut State, shape: Shape, probe: &Probe) -> c_int {
         let mut message = no_proc;
         if no_proc == 0 {
             let given = probed(state, began, &status, state.parts.replayed());
-            let Ok(handle) = state.messages.give(&state.mpi, given) else {
+            let Ok(handle) = state.messages.add_replayed(&state.mpi, given) else {
                 let text = format!("{}: there is no memory for its message", shape.call.0);
                 return divergence::broken(state, &shape, &text);
             };

@@ -89,7 +89,9 @@ pub(crate) unsafe fn free(at: At, call: Call, request: Ptr, real: impl FnOnce() 
                 // SAFETY: as above.
                 return unsafe { state.freeing(request, real) };
             }
-            Some(known) if matches!(known.life, Life::Replayed(_)) => state.give_back(handle),
+            Some(known) if matches!(known.life, Life::Replayed(_)) => {
+                state.release_replayed(handle)
+            }
             // SAFETY: as above.
             _ if state.is_general(handle) => return unsafe { state.freeing(request, real) },
             _ => {}
@@ -161,7 +163,7 @@ impl State {
         if self.frees_general(handle) {
             return real();
         }
-        if let Some(known) = self.gone(handle, request) {
+        if let Some(known) = self.forget_request(handle, request) {
             self.counts_given_up(&known.counted, known.cancelled);
         }
         real()

@@ -43,7 +43,7 @@ impl State {
     }
 
     /// The communicator for messages that are sent again.
-    fn travels(&self) -> Handle {
+    fn resend_comm(&self) -> Handle {
         self.resend.as_ref().map_or(self.mpi.comm_null, |resend| resend.channel.comm)
     }
 
@@ -70,7 +70,7 @@ impl State {
             self.count_again(message);
         }
         // SAFETY: by the caller's promise.
-        unsafe { self.travel(message, route, sends) }
+        unsafe { self.start_resent(message, route, sends) }
     }
 
     /// Starts to send or receive again the message of a persistent request at this index.
@@ -88,13 +88,15 @@ impl State {
         }
         let (buf, datatype) = (block.buf as Ptr, block.datatype.handle());
         // SAFETY: by the caller's promise.
-        unsafe { self.travel(&Message::new(buf, block.count, datatype, 0, 0, 0), route, sends) }
+        unsafe {
+            self.start_resent(&Message::new(buf, block.count, datatype, 0, 0, 0), route, sends)
+        }
     }
 
     /// # Safety
     /// As for [`begin_again`](Self::begin_again).
-    unsafe fn travel(&mut self, message: &Message, route: Route, sends: bool) -> Handle {
-        let comm = self.travels();
+    unsafe fn start_resent(&mut self, message: &Message, route: Route, sends: bool) -> Handle {
+        let comm = self.resend_comm();
         let Message { buf, count, datatype, .. } = *message;
         let (count, Route { peer, tag }) = (count as c_int, route);
         let mut request = 0usize;
@@ -166,7 +168,7 @@ impl State {
                 let does = if sends { "send" } else { "receive" };
                 let text =
                     format!("the replay of part {part} waits to {does} a message again: {why}");
-                refuse::say(&self.mpi, &format!("{text} (VELOC_PART_RESEND)"));
+                refuse::print(&self.mpi, &format!("{text} (VELOC_PART_RESEND)"));
             }
             std::thread::yield_now();
         }
@@ -200,7 +202,7 @@ impl State {
             self.is_resend_missed = true;
             let text = "nothing is sent again (VELOC_PART_RESEND), all is kept: ";
             let why = "VELOC_MPI_STREAMS is 0, or this library was not there in MPI_Init";
-            refuse::say(&self.mpi, &format!("{text}{why}"));
+            refuse::print(&self.mpi, &format!("{text}{why}"));
         }
     }
 }

@@ -129,7 +129,7 @@ impl State {
                     let begun = Request::new(shape, target, is_message);
                     let begun = Request { began, life, ..begun };
                     if self.requests.insert(handle, begun).is_err() {
-                        self.pool.give(handle);
+                        self.pool.put_back(handle);
                         let text = format!("{}: there is no memory for its request", shape.call.0);
                         return divergence::broken(self, &shape, &text);
                     }
@@ -145,7 +145,7 @@ impl State {
     ///
     /// # Safety
     /// `message` describes the application's memory, and `request` points to the call's handle.
-    pub(super) unsafe fn goes_again(
+    pub(super) unsafe fn begin_resent(
         &mut self,
         code: c_int,
         message: &Message,
@@ -169,21 +169,21 @@ impl State {
     }
 
     /// A replayed request has completed; its generalized request can be reused.
-    pub(crate) fn give_back(&mut self, handle: usize) {
+    pub(crate) fn release_replayed(&mut self, handle: usize) {
         if let Some(request) = self.requests.get_mut(handle) {
             if matches!(request.life, Life::Replayed(_)) {
                 request.life = Life::Idle;
                 request.target = Target::Nothing;
-                self.pool.give(handle);
+                self.pool.put_back(handle);
             }
         }
     }
 
     /// Forgets the request that MPI has freed, whose handle was at `place`.
-    pub(crate) fn gone(&mut self, handle: usize, place: Ptr) -> Option<Request> {
+    pub(crate) fn forget_request(&mut self, handle: usize, place: Ptr) -> Option<Request> {
         let request = self.requests.remove(handle, place as usize)?;
         if request.life != Life::Real {
-            self.pool.lose(handle);
+            self.pool.remove(handle);
         }
         Some(request)
     }
@@ -196,7 +196,7 @@ impl State {
             if request.life == Life::Replayed(number) {
                 request.life = Life::Idle;
                 request.target = Target::Nothing;
-                self.pool.give(handle);
+                self.pool.put_back(handle);
             }
         }
     }

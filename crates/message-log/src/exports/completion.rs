@@ -59,8 +59,8 @@ exports! {
     inside |call, real(status)| {
         // The argument is a handle by value. Code for arrays reads handles from memory: a narrow one is in
         // the first bytes.
-        let mut looked_at = request;
-        let of = Completion::new(call, Kind::Look, (&raw mut looked_at).cast(), 1, status);
+        let mut handle = request;
+        let of = Completion::new(call, Kind::GetStatus, (&raw mut handle).cast(), 1, status);
         complete(At::Inside, &Completion { flag, ..of }, real)
     };
 

@@ -19,7 +19,7 @@ exports! { @one MPI_Init_thread(argc: Ptr, argv: Ptr, required: c_int, provided:
 /// After `MPI_Init`: redirects Fortran interfaces that were loaded since this library, and prepares to send
 /// messages again, which is collective.
 fn begun(code: c_int) -> c_int {
-    fortran::take();
+    fortran::redirect();
     if code == SUCCESS {
         // Errors are reported when a part begins.
         let _ = state::with(|state| state.resend = Resend::start(&state.mpi));

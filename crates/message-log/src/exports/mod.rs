@@ -21,7 +21,7 @@ macro_rules! exports {
             // A separate function, so that calls outside parts do not pay for it.
             #[inline(never)]
             #[allow(clippy::too_many_arguments)] // As MPI has it.
-            unsafe extern "C" fn otherwise($($arg: $type),*) -> std::ffi::c_int {
+            unsafe extern "C" fn general_path($($arg: $type),*) -> std::ffi::c_int {
                 exports! { @passing $name($($arg: $type),*) |$call, $real $(($own))?| {
                     let Some($at) = crate::state::at() else { return $real($($own)?) };
                     // SAFETY: the application's own arguments, which meet MPI's requirements.
@@ -33,7 +33,7 @@ macro_rules! exports {
             }
             if !crate::state::is_outside() {
                 // SAFETY: this function's own arguments.
-                return unsafe { otherwise($($arg),*) };
+                return unsafe { general_path($($arg),*) };
             }
             exports! { @passing $name($($arg: $type),*) |$call, $real $(($own))?| {
                 let $at = crate::calls::At::Outside;
@@ -56,7 +56,7 @@ macro_rules! exports {
             // A separate function, so that the common case does not pay for it.
             #[inline(never)]
             #[allow(clippy::too_many_arguments)] // As MPI has it.
-            unsafe extern "C" fn otherwise($($arg: $type),*) -> std::ffi::c_int {
+            unsafe extern "C" fn general_path($($arg: $type),*) -> std::ffi::c_int {
                 exports! { @passing $name($($arg: $type),*) |$call, $real $(($own))?| {
                     let Some($at) = crate::state::at() else { return $real($($own)?) };
                     // SAFETY: the application's own arguments, which meet MPI's requirements.
@@ -73,7 +73,7 @@ macro_rules! exports {
                     @quick $name($($arg: $type),*) Inside |$at, $call, $real $(($own))?| $quick
                 }
                 // SAFETY: this function's own arguments.
-                unsafe { otherwise($($arg),*) }
+                unsafe { general_path($($arg),*) }
             }
             if crate::state::is_outside() {
                 exports! {
@@ -84,7 +84,7 @@ macro_rules! exports {
                 return unsafe { inside($($arg),*) };
             }
             // SAFETY: this function's own arguments.
-            unsafe { otherwise($($arg),*) }
+            unsafe { general_path($($arg),*) }
         } }
         exports! { $($rest)* }
     };

@@ -24,14 +24,14 @@ pub use module::VELOC_Fortran_refuse_part;
 /// A function that every interface calls, under one of its names.
 const RECEIVE: [&CStr; 2] = [c"MPI_Recv", c"PMPI_Recv"];
 
-/// Runs [`take`] when this library is loaded.
+/// Runs [`redirect`] when this library is loaded.
 #[cfg(not(test))]
 #[used]
 #[link_section = ".init_array"]
-static AT_LOAD: extern "C" fn() = take;
+static AT_LOAD: extern "C" fn() = redirect;
 
 /// Redirects the loaded Fortran interfaces to this library.
-pub extern "C" fn take() {
+pub extern "C" fn redirect() {
     let interfaces = Object::loaded(is_interface);
     if interfaces.is_empty() {
         return;
@@ -87,7 +87,7 @@ impl Own {
         // SAFETY: numbers and null pointers only.
         let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
         // SAFETY: an address in this library, and a struct of ours.
-        let known = unsafe { libc::dladdr(take as *const c_void, &mut info) };
+        let known = unsafe { libc::dladdr(redirect as *const c_void, &mut info) };
         if known == 0 || info.dli_fname.is_null() {
             return Own { handle: std::ptr::null_mut() };
         }

@@ -39,7 +39,7 @@ pub(crate) struct Arena {
     make_file: MakeFile,
     /// A message for the user.
     notice: Option<String>,
-    is_said: bool,
+    has_warned: bool,
 }
 
 impl Default for Arena {
@@ -73,7 +73,7 @@ impl Arena {
             mapped: Mapped::default(),
             make_file,
             notice: None,
-            is_said: false,
+            has_warned: false,
         }
     }
 
@@ -81,7 +81,7 @@ impl Arena {
     pub(crate) fn another(&self) -> Arena {
         let (pool, mapped) = (Rc::clone(&self.pool), Mapped::clone(&self.mapped));
         let own = Arena::new(self.chunk, self.limit, self.make_file);
-        Arena { pool, mapped, is_said: self.is_said, ..own }
+        Arena { pool, mapped, has_warned: self.has_warned, ..own }
     }
 
     /// A chunk for bytes of another process.
@@ -192,7 +192,7 @@ impl Arena {
             let file = (self.make_file)(len);
             match file.and_then(|file| Mapping::of_file(&file, len)) {
                 Ok(memory) => return Some(memory),
-                Err(why) => self.stays(&why),
+                Err(why) => self.warn_in_memory(&why),
             }
         }
         Mapping::map(len, &self.mapped)
@@ -204,8 +204,8 @@ impl Arena {
     }
 
     /// Warns, once, that the log exceeds its limit.
-    fn stays(&mut self, why: &str) {
-        if std::mem::replace(&mut self.is_said, true) {
+    fn warn_in_memory(&mut self, why: &str) {
+        if std::mem::replace(&mut self.has_warned, true) {
             return;
         }
         self.notice = Some(format!(

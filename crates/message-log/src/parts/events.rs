@@ -157,24 +157,24 @@ impl Parts {
     /// The innermost replay fails: later calls in it fail too.
     pub(crate) fn break_off(&mut self, text: &str) {
         if let Some(replay) = self.replay() {
-            self.spoil(replay.instance, text);
+            self.invalidate(replay.instance, text);
         }
     }
 
     /// Data of the recorded parts could not be logged: none of them can be replayed.
-    pub(crate) fn lose(&mut self, text: &str) {
+    pub(crate) fn fail_recorded(&mut self, text: &str) {
         self.has_lost = true;
         for place in 0..self.open.len() {
             // One by one, as there may be no memory for a list.
             let number = self.recorded().nth(place);
             if let Some(number) = number {
-                self.spoil(number, text);
+                self.invalidate(number, text);
             }
         }
     }
 
     /// The instance with this number cannot be replayed.
-    pub(crate) fn spoil(&mut self, number: u64, text: &str) {
+    pub(crate) fn invalidate(&mut self, number: u64, text: &str) {
         if let Some(instance) = self.instance_mut(number) {
             instance.broken.get_or_insert_with(|| text.to_owned());
         }

@@ -78,7 +78,7 @@ pub(crate) struct Parts {
 impl Parts {
     /// Parts that a restarted process continues. The next poll is a new event. `counts`: the numbers of
     /// instances and operations so far.
-    pub(crate) fn gone_on(
+    pub(crate) fn continued(
         log: Log,
         instances: Vec<Instance>,
         open: Vec<Open>,

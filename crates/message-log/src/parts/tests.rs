@@ -337,7 +337,7 @@ impl Test {
             Step::Call { tag, len } => self.call(Message { tag, len }),
             Step::Polls { times } => (0..times).for_each(|_| self.call(Message::POLL)),
             Step::Lose => {
-                self.parts.lose("no room for it");
+                self.parts.fail_recorded("no room for it");
                 for run in self.model.recorded() {
                     self.model.runs[run].as_mut().unwrap().is_lost = true;
                 }

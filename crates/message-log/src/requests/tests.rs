@@ -104,7 +104,7 @@ proptest! {
             let known = model.values().filter(|(_, plain)| !plain).count();
             prop_assert_eq!(table.iter_mut().count(), known);
         }
-        table.know_all().unwrap();
+        table.expand_all().unwrap();
         for (handle, request) in table.iter_mut() {
             prop_assert_eq!(number_of(request.clone()), model[&handle].0);
         }

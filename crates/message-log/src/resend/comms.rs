@@ -62,12 +62,12 @@ impl Comms {
     pub(crate) fn get(&mut self, handle: usize) -> Option<GroupIndex> {
         match self.last {
             Some((last, place)) if last == handle => Some(place),
-            _ => self.look(handle),
+            _ => self.find(handle),
         }
     }
 
     #[inline(never)]
-    fn look(&mut self, handle: usize) -> Option<GroupIndex> {
+    fn find(&mut self, handle: usize) -> Option<GroupIndex> {
         let place = self.known.get(&handle).copied()?;
         self.last = Some((handle, place));
         Some(place)

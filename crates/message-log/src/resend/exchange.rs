@@ -70,15 +70,15 @@ impl Pending {
 
 /// The minimum over all processes of each of `N` numbers.
 #[derive(Debug)]
-pub(crate) struct Least<const N: usize = 1> {
+pub(crate) struct Minimum<const N: usize = 1> {
     /// The send and the receive buffer.
     words: Box<[[i64; N]; 2]>,
     pending: Pending,
 }
 
-impl<const N: usize> Least<N> {
+impl<const N: usize> Minimum<N> {
     /// Starts the reduction of this process's numbers. Collective, but does not wait.
-    pub(crate) fn begin(mpi: &Mpi, comm: usize, own: [i64; N]) -> Least<N> {
+    pub(crate) fn begin(mpi: &Mpi, comm: usize, own: [i64; N]) -> Minimum<N> {
         let mut words = Box::new([own, [0; N]]);
         let mut request = 0usize;
         let [from, to] = &mut *words;
@@ -90,7 +90,7 @@ impl<const N: usize> Least<N> {
             let code = pmpi::iallreduce(from, to, N as c_int, mpi.int64, mpi.min, comm, at);
             Pending::new(mpi, code, &mut request)
         };
-        Least { words, pending }
+        Minimum { words, pending }
     }
 
     /// Whether the result is known, or MPI has failed.
@@ -129,7 +129,7 @@ pub(crate) struct Exchange {
     _own: Vec<u64>,
     all: Vec<u64>,
     /// The word before the report. Its value is not needed, as this process has a report.
-    news: Option<Least>,
+    has_report: Option<Minimum>,
     pending: Pending,
 }
 
@@ -142,16 +142,16 @@ impl Exchange {
         of: Subject,
         (instance, number): (u64, u64),
     ) -> Exchange {
-        let news = Least::begin(mpi, channel.comm, [REPORT]);
+        let has_report = Minimum::begin(mpi, channel.comm, [REPORT]);
         let exchange = Exchange::gather(mpi, channel, report, of, (instance, number));
-        Exchange { news: Some(news), ..exchange }
+        Exchange { has_report: Some(has_report), ..exchange }
     }
 
     /// Announces that this process has no more reports. Waits until all processes have done so, or one has a
     /// report; then an empty one takes part in its exchange.
     pub(crate) fn end(mpi: &Mpi, channel: &Channel) -> Option<Exchange> {
         let nothing = Report::default();
-        let least = Least::begin(mpi, channel.comm, [NO_REPORT]).wait(mpi);
+        let least = Minimum::begin(mpi, channel.comm, [NO_REPORT]).wait(mpi);
         (least == Some([REPORT])).then(|| {
             Exchange::gather(mpi, channel, &nothing, Subject::Nothing, (u64::MAX, u64::MAX))
         })
@@ -177,34 +177,34 @@ impl Exchange {
             let code = pmpi::iallgather(from, bytes, byte, to, bytes, byte, comm, at);
             Pending::new(mpi, code, &mut request)
         };
-        Exchange { instance, of, number, _own: own, all, news: None, pending }
+        Exchange { instance, of, number, _own: own, all, has_report: None, pending }
     }
 
     /// Whether all reports are there, or MPI has failed.
     pub(crate) fn is_done(&mut self, mpi: &Mpi) -> bool {
-        let has_news = self.news.as_mut().is_none_or(|news| news.is_done(mpi));
+        let is_announced = self.has_report.as_mut().is_none_or(|word| word.is_done(mpi));
         // Both are tested, as MPI may make progress on a request only when it is tested.
-        has_news && self.pending.is_done(mpi)
+        is_announced && self.pending.is_done(mpi)
     }
 
-    /// Waits until all reports are there, or MPI has failed, or `is_in_vain`. Prints a message after a long
-    /// wait, if `is_said`. Returns whether the reports are there.
+    /// Waits until all reports are there, or MPI has failed, or `must_stop`. Prints a message after a long
+    /// wait, if `warns`. Returns whether the reports are there.
     pub(crate) fn wait(
         &mut self,
         mpi: &Mpi,
-        mut is_said: bool,
-        mut is_in_vain: impl FnMut() -> bool,
+        mut warns: bool,
+        mut must_stop: impl FnMut() -> bool,
     ) -> bool {
         let since = Instant::now();
         while !self.is_done(mpi) {
-            if is_in_vain() {
+            if must_stop() {
                 return false;
             }
-            if is_said && since.elapsed() > PATIENCE {
-                is_said = false;
+            if warns && since.elapsed() > PATIENCE {
+                warns = false;
                 let of = self.of;
                 let text = format!("this process {of}: waiting for the others to do so as well");
-                refuse::say(mpi, &format!("{text} (VELOC_PART_RESEND)"));
+                refuse::print(mpi, &format!("{text} (VELOC_PART_RESEND)"));
             }
             std::thread::yield_now();
         }

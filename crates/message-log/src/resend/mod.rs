@@ -46,7 +46,7 @@ use crate::refuse;
 use crate::store;
 use closed::Closed;
 use comms::Comms;
-use exchange::{Channel, Exchange, Least};
+use exchange::{Channel, Exchange, Minimum};
 use key_hasher::KeyHasher;
 use not_resent::NotResent;
 use part_order::{PartEvent, PartOrder};
@@ -74,7 +74,7 @@ pub(crate) struct Resend {
     pub streams: Streams,
     /// Messages of matched probes that are not received yet, by handle.
     pub matched: HashMap<usize, Link, BuildHasherDefault<KeyHasher>>,
-    survey: TightnessCheck,
+    tightness: TightnessCheck,
     not_resent: NotResent,
     under_way: VecDeque<Exchange>,
     /// The verdicts that this process and all processes know.
@@ -100,7 +100,7 @@ impl Resend {
                     "VELOC_MPI_STREAMS is \"{wanted}\": it must be a number up to {MOST}; {ROOM} is \
                      taken"
                 );
-                refuse::say(mpi, &text);
+                refuse::print(mpi, &text);
                 ROOM
             }
             Err(_) => ROOM,
@@ -116,7 +116,7 @@ impl Resend {
         let comm = copy_of_world(mpi)?;
         // A number, common to all processes, that identifies the checkpoints of this run.
         let drawn = (store::draw()[0] >> 1) as i64;
-        let [run] = Least::begin(mpi, comm, [drawn]).wait(mpi)?;
+        let [run] = Minimum::begin(mpi, comm, [drawn]).wait(mpi)?;
         let channel = Channel { comm, processes, room };
         let part_order = PartOrder::new(copy_of_world(mpi)?, mpi.rank);
         Some(Resend::of(channel, part_order, Comms::new(mpi), run as u64))
@@ -130,7 +130,7 @@ impl Resend {
             comms,
             streams: Streams::default(),
             matched: HashMap::default(),
-            survey: TightnessCheck::default(),
+            tightness: TightnessCheck::default(),
             not_resent: NotResent::default(),
             under_way: VecDeque::new(),
             verdicts: Verdicts::new(run),
@@ -150,7 +150,7 @@ impl Resend {
 
     /// After a restart, sends the origin of the checkpoint to the other processes, once and before any other
     /// report.
-    pub(crate) fn tell_origin(&mut self, mpi: &Mpi) {
+    pub(crate) fn report_origin(&mut self, mpi: &Mpi) {
         let Some((report, of)) = self.origin() else { return };
         let exchange = Exchange::begin(mpi, &self.channel, &report, of, (u64::MAX, u64::MAX));
         self.under_way.push_back(exchange);
@@ -158,15 +158,15 @@ impl Resend {
 
     /// The report on a part, its subject, and the number of the exchange.
     fn report(&mut self, id: i32, mark: streams::Mark) -> (Report, Subject, u64) {
-        let heard = self.verdicts.heard();
-        let report = Report { heard, ..self.streams.end(mark, self.channel.room) };
+        let known = self.verdicts.known();
+        let report = Report { known, ..self.streams.end(mark, self.channel.room) };
         (report, Subject::Part { id, nth: mark.nth() }, self.verdicts.begin())
     }
 
     /// The report on a restart, once.
     fn origin(&mut self) -> Option<(Report, Subject)> {
-        let origin = self.verdicts.tell()?;
-        let report = Report { heard: self.verdicts.settled(), ..Report::default() };
+        let origin = self.verdicts.take_origin()?;
+        let report = Report { known: self.verdicts.settled(), ..Report::default() };
         Some((report, Subject::Resumed(origin)))
     }
 
@@ -177,7 +177,7 @@ impl Resend {
 
     /// Takes the verdicts that have arrived. With `waits` it waits for all of them, unless the processes are
     /// known to differ.
-    pub(crate) fn hear(&mut self, mpi: &Mpi, parts: &mut Parts, waits: bool) {
+    pub(crate) fn take_verdicts(&mut self, mpi: &Mpi, parts: &mut Parts, waits: bool) {
         while let Some(first) = self.under_way.front_mut() {
             let is_there = match waits {
                 true => first.wait(mpi, true, || self.part_order.difference(mpi).is_some()),
@@ -195,8 +195,8 @@ impl Resend {
                     let why = self.judge(mpi.rank, parts, ended, reports);
                     // All processes find the same, so one reports it.
                     if let (Subject::Part { id, .. }, Some(why), 0) = (of, why, mpi.rank) {
-                        if let Some(text) = self.not_resent.say(id, &why) {
-                            refuse::say(mpi, &text);
+                        if let Some(text) = self.not_resent.message(id, &why) {
+                            refuse::print(mpi, &text);
                         }
                     }
                 }
@@ -213,7 +213,7 @@ impl Resend {
         reports: Result<Vec<(Report, Subject)>, String>,
     ) -> Option<String> {
         let (verdict, least) = match reports {
-            Ok(reports) => (self.survey.judge(&reports), least_heard(&reports)),
+            Ok(reports) => (self.tightness.judge(&reports), least_known(&reports)),
             Err(text) => (Verdict::Misused(text), None),
         };
         self.verdicts.record(number, least);
@@ -225,9 +225,9 @@ impl Resend {
                 parts.close(instance, &Rc::new(closed));
             }
             Verdict::Logged(reason) => why = Some(reason),
-            Verdict::Misused(text) => parts.spoil(instance, &text),
+            Verdict::Misused(text) => parts.invalidate(instance, &text),
         }
-        self.dropped += parts.settle(self.verdicts.settled());
+        self.dropped += parts.drop_settled(self.verdicts.settled());
         why
     }
 
@@ -239,13 +239,13 @@ impl Resend {
         };
         if let Some(text) = different {
             self.verdicts.agree(None);
-            parts.spoil_closed(&text);
+            parts.invalidate_closed(&text);
             return;
         }
         let reports = reports.unwrap_or_default();
-        self.verdicts.agree(reports.iter().map(|(report, _)| report.heard).max());
-        self.dropped += parts.settle(self.verdicts.settled());
-        parts.keep_the_rest();
+        self.verdicts.agree(reports.iter().map(|(report, _)| report.known).max());
+        self.dropped += parts.drop_settled(self.verdicts.settled());
+        parts.log_unsettled();
     }
 
     /// `MPI_Finalize` begins: announces that this process has no more reports, and waits until all have done
@@ -253,7 +253,7 @@ impl Resend {
     pub(crate) fn finish(&mut self, mpi: &Mpi) {
         // First, so that no replay waits for this process any more.
         self.part_order.announce(mpi, PartEvent::Finalize);
-        self.tell_origin(mpi);
+        self.report_origin(mpi);
         while let Some(exchange) = Exchange::end(mpi, &self.channel) {
             self.under_way.push_back(exchange);
         }
@@ -285,9 +285,9 @@ fn copy_of_world(mpi: &Mpi) -> Option<usize> {
 }
 
 /// The minimum of the numbers of verdicts that the processes knew; `None` if their reports do not match.
-fn least_heard(reports: &[(Report, Subject)]) -> Option<u64> {
+fn least_known(reports: &[(Report, Subject)]) -> Option<u64> {
     if tightness::difference(reports).is_some() {
         return None;
     }
-    reports.iter().map(|(report, _)| report.heard).min()
+    reports.iter().map(|(report, _)| report.known).min()
 }

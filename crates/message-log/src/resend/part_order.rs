@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::fmt;
 
-use super::exchange::Least;
+use super::exchange::Minimum;
 use crate::mpi::Mpi;
 use crate::pmpi;
 use crate::status::Status;
@@ -68,7 +68,7 @@ pub(crate) struct PartOrder {
     comm: usize,
     rank: u32,
     /// Events that some processes may not have reached yet.
-    under_way: VecDeque<Least<2>>,
+    under_way: VecDeque<Minimum<2>>,
     /// Whether all have called `MPI_Finalize`.
     all_finalized: bool,
     /// How two processes differ.
@@ -100,7 +100,7 @@ impl PartOrder {
     /// Announces this process's event. Collective, but does not wait.
     pub(crate) fn announce(&mut self, mpi: &Mpi, event: PartEvent) {
         let own = event.pack(self.rank);
-        self.under_way.push_back(Least::begin(mpi, self.comm, [own, -own]));
+        self.under_way.push_back(Minimum::begin(mpi, self.comm, [own, -own]));
     }
 
     /// How two processes differ, if known.

@@ -107,7 +107,7 @@ pub(crate) struct Report {
     /// Why its messages are not all known to both ends, if so.
     pub doubt: Option<Doubt>,
     /// The number of verdicts that the process knew or, at a restart, that were settled.
-    pub heard: u64,
+    pub known: u64,
     /// The entries; empty if there are too many.
     pub entries: Vec<Entry>,
 }
@@ -146,7 +146,7 @@ impl Report {
             }
             Subject::Nothing => (NOTHING, [0; 3]),
         };
-        words.extend([self.needed, self::doubt(self.doubt) | kind << 2, self.heard]);
+        words.extend([self.needed, self::doubt(self.doubt) | kind << 2, self.known]);
         words.extend(of);
         for entry in self.entries.iter().take(room) {
             let kind = match entry.kind {
@@ -171,7 +171,7 @@ impl Report {
 
     /// Decodes what [`pack`](Self::pack) returned; with its subject.
     pub(crate) fn unpack(words: &[u64]) -> (Report, Subject) {
-        let [needed, flags, heard, first, second, third, ..] = *words else {
+        let [needed, flags, known, first, second, third, ..] = *words else {
             return (Report::default(), Subject::Nothing);
         };
         let of = match flags >> 2 {
@@ -201,6 +201,6 @@ impl Report {
         };
         let entries = words[HEAD..].chunks_exact(ENTRY).take(count).map(entry).collect();
         let doubt = DOUBTS[(flags & 3) as usize];
-        (Report { needed, doubt, heard, entries }, of)
+        (Report { needed, doubt, known, entries }, of)
     }
 }

@@ -113,9 +113,9 @@ struct Process {
     /// The number of completed steps of the program.
     done: usize,
     /// Reports sent whose verdicts are not known yet: the instance, and the number of the exchange.
-    told: VecDeque<(Subject, u64, u64)>,
+    reported: VecDeque<(Subject, u64, u64)>,
     /// The number of verdicts known.
-    heard: usize,
+    known: usize,
 }
 
 /// What a replay does with a message, by the call and the process that sends it.
@@ -131,7 +131,7 @@ struct Job {
     /// By the index of the checkpoint in the program.
     stored: HashMap<usize, Vec<Option<Stored>>>,
     /// The reports of each process, in order.
-    told: Vec<Vec<(Report, Subject)>>,
+    reported: Vec<Vec<(Report, Subject)>>,
     /// Of the processes that run now, by the index in the program.
     again: HashMap<(usize, usize), Again>,
     run: u64,
@@ -150,8 +150,8 @@ impl Process {
             arena: Arena::default(),
             resend: resend(run),
             done: 0,
-            told: VecDeque::new(),
-            heard: 0,
+            reported: VecDeque::new(),
+            known: 0,
         }
     }
 
@@ -192,30 +192,31 @@ fn value(call: u8, from: usize) -> u8 {
 impl Job {
     fn new(program: Vec<Do>) -> Job {
         let all = (0..PROCESSES).map(|rank| Process::new(rank, 0)).collect();
-        let told = vec![Vec::new(); PROCESSES];
+        let reported = vec![Vec::new(); PROCESSES];
         let (stored, again) = (HashMap::new(), HashMap::new());
-        Job { program, all, stored, told, again, run: 0 }
+        Job { program, all, stored, reported, again, run: 0 }
     }
 
-    fn tell_origin(&mut self, rank: usize) {
+    fn report_origin(&mut self, rank: usize) {
         if let Some((report, of)) = self.all[rank].resend.origin() {
-            self.told[rank].push((report, of));
-            self.all[rank].told.push_back((of, u64::MAX, u64::MAX));
+            self.reported[rank].push((report, of));
+            self.all[rank].reported.push_back((of, u64::MAX, u64::MAX));
         }
     }
 
     /// Receives the verdicts that all have reported on. Returns whether none is left.
-    fn hear(&mut self, rank: usize) -> bool {
+    fn take_verdicts(&mut self, rank: usize) -> bool {
         let own = &mut self.all[rank];
-        while let Some((of, instance, number)) = own.told.front().copied() {
-            if self.told.iter().any(|told| told.len() <= own.heard) {
+        while let Some((of, instance, number)) = own.reported.front().copied() {
+            if self.reported.iter().any(|reported| reported.len() <= own.known) {
                 return false;
             }
             // Packed and unpacked, as between processes.
             let travel = |(report, of): &(Report, Subject)| Report::unpack(&report.pack(*of, ROOM));
-            let reports = self.told.iter().map(|told| travel(&told[own.heard])).collect();
-            own.told.pop_front();
-            own.heard += 1;
+            let reports =
+                self.reported.iter().map(|reported| travel(&reported[own.known])).collect();
+            own.reported.pop_front();
+            own.known += 1;
             match of {
                 Subject::Resumed(_) => own.resend.agree(&mut own.parts, Ok(reports)),
                 _ => {
@@ -234,19 +235,19 @@ impl Job {
             // Calls outside parts report nothing.
             let is_inside = self.all[rank].parts.is_any_open();
             if is_inside || !matches!(what, Do::Exchange(_)) {
-                self.tell_origin(rank);
+                self.report_origin(rank);
             }
         }
         let own = &self.all[rank];
         let waits = match what {
             Do::Replay(id) => {
-                !own.told.iter().all(|(of, ..)| matches!(of, Subject::Resumed(_)))
+                !own.reported.iter().all(|(of, ..)| matches!(of, Subject::Resumed(_)))
                     || own.resend.verdicts.is_open() && own.parts.is_closed(id)
             }
             Do::Exchange(_) => own.resend.verdicts.is_open() && own.parts.replays_closed(),
             _ => false,
         };
-        if waits && !self.hear(rank) {
+        if waits && !self.take_verdicts(rank) {
             return false;
         }
         let own = &mut self.all[rank];
@@ -264,8 +265,8 @@ impl Job {
                 own.parts.end(id).unwrap();
                 if let Some((instance, mark)) = marked {
                     let (report, of, number) = own.resend.report(id, mark);
-                    own.told.push_back((of, instance, number));
-                    self.told[rank].push((report, of));
+                    own.reported.push_back((of, instance, number));
+                    self.reported[rank].push((report, of));
                 }
             }
             Do::Replay(id) => own.parts.replay_begin(id).unwrap(),
@@ -338,7 +339,7 @@ impl Job {
         let newest = newest.map(|(place, all)| (*place, all.clone()));
         self.run += 1;
         self.again.clear();
-        self.told = vec![Vec::new(); PROCESSES];
+        self.reported = vec![Vec::new(); PROCESSES];
         let Some((place, all)) = newest else {
             self.all = (0..PROCESSES).map(|rank| Process::new(rank, self.run)).collect();
             self.stored.clear();
@@ -409,7 +410,7 @@ proptest! {
         for next in nexts {
             match next {
                 Next::Step(rank) => drop(job.step(rank)),
-                Next::Hear(rank) => drop(job.hear(rank)),
+                Next::Hear(rank) => drop(job.take_verdicts(rank)),
                 Next::Kill => job.restart(),
             }
         }
@@ -421,7 +422,7 @@ proptest! {
 fn in_step(job: &mut Job) {
     while job.all.iter().any(|own| own.done < job.program.len()) {
         for rank in 0..PROCESSES {
-            job.hear(rank);
+            job.take_verdicts(rank);
             job.step(rank);
         }
     }
@@ -459,10 +460,10 @@ fn different_checkpoints_are_said() {
             Process::resumed(rank, 9, places[rank] + 1, &stored)
         };
         let all = (0..PROCESSES).map(of).collect();
-        (job.all, job.told) = (all, vec![Vec::new(); PROCESSES]);
-        (0..PROCESSES).for_each(|rank| job.tell_origin(rank));
+        (job.all, job.reported) = (all, vec![Vec::new(); PROCESSES]);
+        (0..PROCESSES).for_each(|rank| job.report_origin(rank));
         let refused = |rank| {
-            assert!(job.hear(rank));
+            assert!(job.take_verdicts(rank));
             let begun = job.all[rank].parts.replay_begin(OUTER);
             begun.err().map(|fault| format!("{fault:?}"))
         };
@@ -487,13 +488,13 @@ fn the_checkpoint_that_was_read_last_is_told() {
     let origin = |boundaries| CheckpointOrigin { run: 4, boundaries, begun: boundaries / 2 };
     verdicts.resume(origin(8), 3);
     verdicts.resume(origin(6), 2);
-    assert_eq!((verdicts.tell(), verdicts.tell()), (Some(origin(6)), None));
-    assert!(verdicts.is_told() && verdicts.is_open());
+    assert_eq!((verdicts.take_origin(), verdicts.take_origin()), (Some(origin(6)), None));
+    assert!(verdicts.is_reported() && verdicts.is_open());
     verdicts.agree(Some(2));
     // Exchanges are numbered from where they were, and those before count as known.
-    assert_eq!((verdicts.heard(), verdicts.settled(), verdicts.begin()), (3, 2, 3));
+    assert_eq!((verdicts.known(), verdicts.settled(), verdicts.begin()), (3, 2, 3));
     assert_eq!(verdicts.origin(7), CheckpointOrigin { run: 5, boundaries: 7, begun: 4 });
     // Before the first exchange there is nothing to agree on.
     verdicts.resume(origin(1), 0);
-    assert_eq!((verdicts.tell(), verdicts.is_open()), (None, false));
+    assert_eq!((verdicts.take_origin(), verdicts.is_open()), (None, false));
 }

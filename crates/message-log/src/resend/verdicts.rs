@@ -31,13 +31,13 @@ pub(crate) struct Verdicts {
     /// The number of the next exchange.
     begun: u64,
     /// The number of verdicts that are known here.
-    heard: u64,
+    known: u64,
     /// The number of verdicts that all are known to know.
     settled: u64,
     /// The checkpoint of the restart, until all have agreed on it.
     origin: Option<CheckpointOrigin>,
     /// Whether it was sent to the others.
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl Verdicts {
@@ -53,8 +53,8 @@ impl Verdicts {
     }
 
     /// The number of verdicts that this process knows, for the next report.
-    pub(crate) fn heard(&self) -> u64 {
-        self.heard
+    pub(crate) fn known(&self) -> u64 {
+        self.known
     }
 
     /// How many verdicts all processes know.
@@ -65,7 +65,7 @@ impl Verdicts {
     /// Records the verdict of an exchange. `least`: the minimum of the reported numbers; `None` if the
     /// reports do not match.
     pub(crate) fn record(&mut self, number: u64, least: Option<u64>) {
-        self.heard = number + 1;
+        self.known = number + 1;
         self.settled = self.settled.max(least.unwrap_or(0));
     }
 
@@ -76,22 +76,22 @@ impl Verdicts {
 
     /// Restarts from a checkpoint in which this many verdicts were settled. Later ones may not be valid.
     pub(crate) fn resume(&mut self, origin: CheckpointOrigin, settled: u64) {
-        (self.begun, self.heard, self.settled) = (origin.begun, settled, settled);
+        (self.begun, self.known, self.settled) = (origin.begun, settled, settled);
         // Without an exchange there is nothing to agree on.
         self.origin = Some(origin).filter(|origin| origin.begun > 0);
-        self.is_told = false;
+        self.is_reported = false;
     }
 
     /// The origin to report first after a restart, returned once.
-    pub(crate) fn tell(&mut self) -> Option<CheckpointOrigin> {
-        let origin = self.origin.filter(|_| !self.is_told)?;
-        self.is_told = true;
+    pub(crate) fn take_origin(&mut self) -> Option<CheckpointOrigin> {
+        let origin = self.origin.filter(|_| !self.is_reported)?;
+        self.is_reported = true;
         Some(origin)
     }
 
     /// Whether this process's restart was reported.
-    pub(crate) fn is_told(&self) -> bool {
-        self.is_told
+    pub(crate) fn is_reported(&self) -> bool {
+        self.is_reported
     }
 
     /// Whether it is still undecided which messages from before the restart are sent again.
@@ -103,7 +103,7 @@ impl Verdicts {
     /// restart from different ones.
     pub(crate) fn agree(&mut self, settled: Option<u64>) {
         let Some(origin) = self.origin.take() else { return };
-        self.heard = origin.begun;
+        self.known = origin.begun;
         self.settled = self.settled.max(settled.unwrap_or(0));
     }
 }

@@ -40,7 +40,7 @@ pub(crate) const INSIDE: u8 = 2;
 /// A call of the application is being handled.
 pub(crate) const BUSY: u8 = 3;
 /// All calls are passed through from now on: several threads may call at a time, or MPI has ended.
-pub(crate) const ALIEN: u8 = 4;
+pub(crate) const DISABLED: u8 = 4;
 /// A call has panicked, and an open replay cannot continue: all calls fail.
 const FAILED: u8 = 5;
 /// All calls are passed through from now on, because a call has panicked after parts had begun: their log is
@@ -103,7 +103,7 @@ pub(crate) fn is_busy() -> bool {
 /// Whether no part can be open or logged: MPI is not initialised or has ended, several threads use it,
 /// or a call has panicked before the first part.
 pub(crate) fn has_no_parts() -> bool {
-    matches!(phase(), UNKNOWN | ALIEN)
+    matches!(phase(), UNKNOWN | DISABLED)
 }
 
 /// The whole state.
@@ -255,7 +255,7 @@ fn give_up(state: &mut State, text: &str) {
         Some(Source::Log) => FAILED,
         Some(Source::Mpi) => LOST,
         None if state.parts.now() > 0 => LOST,
-        None => ALIEN,
+        None => DISABLED,
     };
     PHASE.store(after, Ordering::Relaxed);
 }
@@ -279,7 +279,7 @@ fn detect_phase() -> Option<At> {
         unsafe { crate::pmpi::initialized(&mut initialized) };
     }
     if initialized != 0 && with(|_| ()).is_err() {
-        PHASE.store(ALIEN, Ordering::Relaxed);
+        PHASE.store(DISABLED, Ordering::Relaxed);
     }
     (phase() == OUTSIDE).then_some(At::Outside)
 }
@@ -292,7 +292,7 @@ pub(crate) fn close() {
         let _ = with(|state| {
             if state.parts.is_any_open() {
                 let part = state.parts.innermost().unwrap_or_default();
-                refuse::say(&state.mpi, &format!("MPI_Finalize while part {part} is open"));
+                refuse::print(&state.mpi, &format!("MPI_Finalize while part {part} is open"));
             }
             if let Some(mut resend) = state.resend.take() {
                 resend.finish(&state.mpi);
@@ -305,7 +305,7 @@ pub(crate) fn close() {
             state.stand_ins.free(&state.mpi, None);
         });
     }
-    PHASE.store(ALIEN, Ordering::Relaxed);
+    PHASE.store(DISABLED, Ordering::Relaxed);
 }
 
 #[cfg(test)]
@@ -368,13 +368,13 @@ pub(crate) mod tests {
         assert_ne!(call(|_| 0), 0);
         assert!(crate::store::tests::refusal().is_some_and(|text| text.contains("out of bounds")));
         close();
-        assert_eq!(phase(), ALIEN);
+        assert_eq!(phase(), DISABLED);
 
         begin(|_| ());
         assert_eq!(call(|_| 7), 7);
         assert_eq!(phase(), OUTSIDE);
         assert_ne!(call(|_| panic!("out of bounds")), 0);
-        assert_eq!(phase(), ALIEN);
+        assert_eq!(phase(), DISABLED);
         // Without parts, nothing was lost.
         assert_eq!(crate::store::tests::refusal(), None);
     }

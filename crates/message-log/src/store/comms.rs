@@ -84,7 +84,7 @@ impl Communicators {
     }
 
     pub(super) fn insert(&mut self, handle: usize, traits: CommTraits) {
-        self.gone(handle);
+        self.forget(handle);
         self.0.push(Made { handle, traits, is_freed: false });
     }
 
@@ -96,7 +96,7 @@ impl Communicators {
     }
 
     /// Removes one.
-    pub(crate) fn gone(&mut self, handle: usize) {
+    pub(crate) fn forget(&mut self, handle: usize) {
         self.0.retain(|made| made.handle != handle);
     }
 
@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn order_is_that_of_what_the_application_has() {
         let mut then = made(&[(100, 2), (101, 3), (102, 4), (103, 5)]);
-        then.gone(100);
+        then.forget(100);
         then.freed(101);
         let now = made(&[(7, 4), (8, 5), (9, 3)]);
         assert_eq!(moved(&then, 102, &now), Ok(7));

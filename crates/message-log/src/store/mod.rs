@@ -102,7 +102,7 @@ impl State {
             return Err(text);
         }
         if let Some(resend) = &mut self.resend {
-            resend.hear(&self.mpi, &mut self.parts, false);
+            resend.take_verdicts(&self.mpi, &mut self.parts, false);
         }
         let lineage = *self.store.lineage.get_or_insert_with(draw);
         let resend = self.resend.as_ref().map(|resend| Settled::of(resend, &self.parts));
@@ -112,7 +112,7 @@ impl State {
             pack::pack(&head, &self.parts, &numbers, &self.mpi, regions)?;
         if let Some(call) = lost.filter(|_| !self.store.is_loss_said) {
             self.store.is_loss_said = true;
-            refuse::say(
+            refuse::print(
                 &self.mpi,
                 &format!(
                     "{call} in a logged part has received into memory that is not protected, by a \
@@ -160,8 +160,8 @@ impl State {
         let damaged = |why| format!("the log of messages is damaged: {why}");
         let head = Head::read(from).map_err(damaged)?;
         // Nothing has happened since, and the restart was not reported to others.
-        let is_told = self.resend.as_ref().is_some_and(|resend| resend.verdicts.is_told());
-        let as_read = self.store.read.as_ref() == Some(&Progress::of(&self.parts)) && !is_told;
+        let is_reported = self.resend.as_ref().is_some_and(|resend| resend.verdicts.is_reported());
+        let as_read = self.store.read.as_ref() == Some(&Progress::of(&self.parts)) && !is_reported;
         if self.store.lineage == Some(head.lineage) && !as_read {
             return Ok(None);
         }
@@ -200,7 +200,7 @@ impl State {
         let predefined = Predefined::of(&self.mpi);
         let handles = Handles::read(&mut from, predefined, &self.store.comms)?;
         let unpacked = unpack::unpack(from, &handles, &self.mpi, regions, chunks)?;
-        self.go_on(&head, unpacked)
+        self.continue_parts(&head, unpacked)
     }
 
     fn check_head(&self, head: &Head) -> Result<()> {
@@ -220,7 +220,7 @@ impl State {
     }
 
     /// Continues the parts of the process that wrote the log. Changes nothing on failure.
-    fn go_on(&mut self, head: &Head, unpacked: Unpacked) -> Result<()> {
+    fn continue_parts(&mut self, head: &Head, unpacked: Unpacked) -> Result<()> {
         let Unpacked { mut parts, arena, marked } = unpacked;
         let is_closed = parts.instances.iter().any(|instance| instance.closed.is_some());
         let Some(resend) = &mut self.resend else {

@@ -181,7 +181,7 @@ fn sample_with(target: &Target, large: usize) -> (Parts, Arena) {
     };
     let number = parts.instances[1].number;
     parts.close(number, &Rc::new(closed));
-    parts.settle(SETTLED.settled);
+    parts.drop_settled(SETTLED.settled);
     parts.begin(3, 0).unwrap();
     parts.record(shape("MPI_Mprobe", 3, 0), Outcome { handle: 6, ..Outcome::of(0) }).unwrap();
     parts.replay_begin(1).unwrap();

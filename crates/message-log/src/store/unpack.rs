@@ -109,7 +109,7 @@ impl Unpacking<'_, '_> {
         let open = self.list(9, Self::open)?;
         let replaced =
             self.list(17, |own| Ok((own.from.i32()?, own.position()?, own.closed()?)))?;
-        Ok(Parts::gone_on(log, instances, open, replaced, (numbers, begun)))
+        Ok(Parts::continued(log, instances, open, replaced, (numbers, begun)))
     }
 
     fn list<T>(

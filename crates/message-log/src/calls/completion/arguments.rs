@@ -11,7 +11,7 @@ pub(crate) enum Kind {
     /// Its only request: `MPI_Wait`, `MPI_Test`.
     One,
     /// None, it only tests one: `MPI_Request_get_status`.
-    Look,
+    GetStatus,
     /// One of several.
     Any,
     /// All or none.
@@ -76,7 +76,7 @@ impl Completion {
     ///
     /// # Safety
     /// The pointers are those that the application passed.
-    pub(super) unsafe fn say_nothing(&self, undefined: c_int) {
+    pub(super) unsafe fn clear_outputs(&self, undefined: c_int) {
         let nothing = if self.kind == Kind::Any { undefined } else { 0 };
         for (place, nothing) in [(self.flag, 0), (self.number, nothing)] {
             if !place.is_null() {
@@ -90,7 +90,7 @@ impl Completion {
     ///
     /// # Safety
     /// The call has returned.
-    pub(super) unsafe fn said(&self) -> (c_int, c_int) {
+    pub(super) unsafe fn flag_and_number(&self) -> (c_int, c_int) {
         let read = |from: *mut c_int, default| match from.is_null() {
             true => default,
             // SAFETY: the application's, by the caller's promise.
@@ -105,10 +105,10 @@ impl Completion {
     /// The call has returned.
     pub(super) unsafe fn completed(&self, undefined: c_int) -> Completed<'_> {
         // SAFETY: by the caller's promise.
-        let (flag, number) = unsafe { self.said() };
+        let (flag, number) = unsafe { self.flag_and_number() };
         match self.kind {
             _ if flag == 0 => Completed::None,
-            Kind::One | Kind::Look => Completed::One(0),
+            Kind::One | Kind::GetStatus => Completed::One(0),
             // Either no request was active, which the status tells, or the call failed.
             Kind::Any if number == undefined => Completed::One(-1),
             Kind::Any => Completed::One(number),

@@ -24,7 +24,7 @@ use crate::state::State;
 pub(crate) use arguments::{Completion, Kind};
 
 /// The index of an item that belongs to another request with the same handle.
-const ALIKE: c_int = c_int::MIN;
+const SAME_HANDLE: c_int = c_int::MIN;
 
 /// A call that completes requests. `real` is called with a pointer for the status or statuses.
 ///

@@ -60,7 +60,7 @@ pub(super) unsafe fn complete(
         if after == state.mpi.request_null && handle != after {
             match state.requests.plain(handle) {
                 Some((place, _)) => state.requests.remove_at(place),
-                None => drop(state.gone(handle, at)),
+                None => drop(state.forget_request(handle, at)),
             }
         }
     }
@@ -97,7 +97,7 @@ unsafe fn counted_outside(
             }
             _ => return,
         },
-        None => match state.gone(handle, at) {
+        None => match state.forget_request(handle, at) {
             Some(known) if known.life == Life::Real => (known.counted, known.cancelled),
             _ => return,
         },

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use super::handles::{self, Handles, Statuses};
-use super::{Completion, Kind, ALIKE};
+use super::{Completion, Kind, SAME_HANDLE};
 use crate::calls::counted::Counted;
 use crate::calls::{refuse_on, SUCCESS};
 use crate::log::{Item, Items, Outcome, Payload, Shape};
@@ -47,11 +47,11 @@ pub(super) unsafe fn record(
         return refuse_on(state, call.call, of);
     }
     // SAFETY: by the caller's promise.
-    unsafe { call.say_nothing(state.mpi.numbers.undefined) };
+    unsafe { call.clear_outputs(state.mpi.numbers.undefined) };
     let code = real(statuses);
     let mut outcome = Outcome::of(code);
     // SAFETY: the call has returned.
-    (outcome.number, outcome.index) = unsafe { call.said() };
+    (outcome.number, outcome.index) = unsafe { call.flag_and_number() };
     if has_completed(state, call, code) {
         // SAFETY: as above.
         let completed = unsafe { call.completed(state.mpi.numbers.undefined) };
@@ -73,13 +73,13 @@ pub(super) unsafe fn record(
                 }
                 Err(NoMemory) => {
                     (0..len).map(item).for_each(drop);
-                    state.lacks_memory(0, &format!("to log {len} results of {}", call.call.0));
+                    state.out_of_memory(0, &format!("to log {len} results of {}", call.call.0));
                     Items::None
                 }
             },
         };
         // SAFETY: MPI has completed the requests of these handles.
-        unsafe { add_alike(state, &before, &mut outcome.items) };
+        unsafe { add_same_handle(state, &before, &mut outcome.items) };
     }
     state.record(shape, outcome);
     code
@@ -117,24 +117,24 @@ unsafe fn request_done(
     let stays = after != state.mpi.request_null;
     let known = match stays {
         true => state.requests.get(handle).cloned(),
-        false => state.gone(handle, place),
+        false => state.forget_request(handle, place),
     };
     if known.is_none() && handle != state.mpi.request_null && state.requests.has_overlooked() {
-        state.lacks_memory(0, &format!("for a request that {} completes", call.call.0));
+        state.out_of_memory(0, &format!("for a request that {} completes", call.call.0));
     }
     let Some(known) = known.filter(|request| request.life == Life::Real) else {
         return Some(Done { stays, request: None, is_void: true, link: None });
     };
     let is_cancelled = known.cancelled && status.is_cancelled();
     let mut link = None;
-    if call.kind == Kind::Look {
+    if call.kind == Kind::GetStatus {
         // Another call completes it.
     } else if is_cancelled {
         state.is_cancelled(&known.counted);
     } else {
         link = state.is_done(&known.counted, Some(status), failed);
     }
-    if stays && call.kind != Kind::Look {
+    if stays && call.kind != Kind::GetStatus {
         if let Some(request) = state.requests.get_mut(handle) {
             request.counted = Counted::Nothing;
             request.active = false;
@@ -149,16 +149,16 @@ unsafe fn request_done(
 ///
 /// # Safety
 /// As for [`complete`](super::complete).
-unsafe fn add_alike(state: &mut State, before: &Handles, items: &mut Items) {
+unsafe fn add_same_handle(state: &mut State, before: &Handles, items: &mut Items) {
     let mut alike = Vec::new();
     let mut all = Ok(());
     for item in items.as_slice() {
         let handle = usize::try_from(item.index).ok().and_then(|n| before.get(n));
         let Some(handle) = handle.filter(|_| !item.persistent) else { continue };
-        while let Some((began, target)) = state.requests.take_alike(handle) {
+        while let Some((began, target)) = state.requests.take_same_handle(handle) {
             // SAFETY: by the caller's promise.
             let mut other = unsafe { state.received(&target, None) };
-            (other.began, other.index) = (began, ALIKE);
+            (other.began, other.index) = (began, SAME_HANDLE);
             all = all.and(memory::push(&mut alike, other));
         }
     }
@@ -175,7 +175,7 @@ unsafe fn add_alike(state: &mut State, before: &Handles, items: &mut Items) {
         });
     }
     if all.is_err() {
-        state.lacks_memory(0, "to log what requests with one handle have received");
+        state.out_of_memory(0, "to log what requests with one handle have received");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use super::{Completion, Kind, ALIKE};
+use super::{Completion, Kind, SAME_HANDLE};
 use crate::calls::SUCCESS;
 use crate::divergence;
 use crate::log::{Item, Position, Shape};
@@ -20,7 +20,7 @@ pub(super) unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) 
     };
     let first = state.parts.replayed_since();
     // SAFETY: by the caller's promise.
-    let code = unsafe { come_again(state, call, at, first) };
+    let code = unsafe { wait_for_resent(state, call, at, first) };
     if code != SUCCESS {
         return code;
     }
@@ -39,10 +39,11 @@ pub(super) unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) 
     let (Ok(mut done), Ok(mut rest)) = (memory::room(count), memory::room(count)) else {
         return no_memory(state, &shape);
     };
-    let (mut wrong, mut looked_at) = (None, None);
+    let (mut wrong, mut tested) = (None, None);
     for (n, item) in outcome.items.as_slice().iter().enumerate() {
-        if item.index == ALIKE {
-            let target = state.requests.target_alike(item.began).filter(|_| item.began > first);
+        if item.index == SAME_HANDLE {
+            let target =
+                state.requests.target_same_handle(item.began).filter(|_| item.began > first);
             // SAFETY: the application's memory, by the caller's promise.
             if let Err(text) = unsafe { state.give(item, target) } {
                 wrong = Some(format!("{}: {text}", shape.call.0));
@@ -67,7 +68,7 @@ pub(super) unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) 
         let own = state.requests.get(handle).filter(|_| item.began > first);
         let is_other = own.is_none_or(|own| own.began != item.began);
         let alike = match item.began > first && is_other {
-            true => state.requests.target_alike(item.began),
+            true => state.requests.target_same_handle(item.began),
             false => None,
         };
         if item.began > first && is_other && alike.is_none() && !item.payload.is_empty() {
@@ -85,16 +86,16 @@ pub(super) unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) 
             break;
         }
         let is_general = !is_other && own.is_some_and(|own| own.general.is_some());
-        if is_general && call.kind == Kind::Look {
-            looked_at = Some(handle);
+        if is_general && call.kind == Kind::GetStatus {
+            tested = Some(handle);
         }
         if !item.persistent {
             done.push((place, own.is_some().then_some(handle), is_general));
-        } else if own.is_some() && call.kind != Kind::Look {
+        } else if own.is_some() && call.kind != Kind::GetStatus {
             rest.push(handle);
         }
     }
-    if let Some(handle) = looked_at {
+    if let Some(handle) = tested {
         state.replays_general(handle, true);
     }
     for handle in rest {
@@ -105,7 +106,7 @@ pub(super) unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) 
     for (place, handle, is_general) in done {
         match handle {
             Some(handle) if is_general => state.replays_general(handle, false),
-            Some(handle) => state.give_back(handle),
+            Some(handle) => state.release_replayed(handle),
             None => {}
         }
         // SAFETY: the application's request, by the caller's promise.
@@ -121,7 +122,7 @@ pub(super) unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) 
 ///
 /// # Safety
 /// As for [`complete`](super::complete).
-unsafe fn come_again(state: &mut State, call: &Completion, at: Position, first: u64) -> c_int {
+unsafe fn wait_for_resent(state: &mut State, call: &Completion, at: Position, first: u64) -> c_int {
     let Some(event) = state.parts.event(at) else { return SUCCESS };
     let items = event.outcome.items.as_slice();
     let is_coming = |item: &Item| item.began > first;

@@ -229,7 +229,7 @@ unsafe fn wait_inside(
     let mut own = Status::default();
     let place = if status as usize == ignored { own.as_mut_ptr() } else { status };
     // SAFETY: the application's flag, if there is one.
-    let said = move || if flag.is_null() { 1 } else { unsafe { flag.read() } };
+    let flag_value = move || if flag.is_null() { 1 } else { unsafe { flag.read() } };
     if !flag.is_null() {
         // MPI may leave the flag unset when it fails.
         // SAFETY: as above.
@@ -240,7 +240,7 @@ unsafe fn wait_inside(
         if code != SUCCESS {
             return false;
         }
-        if said() == 0 {
+        if flag_value() == 0 {
             let parts = &mut state.parts;
             return parts.record_same(shape) || parts.record_in_room(shape, Outcome::of(SUCCESS));
         }
@@ -251,7 +251,7 @@ unsafe fn wait_inside(
         after == state.mpi.request_null && unsafe { state.completes(shape, at, status) }
     };
     let slow = move |state: &mut State, code| {
-        let flag_after = said();
+        let flag_after = flag_value();
         let call = Completion::new(call, Kind::One, request, 1, status);
         let call = Completion { flag, ..call };
         let mpi = state.mpi;

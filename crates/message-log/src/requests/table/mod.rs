@@ -131,7 +131,7 @@ impl Requests {
         if self.entries[place].handle == 0 {
             return self.insert_new(place, handle, request);
         }
-        self.know(place).map_err(|none| self.overlook_at(place, none))?;
+        self.expand(place).map_err(|none| self.overlook_at(place, none))?;
         if let Some(known) = &mut self.slot_mut(place).known {
             if !request.is_unique() && !known.request.is_unique() {
                 let more = memory::push(&mut known.more, request);
@@ -215,7 +215,7 @@ impl Requests {
     pub(crate) fn get_mut(&mut self, handle: usize) -> Option<&mut Request> {
         let place = self.place(handle)?;
         if self.plain > 0 {
-            self.know(place).map_err(|none| self.overlook_at(place, none)).ok()?;
+            self.expand(place).map_err(|none| self.overlook_at(place, none)).ok()?;
         }
         self.slot_mut(place).known.as_mut().map(|known| &mut known.request)
     }
@@ -261,12 +261,12 @@ impl Requests {
     ///
     /// # Errors
     /// Out of memory: some are still plain.
-    pub(crate) fn know_all(&mut self) -> Result<(), NoMemory> {
+    pub(crate) fn expand_all(&mut self) -> Result<(), NoMemory> {
         let mut places = 0..self.entries.len();
         while self.plain > 0 {
             let Some(place) = places.next() else { break };
             if self.entries[place].handle != 0 {
-                self.know(place)?;
+                self.expand(place)?;
             }
         }
         Ok(())
@@ -281,7 +281,7 @@ impl Requests {
     }
 
     /// Expands the request at a position, if it is plain.
-    fn know(&mut self, place: usize) -> Result<(), NoMemory> {
+    fn expand(&mut self, place: usize) -> Result<(), NoMemory> {
         let handle = self.entries[place].handle;
         let slot = self.slot_mut(place);
         if slot.known.is_none() {

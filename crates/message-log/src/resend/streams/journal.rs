@@ -103,7 +103,7 @@ impl Streams {
             Report { needed: entries.len() as u64, doubt: self.doubt(mark), ..Report::default() };
         if entries.len() <= room {
             for (table, place, entry) in entries {
-                self.told(table, place);
+                self.mark_reported(table, place);
                 report.entries.push(entry);
             }
         }
@@ -162,7 +162,7 @@ impl Streams {
         }
     }
 
-    fn told(&mut self, table: Table, place: u32) {
+    fn mark_reported(&mut self, table: Table, place: u32) {
         match table {
             Table::Outgoing => self.outgoing.at_mut(place).changed = false,
             Table::Incoming => self.incoming.at_mut(place).changed = false,
