@@ -1,4 +1,5 @@
-//! Room in the levels of memory: taking it, making it by eviction, and telling whether it can come.
+//! Room in the levels of memory: allocating it, making it by eviction, and telling whether it can become
+//! free.
 
 use super::level::Memory;
 use super::lists::has_bytes;
@@ -36,7 +37,7 @@ impl State {
                 continue;
             }
             let Some((_, id)) = victim else {
-                // Nobody waits any more.
+                // Nothing waits any more.
                 self.starved = false;
                 return Err(Reserve::Never(self.no_room(len, level)));
             };
@@ -66,8 +67,8 @@ impl State {
         )
     }
 
-    /// Room in a level for `len` bytes, at the cost of others. False, and nothing has left, if that is not
-    /// enough.
+    /// Makes room in a level for `len` bytes by eviction. If that is not possible, returns false and evicts
+    /// nothing.
     pub(super) fn make_room(&mut self, level: Level, len: u64, discard: bool) -> bool {
         let enough = self.could_make_room(level, len, discard);
         loop {
@@ -80,7 +81,7 @@ impl State {
         }
     }
 
-    /// Whether there is room for `len` bytes in a level, or its victims have it.
+    /// Whether a level has room for `len` bytes, counting its victims.
     fn could_make_room(&self, level: Level, len: u64, discard: bool) -> bool {
         let Memory { space, victims, .. } = self.level(level);
         let mut free = space.free();
@@ -97,7 +98,7 @@ impl State {
         true
     }
 
-    /// Whether a flush from a level has room, or room for it can come.
+    /// Whether a flush from a level has room, or can get it.
     pub(super) fn flush_can_come(&self, from: Level) -> bool {
         self.level(from).flush.first().is_some_and(|&(consumed, id)| {
             let next = self.entries.get(&id).and_then(|entry| {
@@ -112,12 +113,12 @@ impl State {
         })
     }
 
-    /// Whether something may leave a level.
+    /// Whether anything may leave a level.
     pub(super) fn room_can_come(&self, level: Level) -> bool {
         self.in_flight > 0
             || self.flush_can_come(level)
             || !self.write.is_empty()
-            // What scratch could not take leaves memory for persistent.
+            // A checkpoint that bypasses scratch leaves memory for persistent.
             || !self.persist.is_empty()
             || (self.shape.scratch && !self.spill.is_empty())
     }
@@ -135,7 +136,7 @@ impl State {
             }
             bytes += part.len;
             space.release(&std::mem::take(part.copy_mut(level)).extents);
-            // It is not to be flushed any more.
+            // It need not be flushed any more.
             for copy in &mut part.copies[level.index()..] {
                 if copy.stage == Stage::Failed {
                     copy.stage = Stage::Absent;
