@@ -21,7 +21,7 @@ impl Shared {
         }
         match self.files.backlog(name, interval, limit) {
             // This job's own checkpoints are copied anyway.
-            Ok(versions) => self.catalog.look(|state| {
+            Ok(versions) => self.catalog.read(|state| {
                 versions.into_iter().filter(|version| !state.has_taken(name, *version)).collect()
             }),
             Err(error) => {

@@ -47,8 +47,9 @@ pub(super) fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option
         // Copies to persistent are made in the background all the same.
         let persists = config.outlives_application() && config.persistent.is_some();
         let ledger = persists.then(|| SharedMemory::create("veloc-ledger", ledger_size(0)));
-        let estate = ledger.transpose().map(|ledger| Some(HandOff { ledger: ledger?, host: None }));
-        return Ok((None, or_without(estate)));
+        let hand_off =
+            ledger.transpose().map(|ledger| Some(HandOff { ledger: ledger?, host: None }));
+        return Ok((None, or_without(hand_off)));
     }
     let (chunk, huge) = (config.pin_chunk_size, config.huge_pages);
     let touched = |buffer: HostBuffer| match config.host_cache_size {
@@ -61,8 +62,8 @@ pub(super) fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option
             let ledger = SharedMemory::create("veloc-ledger", ledger_size(bytes))?;
             Ok(Some((mapping, HandOff { ledger, host: Some(host) })))
         });
-        if let Some((mapping, estate)) = or_without(shared) {
-            return Ok((Some(touched(HostBuffer::over(mapping, chunk, huge))), Some(estate)));
+        if let Some((mapping, hand_off)) = or_without(shared) {
+            return Ok((Some(touched(HostBuffer::over(mapping, chunk, huge))), Some(hand_off)));
         }
     }
     let buffer = HostBuffer::reserve(bytes, chunk, huge)

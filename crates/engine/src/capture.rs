@@ -124,7 +124,7 @@ impl Shared {
     pub fn commit(&self, open: Open) -> Result<()> {
         let bytes = open.regions.iter().map(|region| region.size).sum();
         self.pace.captured(bytes);
-        self.say_if_device_cache_is_unused();
+        self.warn_of_unused_device_cache();
         let result = self.complete(open);
         self.pace.call_ends();
         result
@@ -132,7 +132,7 @@ impl Shared {
 
     /// Warns once that a configured device cache has no effect, because no region is on a device, or there is
     /// no driver.
-    fn say_if_device_cache_is_unused(&self) {
+    fn warn_of_unused_device_cache(&self) {
         let Some(1..) = self.config.gpu_cache_size else { return };
         if self.device.get().is_some() {
             return;
@@ -201,15 +201,15 @@ impl Shared {
             *len += place.len;
         }
         // Bytes of this checkpoint cannot be evicted to make room for itself.
-        let held = self.catalog.look(|state| state.building_bytes(open.id));
+        let held = self.catalog.read(|state| state.building_bytes(open.id));
         let both = [lens[0] + held[0], lens[1] + held[1]];
         let mut rooms: [Option<(Level, u64, Vec<Extent>)>; 2] = [None, None];
         for part in [Part::Device, Part::Host] {
             let len = lens[part as usize];
             if len > 0 {
                 let mut of_part = places.iter().filter(|place| place.part() == part);
-                let lent = part == Part::Device && of_part.all(|place| place.lent);
-                let room = lent.then(|| self.room_for_deferred(open, len, both)).flatten();
+                let deferred = part == Part::Device && of_part.all(|place| place.deferred);
+                let room = deferred.then(|| self.room_for_deferred(open, len, both)).flatten();
                 rooms[part as usize] = Some(match room {
                     Some(room) => room,
                     None => self.find_room(open, part, len, both)?,
@@ -230,14 +230,14 @@ impl Shared {
                 Some(Run { place: *place, level: *level, extents })
             })
             .collect();
-        let is_lent = |run: &Run| run.place.lent && run.level == Level::HOST;
-        let (lent, now): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(is_lent);
+        let is_deferred = |run: &Run| run.place.deferred && run.level == Level::HOST;
+        let (deferred, now): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(is_deferred);
         self.copy(open.id, Way::In, &now).map_err(|error| {
             // The system may refuse memory to the host buffer. A file needs none.
             let refused = error.kind() == Kind::NoRoom && self.files.has_scratch();
             (!refused).then_some(error)
         })?;
-        self.lend(open, lent).map_err(Some)?;
+        self.defer(open, deferred).map_err(Some)?;
         open.regions.append(&mut regions);
         Ok(())
     }
@@ -253,7 +253,7 @@ impl Shared {
     ) -> std::result::Result<(Level, u64, Vec<Extent>), Option<Error>> {
         let mut retried = false;
         loop {
-            let level = self.catalog.look(|state| match state.destination(both)?[part as usize] {
+            let level = self.catalog.read(|state| match state.destination(both)?[part as usize] {
                 Destination::Memory(level) => {
                     // A part is in one level, and a part in the device cache cannot be moved before the
                     // checkpoint is complete.
@@ -283,7 +283,7 @@ impl Shared {
                 Err(error) => {
                     // The level may have become too small by now: the device had less memory than configured,
                     // or the machine ran short. Or a flush that failed before may succeed now.
-                    let (capacity, _) = self.catalog.look(|state| state.room(level));
+                    let (capacity, _) = self.catalog.read(|state| state.room(level));
                     if capacity < len {
                         continue;
                     }

@@ -104,7 +104,7 @@ impl Shared {
     }
 
     /// Defers the copies of these runs, to begin after the application's own queued work on them.
-    pub(super) fn lend(&self, open: &mut Open, mut runs: Vec<Run>) -> Result<()> {
+    pub(super) fn defer(&self, open: &mut Open, mut runs: Vec<Run>) -> Result<()> {
         if runs.iter().any(|run| run.place.kind != PAGEABLE) {
             let side = self.device_side()?;
             let own = side.own.lock();
@@ -139,7 +139,7 @@ impl Shared {
             self.deferred.0.lock().insert(open.id, std::mem::take(&mut open.deferred));
         }
         let (id, regions) = (open.id, std::mem::take(&mut open.regions));
-        self.step_counted(|state| state.commit_lent(id, regions, arriving, persist));
+        self.step_counted(|state| state.commit_deferred(id, regions, arriving, persist));
     }
 }
 

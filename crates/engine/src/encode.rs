@@ -49,7 +49,7 @@ pub(crate) fn encode(shared: &Shared) -> Result<()> {
     while let Some(job) = node.next_job() {
         match job {
             Job::Do(task) => worker.work(task),
-            Job::CheckPeers => worker.look_around(),
+            Job::CheckPeers => worker.find_lost(),
         }
         worker.sweep();
     }
@@ -109,7 +109,7 @@ impl Worker<'_> {
     }
 
     /// Finds processes that have disappeared silently.
-    fn look_around(&mut self) {
+    fn find_lost(&mut self) {
         for peer in self.peers.values_mut() {
             peer.check_connected();
         }

@@ -33,7 +33,7 @@ impl Engine {
     }
 
     fn remove_spilled(&self) {
-        for (name, version) in self.catalog.look(State::spilled) {
+        for (name, version) in self.catalog.read(State::spilled) {
             if let Err(error) = self.files.remove_scratch(&name, version, None) {
                 log::warn!("{error}");
             }
@@ -47,7 +47,7 @@ impl Engine {
     /// The errors of [`Engine::drain`].
     pub fn hand_over(&self) -> Result<()> {
         let nothing_left = |state: &State| state.drained() && state.unwritten().is_none();
-        if self.config.ephemeral || self.catalog.look(nothing_left) {
+        if self.config.ephemeral || self.catalog.read(nothing_left) {
             return Ok(());
         }
         if self.has_successor() {
@@ -60,7 +60,7 @@ impl Engine {
             waited?;
             // Failed steps are retried here, so that they can be reported.
             let handed_over = |state: &State| state.is_handed_over() && !state.drained();
-            if self.catalog.look(handed_over) && self.successor_answers() {
+            if self.catalog.read(handed_over) && self.successor_answers() {
                 return Ok(());
             }
         }
@@ -74,7 +74,7 @@ impl Engine {
     /// That failure, or a worker that has failed. The job has ended in any case, and hand-overs remain valid.
     pub fn finish(self) -> Result<()> {
         let mut fetched = Ok(());
-        if self.catalog.look(State::arriving) {
+        if self.catalog.read(State::arriving) {
             let _span = self.trace.span(Activity::Drain);
             let since = Instant::now();
             fetched = self.catalog.wait(|state| (!state.arriving()).then_some(()));

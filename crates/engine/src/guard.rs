@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use os::memory::Physical;
 
 /// The free memory is checked again after this many bytes of new pages.
-pub(crate) const LOOK_EVERY: u64 = 128 << 20;
+pub(crate) const CHECK_EVERY: u64 = 128 << 20;
 
 /// This share of the physical memory is left to other uses.
 const KEEP_FREE_SHARE: u64 = 32;
@@ -25,7 +25,7 @@ pub(crate) struct Guard {
 
 impl Default for Guard {
     fn default() -> Self {
-        Guard { since_look: AtomicU64::new(LOOK_EVERY), short: AtomicBool::new(false) }
+        Guard { since_look: AtomicU64::new(CHECK_EVERY), short: AtomicBool::new(false) }
     }
 }
 
@@ -33,7 +33,7 @@ impl Guard {
     /// Counts `bytes` of new pages. Returns whether a check is due.
     pub(crate) fn is_due(&self, bytes: u64) -> bool {
         let used = self.since_look.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
-        used >= LOOK_EVERY && {
+        used >= CHECK_EVERY && {
             self.since_look.store(0, Ordering::Relaxed);
             true
         }
@@ -49,7 +49,7 @@ impl Guard {
     /// this.
     pub(crate) fn judge(&self, found: Physical) -> Option<bool> {
         let keep = found.total / KEEP_FREE_SHARE;
-        let least = if self.is_short() { keep.saturating_add(LOOK_EVERY) } else { keep };
+        let least = if self.is_short() { keep.saturating_add(CHECK_EVERY) } else { keep };
         let short = found.available < least;
         (self.short.swap(short, Ordering::Relaxed) != short).then_some(short)
     }
@@ -71,14 +71,14 @@ mod tests {
         /// between two checks than are left to other uses.
         #[test]
         fn what_it_says_is_what_was_found(
-            steps in prop::collection::vec((0..LOOK_EVERY, 0..64 * LOOK_EVERY, 1..64 * LOOK_EVERY), 1..200),
+            steps in prop::collection::vec((0..CHECK_EVERY, 0..64 * CHECK_EVERY, 1..64 * CHECK_EVERY), 1..200),
         ) {
             let guard = Guard::default();
             let (mut unseen, mut looked, mut was_short) = (0, false, false);
             for (bytes, available, total) in steps {
                 unseen += bytes;
                 if !guard.is_due(bytes) {
-                    prop_assert!(looked && unseen < LOOK_EVERY);
+                    prop_assert!(looked && unseen < CHECK_EVERY);
                     continue;
                 }
                 (unseen, looked) = (0, true);
@@ -87,7 +87,7 @@ mod tests {
                 let keep = found.total / KEEP_FREE_SHARE;
                 if available < keep {
                     prop_assert!(guard.is_short());
-                } else if available >= keep + LOOK_EVERY {
+                } else if available >= keep + CHECK_EVERY {
                     prop_assert!(!guard.is_short());
                 } else {
                     prop_assert_eq!(guard.is_short(), was_short);

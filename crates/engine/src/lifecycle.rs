@@ -37,7 +37,7 @@ pub struct Engine {
     pub(super) shared: Arc<Shared>,
     pub(super) workers: Mutex<Vec<JoinHandle<()>>>,
     /// Whether there is a worker for deferred captures.
-    lending: AtomicBool,
+    has_arrival_worker: AtomicBool,
 }
 
 impl std::ops::Deref for Engine {
@@ -66,7 +66,7 @@ impl Engine {
         warn_of_unused(&config);
         let (files, refused) = bypass::open_files(&config, rank)?;
         let files = files.of_job(process.ranks);
-        let (host, estate) = host_buffer(&config)?;
+        let (host, hand_off) = host_buffer(&config)?;
         // Not earlier: a job that cannot start must not replace the file of a running one.
         let trace = recorder(&config, rank);
         let mut shape = shape(&config, &files, host.as_ref());
@@ -74,12 +74,12 @@ impl Engine {
         shape.memory.extend(rows);
         let mut state = State::new(shape);
         state.record_to(trace.clone());
-        let link = estate.and_then(|estate| {
-            let ledger = Ledger::new(&estate.ledger);
+        let link = hand_off.and_then(|hand_off| {
+            let ledger = Ledger::new(&hand_off.ledger);
             let opened = ledger.and_then(|ledger| {
                 Ok((ledger, {
                     let directories = files.identities();
-                    Link::open(&config, process, directories, estate)?
+                    Link::open(&config, process, directories, hand_off)?
                 }))
             });
             opened
@@ -147,7 +147,11 @@ impl Engine {
     }
 
     fn of(shared: Arc<Shared>) -> Engine {
-        Engine { shared, workers: Mutex::new(Vec::new()), lending: AtomicBool::new(false) }
+        Engine {
+            shared,
+            workers: Mutex::new(Vec::new()),
+            has_arrival_worker: AtomicBool::new(false),
+        }
     }
 
     fn start_workers(&self, device: Option<Device>) -> Result<()> {
@@ -177,12 +181,12 @@ impl Engine {
 
     /// Starts the worker for deferred captures, before the application's first one.
     pub fn start_deferred_captures(&self) -> Result<()> {
-        if self.host.is_none() || self.lending.swap(true, Ordering::AcqRel) {
+        if self.host.is_none() || self.has_arrival_worker.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
         let started = self.spawn("arrive", deferred::arrive);
         if started.is_err() {
-            self.lending.store(false, Ordering::Release);
+            self.has_arrival_worker.store(false, Ordering::Release);
         }
         started
     }

@@ -17,13 +17,13 @@ pub struct Place {
     /// The kind of memory.
     pub kind: Pointer,
     /// Whether the application leaves it unchanged until it is released (a deferred capture).
-    pub lent: bool,
+    pub deferred: bool,
 }
 
 impl Place {
     /// Plain host memory.
     pub fn plain(id: i32, address: *const u8, len: usize) -> Place {
-        Place { id, address: address as u64, len: len as u64, kind: PAGEABLE, lent: false }
+        Place { id, address: address as u64, len: len as u64, kind: PAGEABLE, deferred: false }
     }
 
     /// Checks that host memory is still mapped: the application may have freed it.

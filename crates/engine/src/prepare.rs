@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::guard::LOOK_EVERY;
+use super::guard::CHECK_EVERY;
 use super::pace::IdleWindow;
 use super::shared::Shared;
 use crate::catalog::entry::Level;
@@ -66,7 +66,7 @@ pub(crate) fn map(shared: &Shared) -> Result<()> {
 }
 
 /// While memory is short, touching threads check it again after this time.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const CHECK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Touches the wanted pages of the host buffer, and continues when more are wanted. Several threads may do so
 /// at once.
@@ -77,7 +77,7 @@ pub(crate) fn touch(shared: &Shared) -> Result<()> {
         // Before a unit is claimed: a claimed unit counts as having its pages.
         if shared.memory_is_short(TOUCH_UNIT) {
             shared.pace.all_touched();
-            while shared.memory_is_short(LOOK_EVERY) && host.await_memory(LOOK_AGAIN) {}
+            while shared.memory_is_short(CHECK_EVERY) && host.await_memory(CHECK_AGAIN) {}
         }
         let unit = match host.claim() {
             Claim::Unit(unit) => unit,
@@ -149,7 +149,7 @@ pub(crate) fn pin(shared: &Shared) -> Result<()> {
         match NodeLock::open() {
             Ok(node_lock) => Some(node_lock),
             Err(error) => {
-                shared.degrade("turns", format!("registering without taking turns: {error}"));
+                shared.degrade("node lock", format!("registering without the node lock: {error}"));
                 None
             }
         }
@@ -182,7 +182,10 @@ pub(crate) fn pin(shared: &Shared) -> Result<()> {
             Some(open) if !held => {
                 if let Err(error) = acquire(shared, open) {
                     // Not tried again: the holder may keep the lock for ever.
-                    shared.degrade("turns", format!("registering without taking turns: {error}"));
+                    shared.degrade(
+                        "node lock",
+                        format!("registering without the node lock: {error}"),
+                    );
                     node_lock = None;
                 }
                 if shared.stopping() {

@@ -23,7 +23,7 @@ impl Shared {
             self.protect(name, version);
         }
         let (managed, extra) =
-            self.catalog.look(|state| (state.is_managed(id), state.is_extra(id)));
+            self.catalog.read(|state| (state.is_managed(id), state.is_extra(id)));
         if managed {
             return;
         }
@@ -125,7 +125,7 @@ impl Shared {
     fn remove_from(&self, level: FileLevel, name: &str, version: i32) -> Result<bool> {
         let extra = self
             .catalog
-            .look(|state| state.find(name, version).is_some_and(|id| state.is_extra(id)));
+            .read(|state| state.find(name, version).is_some_and(|id| state.is_extra(id)));
         if !self.catalog.step(|state| state.forget_file(name, version, level)) {
             return Ok(false);
         }

@@ -16,27 +16,27 @@ use crate::shared::Shared;
 impl Shared {
     /// The checkpoint of this name and version, if it is in memory or in this job's files.
     pub fn known(&self, name: &str, version: i32) -> Option<Id> {
-        self.catalog.look(|state| state.find(name, version))
+        self.catalog.read(|state| state.find(name, version))
     }
 
     /// Whether this job has taken this version and not removed it.
     pub fn has_taken(&self, name: &str, version: i32) -> bool {
-        self.catalog.look(|state| state.has_taken(name, version))
+        self.catalog.read(|state| state.has_taken(name, version))
     }
 
     /// The versions of a name that are known, ascending.
     pub fn versions(&self, name: &str) -> BTreeSet<i32> {
-        self.catalog.look(|state| state.versions(name))
+        self.catalog.read(|state| state.versions(name))
     }
 
     /// The newest known version of a name that is at most `bound`.
     pub fn newest(&self, name: &str, bound: i32) -> Option<i32> {
-        self.catalog.look(|state| state.newest(name, bound))
+        self.catalog.read(|state| state.newest(name, bound))
     }
 
     /// The regions of a checkpoint, ascending by id.
     pub fn regions(&self, id: Id) -> Option<Arc<[Region]>> {
-        self.catalog.look(|state| state.regions(id))
+        self.catalog.read(|state| state.regions(id))
     }
 
     /// Marks the region of an open checkpoint that identifies its content.
@@ -50,18 +50,18 @@ impl Shared {
     }
 
     /// Drops a version of an ephemeral job without files.
-    pub fn let_go_of_version(&self, name: &str, version: i32) {
-        self.catalog.step(|state| state.let_go_of_version(name, version));
+    pub fn drop_version(&self, name: &str, version: i32) {
+        self.catalog.step(|state| state.drop_version(name, version));
     }
 
     /// The bytes of checkpoints that the levels of memory can hold.
     pub fn memory(&self) -> u64 {
-        self.catalog.look(State::memory)
+        self.catalog.read(State::memory)
     }
 
     /// The room of a level of memory in bytes: all that exists, and the free part.
     pub fn room(&self, level: Level) -> (u64, u64) {
-        self.catalog.look(|state| state.room(level))
+        self.catalog.read(|state| state.room(level))
     }
 
     /// Whether the job has a device yet.
@@ -94,7 +94,7 @@ impl Shared {
 
     /// The event counters, and the number of checkpoints.
     pub fn counts(&self) -> (Counts, u64) {
-        self.catalog.look(|state| (state.counts(), state.live() as u64))
+        self.catalog.read(|state| (state.counts(), state.live() as u64))
     }
 }
 
@@ -112,7 +112,7 @@ impl Shared {
 
     /// The first hinted checkpoint that never existed, and the number of such ones.
     pub fn hinted_in_vain(&self) -> Option<(Arc<str>, i32, usize)> {
-        self.catalog.look(State::hinted_in_vain)
+        self.catalog.read(State::hinted_in_vain)
     }
 
     /// Reserves `places` positions in the order, and returns the first.
@@ -135,7 +135,7 @@ impl Shared {
     /// Whether all bytes of a region of a version are in the device cache.
     pub fn is_on_device(&self, name: &str, version: i32, region: i32) -> bool {
         let on_device = |state: &State| Some(state.on_device(state.find(name, version)?, region));
-        self.catalog.look(on_device).unwrap_or_default()
+        self.catalog.read(on_device).unwrap_or_default()
     }
 }
 
@@ -143,17 +143,17 @@ impl Shared {
 impl Shared {
     /// Whether a version's file has its name in a level.
     pub fn has_file(&self, name: &str, version: i32, level: FileLevel) -> bool {
-        self.catalog.look(|state| state.has_file(name, version, level))
+        self.catalog.read(|state| state.has_file(name, version, level))
     }
 
     /// The state of a checkpoint's file in a level.
     pub fn file_state(&self, id: Id, level: FileLevel) -> FileState {
-        self.catalog.look(|state| state.file_state(id, level))
+        self.catalog.read(|state| state.file_state(id, level))
     }
 
     /// Whether a checkpoint is only in persistent, because scratch could not take it.
     pub fn is_past_scratch(&self, id: Id) -> bool {
-        self.catalog.look(|state| state.is_past_scratch(id))
+        self.catalog.read(|state| state.is_past_scratch(id))
     }
 
     /// A checkpoint that was begun may have to be copied to persistent; this is decided later.
@@ -170,7 +170,7 @@ impl Shared {
     /// file of its own.
     pub fn want_persistent(&self, id: Id, place: Option<AggregatePart>) {
         // One that bypassed scratch is there already, and now counts among those to keep.
-        let extra = self.catalog.look(|state| state.is_extra(id));
+        let extra = self.catalog.read(|state| state.is_extra(id));
         let _naming = extra.then(|| self.naming.lock());
         let there = self.catalog.step(|state| state.want_persistent(id, place));
         if let Some((name, version)) = there {
@@ -221,14 +221,14 @@ impl Shared {
         if let Some(failure) = self.take_failure().or_else(|| self.broken()) {
             return Err(failure);
         }
-        let (unwritten, drained) = self.catalog.look(|state| (state.unwritten(), state.drained()));
+        let (unwritten, drained) = self.catalog.read(|state| (state.unwritten(), state.drained()));
         unwritten.map_or(Ok(drained), Err)
     }
 
     /// Whether data is lost if the process ends now.
     pub fn would_lose(&self) -> bool {
         let (drained, handed_over) =
-            self.catalog.look(|state| (state.drained(), state.is_handed_over()));
+            self.catalog.read(|state| (state.drained(), state.is_handed_over()));
         let inherited = self.has_successor() && handed_over;
         !(drained || self.config.ephemeral || inherited)
     }
@@ -236,6 +236,6 @@ impl Shared {
     /// The checkpoints that could not be written, by name and version: those in no file, and those missing in
     /// persistent.
     pub fn left_behind(&self) -> [Vec<(Arc<str>, i32)>; 2] {
-        self.catalog.look(State::left_behind)
+        self.catalog.read(State::left_behind)
     }
 }

@@ -70,7 +70,7 @@ impl Shared {
     /// The checkpoint of this name and version, known already or found on disk. `part_of` tells which regions
     /// the application has in device memory.
     pub fn find(&self, name: &str, version: i32, part_of: impl Fn(i32) -> Part) -> Result<Id> {
-        if let Some(id) = self.catalog.look(|state| state.find(name, version)) {
+        if let Some(id) = self.catalog.read(|state| state.find(name, version)) {
             return Ok(id);
         }
         self.await_earlier_jobs();
@@ -99,7 +99,7 @@ impl Shared {
         let in_memory = |state: &State| {
             state.find(name, version).is_some_and(|id| !state.is_read_from_file(id))
         };
-        if self.catalog.look(in_memory) {
+        if self.catalog.read(in_memory) {
             return Ok(());
         }
         self.await_earlier_jobs();
@@ -113,7 +113,7 @@ impl Shared {
     /// It cannot be restored.
     pub fn look_ahead(&self, restoring: &Restoring) -> Result<()> {
         let Owner::Own(id) = restoring.owner else { return Ok(()) };
-        if !self.catalog.look(|state| state.is_read_from_file(id)) {
+        if !self.catalog.read(|state| state.is_read_from_file(id)) {
             return Ok(());
         }
         match self.files.look(&restoring.name, restoring.version)? {
@@ -125,7 +125,7 @@ impl Shared {
     }
 
     fn no_such(&self, name: &str, version: i32) -> String {
-        let discarded = self.catalog.look(|state| state.counts().discards);
+        let discarded = self.catalog.read(|state| state.counts().discards);
         let mut text = format!("there is no checkpoint \"{name}\" version {version}");
         if discarded > 0 {
             text += &format!(
@@ -166,7 +166,7 @@ impl Shared {
         version: i32,
         part_of: impl Fn(i32) -> Part,
     ) -> Option<Restoring> {
-        let known = || self.catalog.look(|state| state.find(name, version)).is_some();
+        let known = || self.catalog.read(|state| state.find(name, version)).is_some();
         if self.files.digest().is_none() || known() {
             return None;
         }
@@ -421,7 +421,7 @@ mod tests {
 
     /// Catches a copy that is pinned for ever because its reader did not release it.
     #[test]
-    fn what_was_read_may_go_also_after_a_panic() {
+    fn a_copy_that_was_read_may_be_evicted_also_after_a_panic() {
         let text = "mode = async\nephemeral = true\nhost_cache_size = 4M\n";
         let (config, _) = Config::from_text(text, |_| None).unwrap();
         let engine = Engine::start(config, Process::alone(0), None).unwrap();
@@ -433,7 +433,7 @@ mod tests {
         };
         take(1).unwrap();
         let restoring = engine.begin_restore("x", 1, |_| Part::Host).unwrap();
-        let id = engine.catalog.look(|state| state.find("x", 1)).unwrap();
+        let id = engine.catalog.read(|state| state.find("x", 1)).unwrap();
         let reading = catch_unwind(AssertUnwindSafe(|| {
             let acquired = engine.catalog.step(|state| state.acquire(id, Part::Host));
             let Acquire::Memory(source) = acquired else { return };
@@ -445,6 +445,6 @@ mod tests {
         engine.end_restore(restoring, true);
         // It was consumed, and its room is needed.
         take(2).unwrap();
-        assert_eq!(engine.catalog.look(State::check), Ok(()));
+        assert_eq!(engine.catalog.read(State::check), Ok(()));
     }
 }

@@ -210,7 +210,7 @@ impl Shared {
         // The file first: it is announced before it counts as present.
         match self
             .catalog
-            .look(|state| (state.file_state(id, FileLevel::Scratch), state.key_in_scratch(id)))
+            .read(|state| (state.file_state(id, FileLevel::Scratch), state.key_in_scratch(id)))
         {
             (FileState::Pending, _) => FileState::Pending,
             (_, Some(key)) => node.parity_state(&key),

@@ -41,7 +41,7 @@ pub fn write(shared: &Shared) -> Result<()> {
         match after {
             After::Keep => {}
             After::Unlink => unlink(shared, &job.name, job.version),
-            After::Say => shared.goes_past_scratch(failure.unwrap_or_default()),
+            After::Warn => shared.goes_past_scratch(failure.unwrap_or_default()),
         }
         drop(naming);
     }
@@ -203,7 +203,7 @@ fn write_straight(
 
 /// Gives a complete file its name. False: the checkpoint was replaced or cleaned up in the meantime.
 fn give_name(shared: &Shared, job: &FileJob, written: Written) -> Result<bool> {
-    if !shared.catalog.look(|state| state.still_wanted(job.id)) {
+    if !shared.catalog.read(|state| state.still_wanted(job.id)) {
         return files::remove(&written.temporary).map(|()| false);
     }
     let named = shared.files.publish(&written, &job.name, job.version);
@@ -216,7 +216,7 @@ fn give_name(shared: &Shared, job: &FileJob, written: Written) -> Result<bool> {
 /// The same for a file that bypasses scratch.
 fn give_name_straight(shared: &Shared, job: &PersistJob, written: Written) -> Result<bool> {
     let place = job.place.as_ref();
-    if !shared.catalog.look(|state| state.still_wanted(job.id)) {
+    if !shared.catalog.read(|state| state.still_wanted(job.id)) {
         if place.is_none() {
             written.discard();
         }

@@ -84,7 +84,7 @@ fn checkpoints_overflow_to_one_more_level_and_come_back() {
     let moved = |hop| engine.metrics.hop(hop).amount();
     assert!(moved((Stop::HOST, drive)) >= 7 * CHECKPOINT as u64);
     assert!(moved((drive, Stop::HOST)) + moved((drive, Stop::Application)) > 0);
-    assert_eq!(engine.catalog.look(|state| state.check()), Ok(()));
+    assert_eq!(engine.catalog.read(|state| state.check()), Ok(()));
 }
 
 /// Catches a failure below that is not reported, and a checkpoint that is lost by it.

@@ -94,7 +94,7 @@ impl<'a> Mover<'a> {
             Mover::Device(queue) => (queue.shared, Some(queue)),
             Mover::Store(shared) => (*shared, None),
         };
-        let name = shared.catalog.look(|state| state.name_of(job.to.level));
+        let name = shared.catalog.read(|state| state.name_of(job.to.level));
         let what = format!("{verb} to the {name}");
         match queue {
             Some(queue) if job.to.level == Level::HOST => {

@@ -121,7 +121,7 @@ fn a_checkpoint_that_is_dropped_is_given_up() {
         assert_eq!(
             engine
                 .catalog
-                .look(|state| [Level::DEVICE, Level::HOST].map(|level| state.used(level))),
+                .read(|state| [Level::DEVICE, Level::HOST].map(|level| state.used(level))),
             [0, 0]
         );
         assert_eq!(std::fs::read_dir(&scratch).unwrap().count(), 0);
@@ -145,13 +145,13 @@ fn what_a_shrunken_host_buffer_cannot_take_goes_to_a_file() {
     let naming = engine.naming.lock();
     engine.capture(&mut first, &[place(2)], Vec::new()).unwrap();
     engine.commit(first).unwrap();
-    while engine.catalog.look(|state| state.has_work(Worker::Write)) {
+    while engine.catalog.read(|state| state.has_work(Worker::Write)) {
         std::thread::yield_now();
     }
-    let before = engine.catalog.look(State::changes);
+    let before = engine.catalog.read(State::changes);
     std::thread::scope(|scope| {
         let captured = scope.spawn(|| engine.capture(&mut second, &[place(3)], Vec::new()));
-        while engine.catalog.look(State::changes) == before {
+        while engine.catalog.read(State::changes) == before {
             std::thread::yield_now();
         }
         engine.catalog.step(|state| state.limit(Level::HOST, 0));

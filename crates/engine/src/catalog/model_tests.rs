@@ -27,7 +27,7 @@ struct Job {
     /// The bytes of each level. Their locks are not the catalog's: copies run concurrently, as in the engine.
     memory: Vec<Mutex<Vec<u8>>>,
     /// Where in the host buffer the bytes of a deferred capture belong.
-    lent: Mutex<HashMap<Id, Vec<u64>>>,
+    deferred: Mutex<HashMap<Id, Vec<u64>>>,
 }
 
 impl Job {
@@ -66,7 +66,7 @@ impl Job {
         Arc::new(Job {
             catalog: Catalog::new(state),
             memory: sizes.iter().map(|&bytes| Mutex::new(vec![0; bytes as usize])).collect(),
-            lent: Mutex::new(HashMap::new()),
+            deferred: Mutex::new(HashMap::new()),
         })
     }
 
@@ -137,7 +137,7 @@ impl Job {
         version: i32,
         part: Part,
         level: Level,
-        lent: bool,
+        deferred: bool,
     ) -> Result<(), Error> {
         let id = self.catalog.step(|state| state.open("x", version));
         let reserved = self.catalog.wait(|state| match state.reserve(id, part, LEN, level) {
@@ -156,22 +156,22 @@ impl Job {
             cut(&extents, 0, LEN).flat_map(|e| e.offset..e.offset + e.len).collect();
         let region = Region { id: 0, size: LEN, part, offset: 0 };
         let mut arriving = [false; 2];
-        if lent {
+        if deferred {
             arriving[part as usize] = true;
-            self.lent.lock().unwrap().insert(id, room);
+            self.deferred.lock().unwrap().insert(id, room);
         } else {
             for at in room {
                 self.level(level).lock().unwrap()[at as usize] = version as u8 + 1;
             }
         }
-        self.catalog.step(|state| state.commit_lent(id, vec![region], arriving, true));
+        self.catalog.step(|state| state.commit_deferred(id, vec![region], arriving, true));
         Ok(())
     }
 
     /// Copies deferred captures; each in `fails` fails.
     fn arrive(&self, fails: &[i32]) {
         while let Some(job) = self.catalog.next(Worker::Arrive, State::next_arrival) {
-            let room = self.lent.lock().unwrap().remove(&job.id).unwrap();
+            let room = self.deferred.lock().unwrap().remove(&job.id).unwrap();
             let end = if fails.contains(&job.version) {
                 MoveEnd::Failed(Error::new(Kind::System, "injected"))
             } else {
@@ -185,7 +185,7 @@ impl Job {
     }
 
     fn restore(&self, version: i32, part: Part) {
-        let id = self.catalog.look(|state| state.find("x", version)).expect("it is live");
+        let id = self.catalog.read(|state| state.find("x", version)).expect("it is live");
         self.catalog.step(|state| state.begin_restore(id));
         let acquired = self
             .catalog
@@ -221,7 +221,7 @@ impl Job {
     }
 
     fn finish(&self) {
-        self.catalog.look(|state| state.check()).unwrap();
+        self.catalog.read(|state| state.check()).unwrap();
         self.catalog.stop();
     }
 }
@@ -301,7 +301,7 @@ fn a_small_host_buffer_drains_to_files() {
                 job.capture(version % 3, Part::Host, Level::HOST).unwrap();
             }
             job.catalog.wait_drained().unwrap();
-            job.catalog.look(|state| {
+            job.catalog.read(|state| {
                 for version in 0..3 {
                     let id = state.find("x", version).unwrap();
                     assert_eq!(state.persist_settled(id), Some(true));
@@ -356,7 +356,7 @@ fn a_failed_flush_ends_the_wait_for_its_room() {
 /// Deferred captures end while they are restored, written, waited for and replaced. Catches a wait for bytes
 /// that are there, and room that is reused too early.
 #[test]
-fn loans_arrive_while_others_wait_for_them() {
+fn deferred_captures_end_while_others_wait_for_them() {
     shuttle::check_random(
         || {
             let job = Job::new(0, 3 * LEN, true, false);
@@ -374,7 +374,7 @@ fn loans_arrive_while_others_wait_for_them() {
             job.capture_from(3, Part::Host, Level::HOST, true).unwrap();
             job.capture(1, Part::Host, Level::HOST).unwrap();
             job.catalog.wait_drained().unwrap();
-            job.catalog.look(|state| {
+            job.catalog.read(|state| {
                 assert!(!state.arriving());
                 assert_eq!(state.find("x", 3), None, "its bytes have not come");
                 for version in 0..3 {

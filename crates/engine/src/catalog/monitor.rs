@@ -92,8 +92,8 @@ impl Catalog {
     }
 
     /// Reads the state without changing it.
-    pub(crate) fn look<R>(&self, look: impl FnOnce(&State) -> R) -> R {
-        look(&self.guarded.lock().state)
+    pub(crate) fn read<R>(&self, read: impl FnOnce(&State) -> R) -> R {
+        read(&self.guarded.lock().state)
     }
 
     /// Waits, for the application, until `step` returns a value. An error if a worker has failed, because

@@ -47,7 +47,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         2 => Just(Step::Map),
         6 => (0..12i32, 0..40u64, 0..16u64, prop::bool::weighted(0.3))
-            .prop_map(|(v, d, h, lent)| Step::Capture(v, d, h, lent)),
+            .prop_map(|(v, d, h, deferred)| Step::Capture(v, d, h, deferred)),
         6 => Just(Step::Begin),
         6 => (0..8usize, prop::bool::weighted(0.1)).prop_map(|(j, f)| Step::End(j, f)),
         4 => (0..12i32).prop_map(Step::Restore),
@@ -108,10 +108,10 @@ proptest! {
         for step in steps {
             match step {
                 Step::Map => world.map(),
-                Step::Capture(version, device, host, lent) => {
+                Step::Capture(version, device, host, deferred) => {
                     let device = if job.device == 0 { 0 } else { device };
                     if device + host > 0 {
-                        world.capture_from(version, [device, host], lent);
+                        world.capture_from(version, [device, host], deferred);
                     }
                 }
                 Step::Begin => drop(world.begin_jobs()),

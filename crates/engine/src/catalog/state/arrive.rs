@@ -34,7 +34,7 @@ impl State {
 
     /// Ends a checkpoint like [`State::commit`], but bytes of the parts in `arriving` have still to be copied
     /// to the host buffer.
-    pub(crate) fn commit_lent(
+    pub(crate) fn commit_deferred(
         &mut self,
         id: Id,
         regions: Vec<Region>,
@@ -89,7 +89,7 @@ impl State {
             }
         }
         if lost {
-            self.take_back(id);
+            self.undo_replace(id);
         }
         self.ended(id, true);
     }

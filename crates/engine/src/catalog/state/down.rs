@@ -15,8 +15,8 @@ impl State {
         // A consumed checkpoint is not worth discarding others.
         while !self.make_room(to, len, !consumed) {
             // Nor is a held one that was replaced.
-            if to != self.staging || !self.let_go_of_oldest() {
-                self.press_flush(from);
+            if to != self.staging || !self.drop_oldest_held() {
+                self.flush_starves(from);
                 return None;
             }
         }
@@ -116,11 +116,11 @@ impl State {
         }
         self.ended(job.id, true);
         if bypassed {
-            return After::Say;
+            return After::Warn;
         }
         if written {
             // If it was replaced in the meantime, its file is now its only copy.
-            self.let_go(job.id);
+            self.drop_held(job.id);
         }
         // Not while it waits for its persistent copy, nor if a newer checkpoint has the file.
         if unlink && self.find(&job.name, job.version).is_none() {
@@ -226,7 +226,7 @@ impl State {
         self.ended(id, true);
         if written {
             // As for a write.
-            self.let_go(id);
+            self.drop_held(id);
         }
         after
     }

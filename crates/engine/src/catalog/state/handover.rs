@@ -36,7 +36,7 @@ impl State {
             }
         }
         if !entry.is_exposed() && entry.replaces.is_some() {
-            self.let_go_of_replaced(id);
+            self.drop_replaced(id);
         }
     }
 

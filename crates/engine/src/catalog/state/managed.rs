@@ -95,7 +95,7 @@ impl State {
     }
 
     /// Drops a version of an ephemeral job without files, which will not be read any more.
-    pub fn let_go_of_version(&mut self, name: &str, version: i32) {
+    pub fn drop_version(&mut self, name: &str, version: i32) {
         if self.shape.ephemeral && !self.shape.scratch {
             self.withdraw(name, version);
         }

@@ -289,14 +289,14 @@ impl State {
     }
 
     /// The application waits for room.
-    fn press(&mut self) {
+    fn starves(&mut self) {
         if !std::mem::replace(&mut self.starved, true) {
             self.changes += 1;
         }
     }
 
     /// Flushes from a level wait for room.
-    fn press_flush(&mut self, level: Level) {
+    fn flush_starves(&mut self, level: Level) {
         if !std::mem::replace(&mut self.level_mut(level).starved, true) {
             self.changes += 1;
         }

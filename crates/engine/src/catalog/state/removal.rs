@@ -24,7 +24,7 @@ impl State {
                     entry.doomed = true;
                     self.rekey(id, |entry| entry.hints.clear());
                     // The checkpoint that it has replaced is not needed either.
-                    self.let_go_of_replaced(id);
+                    self.drop_replaced(id);
                     // The successor must know it, too.
                     self.reindex(id);
                 }

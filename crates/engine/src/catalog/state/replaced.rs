@@ -28,21 +28,21 @@ impl State {
     }
 
     /// Drops the checkpoint that is held for this one.
-    pub(super) fn let_go_of_replaced(&mut self, newer: Id) {
+    pub(super) fn drop_replaced(&mut self, newer: Id) {
         let older = self.entries.get_mut(&newer).and_then(|entry| entry.replaces.take());
         if let Some(older) = older {
-            self.let_go(older);
+            self.drop_held(older);
         }
     }
 
     /// Drops the oldest held checkpoint, as its room is needed and none is coming. False: none is held.
-    pub(super) fn let_go_of_oldest(&mut self) -> bool {
+    pub(super) fn drop_oldest_held(&mut self) -> bool {
         let oldest = self.held.first().copied();
-        oldest.is_some_and(|id| self.let_go(id))
+        oldest.is_some_and(|id| self.drop_held(id))
     }
 
     /// Drops a held checkpoint. False: it is not held.
-    pub(super) fn let_go(&mut self, id: Id) -> bool {
+    pub(super) fn drop_held(&mut self, id: Id) -> bool {
         if !self.held.remove(&id) {
             return false;
         }
@@ -54,7 +54,7 @@ impl State {
     }
 
     /// Undoes a replacement: the newer checkpoint does not exist after all.
-    pub(super) fn take_back(&mut self, newer: Id) {
+    pub(super) fn undo_replace(&mut self, newer: Id) {
         let older = self.entries.get_mut(&newer).and_then(|entry| entry.replaces.take());
         self.discard(newer, false);
         let Some(older) = older.filter(|older| self.held.remove(older)) else {

@@ -167,7 +167,7 @@ pub enum After {
     /// Remove the scratch file: the checkpoint was cleaned up in the meantime.
     Unlink,
     /// Warn that the checkpoint goes to persistent without a scratch file.
-    Say,
+    Warn,
 }
 
 /// Where a part can be read from.

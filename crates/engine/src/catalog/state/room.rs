@@ -29,11 +29,11 @@ impl State {
                 self.evict(id, level);
                 continue;
             }
-            self.press();
+            self.starves();
             if self.room_can_come(level) {
                 return Err(Reserve::Wait(WaitFor::Room(level)));
             }
-            if level == self.staging && self.let_go_of_oldest() {
+            if level == self.staging && self.drop_oldest_held() {
                 continue;
             }
             let Some((_, id)) = victim else {

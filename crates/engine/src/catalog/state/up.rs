@@ -10,7 +10,7 @@ use policy::evict::EvictionClass;
 use policy::order::{self, NextUse, RestoreOrder};
 
 /// How many of the oldest victims a fetch compares to find the one that is used last.
-const VICTIMS_LOOKED_AT: usize = 64;
+const VICTIMS_COMPARED: usize = 64;
 
 impl State {
     /// Enables fetching ahead.
@@ -147,7 +147,7 @@ impl State {
             }
             let latest = victims
                 .iter()
-                .take(VICTIMS_LOOKED_AT)
+                .take(VICTIMS_COMPARED)
                 .filter(|(class, _)| *class != EvictionClass::Discardable)
                 .filter_map(|&(_, id)| Some((self.next_use(self.entries.get(&id)?), id)))
                 .filter(|(use_of_victim, _)| *use_of_victim > when)

@@ -6,7 +6,7 @@ use crate::catalog::state::*;
 
 /// Catches a checkpoint that is written, restored or dropped while its deferred capture is incomplete.
 #[test]
-fn what_was_lent_is_there_once_it_has_arrived() {
+fn a_deferred_checkpoint_is_there_once_it_has_arrived() {
     let mut world = world(0, 40, true, false);
     assert!(world.capture_from(1, [0, 20], true));
     assert!(!world.state.drained() && !world.state.has_work(Worker::Write));
@@ -28,7 +28,7 @@ fn what_was_lent_is_there_once_it_has_arrived() {
 
 /// Catches a deferred capture that discards a checkpoint although the device cache has room.
 #[test]
-fn a_loan_discards_nothing_and_waits_for_nothing() {
+fn a_deferred_capture_discards_nothing_and_waits_for_nothing() {
     let mut world = world(48, 12, false, true);
     assert!(world.capture(0, [0, 12]));
     world.restore(0);
@@ -53,7 +53,7 @@ fn a_loan_discards_nothing_and_waits_for_nothing() {
 /// Catches room that is reused while bytes are being copied to it, and bytes of a failed capture that are
 /// taken for a checkpoint's.
 #[test]
-fn a_loan_that_fails_or_is_replaced_leaves_nothing() {
+fn a_deferred_capture_that_fails_or_is_replaced_leaves_nothing() {
     let mut world = world(0, 40, true, false);
     assert!(world.capture_from(1, [0, 20], true));
     let id = world.state.find(NAME, 1).unwrap();

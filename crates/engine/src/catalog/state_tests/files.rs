@@ -220,7 +220,7 @@ fn what_scratch_cannot_take_goes_to_persistent() {
         assert!(matches!(state.reserve(id, Part::Host, 4, Level::HOST), Reserve::Got { .. }));
         state.commit(id, vec![Region { id: 0, size: 4, part: Part::Host, offset: 0 }], false);
         let job = state.next_write().unwrap();
-        assert_eq!(state.write_done(&job, Err(failure())), After::Say);
+        assert_eq!(state.write_done(&job, Err(failure())), After::Warn);
         id
     };
     let [alone, undecided, decided] = [(1, false), (2, true), (3, true)].map(|(v, a)| taken(v, a));
@@ -249,7 +249,7 @@ fn what_scratch_cannot_take_goes_to_persistent() {
     assert_eq!(state.want_persistent(alone, None), Some((NAME.into(), 1)));
     assert!(!state.is_extra(alone));
     let job = state.next_write().unwrap();
-    assert_eq!(state.write_done(&job, Err(failure())), After::Say);
+    assert_eq!(state.write_done(&job, Err(failure())), After::Warn);
     persist(state, undecided, Ok(()));
     assert!(state.forget_file(NAME, 2, FileLevel::Scratch));
     assert_eq!(state.find(NAME, 2), None);

@@ -24,7 +24,7 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (0..5i32, 0..20u64, 0..16u64, any::<bool>())
-            .prop_map(|(v, d, h, lent)| Step::Capture(v, d, h, lent)),
+            .prop_map(|(v, d, h, deferred)| Step::Capture(v, d, h, deferred)),
         4 => Just(Step::Begin),
         4 => (0..8usize, prop::bool::weighted(0.2)).prop_map(|(j, f)| Step::End(j, f)),
         3 => (0..5i32).prop_map(Step::Restore),
@@ -65,10 +65,10 @@ proptest! {
         }
         for step in steps {
             match step {
-                Step::Capture(version, device, host, lent) => {
+                Step::Capture(version, device, host, deferred) => {
                     let device = if memory.0 == 0 { 0 } else { device };
                     if device + host > 0 {
-                        world.capture_from(version, [device, host], lent);
+                        world.capture_from(version, [device, host], deferred);
                     }
                 }
                 Step::Begin => drop(world.begin_jobs()),

@@ -12,11 +12,11 @@ use os::shared::SharedMemory;
 use policy::order::RestoreOrder;
 
 /// The backlog of a version: the size of its region, whether it goes to persistent, and where.
-type Owed = BTreeMap<i32, (u64, bool, Option<AggregatePart>)>;
+type Backlog = BTreeMap<i32, (u64, bool, Option<AggregatePart>)>;
 
 /// A job that is killed after `stores` stores to its ledger: the ledger, and the backlog before the first and
 /// after each step of the job, with the number of stores by then.
-fn killed_after(stores: u64) -> (SharedMemory, Vec<(u64, Owed)>) {
+fn killed_after(stores: u64) -> (SharedMemory, Vec<(u64, Backlog)>) {
     let place = |attempt| Some(AggregatePart { offset: 9, ranks: 4, job: 7, attempt });
     let memory = SharedMemory::create("ledger", 1 << 20).unwrap();
     let ledger = Ledger::new(&memory).unwrap();
@@ -33,7 +33,7 @@ fn killed_after(stores: u64) -> (SharedMemory, Vec<(u64, Owed)>) {
         id
     };
     let mut ids = Vec::new();
-    let mut steps = vec![(0, Owed::new())];
+    let mut steps = vec![(0, Backlog::new())];
     for step in 0..9 {
         match step {
             0 => ids.push(take(&mut state, 1, 4, false)),

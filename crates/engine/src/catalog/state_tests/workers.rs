@@ -52,10 +52,10 @@ impl World {
                 self.state.flush_done(&job, end);
             }
             Job::Arrive(job) => {
-                let lent = self.lent.remove(&job.id).unwrap();
+                let deferred = self.deferred.remove(&job.id).unwrap();
                 let was_there = self.state.find(NAME, job.version) == Some(job.id);
                 if !fails {
-                    for (room, bytes) in &lent {
+                    for (room, bytes) in &deferred {
                         self.put(self.state.staging(), room, bytes);
                     }
                 }

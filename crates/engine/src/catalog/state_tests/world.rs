@@ -26,7 +26,7 @@ pub(super) enum Job {
 }
 
 /// The bytes of a deferred capture, and where in the host buffer they belong.
-pub(super) type Lent = Vec<(Vec<Extent>, Vec<u8>)>;
+pub(super) type Deferred = Vec<(Vec<Extent>, Vec<u8>)>;
 
 pub(super) struct World {
     pub(super) state: State,
@@ -37,7 +37,7 @@ pub(super) struct World {
     pub(super) persistent: HashMap<(String, i32), BTreeMap<i32, Vec<u8>>>,
     pub(super) jobs: Vec<Job>,
     /// The deferred captures.
-    pub(super) lent: HashMap<Id, Lent>,
+    pub(super) deferred: HashMap<Id, Deferred>,
     /// The captured bytes of each checkpoint.
     pub(super) captured: HashMap<Id, BTreeMap<i32, Vec<u8>>>,
     /// The bytes last captured for each version that was not cleaned up.
@@ -125,7 +125,7 @@ impl World {
             scratch: HashMap::new(),
             persistent: HashMap::new(),
             jobs: Vec::new(),
-            lent: HashMap::new(),
+            deferred: HashMap::new(),
             captured: HashMap::new(),
             expected: BTreeMap::new(),
             cleaned: BTreeSet::new(),
@@ -177,15 +177,15 @@ impl World {
         self.capture_from(version, lens, false)
     }
 
-    /// The same; with `lent`, bytes for the host buffer are copied later.
-    pub(super) fn capture_from(&mut self, version: i32, lens: [u64; 2], lent: bool) -> bool {
+    /// The same; with `deferred`, bytes for the host buffer are copied later.
+    pub(super) fn capture_from(&mut self, version: i32, lens: [u64; 2], deferred: bool) -> bool {
         let id = self.state.open(NAME, version);
         let Ok(to) = self.state.destination(lens) else {
             self.state.abort(id);
             return false;
         };
         let mut arriving = [false; 2];
-        let mut later: Lent = Vec::new();
+        let mut later: Deferred = Vec::new();
         self.fill = self.fill.wrapping_add(1);
         let mut regions = Vec::new();
         let mut content = BTreeMap::new();
@@ -218,7 +218,7 @@ impl World {
                     }
                 };
                 let room: Vec<Extent> = cut(&extents, 0, len).collect();
-                if lent && level == self.state.staging() {
+                if deferred && level == self.state.staging() {
                     arriving[part as usize] = true;
                     later.push((room, bytes.clone()));
                 } else {
@@ -232,8 +232,8 @@ impl World {
             self.scratch.insert((NAME.into(), version), content.clone());
             self.state.commit_file(id, regions, None, true);
         } else {
-            self.lent.insert(id, later);
-            self.state.commit_lent(id, regions, arriving, true);
+            self.deferred.insert(id, later);
+            self.state.commit_deferred(id, regions, arriving, true);
         }
         self.captured.insert(id, content.clone());
         self.expected.insert(version, content);
