@@ -207,7 +207,7 @@ pub unsafe extern "C" fn VELOC_Part_get_figures(
 ) -> c_int {
     const CALL: &str = "VELOC_Part_get_figures";
     if figures.is_null() {
-        return fail(CALL, "no place for the figures");
+        return fail(CALL, "the pointer for the figures is null");
     }
     let read = state::with(|state| {
         let log = state.parts.log();
@@ -239,7 +239,7 @@ pub unsafe extern "C" fn VELOC_Part_get_figures(
 fn on_parts(call: &str, body: impl FnOnce(&mut State) -> Result<(), Fault>) -> c_int {
     let done = state::with(|state| {
         let known = state.requests.expand_all();
-        known.map_err(|NoMemory| "there is no memory to note the requests under way".to_owned())?;
+        known.map_err(|NoMemory| "there is no memory to track the active requests".to_owned())?;
         if let Some(resend) = &mut state.resend {
             resend.report_origin(&state.mpi);
         }

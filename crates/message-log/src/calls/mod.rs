@@ -107,7 +107,7 @@ impl State {
     /// Fails a call that has done nothing, as there is no memory to log it.
     #[cold]
     pub(crate) fn has_no_room(&self, call: Call, comm: usize) -> c_int {
-        let text = format!("{}: there is no memory to note it, so it has done nothing", call.0);
+        let text = format!("{}: there is no memory to log it, so it has done nothing", call.0);
         refuse::fail(&self.mpi, comm, &text)
     }
 

@@ -162,7 +162,7 @@ impl State {
                 resend.part_order.wait_reported = true;
                 let part = self.parts.replay_at().map_or(0, |(part, _)| part);
                 let why = match resend.part_order.is_ahead() {
-                    true => "not all processes have come to it",
+                    true => "not all processes have begun it",
                     false => "all processes have begun it",
                 };
                 let does = if sends { "send" } else { "receive" };
@@ -200,8 +200,9 @@ impl State {
         unsafe { pmpi::comm_size(self.mpi.comm_world, &mut processes) };
         if self.resend.is_none() && !self.is_resend_missed && processes > 1 {
             self.is_resend_missed = true;
-            let text = "nothing is sent again (VELOC_PART_RESEND), all is kept: ";
-            let why = "VELOC_MPI_STREAMS is 0, or this library was not there in MPI_Init";
+            let text = "no message is sent again (VELOC_PART_RESEND), all are logged: ";
+            let why =
+                "VELOC_MPI_STREAMS is 0, or MPI_Init was called before this library was loaded";
             refuse::print(&self.mpi, &format!("{text}{why}"));
         }
     }

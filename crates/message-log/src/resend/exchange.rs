@@ -217,7 +217,7 @@ impl Exchange {
     /// MPI has failed.
     pub(crate) fn reports(&self, room: usize) -> Result<Vec<(Report, Subject)>, String> {
         if self.pending.has_failed {
-            return Err("MPI could not tell the counts of messages (VELOC_PART_RESEND)".into());
+            return Err("MPI failed to exchange the counts of messages (VELOC_PART_RESEND)".into());
         }
         Ok(self.all.chunks_exact(words(room)).map(Report::unpack).collect())
     }

@@ -16,12 +16,12 @@ impl NotResent {
             return None;
         }
         let rest = if self.0.len() == MOST_PARTS {
-            "; of other parts that is not said any more"
+            "; further parts are not reported any more"
         } else {
             ""
         };
         Some(format!(
-            "nothing of part {id} is sent again (VELOC_PART_RESEND), all is kept: {why}{rest}"
+            "no message of part {id} is sent again (VELOC_PART_RESEND), all are logged: {why}{rest}"
         ))
     }
 }
@@ -39,7 +39,7 @@ mod tests {
         assert_eq!(not_resent.message(7, "it is otherwise"), None);
         let said: Vec<_> = (0..1000).filter_map(|id| not_resent.message(id, "why")).collect();
         assert_eq!(said.len(), MOST_PARTS - 1);
-        let last = said.last().map(|text| text.contains("not said any more"));
+        let last = said.last().map(|text| text.contains("not reported any more"));
         assert_eq!(
             (last, said.iter().filter(|text| text.contains("any more")).count()),
             (Some(true), 1)

@@ -112,7 +112,7 @@ impl PartOrder {
             match first.result() {
                 Some([least, other]) => self.compare(least, -other),
                 None => {
-                    let text = "MPI could not tell what the processes do with their parts";
+                    let text = "MPI failed to exchange which parts the processes end and replay";
                     self.difference.get_or_insert_with(|| text.to_owned());
                 }
             }

@@ -65,7 +65,7 @@ impl fmt::Display for Subject {
             }
             Subject::Resumed(CheckpointOrigin { run, boundaries, .. }) => write!(
                 f,
-                "goes on from a checkpoint of run {run:x}, behind border {boundaries} of its parts"
+                "was restarted from a checkpoint of run {run:x}, after boundary {boundaries} of its parts"
             ),
             Subject::Nothing => f.write_str("has called MPI_Finalize"),
         }
@@ -86,14 +86,14 @@ pub(crate) enum Doubt {
 impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Doubt::Resumed => "goes on inside it from a checkpoint",
+            Doubt::Resumed => "was restarted inside it from a checkpoint",
             Doubt::Unknown => {
                 "has sent or received messages in it that cannot be counted: those of an \
-                 intercommunicator, or of a communicator that was made without a word to this library"
+                 intercommunicator, or of a communicator that was made by a call that this library does not see"
             }
             Doubt::Miscounted => {
                 "has had messages that cannot be counted, in it or before: cancelled ones, calls that have \
-                 failed, receives that were given up, or ones for which there was no memory"
+                 failed, receives that were freed, or ones for which there was no memory"
             }
         })
     }

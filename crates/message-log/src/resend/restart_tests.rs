@@ -471,7 +471,7 @@ fn different_checkpoints_are_said() {
     };
     assert_eq!(refusal([place(2); 3], [0; 3]), [None, None, None]);
     let said = refusal([place(2), place(2), place(1)], [0; 3]);
-    let words = ["process 0 goes on", "border 6", "process 2 goes on", "border 4"];
+    let words = ["process 0 was restarted", "boundary 6", "process 2 was restarted", "boundary 4"];
     for text in said.into_iter().flatten() {
         assert!(words.iter().all(|word| text.contains(word)), "{text}");
     }

@@ -51,8 +51,8 @@ static PHASE: AtomicU8 = AtomicU8::new(UNKNOWN);
 
 /// The error of a call on parts during an MPI call.
 const WITHIN: &str =
-    "a call of MPI's is under way: it is called from within that, or an error handler \
-    or another function that MPI called has jumped out of it instead of returning";
+    "an MPI call is active: this function is called from inside it, or an error handler \
+    or another callback has jumped out of it instead of returning";
 
 /// Begins to handle a call.
 #[inline(always)]

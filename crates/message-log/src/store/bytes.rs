@@ -153,14 +153,14 @@ impl<'a> Reader<'a> {
     pub(crate) fn close(self) -> Result<()> {
         match self.0.len() {
             0 => Ok(()),
-            more => Err(format!("{more} bytes too many")),
+            more => Err(format!("{more} bytes are left over")),
         }
     }
 
     /// This many bytes.
     pub(crate) fn raw(&mut self, len: usize) -> Result<&'a [u8]> {
         if len > self.0.len() {
-            return Err(format!("its end where {len} bytes should be"));
+            return Err(format!("it ends where {len} bytes are expected"));
         }
         let (bytes, rest) = self.0.split_at(len);
         self.0 = rest;
@@ -211,7 +211,7 @@ impl<'a> Reader<'a> {
     pub(crate) fn len(&mut self, least: usize) -> Result<usize> {
         let len = self.u64()?;
         let fits = usize::try_from(len).ok().filter(|&len| len <= self.0.len() / least.max(1));
-        fits.ok_or_else(|| format!("{len} things where {} bytes are left", self.0.len()))
+        fits.ok_or_else(|| format!("{len} items, but only {} bytes are left", self.0.len()))
     }
 
     /// Bytes with their length.

@@ -92,7 +92,7 @@ impl Incoming {
         let expected = marks(from)?;
         let come = self.read_chunks.iter().map(|come| come.mark);
         if !come.eq(expected.iter().copied()) {
-            return Err("the log of messages is damaged: its chunks are others".to_owned());
+            return Err("the log of messages is damaged: its chunks do not match".to_owned());
         }
         Ok(Chunks { arena: self.arena, read_chunks: self.read_chunks })
     }

@@ -201,8 +201,8 @@ impl Numbers {
         let place = self.all.iter().position(|(other, _)| *other == handle);
         place.map(|place| place as u32 + FIRST).ok_or_else(|| {
             format!(
-                "communicator {handle:#x} was made by a call that cannot be known again in another \
-                 process"
+                "communicator {handle:#x} was made by a call that this library does not see, so it cannot \
+                 be found in another process"
             )
         })
     }
@@ -272,7 +272,8 @@ impl Handles {
             return Err(format!("communicator {place} of {}", self.then.len()));
         };
         let nth = place + 1;
-        let order = "a program makes its communicators in the same order before it restarts";
+        let order =
+            "a restarted program must make its communicators in the same order before it restores";
         match self.now.get(place) {
             None => Err(format!(
                 "communicator {nth} that the program made, {}, is used by a logged part, and is not \

@@ -90,7 +90,7 @@ pub(super) fn unpack(
 pub(super) fn count(from: &mut Reader<'_>) -> Result<u64> {
     let count = from.u64()?;
     let is_one = count < MOST;
-    is_one.then_some(count).ok_or_else(|| "a count that nothing comes to".to_owned())
+    is_one.then_some(count).ok_or_else(|| "a count that is too large".to_owned())
 }
 
 impl Unpacking<'_, '_> {
@@ -194,7 +194,7 @@ impl Unpacking<'_, '_> {
         let link = self.link()?;
         let (given_up, is_kept) = (self.from.u32()?, self.from.flag()?);
         if !is_kept && !payload.is_empty() {
-            return Err(format!("{} bytes that are not kept", payload.len()));
+            return Err(format!("{} bytes of a payload that was dropped", payload.len()));
         }
         let item = Item::new(status, target, payload);
         Ok(Item { index, began, persistent, link, given_up, is_kept, ..item })
@@ -268,7 +268,7 @@ fn call(name: &[u8]) -> Result<Call> {
         name.len() <= NAME && name.starts_with("MPI_") && name.bytes().all(letters)
     };
     let name = std::str::from_utf8(name).ok().filter(is_one);
-    let name = name.ok_or("a call that is none of MPI's")?;
+    let name = name.ok_or("a call that is not MPI's")?;
     // Leaked, once per function when another process's log is read, as the names of this process's calls are
     // static too.
     Ok(Call(Box::leak(name.to_owned().into_boxed_str())))
