@@ -86,7 +86,7 @@ impl Engine {
             }
             let capabilities = device.capabilities();
             if !register::is_useful(self.config.pin, capabilities.pageable_access) {
-                log::info!("the host buffer is not registered: off, or the device needs it not");
+                log::info!("the host buffer is not registered: disabled (pin), or not needed by the device");
             } else if !capabilities.host_register {
                 self.degrade("pin", "this device's driver does not register host memory");
             } else {

@@ -25,7 +25,7 @@ impl Shared {
                 versions.into_iter().filter(|version| !state.has_taken(name, *version)).collect()
             }),
             Err(error) => {
-                log::warn!("what persistent lacks of \"{name}\" is not looked for: {error}");
+                log::warn!("the persist backlog of \"{name}\" cannot be determined: {error}");
                 BTreeSet::new()
             }
         }
@@ -57,7 +57,7 @@ impl Shared {
 /// The file is damaged, or the system's error.
 pub fn copy(files: &Files, name: &str, version: i32) -> Result<Option<u64>> {
     if !is_as_encoded(files, name, version)? {
-        let what = "its file in scratch is not what its parities were made of";
+        let what = "its file in scratch differs from the one that its parities were made of";
         return Err(Error::new(Kind::Corrupt, what));
     }
     files.copy_backlog(name, version)

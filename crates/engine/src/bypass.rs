@@ -68,7 +68,10 @@ impl Shared {
                 self.goes_past_scratch(refused);
                 Ok(written)
             }
-            Err(error) => Err(refused.followed_by(format!("nor can persistent take it: {error}"))),
+            Err(error) => {
+                Err(refused
+                    .followed_by(format!("writing it to persistent failed as well: {error}")))
+            }
         }
     }
 
@@ -77,7 +80,7 @@ impl Shared {
         self.degrade(
             PAST_SCRATCH,
             format!(
-                "{why}: it is written to persistent alone, and so is each that scratch cannot take"
+                "{why}: it is written to persistent alone, and so is each checkpoint that scratch cannot take"
             ),
         );
     }

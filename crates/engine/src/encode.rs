@@ -137,7 +137,9 @@ impl Worker<'_> {
              protected from the loss of a scratch directory: {error}"
         );
         match self.said.insert(name.clone()) {
-            true => log::warn!("{text}; what follows of that name is said with VELOC_LOG=info"),
+            true => {
+                log::warn!("{text}; further versions of that name are reported with VELOC_LOG=info")
+            }
             false => log::info!("{text}"),
         }
     }

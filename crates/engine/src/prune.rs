@@ -109,7 +109,8 @@ impl Shared {
                     // A version that is being restored or persisted is removed the next time.
                     Ok(false) => continue,
                     Err(error) => {
-                        return self.degrade("prune", format!("an old version stays: {error}"));
+                        return self
+                            .degrade("prune", format!("an old version was not removed: {error}"));
                     }
                 }
                 self.retention[level as usize].lock().remove(name, version);

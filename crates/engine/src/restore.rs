@@ -17,7 +17,7 @@ use os::error::{Error, Kind, Result};
 use trace::metrics::{Cause, Stop};
 
 /// The consequence of a restore that failed halfway.
-const UNDEFINED: &str = "what is in the regions that were to be restored is undefined now";
+const UNDEFINED: &str = "the content of the regions that were to be restored is undefined now";
 
 /// The owner of a restored checkpoint.
 #[derive(Debug)]

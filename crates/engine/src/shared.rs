@@ -87,7 +87,7 @@ pub struct Shared {
     rescued: OnceLock<()>,
     started: Instant,
     stopping: AtomicBool,
-    said: Mutex<HashSet<&'static str>>,
+    warned: Mutex<HashSet<&'static str>>,
 }
 
 /// The device and what the application's thread needs on it.
@@ -150,7 +150,7 @@ impl Shared {
             rescued: OnceLock::new(),
             started: Instant::now(),
             stopping: AtomicBool::new(false),
-            said: Mutex::new(HashSet::new()),
+            warned: Mutex::new(HashSet::new()),
         }
     }
 
@@ -255,7 +255,9 @@ impl Shared {
         if settled && self.config.aggregated && !self.config.ephemeral {
             self.rescued.get_or_init(|| {
                 if let Err(error) = self.files.rescue_parts() {
-                    log::warn!("what is left of aggregated files is not looked at: {error}");
+                    log::warn!(
+                        "parts of aggregated files of earlier jobs are not rescued: {error}"
+                    );
                 }
             });
         }
@@ -338,7 +340,7 @@ impl Shared {
     pub fn degrade(&self, topic: &'static str, what: impl std::fmt::Display) {
         if kinds::has_ended() {
             log::debug!("{what}");
-        } else if self.said.lock().insert(topic) {
+        } else if self.warned.lock().insert(topic) {
             log::warn!("{what}");
         }
     }

@@ -32,7 +32,7 @@ mod tests {
 
     /// Catches a message for each run of a part, and one for each of very many parts.
     #[test]
-    fn it_is_said_once_for_each_part() {
+    fn a_part_is_reported_once() {
         let mut not_resent = NotResent::default();
         let first = not_resent.message(7, "it is so").unwrap_or_default();
         assert!(first.contains("part 7 ") && first.ends_with("it is so"), "{first}");

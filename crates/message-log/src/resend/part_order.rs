@@ -188,7 +188,7 @@ mod tests {
 
     /// Catches a difference that names the wrong process, and negative ids of parts that are decoded wrongly.
     #[test]
-    fn who_has_come_to_what_is_said() {
+    fn a_difference_names_the_processes_and_their_events() {
         let all = [
             PartEvent::End(-3),
             PartEvent::End(7),

@@ -405,7 +405,7 @@ proptest! {
     /// Catches payloads that one process drops before another knows that the messages are sent again,
     /// verdicts that differ between restarted processes, and waits for later events.
     #[test]
-    fn whatever_is_heard_when_nothing_is_lost(parts in parts(), nexts in nexts()) {
+    fn no_message_is_lost_whenever_verdicts_arrive(parts in parts(), nexts in nexts()) {
         let mut job = Job::new(program(&parts));
         for next in nexts {
             match next {

@@ -48,12 +48,12 @@ impl State {
     fn no_room(&self, len: u64, level: Level) -> Error {
         let cause = self.last_failure.as_ref().filter(|_| self.anything_failed());
         let why = if let Some(cause) = cause {
-            format!("what it holds could not be moved on: {cause}")
+            format!("its checkpoints could not be flushed: {cause}")
         } else if self.shape.ephemeral && !self.shape.scratch {
             "nothing in it has been consumed yet, and an ephemeral job without scratch writes no files"
                 .to_owned()
         } else {
-            "nothing in it can move on".to_owned()
+            "nothing in it can be flushed or evicted".to_owned()
         };
         let Memory { spec, space, .. } = self.level(level);
         Error::new(
