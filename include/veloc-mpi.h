@@ -15,44 +15,44 @@
 #include "veloc/defs.h"
 
 /**
- * Messages of the part may be sent again instead of kept: those that one process sends and another
- * receives inside it, if the part turns out to be right-tight, which means that nothing in it waits
- * for what is behind it. All processes of `MPI_COMM_WORLD` must begin, end and replay such parts in
- * the same order. Which messages, is decided by the first run: a part that is first begun in the
- * replay of another is logged. The environment variable `VELOC_MPI_STREAMS` says of how many streams
- * of messages (by communicator, other process and tag) each process can tell the others; a part with
- * more is logged. 64 by default, 2047 at the most, 0: nothing is sent again.
+ * Messages of the part may be sent again instead of logged: those that one process sends and another
+ * receives inside it, if the part turns out to be right-tight, which means that nothing in it waits for what
+ * comes after it. All processes of `MPI_COMM_WORLD` must begin, end and replay such parts in the same order.
+ * The first run decides which messages are sent again: a part that is first begun in the replay of another
+ * is logged. The environment variable `VELOC_MPI_STREAMS` is the number of streams of messages (by
+ * communicator, other process and tag) that each process can report to the others; a part with more is
+ * logged. 64 by default, 2047 at most, 0: no messages are sent again.
  */
 #define VELOC_PART_RESEND 1
 
 /**
- * The log stays after a replay, for further ones, until `VELOC_Part_free`.
+ * The log is kept after a replay, for further ones, until `VELOC_Part_free`.
  */
 #define VELOC_PART_KEEP 2
 
 /**
- * What the log holds. Grows at its end only.
+ * What the log holds. New fields are added at the end only.
  */
 typedef struct VELOC_Part_figures {
     /**
-     * Bytes received that are kept now.
+     * Bytes received that are in the log now.
      */
     uint64_t logged;
     /**
-     * The most bytes that were kept at once.
+     * The most bytes that were in the log at once.
      */
     uint64_t peak;
     /**
-     * Bytes that were given up because their messages are sent again.
+     * Bytes that were dropped because their messages are sent again.
      */
     uint64_t dropped;
     /**
-     * Bytes that were sent again.
+     * Bytes of messages that were sent again.
      */
     uint64_t resent;
     /**
-     * Calls that are kept now, equal polls counted as one; each of several requests that
-     * MPI_Startall starts is another.
+     * Calls that are logged now, equal polls counted as one; each of several requests that one MPI_Startall
+     * starts counts as another.
      */
     uint64_t events;
     /**
@@ -60,11 +60,11 @@ typedef struct VELOC_Part_figures {
      */
     uint64_t parts;
     /**
-     * Of the bytes that are kept, those in this library's memory (`VELOC_MPI_LOG_MEMORY`).
+     * Of the logged bytes, those in this library's memory (`VELOC_MPI_LOG_MEMORY`).
      */
     uint64_t memory;
     /**
-     * The others, which are in files in the scratch directory of the job.
+     * The other logged bytes, which are in files in the scratch directory of the job.
      */
     uint64_t stored;
 } VELOC_Part_figures;
@@ -74,20 +74,19 @@ extern "C" {
 #endif /* __cplusplus */
 
 /**
- * Begins to log a part of the program: what its calls of MPI receive is kept, so that the part can
- * be replayed. Parts may be nested to any depth.
+ * Begins to log a part of the program: what its MPI calls receive is kept, so that the part can be replayed.
+ * Parts may be nested to any depth.
  *
- * Error handlers and other functions that MPI calls for the program return, or end the job: if one leaves
- * its call by `longjmp` or an exception, calls of MPI are passed on from then on, nothing is logged or
- * replayed any more, and the functions for parts fail.
+ * Error handlers and other callbacks that MPI calls must return, or end the job. If one leaves its call by
+ * `longjmp` or an exception, all later MPI calls are passed through, nothing is logged or replayed any more,
+ * and the functions for parts fail.
  *
- * @param id what the part is called; the same part may be logged many times, and is then replayed
- * in reverse order
+ * @param id the part's number; the same part may be logged many times, and is then replayed in reverse order
  * @param flags `VELOC_PART_RESEND` and `VELOC_PART_KEEP`, or 0
- * @return `VELOC_SUCCESS` or `VELOC_FAILURE`: MPI is not running, or initialised with
- * `MPI_THREAD_MULTIPLE`; the program's calls do not come to this library, which is linked behind MPI,
- * or an interface of MPI for Fortran was loaded after `MPI_Init`; unknown flags; the environment
- * variable `VELOC_MPI_LOG_MEMORY`, the memory that the log may have, is no number of bytes
+ * @return `VELOC_SUCCESS` or `VELOC_FAILURE`: MPI is not running, or was initialised with
+ * `MPI_THREAD_MULTIPLE`; the program's calls do not reach this library, which is linked after MPI, or a
+ * Fortran interface of MPI was loaded after `MPI_Init`; unknown flags; the environment variable
+ * `VELOC_MPI_LOG_MEMORY`, the limit of the log's memory, is not a number of bytes
  */
 int VELOC_Part_begin(int id,
                      int flags);
@@ -101,25 +100,25 @@ int VELOC_Part_begin(int id,
 int VELOC_Part_end(int id);
 
 /**
- * Begins to replay the last run of a part that is logged, which is one that was not replayed, or the
- * last one of all with `VELOC_PART_KEEP`: until `VELOC_Part_replay_end`, calls of MPI send nothing, and
- * give what they gave then. They have to be the same calls in the same order, with the same
- * communicators, peers, tags and counts. What a request receives belongs to the call that completes it:
- * if that was behind the end of the part, the replay gives the request nothing, and a wait for it
- * behind the replay succeeds at once.
+ * Begins to replay the last logged run of a part that was not replayed yet, or the last run of all with
+ * `VELOC_PART_KEEP`. Until `VELOC_Part_replay_end`, MPI calls send nothing and return what they returned in
+ * that run. They have to be the same calls in the same order, with the same communicators, peers, tags and
+ * counts. What a request receives belongs to the call that completes it: if that call came after the end of
+ * the part, the replay receives nothing, and a wait for the request after the replay succeeds at once.
  *
  * @param id the part
  * @return `VELOC_SUCCESS` or `VELOC_FAILURE`: no run of it is logged; there was no memory for what it
- * has received; or, with `VELOC_PART_RESEND`, other processes have ended or replay another part instead,
- * have called `MPI_Finalize`, or go on from another checkpoint; where that is known later, a call inside the
- * replay fails that waits for a message of theirs. A run that cannot be replayed stays until `VELOC_Part_free`.
+ * received; or, with `VELOC_PART_RESEND`, other processes have ended or replay another part instead, have
+ * called `MPI_Finalize`, or were restarted from another checkpoint. If that is found out later, a call
+ * inside the replay fails that waits for a message of theirs. A run that cannot be replayed is kept until
+ * `VELOC_Part_free`.
  */
 int VELOC_Part_replay_begin(int id);
 
 /**
- * Ends a replay. The log of that run goes, unless the part has `VELOC_PART_KEEP`. A replay that has gone
- * wrong stays open: all calls of MPI's fail in it, so that none gets what is not its own, until
- * `VELOC_Part_free` gives it up.
+ * Ends a replay. The log of that run is freed, unless the part has `VELOC_PART_KEEP`. A failed replay stays
+ * open: all MPI calls in it fail, so that none gets the data of another, until `VELOC_Part_free` abandons
+ * it.
  *
  * @param id the innermost open part, which `VELOC_Part_replay_begin` began
  * @return `VELOC_SUCCESS` or `VELOC_FAILURE`: it is not the innermost open part, a call of it
@@ -128,26 +127,25 @@ int VELOC_Part_replay_begin(int id);
 int VELOC_Part_replay_end(int id);
 
 /**
- * Drops what is logged of all runs of a part, and gives the part up if it is the innermost open
- * one.
+ * Frees the log of all runs of a part, and abandons the part if it is the innermost open one.
  *
  * @param id the part
- * @return `VELOC_SUCCESS` or `VELOC_FAILURE`: nothing of it is logged, or others are open inside it
+ * @return `VELOC_SUCCESS` or `VELOC_FAILURE`: nothing of it is logged, or other parts are open inside it
  */
 int VELOC_Part_free(int id);
 
 /**
- * Why the calling thread's last call on parts, or last call of MPI's inside one, failed.
+ * Why the calling thread's last call on parts, or last MPI call inside one, failed.
  *
- * @return a text, valid until the thread's next failure; empty if there was none. Ask in a statement of
- * its own: beside another call on parts in one list of arguments, C may evaluate this one first.
+ * @return a text, valid until the thread's next failure; empty if there was none. Call it in a statement of
+ * its own: as an argument beside another call on parts, C may evaluate it first.
  */
 const char *VELOC_Part_error(void);
 
 /**
  * Reads what the log holds.
  *
- * @param figures where it is written
+ * @param figures where they are written
  * @param size `sizeof(VELOC_Part_figures)`, so that the struct can grow
  * @return `VELOC_SUCCESS` or `VELOC_FAILURE`: a null pointer, MPI is not running, or several threads may
  * call it at a time

@@ -62,7 +62,7 @@ int main(int argc, char **argv)
     } else if (strcmp(what, "blind") == 0) {
         REFUSED(VELOC_Part_begin(1, 0), "libmpi_mpifh|cannot be seen");
     } else if (strcmp(what, "behind") == 0) {
-        REFUSED(VELOC_Part_begin(1, 0), "behind MPI");
+        REFUSED(VELOC_Part_begin(1, 0), "after MPI");
     } else {
         EQUAL(strcmp(what, "tool"), 0);
         run_and_replay(by_a_tool);

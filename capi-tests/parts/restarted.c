@@ -180,7 +180,7 @@ static void run_back(void)
             s->turn = 0;
             s->seen = 1;
             if (is_refused) {
-                REFUSED(VELOC_Part_replay_begin(1), "process 0 goes on|process 1 goes on");
+                REFUSED(VELOC_Part_replay_begin(1), "process 0 was restarted|process 1 was restarted");
                 printf("refused\n");
                 fflush(stdout);
                 /* Not before the others have been refused. */

@@ -114,7 +114,7 @@ fn a_killed_process_leaves_no_files() {
         fs::write(&path, encode(&regions)).unwrap();
         // By the log's own digest, not by the file's proof.
         let ended = start("").env("VELOC_PROOF", "off").end();
-        let is_refused = ended.stderr.contains("damaged: its chunks are others");
+        let is_refused = ended.stderr.contains("damaged: its chunks do not match");
         assert!(!ended.status.success() && is_refused, "{}", ended.stderr);
         wait_for_backends(job);
         fs::write(&path, good).unwrap();

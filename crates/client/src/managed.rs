@@ -127,7 +127,7 @@ impl Client {
 
     /// A version is of no use any more: what memory has of it goes, where nothing but memory has any.
     pub fn let_go_of(&self, name: &str, version: i32) {
-        self.engine.let_go_of_version(name, version);
+        self.engine.drop_version(name, version);
     }
 
     /// Takes a managed checkpoint that will be read at `place`, if it will.

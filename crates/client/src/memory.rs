@@ -114,7 +114,8 @@ impl Client {
     pub(super) fn place(&self, id: i32, region: &Memory, len: u64) -> Result<Place> {
         let kind = self.kind(region.address, len);
         let kind = kind.map_err(|error| error.within(format!("region {id}")))?;
-        let place = Place { id, address: region.address, len, kind, lent: region.terms.read_only };
+        let place =
+            Place { id, address: region.address, len, kind, deferred: region.terms.read_only };
         if region.part == Part::Device && place.part() == Part::Host && len > 0 {
             return Err(Error::invalid(format!(
                 "region {id}: the device memory at {:#x} that was protected is not known to the \

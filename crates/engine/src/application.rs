@@ -1,4 +1,4 @@
-//! Reads of the application's memory to memory that is in no level.
+//! Copies the application's memory to memory outside of all levels.
 
 use super::place::Place;
 use super::shared::Shared;
@@ -7,11 +7,11 @@ use device::PAGEABLE;
 use os::error::Result;
 
 impl Shared {
-    /// Copies a region to `bytes`, which are as many, and waits for it. As a capture, it comes after everything
-    /// that the application has queued before.
+    /// Copies a region to `bytes`, whose length is the region's, and waits for the copy. Like a capture, it
+    /// comes after all work that the application has queued before.
     ///
     /// # Errors
-    /// The driver's. Then `bytes` is empty if a copy may still be running.
+    /// The driver's error. Then `bytes` is empty if a copy may still be running.
     pub fn read_application(&self, place: &Place, bytes: &mut Vec<u8>) -> Result<()> {
         if place.kind == PAGEABLE {
             copy(place, bytes);
@@ -23,10 +23,10 @@ impl Shared {
         let _closed = side.after_application(self, &own)?;
         let (stream, len) = (own.lane.stream(), bytes.len() as u64);
         let queued = match place.part() {
-            // Memory that is registered, and that copies of the application's may still use.
+            // Registered memory, which queued copies of the application may still use.
             Part::Host => Ok(()),
-            // SAFETY: `bytes` stay until the stream was waited for, or for ever; the driver has vouched for
-            // the device's memory, of which the application has as many.
+            // SAFETY: `bytes` stay valid until the stream was waited for, or for ever; the driver has
+            // confirmed the device memory, where the application has as many bytes.
             Part::Device => unsafe { stream.copy_to_host(bytes.as_mut_ptr(), place.address, len) },
         };
         let waited = stream.synchronize();
@@ -44,7 +44,7 @@ impl Shared {
 /// Copies host memory of the application to `bytes`.
 fn copy(place: &Place, bytes: &mut [u8]) {
     let (from, len) = (place.address as *const u8, bytes.len());
-    // SAFETY: the application gives at least as many bytes (the client has checked it) and does not use
-    // them meanwhile; `bytes` are nobody else's.
+    // SAFETY: the application passes at least as many bytes (the client has checked it) and does not use them
+    // during the call; `bytes` are not shared.
     unsafe { std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), len) };
 }

@@ -1,4 +1,4 @@
-//! The device of a job, once the application has one: its cache, and the workers that serve it.
+//! The device of a job, once the application uses one: its cache, and the workers for it.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use os::size;
 use os::sync::Mutex;
 use policy::register;
 
-/// Without `gpu_cache_size`, the device cache has this share of the device's memory at the most.
+/// Without `gpu_cache_size`, the device cache gets at most this share of the device's memory.
 const DEVICE_SHARE: u64 = 16;
-/// Without `gpu_cache_size`, the most bytes of the device cache.
+/// Without `gpu_cache_size`, the largest device cache in bytes.
 const DEVICE_DEFAULT: u64 = 4 << 30;
 
 impl Engine {
-    /// Uses this device from here on: called once the application has one.
+    /// Uses this device from now on; called once the application uses one.
     pub fn attach(&self, device: Device) -> Result<()> {
         let device = Arc::new(device);
         self.trace.metadata("device", device.name());
@@ -51,7 +51,7 @@ impl Engine {
         );
         let attached = self.serve_device(&device, reserved);
         if let Err(error) = &attached {
-            // Half of the workers cannot serve a capture: nobody may wait for the other half.
+            // Half of the workers cannot serve a capture, and no capture may wait for the missing ones.
             self.catalog.fail(error.clone());
         }
         attached
@@ -71,7 +71,7 @@ impl Engine {
             }
         }
         if let Some(host) = &self.host {
-            // A device fills it faster than pages can be made.
+            // A device fills the buffer faster than pages can be touched.
             host.want_all();
             prepare::place(&self.shared);
             let small = memory::shared_huge_pages() == HugePages::Never;
@@ -86,7 +86,7 @@ impl Engine {
             }
             let capabilities = device.capabilities();
             if !register::is_useful(self.config.pin, capabilities.pageable_access) {
-                log::info!("the host buffer is not registered: off, or the device needs it not");
+                log::info!("the host buffer is not registered: disabled (pin), or not needed by the device");
             } else if !capabilities.host_register {
                 self.degrade("pin", "this device's driver does not register host memory");
             } else {

@@ -1,6 +1,6 @@
-//! Checkpoints of earlier jobs that are in scratch alone and should have a copy in persistent: persistent was
-//! away, or the process that was to make the copy was killed. A job says so and leaves them where they are.
-//! `veloc sync` copies them.
+//! The persist backlog: checkpoints of earlier jobs that are only in scratch and should have a copy in
+//! persistent, because persistent was unavailable, or the process was killed before it copied them. A job
+//! warns of them and leaves them where they are; `veloc sync` copies them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,18 +20,18 @@ impl Shared {
             return BTreeSet::new();
         }
         match self.files.backlog(name, interval, limit) {
-            // What this job has taken gets there by itself.
-            Ok(versions) => self.catalog.look(|state| {
+            // This job's own checkpoints are copied anyway.
+            Ok(versions) => self.catalog.read(|state| {
                 versions.into_iter().filter(|version| !state.has_taken(name, *version)).collect()
             }),
             Err(error) => {
-                log::warn!("what persistent lacks of \"{name}\" is not looked for: {error}");
+                log::warn!("the persist backlog of \"{name}\" cannot be determined: {error}");
                 BTreeSet::new()
             }
         }
     }
 
-    /// Says once of a name how many such versions it has.
+    /// Warns, once per name, how many such versions there are.
     pub fn warn_of_backlog(&self, name: &str) {
         if !self.asked.lock().insert(name.to_owned()) {
             return;
@@ -51,19 +51,19 @@ impl Shared {
     }
 }
 
-/// Copies one such version. Its bytes, or `None` if it has a copy by now.
+/// Copies one such version. Returns its size, or `None` if it has a copy by now.
 ///
 /// # Errors
-/// The file is damaged; the system's.
+/// The file is damaged, or the system's error.
 pub fn copy(files: &Files, name: &str, version: i32) -> Result<Option<u64>> {
     if !is_as_encoded(files, name, version)? {
-        let what = "its file in scratch is not what its parities were made of";
+        let what = "its file in scratch differs from the one that its parities were made of";
         return Err(Error::new(Kind::Corrupt, what));
     }
     files.copy_backlog(name, version)
 }
 
-/// Whether a scratch file is what its parities were made of, where there are any.
+/// Whether a scratch file has the digest from which its parities were made, if it has parities.
 fn is_as_encoded(files: &Files, name: &str, version: i32) -> Result<bool> {
     let header = match ParityFile::read(&files.parity_path(name, version)?) {
         Ok(file) => file.header,

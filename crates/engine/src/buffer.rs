@@ -1,4 +1,4 @@
-//! How large the host buffer of a job is, and whether its memory is shared with the backend.
+//! The size of a job's host buffer, and whether its memory is shared with the backend.
 
 use config::{Config, Mode};
 use levels::host_buffer::HostBuffer;
@@ -9,21 +9,21 @@ use os::shared::SharedMemory;
 use os::size;
 use recovery::link::HandOff;
 
-/// Without `host_cache_size`, the host buffer has this share of the available memory at the most.
+/// Without `host_cache_size`, the host buffer gets at most this share of the available memory.
 const HOST_SHARE: u64 = 8;
-/// Without `host_cache_size`, the most bytes of the host buffer of a job that ends in files.
+/// Without `host_cache_size`, the largest host buffer in bytes of a job that writes files.
 const HOST_DEFAULT: u64 = 1 << 30;
-/// The same of an ephemeral job, which keeps everything in it.
+/// The same for an ephemeral job, which keeps everything in the buffer.
 const HOST_DEFAULT_EPHEMERAL: u64 = 8 << 30;
 
-/// The host buffer, and what the backend is to hold of it.
+/// The host buffer, and what is handed to the backend.
 pub(super) fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option<HandOff>)> {
     let physical = memory::physical()?;
     let direct = config.mode == Mode::Sync && !config.ephemeral;
     let bytes = match config.host_cache_size {
         Some(_) | None if direct => 0,
         Some(given) => {
-            // Only addresses are taken here; a machine may be given more memory while it runs.
+            // This only reserves addresses; a machine may get more memory while it runs.
             if given > physical.total {
                 log::warn!(
                     "host_cache_size is {}, but this machine has {} of memory now: the host buffer is \
@@ -47,13 +47,14 @@ pub(super) fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option
         // Copies to persistent are made in the background all the same.
         let persists = config.outlives_application() && config.persistent.is_some();
         let ledger = persists.then(|| SharedMemory::create("veloc-ledger", ledger_size(0)));
-        let estate = ledger.transpose().map(|ledger| Some(HandOff { ledger: ledger?, host: None }));
-        return Ok((None, or_without(estate)));
+        let hand_off =
+            ledger.transpose().map(|ledger| Some(HandOff { ledger: ledger?, host: None }));
+        return Ok((None, or_without(hand_off)));
     }
     let (chunk, huge) = (config.pin_chunk_size, config.huge_pages);
     let touched = |buffer: HostBuffer| match config.host_cache_size {
         Some(_) => buffer,
-        // Nobody has asked for so much.
+        // The default may be larger than the application needs.
         None => buffer.by_need(),
     };
     if config.outlives_application() {
@@ -61,8 +62,8 @@ pub(super) fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option
             let ledger = SharedMemory::create("veloc-ledger", ledger_size(bytes))?;
             Ok(Some((mapping, HandOff { ledger, host: Some(host) })))
         });
-        if let Some((mapping, estate)) = or_without(shared) {
-            return Ok((Some(touched(HostBuffer::over(mapping, chunk, huge))), Some(estate)));
+        if let Some((mapping, hand_off)) = or_without(shared) {
+            return Ok((Some(touched(HostBuffer::over(mapping, chunk, huge))), Some(hand_off)));
         }
     }
     let buffer = HostBuffer::reserve(bytes, chunk, huge)
@@ -70,8 +71,8 @@ pub(super) fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option
     Ok((Some(touched(buffer)), None))
 }
 
-/// Shared memory for the buffer, mapped: of pages that were set aside as huge ones, if there are as many
-/// and they can be made without a write, which ends a process to which they are refused.
+/// Shared memory for the buffer, mapped. It uses huge pages that were set aside, if there are enough and this
+/// process may use them: writing to a refused page would kill it.
 fn shared(bytes: u64, huge: bool) -> Result<(SharedMemory, Mapping)> {
     let mapped = |memory: SharedMemory| {
         let mapping = Mapping::of(&memory)?;
@@ -79,7 +80,7 @@ fn shared(bytes: u64, huge: bool) -> Result<(SharedMemory, Mapping)> {
     };
     if huge && supports_populate() {
         let set_aside = SharedMemory::create_huge("veloc-host", bytes).and_then(mapped);
-        // One page, to see whether this process gets any.
+        // Tests with one page whether this process gets any.
         if let Ok((memory, mapping)) = set_aside {
             if mapping.populate(0..1).is_ok() {
                 log::info!("the host buffer has huge pages that were set aside: {bytes} bytes");
@@ -90,7 +91,7 @@ fn shared(bytes: u64, huge: bool) -> Result<(SharedMemory, Mapping)> {
     SharedMemory::create("veloc-host", bytes).and_then(mapped)
 }
 
-/// What was made of shared memory, or nothing, with a warning.
+/// The shared memory, or nothing and a warning.
 fn or_without<T>(shared: Result<Option<T>>) -> Option<T> {
     shared.unwrap_or_else(|error| {
         log::warn!(
@@ -101,8 +102,8 @@ fn or_without<T>(shared: Result<Option<T>>) -> Option<T> {
     })
 }
 
-/// Bytes of a ledger for a host buffer of so many: a record for each of the smallest checkpoints.
-/// No page of it exists before it is used.
+/// The size of the ledger for a host buffer of `host` bytes: a record for each checkpoint of the smallest
+/// size. Its pages are allocated when they are used.
 fn ledger_size(host: u64) -> u64 {
     (host / 4).clamp(1 << 20, 1 << 30)
 }

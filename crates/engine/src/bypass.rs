@@ -1,8 +1,8 @@
-//! Checkpoints that scratch cannot take: because it is full, read-only or broken, they are written to
-//! persistent alone. A job may begin with such a scratch, as long as what is there can be read.
+//! Checkpoints that bypass scratch: if scratch is full, read-only or broken, they are written to persistent
+//! only. A job may start with such a scratch, as long as it can be read.
 //!
-//! That is so whatever `persistent_interval` says. Where there are other processes, a file that is there
-//! against the interval counts as the one in scratch, which it stands for (`State::is_extra`).
+//! `persistent_interval` does not matter for them. If there are other processes, a file that is in persistent
+//! against the interval counts as the scratch file that it replaces (`State::is_extra`).
 
 use super::shared::Shared;
 use crate::catalog::state::is_of_the_file_system;
@@ -10,11 +10,11 @@ use config::Config;
 use levels::files::{AggregatePart, Files, Written};
 use os::error::{Error, Result};
 
-/// What is said once: that checkpoints go to persistent alone.
+/// The topic of the warning that checkpoints go to persistent only.
 const PAST_SCRATCH: &str = "past scratch";
 
-/// Why a job must not begin with a scratch to which nothing can be written: there would be no file that
-/// its checkpoints may go to. `None`: it may.
+/// Why a job must not start with a scratch directory that cannot be written: its checkpoints could not go to
+/// any file. `None`: it may.
 fn needs_scratch(config: &Config) -> Option<&'static str> {
     if config.ephemeral {
         Some("an ephemeral job (ephemeral = true) has no other directory for what memory cannot hold")
@@ -25,11 +25,11 @@ fn needs_scratch(config: &Config) -> Option<&'static str> {
     }
 }
 
-/// The directories of a job that begins. Where scratch can only be read, and checkpoints may go past it:
-/// what it has answered as well.
+/// Opens the directories of a job that starts. If scratch is read-only and checkpoints may bypass it, also
+/// returns the error of scratch.
 ///
 /// # Errors
-/// As [`Files::open`]; what else can be done about scratch.
+/// As [`Files::open`]; with what else can be done about scratch.
 pub(super) fn open_files(config: &Config, rank: u32) -> Result<(Files, Option<Error>)> {
     Files::open_past_scratch(config, rank, |refused| match needs_scratch(config) {
         Some(why) => Err(refused.followed_by(why)),
@@ -38,9 +38,9 @@ pub(super) fn open_files(config: &Config, rank: u32) -> Result<(Files, Option<Er
 }
 
 impl Shared {
-    /// Says that the job begins with a scratch that can only be read.
+    /// Warns that the job starts with a read-only scratch.
     pub(super) fn begins_past_scratch(&self, refused: &Error) {
-        // The same as is said when it is met later: once is enough.
+        // The same topic as a later failure, so that one warning is printed.
         self.degrade(
             PAST_SCRATCH,
             format!(
@@ -50,10 +50,10 @@ impl Shared {
         );
     }
 
-    /// Whether a checkpoint under way that scratch has refused can be written to persistent instead.
+    /// Whether an open checkpoint that scratch has refused can be written to persistent instead.
     ///
     /// # Errors
-    /// It cannot: why scratch has `refused` it.
+    /// It cannot: the error of scratch.
     pub(super) fn may_go_past_scratch(&self, refused: &Error) -> Result<()> {
         if !self.files.has_persistent() || !is_of_the_file_system(refused) {
             return Err(refused.clone());
@@ -61,28 +61,31 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes to persistent what scratch has `refused`.
+    /// Writes to persistent after scratch has `refused`.
     pub fn past_scratch<T>(&self, refused: Error, write: impl FnOnce() -> Result<T>) -> Result<T> {
         match write() {
             Ok(written) => {
                 self.goes_past_scratch(refused);
                 Ok(written)
             }
-            Err(error) => Err(refused.followed_by(format!("nor can persistent take it: {error}"))),
+            Err(error) => {
+                Err(refused
+                    .followed_by(format!("writing it to persistent failed as well: {error}")))
+            }
         }
     }
 
-    /// Says, for the first of them, that checkpoints go to persistent alone.
+    /// Warns, for the first such checkpoint, that it goes to persistent only.
     pub(super) fn goes_past_scratch(&self, why: impl std::fmt::Display) {
         self.degrade(
             PAST_SCRATCH,
             format!(
-                "{why}: it is written to persistent alone, and so is each that scratch cannot take"
+                "{why}: it is written to persistent alone, and so is each checkpoint that scratch cannot take"
             ),
         );
     }
 
-    /// Gives what was written past scratch its name. The caller holds the lock of names.
+    /// Publishes a file that was written past scratch. The caller holds the naming lock.
     pub(super) fn publish_straight(
         &self,
         written: &Written,
@@ -91,7 +94,7 @@ impl Shared {
         place: Option<&AggregatePart>,
     ) -> Result<()> {
         self.files.publish_straight(written, name, version, place)?;
-        // It has a newer one.
+        // Persistent has a newer one.
         self.left_scratch(name, version);
         Ok(())
     }

@@ -1,7 +1,7 @@
-//! Taking a checkpoint: the one step that keeps the application waiting.
+//! Taking a checkpoint: the only step that the application waits for.
 //!
-//! The application's thread finds room, then copies: device regions within the device, host regions
-//! into the host buffer. What is larger than a level goes straight to the level below.
+//! The application's thread finds room, then copies: device regions within the device, host regions to the
+//! host buffer. A checkpoint larger than a level goes straight to the level below.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,11 +22,11 @@ use trace::metrics::Cause;
 /// Within a part, regions start at multiples of this many bytes, so that device copies are fast.
 const ALIGNMENT: u64 = 256;
 
-/// A checkpoint under way. Dropped before it is committed, as by a panic, it is given up.
+/// An open checkpoint. If it is dropped before it is committed, for instance by a panic, it is aborted.
 #[derive(Debug)]
 pub struct Open {
     shared: Arc<Shared>,
-    /// It is neither committed nor given up.
+    /// Whether it is neither committed nor aborted.
     pub(super) under_way: bool,
     /// Its number.
     pub id: Id,
@@ -34,13 +34,13 @@ pub struct Open {
     pub name: String,
     /// Its version.
     pub version: i32,
-    /// What was captured so far.
+    /// The regions captured so far.
     pub regions: Vec<Region>,
-    /// Whether it is copied to persistent; `None`: that depends on when it is complete.
+    /// Whether it is copied to persistent; `None`: decided when it is complete.
     pub persist: Option<bool>,
-    /// The file it goes to directly, if it does.
+    /// The file that it is written to directly, if any.
     pub(crate) spool: Option<Box<Spool>>,
-    /// What it has still to fetch.
+    /// The deferred part of the capture.
     pub(crate) deferred: DeferredCapture,
 }
 
@@ -66,7 +66,7 @@ impl Engine {
 }
 
 impl Open {
-    /// Starts a checkpoint, or what takes its way.
+    /// Starts a checkpoint, or a file-based one.
     pub(super) fn begin(shared: &Arc<Shared>, name: &str, version: i32) -> Open {
         let id = shared.catalog.step(|state| state.open(name, version));
         Open {
@@ -84,9 +84,9 @@ impl Open {
 }
 
 impl Shared {
-    /// Captures regions into a checkpoint under way. After an error the checkpoint is as it was,
-    /// or can only be given up. `releases` are called, each once, when the regions of these ids are
-    /// not needed any more: at once, or when what was lent has arrived.
+    /// Captures regions into an open checkpoint. After an error the checkpoint is unchanged, or can only be
+    /// aborted. Each of `releases` is called once, when the region with this id is not needed any more: at
+    /// once, or when its deferred capture has ended.
     pub fn capture(
         &self,
         open: &mut Open,
@@ -124,15 +124,15 @@ impl Shared {
     pub fn commit(&self, open: Open) -> Result<()> {
         let bytes = open.regions.iter().map(|region| region.size).sum();
         self.pace.captured(bytes);
-        self.say_if_device_cache_is_unused();
+        self.warn_of_unused_device_cache();
         let result = self.complete(open);
         self.pace.call_ends();
         result
     }
 
-    /// Says once that a device cache was asked for and there is no device: it was left out, or there is no
-    /// driver where one was expected.
-    fn say_if_device_cache_is_unused(&self) {
+    /// Warns once that a configured device cache has no effect, because no region is on a device, or there is
+    /// no driver.
+    fn warn_of_unused_device_cache(&self) {
         let Some(1..) = self.config.gpu_cache_size else { return };
         if self.device.get().is_some() {
             return;
@@ -157,8 +157,8 @@ impl Shared {
         }
     }
 
-    /// Commits a checkpoint whose file is in its place. With `mode = sync`, what the caller is to
-    /// copy to persistent: it would wait for that, and a worker has to be woken first.
+    /// Commits a checkpoint whose file is in its place. With `mode = sync`, returns the copy to persistent
+    /// for the caller to make: it would wait for it anyway, and a worker would have to be woken first.
     pub(super) fn commit_file(
         &self,
         id: Id,
@@ -176,7 +176,7 @@ impl Shared {
         })
     }
 
-    /// Gives a checkpoint under way up.
+    /// Aborts an open checkpoint.
     pub fn abort(&self, mut open: Open) {
         self.end(std::mem::take(&mut open.deferred));
     }
@@ -200,16 +200,16 @@ impl Shared {
             });
             *len += place.len;
         }
-        // What this very checkpoint holds already cannot make room for it.
-        let held = self.catalog.look(|state| state.building_bytes(open.id));
+        // Bytes of this checkpoint cannot be evicted to make room for itself.
+        let held = self.catalog.read(|state| state.building_bytes(open.id));
         let both = [lens[0] + held[0], lens[1] + held[1]];
         let mut rooms: [Option<(Level, u64, Vec<Extent>)>; 2] = [None, None];
         for part in [Part::Device, Part::Host] {
             let len = lens[part as usize];
             if len > 0 {
                 let mut of_part = places.iter().filter(|place| place.part() == part);
-                let lent = part == Part::Device && of_part.all(|place| place.lent);
-                let room = lent.then(|| self.room_for_deferred(open, len, both)).flatten();
+                let deferred = part == Part::Device && of_part.all(|place| place.deferred);
+                let room = deferred.then(|| self.room_for_deferred(open, len, both)).flatten();
                 rooms[part as usize] = Some(match room {
                     Some(room) => room,
                     None => self.find_room(open, part, len, both)?,
@@ -230,20 +230,20 @@ impl Shared {
                 Some(Run { place: *place, level: *level, extents })
             })
             .collect();
-        let is_lent = |run: &Run| run.place.lent && run.level == Level::HOST;
-        let (lent, now): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(is_lent);
+        let is_deferred = |run: &Run| run.place.deferred && run.level == Level::HOST;
+        let (deferred, now): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(is_deferred);
         self.copy(open.id, Way::In, &now).map_err(|error| {
             // The system may refuse memory to the host buffer. A file needs none.
             let refused = error.kind() == Kind::NoRoom && self.files.has_scratch();
             (!refused).then_some(error)
         })?;
-        self.lend(open, lent).map_err(Some)?;
+        self.defer(open, deferred).map_err(Some)?;
         open.regions.append(&mut regions);
         Ok(())
     }
 
-    /// Room for `len` bytes of a part, in the level it belongs to. `both` is what the checkpoint
-    /// will have of each part in all.
+    /// Room for `len` bytes of a part, in the level it belongs to. `both` are the total sizes of the
+    /// checkpoint's parts.
     fn find_room(
         &self,
         open: &Open,
@@ -253,10 +253,10 @@ impl Shared {
     ) -> std::result::Result<(Level, u64, Vec<Extent>), Option<Error>> {
         let mut retried = false;
         loop {
-            let level = self.catalog.look(|state| match state.destination(both)?[part as usize] {
+            let level = self.catalog.read(|state| match state.destination(both)?[part as usize] {
                 Destination::Memory(level) => {
-                    // A part is in one level, and what is in the device cache cannot be moved
-                    // before the checkpoint is complete.
+                    // A part is in one level, and a part in the device cache cannot be moved before the
+                    // checkpoint is complete.
                     let staging = state.staging();
                     let before = state.building_in(open.id, part);
                     let device = state.building_in(open.id, Part::Device);
@@ -281,10 +281,9 @@ impl Shared {
                 Ok((base, extents)) => return Ok((level, base, extents)),
                 Err(error) if error.kind() != Kind::NoRoom => return Err(Some(error)),
                 Err(error) => {
-                    // The level may have become too small meanwhile: the device had less memory than
-                    // the cache was to have, or the machine's became short. Else what failed to
-                    // move on before may move on now.
-                    let (capacity, _) = self.catalog.look(|state| state.room(level));
+                    // The level may have become too small by now: the device had less memory than configured,
+                    // or the machine ran short. Or a flush that failed before may succeed now.
+                    let (capacity, _) = self.catalog.read(|state| state.room(level));
                     if capacity < len {
                         continue;
                     }

@@ -1,8 +1,8 @@
 //! Copies between the application's memory and the levels of memory, on the application's thread.
 //!
-//! Device memory is copied by the library's own stream, host memory by the processor, both at once.
-//! Whatever happens, no copy is running any more when `copy` returns; if that cannot be
-//! known, the checkpoint's room is never given to another.
+//! Device memory is copied in the library's own stream, host memory by the processor, both at the same time.
+//! No copy is running when `copy` returns, whatever happens; if that cannot be ensured, the checkpoint's room
+//! is never reused.
 
 use std::time::{Duration, Instant};
 
@@ -30,37 +30,37 @@ pub(crate) enum Way {
     Out,
 }
 
-/// The bytes of one region: where the application has them, and where the level.
+/// The bytes of one region: their place in the application and in the level.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     /// The application's memory.
     pub place: Place,
     /// The level.
     pub level: Level,
-    /// Its bytes there, in order; as many as are to be copied.
+    /// Its extents there, in order; their total is the number of bytes to copy.
     pub extents: Vec<Extent>,
 }
 
 impl Run {
-    /// How many.
+    /// The number of bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.extents.iter().map(|extent| extent.len).sum()
     }
 
-    /// Whether the processor copies it; else the device does.
+    /// Whether the processor copies it; otherwise the device does.
     pub(crate) fn by_processor(&self) -> bool {
         self.level == Level::HOST && self.place.part() == Part::Host
     }
 
-    /// Whether the level's own store copies it: neither processor nor device reach it by address.
+    /// Whether the level's own store copies it, as its memory has no addresses.
     fn by_store(&self) -> bool {
         self.level > Level::HOST
     }
 }
 
 impl Shared {
-    /// Copies `runs` of checkpoint `id` and waits for them. The copies come after everything that
-    /// the application has queued before (in its stream, if it gave one).
+    /// Copies `runs` of checkpoint `id` and waits for them. The copies come after all work that the
+    /// application has queued before (in its stream, if it gave one).
     pub(super) fn copy(&self, id: Id, way: Way, runs: &[Run]) -> Result<()> {
         if runs.iter().any(Run::by_store) {
             return self.copy_by_store(way, runs);
@@ -74,8 +74,7 @@ impl Shared {
             return copied.map(|()| self.count(way, runs, (since, time), true));
         }
         if way == Way::In {
-            // As for copies of the processor: it is what the driver copies by where pages are not
-            // registered.
+            // As for copies by the processor: the driver uses it for pages that are not registered.
             let down = runs.iter().filter(|run| run.level == Level::HOST && !run.by_processor());
             down.into_iter().try_for_each(|run| self.host()?.ensure(&run.extents))?;
         }
@@ -91,7 +90,7 @@ impl Shared {
         Ok(())
     }
 
-    /// The same of those runs that the processor copies, which are counted.
+    /// Copies those runs that the processor copies, and counts them.
     pub(super) fn copy_and_count(&self, way: Way, runs: &[Run]) -> Result<()> {
         let since = Instant::now();
         self.copy_by_processor(way, runs)?;
@@ -108,9 +107,9 @@ impl Shared {
         match way {
             Way::Out => own.iter().for_each(|run| copy_run(host, way, run)),
             Way::In => {
-                // A capture into the host buffer is a flush to the pages that it writes.
+                // A capture into the host buffer writes new pages, like a flush.
                 let untouched: u64 = own.iter().map(|run| host.untouched(&run.extents)).sum();
-                // Looked at by those who touch: it costs more than a checkpoint may wait for.
+                // The touching threads check memory for it: that would keep a checkpoint waiting too long.
                 self.guard.count(untouched);
                 if untouched > 0 {
                     own.iter().try_for_each(|run| host.ensure(&run.extents))?;
@@ -125,8 +124,8 @@ impl Shared {
         Ok(())
     }
 
-    /// The same where a level's own store has the bytes: they are brought back only, as no such level
-    /// captures any. They come by way of this process's memory, as those of a file do.
+    /// Restores runs from a level whose own store has the bytes; no such level captures. The bytes go through
+    /// this process's memory, like those of a file.
     fn copy_by_store(&self, way: Way, runs: &[Run]) -> Result<()> {
         if way == Way::In {
             return Err(Error::new(Kind::Internal, "no level below the host buffer captures"));
@@ -148,7 +147,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Counts what was copied from a moment on, and the time that it took.
+    /// Counts a copy: its bytes, its start and its duration.
     fn count(&self, way: Way, runs: &[Run], took: (Instant, Duration), by_processor: bool) {
         let (since, time) = took;
         for level in (0..MOST).map(Level::new) {
@@ -172,10 +171,9 @@ fn copy_run(host: &HostBuffer, way: Way, run: &Run) {
     let mut application = run.place.address as *mut u8;
     for extent in &run.extents {
         let (buffer, len) = (host.address(extent.offset), extent.len as usize);
-        // SAFETY: the application gives at least as many bytes as the run has (the client has
-        // checked it) and does not use them meanwhile; the extents are this checkpoint's, within
-        // the mapping, and complete if they are read. Registration makes no difference to the
-        // processor.
+        // SAFETY: the application passes at least as many bytes as the run has (the client has checked it)
+        // and does not use them during the call; the extents are this checkpoint's, within the mapping, and
+        // complete if they are read. Registration does not matter to the processor.
         unsafe {
             match way {
                 Way::In => std::ptr::copy_nonoverlapping(application, buffer, len),
@@ -186,17 +184,17 @@ fn copy_run(host: &HostBuffer, way: Way, run: &Run) {
     }
 }
 
-/// Copies of a checkpoint that are queued in the library's own stream. They are waited for on every
-/// path: the room that they use is given to others next.
+/// Copies of a checkpoint that are queued in the library's own stream. They are waited for on every path, as
+/// their room may be reused afterwards.
 struct DeviceCopies<'a> {
     shared: &'a Shared,
     id: Id,
-    /// Some may be running.
+    /// Whether some may be running.
     under_way: bool,
     own: MutexGuard<'a, Own>,
-    /// What they write of the host buffer.
+    /// The extents of the host buffer that they write.
     written: Vec<Extent>,
-    /// Keeps background copies away while the application waits for the whole context.
+    /// Keeps background copies paused while the application waits for the whole context.
     _closed: Option<Closed<'a>>,
     _current: Current<'a>,
 }
@@ -208,8 +206,8 @@ impl<'a> DeviceCopies<'a> {
         let current = side.device.enter()?;
         let since = Instant::now();
         let closed = side.after_application(shared, &own)?;
-        // Copies that the application has queued may still use registered host memory, which the
-        // processor is about to use.
+        // Queued copies of the application may still use registered host memory, which the processor is about
+        // to use.
         let pinned = Pointer::Host { pinned: true };
         if runs.iter().any(|run| run.place.kind == pinned && run.by_processor()) {
             own.lane.stream().synchronize()?;
@@ -240,7 +238,7 @@ impl<'a> DeviceCopies<'a> {
         Ok(())
     }
 
-    /// Between the application's memory of any kind and the device cache.
+    /// Copies between the application's memory of any kind and the device cache.
     fn add_to_cache(
         &self,
         way: Way,
@@ -254,9 +252,9 @@ impl<'a> DeviceCopies<'a> {
             Way::In => (cached, application),
             Way::Out => (application, cached),
         };
-        // SAFETY: the extent is this checkpoint's, and complete if it is read; the driver has
-        // vouched for device pointers, the application for host pointers; all stay until `finish`
-        // has waited for the stream.
+        // SAFETY: the extent is this checkpoint's, and complete if it is read; the driver has confirmed
+        // device pointers, the application guarantees host pointers; all stay valid until `finish` has waited
+        // for the stream.
         unsafe {
             match place.kind {
                 Pointer::Device { managed: false, .. } => stream.copy_on_device(to, from, len),
@@ -267,7 +265,7 @@ impl<'a> DeviceCopies<'a> {
         }
     }
 
-    /// Between device memory of the application and the host buffer.
+    /// Copies between device memory of the application and the host buffer.
     fn add_to_host(&mut self, way: Way, application: u64, extent: Extent) -> Result<()> {
         let direction = match way {
             Way::In => Direction::Down,
@@ -281,7 +279,7 @@ impl<'a> DeviceCopies<'a> {
         Ok(())
     }
 
-    /// Waits for all of it.
+    /// Waits for all copies.
     fn finish(mut self) -> Result<()> {
         self.wait()
     }
@@ -291,7 +289,7 @@ impl<'a> DeviceCopies<'a> {
         let arrived = host.as_ref().map_or(Ok(()), |host| lane.finish(host));
         let waited = arrived.and_then(|()| lane.stream().synchronize());
         if waited.is_err() && !lane.abandon() {
-            // If even the context cannot be waited for, the copies may go on for ever.
+            // If even the context cannot be waited for, the copies may be running for ever.
             self.shared.catalog.step(|state| state.strand(self.id));
         }
         if let Some(host) = host.as_ref().filter(|_| waited.is_ok()) {
@@ -305,7 +303,7 @@ impl<'a> DeviceCopies<'a> {
 impl Drop for DeviceCopies<'_> {
     fn drop(&mut self) {
         if self.under_way {
-            // After a panic, which is what is reported.
+            // The panic itself is reported.
             let _ = self.wait();
         }
     }

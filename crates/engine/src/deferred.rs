@@ -1,8 +1,8 @@
-//! Memory that the application lends: it leaves a region as it is until it is released, so that its
-//! copy to the host buffer can be made by a worker, after the checkpoint call has returned.
+//! Deferred captures: the application leaves a region unchanged until it is released, so that a worker can
+//! copy it to the host buffer after the checkpoint call has returned.
 //!
-//! The catalog knows such a checkpoint as one whose bytes are still to come. Whatever becomes of
-//! it, the deferred capture ends: by the worker, by the call that gave the checkpoint up, or with the job.
+//! The catalog has the checkpoint with incomplete bytes. The deferred capture ends in any case: by the
+//! worker, by the call that aborted the checkpoint, or with the job.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -25,16 +25,16 @@ use os::sync::Mutex;
 use trace::metrics::Stop;
 use trace::Activity;
 
-/// Tells the application that a region's bytes are not needed any more.
+/// Tells the application that a region may be changed again.
 pub trait Release: Debug + Send + Sync {
-    /// The library needs the bytes no more: the application may change its memory.
+    /// The bytes are not needed any more: the application may change its memory.
     ///
     /// # Errors
-    /// The application's routine has failed, which changes nothing of that.
+    /// The application's callback has failed; the memory is released all the same.
     fn release(&self) -> Result<()>;
 }
 
-/// What a checkpoint has still to fetch from the application's memory. Its end releases the
+/// The part of a checkpoint that has still to be copied from the application's memory. Its end releases the
 /// regions, on every path.
 #[derive(Debug, Default)]
 pub(crate) struct DeferredCapture {
@@ -43,17 +43,17 @@ pub(crate) struct DeferredCapture {
 }
 
 impl DeferredCapture {
-    /// Whether a region of this id is lent.
+    /// Whether a region of this id is deferred.
     pub(crate) fn has(&self, id: i32) -> bool {
         self.runs.iter().any(|run| run.place.id == id)
     }
 
-    /// The routine to call for a region when the capture ends.
+    /// Sets the callback for a region, for the end of the capture.
     pub(crate) fn until(&mut self, region: i32, release: Arc<dyn Release>) {
         self.releases.push((region, release));
     }
 
-    /// Releases the regions. What has failed in that.
+    /// Releases the regions. Returns the errors of the callbacks.
     fn release(&mut self) -> Vec<Error> {
         let failed = |(region, release): (i32, Arc<dyn Release>)| {
             release.release().err().map(|error| error.within(format!("region {region}")))
@@ -61,7 +61,7 @@ impl DeferredCapture {
         self.releases.drain(..).filter_map(failed).collect()
     }
 
-    /// The parts of the checkpoint that have bytes in it, indexed by `Part`.
+    /// The parts of the checkpoint with deferred bytes, indexed by `Part`.
     fn parts(&self) -> [bool; 2] {
         let mut parts = [false; 2];
         for run in &self.runs {
@@ -74,7 +74,7 @@ impl DeferredCapture {
 impl Drop for DeferredCapture {
     fn drop(&mut self) {
         for error in self.release() {
-            // There is no call any more that it could be reported by.
+            // No later call can report it.
             log::error!("{error}");
         }
     }
@@ -91,8 +91,8 @@ impl DeferredCaptures {
 }
 
 impl Shared {
-    /// Room for device memory that is lent, in the host buffer, if it has some now: else a copy in
-    /// the device cache keeps the application waiting for less.
+    /// Room in the host buffer for deferred device memory, if there is some now: otherwise a copy to the
+    /// device cache keeps the application waiting for less time.
     pub(super) fn room_for_deferred(
         &self,
         open: &Open,
@@ -103,9 +103,8 @@ impl Shared {
         room.map(|(base, extents)| (Level::HOST, base, extents))
     }
 
-    /// Takes these runs into what a checkpoint has deferred, once the application's own queued work on them is
-    /// done.
-    pub(super) fn lend(&self, open: &mut Open, mut runs: Vec<Run>) -> Result<()> {
+    /// Defers the copies of these runs, to begin after the application's own queued work on them.
+    pub(super) fn defer(&self, open: &mut Open, mut runs: Vec<Run>) -> Result<()> {
         if runs.iter().any(|run| run.place.kind != PAGEABLE) {
             let side = self.device_side()?;
             let own = side.own.lock();
@@ -117,7 +116,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Copies at once what a checkpoint under way was to fetch later.
+    /// Copies the deferred runs of an open checkpoint at once.
     pub(super) fn finish_deferred(&self, open: &mut Open) -> Result<()> {
         let deferred = std::mem::take(&mut open.deferred);
         let copied = self.copy(open.id, Way::In, &deferred.runs);
@@ -125,32 +124,32 @@ impl Shared {
         copied
     }
 
-    /// Releases the regions of a deferred capture. A routine that fails is reported as what fails in the
-    /// background is, by whichever thread it was called.
+    /// Releases the regions of a deferred capture. Errors of callbacks are reported like background failures,
+    /// whichever thread called them.
     pub(super) fn end(&self, mut deferred: DeferredCapture) {
         for error in deferred.release() {
             self.catalog.step(|state| state.report(error));
         }
     }
 
-    /// Commits a checkpoint whose deferred capture, if it has one, is left to the worker.
+    /// Commits a checkpoint and leaves its deferred capture, if any, to the worker.
     pub(super) fn commit_deferred(&self, open: &mut Open, persist: bool) {
         let arriving = open.deferred.parts();
         if !open.deferred.runs.is_empty() {
             self.deferred.0.lock().insert(open.id, std::mem::take(&mut open.deferred));
         }
         let (id, regions) = (open.id, std::mem::take(&mut open.regions));
-        self.step_counted(|state| state.commit_lent(id, regions, arriving, persist));
+        self.step_counted(|state| state.commit_deferred(id, regions, arriving, persist));
     }
 }
 
-/// Copies what was lent until the engine stops.
+/// Copies deferred captures until the engine stops.
 pub fn arrive(shared: &Shared) -> Result<()> {
     let mut queue = None;
     while let Some(arrival) = shared.catalog.next(Worker::Arrive, State::next_arrival) {
         let Some(deferred) = shared.deferred.take(arrival.id) else { continue };
         let end = bring(shared, &mut queue, &arrival, &deferred);
-        // Before anybody hears that all is done.
+        // Before others learn that all is done.
         shared.end(deferred);
         shared.catalog.step(|state| state.arrived(arrival.id, end));
     }

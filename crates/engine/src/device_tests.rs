@@ -1,4 +1,4 @@
-//! Another kind of device than CUDA: an engine serves its memory as any.
+//! An engine with a kind of device other than CUDA.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // A test stops at the first fault.
 
@@ -44,7 +44,7 @@ impl Job {
     }
 
     fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: mapped memory of the host, which nobody else uses while there is no call.
+        // SAFETY: mapped host memory, which nothing else uses between calls.
         unsafe { std::slice::from_raw_parts_mut(self.memory.base() as *mut u8, CHECKPOINT) }
     }
 
@@ -52,14 +52,14 @@ impl Job {
         let device = &self.engine.device_side().unwrap().device;
         let (address, len) = (self.memory.base(), CHECKPOINT as u64);
         let kind = Pointer::classify(device, address, len).unwrap();
-        Place { id: 1, address, len, kind, lent: false }
+        Place { id: 1, address, len, kind, deferred: false }
     }
 
     fn checkpoint(&mut self, version: i32) -> Result<()> {
         self.bytes().iter_mut().enumerate().for_each(|(at, byte)| *byte = content(version, at));
         let mut open = self.engine.begin("x", version);
         let captured = self.engine.capture(&mut open, &[self.place()], Vec::new());
-        // A copy that is still under way gets wrong bytes.
+        // A copy that is still active gets wrong bytes.
         self.bytes().fill(255);
         captured?;
         self.engine.commit(open)
@@ -81,7 +81,7 @@ impl Job {
         self.engine.metrics.hop((from, to)).amount()
     }
 
-    /// Ends the job, after which nothing of it is left on the device.
+    /// Ends the job, and checks that the device has nothing left of it.
     fn end(self) {
         let Job { api, engine, memory } = self;
         engine.finish().unwrap();
@@ -94,8 +94,8 @@ fn content(version: i32, at: usize) -> u8 {
     (version as usize * 31 + at % 241) as u8
 }
 
-/// Catches a copy that is not waited for, goes elsewhere, or is asked of CUDA; a cache that is not mapped, and
-/// anything that is not given back at the end.
+/// Catches a copy that is not waited for, goes elsewhere, or uses CUDA; a cache that is not mapped, and
+/// resources that are not released at the end.
 #[test]
 fn checkpoints_of_another_kind_of_device_come_back() {
     let scratch = tempfile::tempdir().unwrap();
@@ -116,8 +116,8 @@ fn checkpoints_of_another_kind_of_device_come_back() {
     job.end();
 }
 
-/// Catches a failure of a copy that is not heard of, and one after which a checkpoint is not there, has other
-/// bytes, or cannot be taken again.
+/// Catches a failed copy that is not reported, and one after which a checkpoint is missing, has wrong bytes,
+/// or cannot be taken again.
 #[test]
 fn a_copy_that_fails_is_the_error_of_the_call() {
     let scratch = tempfile::tempdir().unwrap();
@@ -133,7 +133,7 @@ fn a_copy_that_fails_is_the_error_of_the_call() {
     heard(job.checkpoint(1));
     job.checkpoint(1).unwrap();
     job.engine.drain().unwrap();
-    // The first copy is the capture's.
+    // The first copy belongs to the capture.
     job.api.fail("copy", 1);
     job.checkpoint(2).unwrap();
     let error = heard(job.engine.drain());
@@ -147,7 +147,7 @@ fn a_copy_that_fails_is_the_error_of_the_call() {
     job.end();
 }
 
-/// Catches a capture that waits for memory that never comes, and bytes in what was not mapped.
+/// Catches a capture that waits for memory that is never mapped, and bytes in unmapped memory.
 #[test]
 fn a_cache_that_is_mapped_in_part_serves() {
     let scratch = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! `mode = sync`: the application waits for the persistent copies of its checkpoints, and makes those
-//! that it would wait for itself.
+//! `mode = sync`: the application waits for the persistent copies of its checkpoints, and makes itself those
+//! that it would wait for.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
@@ -30,8 +30,8 @@ impl Shared {
         self.persist_and_wait(id, own, None)
     }
 
-    /// Claims the persistent copy of a checkpoint for this thread, which is to wait for it: no worker
-    /// makes it before the claim is used or given back.
+    /// Claims the persistent copy of a checkpoint for this thread, which will wait for it: no worker makes it
+    /// before the claim is used or returned.
     pub fn claim(&self, id: Id) -> Claim<'_> {
         self.catalog.step(|state| state.claim_persist(id));
         Claim { shared: self, id }
@@ -48,7 +48,7 @@ impl Shared {
                 storage::persist_one(self, &job, memory);
             }));
             if copied.is_err() {
-                // As if its worker had ended: nobody else would wake those who wait for it.
+                // Handled like a failed worker: nothing else would wake those who wait for it.
                 let what = "copying a checkpoint to persistent panicked";
                 self.catalog.fail(Error::new(Kind::Internal, what));
             }
@@ -61,8 +61,8 @@ impl Shared {
     }
 }
 
-/// The right to make a checkpoint's persistent copy. Given back when it is dropped, so that nobody
-/// waits in vain: a worker makes the copy then.
+/// The right to make a checkpoint's persistent copy. If it is dropped, a worker makes the copy, so no wait
+/// lasts for ever.
 #[derive(Debug)]
 #[must_use]
 pub struct Claim<'a> {
@@ -71,8 +71,8 @@ pub struct Claim<'a> {
 }
 
 impl Claim<'_> {
-    /// Makes the copy, if it is known by now that it is to be made, or waits for it. `places` are all
-    /// regions of the checkpoint, if the application's memory is as it was when they were captured.
+    /// Makes the copy if it is known by now that it is needed, or waits for it. `places` are all regions of
+    /// the checkpoint, if the application's memory has not changed since they were captured.
     pub fn copy(self, places: Option<&[Place]>) -> Result<()> {
         let own = self.shared.catalog.step(|state| state.take_claimed(self.id));
         let plain = |places: &&[Place]| places.iter().all(|place| place.kind == PAGEABLE);

@@ -1,5 +1,5 @@
-//! Erasure coding, on a worker of its own: tells the others of the group what is in scratch, makes
-//! the parities that this process keeps, and looks after the others.
+//! Erasure coding, on its own worker: announces the scratch files to the group, makes the parities that this
+//! process stores, and watches the other processes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -29,7 +29,7 @@ pub(crate) fn encode(shared: &Shared) -> Result<()> {
     let Some(node) = shared.erasure.get() else {
         return Ok(());
     };
-    // However this ends, nobody waits for it any more.
+    // However this ends, others must not wait for it any more.
     let _end = End(node);
     let mut worker = Worker {
         shared,
@@ -39,7 +39,7 @@ pub(crate) fn encode(shared: &Shared) -> Result<()> {
         said: BTreeSet::new(),
     };
     for rank in node.watched_peers() {
-        // A busy network may lose a call, which must not cost a whole job its protection.
+        // A busy network may drop a connection, which must not cost the whole job its protection.
         let called = node.call(rank).or_else(|_| node.call(rank)).or_else(|_| node.call(rank));
         match called {
             Ok(peer) => drop(worker.peers.insert(rank, peer)),
@@ -49,7 +49,7 @@ pub(crate) fn encode(shared: &Shared) -> Result<()> {
     while let Some(job) = node.next_job() {
         match job {
             Job::Do(task) => worker.work(task),
-            Job::CheckPeers => worker.look_around(),
+            Job::CheckPeers => worker.find_lost(),
         }
         worker.sweep();
     }
@@ -68,9 +68,9 @@ struct Worker<'a> {
     shared: &'a Shared,
     node: &'a Node,
     peers: BTreeMap<u32, Peer>,
-    /// The files that were announced, and their digests.
+    /// The announced files, and their digests.
     offered: BTreeMap<Key, (ServedFile, Checksum)>,
-    /// The names of which it was said that a version has no parities.
+    /// The names for which a version without parities was reported.
     said: BTreeSet<Arc<str>>,
 }
 
@@ -102,20 +102,20 @@ impl Worker<'_> {
     fn tell(&mut self, ranks: Vec<u32>, word: &Message) {
         for rank in ranks {
             if let Some(peer) = self.peers.get_mut(&rank) {
-                // Who cannot be told is gone: see `sweep`.
+                // A process that cannot be reached is gone: see `sweep`.
                 let _ = peer.send_message(word);
             }
         }
     }
 
-    /// Looks for those that have gone without a word.
-    fn look_around(&mut self) {
+    /// Finds processes that have disappeared silently.
+    fn find_lost(&mut self) {
         for peer in self.peers.values_mut() {
             peer.check_connected();
         }
     }
 
-    /// Forgets those that are gone.
+    /// Removes the processes that are gone.
     fn sweep(&mut self) {
         let gone: Vec<(u32, Error)> = self
             .peers
@@ -128,8 +128,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Says of the first version of each name that it has no parities: states of an adjoint computation that
-    /// follow each other may all be without.
+    /// Warns for the first version of each name that it has no parities: consecutive states of an adjoint
+    /// computation may all lack them.
     fn failed(&mut self, (name, version): &Key, error: Error) {
         self.shared.metrics.encode_failures.fetch_add(1, Ordering::Relaxed);
         let text = format!(
@@ -137,19 +137,21 @@ impl Worker<'_> {
              protected from the loss of a scratch directory: {error}"
         );
         match self.said.insert(name.clone()) {
-            true => log::warn!("{text}; what follows of that name is said with VELOC_LOG=info"),
+            true => {
+                log::warn!("{text}; further versions of that name are reported with VELOC_LOG=info")
+            }
             false => log::info!("{text}"),
         }
     }
 
-    /// Tells the others of a file, and serves it from here on.
+    /// Announces a file to the others, and serves it from now on.
     fn announce(&mut self, key: &Key) -> Result<()> {
         let (name, version) = (&key.0, key.1);
         let path = self.shared.files.scratch_path(name, version)?;
         let naming = self.shared.naming.lock();
         let file = match files::open(&path) {
             Ok(file) => file,
-            // Removed meanwhile: then it needs no protection.
+            // It was removed in the meantime, and needs no protection.
             Err(error) if error.kind() == Kind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };
@@ -160,7 +162,7 @@ impl Worker<'_> {
         let offer = self.node.served().serve(id, Source { file: file.into(), path, start: 0 });
         self.offered.insert(key.clone(), (offer, digest));
         let member = Member { rank: self.node.own(), len, digest, routed };
-        // First here: the others may answer before all have been told.
+        // Before the others know, as they may answer at once.
         self.node.announced(key, member.clone());
         self.tell_group(&Message::Announced { name: name.to_string(), version, file: member });
         Ok(())
@@ -190,8 +192,8 @@ impl Worker<'_> {
         self.tell_group(&Message::Ended { name, version, id });
     }
 
-    /// Makes the parities that this process keeps. The bytes of their file, and whether they are of
-    /// use, and therefore in their place.
+    /// Makes the parities that this process stores. Returns the size of their file, and whether they are
+    /// still valid, and so have their name.
     fn make(&mut self, encoding: &Encoding, key: &Key) -> Result<(u64, bool)> {
         encoding.check()?;
         let files = &self.shared.files;
@@ -212,19 +214,19 @@ impl Worker<'_> {
                 files.may_change_in(files.scratch_directory())?;
                 files::atomic_replace(&temporary, &path, Durability::Unsynced)?;
             } else {
-                // Taken again, or removed: then these parities are of nothing.
+                // It was taken again or removed: these parities belong to nothing.
                 files::remove(&temporary)?;
             }
             Ok((bytes, current))
         });
         if named.is_err() {
-            // The first failure is the one to report.
+            // The first failure is reported.
             let _ = files::remove(&temporary);
         }
         named.map_err(about(&key.0, key.1))
     }
 
-    /// Whether the file that was announced is still the one in scratch.
+    /// Whether the announced file is still the one in scratch.
     fn is_current(&self, key: &Key, member: &Member) -> bool {
         let Some((offer, digest)) = self.offered.get(key) else {
             return false;

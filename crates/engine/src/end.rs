@@ -1,4 +1,4 @@
-//! Ending a job: what is waited for, and who is told to stop.
+//! Ending a job: what it waits for, and who must stop.
 
 use std::time::Instant;
 
@@ -10,8 +10,8 @@ use trace::metrics::Cause;
 use trace::Activity;
 
 impl Engine {
-    /// Waits until nothing is being flushed, written or persisted. Reports the oldest background
-    /// failure that has not been reported; what failed is tried again first.
+    /// Waits until nothing is being flushed, written or persisted. Failed steps are retried first. Reports
+    /// the oldest unreported background failure.
     pub fn drain(&self) -> Result<()> {
         let _span = self.trace.span(Activity::Drain);
         let since = Instant::now();
@@ -33,21 +33,21 @@ impl Engine {
     }
 
     fn remove_spilled(&self) {
-        for (name, version) in self.catalog.look(State::spilled) {
+        for (name, version) in self.catalog.read(State::spilled) {
             if let Err(error) = self.files.remove_scratch(&name, version, None) {
                 log::warn!("{error}");
             }
         }
     }
 
-    /// Waits until this process is not needed for what is still to reach a file: until it is in the
-    /// hands of veloc-backend, or where there is none, until it is written.
+    /// Waits until the remaining writes do not need this process: until veloc-backend has them or, without
+    /// one, until they are done.
     ///
     /// # Errors
-    /// As [`Engine::drain`].
+    /// The errors of [`Engine::drain`].
     pub fn hand_over(&self) -> Result<()> {
         let nothing_left = |state: &State| state.drained() && state.unwritten().is_none();
-        if self.config.ephemeral || self.catalog.look(nothing_left) {
+        if self.config.ephemeral || self.catalog.read(nothing_left) {
             return Ok(());
         }
         if self.has_successor() {
@@ -58,24 +58,23 @@ impl Engine {
                 .wait(|state| (state.is_handed_over() || state.drained()).then_some(()));
             self.metrics.waited(Cause::Drain, since);
             waited?;
-            // What has failed is tried again here, so that it can be reported.
+            // Failed steps are retried here, so that they can be reported.
             let handed_over = |state: &State| state.is_handed_over() && !state.drained();
-            if self.catalog.look(handed_over) && self.successor_answers() {
+            if self.catalog.read(handed_over) && self.successor_answers() {
                 return Ok(());
             }
         }
         self.drain()
     }
 
-    /// Ends the job as soon as the application may free its memory: once what it has lent is fetched.
-    /// Reports the oldest background failure that has not been reported: no later call can.
+    /// Ends the job when the application may free its memory, that is, when its deferred captures are
+    /// complete. Reports the oldest unreported background failure, as no later call can.
     ///
     /// # Errors
-    /// That failure; a worker has ended for good. The job is over in any case, and what was handed over
-    /// stays so.
+    /// That failure, or a worker that has failed. The job has ended in any case, and hand-overs remain valid.
     pub fn finish(self) -> Result<()> {
         let mut fetched = Ok(());
-        if self.catalog.look(State::arriving) {
+        if self.catalog.read(State::arriving) {
             let _span = self.trace.span(Activity::Drain);
             let since = Instant::now();
             fetched = self.catalog.wait(|state| (!state.arriving()).then_some(()));
@@ -105,7 +104,7 @@ impl Drop for Engine {
             log::error!("{what}");
         }
         prepare::unpin(&self.shared);
-        // What an ephemeral job has written is of no use after it.
+        // The files of an ephemeral job are useless after it.
         self.remove_spilled();
         self.shared.trace.finish();
     }

@@ -1,4 +1,4 @@
-//! Several processes of a job in one: engines with their workers and connections, without MPI.
+//! Several processes of a job in one process: engines with their workers and connections, without MPI.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -23,7 +23,7 @@ use recovery::Process;
 
 const SETTINGS: Settings = Settings { interval: 0, group: 8, parities: 1 };
 
-/// The nodes of so many processes, which answer.
+/// The nodes of `count` processes, which answer.
 fn nodes(count: u32) -> Vec<Node> {
     let prepared: Vec<Prepared> =
         (0..count).map(|_| Prepared::new(SETTINGS, None).unwrap()).collect();
@@ -62,7 +62,7 @@ fn failures(engine: &Engine) -> u64 {
     engine.metrics.encode_failures.load(Ordering::Relaxed) + spoilt
 }
 
-/// Lets all of them end, each on a thread of its own, as they wait for each other.
+/// Ends all of them, each on its own thread, as they wait for each other.
 fn finish(engines: Vec<&Engine>) {
     thread::scope(|scope| {
         for engine in engines {
@@ -79,14 +79,14 @@ fn everybody_keeps_parities_at_the_end() {
     for version in 1..20 {
         engines.iter().for_each(|engine| take(engine, version));
     }
-    // Taken again: the parities at the end are of the new files.
+    // Taken again: the final parities belong to the new files.
     engines.iter().for_each(|engine| take(engine, 3));
     finish(engines.iter().collect());
     for engine in &engines {
         assert!((1..20).all(|version| is_protected(engine, version)));
         assert_eq!(failures(engine), 0);
     }
-    // A file that takes the place of another one must not look damaged.
+    // A file that replaces another one must not look damaged.
     let files = &engines[0].files;
     let temporary = files.temporary(&files.scratch_path("x", 5).unwrap());
     let mut output = Output::create(temporary, None).unwrap();
@@ -98,7 +98,7 @@ fn everybody_keeps_parities_at_the_end() {
     assert!(is_protected(&engines[0], 7));
 }
 
-/// One that ends before it has the version that the others wait for.
+/// One process ends before it has the version that the others wait for.
 #[test]
 fn the_end_of_one_does_not_keep_the_others() {
     let folder = tempfile::tempdir().unwrap();
@@ -118,7 +118,7 @@ fn the_end_of_one_does_not_keep_the_others() {
     assert_eq!((failures(&engines[0]), failures(&engines[1])), (2, 1));
 }
 
-/// One that has said that it has a file, and is gone when its bytes are asked for, or refuses.
+/// A process has announced a file, and is gone or refuses when its bytes are requested.
 #[test]
 fn a_death_in_the_middle_of_encoding_is_a_failure_and_no_hang() {
     let folder = tempfile::tempdir().unwrap();
@@ -146,7 +146,7 @@ fn a_death_in_the_middle_of_encoding_is_a_failure_and_no_hang() {
     }
 }
 
-/// A process that lives and does not answer: whoever does not want to wait for it need not.
+/// A process is alive but does not answer: others can stop waiting for it.
 #[test]
 fn a_job_can_end_while_it_waits_for_an_answer() {
     let folder = tempfile::tempdir().unwrap();
@@ -156,7 +156,7 @@ fn a_job_can_end_while_it_waits_for_an_answer() {
     let place = membership::membership_of(&known, 0).unwrap().0.unwrap();
     let mut prepared = prepared.into_iter();
     let node = Node::start(prepared.next().unwrap(), 0, infos, place).unwrap();
-    // The other one takes calls, as far as the system does so for it, and says nothing.
+    // The other one accepts connections, as far as the system does so for it, and sends nothing.
     let silent = prepared.next().unwrap();
     let engine = engine(folder.path(), 0, node);
     take(&engine, 1);
@@ -164,11 +164,11 @@ fn a_job_can_end_while_it_waits_for_an_answer() {
     drop(silent);
 }
 
-/// A host that does not answer: the end of the job ends the call, and no other is made. Catches a wait
-/// for a connection that nobody can end, and tries that go on after the end.
+/// A host that does not answer: the end of the job ends the connection attempt, and no other is made. Catches
+/// a connection attempt that cannot be ended, and retries after the end.
 #[test]
 fn a_job_can_end_while_it_connects() {
-    // Who has as many callers as it takes drops those that come after them.
+    // A full backlog of connections makes the system drop further ones.
     let deaf = TcpListener::bind("127.0.0.1:0").unwrap();
     rustix::net::listen(&deaf, 0).unwrap();
     let address = deaf.local_addr().unwrap();
@@ -201,7 +201,7 @@ fn a_job_can_end_while_it_connects() {
     assert!(error.contains("the job ends"), "{error}");
 }
 
-/// Strangers are neither heard nor answered, and members only within their group.
+/// Strangers are neither read nor answered, and members only within their group.
 #[test]
 fn strangers_are_turned_away() {
     let nodes = nodes(2);
@@ -216,7 +216,7 @@ fn strangers_are_turned_away() {
     let error = Peer::call(0, &info, 1, &here, |_| Ok(())).unwrap_err().to_string();
     assert!(error.contains("hung up"), "{error}");
     Peer::call(0, &here, 1, &here, |_| Ok(())).unwrap();
-    // A file that nobody offers is refused, and the call goes on.
+    // A request for a file that is not offered is refused, and the connection stays usable.
     let mut call = nodes[0].call(1).unwrap();
     let id = FileId { name: "../x".to_owned(), version: 1, digest: Checksum::from_bytes([0; 32]) };
     for _ in 0..2 {
@@ -229,8 +229,8 @@ fn strangers_are_turned_away() {
     drop(called);
 }
 
-/// Strangers who never stop calling, of whom some say a byte: none of them is in the way of a member, whose
-/// first call is answered.
+/// Strangers connect all the time, and some send a byte: a member's first connection is answered all the
+/// same.
 #[test]
 fn members_are_let_in_while_strangers_call() {
     let prepared = Prepared::new(SETTINGS, None).unwrap();

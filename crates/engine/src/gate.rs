@@ -1,15 +1,15 @@
 //! Keeps background copies short while a capture is about to wait for the whole context.
 //!
-//! Without a stream of the application's, a capture must come after everything that is queued in
-//! the context, and the driver's only call for that waits for the library's own copies, too. So
-//! they are issued in slices, and no new slice is issued while the gate is closed: the capture
-//! waits for one or two slices at the most, not for a flush.
+//! If the application gives no stream, a capture must come after all work queued in the context, and the
+//! driver's only call for that waits for the library's own copies, too. So they are issued in slices, and no
+//! new slice is issued while the gate is closed: the capture waits for one or two slices at most, not for a
+//! flush.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use os::sync::{Condvar, Mutex};
 
-/// The gate. Open at first.
+/// The gate, initially open.
 #[derive(Debug, Default)]
 pub struct Gate {
     closed: Mutex<u32>,
@@ -22,27 +22,28 @@ pub struct Gate {
 pub struct Closed<'a>(&'a Gate);
 
 impl Gate {
-    /// Closes the gate. Slices under way go on.
+    /// Closes the gate. Active slices continue.
     pub fn close(&self) -> Closed<'_> {
         *self.closed.lock() += 1;
         Closed(self)
     }
 
-    /// Closes it until [`Gate::resume`]: the driver is about to end, and no call should meet that.
+    /// Closes it until [`Gate::resume`]: the driver is about to shut down, and no call should coincide with
+    /// that.
     pub fn rest(&self) {
         if !self.resting.swap(true, Ordering::AcqRel) {
             std::mem::forget(self.close());
         }
     }
 
-    /// Ends a rest: the driver has ended, which is what a call gets for an answer.
+    /// Ends [`Gate::rest`]: the driver has shut down, and calls get its error.
     pub fn resume(&self) {
         if self.resting.swap(false, Ordering::AcqRel) {
             drop(Closed(self));
         }
     }
 
-    /// Waits until the gate is open. Its owner opens it after a copy of its own, on every path.
+    /// Waits until the gate is open. A capture opens it after its own copy, on every path.
     pub fn pass(&self) {
         let mut closed = self.closed.lock();
         while *closed > 0 {

@@ -1,11 +1,10 @@
-//! Copies between device memory and the host buffer, and to files, in a stream of the library's own.
+//! Copies between device memory and the host buffer, and to files, in a stream of the library.
 //!
-//! Where a chunk of the host buffer is registered, the device copies straight to it. Until then the
-//! bytes go by way of a ring: a few MiB of memory that is registered when it is first needed, from
-//! which this thread moves them on by the processor. Copies to memory that is not registered would be
-//! staged by the driver, at a fraction of the speed and under its lock of the context, so that the
-//! application's launches waited for them, for as long as nothing is registered. And as no copy by the
-//! device ever uses a chunk before it is registered, its registration need not wait for any.
+//! If a chunk of the host buffer is registered, the device copies directly to it. Until then, bytes go
+//! through a ring: a few MiB of memory, registered at their first use, from which this thread copies them on.
+//! The driver would stage copies to unregistered memory itself, at a fraction of the speed and holding its
+//! context lock, so that the application's kernel launches would wait. And as the device never uses a chunk
+//! before it is registered, its registration need not wait for copies.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use os::error::Result;
 use os::size;
 use policy::slice::{self, DEPTH, RING_SLOT};
 
-/// Which way a copy goes.
+/// The direction of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// To the host buffer.
@@ -28,28 +27,28 @@ pub enum Direction {
     Up,
 }
 
-/// A stream with the slices that are under way in it.
+/// A stream with its active slices.
 #[derive(Debug)]
 pub struct Lane {
     device: Arc<Device>,
     stream: Stream,
-    /// One behind each slice, and of the ring's slots the one of the same number.
+    /// One event after each slice; those of ring slots have the slot's number.
     events: Vec<Event>,
     ring: Option<PinnedBuffer>,
     under_way: VecDeque<Slice>,
     next: usize,
 }
 
-/// A slice that the device copies.
+/// An active slice.
 #[derive(Debug)]
 struct Slice {
     slot: usize,
-    /// Where the bytes in the slot belong in the host buffer; `None`: nowhere.
+    /// Where in the host buffer the bytes of the slot belong; `None`: it needs no second copy.
     onward: Option<Extent>,
 }
 
 impl Lane {
-    /// A lane of the device, whose thread waits in this way.
+    /// A lane of the device, whose thread waits in this mode.
     pub fn new(device: &Arc<Device>, waiting: WaitMode) -> Result<Lane> {
         let events = (0..DEPTH).map(|_| Event::new(device, waiting)).collect::<Result<_>>()?;
         Ok(Lane {
@@ -62,16 +61,16 @@ impl Lane {
         })
     }
 
-    /// Its stream, for copies that need no cutting.
+    /// Its stream, for copies that need no slices.
     pub fn stream(&self) -> &Stream {
         &self.stream
     }
 
-    /// Copies between `device_at` and a place in the host buffer; the last slices are under way when
-    /// this returns. With a gate, none begins while that is closed. After an error, [`Lane::abandon`].
+    /// Copies between `device_at` and a place in the host buffer; the last slices may be active when this
+    /// returns. With a gate, none begins while it is closed. After an error, [`Lane::abandon`] must follow.
     ///
     /// # Safety
-    /// Both ranges must stay valid, with nobody else using what is written, until [`Lane::finish`] or
+    /// Both ranges stay valid, and nothing else uses what is written, until [`Lane::finish`] or
     /// [`Lane::abandon`] has returned.
     pub unsafe fn copy(
         &mut self,
@@ -86,7 +85,7 @@ impl Lane {
         while done < place.len {
             let at = place.offset + done;
             if let Some(gate) = gate.filter(|gate| gate.is_closed()) {
-                // Whoever closed it waits for what is under way.
+                // Its owner waits for the active slices.
                 self.finish(host)?;
                 gate.pass();
             }
@@ -102,15 +101,15 @@ impl Lane {
             let onward = Extent { offset: at, len: run };
             let is_onward = !straight && direction == Direction::Down;
             if !straight && direction == Direction::Up {
-                // SAFETY: the caller's promise for the host buffer; no slice under way has the slot.
+                // SAFETY: the caller's promise for the host buffer; no active slice uses the slot.
                 unsafe {
                     std::ptr::copy_nonoverlapping(host.address(at), on_host, run as usize);
                 }
             }
-            // Waited for from here on, also if the copy fails.
+            // Waited for from now on, even if the copy fails.
             self.under_way.push_back(Slice { slot, onward: is_onward.then_some(onward) });
-            // SAFETY: the caller's promise; the host's bytes are registered as a whole, or no part of
-            // the host buffer ever is, or they are a slot, which nobody else uses.
+            // SAFETY: the caller's promise; the host's bytes are completely registered, or no part of the
+            // host buffer ever is, or they are a slot that nothing else uses.
             unsafe {
                 match direction {
                     Direction::Down => self.stream.copy_to_host(on_host, device_at, run)?,
@@ -123,11 +122,11 @@ impl Lane {
         Ok(())
     }
 
-    /// Hands the bytes at `device_at` on to `put`, piece by piece in order, by way of the ring; with a gate,
-    /// none is copied while that is closed. None is under way when this returns, also after an error.
+    /// Passes the bytes at `device_at` to `put`, piece by piece in order, through the ring; with a gate, none
+    /// is copied while it is closed. No slice is active when this returns, also after an error.
     ///
     /// # Safety
-    /// The range must stay valid, with nobody else writing to it, until then.
+    /// The range stays valid, and nothing else writes to it, until this returns.
     pub unsafe fn read(
         &mut self,
         shared: &Shared,
@@ -137,7 +136,7 @@ impl Lane {
         put: impl FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
         if !self.under_way.is_empty() {
-            // Of a `put` that has panicked: the slots are not what is wanted here.
+            // After a `put` that panicked: the slots have other bytes.
             self.abandon();
         }
         // SAFETY: the caller's promise.
@@ -149,7 +148,7 @@ impl Lane {
     }
 
     /// # Safety
-    /// As for [`Lane::read`]; after an error slices are under way.
+    /// [`Lane::read`]; after an error slices may be active.
     unsafe fn read_slices(
         &mut self,
         shared: &Shared,
@@ -172,7 +171,7 @@ impl Lane {
                 self.next = (self.next + 1) % DEPTH;
                 let (to, run) = (self.slot(shared, slot)?, run_at(queued));
                 self.under_way.push_back(Slice { slot, onward: None });
-                // SAFETY: the caller's promise; nobody else uses the slot.
+                // SAFETY: the caller's promise; nothing else uses the slot.
                 unsafe { self.stream.copy_to_host(to, device_at + queued, run) }?;
                 self.events[slot].record(&self.stream)?;
                 queued += run;
@@ -180,7 +179,7 @@ impl Lane {
             let Some(slot) = self.under_way.front().map(|slice| slice.slot) else { continue };
             self.events[slot].synchronize()?;
             let (from, run) = (self.slot(shared, slot)?, run_at(handed));
-            // SAFETY: the device has written the slot, and nobody else uses it until it is handed on.
+            // SAFETY: the device has written the slot, and nothing else uses it until `put` returns.
             put(unsafe { std::slice::from_raw_parts(from, run as usize) })?;
             self.under_way.pop_front();
             handed += run;
@@ -188,7 +187,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Waits for all slices under way, and moves on what belongs elsewhere.
+    /// Waits for all active slices, and copies their bytes to the host buffer where needed.
     pub fn finish(&mut self, host: &HostBuffer) -> Result<()> {
         while !self.under_way.is_empty() {
             self.finish_oldest(host)?;
@@ -196,7 +195,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Waits until nothing is copied any more, wherever the bytes are then. False: that cannot be
+    /// Waits until nothing is copied any more, leaving the bytes wherever they are. False: that cannot be
     /// waited for.
     pub(crate) fn abandon(&mut self) -> bool {
         let ended = self.stream.synchronize().or_else(|_| self.device.synchronize());
@@ -212,8 +211,8 @@ impl Lane {
         let Some(slice) = self.under_way.front() else { return Ok(()) };
         self.events[slice.slot].synchronize()?;
         if let (Some(to), Some(ring)) = (slice.onward, &self.ring) {
-            // SAFETY: the device has written the slot, and nobody else uses it; the caller of `copy`
-            // has promised the place.
+            // SAFETY: the device has written the slot, and nothing else uses it; the caller of `copy`
+            // guarantees the place.
             unsafe {
                 let from = ring.address(slice.slot as u64 * RING_SLOT);
                 std::ptr::copy_nonoverlapping(from, host.address(to.offset), to.len as usize);
@@ -223,14 +222,14 @@ impl Lane {
         Ok(())
     }
 
-    /// Whether the device copies straight to or from the host buffer there: the chunk is registered, or
-    /// none ever will be, as the device needs or knows no registrations.
+    /// Whether the device copies directly to or from the host buffer there: the chunk is registered, or none
+    /// ever will be, because the device does not need or support registration.
     fn is_straight(&self, host: &HostBuffer, at: u64) -> bool {
         let capabilities = self.device.capabilities();
         capabilities.pageable_access || !capabilities.host_register || host.is_registered(at)
     }
 
-    /// A slot of the ring, which is made when it is first needed.
+    /// A slot of the ring, which is made at its first use.
     fn slot(&mut self, shared: &Shared, slot: usize) -> Result<*mut u8> {
         let ring = match &mut self.ring {
             Some(ring) => ring,
@@ -254,7 +253,7 @@ impl Lane {
 }
 
 impl Drop for Lane {
-    /// After a panic slices may be under way.
+    /// After a panic slices may be active.
     fn drop(&mut self) {
         if !self.under_way.is_empty() {
             self.abandon();

@@ -1,4 +1,4 @@
-//! Starting a job: the levels it has, and the workers that serve them.
+//! Starting a job: its levels, and their workers.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +28,7 @@ use recovery::link::Link;
 use recovery::Process;
 use trace::{Recorder, Setup};
 
-/// Workers that the others can do without, as long as they end between two transfers.
+/// Workers that the others do not depend on, if they end between two transfers.
 const OPTIONAL: [&str; 5] = ["fetch", "read", "touch", "pin", "encode"];
 
 /// One job, from `VELOC_Init` to `VELOC_Finalize`.
@@ -36,8 +36,8 @@ const OPTIONAL: [&str; 5] = ["fetch", "read", "touch", "pin", "encode"];
 pub struct Engine {
     pub(super) shared: Arc<Shared>,
     pub(super) workers: Mutex<Vec<JoinHandle<()>>>,
-    /// There is a worker for what the application lends.
-    lending: AtomicBool,
+    /// Whether there is a worker for deferred captures.
+    has_arrival_worker: AtomicBool,
 }
 
 impl std::ops::Deref for Engine {
@@ -49,8 +49,8 @@ impl std::ops::Deref for Engine {
 }
 
 impl Engine {
-    /// Makes the levels' places (no memory is touched, mapped or registered) and starts the
-    /// workers. `device` is the one the application already uses, if it does.
+    /// Reserves the levels (no memory is touched, mapped or registered) and starts the workers. `device` is
+    /// the one that the application uses already, if any.
     pub fn start(config: Config, process: Process, device: Option<Device>) -> Result<Engine> {
         Engine::start_with(config, process, device, Vec::new())
     }
@@ -66,20 +66,20 @@ impl Engine {
         warn_of_unused(&config);
         let (files, refused) = bypass::open_files(&config, rank)?;
         let files = files.of_job(process.ranks);
-        let (host, estate) = host_buffer(&config)?;
-        // Not before: a job that cannot start must not take the name of the one that does.
+        let (host, hand_off) = host_buffer(&config)?;
+        // Not earlier: a job that cannot start must not replace the file of a running one.
         let trace = recorder(&config, rank);
         let mut shape = shape(&config, &files, host.as_ref());
         let (rows, lower): (Vec<_>, Vec<_>) = lower.into_iter().unzip();
         shape.memory.extend(rows);
         let mut state = State::new(shape);
         state.record_to(trace.clone());
-        let link = estate.and_then(|estate| {
-            let ledger = Ledger::new(&estate.ledger);
+        let link = hand_off.and_then(|hand_off| {
+            let ledger = Ledger::new(&hand_off.ledger);
             let opened = ledger.and_then(|ledger| {
                 Ok((ledger, {
                     let directories = files.identities();
-                    Link::open(&config, process, directories, estate)?
+                    Link::open(&config, process, directories, hand_off)?
                 }))
             });
             opened
@@ -114,10 +114,10 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Goes on where another process has ended: with its host buffer, and with the checkpoints in
-    /// it or in scratch that have still to reach a file. Only writes them.
+    /// Continues where another process has ended: takes its host buffer and the checkpoints in it or in
+    /// scratch that have still to reach a file, and only writes them.
     ///
-    /// If the process had others, it removes no old versions: it cannot know which of them those
+    /// If the job had other processes, old versions are not removed: it is unknown which of them the others
     /// have.
     pub fn take_over(
         config: Config,
@@ -147,7 +147,11 @@ impl Engine {
     }
 
     fn of(shared: Arc<Shared>) -> Engine {
-        Engine { shared, workers: Mutex::new(Vec::new()), lending: AtomicBool::new(false) }
+        Engine {
+            shared,
+            workers: Mutex::new(Vec::new()),
+            has_arrival_worker: AtomicBool::new(false),
+        }
     }
 
     fn start_workers(&self, device: Option<Device>) -> Result<()> {
@@ -175,14 +179,14 @@ impl Engine {
         Ok(())
     }
 
-    /// The application lends memory from here on: somebody must fetch it.
+    /// Starts the worker for deferred captures, before the application's first one.
     pub fn start_deferred_captures(&self) -> Result<()> {
-        if self.host.is_none() || self.lending.swap(true, Ordering::AcqRel) {
+        if self.host.is_none() || self.has_arrival_worker.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
         let started = self.spawn("arrive", deferred::arrive);
         if started.is_err() {
-            self.lending.store(false, Ordering::Release);
+            self.has_arrival_worker.store(false, Ordering::Release);
         }
         started
     }
@@ -195,7 +199,7 @@ impl Engine {
         self.spawn_as(name, name.to_owned(), work)
     }
 
-    /// The same, with a name of its own in the timeline.
+    /// The same, with another name in the timeline.
     fn spawn_as(
         &self,
         name: &str,
@@ -231,19 +235,18 @@ impl Engine {
         let worker = os::threads::unsignalled(|| builder.spawn(work))
             .map_err(|error| Error::system(format!("starting the {name} worker"), &error))?;
         let mut workers = self.workers.lock();
-        // The stack of a thread that has ended stays until somebody has waited for it, or says that
-        // nobody will.
+        // The stack of an ended thread is freed when its handle is joined or dropped.
         workers.retain(|worker| !worker.is_finished());
         workers.push(worker);
         Ok(())
     }
 
-    /// What the workers have, for who works beside them.
+    /// The workers' state, for code that works beside them.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
-    /// Has the scratch files of this job protected by other processes from here on.
+    /// Lets other processes protect the scratch files of this job from now on.
     pub fn join(&self, node: Node) -> Result<()> {
         if self.erasure.set(node).is_err() {
             return Err(Error::new(Kind::Internal, "there is erasure coding already"));
@@ -253,7 +256,7 @@ impl Engine {
     }
 }
 
-/// The recorder that the configuration asks for. A job goes on without its timeline.
+/// The recorder of the configuration. A job continues without its timeline if it cannot be written.
 fn recorder(config: &Config, rank: u32) -> Recorder {
     let recorder = |file| Recorder::start(&Setup { file, rank });
     let trace = recorder(config.trace.clone()).or_else(|error| {
@@ -270,7 +273,7 @@ fn recorder(config: &Config, rank: u32) -> Recorder {
     trace
 }
 
-/// Says which keys the others leave without effect.
+/// Warns of keys that have no effect because of others.
 fn warn_of_unused(config: &Config) {
     if config.ephemeral && config.persistent.is_some() {
         log::warn!("persistent has no effect with ephemeral = true");

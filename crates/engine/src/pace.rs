@@ -1,7 +1,6 @@
-//! When background work may go on: touching beside flushes, registering between the
-//! application's calls.
+//! When background work may run: touching beside flushes, registering between the application's calls.
 //!
-//! Carries out what `policy::bandwidth` and `policy::idle_window` decide, and tells them what was measured.
+//! Carries out what `policy::bandwidth` and `policy::idle_window` decide, and gives them the measurements.
 
 use std::time::{Duration, Instant};
 
@@ -25,18 +24,18 @@ pub(crate) struct Pace {
     origin: Instant,
 }
 
-/// What became of waiting for a lull.
+/// The result of waiting for an idle window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IdleWindow {
-    /// It is there.
+    /// It has begun.
     Now,
-    /// Not within the time that there was.
+    /// There was none within the time limit.
     TooLate,
     /// The engine stops.
     Never,
 }
 
-/// A flush under way.
+/// An active flush.
 #[derive(Debug)]
 pub struct Flushing<'a> {
     pace: &'a Pace,
@@ -45,7 +44,7 @@ pub struct Flushing<'a> {
 }
 
 impl Pace {
-    /// Touching is to go by this setting.
+    /// Follows this setting of touching.
     pub(crate) fn new(touch: Touch) -> Self {
         Pace {
             now: Mutex::new(Now {
@@ -58,18 +57,18 @@ impl Pace {
         }
     }
 
-    /// A look at the model.
+    /// A copy of the model.
     pub(crate) fn model(&self) -> Model {
         self.now.lock().pace.model().clone()
     }
 
-    /// A checkpoint of so many bytes was taken now.
+    /// The application has just taken a checkpoint of `bytes`.
     pub(crate) fn captured(&self, bytes: u64) {
         let now = self.origin.elapsed().as_secs_f64();
         self.now.lock().pace.checkpoint_captured(bytes, now);
     }
 
-    /// The application asks for a checkpoint now.
+    /// The application begins a checkpoint call.
     pub(crate) fn checkpoint_begins(&self) {
         let at = self.origin.elapsed().as_secs_f64();
         let mut now = self.now.lock();
@@ -77,28 +76,28 @@ impl Pace {
         now.calls.call_begins(at);
     }
 
-    /// The application asks for a restore now.
+    /// The application begins a restore call.
     pub(crate) fn restore_begins(&self) {
         let at = self.origin.elapsed().as_secs_f64();
         self.now.lock().calls.call_begins(at);
     }
 
-    /// The checkpoint or restore has ended.
+    /// The checkpoint or restore call has ended.
     pub(crate) fn call_ends(&self) {
         let now = self.origin.elapsed().as_secs_f64();
         self.now.lock().calls.call_ends(now);
         self.changed.notify_all();
     }
 
-    /// Work that [`await_idle_window`](Self::await_idle_window) was asked for has ended.
+    /// Work after [`await_idle_window`](Self::await_idle_window) has ended.
     pub(crate) fn worked(&self) {
         let now = self.origin.elapsed().as_secs_f64();
         self.now.lock().calls.blocking_work_ended(now);
     }
 
-    /// Waits until work of about `seconds` can begin that would keep a call of the application
-    /// waiting; for `at_most` so many seconds, if there is a limit. Adds what it took to `waited`,
-    /// the time for which the work was put off before.
+    /// Waits until work of about `seconds`, which would keep a call of the application waiting, can begin;
+    /// for at most `at_most` seconds, if set. Adds the time to `waited`, for which the work was already
+    /// delayed.
     pub(crate) fn await_idle_window(
         &self,
         seconds: f64,
@@ -140,7 +139,7 @@ impl Pace {
         Flushing { pace: self, since: Instant::now(), flush: Some(flush) }
     }
 
-    /// Waits until a unit may be touched. False: there is nothing more to touch.
+    /// Waits until a unit may be touched. False: touching ends.
     pub(crate) fn may_touch(&self) -> bool {
         let mut now = self.now.lock();
         while !now.done && !now.pace.may_touch() {
@@ -153,17 +152,17 @@ impl Pace {
         true
     }
 
-    /// A unit was touched, since `since`.
+    /// A unit of `bytes` was touched, starting at `since`.
     pub(crate) fn touched(&self, bytes: u64, since: Instant) {
         self.now.lock().pace.touch_ends(bytes, since.elapsed().as_secs_f64());
     }
 
-    /// Nothing is left to touch that is not being touched.
+    /// All remaining units are being touched.
     pub(crate) fn all_touched(&self) {
         self.now.lock().pace.all_touched();
     }
 
-    /// Ends all waiting: everything is touched, or the engine stops.
+    /// Ends all waits: everything is touched, or the engine stops.
     pub(crate) fn finish(&self) {
         self.now.lock().done = true;
         self.changed.notify_all();
@@ -171,8 +170,8 @@ impl Pace {
 }
 
 impl Flushing<'_> {
-    /// The flush has moved `bytes`, `untouched` of them to pages that did not exist. The mode of
-    /// touching and what it was decided by, if it has changed.
+    /// The flush has moved `bytes`, `untouched` of them to new pages. Returns the mode of touching and its
+    /// reason, if the mode has changed.
     pub fn finish(mut self, bytes: u64, untouched: u64) -> Option<(Mode, Prediction)> {
         let seconds = self.since.elapsed().as_secs_f64();
         let flush = self.flush.take()?;

@@ -1,5 +1,4 @@
-//! Reading a checkpoint piece by piece into memory of the library's own: to look at what the application
-//! does not want back.
+//! Reading a checkpoint piece by piece into the library's memory, to examine bytes that are not restored.
 
 use std::time::Instant;
 
@@ -15,10 +14,10 @@ use os::error::{Error, Kind, Result};
 use trace::metrics::{Cause, Stop};
 
 impl Shared {
-    /// Fills `bytes` with those of a region from `start` on, which has as many, from the nearest copy.
+    /// Fills `bytes` with those of a region from `start` on, from the nearest copy.
     ///
     /// # Errors
-    /// There is no good copy, or the driver's. Then `bytes` is empty if a copy may still be running.
+    /// There is no good copy, or the driver's error. Then `bytes` is empty if a copy may still be running.
     pub fn read_piece(
         &self,
         restoring: &Restoring,

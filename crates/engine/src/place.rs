@@ -1,35 +1,35 @@
-//! Where the application has a region.
+//! An application's region in memory.
 
 use crate::catalog::entry::Part;
 use device::{Pointer, PAGEABLE};
 use os::access;
 use os::error::{Error, Result};
 
-/// A region to be captured or restored: where the application has it.
+/// A region to be captured or restored, and its place in the application's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     /// The region's id.
     pub id: i32,
-    /// The address, of the host or of the device.
+    /// The host or device address.
     pub address: u64,
     /// Bytes.
     pub len: u64,
-    /// What kind of memory it is.
+    /// The kind of memory.
     pub kind: Pointer,
-    /// The application leaves it as it is until it is released.
-    pub lent: bool,
+    /// Whether the application leaves it unchanged until it is released (a deferred capture).
+    pub deferred: bool,
 }
 
 impl Place {
     /// Plain host memory.
     pub fn plain(id: i32, address: *const u8, len: usize) -> Place {
-        Place { id, address: address as u64, len: len as u64, kind: PAGEABLE, lent: false }
+        Place { id, address: address as u64, len: len as u64, kind: PAGEABLE, deferred: false }
     }
 
-    /// Whether host memory is still there to be copied: the application may have given it back.
+    /// Checks that host memory is still mapped: the application may have freed it.
     ///
     /// # Errors
-    /// Some of it is not; the region is named.
+    /// Some of it is not; the error names the region.
     pub(super) fn check(&self) -> Result<()> {
         if self.part() == Part::Device || self.len == 0 || access::is_mapped(self.address, self.len)
         {

@@ -1,9 +1,9 @@
-//! Making the caches usable in the background: mapping the device cache, touching and registering
-//! the host buffer (HiPC'22, section IV).
+//! Preparing the caches in the background: mapping the device cache, touching and registering the host buffer
+//! (HiPC'22, section IV).
 
 use std::time::{Duration, Instant};
 
-use super::guard::LOOK_EVERY;
+use super::guard::CHECK_EVERY;
 use super::pace::IdleWindow;
 use super::shared::Shared;
 use crate::catalog::entry::Level;
@@ -17,7 +17,7 @@ use policy::map::may_map;
 use policy::register as registration;
 use trace::{Activity, Counter};
 
-/// Maps the device cache, chunk by chunk, until it is whole or the device has no more memory.
+/// Maps the device cache, chunk by chunk, until it is complete or the device has no more memory.
 pub(crate) fn map(shared: &Shared) -> Result<()> {
     shared.device_side()?.device.bind()?;
     let cache = shared.cache()?;
@@ -65,24 +65,24 @@ pub(crate) fn map(shared: &Shared) -> Result<()> {
     Ok(())
 }
 
-/// While memory is short, those who touch look again after so long.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// While memory is short, touching threads check it again after this time.
+const CHECK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Touches pages of the host buffer until all that are wanted have memory, and goes on when more are.
-/// Several threads may do so at once.
+/// Touches the wanted pages of the host buffer, and continues when more are wanted. Several threads may do so
+/// at once.
 pub(crate) fn touch(shared: &Shared) -> Result<()> {
     let host = shared.host()?;
     let method = method(shared, host);
     loop {
-        // Before a unit is claimed: what is claimed counts as having its pages.
+        // Before a unit is claimed: a claimed unit counts as having its pages.
         if shared.memory_is_short(TOUCH_UNIT) {
             shared.pace.all_touched();
-            while shared.memory_is_short(LOOK_EVERY) && host.await_memory(LOOK_AGAIN) {}
+            while shared.memory_is_short(CHECK_EVERY) && host.await_memory(CHECK_AGAIN) {}
         }
         let unit = match host.claim() {
             Claim::Unit(unit) => unit,
             Claim::Enough => {
-                // Flushes decide on no mode meanwhile.
+                // In the meantime, flushes need not choose a mode.
                 shared.pace.all_touched();
                 host.await_need();
                 continue;
@@ -107,7 +107,7 @@ pub(crate) fn touch(shared: &Shared) -> Result<()> {
                 ),
             );
             host.give_up();
-            // What the kernel has no memory for, a checkpoint must not be the first to use.
+            // The kernel has no memory for these pages, so no checkpoint may use them.
             shared.catalog.step(|state| state.shorten(Level::HOST, unit.start));
             break;
         }
@@ -115,7 +115,8 @@ pub(crate) fn touch(shared: &Shared) -> Result<()> {
         shared.metrics.touch.add(bytes, time);
         shared.trace.spent(Activity::Touch, since, time, bytes);
         if shared.trace.is_on() {
-            // Several threads touch: none may record between another's look and its record.
+            // Several threads touch: the counter must be recorded under the lock that its value is read
+            // under.
             host.with_touched(|bytes| shared.trace.counter(Counter::HostTouched, bytes));
         }
     }
@@ -123,7 +124,7 @@ pub(crate) fn touch(shared: &Shared) -> Result<()> {
     Ok(())
 }
 
-/// Binds the host buffer to the node of memory that the device is at, where there are several.
+/// Binds the host buffer to the device's memory node, if there are several nodes.
 pub(crate) fn place(shared: &Shared) {
     let (Some(host), Some(side)) = (&shared.host, shared.device.get()) else {
         return;
@@ -148,14 +149,14 @@ pub(crate) fn pin(shared: &Shared) -> Result<()> {
         match NodeLock::open() {
             Ok(node_lock) => Some(node_lock),
             Err(error) => {
-                shared.degrade("turns", format!("registering without taking turns: {error}"));
+                shared.degrade("node lock", format!("registering without the node lock: {error}"));
                 None
             }
         }
     } else {
         None
     };
-    // For how long the next chunk has waited for a lull, in seconds.
+    // How long the next chunk has waited for an idle window, in seconds.
     let mut waited = 0.0;
     loop {
         if !host.has_registration(pin) {
@@ -164,9 +165,9 @@ pub(crate) fn pin(shared: &Shared) -> Result<()> {
         let Some(chunk) = host.next_registration(pin) else {
             break;
         };
-        // A registration stops every copy of the process: not when a call of the application is
-        // due, and not while one waits. Nor does anybody else wait for that: the lull is found
-        // before the turn is taken, and if it has passed by then only the next moment is waited for.
+        // A registration stops all copies of the process, so it must not run when a call of the application
+        // is due or active. Other processes must not wait for that: the idle window comes before the node
+        // lock. If the window has passed by then, the lock is kept only for the next one.
         let held = node_lock.as_ref().is_some_and(NodeLock::is_held);
         let at_most = held.then_some(registration::LONGEST_IDLE_LOCK);
         match await_idle_window(shared, host, chunk, at_most, &mut waited) {
@@ -180,8 +181,11 @@ pub(crate) fn pin(shared: &Shared) -> Result<()> {
         match &mut node_lock {
             Some(open) if !held => {
                 if let Err(error) = acquire(shared, open) {
-                    // Not waited for again: who has the turn may keep it for ever.
-                    shared.degrade("turns", format!("registering without taking turns: {error}"));
+                    // Not tried again: the holder may keep the lock for ever.
+                    shared.degrade(
+                        "node lock",
+                        format!("registering without the node lock: {error}"),
+                    );
                     node_lock = None;
                 }
                 if shared.stopping() {
@@ -192,7 +196,7 @@ pub(crate) fn pin(shared: &Shared) -> Result<()> {
             _ => {}
         }
         if held && shared.gate.is_closed() {
-            // A capture may wait for the device for long, and no turn is held idle meanwhile.
+            // A capture may wait long for the device, and the lock is not held meanwhile.
             release(&mut node_lock);
             shared.gate.pass();
             continue;
@@ -229,7 +233,7 @@ fn await_idle_window(
     window
 }
 
-/// Waits for the turn, or for the end of the job.
+/// Waits for the node lock, or for the end of the job.
 fn acquire(shared: &Shared, node_lock: &mut NodeLock) -> Result<()> {
     let since = Instant::now();
     let span = shared.trace.span(Activity::NodeLock);
@@ -239,7 +243,7 @@ fn acquire(shared: &Shared, node_lock: &mut NodeLock) -> Result<()> {
     entered.map(drop)
 }
 
-/// False: no more should be tried.
+/// Registers a chunk. False: no more should be tried.
 fn register_one(shared: &Shared, host: &HostBuffer, chunk: usize) -> Result<bool> {
     let side = shared.device_side()?;
     let Some(registration) = host.begin_registration(chunk) else {
@@ -249,8 +253,8 @@ fn register_one(shared: &Shared, host: &HostBuffer, chunk: usize) -> Result<bool
     let len = bytes.end - bytes.start;
     let since = Instant::now();
     let mut span = shared.trace.span(Activity::Register);
-    // SAFETY: no copy uses a chunk that is not registered (`lane`); the mapping lives until every chunk
-    // was unregistered (`unpin`).
+    // SAFETY: no copy uses an unregistered chunk (`lane`); the mapping lives until all chunks are
+    // unregistered (`unpin`).
     let result = unsafe { device::register(&side.device, host.address(bytes.start), len) };
     registration.end(result.is_ok());
     shared.pace.worked();
@@ -277,13 +281,13 @@ fn register_one(shared: &Shared, host: &HostBuffer, chunk: usize) -> Result<bool
     }
 }
 
-/// Unregisters what [`pin`] registered. No transfer may be under way.
+/// Unregisters what [`pin`] registered. No transfer may be active.
 pub(crate) fn unpin(shared: &Shared) {
     let (Some(host), Some(side)) = (&shared.host, shared.device.get()) else {
         return;
     };
     for chunk in host.registered() {
-        // SAFETY: every worker has ended, so no copy uses the memory.
+        // SAFETY: all workers have ended, so no copy uses the memory.
         let result =
             unsafe { device::unregister(&side.device, host.address(host.chunk(chunk).start)) };
         if let Err(error) = result {

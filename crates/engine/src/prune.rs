@@ -1,4 +1,4 @@
-//! Removing the files of versions that are more than a level is to keep.
+//! Removing the files of versions beyond a level's limit.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use crate::catalog::entry::{FileLevel, Id};
 use os::error::{Error, Kind, Result};
 use policy::rounds::{FileState, PARITIES};
 
-/// How many of the oldest versions are looked at to find one that can go. Where none of them can,
-/// younger ones cannot either, as a rule: they are persisted in order.
+/// How many of the oldest versions are tried to find one that can be removed. If none of them can, younger
+/// ones usually cannot either, as versions are persisted in order.
 const AT_A_TIME: usize = 8;
 
 impl Shared {
-    /// A checkpoint's file has come to a level: what is now more than the level is to keep goes. The
-    /// caller holds the lock of names.
+    /// A checkpoint's file has come to a level: removes the versions beyond the limit. The caller holds the
+    /// naming lock.
     pub(super) fn arrived(&self, level: FileLevel, name: &str, version: i32, id: Id) {
         if self.config.ephemeral {
             return;
@@ -23,12 +23,12 @@ impl Shared {
             self.protect(name, version);
         }
         let (managed, extra) =
-            self.catalog.look(|state| (state.is_managed(id), state.is_extra(id)));
+            self.catalog.read(|state| (state.is_managed(id), state.is_extra(id)));
         if managed {
             return;
         }
-        // One that others lack in persistent must not count there: older ones would go that all have. It
-        // counts as the one in scratch, which it stands for.
+        // A file in persistent that the other processes lack must not count there, or older ones that all
+        // have would be removed. It counts as the scratch file that it replaces.
         let has_others = !self.common[FileLevel::Persistent as usize].lock().is_single();
         let level = if extra && has_others { FileLevel::Scratch } else { level };
         {
@@ -38,7 +38,7 @@ impl Shared {
             }
             if !kept.knows(name) {
                 match self.files.oldest_first(level, name) {
-                    // What persistent lacks of earlier jobs is not this one's to remove.
+                    // The backlog of earlier jobs is not removed by this one.
                     Ok(mut found) => {
                         if level == FileLevel::Scratch {
                             let backlog = self.backlog(name);
@@ -58,15 +58,15 @@ impl Shared {
         self.prune_others(level, name, Some(version));
     }
 
-    /// A checkpoint that is in persistent because scratch could not take it is one that all processes are
-    /// to have there. The caller holds the lock of names.
+    /// A checkpoint that is in persistent because scratch could not take it belongs there for all processes
+    /// now. The caller holds the naming lock.
     pub fn is_extra_no_more(&self, name: &str, version: i32, id: Id) {
         self.left_scratch(name, version);
         self.arrived(FileLevel::Persistent, name, version, id);
     }
 
-    /// Before a file of a name comes to a level: removes what is known by now to be more than the level is
-    /// to keep. A process that has no others has removed it before.
+    /// Before a file of a name comes to a level: removes the versions known to be beyond the limit. A process
+    /// without others has removed them before.
     pub(super) fn make_room(&self, level: FileLevel, name: &str) {
         let limited = self.retention[level as usize].lock().is_limited();
         if limited && !self.common[level as usize].lock().is_single() {
@@ -75,8 +75,8 @@ impl Shared {
         }
     }
 
-    /// An error of writing to a level. That it has no room may be due to the limit of versions, which wants
-    /// room for one more: then the error names that.
+    /// Completes an error of writing to a level: if there is no room, the limit of versions, which needs room
+    /// for one more, may be the cause, and the error names it.
     pub(super) fn with_limit(&self, level: FileLevel, error: Error) -> Error {
         let (key, limit) = match level {
             FileLevel::Scratch => ("scratch_versions", self.config.scratch_versions),
@@ -91,14 +91,14 @@ impl Shared {
         ))
     }
 
-    /// Removes what is more than a level is to keep of a name. The caller holds the lock of names.
+    /// Removes the versions of a name beyond a level's limit. The caller holds the naming lock.
     pub(super) fn prune(&self, level: FileLevel, name: &str) {
         self.prune_others(level, name, None);
     }
 
-    /// The same, but for the version that has just `arrived`: the catalog does not know yet that its
-    /// file is there, and would take it for that of an older checkpoint. One that comes late, behind
-    /// younger ones, goes the next time.
+    /// The same, except for the version that has just `arrived`: the catalog does not know its file yet, and
+    /// would take it for an older checkpoint's. If it came late, after younger ones, it is removed the next
+    /// time.
     fn prune_others(&self, level: FileLevel, name: &str, arrived: Option<i32>) {
         loop {
             let excess = self.excess(level, name);
@@ -106,10 +106,11 @@ impl Shared {
             for &version in excess.iter().filter(|version| Some(**version) != arrived) {
                 match self.remove_from(level, name, version) {
                     Ok(true) => {}
-                    // What is being restored or persisted goes with the next one.
+                    // A version that is being restored or persisted is removed the next time.
                     Ok(false) => continue,
                     Err(error) => {
-                        return self.degrade("prune", format!("an old version stays: {error}"));
+                        return self
+                            .degrade("prune", format!("an old version was not removed: {error}"));
                     }
                 }
                 self.retention[level as usize].lock().remove(name, version);
@@ -121,19 +122,18 @@ impl Shared {
         }
     }
 
-    /// Removes a version's file from a level, unless it is in use: then false. The caller holds the
-    /// lock of names.
+    /// Removes a version's file from a level. False: it is in use. The caller holds the naming lock.
     fn remove_from(&self, level: FileLevel, name: &str, version: i32) -> Result<bool> {
         let extra = self
             .catalog
-            .look(|state| state.find(name, version).is_some_and(|id| state.is_extra(id)));
+            .read(|state| state.find(name, version).is_some_and(|id| state.is_extra(id)));
         if !self.catalog.step(|state| state.forget_file(name, version, level)) {
             return Ok(false);
         }
         match level {
             FileLevel::Scratch if extra => self.files.remove_persistent(name, version)?,
             FileLevel::Scratch => {
-                // An aggregated file is removed for all by one process, perhaps later.
+                // One process removes an aggregated file for all, perhaps later.
                 let persistent = FileLevel::Persistent as usize;
                 let persistent = self.retention[persistent].lock().has(name, version);
                 self.files.remove_scratch(name, version, persistent)?;
@@ -143,15 +143,15 @@ impl Shared {
         Ok(true)
     }
 
-    /// Removes a version that its owner does not need any more from a level, unless it is in use.
-    /// Whether it is gone.
+    /// Removes a version that its manager does not need any more from a level. Returns whether it is gone; it
+    /// stays if it is in use.
     pub fn retire(&self, level: FileLevel, name: &str, version: i32) -> Result<bool> {
         let _naming = self.naming.lock();
         self.remove_from(level, name, version)
     }
 
-    /// Removes versions of a name from every place. What of it is being written is waited for. One that cannot
-    /// be removed does not keep the others; the first such failure is the error.
+    /// Removes versions of a name from all levels, after waiting for active writes. One that cannot be
+    /// removed does not keep the others; the first such failure is the error.
     pub fn remove_everywhere(&self, name: &str, versions: &BTreeSet<i32>) -> Result<()> {
         self.await_earlier_jobs();
         self.may_write()?;
@@ -172,12 +172,12 @@ impl Shared {
         removed
     }
 
-    /// The oldest versions of a name that are more than a level is to keep.
+    /// The oldest versions of a name beyond a level's limit.
     fn excess(&self, level: FileLevel, name: &str) -> Vec<i32> {
         let in_scratch = level == FileLevel::Scratch;
         let kept = self.retention[level as usize].lock();
         let common = self.common[level as usize].lock();
-        // An aggregated file is of use only when all processes have written their parts.
+        // An aggregated file is complete only when all processes have written their parts.
         let also = in_scratch && self.config.aggregated;
         let too = also.then(|| self.common[FileLevel::Persistent as usize].lock());
         let youngest = common.youngest().min(too.as_ref().map_or(u64::MAX, |too| too.youngest()));
@@ -185,8 +185,8 @@ impl Shared {
         let Some(node) = self.erasure.get().filter(|_| in_scratch) else {
             return kept.excess(name, AT_A_TIME, youngest, counts, |_, _| false);
         };
-        // The last one that survives the loss of a scratch directory stays, and so does each that
-        // may be the next such one.
+        // The newest version that survives the loss of a scratch directory stays, and so do those that may
+        // become it.
         let protected = self.common[PARITIES].lock();
         let last = kept.youngest(name, |id| protected.has(id));
         let interned: Arc<str> = name.into();
@@ -198,7 +198,7 @@ impl Shared {
         })
     }
 
-    /// The same for all names, once nothing is under way any more.
+    /// The same for all names, when nothing is active any more.
     pub fn prune_all(&self) {
         let _naming = self.naming.lock();
         for level in [FileLevel::Scratch, FileLevel::Persistent] {
@@ -209,7 +209,7 @@ impl Shared {
         }
     }
 
-    /// A version's file has left scratch otherwise. The caller holds the lock of names.
+    /// A version's file was removed from scratch by other code. The caller holds the naming lock.
     pub(super) fn left_scratch(&self, name: &str, version: i32) {
         self.retention[FileLevel::Scratch as usize].lock().remove(name, version);
     }

@@ -1,4 +1,4 @@
-//! What a client asks of the checkpoints, and what it tells of them. The catalog is behind this.
+//! The client's queries and notices about checkpoints; it does not use the catalog directly.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,57 +14,57 @@ use crate::catalog::state::{Counts, State};
 use crate::shared::Shared;
 
 impl Shared {
-    /// The checkpoint of this name and version, if memory or this job's files have it.
+    /// The checkpoint of this name and version, if it is in memory or in this job's files.
     pub fn known(&self, name: &str, version: i32) -> Option<Id> {
-        self.catalog.look(|state| state.find(name, version))
+        self.catalog.read(|state| state.find(name, version))
     }
 
-    /// Whether this job has taken this version, and it was not removed.
+    /// Whether this job has taken this version and not removed it.
     pub fn has_taken(&self, name: &str, version: i32) -> bool {
-        self.catalog.look(|state| state.has_taken(name, version))
+        self.catalog.read(|state| state.has_taken(name, version))
     }
 
     /// The versions of a name that are known, ascending.
     pub fn versions(&self, name: &str) -> BTreeSet<i32> {
-        self.catalog.look(|state| state.versions(name))
+        self.catalog.read(|state| state.versions(name))
     }
 
-    /// The newest known version of a name that is not above `bound`.
+    /// The newest known version of a name that is at most `bound`.
     pub fn newest(&self, name: &str, bound: i32) -> Option<i32> {
-        self.catalog.look(|state| state.newest(name, bound))
+        self.catalog.read(|state| state.newest(name, bound))
     }
 
     /// The regions of a checkpoint, ascending by id.
     pub fn regions(&self, id: Id) -> Option<Arc<[Region]>> {
-        self.catalog.look(|state| state.regions(id))
+        self.catalog.read(|state| state.regions(id))
     }
 
-    /// Which region of a checkpoint under way says what it is of.
+    /// Marks the region of an open checkpoint that identifies its content.
     pub fn mark(&self, id: Id, region: i32) {
         self.catalog.step(|state| state.mark(id, region));
     }
 
-    /// A file has taken the place of one that was found: nothing else of this version is used any more.
+    /// A file has replaced one that was found: nothing else of this version is used any more.
     pub fn forget_found(&self, name: &str, version: i32) {
         self.catalog.step(|state| state.forget_found(name, version));
     }
 
-    /// A version of an ephemeral job without files is of no use any more.
-    pub fn let_go_of_version(&self, name: &str, version: i32) {
-        self.catalog.step(|state| state.let_go_of_version(name, version));
+    /// Drops a version of an ephemeral job without files.
+    pub fn drop_version(&self, name: &str, version: i32) {
+        self.catalog.step(|state| state.drop_version(name, version));
     }
 
-    /// How many bytes of checkpoints the levels of memory hold.
+    /// The bytes of checkpoints that the levels of memory can hold.
     pub fn memory(&self) -> u64 {
-        self.catalog.look(State::memory)
+        self.catalog.read(State::memory)
     }
 
-    /// Room in a level of memory: all that is there, and free, in bytes.
+    /// The room of a level of memory in bytes: all that exists, and the free part.
     pub fn room(&self, level: Level) -> (u64, u64) {
-        self.catalog.look(|state| state.room(level))
+        self.catalog.read(|state| state.room(level))
     }
 
-    /// Whether the job's device is known already.
+    /// Whether the job has a device yet.
     pub fn has_device(&self) -> bool {
         self.device.get().is_some()
     }
@@ -72,35 +72,35 @@ impl Shared {
     /// The job's device.
     ///
     /// # Errors
-    /// None is known yet.
+    /// The job has none yet.
     pub fn device(&self) -> Result<&Arc<Device>> {
         Ok(&self.device_side()?.device)
     }
 
-    /// The driver is about to end: no copy on the device is begun until [`Shared::resume_copies`].
+    /// The driver is about to shut down: no copy on the device begins until [`Shared::resume_copies`].
     pub fn hold_copies(&self) {
         self.gate.rest();
     }
 
-    /// The driver has ended, which is what a copy gets for an answer.
+    /// The driver has shut down, and copies get its error.
     pub fn resume_copies(&self) {
         self.gate.resume();
     }
 
-    /// What was measured of touching and flushing, and what follows from it.
+    /// The model of touching and flushing, with its measurements.
     pub fn touch_model(&self) -> Model {
         self.pace.model()
     }
 
-    /// What was counted, and how many checkpoints there are.
+    /// The event counters, and the number of checkpoints.
     pub fn counts(&self) -> (Counts, u64) {
-        self.catalog.look(|state| (state.counts(), state.live() as u64))
+        self.catalog.read(|state| (state.counts(), state.live() as u64))
     }
 }
 
 /// The order in which checkpoints will be read.
 impl Shared {
-    /// This version will be read after those that were hinted before. It may still be to come.
+    /// This version will be read after those hinted before. It need not exist yet.
     pub fn hint(&self, name: &str, version: i32) {
         self.catalog.step(|state| state.hint(name, version));
     }
@@ -110,18 +110,18 @@ impl Shared {
         self.catalog.step(State::start_fetching);
     }
 
-    /// The first of the checkpoints that were hinted and never there, and how many there are.
+    /// The first hinted checkpoint that never existed, and the number of such ones.
     pub fn hinted_in_vain(&self) -> Option<(Arc<str>, i32, usize)> {
-        self.catalog.look(State::hinted_in_vain)
+        self.catalog.read(State::hinted_in_vain)
     }
 
-    /// Takes so many places in the order, and gives the first of them.
+    /// Reserves `places` positions in the order, and returns the first.
     pub fn reserve_hints(&self, places: u64) -> u64 {
         self.catalog.step(|state| state.reserve_hints(places))
     }
 
-    /// At which place each of these versions of a name will be read, or that it will not be. All at once, so that
-    /// none is fetched before it is known which is the first. With `reads`, fetching goes on.
+    /// Sets the position at which each of these versions of a name will be read, if it will. All at once, so
+    /// that none is fetched before the first is known. With `reads`, fetching continues.
     pub fn expect_reads(&self, name: &str, places: &[(i32, Option<u64>)], reads: bool) {
         self.catalog.step(|state| {
             for (version, place) in places {
@@ -132,45 +132,45 @@ impl Shared {
         });
     }
 
-    /// Whether a region of a version is wholly in the device cache.
+    /// Whether all bytes of a region of a version are in the device cache.
     pub fn is_on_device(&self, name: &str, version: i32, region: i32) -> bool {
         let on_device = |state: &State| Some(state.on_device(state.find(name, version)?, region));
-        self.catalog.look(on_device).unwrap_or_default()
+        self.catalog.read(on_device).unwrap_or_default()
     }
 }
 
-/// Files, and what goes wrong with them in the background.
+/// Files, and their failures in the background.
 impl Shared {
-    /// Whether a version's file is in its place in a level.
+    /// Whether a version's file has its name in a level.
     pub fn has_file(&self, name: &str, version: i32, level: FileLevel) -> bool {
-        self.catalog.look(|state| state.has_file(name, version, level))
+        self.catalog.read(|state| state.has_file(name, version, level))
     }
 
-    /// What becomes of a checkpoint's file in a level.
+    /// The state of a checkpoint's file in a level.
     pub fn file_state(&self, id: Id, level: FileLevel) -> FileState {
-        self.catalog.look(|state| state.file_state(id, level))
+        self.catalog.read(|state| state.file_state(id, level))
     }
 
-    /// Whether a checkpoint is in persistent alone, as scratch could not take it.
+    /// Whether a checkpoint is only in persistent, because scratch could not take it.
     pub fn is_past_scratch(&self, id: Id) -> bool {
-        self.catalog.look(|state| state.is_past_scratch(id))
+        self.catalog.read(|state| state.is_past_scratch(id))
     }
 
-    /// A checkpoint that was begun may have to be copied to persistent, once it is known where to.
+    /// A checkpoint that was begun may have to be copied to persistent; this is decided later.
     pub fn await_place(&self, id: Id) {
         self.catalog.step(|state| state.await_place(id));
     }
 
-    /// It is decided that a checkpoint is not copied to persistent.
+    /// It was decided that a checkpoint is not copied to persistent.
     pub fn want_no_persistent(&self, id: Id) {
         self.catalog.step(|state| state.want_no_persistent(id));
     }
 
-    /// It is decided that a checkpoint is copied to persistent: to its place in an aggregated file, or to a file of
-    /// its own.
+    /// It was decided that a checkpoint is copied to persistent, to its part of an aggregated file or to a
+    /// file of its own.
     pub fn want_persistent(&self, id: Id, place: Option<AggregatePart>) {
-        // What scratch could not take is there already, and counts from now on among those to keep.
-        let extra = self.catalog.look(|state| state.is_extra(id));
+        // One that bypassed scratch is there already, and now counts among those to keep.
+        let extra = self.catalog.read(|state| state.is_extra(id));
         let _naming = extra.then(|| self.naming.lock());
         let there = self.catalog.step(|state| state.want_persistent(id, place));
         if let Some((name, version)) = there {
@@ -178,7 +178,7 @@ impl Shared {
         }
     }
 
-    /// Removes a name's checkpoints from memory and scratch. What only scratch has of an earlier job stays.
+    /// Removes a name's checkpoints from memory and scratch. The backlog of earlier jobs stays.
     ///
     /// # Errors
     /// A file cannot be removed.
@@ -198,44 +198,44 @@ impl Shared {
         })
     }
 
-    /// Takes the failures in the background that were not reported yet, as one.
+    /// Takes the unreported background failures, as one error.
     pub fn take_failure(&self) -> Option<Error> {
         self.catalog.step(State::take_failure)
     }
 
-    /// Why the engine is broken, if it is.
+    /// The error of a failed worker, if any.
     pub fn broken(&self) -> Option<Error> {
         self.catalog.broken()
     }
 
-    /// Has everything tried again that could not be brought to its files.
+    /// Retries all failed steps towards files.
     pub fn retry(&self) {
         self.catalog.step(State::retry);
     }
 
-    /// Whether all checkpoints are where they are to be.
+    /// Whether all checkpoints are where they belong.
     ///
     /// # Errors
-    /// Something failed in the background, or could not be brought to its files.
+    /// Something failed in the background, or could not be written to its files.
     pub fn is_finished(&self) -> Result<bool> {
         if let Some(failure) = self.take_failure().or_else(|| self.broken()) {
             return Err(failure);
         }
-        let (unwritten, drained) = self.catalog.look(|state| (state.unwritten(), state.drained()));
+        let (unwritten, drained) = self.catalog.read(|state| (state.unwritten(), state.drained()));
         unwritten.map_or(Ok(drained), Err)
     }
 
-    /// Whether something is lost if the process ends now.
+    /// Whether data is lost if the process ends now.
     pub fn would_lose(&self) -> bool {
         let (drained, handed_over) =
-            self.catalog.look(|state| (state.drained(), state.is_handed_over()));
+            self.catalog.read(|state| (state.drained(), state.is_handed_over()));
         let inherited = self.has_successor() && handed_over;
         !(drained || self.config.ephemeral || inherited)
     }
 
-    /// What could not be brought to the files that it is to be in, as name and version: what is in no file, and
-    /// what persistent lacks.
+    /// The checkpoints that could not be written, by name and version: those in no file, and those missing in
+    /// persistent.
     pub fn left_behind(&self) -> [Vec<(Arc<str>, i32)>; 2] {
-        self.catalog.look(State::left_behind)
+        self.catalog.read(State::left_behind)
     }
 }

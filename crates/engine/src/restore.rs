@@ -1,4 +1,4 @@
-//! Giving a checkpoint back: from the nearest copy, straight into the application's memory.
+//! Restoring a checkpoint from the nearest copy, directly to the application's memory.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,20 +16,19 @@ use levels::space::cut;
 use os::error::{Error, Kind, Result};
 use trace::metrics::{Cause, Stop};
 
-/// What a restore that failed on its way has done.
-const UNDEFINED: &str = "what is in the regions that were to be restored is undefined now";
+/// The consequence of a restore that failed halfway.
+const UNDEFINED: &str = "the content of the regions that were to be restored is undefined now";
 
-/// Whose checkpoint is restored.
+/// The owner of a restored checkpoint.
 #[derive(Debug)]
 pub(super) enum Owner {
     /// This job's.
     Own(Id),
-    /// One of which only files are known, in these directories: another rank's, or this one's of an
-    /// earlier job.
+    /// Another rank's, or this rank's from an earlier job: known only by its files, in these directories.
     Stored(Files),
 }
 
-/// A restore under way.
+/// An open restore.
 #[derive(Debug)]
 pub struct Restoring {
     pub(super) owner: Owner,
@@ -39,11 +38,11 @@ pub struct Restoring {
     pub version: i32,
     /// Its regions, ascending by id.
     pub regions: Arc<[Region]>,
-    /// Which of them is its mark ([`format::mark`]), if one is and it is this job's own.
+    /// The region that is its mark ([`format::mark`]), if it has one and is this job's own.
     pub mark: Option<i32>,
 }
 
-/// Keeps a copy in memory where it is until this is dropped.
+/// Keeps a copy in memory until this is dropped.
 pub(super) struct Reading<'a> {
     pub(super) shared: &'a Shared,
     pub(super) id: Id,
@@ -58,7 +57,7 @@ impl Drop for Reading<'_> {
 }
 
 impl Restoring {
-    /// Where its files are.
+    /// The directories of its files.
     pub fn files<'a>(&'a self, shared: &'a Shared) -> &'a Files {
         match &self.owner {
             Owner::Own(_) => &shared.files,
@@ -68,10 +67,10 @@ impl Restoring {
 }
 
 impl Shared {
-    /// The checkpoint of this name and version: known already, or found on disk. `part_of` tells
-    /// which regions the application has in device memory.
+    /// The checkpoint of this name and version, known already or found on disk. `part_of` tells which regions
+    /// the application has in device memory.
     pub fn find(&self, name: &str, version: i32, part_of: impl Fn(i32) -> Part) -> Result<Id> {
-        if let Some(id) = self.catalog.look(|state| state.find(name, version)) {
+        if let Some(id) = self.catalog.read(|state| state.find(name, version)) {
             return Ok(id);
         }
         self.await_earlier_jobs();
@@ -92,29 +91,29 @@ impl Shared {
         Ok(self.catalog.step(|state| state.adopt(name, version, content, part_of, there)))
     }
 
-    /// Whether a checkpoint can be restored: memory has it, or a file that is good.
+    /// Whether a checkpoint can be restored: it is in memory, or in a valid file.
     ///
     /// # Errors
-    /// Why not.
+    /// Why it cannot.
     pub fn can_restore(&self, name: &str, version: i32) -> Result<()> {
         let in_memory = |state: &State| {
             state.find(name, version).is_some_and(|id| !state.is_read_from_file(id))
         };
-        if self.catalog.look(in_memory) {
+        if self.catalog.read(in_memory) {
             return Ok(());
         }
         self.await_earlier_jobs();
         self.files.look(name, version).map(drop)
     }
 
-    /// Looks at the file that a restore will read, if it does: it may have gone, or have changed, since
-    /// it was written or found.
+    /// Checks the file that a restore will read, if it does: it may have been removed or changed since it was
+    /// written or found.
     ///
     /// # Errors
     /// It cannot be restored.
     pub fn look_ahead(&self, restoring: &Restoring) -> Result<()> {
         let Owner::Own(id) = restoring.owner else { return Ok(()) };
-        if !self.catalog.look(|state| state.is_read_from_file(id)) {
+        if !self.catalog.read(|state| state.is_read_from_file(id)) {
             return Ok(());
         }
         match self.files.look(&restoring.name, restoring.version)? {
@@ -126,7 +125,7 @@ impl Shared {
     }
 
     fn no_such(&self, name: &str, version: i32) -> String {
-        let discarded = self.catalog.look(|state| state.counts().discards);
+        let discarded = self.catalog.read(|state| state.counts().discards);
         let mut text = format!("there is no checkpoint \"{name}\" version {version}");
         if discarded > 0 {
             text += &format!(
@@ -158,16 +157,16 @@ impl Shared {
         Ok(Restoring { owner: Owner::Own(id), name: name.to_owned(), version, regions, mark })
     }
 
-    /// Starts a restore of this rank's checkpoint of an earlier job without reading its file before:
-    /// the bytes are compared with their checksum when they are restored. `None` if it has none, or
-    /// which regions it has cannot be told without.
+    /// Starts a restore of this rank's checkpoint of an earlier job without reading its file first: the bytes
+    /// are compared with their checksum when they are restored. `None` if it has no checksum, or its regions
+    /// cannot be known without.
     pub fn begin_restore_unproven(
         &self,
         name: &str,
         version: i32,
         part_of: impl Fn(i32) -> Part,
     ) -> Option<Restoring> {
-        let known = || self.catalog.look(|state| state.find(name, version)).is_some();
+        let known = || self.catalog.read(|state| state.find(name, version)).is_some();
         if self.files.digest().is_none() || known() {
             return None;
         }
@@ -176,7 +175,7 @@ impl Shared {
         Some(self.begin_restore_stored(self.files.clone(), name, version, Some(&header), part_of))
     }
 
-    /// Starts a restore of another rank's checkpoint, of which only files are known.
+    /// Starts a restore of another rank's checkpoint, which is known only by its files.
     pub fn begin_restore_of(
         &self,
         rank: u32,
@@ -221,8 +220,8 @@ impl Shared {
         self.pace.call_ends();
     }
 
-    /// Ends a restore of this job's own. `next` is the place in the order of hints at which it will
-    /// be read again.
+    /// Ends a restore of this job's own checkpoint. `next` is the position in the order of hints at which it
+    /// will be read again.
     pub fn end_restore_expecting(&self, restoring: Restoring, success: bool, next: Option<u64>) {
         if let Owner::Own(id) = restoring.owner {
             self.catalog.step(|state| state.end_restore_expecting(id, success, next));
@@ -230,8 +229,8 @@ impl Shared {
         self.pace.call_ends();
     }
 
-    /// Restores regions to where the application has them now. Every place must name a region of
-    /// the checkpoint and be large enough for it.
+    /// Restores regions to their current places in the application. Each place names a region of the
+    /// checkpoint and is large enough for it.
     pub fn recover(&self, restoring: &Restoring, places: &[Place]) -> Result<()> {
         let wanted: Vec<(&Region, &Place)> = places
             .iter()
@@ -278,7 +277,7 @@ impl Shared {
         }
     }
 
-    /// The nearest copy of a part, once it is complete.
+    /// The nearest copy of a part, when it is complete.
     pub(super) fn acquire(&self, id: Id, part: Part) -> Result<Acquire> {
         let mut since = None;
         let acquired = self.catalog.wait(|state| match state.acquire(id, part) {
@@ -294,7 +293,7 @@ impl Shared {
         acquired
     }
 
-    /// From a level of memory to the application. The catalog keeps the source.
+    /// Copies from a level of memory to the application. The catalog keeps the source.
     fn copy_out(&self, id: Id, source: &Source, wanted: &[(&Region, &Place)]) -> Result<()> {
         let runs: Vec<Run> = wanted
             .iter()
@@ -307,7 +306,7 @@ impl Shared {
         self.copy(id, Way::Out, &runs)
     }
 
-    /// From a file to the application, which waits.
+    /// Reads from a file to the application, which waits.
     fn read_file(&self, restoring: &Restoring, wanted: &[(&Region, &Place)]) -> Result<()> {
         let since = Instant::now();
         let result = self.read_out(restoring, wanted);
@@ -318,7 +317,7 @@ impl Shared {
     fn read_out(&self, restoring: &Restoring, wanted: &[(&Region, &Place)]) -> Result<()> {
         let since = Instant::now();
         if wanted.iter().any(|(_, place)| place.kind != PAGEABLE) {
-            // Not before the application's own copies out of that memory.
+            // After the application's own copies from that memory.
             let side = self.device_side()?;
             let own = side.own.lock();
             let _current = side.device.enter()?;
@@ -345,8 +344,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Where a region's bytes go. Memory that `overlaps` that of other regions is nobody's alone: it
-    /// is not read into directly.
+    /// The destination of a region's bytes. Memory that `overlaps` another region is not exclusive, so it is
+    /// not read into directly.
     pub(super) fn target<'a>(
         &'a self,
         region: &Region,
@@ -359,8 +358,8 @@ impl Shared {
             Pointer::Host { .. } if overlaps => {
                 let mut to = address as *mut u8;
                 let copy = move |bytes: &[u8]| {
-                    // SAFETY: the application gives `place.len` writable bytes, at least as many as
-                    // the region has (checked by the client); the buffer is another one.
+                    // SAFETY: the application passes `place.len` writable bytes, at least as many as the
+                    // region has (checked by the client); the buffer is separate.
                     unsafe {
                         std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
                         to = to.add(bytes.len());
@@ -370,10 +369,9 @@ impl Shared {
                 Target::Taken(region.size, Box::new(copy))
             }
             Pointer::Host { .. } => {
-                // SAFETY: the application gives `place.len` writable bytes, at least as many as the
-                // region has (checked by the client), which are no other region's, and does not
-                // touch them during the call. Of the slices made here, one for each copy that is
-                // tried, one lives at a time.
+                // SAFETY: the application passes `place.len` writable bytes, at least as many as the region
+                // has (checked by the client), which belong to no other region, and does not touch them
+                // during the call. A slice is made for each copy that is tried; only one exists at a time.
                 let bytes = unsafe {
                     std::slice::from_raw_parts_mut(address as *mut u8, region.size as usize)
                 };
@@ -386,8 +384,8 @@ impl Shared {
                     let own = side.own.lock();
                     let _current = side.device.enter()?;
                     let len = bytes.len() as u64;
-                    // SAFETY: the driver has vouched for the application's pointer, which has the
-                    // region's bytes; the caller's buffer waits for the stream.
+                    // SAFETY: the driver has confirmed the application's pointer, which has the region's
+                    // bytes; the caller's buffer outlives the wait for the stream.
                     unsafe {
                         own.lane.stream().copy_from_host(address + done, bytes.as_ptr(), len)
                     }
@@ -401,7 +399,7 @@ impl Shared {
     }
 }
 
-/// Whether regions have host memory in common.
+/// Whether regions overlap in host memory.
 fn overlap(wanted: &[(&Region, &Place)]) -> bool {
     let mut ranges: Vec<(u64, u64)> = wanted
         .iter()
@@ -421,9 +419,9 @@ mod tests {
     use config::Config;
     use recovery::Process;
 
-    /// Catches a copy that stays where it is for ever, because who read it has not said that it is done.
+    /// Catches a copy that is pinned for ever because its reader did not release it.
     #[test]
-    fn what_was_read_may_go_also_after_a_panic() {
+    fn a_copy_that_was_read_may_be_evicted_also_after_a_panic() {
         let text = "mode = async\nephemeral = true\nhost_cache_size = 4M\n";
         let (config, _) = Config::from_text(text, |_| None).unwrap();
         let engine = Engine::start(config, Process::single(0), None).unwrap();
@@ -435,7 +433,7 @@ mod tests {
         };
         take(1).unwrap();
         let restoring = engine.begin_restore("x", 1, |_| Part::Host).unwrap();
-        let id = engine.catalog.look(|state| state.find("x", 1)).unwrap();
+        let id = engine.catalog.read(|state| state.find("x", 1)).unwrap();
         let reading = catch_unwind(AssertUnwindSafe(|| {
             let acquired = engine.catalog.step(|state| state.acquire(id, Part::Host));
             let Acquire::Memory(source) = acquired else { return };
@@ -447,6 +445,6 @@ mod tests {
         engine.end_restore(restoring, true);
         // It was consumed, and its room is needed.
         take(2).unwrap();
-        assert_eq!(engine.catalog.look(State::check), Ok(()));
+        assert_eq!(engine.catalog.read(State::check), Ok(()));
     }
 }

@@ -1,4 +1,4 @@
-//! Checkpoints that are files of the application's own: where it writes them, and their end.
+//! Checkpoints that are the application's own files: where it writes them, and how they end.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use os::error::{Error, Result};
 use os::files::SizeLimitOutlived;
 use trace::metrics::Cause;
 
-/// What else can be done about a file that scratch has no room for.
+/// The advice if scratch has no room for a file.
 const ROUTED_ADVICE: &str = "it is written beside the file that it replaces only where each of them is \
                              copied there and persistent has a link to it: make room in scratch, or set \
                              persistent and persistent_interval = 0";
 
 impl Shared {
-    /// What `create` makes of a file of the application's own, of about so many `bytes`, in scratch, or
-    /// beside the file that it replaces if scratch cannot take it.
+    /// Calls `create` for an application's file of about `bytes` in scratch, or next to the file that it
+    /// replaces if scratch cannot take it.
     ///
     /// # Errors
-    /// Neither can take it, or only the one that must not: why, and what can be done.
+    /// Neither can take it, or only the one that must not: the reason, and what can be done.
     pub fn place_routed<T>(
         &self,
         open: &mut Open,
@@ -40,7 +40,7 @@ impl Shared {
             self.past_scratch(refused, || create(FileLevel::Persistent))
         };
         let placed = in_scratch.or_else(|refused| match beside(refused) {
-            // It may be smaller than it was taken for, and nothing else can be done.
+            // The file may be smaller than guessed, and nothing else can be done.
             Err(_) if guessed => create(FileLevel::Scratch).or_else(beside),
             placed => placed,
         });
@@ -48,11 +48,11 @@ impl Shared {
         placed
     }
 
-    /// Whether a file of the application's own that scratch has `refused` may be written beside the one
-    /// that it replaces. That must not be replaced by what is not to be copied there.
+    /// Whether an application's file that scratch has `refused` may be written next to the one that it
+    /// replaces. A file that is not to be copied there must not replace that one.
     ///
     /// # Errors
-    /// It may not: why scratch has refused it, and what can be done.
+    /// It may not: the error of scratch, and what can be done.
     fn may_route_past_scratch(
         &self,
         id: Id,
@@ -63,7 +63,7 @@ impl Shared {
             return Err(refused.clone());
         }
         let persists = *persist.get_or_insert_with(|| self.is_to_persist());
-        let awaits = self.catalog.look(|state| state.is_undecided(id));
+        let awaits = self.catalog.read(|state| state.is_undecided(id));
         let wanted = persists || awaits && !self.persistence_depends_on_time();
         if self.files.has_persistent() && wanted {
             return Ok(());
@@ -71,9 +71,8 @@ impl Shared {
         Err(refused.clone().followed_by(ROUTED_ADVICE))
     }
 
-    /// Ends a checkpoint that is a file of the application's own, which is complete under its
-    /// temporary name. What an ended job of the rank has left is waited for first: while the application
-    /// wrote the file, nothing of it could be in the way.
+    /// Ends a checkpoint that is an application's file, complete under its temporary name. First waits for
+    /// the writes of an ended job of this rank: these did not matter while the application wrote the file.
     pub fn commit_routed(
         &self,
         mut open: Open,
@@ -83,8 +82,8 @@ impl Shared {
     ) -> Result<()> {
         let _outlived = SizeLimitOutlived::begin();
         let since = Instant::now();
-        // It may be about to give its files these names, here or where the application has them. Parts of
-        // aggregated files are the workers' affair.
+        // These may give files the same names, here or at the application's path. Parts of aggregated files
+        // are handled by the workers.
         self.await_predecessor();
         self.metrics.waited(Cause::File, since);
         let naming = self.naming.lock();

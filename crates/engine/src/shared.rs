@@ -1,4 +1,4 @@
-//! What the application's thread and the workers share.
+//! The state shared by the application's thread and the workers.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,12 +33,12 @@ use recovery::link::Link;
 use trace::metrics::Metrics;
 use trace::{Counter, Recorder};
 
-/// Everything a job has.
+/// The state of a job.
 #[derive(Debug)]
 pub struct Shared {
     /// The configuration.
     pub config: Config,
-    /// Which checkpoint is where.
+    /// The location of each checkpoint.
     pub(crate) catalog: Catalog,
     /// The host buffer.
     pub host: Option<HostBuffer>,
@@ -48,7 +48,7 @@ pub struct Shared {
     pub(crate) device: OnceLock<DeviceSide>,
     /// The directories.
     pub files: Files,
-    /// The process that goes on should this one be killed.
+    /// The successor, which continues if this process is killed.
     pub link: Option<Link>,
     /// The other processes, once there is erasure coding.
     pub erasure: OnceLock<Node>,
@@ -58,36 +58,36 @@ pub struct Shared {
     pub trace: Recorder,
     /// Touching and flushing.
     pub(crate) pace: Pace,
-    /// Background copies and captures.
+    /// Lets captures pause background copies.
     pub(crate) gate: Gate,
     /// The machine's memory.
     pub(crate) guard: Guard,
-    /// What the application has lent to checkpoints.
+    /// The deferred captures.
     pub(crate) deferred: DeferredCaptures,
-    /// Held while a file gets or loses its name, together with the catalog's step that says so: an
-    /// older checkpoint's file must not take the place of a newer one's. Taken before the
-    /// catalog's lock. Captures into memory never take it.
+    /// Held while a file gets or loses its name, together with the catalog's step that records it: an older
+    /// checkpoint's file must not replace a newer one's. Taken before the catalog's lock. Captures into
+    /// memory never take it.
     pub naming: Mutex<()>,
     /// The versions in scratch and in persistent, if they are limited; by [`FileLevel`]. Taken after
     /// `naming`.
     ///
     /// [`FileLevel`]: crate::catalog::entry::FileLevel
     pub retention: [Mutex<Retention>; 2],
-    /// The checkpoints that all processes of the job are known to have in scratch, and in
-    /// persistent: no others are counted among those to keep; and those of which all have made
-    /// parities. Taken after `retention`, and before the locks of `erasure`.
+    /// The checkpoints that all processes of the job are known to have in scratch, and in persistent, as only
+    /// those count against the limits; and those whose parities all have made. Taken after `retention`, and
+    /// before the locks of `erasure`.
     pub common: [Mutex<Common>; KINDS],
-    /// Names of which it was looked at what earlier jobs have left in scratch alone.
+    /// The names for which the backlog of earlier jobs was looked for.
     pub(super) asked: Mutex<HashSet<String>>,
     /// The stream that the application handed over.
     pub stream: Mutex<Option<ApplicationStream>>,
-    /// Which checkpoints are copied to persistent.
+    /// Decides which checkpoints are copied to persistent.
     interval: Mutex<Interval>,
-    /// What an earlier job has left of aggregated files was looked at.
+    /// Whether an earlier job's incomplete aggregated files were looked for.
     rescued: OnceLock<()>,
     started: Instant,
     stopping: AtomicBool,
-    said: Mutex<HashSet<&'static str>>,
+    warned: Mutex<HashSet<&'static str>>,
 }
 
 /// The device and what the application's thread needs on it.
@@ -95,26 +95,26 @@ pub struct Shared {
 pub(crate) struct DeviceSide {
     /// The device.
     pub device: Arc<Device>,
-    /// The device cache; `None` if it was not wanted or cannot be had.
+    /// The device cache; `None` if it is disabled or impossible.
     pub cache: Option<DeviceCache>,
     /// What captures and restores use.
     pub own: Mutex<Own>,
-    /// By which files are written from the device cache, while nobody uses it. Who finds none makes one:
-    /// nobody waits for another's file.
+    /// The lane by which files are written from the device cache, while it is unused. A thread that finds
+    /// none makes another one: no thread waits for another's file.
     pub to_files: Mutex<Option<Lane>>,
 }
 
-/// What the application's threads use on the device, one after the other.
+/// What the application's threads use on the device, one at a time.
 #[derive(Debug)]
 pub struct Own {
-    /// Where they copy.
+    /// The lane of their copies.
     pub lane: Lane,
-    /// Orders that behind what the application has queued.
+    /// Orders the lane after the application's queued work.
     pub after: Event,
 }
 
 impl Shared {
-    /// The state of a job that is about to start.
+    /// The state of a job that is starting.
     pub(crate) fn new(
         config: Config,
         catalog: Catalog,
@@ -150,28 +150,28 @@ impl Shared {
             rescued: OnceLock::new(),
             started: Instant::now(),
             stopping: AtomicBool::new(false),
-            said: Mutex::new(HashSet::new()),
+            warned: Mutex::new(HashSet::new()),
         }
     }
 
-    /// The host buffer, where the catalog says that there are bytes in it.
+    /// The host buffer, if the catalog says that it has bytes.
     pub fn host(&self) -> Result<&HostBuffer> {
         self.host.as_ref().ok_or_else(|| Error::new(Kind::Internal, "there is no host buffer"))
     }
 
-    /// A checkpoint may have so many bytes: they are to find their pages.
+    /// A checkpoint may have this many bytes: pages for them should be touched.
     pub fn expect(&self, bytes: u64) {
         if let Some(host) = &self.host {
             host.expect(bytes);
         }
     }
 
-    /// The device, where there are device pointers or bytes in the device cache.
+    /// The device, if there are device pointers or bytes in the device cache.
     pub(crate) fn device_side(&self) -> Result<&DeviceSide> {
         self.device.get().ok_or_else(|| Error::new(Kind::Internal, "there is no device"))
     }
 
-    /// The device cache, where the catalog says that there are bytes in it.
+    /// The device cache, if the catalog says that it has bytes.
     pub fn cache(&self) -> Result<&DeviceCache> {
         self.device_side()?
             .cache
@@ -179,7 +179,7 @@ impl Shared {
             .ok_or_else(|| Error::new(Kind::Internal, "there is no device cache"))
     }
 
-    /// The job ends: whoever can stop early does.
+    /// The job ends: whatever can stop early does.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.catalog.stop();
@@ -195,22 +195,22 @@ impl Shared {
         }
     }
 
-    /// A checkpoint's file is in scratch: its parities can be made, where they are wanted.
+    /// A checkpoint's file is in scratch: its parities can be made, if they are configured.
     pub fn protect(&self, name: &str, version: i32) {
         if let Some(node) = self.erasure.get() {
             node.file_complete(name, version);
         }
     }
 
-    /// What becomes of the parities that this process makes of a checkpoint.
+    /// The state of the parities that this process makes of a checkpoint.
     pub fn parity_state(&self, id: Id) -> FileState {
         let Some(node) = self.erasure.get() else {
             return FileState::Present;
         };
-        // The file first: it is told of before it counts as there.
+        // The file first: it is announced before it counts as present.
         match self
             .catalog
-            .look(|state| (state.file_state(id, FileLevel::Scratch), state.key_in_scratch(id)))
+            .read(|state| (state.file_state(id, FileLevel::Scratch), state.key_in_scratch(id)))
         {
             (FileState::Pending, _) => FileState::Pending,
             (_, Some(key)) => node.parity_state(&key),
@@ -221,7 +221,7 @@ impl Shared {
     /// Whether a checkpoint that is taken now is to be copied to persistent (`persistent_interval`).
     pub fn is_to_persist(&self) -> bool {
         let mut interval = self.interval.lock();
-        // The clock is not looked at for each checkpoint of those that do not depend on it.
+        // The clock is only read if the decision depends on it.
         let now = interval.depends_on_time().then(|| self.started.elapsed());
         interval.passes(now.unwrap_or_default())
     }
@@ -231,51 +231,53 @@ impl Shared {
         self.interval.lock().depends_on_time()
     }
 
-    /// Whether the job ends.
+    /// Whether the job is ending.
     pub fn stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Waits until the backend writes nothing any more that an earlier job of this rank has left: before
-    /// files get their names. False: the job ends, or nothing [may be written](Self::may_write).
+    /// Waits until the backend has finished writing for an earlier job of this rank, before files get their
+    /// names. False: the job ends, or nothing [may be written](Self::may_write).
     pub(crate) fn await_predecessor(&self) -> bool {
         self.link.as_ref().is_none_or(Link::wait_for_predecessors)
     }
 
     /// # Errors
-    /// A backend that does not answer may still write what an earlier job of this rank has left.
+    /// An error if a backend that does not answer may still be writing for an earlier job of this rank.
     pub fn may_write(&self) -> Result<()> {
         self.link.as_ref().map_or(Ok(()), Link::may_write)
     }
 
-    /// Waits until nothing of an earlier job of this rank is left to be written: before files are
-    /// looked at or written. False: the job ends, or nothing [may be written](Self::may_write).
+    /// Waits until all writes of an earlier job of this rank are done, before files are read or written.
+    /// False: the job ends, or nothing [may be written](Self::may_write).
     pub fn await_earlier_jobs(&self) -> bool {
         let settled = self.await_predecessor();
         if settled && self.config.aggregated && !self.config.ephemeral {
             self.rescued.get_or_init(|| {
                 if let Err(error) = self.files.rescue_parts() {
-                    log::warn!("what is left of aggregated files is not looked at: {error}");
+                    log::warn!(
+                        "parts of aggregated files of earlier jobs are not rescued: {error}"
+                    );
                 }
             });
         }
         settled
     }
 
-    /// Whether somebody writes what is in the host buffer when this process ends.
+    /// Whether a successor writes what is in the host buffer when this process ends.
     pub fn has_successor(&self) -> bool {
         self.link.as_ref().is_some_and(Link::is_connected)
     }
 
-    /// The same, of one that has just answered: what it is given now it will write.
+    /// The same of a successor that has just answered: it will write what it gets now.
     pub(crate) fn successor_answers(&self) -> bool {
         self.link.as_ref().is_some_and(Link::answers_in_time)
     }
 
-    /// Counts `bytes` of pages of the host buffer that are about to be made. True: memory is short,
-    /// and the buffer is limited to the pages it has for as long.
+    /// Counts `bytes` of new pages of the host buffer. True: memory is short, and the buffer is limited to
+    /// its pages until that changes.
     pub(crate) fn memory_is_short(&self, bytes: u64) -> bool {
-        // Pages that were set aside can be nobody else's.
+        // Pages that were set aside cannot be used by others.
         let host =
             self.host.as_ref().filter(|host| host.mapping().kind() != mapping::Kind::SharedHuge);
         if let (true, Some(host)) = (self.guard.is_due(bytes), host) {
@@ -286,9 +288,9 @@ impl Shared {
         self.guard.is_short()
     }
 
-    /// Limits the host buffer if memory has become short, and takes that back when it is not any more.
+    /// Limits the host buffer if memory has become short, and removes the limit when it is not any more.
     fn follow_memory_pressure(&self, host: &HostBuffer, physical: Physical) {
-        // Judged within the step: two who look at once must not each undo what the other has found.
+        // Judged within the step, so that concurrent checks do not undo each other's result.
         let changed = self.catalog.step(|state| {
             let short = self.guard.judge(physical)?;
             host.rest(short);
@@ -313,9 +315,8 @@ impl Shared {
         }
     }
 
-    /// Makes a step of the catalog after which more or fewer bytes of the device cache or of the host
-    /// buffer are taken, and records how many. Within the step: after it, somebody else's could be
-    /// recorded first, and what is taken would seem to go back.
+    /// Makes a step of the catalog that changes how many bytes of the device cache or the host buffer are
+    /// used, and records the number. It is recorded within the step, or records could be out of order.
     pub(crate) fn step_counted<R>(&self, step: impl FnOnce(&mut State) -> R) -> R {
         self.catalog.step(|state| {
             let result = step(state);
@@ -327,7 +328,7 @@ impl Shared {
         })
     }
 
-    /// Ends a flush of `bytes`, `untouched` of them to pages that did not exist.
+    /// Ends a flush of `bytes`, `untouched` of them to new pages.
     pub fn flushed(&self, flushing: Flushing<'_>, bytes: u64, untouched: u64) {
         if let Some((mode, prediction)) = flushing.finish(bytes, untouched) {
             let predicted = [prediction.sequential, prediction.concurrent];
@@ -335,21 +336,20 @@ impl Shared {
         }
     }
 
-    /// Says once that something works less well than it could. `topic` tells one such thing from
-    /// another.
+    /// Warns, once per `topic`, that something works less well than it could.
     pub fn degrade(&self, topic: &'static str, what: impl std::fmt::Display) {
         if kinds::has_ended() {
             log::debug!("{what}");
-        } else if self.said.lock().insert(topic) {
+        } else if self.warned.lock().insert(topic) {
             log::warn!("{what}");
         }
     }
 }
 
 impl DeviceSide {
-    /// Lets what is queued next on the library's stream come after everything the application has
-    /// queued: in its stream if it gave one, else in the whole context. Returns what keeps
-    /// background copies away until the application's copy is done.
+    /// Orders the library's stream after all work that the application has queued: in its stream if it gave
+    /// one, otherwise in the whole context. Returns a guard that pauses background copies until the
+    /// application's copy is done.
     pub(crate) fn after_application<'a>(
         &self,
         shared: &'a Shared,
@@ -374,8 +374,8 @@ mod tests {
     use crate::Engine;
     use recovery::Process;
 
-    /// Catches counters that are recorded after the lock that their value was read under: what only
-    /// grows then goes back now and then in the timeline.
+    /// Catches counters that are recorded after the lock was released under which their values were read: a
+    /// growing value would sometimes go back in the timeline.
     #[test]
     fn counters_stand_in_the_order_of_what_they_count() {
         const THREADS: i32 = 4;

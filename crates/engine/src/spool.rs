@@ -1,5 +1,5 @@
-//! A checkpoint that goes straight to its scratch file, on the application's thread: in
-//! `mode = sync`, or because it is larger than the levels of memory.
+//! A checkpoint that is written directly to its scratch file, on the application's thread: in `mode = sync`,
+//! or because it is larger than the levels of memory.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -17,23 +17,23 @@ use os::files;
 use policy::slice::SLICE;
 use trace::metrics::Stop;
 
-/// The file under way.
+/// The file being written.
 #[derive(Debug)]
 pub(crate) struct Spool {
     output: Output,
-    /// Where it is: past scratch if that cannot take it.
+    /// Its level: persistent if scratch cannot take it.
     level: FileLevel,
     complete: PathBuf,
-    /// The header of the regions that were expected, with which the file begins.
+    /// The header of the expected regions, which is at the beginning of the file.
     expected: Vec<u8>,
-    /// Id, size and offset of what was written, in the order of writing.
+    /// The id, size and offset of each written region, in the order of writing.
     written: Vec<(i32, u64, u64)>,
-    /// There are other bytes behind these, which could not be taken back.
+    /// Whether other bytes follow that could not be removed.
     spoilt: bool,
 }
 
 impl Spool {
-    /// Starts the file of a checkpoint that is expected to have these regions, as id and size.
+    /// Creates the file of a checkpoint that is expected to have these regions, as id and size.
     pub(crate) fn create(
         shared: &Shared,
         level: FileLevel,
@@ -60,15 +60,16 @@ impl Spool {
         }
     }
 
-    /// Where it is.
+    /// Its level.
     pub(crate) fn level(&self) -> FileLevel {
         self.level
     }
 
-    /// Goes on in persistent with what is written already, because scratch has no room for the rest.
+    /// Continues in persistent, with a copy of what is written already, because scratch has no room for the
+    /// rest.
     ///
     /// # Errors
-    /// The file is where it was.
+    /// The file is unchanged.
     pub(crate) fn go_past_scratch(
         &mut self,
         shared: &Shared,
@@ -83,7 +84,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Completes the file, under its temporary name. After an error it is as it was.
+    /// Completes the file, under its temporary name. After an error it is unchanged.
     pub(crate) fn complete(&mut self, shared: &Shared, name: &str, version: i32) -> Result<()> {
         self.put_in_order(shared)?;
         match self.level {
@@ -92,13 +93,13 @@ impl Spool {
         }
     }
 
-    /// What was completed.
+    /// The completed file.
     pub(crate) fn finish(self) -> Written {
         self.output.finish()
     }
 
-    /// Copies the regions to a new file, in the order of the format, if there are other ones than
-    /// were expected: a checkpoint was captured in several calls, or some of them failed.
+    /// Copies the regions to a new file, in the order of the format, if they are not the expected ones: a
+    /// checkpoint was captured in several calls, or some of them failed.
     fn put_in_order(&mut self, shared: &Shared) -> Result<()> {
         let header = Header::new(self.written.iter().map(|&(id, size, _)| (id, size)).collect())?;
         let in_order = self.written.windows(2).all(|pair| pair[0].0 < pair[1].0);
@@ -119,7 +120,7 @@ impl Spool {
         });
         self.written = written;
         if copied.is_ok() {
-            // It has nothing to be put in order any more.
+            // The new file is in order.
             let mut at = encoded.len() as u64;
             self.written.sort_unstable_by_key(|written| written.0);
             for written in &mut self.written {
@@ -131,7 +132,7 @@ impl Spool {
         copied
     }
 
-    /// Puts `output` in the place of the file, once `copy` has brought to it what it is to have.
+    /// Replaces the file with `output`, after `copy` has written its content.
     fn replace(
         &mut self,
         mut output: Output,
@@ -145,7 +146,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Removes what was written.
+    /// Removes the file.
     pub(crate) fn discard(self) {
         self.output.finish().discard();
     }
@@ -169,9 +170,9 @@ fn copy_range(old: &Output, output: &mut Output, from: u64, len: u64) -> Result<
 }
 
 impl Shared {
-    /// What the checkpoint captured into memory before it turned out too large.
+    /// Writes the bytes that the checkpoint captured into memory before it turned out too large.
     pub(super) fn spool_memory(&self, id: Id, regions: &[Region], spool: &mut Spool) -> Result<()> {
-        let sources = self.catalog.look(|state| state.building_sources(id));
+        let sources = self.catalog.read(|state| state.building_sources(id));
         for region in regions {
             let at = spool.output.end;
             if let Some(source) = &sources[region.part as usize] {
@@ -182,13 +183,12 @@ impl Shared {
         Ok(())
     }
 
-    /// Appends regions of the application, in the order given: all of them or, after an error,
-    /// none.
+    /// Appends regions of the application, in the order given: all of them or, after an error, none.
     pub(super) fn spool_places(&self, spool: &mut Spool, places: &[Place]) -> Result<()> {
         let before = (spool.written.len(), spool.output.mark());
         let result = self.append_places(spool, places);
         if result.is_err() {
-            // What was written of them takes room that there may be none of.
+            // Removes the written ones, as there may be no room for them.
             spool.written.truncate(before.0);
             spool.spoilt |= spool.output.take_back(before.1).is_err();
         }
@@ -215,8 +215,8 @@ impl Shared {
                 (Pointer::Device { .. }, Some(own)) => {
                     let _current = self.device_side()?.device.enter()?;
                     let put = |bytes: &[u8]| spool.output.put(bytes);
-                    // Past the gate: at the end of the process nobody would open it for this thread.
-                    // SAFETY: the driver has vouched for the application's pointer.
+                    // Without the gate: at the end of the process nothing would open it for this thread.
+                    // SAFETY: the driver has confirmed the application's pointer.
                     unsafe { own.lane.read(self, place.address, place.len, None, put) }?;
                 }
                 _ => spool.output.put(bytes_of(place))?,
@@ -228,8 +228,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Hands the bytes of a region in memory to `put`, piece by piece in order. The caller keeps
-    /// the source from being evicted.
+    /// Passes the bytes of a region in memory to `put`, piece by piece in order. The caller keeps the source
+    /// from being evicted.
     pub(super) fn read_memory(
         &self,
         source: &Source,
@@ -242,7 +242,7 @@ impl Shared {
     }
 }
 
-/// Writes the file of a checkpoint that has these regions, all of them in plain memory.
+/// Writes the file of a checkpoint with these regions, all in plain memory.
 pub(super) fn put_regions(output: &mut Output, places: &[Place]) -> Result<()> {
     let header = Header::new(places.iter().map(|place| (place.id, place.len)).collect())?;
     output.put(&header.encode())?;
@@ -254,17 +254,16 @@ pub(super) fn put_regions(output: &mut Output, places: &[Place]) -> Result<()> {
     Ok(())
 }
 
-/// The bytes of a region in memory of the host.
+/// The bytes of a region in host memory.
 fn bytes_of(place: &Place) -> &[u8] {
     if place.len == 0 {
         return &[];
     }
-    // SAFETY: the application protects `len` readable bytes there and does not change them during
-    // the call.
+    // SAFETY: the application protects `len` readable bytes there and does not change them during the call.
     unsafe { std::slice::from_raw_parts(place.address as *const u8, place.len as usize) }
 }
 
-/// An error about a checkpoint, with its name and version in front.
+/// Prefixes an error with the name and version of its checkpoint.
 pub(crate) fn about(name: &str, version: i32) -> impl Fn(Error) -> Error + '_ {
     move |error| error.within(format!("checkpoint \"{name}\" version {version}"))
 }

@@ -1,4 +1,4 @@
-//! Files, on workers of their own: writing to scratch, copying to persistent, reading back ahead.
+//! Files, on their own workers: writing to scratch, copying to persistent, and reading back ahead of use.
 
 use std::time::Instant;
 
@@ -32,7 +32,7 @@ pub fn write(shared: &Shared) -> Result<()> {
             .map_err(|error| shared.with_limit(FileLevel::Scratch, error))
             .map_err(about(&job.name, job.version));
         if matches!(result, Ok(true)) {
-            // Before it counts as done: whoever waits for that finds the old versions gone.
+            // Before the write counts as done: a thread that waits for that finds the old versions gone.
             shared.arrived(FileLevel::Scratch, &job.name, job.version, job.id);
         }
         let result = result.map(|_| ());
@@ -41,7 +41,7 @@ pub fn write(shared: &Shared) -> Result<()> {
         match after {
             After::Keep => {}
             After::Unlink => unlink(shared, &job.name, job.version),
-            After::Say => shared.goes_past_scratch(failure.unwrap_or_default()),
+            After::Warn => shared.goes_past_scratch(failure.unwrap_or_default()),
         }
         drop(naming);
     }
@@ -59,8 +59,8 @@ pub fn persist(shared: &Shared) -> Result<()> {
     Ok(())
 }
 
-/// Makes one persistent copy: on its worker, or on the thread of an application that would wait for
-/// it (`mode = sync`); `memory` is where that has still what it was taken of.
+/// Makes one persistent copy, on its worker or on the thread of an application that would wait for it (`mode
+/// = sync`); `memory` are the captured regions, if they have not changed.
 pub(super) fn persist_one(shared: &Shared, job: &PersistJob, memory: Option<&[Region]>) {
     let brought = match &job.routed {
         Some(_) => bring(shared, job, None),
@@ -94,10 +94,9 @@ pub(super) fn persist_one(shared: &Shared, job: &PersistJob, memory: Option<&[Re
     }
 }
 
-/// Copies a scratch file to its place in persistent; or writes there what has none, under a
-/// temporary name. A part of an aggregated file is written from `memory`, if there is that: where
-/// several processes write to one file, a file system lets one at a time, and none should read
-/// meanwhile.
+/// Copies a scratch file to its place in persistent, or writes a checkpoint without one there, under a
+/// temporary name. A part of an aggregated file is written from `memory` if possible: a file system lets one
+/// process at a time write to a shared file, and none should read a file while it does.
 fn bring(shared: &Shared, job: &PersistJob, memory: Option<&[Region]>) -> Result<Option<Written>> {
     let since = Instant::now();
     let mut span = shared.trace.span(Activity::Persist).of(&job.name, job.version);
@@ -134,7 +133,7 @@ pub fn read(shared: &Shared) -> Result<()> {
     while let Some(job) = shared.catalog.next(Worker::Read, State::next_read) {
         let result = read_one(shared, &job).map_err(about(&job.name, job.version));
         if let Err(error) = &result {
-            // Nothing is lost: the restore looks at the files itself, and reports.
+            // Nothing is lost: the restore reads the files itself, and reports errors.
             shared.degrade("read", format!("reading ahead failed: {error}"));
         }
         shared.step_counted(|state| state.read_done(&job, &result));
@@ -173,7 +172,7 @@ fn write_temporary(shared: &Shared, job: &FileJob) -> Result<Written> {
     }
 }
 
-/// Where a file that is written from memory comes from: the first level that it is read from.
+/// The source of a file that is written from memory: the first level that it is read from.
 fn from_memory(job: &FileJob) -> Stop {
     let first = job.memory.iter().flatten().map(|source| source.level).min();
     first.map_or(Stop::HOST, stop)
@@ -193,7 +192,7 @@ fn write_straight(
     match written {
         Ok(()) => Ok(complete),
         Err(error) => {
-            // A part lies in the file of all.
+            // A part is in the file shared by all.
             if place.is_none() {
                 complete.discard();
             }
@@ -202,10 +201,9 @@ fn write_straight(
     }
 }
 
-/// Gives a complete file its name, unless the checkpoint was replaced or cleaned up meanwhile:
-/// then false.
+/// Gives a complete file its name. False: the checkpoint was replaced or cleaned up in the meantime.
 fn give_name(shared: &Shared, job: &FileJob, written: Written) -> Result<bool> {
-    if !shared.catalog.look(|state| state.still_wanted(job.id)) {
+    if !shared.catalog.read(|state| state.still_wanted(job.id)) {
         return files::remove(&written.temporary).map(|()| false);
     }
     let named = shared.files.publish(&written, &job.name, job.version);
@@ -215,10 +213,10 @@ fn give_name(shared: &Shared, job: &FileJob, written: Written) -> Result<bool> {
     named.map(|()| true)
 }
 
-/// The same for a file that is written past scratch.
+/// The same for a file that bypasses scratch.
 fn give_name_straight(shared: &Shared, job: &PersistJob, written: Written) -> Result<bool> {
     let place = job.place.as_ref();
-    if !shared.catalog.look(|state| state.still_wanted(job.id)) {
+    if !shared.catalog.read(|state| state.still_wanted(job.id)) {
         if place.is_none() {
             written.discard();
         }
@@ -257,9 +255,8 @@ fn read_one(shared: &Shared, job: &FileJob) -> Result<()> {
             };
             let mut offset = opened.offset_of(region)?;
             for extent in cut(&source.extents, region.offset, region.size) {
-                // SAFETY: the room is this job's alone, within the mapping, and no two extents
-                // overlap. Of the slices made here, one for each copy that is tried, one lives at a
-                // time.
+                // SAFETY: the room is this job's alone, within the mapping, and no two extents overlap. A
+                // slice is made for each copy that is tried; only one exists at a time.
                 let into = unsafe {
                     std::slice::from_raw_parts_mut(host.address(extent.offset), extent.len as usize)
                 };

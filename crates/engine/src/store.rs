@@ -1,9 +1,8 @@
-//! The memory of a level, as the engine moves bytes to and from it. The catalog says which place holds
-//! what; a store only copies.
+//! The memory of a level, to and from which the engine moves bytes. The catalog assigns the places; a store
+//! only copies.
 //!
-//! The device cache and the host buffer are reached by their addresses, so that the device copies straight
-//! between them. A level below the host buffer exchanges bytes with the host buffer by its own `read` and
-//! `write`.
+//! The device cache and the host buffer have addresses, so that the device copies directly between them. A
+//! level below the host buffer exchanges bytes with it by its own `read` and `write`.
 
 use std::fmt::Debug;
 
@@ -21,29 +20,29 @@ pub(crate) type Put<'a> = dyn FnMut(&[u8]) -> Result<()> + 'a;
 
 /// The memory of a level.
 pub trait Store: Debug + Send + Sync {
-    /// Hands the bytes of a place to `put`, piece by piece in order. The catalog keeps the place as it is
-    /// meanwhile, and nothing is being read any more when this returns.
+    /// Passes the bytes of a place to `put`, piece by piece in order. The catalog keeps the place unchanged
+    /// meanwhile; nothing is being read when this returns.
     ///
     /// # Errors
-    /// Those of the memory, and of `put`.
+    /// The errors of the memory, and of `put`.
     fn read(&self, shared: &Shared, place: Extent, put: &mut Put<'_>) -> Result<()>;
 
-    /// Copies bytes to a place of as many, which the catalog has given the caller.
+    /// Copies bytes to a place of the same size, which the catalog has given the caller.
     ///
     /// # Errors
-    /// Those of the memory. Nothing is being written any more.
+    /// The error of the memory. Nothing is being written any more.
     fn write(&self, shared: &Shared, place: Extent, bytes: &[u8]) -> Result<()>;
 }
 
 impl Store for HostBuffer {
     fn read(&self, _: &Shared, place: Extent, put: &mut Put<'_>) -> Result<()> {
-        // SAFETY: a complete copy that nobody changes while it is read, within the mapping.
+        // SAFETY: a complete copy, which does not change while it is read, within the mapping.
         put(unsafe { std::slice::from_raw_parts(self.address(place.offset), place.len as usize) })
     }
 
     fn write(&self, _: &Shared, place: Extent, bytes: &[u8]) -> Result<()> {
-        // SAFETY: the catalog has given the caller the place, which is within the mapping and has as many
-        // bytes; the caller's are elsewhere.
+        // SAFETY: the catalog has given the caller the place, which is within the mapping and of the same
+        // size; the caller's bytes are elsewhere.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.address(place.offset), bytes.len());
         }
@@ -60,7 +59,7 @@ impl Store for DeviceSide {
             Some(lane) => lane,
             None => Lane::new(&self.device, WaitMode::Block)?,
         };
-        // SAFETY: a complete copy that nobody changes while it is read.
+        // SAFETY: a complete copy, which does not change while it is read.
         unsafe { lane.read(shared, from, place.len, Some(&shared.gate), put) }?;
         *self.to_files.lock() = Some(lane);
         Ok(())
@@ -70,15 +69,15 @@ impl Store for DeviceSide {
         let to = shared.cache()?.address(place.offset);
         let own = self.own.lock();
         let _current = self.device.enter()?;
-        // SAFETY: the catalog has given the caller the place; the caller's bytes stay until the stream was
-        // waited for.
+        // SAFETY: the catalog has given the caller the place; the caller's bytes stay valid until the stream
+        // was waited for.
         unsafe { own.lane.stream().copy_from_host(to, bytes.as_ptr(), bytes.len() as u64) }?;
         own.lane.stream().synchronize()
     }
 }
 
 impl Shared {
-    /// The memory of a level in which the catalog says that there are bytes.
+    /// The memory of a level, if the catalog says that it has bytes.
     pub fn store(&self, level: Level) -> Result<&dyn Store> {
         match level {
             Level::DEVICE => Ok(self.device_side()?),
@@ -93,7 +92,7 @@ impl Shared {
     }
 }
 
-/// A level, for the metrics.
+/// The name of a level in the metrics.
 pub(crate) fn stop(level: Level) -> Stop {
     Stop::Memory(level.index() as u8)
 }

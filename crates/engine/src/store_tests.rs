@@ -1,4 +1,4 @@
-//! A fifth level: one row and one store are what it takes.
+//! A fifth level takes one row and one store.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // A test stops at the first fault.
 
@@ -12,8 +12,8 @@ use recovery::Process;
 
 const CHECKPOINT: usize = 1 << 20;
 
-/// Memory that neither the processor nor a device reaches by address, as that of a drive; with bytes turned
-/// round, so that nobody takes its content for that of another level.
+/// Memory that neither the processor nor a device can address, like a drive's. Bytes are stored inverted, so
+/// that they are not confused with another level's.
 #[derive(Debug)]
 struct Drive {
     bytes: Mutex<Vec<u8>>,
@@ -64,8 +64,7 @@ fn take(engine: &Engine, version: i32) -> Result<()> {
     engine.commit(open)
 }
 
-/// Catches a level whose bytes are not those of the checkpoint, which are not found there, or which do not
-/// make room above.
+/// Catches a level whose bytes are not the checkpoint's, or are not found, or that does not make room above.
 #[test]
 fn checkpoints_overflow_to_one_more_level_and_come_back() {
     let engine = engine(false);
@@ -85,10 +84,10 @@ fn checkpoints_overflow_to_one_more_level_and_come_back() {
     let moved = |hop| engine.metrics.hop(hop).amount();
     assert!(moved((Stop::HOST, drive)) >= 7 * CHECKPOINT as u64);
     assert!(moved((drive, Stop::HOST)) + moved((drive, Stop::Application)) > 0);
-    assert_eq!(engine.catalog.look(|state| state.check()), Ok(()));
+    assert_eq!(engine.catalog.read(|state| state.check()), Ok(()));
 }
 
-/// Catches a failure below that is not heard of, and a checkpoint that is given up for it.
+/// Catches a failure below that is not reported, and a checkpoint that is lost by it.
 #[test]
 fn a_level_that_fails_is_named_and_nothing_is_lost() {
     let engine = engine(true);

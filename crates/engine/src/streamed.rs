@@ -1,5 +1,5 @@
-//! Taking a checkpoint that no memory level takes: the application's thread writes it to its file, which
-//! gets its name when it is committed.
+//! Taking a checkpoint that bypasses the levels of memory: the application's thread writes it to its file,
+//! which gets its name at the commit.
 
 use std::time::Instant;
 
@@ -22,7 +22,7 @@ impl Shared {
         result
     }
 
-    /// Writes regions to the file of a checkpoint under way, after those that it has in memory.
+    /// Writes regions to the file of an open checkpoint, after those that it has in memory.
     fn spool(&self, open: &mut Open, places: &[Place]) -> Result<()> {
         let mut spool = match open.spool.take() {
             Some(spool) => spool,
@@ -82,7 +82,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Completes the file of a checkpoint, in scratch or past it.
+    /// Completes the file of a checkpoint, in scratch or persistent.
     fn complete_spool(&self, mut spool: Box<Spool>, open: &Open) -> Result<(FileLevel, Written)> {
         let mut completed = spool.complete(self, &open.name, open.version);
         if let (Err(error), FileLevel::Scratch) = (&completed, spool.level()) {
@@ -105,8 +105,8 @@ impl Shared {
         }
     }
 
-    /// Ends a checkpoint that has a file: that gets its name, and is copied to persistent if it is to
-    /// `persist`.
+    /// Commits a checkpoint that has a file: the file gets its name, and is copied to persistent if `persist`
+    /// is set.
     pub(super) fn commit_spool(
         &self,
         spool: Box<Spool>,

@@ -1,4 +1,4 @@
-//! Copies between levels of memory, on workers of their own: flushes down and fetches up.
+//! Copies between levels of memory, on their own workers: flushes down and fetches up.
 
 use std::time::Instant;
 
@@ -14,12 +14,12 @@ use levels::space::{side_by_side, Extent};
 use os::error::{Error, Result};
 use trace::Activity;
 
-/// A copy that has ended.
+/// The result of a copy.
 #[derive(Debug)]
 pub(crate) struct Flushed {
-    /// How.
+    /// How it ended.
     pub end: MoveEnd,
-    /// Bytes that went to pages of the host buffer that did not exist.
+    /// Bytes written to new pages of the host buffer.
     pub untouched: u64,
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn fetch(shared: &Shared, to: Level) -> Result<()> {
                 count(shared, &job, since);
                 span.bytes(job.len);
             }
-            // Nothing is lost: the restore takes the copy in the level below.
+            // Nothing is lost: the restore uses the copy in the lower level.
             MoveEnd::Failed(error) | MoveEnd::Stranded(error) => {
                 shared.degrade("fetch", format!("fetching ahead failed: {error}"));
             }
@@ -81,7 +81,7 @@ enum Mover<'a> {
 }
 
 impl<'a> Mover<'a> {
-    /// Of copies whose upper level is this one.
+    /// For copies whose upper level is this one.
     fn new(shared: &'a Shared, upper: Level) -> Result<Self> {
         Ok(match upper {
             Level::DEVICE => Mover::Device(Queue::new(shared)?),
@@ -94,7 +94,7 @@ impl<'a> Mover<'a> {
             Mover::Device(queue) => (queue.shared, Some(queue)),
             Mover::Store(shared) => (*shared, None),
         };
-        let name = shared.catalog.look(|state| state.name_of(job.to.level));
+        let name = shared.catalog.read(|state| state.name_of(job.to.level));
         let what = format!("{verb} to the {name}");
         match queue {
             Some(queue) if job.to.level == Level::HOST => {
@@ -111,7 +111,7 @@ impl<'a> Mover<'a> {
     }
 }
 
-/// Copies between the host buffer and a level below.
+/// Copies between the host buffer and a lower level.
 fn by_store(shared: &Shared, job: &MoveJob, what: &str) -> Flushed {
     let upwards = job.to.level == Level::HOST;
     let copy = || {
@@ -149,7 +149,7 @@ fn by_store(shared: &Shared, job: &MoveJob, what: &str) -> Flushed {
     }
 }
 
-/// A lane of the calling thread.
+/// A lane for the calling thread.
 #[derive(Debug)]
 pub(crate) struct Queue<'a> {
     shared: &'a Shared,
@@ -164,7 +164,7 @@ impl<'a> Queue<'a> {
         Ok(Queue { shared, lane: Lane::new(device, WaitMode::Block)? })
     }
 
-    /// Copies what `copies` queues to these places in the host buffer, and waits for it.
+    /// Makes copies that `copies` queues, to these places in the host buffer, and waits for them.
     pub(crate) fn flush_to(
         &mut self,
         places: &[Extent],
@@ -181,8 +181,8 @@ impl<'a> Queue<'a> {
         let untouched = host.untouched(places);
         if untouched > 0 {
             shared.memory_is_short(untouched);
-            // Not all copies are the device's: the driver writes by the processor to pages that are
-            // not registered.
+            // Not all copies are the device's: the driver uses the processor for pages that are not
+            // registered.
             if let Err(error) = host.ensure(places) {
                 let error = about(name, version)(error.within(what));
                 return Flushed { end: MoveEnd::Failed(error), untouched };
@@ -200,7 +200,7 @@ impl<'a> Queue<'a> {
         Flushed { end, untouched }
     }
 
-    /// Waits for what `copies` queues. If that fails, `what` was tried.
+    /// Waits for the copies that `copies` queues. `what` describes them in errors.
     fn run(
         &mut self,
         what: &str,
@@ -212,7 +212,7 @@ impl<'a> Queue<'a> {
             return MoveEnd::Done;
         };
         let error = about(name, version)(error.within(what));
-        // The extents are given to others next: nothing may still be copying.
+        // The extents are reused next, so no copy may be running.
         match self.lane.abandon() {
             true => MoveEnd::Failed(error),
             false => MoveEnd::Stranded(error),
@@ -232,8 +232,8 @@ impl<'a> Queue<'a> {
         Ok(())
     }
 
-    /// Copies between an address of the device and a place in the host buffer, which the catalog has
-    /// given this worker until its job is ended.
+    /// Copies between a device address and a place in the host buffer, which the catalog has given this
+    /// worker until its job ends.
     pub(crate) fn stretch(
         &mut self,
         device: u64,
@@ -241,8 +241,8 @@ impl<'a> Queue<'a> {
         direction: Direction,
     ) -> Result<()> {
         let shared = self.shared;
-        // SAFETY: the catalog has given this worker both runs, or the application has lent it the
-        // device's; they stay until the job is ended, which `run` waits for on every path.
+        // SAFETY: the catalog has given this worker both runs, or the device's belongs to a deferred capture;
+        // they stay valid until the job ends, which `run` waits for on every path.
         unsafe { self.lane.copy(shared, direction, device, place, Some(&shared.gate)) }
     }
 }

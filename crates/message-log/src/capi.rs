@@ -14,40 +14,39 @@ use crate::refuse;
 use crate::resend::part_order::PartEvent;
 use crate::state::{self, State};
 
-/// The call did what it says; as in `veloc/defs.h`.
+/// The call succeeded; as in `veloc/defs.h`.
 const VELOC_SUCCESS: c_int = 0;
 
 /// The call failed, and changed nothing; as in `veloc/defs.h`.
 const VELOC_FAILURE: c_int = -1;
 
-/// Messages of the part may be sent again instead of kept: those that one process sends and another
-/// receives inside it, if the part turns out to be right-tight, which means that nothing in it waits
-/// for what is behind it. All processes of `MPI_COMM_WORLD` must begin, end and replay such parts in
-/// the same order. Which messages, is decided by the first run: a part that is first begun in the
-/// replay of another is logged. The environment variable `VELOC_MPI_STREAMS` says of how many streams
-/// of messages (by communicator, other process and tag) each process can tell the others; a part with
-/// more is logged. 64 by default, 2047 at the most, 0: nothing is sent again.
+/// Messages of the part may be sent again instead of logged: those that one process sends and another
+/// receives inside it, if the part turns out to be right-tight, which means that nothing in it waits for what
+/// comes after it. All processes of `MPI_COMM_WORLD` must begin, end and replay such parts in the same order.
+/// The first run decides which messages are sent again: a part that is first begun in the replay of another
+/// is logged. The environment variable `VELOC_MPI_STREAMS` is the number of streams of messages (by
+/// communicator, other process and tag) that each process can report to the others; a part with more is
+/// logged. 64 by default, 2047 at most, 0: no messages are sent again.
 pub const VELOC_PART_RESEND: c_int = 1;
 
-/// The log stays after a replay, for further ones, until `VELOC_Part_free`.
+/// The log is kept after a replay, for further ones, until `VELOC_Part_free`.
 pub const VELOC_PART_KEEP: c_int = 2;
 
 const _: () = assert!(VELOC_PART_RESEND == parts::RESEND && VELOC_PART_KEEP == parts::KEEP);
 
-/// Begins to log a part of the program: what its calls of MPI receive is kept, so that the part can
-/// be replayed. Parts may be nested to any depth.
+/// Begins to log a part of the program: what its MPI calls receive is kept, so that the part can be replayed.
+/// Parts may be nested to any depth.
 ///
-/// Error handlers and other functions that MPI calls for the program return, or end the job: if one leaves
-/// its call by `longjmp` or an exception, calls of MPI are passed on from then on, nothing is logged or
-/// replayed any more, and the functions for parts fail.
+/// Error handlers and other callbacks that MPI calls must return, or end the job. If one leaves its call by
+/// `longjmp` or an exception, all later MPI calls are passed through, nothing is logged or replayed any more,
+/// and the functions for parts fail.
 ///
-/// @param id what the part is called; the same part may be logged many times, and is then replayed
-/// in reverse order
+/// @param id the part's number; the same part may be logged many times, and is then replayed in reverse order
 /// @param flags `VELOC_PART_RESEND` and `VELOC_PART_KEEP`, or 0
-/// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: MPI is not running, or initialised with
-/// `MPI_THREAD_MULTIPLE`; the program's calls do not come to this library, which is linked behind MPI,
-/// or an interface of MPI for Fortran was loaded after `MPI_Init`; unknown flags; the environment
-/// variable `VELOC_MPI_LOG_MEMORY`, the memory that the log may have, is no number of bytes
+/// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: MPI is not running, or was initialised with
+/// `MPI_THREAD_MULTIPLE`; the program's calls do not reach this library, which is linked after MPI, or a
+/// Fortran interface of MPI was loaded after `MPI_Init`; unknown flags; the environment variable
+/// `VELOC_MPI_LOG_MEMORY`, the limit of the log's memory, is not a number of bytes
 #[no_mangle]
 pub extern "C" fn VELOC_Part_begin(id: c_int, flags: c_int) -> c_int {
     on_parts("VELOC_Part_begin", |state| {
@@ -63,7 +62,7 @@ pub extern "C" fn VELOC_Part_begin(id: c_int, flags: c_int) -> c_int {
             if let Some(resend) = &mut state.resend {
                 let mark = resend.streams.begin();
                 state.parts.mark(mark);
-                resend.hear(&state.mpi, &mut state.parts, false);
+                resend.take_verdicts(&state.mpi, &mut state.parts, false);
             }
         }
         Ok(())
@@ -80,26 +79,26 @@ pub extern "C" fn VELOC_Part_end(id: c_int) -> c_int {
         let marked = state.parts.marked();
         state.parts.end(id)?;
         if let (Some((instance, mark)), Some(resend)) = (marked, &mut state.resend) {
-            // What is heard before is what the report says.
-            resend.hear(&state.mpi, &mut state.parts, false);
+            // The report contains what is known by now.
+            resend.take_verdicts(&state.mpi, &mut state.parts, false);
             resend.ended(&state.mpi, instance, id, mark);
         }
         Ok(())
     })
 }
 
-/// Begins to replay the last run of a part that is logged, which is one that was not replayed, or the
-/// last one of all with `VELOC_PART_KEEP`: until `VELOC_Part_replay_end`, calls of MPI send nothing, and
-/// give what they gave then. They have to be the same calls in the same order, with the same
-/// communicators, peers, tags and counts. What a request receives belongs to the call that completes it:
-/// if that was behind the end of the part, the replay gives the request nothing, and a wait for it
-/// behind the replay succeeds at once.
+/// Begins to replay the last logged run of a part that was not replayed yet, or the last run of all with
+/// `VELOC_PART_KEEP`. Until `VELOC_Part_replay_end`, MPI calls send nothing and return what they returned in
+/// that run. They have to be the same calls in the same order, with the same communicators, peers, tags and
+/// counts. What a request receives belongs to the call that completes it: if that call came after the end of
+/// the part, the replay receives nothing, and a wait for the request after the replay succeeds at once.
 ///
 /// @param id the part
 /// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: no run of it is logged; there was no memory for what it
-/// has received; or, with `VELOC_PART_RESEND`, other processes have ended or replay another part instead,
-/// have called `MPI_Finalize`, or go on from another checkpoint; where that is known later, a call inside the
-/// replay fails that waits for a message of theirs. A run that cannot be replayed stays until `VELOC_Part_free`.
+/// received; or, with `VELOC_PART_RESEND`, other processes have ended or replay another part instead, have
+/// called `MPI_Finalize`, or were restarted from another checkpoint. If that is found out later, a call
+/// inside the replay fails that waits for a message of theirs. A run that cannot be replayed is kept until
+/// `VELOC_Part_free`.
 #[no_mangle]
 pub extern "C" fn VELOC_Part_replay_begin(id: c_int) -> c_int {
     on_parts("VELOC_Part_replay_begin", |state| {
@@ -107,13 +106,13 @@ pub extern "C" fn VELOC_Part_replay_begin(id: c_int) -> c_int {
         if let Some(resend) = &mut state.resend {
             let waits =
                 resend.awaits_parts() || resend.verdicts.is_open() && state.parts.is_closed(id);
-            resend.hear(&state.mpi, &mut state.parts, waits);
+            resend.take_verdicts(&state.mpi, &mut state.parts, waits);
         }
-        // Alike on all processes, as they have heard the same.
+        // All processes decide the same, as they have received the same reports.
         let is_closed = state.parts.is_closed(id);
         let flags = state.parts.flags_of_replay(id);
         if let Some(resend) = state.resend.as_mut().filter(|_| flags & VELOC_PART_RESEND != 0) {
-            // What becomes of its messages may never be known, or they may never come again.
+            // The verdict on its messages may never come, or nobody may send them again.
             if resend.awaits_parts() || is_closed {
                 if let Some(text) = resend.part_order.difference(&state.mpi) {
                     return Err(Fault::Text(format!("part {id} cannot be replayed: {text}")));
@@ -128,9 +127,9 @@ pub extern "C" fn VELOC_Part_replay_begin(id: c_int) -> c_int {
     })
 }
 
-/// Ends a replay. The log of that run goes, unless the part has `VELOC_PART_KEEP`. A replay that has gone
-/// wrong stays open: all calls of MPI's fail in it, so that none gets what is not its own, until
-/// `VELOC_Part_free` gives it up.
+/// Ends a replay. The log of that run is freed, unless the part has `VELOC_PART_KEEP`. A failed replay stays
+/// open: all MPI calls in it fail, so that none gets the data of another, until `VELOC_Part_free` abandons
+/// it.
 ///
 /// @param id the innermost open part, which `VELOC_Part_replay_begin` began
 /// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: it is not the innermost open part, a call of it
@@ -140,17 +139,16 @@ pub extern "C" fn VELOC_Part_replay_end(id: c_int) -> c_int {
     on_parts("VELOC_Part_replay_end", |state| state.parts.replay_end(id))
 }
 
-/// Drops what is logged of all runs of a part, and gives the part up if it is the innermost open
-/// one.
+/// Frees the log of all runs of a part, and abandons the part if it is the innermost open one.
 ///
 /// @param id the part
-/// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: nothing of it is logged, or others are open inside it
+/// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: nothing of it is logged, or other parts are open inside it
 #[no_mangle]
 pub extern "C" fn VELOC_Part_free(id: c_int) -> c_int {
     on_parts("VELOC_Part_free", |state| {
         let marked = state.parts.marked();
         state.parts.free(id)?;
-        // The innermost open part was given up, if its instance is gone.
+        // The innermost open part was abandoned if its instance is gone.
         if let (Some((instance, _)), Some(resend)) = (marked, &mut state.resend) {
             if state.parts.marked().is_none_or(|(inner, _)| inner != instance) {
                 resend.streams.forget();
@@ -160,42 +158,42 @@ pub extern "C" fn VELOC_Part_free(id: c_int) -> c_int {
     })
 }
 
-/// Why the calling thread's last call on parts, or last call of MPI's inside one, failed.
+/// Why the calling thread's last call on parts, or last MPI call inside one, failed.
 ///
-/// @return a text, valid until the thread's next failure; empty if there was none. Ask in a statement of
-/// its own: beside another call on parts in one list of arguments, C may evaluate this one first.
+/// @return a text, valid until the thread's next failure; empty if there was none. Call it in a statement of
+/// its own: as an argument beside another call on parts, C may evaluate it first.
 #[no_mangle]
 pub extern "C" fn VELOC_Part_error() -> *const c_char {
     refuse::last()
 }
 
-/// What the log holds. Grows at its end only.
+/// What the log holds. New fields are added at the end only.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(non_camel_case_types)]
 pub struct VELOC_Part_figures {
-    /// Bytes received that are kept now.
+    /// Bytes received that are in the log now.
     pub logged: u64,
-    /// The most bytes that were kept at once.
+    /// The most bytes that were in the log at once.
     pub peak: u64,
-    /// Bytes that were given up because their messages are sent again.
+    /// Bytes that were dropped because their messages are sent again.
     pub dropped: u64,
-    /// Bytes that were sent again.
+    /// Bytes of messages that were sent again.
     pub resent: u64,
-    /// Calls that are kept now, equal polls counted as one; each of several requests that
-    /// MPI_Startall starts is another.
+    /// Calls that are logged now, equal polls counted as one; each of several requests that one MPI_Startall
+    /// starts counts as another.
     pub events: u64,
     /// Runs of parts that are logged or being logged.
     pub parts: u64,
-    /// Of the bytes that are kept, those in this library's memory (`VELOC_MPI_LOG_MEMORY`).
+    /// Of the logged bytes, those in this library's memory (`VELOC_MPI_LOG_MEMORY`).
     pub memory: u64,
-    /// The others, which are in files in the scratch directory of the job.
+    /// The other logged bytes, which are in files in the scratch directory of the job.
     pub stored: u64,
 }
 
 /// Reads what the log holds.
 ///
-/// @param figures where it is written
+/// @param figures where they are written
 /// @param size `sizeof(VELOC_Part_figures)`, so that the struct can grow
 /// @return `VELOC_SUCCESS` or `VELOC_FAILURE`: a null pointer, MPI is not running, or several threads may
 /// call it at a time
@@ -209,7 +207,7 @@ pub unsafe extern "C" fn VELOC_Part_get_figures(
 ) -> c_int {
     const CALL: &str = "VELOC_Part_get_figures";
     if figures.is_null() {
-        return fail(CALL, "no place for the figures");
+        return fail(CALL, "the pointer for the figures is null");
     }
     let read = state::with(|state| {
         let log = state.parts.log();
@@ -240,10 +238,10 @@ pub unsafe extern "C" fn VELOC_Part_get_figures(
 /// Runs a call on the parts.
 fn on_parts(call: &str, body: impl FnOnce(&mut State) -> Result<(), Fault>) -> c_int {
     let done = state::with(|state| {
-        let known = state.requests.know_all();
-        known.map_err(|NoMemory| "there is no memory to note the requests under way".to_owned())?;
+        let known = state.requests.expand_all();
+        known.map_err(|NoMemory| "there is no memory to track the active requests".to_owned())?;
         if let Some(resend) = &mut state.resend {
-            resend.tell_origin(&state.mpi);
+            resend.report_origin(&state.mpi);
         }
         let replayed = state.parts.replayed();
         let done = body(state);
@@ -259,7 +257,7 @@ fn on_parts(call: &str, body: impl FnOnce(&mut State) -> Result<(), Fault>) -> c
                      calls before it were)",
                     divergence::describe(state, &logged)
                 );
-                // What is called next is not of the part, and must not get what is logged.
+                // Later calls do not belong to the part and must not get its logged results.
                 state.parts.break_off(&text);
                 text
             }
@@ -272,33 +270,33 @@ fn on_parts(call: &str, body: impl FnOnce(&mut State) -> Result<(), Fault>) -> c
     }
 }
 
-/// Frees what no part needs any more.
+/// Frees the objects that no part needs any more.
 fn release(state: &mut State) {
-    // To find the oldest takes as long as there are instances, and there may be many. The first one
-    // is hardly ever younger.
+    // Finding the oldest instance takes time linear in their number, which may be large. The first one is
+    // rarely younger.
     let first = state.parts.first();
     if !state.deferred.is_due(first) && !state.stand_ins.is_due(first) {
         return;
     }
     let oldest = state.parts.oldest();
     for handle in state.stand_ins.free(&state.mpi, oldest) {
-        state.comm_gone(handle);
+        state.forget_comm(handle);
     }
     for (kind, handle) in state.deferred.free(&state.mpi, oldest) {
         match kind {
             Kind::Type => state.types.forget(handle),
-            Kind::Request => drop(state.gone(handle, std::ptr::null_mut())),
-            Kind::Comm => state.comm_gone(handle),
+            Kind::Request => drop(state.forget_request(handle, std::ptr::null_mut())),
+            Kind::Comm => state.forget_comm(handle),
         }
     }
 }
 
-/// Says and keeps why a call failed.
+/// Prints and keeps the reason why a call failed.
 pub fn fail(call: &str, why: &str) -> c_int {
     let text = format!("{call}: {why}");
-    match state::with(|state| refuse::say(&state.mpi, &text)) {
+    match state::with(|state| refuse::print(&state.mpi, &text)) {
         Ok(()) => {}
-        Err(_) => refuse::say_anonymously(&text),
+        Err(_) => refuse::print_without_rank(&text),
     }
     refuse::keep(&text);
     VELOC_FAILURE

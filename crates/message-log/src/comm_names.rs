@@ -1,6 +1,6 @@
-//! Describes communicators in errors, as a handle says nothing to the reader.
+//! Descriptions of communicators for error messages, as a handle means nothing to the reader.
 //!
-//! The origin of a communicator is noted when it is made; the text is made when it is needed.
+//! The origin of a communicator is stored when it is made; the text is made when it is needed.
 
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, CStr};
@@ -26,7 +26,7 @@ enum Parent {
     Number(u64),
 }
 
-/// How a communicator came to be.
+/// The origin of a communicator.
 #[derive(Debug)]
 struct NameOrigin {
     /// The call.
@@ -43,9 +43,9 @@ struct NameOrigin {
 struct Known {
     /// `None`: predefined, or made by an unknown call.
     origin: Option<Rc<NameOrigin>>,
-    /// It represents several communicators.
+    /// Whether it represents several communicators.
     is_shared: bool,
-    /// How many times each call has made a communicator of it.
+    /// How often each call has made a communicator from it.
     calls: Vec<(Call, u64)>,
 }
 
@@ -65,8 +65,7 @@ impl Names {
         Ok(self.known.try_reserve(2)?)
     }
 
-    /// Adds a communicator that a call has made of another. It is `MPI_COMM_NULL` on processes outside
-    /// it.
+    /// Adds a communicator that a call has made from another. It is `MPI_COMM_NULL` on processes outside it.
     pub(crate) fn made(&mut self, mpi: &Mpi, call: Call, parent: usize, handle: usize) {
         self.made += 1;
         let of = self.known.entry(parent).or_default();
@@ -101,7 +100,7 @@ impl Names {
     }
 
     /// Removes a freed communicator.
-    pub(crate) fn gone(&mut self, handle: usize) {
+    pub(crate) fn forget(&mut self, handle: usize) {
         self.known.remove(&handle);
     }
 
@@ -202,7 +201,7 @@ mod tests {
         names.made(&mpi, DUP, world, 102);
         names.made(&mpi, DUP, own, 103);
         names.made(&mpi, SPLIT, 102, 104);
-        names.gone(102);
+        names.forget(102);
         assert_eq!(origin(&names, 100), "the 1st duplicate of MPI_COMM_WORLD");
         assert_eq!(origin(&names, 101), "the 2nd MPI_Comm_split of MPI_COMM_WORLD");
         assert_eq!(origin(&names, 103), "the 1st duplicate of MPI_COMM_SELF");
@@ -222,7 +221,7 @@ mod tests {
         let mut before = mpi.comm_world;
         for handle in 100..10_100 {
             names.made(&mpi, DUP, before, handle);
-            names.gone(before);
+            names.forget(before);
             before = handle;
         }
         let text = origin(&names, before);

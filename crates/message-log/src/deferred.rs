@@ -39,7 +39,7 @@ impl Deferred {
     /// The application frees an object when `at` instances have begun.
     ///
     /// # Errors
-    /// Out of memory; the object is not noted.
+    /// Out of memory; the object is not added.
     pub(crate) fn add(&mut self, kind: Kind, handle: usize, at: u64) -> Result<(), NoMemory> {
         self.freed.try_reserve(1)?;
         self.handles.try_reserve(1)?;

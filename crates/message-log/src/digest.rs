@@ -1,10 +1,10 @@
-//! Telling bytes from others.
+//! A hash of bytes, to detect changes.
 
-/// Tells bytes from others: any that differ in one word, for certain. Words take turns in four
-/// digests, so that a processor has something to do while it multiplies.
+/// Hashes bytes; any change within one word changes the result. Words go to four digests in turn, so that the
+/// processor can overlap their multiplications.
 pub(crate) fn digest(bytes: &[u8]) -> u64 {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-    // Each step can be undone, so what differs once stays different.
+    // Each step is invertible, so a difference never vanishes.
     let step = |digest: u64, word: u64| {
         let mixed = (digest.rotate_left(23) ^ word).wrapping_mul(ODD);
         mixed ^ mixed >> 32

@@ -1,4 +1,4 @@
-//! A replay that differs from the first run: the message, and how it stops.
+//! A replay that differs from the first run: the error message, and how the replay ends.
 
 use std::ffi::c_int;
 

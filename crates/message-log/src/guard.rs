@@ -16,7 +16,7 @@ impl Caught {
     }
 }
 
-/// Runs `body`. After a panic, what it was changing must not be used any more.
+/// Runs `body`. After a panic, the data it was changing must not be used any more.
 ///
 /// # Errors
 /// The panic.

@@ -7,10 +7,10 @@ use crate::{fortran, pmpi};
 /// The number of loaded objects at the last successful check.
 static CHECKED: AtomicU64 = AtomicU64::new(0);
 
-/// Checks that all calls do, from C and from Fortran.
+/// Checks that all MPI calls, from C and from Fortran, reach this library.
 ///
 /// # Errors
-/// They do not; the reason.
+/// Why they do not.
 pub(crate) fn check() -> Result<(), String> {
     let loaded = driver::loaded_count();
     if loaded == CHECKED.load(Ordering::Relaxed) {
@@ -18,8 +18,8 @@ pub(crate) fn check() -> Result<(), String> {
     }
     if pmpi::is_first() {
         return Err(
-            "this library is linked behind MPI, and does not see the program's calls: link \
-                    it ahead, or preload it"
+            "this library is linked after MPI, and does not see the program's calls: link \
+                    it before MPI, or preload it"
                 .into(),
         );
     }

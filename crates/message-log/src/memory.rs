@@ -1,5 +1,5 @@
-//! Fallible allocation for data that grows with the program's calls: without memory a call fails, and
-//! the process does not.
+//! Fallible allocation for data that grows with the program's calls: out of memory, a call fails instead of
+//! the process.
 
 use std::alloc::{alloc, Layout};
 use std::collections::TryReserveError;

@@ -25,7 +25,7 @@ pub(crate) struct Probed {
     pub source: c_int,
     /// Its tag.
     pub tag: c_int,
-    /// The instance whose replay has returned it; `None`: MPI has.
+    /// The instance whose replay has returned it; `None`: MPI has returned it.
     pub replayed: Option<u64>,
 }
 
@@ -76,7 +76,7 @@ impl Messages {
     ///
     /// # Errors
     /// Out of memory.
-    pub(crate) fn give(&mut self, mpi: &Mpi, message: Probed) -> Result<usize, NoMemory> {
+    pub(crate) fn add_replayed(&mut self, mpi: &Mpi, message: Probed) -> Result<usize, NoMemory> {
         self.reserve()?;
         if self.idle.is_empty() {
             self.make(mpi)?;
@@ -157,14 +157,14 @@ mod tests {
     fn handles_are_told_apart_and_used_again() {
         for abi in [Abi::Mpich, Abi::OpenMpi] {
             let (mpi, mut messages) = (Mpi { abi, ..mpi() }, Messages::default());
-            let give = |messages: &mut Messages, began| {
-                messages.give(&mpi, message(began, Some(7))).unwrap()
+            let add = |messages: &mut Messages, began| {
+                messages.add_replayed(&mpi, message(began, Some(7))).unwrap()
             };
-            let handles = [1, 2].map(|began| give(&mut messages, began));
+            let handles = [1, 2].map(|began| add(&mut messages, began));
             assert_ne!(handles[0], handles[1]);
             assert_eq!(messages.get(handles[0]), Some(message(1, Some(7))));
             assert_eq!(messages.take(handles[0]), Some(message(1, Some(7))));
-            assert_eq!((messages.take(handles[0]), give(&mut messages, 3)), (None, handles[0]));
+            assert_eq!((messages.take(handles[0]), add(&mut messages, 3)), (None, handles[0]));
             messages.probed(1 << 40, message(4, None));
             assert!(handles.iter().all(|own| messages.is_own(*own)) && !messages.is_own(1 << 40));
             messages.replay_ended(7);

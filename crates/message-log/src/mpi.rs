@@ -23,7 +23,7 @@ fn began_and_ended() -> (bool, bool) {
     (initialized != 0, finalized != 0)
 }
 
-/// What is known of the MPI library.
+/// The properties of the MPI library.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mpi {
     /// Its binary interface.
@@ -52,17 +52,17 @@ pub(crate) struct Mpi {
     pub int64: usize,
     /// `MPI_MIN`.
     pub min: usize,
-    /// This process in `MPI_COMM_WORLD`.
+    /// This process's rank in `MPI_COMM_WORLD`.
     pub rank: c_int,
     /// The offset of the number of received bytes in a status, if known: see [`Status::bytes_at`].
     pub bytes_at: Option<usize>,
 }
 
 impl Mpi {
-    /// The library, if MPI is initialised and not used by several threads at a time.
+    /// The library, if MPI is initialised and its thread level is below `MPI_THREAD_MULTIPLE`.
     ///
     /// # Errors
-    /// It is not; the reason.
+    /// Why it cannot be used.
     pub(crate) fn find() -> Result<Mpi, String> {
         if !pmpi::exists(c"PMPI_Initialized") {
             return Err("there is no MPI in this process".into());
@@ -92,7 +92,7 @@ impl Mpi {
         };
         let comm_world = handle(handles.comm_world)?;
         let mut rank = 0;
-        // SAFETY: an integer of ours, and a communicator that is always there.
+        // SAFETY: an integer of ours, and a communicator that always exists.
         unsafe { pmpi::comm_rank(comm_world, &mut rank) };
         let mut mpi = Mpi {
             abi,
@@ -118,7 +118,7 @@ impl Mpi {
     /// Reads a handle.
     ///
     /// # Safety
-    /// `at` points to one.
+    /// `from` points to a handle.
     pub(crate) unsafe fn read_handle(&self, from: Ptr) -> usize {
         // SAFETY: by the caller's promise; as wide as handles are.
         unsafe {
@@ -132,7 +132,7 @@ impl Mpi {
     /// Writes a handle.
     ///
     /// # Safety
-    /// `at` has room for one.
+    /// `to` has room for a handle.
     pub(crate) unsafe fn write_handle(&self, to: Ptr, handle: usize) {
         // SAFETY: by the caller's promise; as wide as handles are.
         unsafe {

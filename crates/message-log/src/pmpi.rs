@@ -5,19 +5,18 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use mpi_abi::{Abi, Library};
 
-/// A pointer argument of whatever kind.
+/// A pointer argument of any kind.
 pub(crate) type Ptr = *mut c_void;
-/// A handle, in an argument as wide as a pointer.
+/// A handle argument, as wide as a pointer.
 pub(crate) type Handle = usize;
 /// `MPI_Aint`.
 pub(crate) type Aint = isize;
-/// An argument of whatever kind that is passed on as it is, in a register or a slot as wide as a pointer, and
-/// never looked at.
+/// An argument of any kind that is only passed on, in a register or a stack slot as wide as a pointer.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug)]
 pub struct Passed(usize);
 
-/// A function of MPI's, found when it is first called.
+/// A function of MPI, looked up at its first call.
 pub(crate) struct Function {
     name: &'static CStr,
     at: AtomicPtr<c_void>,
@@ -29,7 +28,7 @@ impl Function {
         Function { name, at: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
-    /// The same with a name that ends with its only null byte.
+    /// The same for a name that ends with its only null byte.
     pub(crate) const fn named(name: &'static str) -> Function {
         match CStr::from_bytes_with_nul(name.as_bytes()) {
             Ok(name) => Function::new(name),
@@ -48,7 +47,7 @@ impl Function {
         }
     }
 
-    /// Its address, if it was looked for before; null otherwise.
+    /// Its address, if it was looked up before; null otherwise.
     #[inline(always)]
     pub(crate) fn found(&self) -> *mut c_void {
         self.at.load(Ordering::Relaxed)
@@ -56,9 +55,8 @@ impl Function {
 
     #[cold]
     fn find(&self) -> *mut c_void {
-        // What comes behind this library in the search order, so that this is MPI's, even if another
-        // tool under the profiling interface comes first. Where MPI is not in the global scope, it
-        // is found by its name.
+        // The next definition after this library, so that this is MPI's own even if another profiling tool
+        // comes first. If MPI is not in the global scope, it is found by its name.
         // SAFETY: the name ends with a null byte.
         let next = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
         let found = match next.is_null() {
@@ -79,7 +77,7 @@ pub(crate) fn exists(name: &CStr) -> bool {
     !next.is_null() || Library::find().is_some_and(|library| library.symbol(name).is_some())
 }
 
-/// What a function returns that the MPI library does not have.
+/// The result of a function that the MPI library lacks.
 #[cold]
 fn unavailable() -> c_int {
     err_other(Library::find())
@@ -90,18 +88,17 @@ pub(crate) fn err_other(library: Option<Library>) -> c_int {
     library.map_or(Abi::Standard, |library| library.abi()).numbers().err_other
 }
 
-/// Whether MPI comes before this library in the order of search, so that what the program calls is
-/// MPI's own.
+/// Whether MPI comes before this library in the search order, so that the program's calls go to MPI directly.
 pub(crate) fn is_first() -> bool {
     // SAFETY: a name that ends with a null byte.
     let has = |scope| unsafe { !libc::dlsym(scope, c"PMPI_Recv".as_ptr()).is_null() };
     has(libc::RTLD_DEFAULT) && !has(libc::RTLD_NEXT)
 }
 
-/// Declares functions of MPI's that this library calls of its own accord.
+/// Declares the MPI functions that this library calls by itself.
 macro_rules! functions {
     ($($(#[$doc:meta])* $rust:ident = $name:literal ($($arg:ident: $type:ty),*);)*) => {
-        /// One of the functions below that the MPI library does not have.
+        /// The name of a function below that the MPI library lacks.
         pub(crate) fn lacking() -> Option<&'static CStr> {
             [$($name),*].into_iter().find(|name| !exists(name))
         }
@@ -113,14 +110,14 @@ macro_rules! functions {
             $(#[$doc])*
             ///
             /// # Safety
-            /// As MPI says of the function.
-            // They are said below, and the lint looks for them where the macro is used.
+            /// The requirements of the MPI function.
+            // The lint expects them where the macro is used.
             #[allow(clippy::undocumented_unsafe_blocks)]
             #[allow(clippy::too_many_arguments)] // As MPI has it.
             pub(crate) unsafe fn $rust($($arg: $type),*) -> c_int {
                 static FUNCTION: Function = Function::new($name);
-                // SAFETY: MPI declares the function of that name like this; handles are in
-                // registers or slots as wide as a pointer, of which it reads what it needs.
+                // SAFETY: MPI declares the function of that name like this; handles are in registers or stack
+                // slots as wide as a pointer, of which it reads its part.
                 let function: Option<unsafe extern "C" fn($($type),*) -> c_int> =
                     unsafe { std::mem::transmute(FUNCTION.get()) };
                 let Some(function) = function else { return unavailable() };
@@ -138,89 +135,89 @@ functions! {
     finalized = c"PMPI_Finalized" (flag: *mut c_int);
     /// The level of thread support.
     query_thread = c"PMPI_Query_thread" (provided: *mut c_int);
-    /// This process in a communicator.
+    /// This process's rank in a communicator.
     comm_rank = c"PMPI_Comm_rank" (comm: Handle, rank: *mut c_int);
-    /// How many processes a communicator has.
+    /// The number of processes of a communicator.
     comm_size = c"PMPI_Comm_size" (comm: Handle, size: *mut c_int);
-    /// How many processes the other group has.
+    /// The number of processes of the remote group.
     comm_remote_size = c"PMPI_Comm_remote_size" (comm: Handle, size: *mut c_int);
-    /// Whether a communicator is between two groups.
+    /// Whether a communicator is an intercommunicator.
     comm_test_inter = c"PMPI_Comm_test_inter" (comm: Handle, flag: *mut c_int);
-    /// A copy of a communicator.
+    /// Duplicates a communicator.
     comm_dup = c"PMPI_Comm_dup" (comm: Handle, copy: Ptr);
-    /// The processes of a communicator.
+    /// The group of a communicator.
     comm_group = c"PMPI_Comm_group" (comm: Handle, group: Ptr);
-    /// The processes of the other group.
+    /// The remote group.
     comm_remote_group = c"PMPI_Comm_remote_group" (comm: Handle, group: Ptr);
     /// Whether two groups have the same processes in the same order.
     group_compare = c"PMPI_Group_compare" (group: Handle, other: Handle, result: *mut c_int);
-    /// The numbers in another group of processes of this one.
+    /// Translates ranks of one group to another.
     group_translate_ranks = c"PMPI_Group_translate_ranks"
         (group: Handle, count: c_int, ranks: *mut c_int, other: Handle, others: *mut c_int);
     /// Frees a group.
     group_free = c"PMPI_Group_free" (group: Ptr);
-    /// Everybody's bytes for everybody.
+    /// Gathers the data of all processes on all of them.
     iallgather = c"PMPI_Iallgather"
         (from: Ptr, sent: c_int, sent_type: Handle, to: Ptr, received: c_int, received_type: Handle,
          comm: Handle, request: Ptr);
-    /// The same for everybody, of what everybody has.
+    /// Reduces the data of all processes; all get the result.
     iallreduce = c"PMPI_Iallreduce"
         (from: Ptr, to: Ptr, count: c_int, datatype: Handle, op: Handle, comm: Handle, request: Ptr);
-    /// Begins to send.
+    /// Begins to send a message.
     isend = c"PMPI_Isend"
         (buf: Ptr, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle, request: Ptr);
-    /// Receives.
+    /// Receives a message.
     recv = c"PMPI_Recv"
         (buf: Ptr, count: c_int, datatype: Handle, source: c_int, tag: c_int, comm: Handle, status: Ptr);
-    /// Begins to receive.
+    /// Begins to receive a message.
     irecv = c"PMPI_Irecv"
         (buf: Ptr, count: c_int, datatype: Handle, source: c_int, tag: c_int, comm: Handle, request: Ptr);
     /// Waits for a request.
     wait = c"PMPI_Wait" (request: Ptr, status: Ptr);
-    /// Whether a request is done.
+    /// Whether a request has completed.
     test = c"PMPI_Test" (request: Ptr, flag: *mut c_int, status: Ptr);
-    /// Whether there is a message.
+    /// Whether a message can be received.
     iprobe = c"PMPI_Iprobe"
         (source: c_int, tag: c_int, comm: Handle, flag: *mut c_int, status: Ptr);
-    /// Asks for the end of a request.
+    /// Cancels a request.
     cancel = c"PMPI_Cancel" (request: Ptr);
-    /// Whether a request is done, which stays.
+    /// Whether a request has completed; does not free it.
     request_get_status = c"PMPI_Request_get_status"
         (request: Handle, flag: *mut c_int, status: Ptr);
     /// Calls the communicator's error handler.
     comm_call_errhandler = c"PMPI_Comm_call_errhandler" (comm: Handle, code: c_int);
-    /// What a communicator is called.
+    /// The name of a communicator.
     comm_get_name = c"PMPI_Comm_get_name" (comm: Handle, name: *mut c_char, len: *mut c_int);
     /// Frees a communicator.
     comm_free = c"PMPI_Comm_free" (comm: Ptr);
-    /// The same when all that is under way on it is done.
+    /// Frees a communicator when its pending operations have completed.
     comm_disconnect = c"PMPI_Comm_disconnect" (comm: Ptr);
-    /// Which topology a communicator has.
+    /// The kind of topology of a communicator.
     topo_test = c"PMPI_Topo_test" (comm: Handle, kind: *mut c_int);
-    /// How many dimensions its grid has.
+    /// The number of dimensions of a Cartesian topology.
     cartdim_get = c"PMPI_Cartdim_get" (comm: Handle, dims: *mut c_int);
-    /// The lengths, periods and own place of its grid.
+    /// The dimensions, periods and own coordinates of a Cartesian topology.
     cart_get = c"PMPI_Cart_get"
         (comm: Handle, dims: c_int, lengths: *mut c_int, periods: *mut c_int, place: *mut c_int);
-    /// How many neighbours a process has in a graph.
+    /// The number of neighbours of a process in a graph topology.
     graph_neighbors_count = c"PMPI_Graph_neighbors_count"
         (comm: Handle, rank: c_int, count: *mut c_int);
-    /// How many neighbours this process has in a distributed graph.
+    /// The number of neighbours of this process in a distributed graph topology.
     dist_graph_neighbors_count = c"PMPI_Dist_graph_neighbors_count"
         (comm: Handle, sources: *mut c_int, destinations: *mut c_int, weighted: *mut c_int);
-    /// Bytes of an element.
+    /// The size of an element in bytes.
     type_size = c"PMPI_Type_size_x" (datatype: Handle, size: *mut i64);
-    /// From element to element.
+    /// The lower bound and the extent of a type.
     type_get_extent = c"PMPI_Type_get_extent" (datatype: Handle, lb: *mut Aint, extent: *mut Aint);
-    /// From the first byte that an element has to the last.
+    /// The true lower bound and true extent of a type.
     type_get_true_extent = c"PMPI_Type_get_true_extent"
         (datatype: Handle, lb: *mut Aint, extent: *mut Aint);
-    /// A copy of a type.
+    /// Duplicates a type.
     type_dup = c"PMPI_Type_dup" (datatype: Handle, copy: Ptr);
     /// Blocks of a type at displacements in bytes.
     type_create_hindexed = c"PMPI_Type_create_hindexed"
         (count: c_int, lengths: *const c_int, places: *const Aint, datatype: Handle, made: Ptr);
-    /// A type with other distances between its elements.
+    /// A type with another lower bound and extent.
     type_create_resized = c"PMPI_Type_create_resized"
         (datatype: Handle, lb: Aint, extent: Aint, made: Ptr);
     /// Makes a type ready for use.
@@ -233,18 +230,18 @@ functions! {
     /// Unpacks elements.
     unpack = c"PMPI_Unpack"
         (from: Ptr, size: c_int, at: *mut c_int, to: Ptr, count: c_int, datatype: Handle, comm: Handle);
-    /// How many basic elements a status says were received.
+    /// The number of received basic elements, by a status.
     get_elements_x = c"PMPI_Get_elements_x" (status: Ptr, datatype: Handle, count: *mut i64);
-    /// Has a status say how many basic elements were received.
+    /// Sets the number of received basic elements of a status.
     status_set_elements_x = c"PMPI_Status_set_elements_x" (status: Ptr, datatype: Handle, count: i64);
-    /// Has a status say whether the request was cancelled.
+    /// Sets the cancelled flag of a status.
     status_set_cancelled = c"PMPI_Status_set_cancelled" (status: Ptr, flag: c_int);
-    /// Whether a status says that the request was cancelled.
+    /// The cancelled flag of a status.
     test_cancelled = c"PMPI_Test_cancelled" (status: Ptr, flag: *mut c_int);
     /// Begins a generalized request.
     grequest_start = c"PMPI_Grequest_start"
         (query: Ptr, free: Ptr, cancel: Ptr, extra: Ptr, request: Ptr);
-    /// Ends a generalized request.
+    /// Completes a generalized request.
     grequest_complete = c"PMPI_Grequest_complete" (request: Handle);
     /// Frees a request.
     request_free = c"PMPI_Request_free" (request: Ptr);

@@ -1,4 +1,4 @@
-//! Failing a call: its message, where it is printed and kept, and the error handler.
+//! Failing a call: the message is printed and kept, and the error handler is called.
 
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, CString};
@@ -28,22 +28,22 @@ pub(crate) fn last() -> *const c_char {
 }
 
 /// Prints a message with the process's rank.
-pub(crate) fn say(mpi: &Mpi, text: &str) {
+pub(crate) fn print(mpi: &Mpi, text: &str) {
     write(&format!("[veloc-mpi rank {}] {text}\n", mpi.rank));
 }
 
 /// Prints a message when the rank is unknown.
-pub(crate) fn say_anonymously(text: &str) {
+pub(crate) fn print_without_rank(text: &str) {
     write(&format!("[veloc-mpi] {text}\n"));
 }
 
 fn write(line: &str) {
-    // In one write, as other processes print, too. Errors are ignored.
+    // In one write, as other processes print too. Errors are ignored.
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
-/// As [`fail`], for a call that fails like the calls before it: a repeated message is not printed again,
-/// as a program that polls would print it for ever.
+/// [`fail`], for a call that fails like those before it: the same message is not printed again, as a polling
+/// program would print it for ever.
 pub(crate) fn fail_again(mpi: &Mpi, comm: usize, text: &str) -> c_int {
     let is_last = LAST.try_with(|last| last.borrow().as_bytes() == text.as_bytes());
     match is_last.unwrap_or(false) {
@@ -55,7 +55,7 @@ pub(crate) fn fail_again(mpi: &Mpi, comm: usize, text: &str) -> c_int {
 /// Prints and keeps the reason why an MPI call fails, and calls the communicator's error handler, which
 /// may abort the job. Returns the call's result.
 pub(crate) fn fail(mpi: &Mpi, comm: usize, text: &str) -> c_int {
-    say(mpi, text);
+    print(mpi, text);
     keep(text);
     call_handler(mpi, comm)
 }
@@ -64,40 +64,40 @@ pub(crate) fn fail(mpi: &Mpi, comm: usize, text: &str) -> c_int {
 fn call_handler(mpi: &Mpi, comm: usize) -> c_int {
     let comm = if comm == 0 || comm == mpi.comm_null { mpi.comm_world } else { comm };
     let code = mpi.numbers.err_other;
-    // SAFETY: a communicator that the application passed or that is always there.
+    // SAFETY: a communicator that the application passed or that always exists.
     unsafe { pmpi::comm_call_errhandler(comm, code) };
     code
 }
 
-/// Fails a call that has done nothing: out of memory for noting what is freed.
+/// Fails a call that has done nothing: there is no memory to defer the freeing of an object.
 #[cold]
 pub(crate) fn no_memory(mpi: &Mpi, comm: usize, call: &str) -> c_int {
     fail(mpi, comm, &format!("{call}: there is no memory to keep it for replays"))
 }
 
-/// Fails a call whose function the MPI library lacks: without this library the application would not
-/// have started, or would have stopped here.
+/// Fails a call to a function that the MPI library lacks. Without this library the program would have failed
+/// to link or to start.
 #[cold]
 pub(crate) fn lacking(call: Call) -> c_int {
     let why = match Library::find() {
         Some(_) => "the MPI library has no such function",
-        // A linker may drop the MPI library as unneeded, because this library has all its names.
+        // A linker may drop the MPI library as unneeded, because this library defines all its functions.
         None => "there is no MPI library in this process (linked with --as-needed?)",
     };
     let text = format!("{} cannot be called: {why}", call.0);
     state::with(|state| fail(&state.mpi, 0, &text)).unwrap_or_else(|_| fail_without_state(&text))
 }
 
-/// As [`fail`], without a state.
+/// [`fail`], without a state.
 #[cold]
 pub(crate) fn fail_without_state(text: &str) -> c_int {
-    say_anonymously(text);
+    print_without_rank(text);
     keep(text);
     let library = Library::find();
     let code = pmpi::err_other(library);
     let world = library.and_then(|library| library.constant(library.abi().handles().comm_world));
     if let Some(world) = world.filter(|_| mpi::is_running()) {
-        // SAFETY: a communicator that is always there while MPI runs.
+        // SAFETY: a communicator that always exists while MPI runs.
         unsafe { pmpi::comm_call_errhandler(world, code) };
     }
     code

@@ -26,13 +26,12 @@ unsafe extern "C" fn cancel(_extra: *mut c_void, _complete: c_int) -> c_int {
 }
 
 impl Pool {
-    /// A request.
+    /// A completed request.
     pub(crate) fn take(&mut self, mpi: &Mpi) -> usize {
         self.idle.pop().unwrap_or_else(|| {
             let mut handle = 0usize;
             let place = (&raw mut handle).cast();
-            // SAFETY: functions as MPI declares them, which stay loaded, and room for the widest
-            // handle.
+            // SAFETY: callbacks as MPI declares them, which stay loaded, and a buffer as wide as any handle.
             unsafe {
                 pmpi::grequest_start(
                     query as Ptr,
@@ -48,18 +47,18 @@ impl Pool {
         })
     }
 
-    /// Returns a request to the pool. Without memory to note it, it is not reused.
-    pub(crate) fn give(&mut self, handle: usize) {
-        // A request is leaked.
+    /// Returns a request to the pool.
+    pub(crate) fn put_back(&mut self, handle: usize) {
+        // Out of memory, the request is leaked.
         let _ = memory::push(&mut self.idle, handle);
     }
 
-    /// MPI has freed this request: the application passed it to a real call.
-    pub(crate) fn lose(&mut self, handle: usize) {
+    /// Removes a request that MPI has freed, because the application passed it to a real call.
+    pub(crate) fn remove(&mut self, handle: usize) {
         self.idle.retain(|idle| *idle != handle);
     }
 
-    /// Frees all.
+    /// Frees all requests of the pool.
     pub(crate) fn clear(&mut self, mpi: &Mpi) {
         for idle in self.idle.drain(..) {
             let mut handle = 0usize;

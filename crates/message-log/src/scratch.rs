@@ -1,6 +1,6 @@
-//! Files for what the log has no memory for, in the scratch directory of the job, if the application has
-//! one with the checkpoint library. The two libraries are not linked with each other; this one finds the
-//! other's table by a name.
+//! Files for the part of the log beyond its memory limit, in the scratch directory of the job, if the
+//! application uses the checkpoint library. The two libraries are not linked with each other; this one looks
+//! up the other's table of functions by name.
 
 use std::ffi::c_int;
 use std::fs::File;
@@ -8,10 +8,10 @@ use std::os::fd::FromRawFd as _;
 
 use message_abi::{reason, scratch, Found};
 
-/// A file of so many bytes, without a name.
+/// An unnamed file of `len` bytes.
 ///
 /// # Errors
-/// There is no job with a scratch directory, or no room in it.
+/// There is no job with a scratch directory, or it is full.
 pub(crate) fn make_file(len: usize) -> Result<File, String> {
     let table = match scratch::find() {
         Found::Table(table) => table,
@@ -23,7 +23,7 @@ pub(crate) fn make_file(len: usize) -> Result<File, String> {
         }
     };
     let mut descriptor: c_int = -1;
-    // SAFETY: the places are the function's meanwhile.
+    // SAFETY: the pointers are valid during the call.
     reason::told(|text, room| unsafe { (table.file)(len, &mut descriptor, text, room) })?;
     // SAFETY: an open descriptor that is this caller's.
     Ok(unsafe { File::from_raw_fd(descriptor) })

@@ -3,8 +3,7 @@
 //! with the same processes, one is kept and represents all; the others are freed when the application
 //! frees them, as MPI has a limited number.
 //!
-//! Attributes, names and error handlers that were set for one of them alone are set again by the
-//! replay's calls.
+//! A replay repeats the calls that set attributes, names and error handlers of one of them.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -35,7 +34,7 @@ struct StandIn {
     at: u64,
 }
 
-/// All of them.
+/// All stand-ins.
 #[derive(Debug, Default)]
 pub(crate) struct StandIns {
     origins: HashMap<usize, CommOrigin>,
@@ -51,7 +50,7 @@ impl StandIns {
         Ok(self.origins.try_reserve(1)?)
     }
 
-    /// Adds a new communicator. Without `origin` it is older than the log.
+    /// Adds a new communicator. `origin` is `None` if it is older than the log.
     pub(crate) fn made(&mut self, handle: usize, origin: Option<CommOrigin>) {
         match origin {
             Some(origin) => self.origins.insert(handle, origin),
@@ -64,13 +63,12 @@ impl StandIns {
         self.origins.remove(&handle).unwrap_or(CommOrigin { first: 0, made: None })
     }
 
-    /// The communicator that represents one which the application frees: made by `call` in event `made`,
-    /// with all its events before `end`, when `at` instances have begun. It represents itself if there
+    /// The communicator that represents one which the application frees: it was made by `call` in event
+    /// `made`, all its events are before `end`, and `at` instances have begun. It represents itself if there
     /// is no other.
     ///
     /// # Errors
-    /// Out of memory; nothing is noted.
-    /// There is no memory; nothing is kept.
+    /// Out of memory; nothing is stored.
     pub(crate) fn stand_in(
         &mut self,
         mpi: &Mpi,
@@ -123,7 +121,7 @@ impl StandIn {
 
 /// Whether two communicators have the same processes in the same order, and the same topology.
 fn are_alike(mpi: &Mpi, one: usize, other: usize) -> bool {
-    // SAFETY: communicators that are there, and a number of ours.
+    // SAFETY: existing communicators, and an integer of ours.
     let is_inter = |comm| number(|flag| unsafe { pmpi::comm_test_inter(comm, flag) });
     let inter = is_inter(one);
     if inter != is_inter(other) || !have_alike_groups(mpi, pmpi::comm_group, one, other) {
@@ -147,8 +145,8 @@ type Grouper = unsafe fn(usize, pmpi::Ptr) -> c_int;
 fn have_alike_groups(mpi: &Mpi, grouper: Grouper, one: usize, other: usize) -> bool {
     let (mut first, mut second) = (0usize, 0usize);
     let (at_first, at_second) = ((&raw mut first).cast(), (&raw mut second).cast());
-    // SAFETY: communicators that are there, room for the widest handles, and numbers of ours; groups
-    // are freed if they were made.
+    // SAFETY: existing communicators, buffers as wide as any handle, and integers of ours; groups are freed
+    // if they were made.
     unsafe {
         if grouper(one, at_first) != 0 {
             return false;
@@ -156,7 +154,7 @@ fn have_alike_groups(mpi: &Mpi, grouper: Grouper, one: usize, other: usize) -> b
         let mut are_alike = false;
         if grouper(other, at_second) == 0 {
             let first = mpi.read_handle(at_first);
-            // The comparison of a group with itself.
+            // The result for identical groups, whatever its value in this library.
             let same = number(|result| pmpi::group_compare(first, first, result));
             let found =
                 number(|result| pmpi::group_compare(first, mpi.read_handle(at_second), result));
@@ -169,7 +167,7 @@ fn have_alike_groups(mpi: &Mpi, grouper: Grouper, one: usize, other: usize) -> b
 }
 
 fn have_alike_topologies(mpi: &Mpi, one: usize, other: usize) -> bool {
-    // SAFETY: communicators that are there, and numbers of ours.
+    // SAFETY: existing communicators, and integers of ours.
     let kind = |comm| number(|kind| unsafe { pmpi::topo_test(comm, kind) });
     match (kind(one), kind(other)) {
         (Some(one), Some(other)) if one != other => false,
@@ -184,7 +182,7 @@ fn have_alike_topologies(mpi: &Mpi, one: usize, other: usize) -> bool {
 
 /// The dimensions, periods and coordinates of a Cartesian grid.
 fn grid(comm: usize) -> Option<[Vec<c_int>; 3]> {
-    // SAFETY: a communicator that is there, and a number of ours.
+    // SAFETY: an existing communicator, and an integer of ours.
     let dims = number(|dims| unsafe { pmpi::cartdim_get(comm, dims) })?;
     let room = || vec![0; usize::try_from(dims).unwrap_or(0)];
     let [mut lengths, mut periods, mut place] = [room(), room(), room()];

@@ -1,4 +1,4 @@
-//! Statuses, kept with all private fields as the library wrote them.
+//! Statuses, stored with all private fields as the MPI library wrote them.
 
 use std::ffi::c_int;
 
@@ -28,12 +28,12 @@ impl Status {
     /// Reads a status.
     ///
     /// # Safety
-    /// `at` points to one.
+    /// `from` points to a status.
     #[inline(always)]
     pub(crate) unsafe fn read(mpi: &Mpi, from: Ptr) -> Status {
         let mut status = Status::default();
         let (from, to) = (from.cast::<u8>(), status.0.as_mut_ptr());
-        // Known lengths are copied inline.
+        // Copies of a constant length are inlined.
         // SAFETY: by the caller's promise, and no longer than the longest.
         unsafe {
             match mpi.status.size {
@@ -111,7 +111,7 @@ impl Status {
     pub(crate) fn bytes(&self, mpi: &Mpi) -> i64 {
         if let Some(at) = mpi.bytes_at {
             let bytes = self.long(at);
-            // What is more is beside other things.
+            // Larger values include other fields.
             if bytes <= u64::from(u32::MAX) {
                 return bytes as i64;
             }
@@ -125,7 +125,7 @@ impl Status {
         let at = mpi.status.bytes?;
         let is_there = |bytes: i64| {
             let mut status = Status::default();
-            // SAFETY: room for the longest status, and a type that is always there.
+            // SAFETY: room for the longest status, and a type that always exists.
             let code = unsafe {
                 pmpi::status_set_cancelled(status.as_mut_ptr(), 0);
                 pmpi::status_set_elements_x(status.as_mut_ptr(), mpi.byte, bytes)

@@ -30,7 +30,7 @@ pub(crate) enum Target {
     /// It receives nothing.
     #[default]
     Nothing,
-    /// Elements of a type that was not looked up.
+    /// Elements of a type that was not looked up yet.
     Plain {
         /// The first one's address.
         buf: usize,
@@ -43,7 +43,7 @@ pub(crate) enum Target {
     One(Block),
     /// Several such blocks.
     Many(Rc<[Block]>),
-    /// Memory of an earlier process that was not protected there.
+    /// Memory of an earlier process that was not in a protected region there.
     Lost,
 }
 
@@ -66,7 +66,7 @@ impl Target {
         }
     }
 
-    /// The same with another type in place of one that is being freed.
+    /// The same target with a copy in place of a type that is being freed.
     pub(crate) fn with(&self, handle: usize, copy: &Rc<Datatype>) -> Target {
         let datatype = Rc::clone(copy);
         match self {
@@ -137,7 +137,7 @@ impl Target {
     /// Unpacks logged bytes.
     ///
     /// # Errors
-    /// They exceed the target, and nothing is done; or it cannot be written.
+    /// The bytes exceed the target, and nothing is written; or it cannot be written.
     ///
     /// # Safety
     /// The target is resolved, and was passed by the application to a call whose result MPI would write

@@ -22,7 +22,7 @@ pub(crate) struct Datatype {
     pub extent: i64,
     /// Lower bound: bytes from an element's address to its first byte.
     pub(crate) lb: i64,
-    /// Elements are contiguous.
+    /// Whether elements are contiguous.
     pub(crate) is_dense: bool,
     /// A copy of the type that this value owns.
     pub(crate) owned: Option<Mpi>,
@@ -45,8 +45,8 @@ impl Drop for Datatype {
 impl Datatype {
     fn of(handle: usize) -> Datatype {
         let (mut size, mut lb, mut extent, mut true_lb, mut true_extent) = (0, 0, 0, 0, 0);
-        // SAFETY: the application passed the handle to MPI as a type, and MPI took it, or it is
-        // about to and will say what is wrong with it; numbers of ours.
+        // SAFETY: the application passed the handle to MPI as a type, and MPI accepted it, or will report
+        // what is wrong; integers of ours.
         unsafe {
             pmpi::type_size(handle, &mut size);
             pmpi::type_get_extent(handle, &mut lb, &mut extent);
@@ -62,8 +62,8 @@ impl Datatype {
         }
     }
 
-    /// For an invalid type: MPI will report it to the call, and is not asked first, as that would call
-    /// another communicator's error handler.
+    /// The properties of an invalid type. MPI reports it to the call and is not queried before, as that would
+    /// call another communicator's error handler.
     fn none(handle: usize) -> Datatype {
         Datatype { handle, size: 0, extent: 0, lb: 0, is_dense: false, owned: None }
     }
@@ -84,7 +84,7 @@ impl Datatype {
     /// Packs whole elements. A CUDA-aware MPI also packs device memory.
     ///
     /// # Errors
-    /// The driver's or MPI's.
+    /// The error of the driver or of MPI.
     ///
     /// # Safety
     /// `buf` has as many elements as fill `to`.
@@ -111,7 +111,7 @@ impl Datatype {
     /// Unpacks whole elements.
     ///
     /// # Errors
-    /// Those of [`Datatype::pack`].
+    /// The errors of [`Datatype::pack`].
     ///
     /// # Safety
     /// `buf` has room for the elements in `from`.
@@ -135,8 +135,8 @@ impl Datatype {
         })
     }
 
-    /// Calls `body` with the address of elements, their number and their type. MPICH packs nothing at
-    /// `MPI_BOTTOM`, which is null: then another address and a displaced type are used.
+    /// Calls `body` with the address, number and type of elements. MPICH packs nothing at `MPI_BOTTOM`, which
+    /// is null: there, another address and a displaced type are used.
     fn at(
         &self,
         mpi: &Mpi,
@@ -166,7 +166,7 @@ impl Datatype {
     /// their packed bytes.
     ///
     /// # Errors
-    /// Those of `piece`; or an element is longer than its extent allows, for which MPI would abort the
+    /// The errors of `piece`; or an element is longer than its extent allows, for which MPI would abort the
     /// job.
     fn by_pieces(
         &self,
@@ -222,7 +222,7 @@ pub(crate) struct Types {
 }
 
 impl Types {
-    /// None yet.
+    /// An empty cache.
     pub(crate) fn new(mpi: &Mpi) -> Types {
         Types { null: mpi.datatype_null, ..Types::default() }
     }
@@ -238,21 +238,21 @@ impl Types {
         if let Some(recent) = self.recent(handle) {
             return Rc::clone(recent);
         }
-        let look = || match handle == self.null {
+        let query = || match handle == self.null {
             true => Rc::new(Datatype::none(handle)),
             false => Rc::new(Datatype::of(handle)),
         };
         let found = match self.known.try_reserve(1) {
-            Ok(()) => self.known.entry(handle).or_insert_with(look).clone(),
+            Ok(()) => self.known.entry(handle).or_insert_with(query).clone(),
             // Without memory to store another one, it is queried each time.
-            Err(_) => self.known.get(&handle).cloned().unwrap_or_else(look),
+            Err(_) => self.known.get(&handle).cloned().unwrap_or_else(query),
         };
         self.recent[slot(handle)] = Some(Rc::clone(&found));
         found
     }
 
-    /// A type was made when this many instances of parts had begun. Without memory to note that, it
-    /// counts as older than all of them.
+    /// A type was made when this many instances of parts had begun. Out of memory, it counts as older than
+    /// all of them.
     pub(crate) fn made(&mut self, handle: usize, instances: u64) {
         match self.made.try_reserve(1) {
             Ok(()) => drop(self.made.insert(handle, instances)),

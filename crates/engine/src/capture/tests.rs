@@ -1,4 +1,4 @@
-//! What becomes of checkpoints that find no room, or that nobody ends.
+//! Checkpoints that find no room, or are never ended.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
@@ -11,8 +11,8 @@ use os::mapping::Mapping;
 use os::shared::SharedMemory;
 use recovery::Process;
 
-/// Where the system refuses a page, a write to it would end the process. Catches a capture that
-/// writes without having asked.
+/// If the system refuses a page, a write to it kills the process. Catches a capture that writes without
+/// checking.
 #[test]
 fn what_the_system_has_no_memory_for_goes_to_a_file() {
     let directory = tempfile::tempdir().unwrap();
@@ -30,7 +30,7 @@ fn what_the_system_has_no_memory_for_goes_to_a_file() {
     engine.commit(open).unwrap();
     let file = std::fs::read(directory.path().join("x-0-1.dat")).unwrap();
     assert!(file.ends_with(&bytes));
-    // What there is memory for is not written to a file by the application.
+    // A checkpoint that fits in memory is not written to a file by the application.
     let mut open = engine.begin("x", 2);
     engine.capture(&mut open, &[Place { len: 1 << 19, ..place }], Vec::new()).unwrap();
     assert!(open.spool.is_none());
@@ -38,9 +38,9 @@ fn what_the_system_has_no_memory_for_goes_to_a_file() {
     engine.drain().unwrap();
 }
 
-/// Catches a part of an aggregated file that is read from scratch although the application waits
-/// with the bytes in its memory; one that is written from memory that may have changed; and a
-/// claim that is kept, so that nobody makes the copy.
+/// Catches a part of an aggregated file that is read from scratch although the application waits with the
+/// bytes in its memory; one that is written from memory that may have changed; and a claim that is never
+/// returned, so that the copy is never made.
 #[test]
 fn a_part_is_written_from_what_the_application_has() {
     let directory = tempfile::tempdir().unwrap();
@@ -65,7 +65,7 @@ fn a_part_is_written_from_what_the_application_has() {
         let scratch = folder("scratch").join(format!("x-0-{version}.dat"));
         let written = std::fs::read(&scratch).unwrap();
         let len = written.len();
-        // To be told from what the application has.
+        // Different from the application's bytes.
         std::fs::write(&scratch, vec![0; len]).unwrap();
         let place =
             levels::files::AggregatePart { offset: 0, ranks: 1, job: 1, attempt: version as u64 };
@@ -78,7 +78,7 @@ fn a_part_is_written_from_what_the_application_has() {
     }
 }
 
-/// Catches a claim that nobody gives back, so that whoever waits for the copy waits for ever.
+/// Catches a claim that is not returned, so that a wait for the copy lasts for ever.
 #[test]
 fn a_claim_that_is_not_used_is_given_back() {
     let directory = tempfile::tempdir().unwrap();
@@ -102,7 +102,7 @@ fn a_claim_that_is_not_used_is_given_back() {
     assert!(directory.path().join("p/x-0-1.dat").exists());
 }
 
-/// Catches a checkpoint that keeps its room although nobody can end it any more.
+/// Catches a checkpoint that keeps its room although it can never be ended.
 #[test]
 fn a_checkpoint_that_is_dropped_is_given_up() {
     let directory = tempfile::tempdir().unwrap();
@@ -121,15 +121,15 @@ fn a_checkpoint_that_is_dropped_is_given_up() {
         assert_eq!(
             engine
                 .catalog
-                .look(|state| [Level::DEVICE, Level::HOST].map(|level| state.used(level))),
+                .read(|state| [Level::DEVICE, Level::HOST].map(|level| state.used(level))),
             [0, 0]
         );
         assert_eq!(std::fs::read_dir(&scratch).unwrap().count(), 0);
     }
 }
 
-/// Catches a checkpoint that is refused because memory became short while it waited for room,
-/// although a file could take it.
+/// Catches a checkpoint that is refused because memory became short while it waited for room, although a file
+/// could take it.
 #[test]
 fn what_a_shrunken_host_buffer_cannot_take_goes_to_a_file() {
     let directory = tempfile::tempdir().unwrap();
@@ -141,17 +141,17 @@ fn what_a_shrunken_host_buffer_cannot_take_goes_to_a_file() {
     let place = |len: usize| Place::plain(1, bytes.as_ptr(), len << 20);
     let mut first = engine.begin("x", 1);
     let mut second = engine.begin("x", 2);
-    // The first one's file gets no name, so that its room stays taken.
+    // The first one's file gets no name, so its room is not freed.
     let naming = engine.naming.lock();
     engine.capture(&mut first, &[place(2)], Vec::new()).unwrap();
     engine.commit(first).unwrap();
-    while engine.catalog.look(|state| state.has_work(Worker::Write)) {
+    while engine.catalog.read(|state| state.has_work(Worker::Write)) {
         std::thread::yield_now();
     }
-    let before = engine.catalog.look(State::changes);
+    let before = engine.catalog.read(State::changes);
     std::thread::scope(|scope| {
         let captured = scope.spawn(|| engine.capture(&mut second, &[place(3)], Vec::new()));
-        while engine.catalog.look(State::changes) == before {
+        while engine.catalog.read(State::changes) == before {
             std::thread::yield_now();
         }
         engine.catalog.step(|state| state.limit(Level::HOST, 0));

@@ -8,24 +8,24 @@ pub use levels::level::{FileLevel, Level, MOST};
 pub use levels::region::{Id, Part, Region, MESSAGES, PARTS};
 use levels::space::Extent;
 
-/// How far a copy has come.
+/// The progress of a copy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stage {
-    /// There is none.
+    /// There is no copy.
     #[default]
     Absent,
-    /// Its room is taken and bytes are arriving.
+    /// Its room is allocated, and bytes are arriving.
     Filling,
     /// Complete.
     Ready,
-    /// There is none: a copy to this level failed, and is not tried again until asked for.
+    /// There is no copy: one to this level failed, and is not retried unless requested.
     Failed,
 }
 
 /// A part's copy in a level of memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MemoryCopy {
-    /// How far it has come.
+    /// Its progress.
     pub stage: Stage,
     /// Where its bytes are, in order.
     pub extents: Arc<[Extent]>,
@@ -34,12 +34,12 @@ pub(crate) struct MemoryCopy {
 }
 
 impl MemoryCopy {
-    /// A copy whose bytes are still to come.
+    /// A copy whose bytes are not there yet.
     pub(crate) fn filling(extents: Arc<[Extent]>) -> Self {
         MemoryCopy { stage: Stage::Filling, extents, readers: 0 }
     }
 
-    /// What is left of a copy that has failed.
+    /// The state after a failed copy.
     pub(crate) fn failed() -> Self {
         MemoryCopy { stage: Stage::Failed, ..MemoryCopy::default() }
     }
@@ -48,7 +48,7 @@ impl MemoryCopy {
 /// The bytes of one part.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PartState {
-    /// How many, the padding between separately captured runs included.
+    /// How many, including the padding between separately captured runs.
     pub len: u64,
     /// Its copies in memory, by level.
     pub copies: [MemoryCopy; MOST],
@@ -65,33 +65,33 @@ impl PartState {
         &mut self.copies[level.index()]
     }
 
-    /// Whether a level has all of it.
+    /// Whether a level has the complete part.
     pub(crate) fn is_ready(&self, level: Level) -> bool {
         self.copy(level).stage == Stage::Ready
     }
 
-    /// Whether any level has all of it, or there is nothing to have.
+    /// Whether any level has the complete part, or the part is empty.
     pub(crate) fn is_in_memory(&self) -> bool {
         self.len == 0 || self.copies.iter().any(|copy| copy.stage == Stage::Ready)
     }
 
-    /// Whether a level below has all of it.
+    /// Whether a lower level has the complete part.
     pub(crate) fn is_backed(&self, level: Level) -> bool {
         self.copies[level.index() + 1..].iter().any(|copy| copy.stage == Stage::Ready)
     }
 
-    /// Whether no level from `levels` has any of it, nor has failed to get it.
+    /// Whether no level of `levels` has a copy of it, complete or not, or has failed to get one.
     pub(crate) fn is_absent(&self, mut levels: impl Iterator<Item = usize>) -> bool {
         levels.all(|level| self.copies[level].stage == Stage::Absent)
     }
 
-    /// The first level in which it has room.
+    /// The first level in which it has a copy.
     pub(crate) fn first(&self) -> Option<Level> {
         let holds = |copy: &MemoryCopy| matches!(copy.stage, Stage::Filling | Stage::Ready);
         self.copies.iter().position(holds).map(Level::new)
     }
 
-    /// Whether it is in a level, and a copy to one below has failed.
+    /// Whether it is in a level, and a copy to a lower one has failed.
     pub(crate) fn flush_has_failed(&self) -> bool {
         let mut below = self.copies.iter().skip_while(|copy| copy.stage != Stage::Ready);
         below.any(|copy| copy.stage == Stage::Failed)
@@ -101,11 +101,11 @@ impl PartState {
 /// A checkpoint's copy in a level of files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum FileCopy {
-    /// There is none and none is wanted.
+    /// There is no file, and none is needed.
     #[default]
     Absent,
-    /// Of persistent: other processes take part in deciding whether it is wanted. The backend of a killed
-    /// process makes it, under a name of its own.
+    /// Of persistent: whether it is needed is decided together with other processes. The backend of a killed
+    /// process writes it, as a file of its own.
     Undecided,
     /// To be written.
     Wanted,
@@ -115,14 +115,14 @@ pub(crate) enum FileCopy {
     Present,
     /// Could not be written. The bytes stay where they are.
     Failed,
-    /// Of scratch: could not be written, so that the checkpoint goes to persistent without it.
+    /// Of scratch: could not be written, so the checkpoint goes to persistent without it.
     Bypassed,
-    /// Of scratch: the same, and no other process has its checkpoint in persistent.
+    /// Of scratch: the same, and other processes do not have their checkpoints in persistent.
     Substituted,
 }
 
 impl FileCopy {
-    /// Whether it is still to be made.
+    /// Whether it has still to be written.
     pub(crate) fn is_due(self) -> bool {
         matches!(self, FileCopy::Wanted | FileCopy::Writing | FileCopy::Failed)
     }
@@ -133,26 +133,26 @@ impl FileCopy {
     }
 }
 
-/// Where a checkpoint stands in its life.
+/// The lifecycle of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
-    /// Between `VELOC_Checkpoint_begin` and `_end`: nobody else sees it.
+    /// Between `VELOC_Checkpoint_begin` and `_end`: not visible to others.
     Building,
     /// Taken: it can be restored.
     Live,
-    /// Replaced by one that only this process can write so far, and kept for that time: the backend of a
-    /// killed process would write this one.
+    /// Replaced by one that only this process can write so far, and kept until then: the backend of a killed
+    /// process would write this one.
     Held,
-    /// Replaced, cleaned up or given up: it goes as soon as no transfer uses it.
+    /// Replaced, cleaned up or aborted: freed as soon as no transfer uses it.
     Dropped,
 }
 
-/// From where a writer could read a whole checkpoint.
+/// Where a writer could read the whole checkpoint from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Readable {
-    /// From the staging level, or from where it can never leave for that, at full speed.
+    /// From the staging level, or a level that never moves it there; at full speed.
     Staged,
-    /// Partly from a level above: slower, and needed only when flushes are stuck for room.
+    /// Partly from a level above: slower, and only needed when flushes find no room.
     Unstaged,
 }
 
@@ -167,15 +167,15 @@ pub(crate) struct Lists {
     pub fetch: [bool; MOST],
     /// Could be read from a file to the staging level.
     pub read: bool,
-    /// In the write list, and from where it could be written.
+    /// In the write list, and where it could be read from.
     pub write: Option<Readable>,
-    /// In the list of those that an ephemeral job may spill to files.
+    /// In the list of checkpoints that an ephemeral job may spill to files.
     pub spill: Option<Readable>,
     /// In the persist list.
     pub persist: bool,
-    /// A step on its way to its files has failed.
+    /// A step towards its files has failed.
     pub failed: bool,
-    /// Still to reach a file and not in the ledger: only this process can write it.
+    /// It has still to reach a file and is not in the ledger: only this process can write it.
     pub exposed: bool,
 }
 
@@ -188,8 +188,8 @@ pub(crate) struct Entry {
     pub version: i32,
     /// Its regions, ascending by id once it is live.
     pub regions: Arc<[Region]>,
-    /// The id of its mark ([`format::mark`]), if it has one: then no limit of versions applies to
-    /// it, and whoever has taken it says which versions go, also after a crash.
+    /// The id of its mark ([`format::mark`]), if it has one: then its manager decides which versions are
+    /// removed, also after a crash, and no limit of versions applies.
     pub mark: Option<i32>,
     /// Its bytes by kind of memory, indexed by [`Part`].
     pub parts: [PartState; 2],
@@ -199,32 +199,32 @@ pub(crate) struct Entry {
     pub persistent: FileCopy,
     /// For a file-based checkpoint, the path the application asked to have routed.
     pub routed: Option<Arc<str>>,
-    /// It was found on disk: an earlier job has taken it.
+    /// Whether it was found on disk, from an earlier job.
     pub found: bool,
-    /// Where it goes in an aggregated file, if it goes there.
+    /// Its part of an aggregated file, if it belongs to one.
     pub place: Option<AggregatePart>,
-    /// Where it stands in its life.
+    /// Its state in the lifecycle.
     pub life: Life,
-    /// Parts with bytes that are still on their way from memory that the application has lent to
-    /// the staging level, indexed by [`Part`].
+    /// Whether bytes of a part are still being copied from the application's memory to the staging level (a
+    /// deferred capture), indexed by [`Part`].
     pub arriving: [bool; 2],
-    /// Transfers under way that name it.
+    /// Active transfers that use it.
     pub busy: u32,
-    /// Restores that are open: its copies stay where they are.
+    /// Open restores: its copies must stay where they are.
     pub restoring: u32,
-    /// A copy that uses it could not be waited for: its room is never given to others.
+    /// Whether a copy that uses it could not be waited for: its room is never reused.
     pub stranded: bool,
     /// When it was last restored, as a running number.
     pub consumed: Option<u64>,
     /// Positions of the hints that name it, the next one first.
     pub hints: Vec<u64>,
-    /// To be dropped, with its scratch file, as soon as it is persistent (`VELOC_Cleanup`).
+    /// Whether it is dropped, with its scratch file, as soon as it is persistent (`VELOC_Cleanup`).
     pub doomed: bool,
-    /// The lists it stands in.
+    /// The lists that contain it.
     pub lists: Lists,
-    /// Its record in the ledger, and what that says.
+    /// Its record in the ledger, and the record's content.
     pub noted: Option<(ledger::Slot, ledger::Standing)>,
-    /// The older one of its name and version that is held as long as this one is exposed.
+    /// The older checkpoint of its name and version, which is held as long as this one is exposed.
     pub replaces: Option<Id>,
 }
 
@@ -266,41 +266,41 @@ impl Entry {
         &mut self.parts[part as usize]
     }
 
-    /// The whole checkpoint can be read from a file.
+    /// Whether the whole checkpoint can be read from a file.
     pub(crate) fn in_file(&self) -> bool {
         self.scratch == FileCopy::Present || self.persistent == FileCopy::Present
     }
 
-    /// Its bytes in memory have still to reach a file.
+    /// Whether its bytes in memory have still to reach a file.
     pub(crate) fn needs_memory(&self) -> bool {
         self.scratch.is_due()
             || self.scratch.is_bypassed()
                 && (self.persistent.is_due() || self.persistent == FileCopy::Undecided)
     }
 
-    /// Whether memory has all of it.
+    /// Whether memory has the whole checkpoint.
     pub(crate) fn is_in_memory(&self) -> bool {
         self.parts.iter().all(PartState::is_in_memory)
     }
 
-    /// A step on its way to its files has failed, and is not tried again until asked for.
+    /// Whether a step towards its files has failed, and is not retried unless requested.
     pub(crate) fn has_failed(&self) -> bool {
         let files = [self.scratch, self.persistent];
         self.life == Life::Live && (self.flush_has_failed() || files.contains(&FileCopy::Failed))
     }
 
-    /// Whether a copy to a level below has failed.
+    /// Whether a copy to a lower level has failed.
     pub(crate) fn flush_has_failed(&self) -> bool {
         self.parts.iter().any(PartState::flush_has_failed)
     }
 
-    /// Nothing but this process's memory has what is still to reach a file.
+    /// Whether only this process's memory has the bytes that have still to reach a file.
     pub(crate) fn is_exposed(&self) -> bool {
         let due = self.needs_memory() || self.persistent.is_due();
         self.life == Life::Live && due && self.noted.is_none()
     }
 
-    /// Whether somebody above says which of its name's versions stay.
+    /// Whether its manager decides which versions of its name are kept.
     pub(crate) fn is_managed(&self) -> bool {
         self.mark.is_some()
     }

@@ -1,9 +1,8 @@
-//! Which checkpoint is where and in which state.
+//! The location and state of each checkpoint.
 //!
-//! [`state::State`] holds every checkpoint with its copies and the room of the memory levels, and
-//! changes them by steps that each leave the invariants true (they are written down at
-//! [`state::State::check`]). `monitor::Catalog` puts the one lock of the library's data around
-//! it, and is where application and workers wait for each other. Neither moves a byte.
+//! [`state::State`] has all checkpoints with their copies and the room of the memory levels. Each of its
+//! steps keeps the invariants (listed at [`state::State::check`]). `monitor::Catalog` puts a lock around it,
+//! and application and workers wait for each other there. Neither moves any bytes.
 
 pub mod entry;
 pub(crate) mod monitor;

@@ -1,5 +1,5 @@
-//! The catalog's concurrency, model-checked: application and workers as threads whose every order
-//! of steps shuttle tries at random. A wait that nobody ends is a deadlock, which shuttle reports.
+//! The catalog's concurrency, model-checked: application and workers are threads whose interleavings shuttle
+//! tries at random. A wait that never ends is a deadlock, which shuttle reports.
 //!
 //! Run with `cargo test --features model-check --lib model`.
 
@@ -24,10 +24,10 @@ const LEN: u64 = 4;
 
 struct Job {
     catalog: Catalog,
-    /// The bytes of each level. The locks are not the catalog's: copies run beside it, as in the engine.
+    /// The bytes of each level. Their locks are not the catalog's: copies run concurrently, as in the engine.
     memory: Vec<Mutex<Vec<u8>>>,
     /// Where in the host buffer the bytes of a deferred capture belong.
-    lent: Mutex<HashMap<Id, Vec<u64>>>,
+    deferred: Mutex<HashMap<Id, Vec<u64>>>,
 }
 
 impl Job {
@@ -45,14 +45,14 @@ impl Job {
         Job::of_levels(order, &[device, host], scratch, ephemeral)
     }
 
-    /// A job with levels of these sizes: device cache, host buffer, and any below.
+    /// A job with levels of these sizes: device cache, host buffer, and lower ones.
     fn of_levels(order: RestoreOrder, sizes: &[u64], scratch: bool, ephemeral: bool) -> Arc<Job> {
         let mut memory = vec![LevelSpec::device(0, LEN), LevelSpec::host(sizes[1], LEN)];
         memory.extend(sizes[2..].iter().map(|&capacity| LevelSpec {
             name: "lower level",
             captures: [false, false],
             staging: false,
-            // Each copy takes more room there than it has bytes.
+            // Each copy takes more room there than its size.
             ..LevelSpec::host(capacity, LEN + 2)
         }));
         let mut state = State::new(Shape {
@@ -66,7 +66,7 @@ impl Job {
         Arc::new(Job {
             catalog: Catalog::new(state),
             memory: sizes.iter().map(|&bytes| Mutex::new(vec![0; bytes as usize])).collect(),
-            lent: Mutex::new(HashMap::new()),
+            deferred: Mutex::new(HashMap::new()),
         })
     }
 
@@ -90,7 +90,7 @@ impl Job {
         }
     }
 
-    /// A flusher; every flush in `fails` fails.
+    /// A flusher; each flush in `fails` fails.
     fn flush(&self, fails: &[usize]) {
         self.flush_from(Level::DEVICE, fails);
     }
@@ -137,7 +137,7 @@ impl Job {
         version: i32,
         part: Part,
         level: Level,
-        lent: bool,
+        deferred: bool,
     ) -> Result<(), Error> {
         let id = self.catalog.step(|state| state.open("x", version));
         let reserved = self.catalog.wait(|state| match state.reserve(id, part, LEN, level) {
@@ -156,22 +156,22 @@ impl Job {
             cut(&extents, 0, LEN).flat_map(|e| e.offset..e.offset + e.len).collect();
         let region = Region { id: 0, size: LEN, part, offset: 0 };
         let mut arriving = [false; 2];
-        if lent {
+        if deferred {
             arriving[part as usize] = true;
-            self.lent.lock().unwrap().insert(id, room);
+            self.deferred.lock().unwrap().insert(id, room);
         } else {
             for at in room {
                 self.level(level).lock().unwrap()[at as usize] = version as u8 + 1;
             }
         }
-        self.catalog.step(|state| state.commit_lent(id, vec![region], arriving, true));
+        self.catalog.step(|state| state.commit_deferred(id, vec![region], arriving, true));
         Ok(())
     }
 
-    /// Brings what was lent; every deferred capture in `fails` fails.
+    /// Copies deferred captures; each in `fails` fails.
     fn arrive(&self, fails: &[i32]) {
         while let Some(job) = self.catalog.next(Worker::Arrive, State::next_arrival) {
-            let room = self.lent.lock().unwrap().remove(&job.id).unwrap();
+            let room = self.deferred.lock().unwrap().remove(&job.id).unwrap();
             let end = if fails.contains(&job.version) {
                 MoveEnd::Failed(Error::new(Kind::System, "injected"))
             } else {
@@ -185,7 +185,7 @@ impl Job {
     }
 
     fn restore(&self, version: i32, part: Part) {
-        let id = self.catalog.look(|state| state.find("x", version)).expect("it is live");
+        let id = self.catalog.read(|state| state.find("x", version)).expect("it is live");
         self.catalog.step(|state| state.begin_restore(id));
         let acquired = self
             .catalog
@@ -210,7 +210,7 @@ impl Job {
         self.catalog.step(|state| state.end_restore(id, true));
     }
 
-    /// Fetches to a level, and notes which versions.
+    /// Fetches to a level, and records which versions.
     fn fetch_noting(&self, level: Level, fetched: &Mutex<Vec<i32>>) {
         let next = |state: &mut State| state.next_fetch(level);
         while let Some(job) = self.catalog.next(Worker::Fetch(level), next) {
@@ -221,7 +221,7 @@ impl Job {
     }
 
     fn finish(&self) {
-        self.catalog.look(|state| state.check()).unwrap();
+        self.catalog.read(|state| state.check()).unwrap();
         self.catalog.stop();
     }
 }
@@ -247,8 +247,8 @@ fn end<const N: usize>(job: &Job, workers: [thread::JoinHandle<()>; N]) {
     }
 }
 
-/// A shot: forward with eviction, backward with fetches. Catches a lost wake-up, an eviction of
-/// what is being copied, and a fetch into room that is still in use.
+/// A shot: forward with eviction, backward with fetches. Catches a lost wake-up, an eviction of a copy in
+/// use, and a fetch into room that is still in use.
 #[test]
 fn a_shot_comes_to_its_end_and_restores_what_it_took() {
     shuttle::check_random(
@@ -266,8 +266,9 @@ fn a_shot_comes_to_its_end_and_restores_what_it_took() {
     );
 }
 
-/// The same with one more level below a host buffer for two checkpoints, from which they come back by way of
-/// the host buffer. Catches a level that no worker is woken for, and room that is freed below unnoticed.
+/// The same with one more level below a host buffer for two checkpoints, from which they return through the
+/// host buffer. Catches a level whose worker is never woken, and room that is freed below without waking
+/// anyone.
 #[test]
 fn one_more_level_is_one_more_row() {
     shuttle::check_random(
@@ -288,8 +289,8 @@ fn one_more_level_is_one_more_row() {
     );
 }
 
-/// A job that ends in files, with a host buffer for two checkpoints. Catches a wait for room that
-/// no write ends, and a drain that returns early or never.
+/// A job that writes files, with a host buffer for two checkpoints. Catches a wait for room that no write
+/// ends, and a drain that returns early or never.
 #[test]
 fn a_small_host_buffer_drains_to_files() {
     shuttle::check_random(
@@ -300,7 +301,7 @@ fn a_small_host_buffer_drains_to_files() {
                 job.capture(version % 3, Part::Host, Level::HOST).unwrap();
             }
             job.catalog.wait_drained().unwrap();
-            job.catalog.look(|state| {
+            job.catalog.read(|state| {
                 for version in 0..3 {
                     let id = state.find("x", version).unwrap();
                     assert_eq!(state.persist_settled(id), Some(true));
@@ -312,7 +313,7 @@ fn a_small_host_buffer_drains_to_files() {
     );
 }
 
-/// An ephemeral job that overflows to scratch: flushes starve, and the writer must notice.
+/// An ephemeral job that overflows to scratch: flushes find no room, and the writer must notice.
 #[test]
 fn starving_flushes_wake_the_writer() {
     shuttle::check_random(
@@ -330,8 +331,8 @@ fn starving_flushes_wake_the_writer() {
     );
 }
 
-/// A flush that fails: the application is told that there is no room, or the checkpoint is flushed
-/// later; nobody waits for ever and nothing is lost.
+/// A flush that fails: the application gets an error that there is no room, or the checkpoint is flushed
+/// later; no wait lasts for ever and nothing is lost.
 #[test]
 fn a_failed_flush_ends_the_wait_for_its_room() {
     shuttle::check_random(
@@ -352,10 +353,10 @@ fn a_failed_flush_ends_the_wait_for_its_room() {
     );
 }
 
-/// What was lent arrives while it is restored, written, waited for and replaced. Catches a wait for
-/// bytes that have come, and room that is given away before.
+/// Deferred captures end while they are restored, written, waited for and replaced. Catches a wait for bytes
+/// that are there, and room that is reused too early.
 #[test]
-fn loans_arrive_while_others_wait_for_them() {
+fn deferred_captures_end_while_others_wait_for_them() {
     shuttle::check_random(
         || {
             let job = Job::new(0, 3 * LEN, true, false);
@@ -363,7 +364,7 @@ fn loans_arrive_while_others_wait_for_them() {
                 [run(&job, |job| job.arrive(&[3])), run(&job, Job::write), run(&job, Job::persist)];
             for version in 0..2 {
                 job.capture_from(version, Part::Host, Level::HOST, true).unwrap();
-                // Nobody else does anything that could wake the worker.
+                // No other step wakes the worker.
                 job.catalog.wait(|state| (!state.arriving()).then_some(())).unwrap();
             }
             for version in [0, 1, 0, 2] {
@@ -373,7 +374,7 @@ fn loans_arrive_while_others_wait_for_them() {
             job.capture_from(3, Part::Host, Level::HOST, true).unwrap();
             job.capture(1, Part::Host, Level::HOST).unwrap();
             job.catalog.wait_drained().unwrap();
-            job.catalog.look(|state| {
+            job.catalog.read(|state| {
                 assert!(!state.arriving());
                 assert_eq!(state.find("x", 3), None, "its bytes have not come");
                 for version in 0..3 {
@@ -388,9 +389,9 @@ fn loans_arrive_while_others_wait_for_them() {
     );
 }
 
-/// Hints that are given before their checkpoints are taken, one of which was there before: the fetches
-/// come in their order, and all are used up. Catches hints that are lost or left, and a fetch of what is
-/// being taken again.
+/// Hints that are given before their checkpoints are taken, one of which existed before: the fetches come in
+/// their order, and all hints are used. Catches hints that are lost or left over, and a fetch of a checkpoint
+/// that is being taken again.
 #[test]
 fn early_hints_order_the_fetches() {
     shuttle::check_random(
@@ -410,7 +411,7 @@ fn early_hints_order_the_fetches() {
                 job.capture(version, Part::Device, Level::DEVICE).unwrap();
             }
             job.catalog.step(State::start_fetching);
-            // The first two have room together.
+            // There is room for the first two together.
             let here = |state: &mut State, version| {
                 state.find("x", version).is_some_and(|id| state.on_device(id, 0))
             };
@@ -429,7 +430,7 @@ fn early_hints_order_the_fetches() {
     );
 }
 
-/// A worker that ends for good ends every wait.
+/// A worker that has failed ends every wait.
 #[test]
 fn a_dead_worker_keeps_nobody_waiting() {
     shuttle::check_random(

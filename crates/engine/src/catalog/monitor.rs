@@ -1,8 +1,7 @@
-//! The lock around the catalog, and where application and workers wait for each other.
+//! The lock around the catalog, on which application and workers wait for each other.
 //!
-//! Every step is made under the one lock and followed by `wake`: whoever sleeps and now has
-//! something to do is woken. A waiter therefore needs no owner to remember it, and a worker that
-//! ends for good says so by [`Catalog::fail`], which ends every wait with an error.
+//! Every step is made under the lock and followed by `wake`, which wakes all that can continue. So no step
+//! has to know who waits. A worker that fails calls [`Catalog::fail`], which ends every wait with an error.
 
 use super::entry::{Level, MOST};
 use super::state::State;
@@ -10,10 +9,10 @@ pub(crate) use super::state::Worker;
 use os::error::{Error, Kind, Result};
 use os::sync::{Condvar, Mutex};
 
-/// How many workers there can be: two for each level of memory, and four.
+/// The most workers there can be: two for each level of memory, and four.
 const WORKERS: usize = 2 * MOST + 4;
 
-/// The worker of each number.
+/// All workers, with their numbers.
 fn workers() -> impl Iterator<Item = (usize, Worker)> {
     let levels = || (0..MOST).map(Level::new);
     let others = [Worker::Write, Worker::Persist, Worker::Read, Worker::Arrive];
@@ -44,7 +43,7 @@ struct Guarded {
 }
 
 impl Guarded {
-    /// An error if what is waited for may never come.
+    /// An error if the condition of a wait may never come true.
     fn check_running(&self) -> Result<()> {
         if let Some(error) = &self.broken {
             return Err(error.clone());
@@ -66,7 +65,7 @@ pub(crate) struct Catalog {
 }
 
 impl Catalog {
-    /// A catalog around this state.
+    /// A catalog with this state.
     pub(crate) fn new(state: State) -> Self {
         Catalog {
             guarded: Mutex::new(Guarded {
@@ -92,13 +91,13 @@ impl Catalog {
         result
     }
 
-    /// Looks without changing anything.
-    pub(crate) fn look<R>(&self, look: impl FnOnce(&State) -> R) -> R {
-        look(&self.guarded.lock().state)
+    /// Reads the state without changing it.
+    pub(crate) fn read<R>(&self, read: impl FnOnce(&State) -> R) -> R {
+        read(&self.guarded.lock().state)
     }
 
-    /// Waits on the application's behalf until `step` gives a value. An error if a worker has
-    /// ended for good, because then what is waited for may never come.
+    /// Waits, for the application, until `step` returns a value. An error if a worker has failed, because
+    /// then the value may never come.
     pub(crate) fn wait<R>(&self, mut step: impl FnMut(&mut State) -> Option<R>) -> Result<R> {
         let mut guarded = self.guarded.lock();
         loop {
@@ -114,9 +113,8 @@ impl Catalog {
         }
     }
 
-    /// Waits on the application's behalf until nothing is being flushed, written or persisted. It
-    /// sleeps through the steps in between, which may be very many. An error as for
-    /// [`Catalog::wait`].
+    /// Waits, for the application, until nothing is being flushed, written or persisted. It is not woken by
+    /// the steps in between, which may be many. Errors as for [`Catalog::wait`].
     pub(crate) fn wait_drained(&self) -> Result<()> {
         let mut guarded = self.guarded.lock();
         while !guarded.state.drained() {
@@ -129,7 +127,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Waits on a worker's behalf for work that `pick` finds. `None`: the engine stops.
+    /// Waits, for a worker, for work that `pick` finds. `None`: the engine stops.
     pub(crate) fn next<J>(
         &self,
         worker: Worker,
@@ -151,7 +149,7 @@ impl Catalog {
         }
     }
 
-    /// A worker has ended for good: every wait, now and later, ends with this error.
+    /// A worker has failed: every wait, now and later, ends with this error.
     pub(crate) fn fail(&self, error: Error) {
         let mut guarded = self.guarded.lock();
         guarded.broken.get_or_insert(error);
@@ -159,12 +157,12 @@ impl Catalog {
         self.drained.notify_all();
     }
 
-    /// Why the engine is broken, if it is.
+    /// The error of a failed worker, if any.
     pub(crate) fn broken(&self) -> Option<Error> {
         self.guarded.lock().broken.clone()
     }
 
-    /// Lets every worker end after the transfer it is at.
+    /// Lets every worker end after its current transfer.
     pub(crate) fn stop(&self) {
         let mut guarded = self.guarded.lock();
         guarded.stopping = true;
@@ -175,8 +173,8 @@ impl Catalog {
         self.drained.notify_all();
     }
 
-    /// Wakes whoever can go on now. Does nothing if nothing has changed since the last time: two
-    /// workers that both look in vain must not keep each other awake.
+    /// Wakes all that can continue now. Does nothing if nothing has changed since the last time: two workers
+    /// without work must not keep waking each other.
     fn wake(&self, guarded: &mut Guarded) {
         if guarded.state.changes() == guarded.woken_at {
             return;

@@ -1,8 +1,8 @@
-//! The catalog against a world of small levels that really hold bytes.
+//! The catalog, tested in a world of small levels that hold real bytes.
 //!
-//! `World` does what the engine does, one step at a time, with plain vectors as memory. Random
-//! histories, here, show that no step breaks an invariant, that what is restored is what was captured,
-//! and that whoever is told to wait does not wait for ever. The single cases stand by subject.
+//! `World` does what the engine does, one step at a time, with plain vectors as memory. The random histories
+//! here show that no step breaks an invariant, that a restore returns what was captured, and that every wait
+//! ends. The modules have single cases by subject.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test stops at the first fault.
 
@@ -29,7 +29,7 @@ enum Step {
     Begin,
     End(usize, bool),
     Restore(i32),
-    /// The same, and where it is read next.
+    /// The same, with the position of its next read.
     RestoreExpecting(i32, Option<u64>),
     Hint(i32),
     Expect(i32, Option<u64>, bool),
@@ -39,7 +39,7 @@ enum Step {
     Prune(i32, FileLevel),
     Limit(u64),
     Lift,
-    /// Whatever has it, it is given up.
+    /// Drops a version wherever it is.
     GiveUp(i32),
 }
 
@@ -47,7 +47,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         2 => Just(Step::Map),
         6 => (0..12i32, 0..40u64, 0..16u64, prop::bool::weighted(0.3))
-            .prop_map(|(v, d, h, lent)| Step::Capture(v, d, h, lent)),
+            .prop_map(|(v, d, h, deferred)| Step::Capture(v, d, h, deferred)),
         6 => Just(Step::Begin),
         6 => (0..8usize, prop::bool::weighted(0.1)).prop_map(|(j, f)| Step::End(j, f)),
         4 => (0..12i32).prop_map(Step::Restore),
@@ -87,7 +87,7 @@ fn job() -> impl Strategy<Value = Job0> {
             device: device * GRANULE,
             host: host * GRANULE,
             third,
-            // A job that is not ephemeral must have scratch (the configuration says so).
+            // A job that is not ephemeral must have scratch, as the configuration checks.
             scratch: scratch || !ephemeral,
             persistent,
             ephemeral,
@@ -108,10 +108,10 @@ proptest! {
         for step in steps {
             match step {
                 Step::Map => world.map(),
-                Step::Capture(version, device, host, lent) => {
+                Step::Capture(version, device, host, deferred) => {
                     let device = if job.device == 0 { 0 } else { device };
                     if device + host > 0 {
-                        world.capture_from(version, [device, host], lent);
+                        world.capture_from(version, [device, host], deferred);
                     }
                 }
                 Step::Begin => drop(world.begin_jobs()),
@@ -152,7 +152,7 @@ proptest! {
             }
         }
         if !job.ephemeral {
-            // Should the process be killed now, its successor writes all that has left the device.
+            // If the process is killed now, its successor writes all that has left the device.
             let mut successor = world.successor(job);
             if let Err(broken) = successor.state.check() {
                 return Err(TestCaseError::fail(broken));
@@ -174,7 +174,7 @@ proptest! {
                 }
             }
         }
-        // Everything comes to rest, and everything is still there.
+        // All work is finished, and nothing is lost.
         world.state.retry();
         for _ in 0..400 {
             world.everybody_works();

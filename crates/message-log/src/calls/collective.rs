@@ -1,4 +1,4 @@
-//! Collective calls: what this process receives of each is logged, and only where the call says so.
+//! Collective calls. What this process receives is logged, if the plan says that it receives anything.
 
 use std::ffi::c_int;
 
@@ -13,7 +13,7 @@ use crate::state::State;
 /// A blocking call. Outside parts it is counted.
 ///
 /// # Safety
-/// As MPI says of the call.
+/// The requirements of the MPI call.
 pub(crate) unsafe fn run(
     at: At,
     comm: Handle,
@@ -39,10 +39,10 @@ pub(crate) unsafe fn run(
     })
 }
 
-/// A non-blocking call. Outside parts: it may be waited for inside one.
+/// A non-blocking collective call. One that is begun outside parts is tracked, as it may complete inside one.
 ///
 /// # Safety
-/// As MPI says of the call.
+/// The requirements of the MPI call.
 pub(crate) unsafe fn begin(
     at: At,
     plan: impl FnOnce(&mut State) -> Plan,

@@ -1,4 +1,4 @@
-//! Messages that are counted, so that they can be sent again.
+//! Counts messages, so that they can be sent again.
 
 use std::ffi::c_int;
 
@@ -12,46 +12,45 @@ use crate::resend::streams::{Link, Pattern, Ticket};
 use crate::state::State;
 use crate::status::Status;
 
-/// What a request counts when it is done.
+/// What is counted when a request completes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum Counted {
     /// Nothing.
     #[default]
     Nothing,
-    /// A message that is sent.
+    /// A sent message.
     Send {
         /// The message.
         link: Link,
-        /// Its completion says nothing of its receiver.
+        /// Whether the send completes without the receiver.
         is_buffered: bool,
     },
-    /// A message that is received.
+    /// A received message.
     Receive(Posted),
-    /// A message that is received and was probed for.
+    /// A received message that was probed for.
     Matched(Link),
     /// A collective call.
     Collective(GroupIndex),
 }
 
-/// What is counted when a call has received something at once.
+/// What is counted for a call that receives at once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Arrival<'a> {
     /// Nothing.
     Nothing,
     /// A message.
     Message(&'a Message),
-    /// One that was probed for, if it is known; `resending`: it can be received again, as far as the call
-    /// goes.
+    /// A message that was probed for.
     Matched {
-        /// The message.
+        /// The message, if it is known.
         link: Option<Link>,
-        /// Whether it can.
+        /// Whether this kind of call allows to receive it again.
         again: bool,
     },
 }
 
 impl Counted {
-    /// Whether the status is needed to count it.
+    /// Whether counting needs the status.
     #[inline]
     pub(crate) fn needs_status(&self) -> bool {
         matches!(self, Counted::Receive(posted) if posted.ticket.is_any())
@@ -67,49 +66,49 @@ pub(crate) struct Posted {
     ticket: Ticket,
     /// The number of the event that posted it, or [`NO_EVENT`].
     event: u64,
-    /// If it names no stream: where it was posted.
+    /// For a wildcard receive, the group of its communicator.
     group: GroupIndex,
-    /// Its place among the requests of that event.
+    /// Its index among the requests of that event.
     nth: u32,
-    /// It can be received again, as far as the kind of call goes.
+    /// Whether this kind of call allows to receive it again.
     again: bool,
 }
 
 impl Posted {
-    /// Outside parts, where nothing is received again: one that names its stream.
+    /// A receive outside parts that names its stream; it is never received again.
     #[inline(always)]
     pub(crate) fn of(ticket: Ticket) -> Posted {
         Posted { ticket, event: NO_EVENT, group: GroupIndex::default(), nth: 0, again: false }
     }
 
-    /// What names it among those that were posted.
+    /// The ticket that identifies it among the posted receives.
     #[inline(always)]
     pub(crate) fn ticket(&self) -> Ticket {
         self.ticket
     }
 
-    /// By the `nth` of the requests that the call has started.
+    /// The same receive as the `nth` request that the call has started.
     pub(crate) fn by(self, nth: usize) -> Posted {
         Posted { nth: nth as u32, ..self }
     }
 }
 
-/// Whether a call is one whose completion says nothing of the receiver. Its message is not sent again,
-/// as that could wait for the receiver, and the part's first run did not.
+/// Whether a send completes without the receiver. Its message is not sent again: that could wait for the
+/// receiver, where the first run did not.
 #[inline(always)]
 pub(crate) fn is_buffered(call: &str) -> bool {
     call.starts_with("MPI_Bsend") || call.starts_with("MPI_Ibsend")
 }
 
 impl State {
-    /// A message is sent. `resending`: it can be sent again, as far as the kind of call goes.
+    /// Counts a message that is sent. `again`: this kind of call allows to send it again.
     #[inline]
     pub(crate) fn sends(&mut self, message: &Message, again: bool) -> Option<Link> {
         let place = self.outgoing(message)?;
         self.sends_on(place, message.count, again)
     }
 
-    /// A message of so many elements is sent on the stream at a place, unless that is [`NOBODY`]'s.
+    /// Counts a send of `count` elements on the stream at `place`, unless that is [`NOBODY`].
     #[inline(always)]
     pub(super) fn sends_on(&mut self, place: u32, count: i64, again: bool) -> Option<Link> {
         let own = self.mpi.rank as u32;
@@ -118,8 +117,8 @@ impl State {
         Some(streams.sent_at(place, again))
     }
 
-    /// A message of so many elements was sent on the stream at a place, and its send completed. What names it,
-    /// if parts are open that may need that.
+    /// Counts a completed send of `count` elements on the stream at `place`. Returns its link if an open part
+    /// may need it.
     #[inline(always)]
     pub(super) fn sent_on(&mut self, place: u32, count: i64, is_buffered: bool) -> Option<Link> {
         let link = self.sends_on(place, count, !is_buffered)?;
@@ -127,7 +126,7 @@ impl State {
         self.linked(Some(link))
     }
 
-    /// A non-blocking call sends a message: what its request counts.
+    /// What the request of a non-blocking send counts.
     #[inline]
     pub(crate) fn counts_send(&mut self, call: Call, message: &Message) -> Counted {
         let is_buffered = is_buffered(call.0);
@@ -137,24 +136,24 @@ impl State {
         }
     }
 
-    /// A non-blocking call receives a message: what its request counts.
+    /// What the request of a non-blocking receive counts.
     #[inline]
     pub(crate) fn counts_receive(&mut self, message: &Message) -> Counted {
         self.posts(message, true).map_or(Counted::Nothing, Counted::Receive)
     }
 
-    /// A message is sent, in so far as its call has returned with this code.
+    /// A send has returned with this code.
     #[inline]
     pub(crate) fn has_sent(&mut self, link: Option<Link>, is_buffered: bool, code: c_int) {
         let (Some(link), Some(resend)) = (link, &mut self.resend) else { return };
         match code {
             SUCCESS => resend.streams.send_done(link, is_buffered),
-            // It may have been sent or not.
+            // It is unknown whether the message was sent.
             _ => resend.streams.miscounted(),
         }
     }
 
-    /// A receive is posted.
+    /// Counts a receive that is posted.
     #[inline]
     pub(crate) fn posts(&mut self, message: &Message, again: bool) -> Option<Posted> {
         match self.incoming(message) {
@@ -163,8 +162,8 @@ impl State {
         }
     }
 
-    /// A receive for so many elements is posted that names the stream at a place, unless that is
-    /// [`NOBODY`]'s.
+    /// Counts a posted receive of `count` elements that names the stream at `place`, unless that is
+    /// [`NOBODY`].
     #[inline(always)]
     pub(super) fn posts_on(&mut self, place: u32, count: i64, again: bool) -> Option<Posted> {
         let (event, own) = (self.posting_event(), self.mpi.rank as u32);
@@ -173,7 +172,7 @@ impl State {
         Some(Posted { event, again, ..Posted::of(streams.posted_at(place)) })
     }
 
-    /// The event of a receive that is posted now. Outside parts the next event is of another call.
+    /// The event that posts a receive now. Outside parts there is none: the next event is another call's.
     #[inline(always)]
     fn posting_event(&self) -> u64 {
         match self.parts.is_any_open() {
@@ -182,7 +181,7 @@ impl State {
         }
     }
 
-    /// A receive is posted that names no stream that is known.
+    /// Counts a posted receive whose stream is not known yet.
     #[inline(never)]
     fn posts_any(&mut self, message: &Message, again: bool) -> Option<Posted> {
         self.resend.as_ref()?;
@@ -204,8 +203,7 @@ impl State {
         Some(Posted { group, event, again, ..Posted::of(ticket) })
     }
 
-    /// A posted receive is done, with this status, which is looked at if the receive does not name a
-    /// stream.
+    /// A posted receive has completed. The status is used only for a wildcard receive.
     #[inline]
     pub(crate) fn arrives(&mut self, posted: &Posted, status: Option<&Status>) -> Option<Link> {
         let (mut stream, mut again) = (None, posted.again);
@@ -225,8 +223,8 @@ impl State {
         Some(link)
     }
 
-    /// A receive that was posted in the same call is done, with this status, which is looked at if
-    /// the receive does not name a stream.
+    /// A receive that was posted by the same call has completed. The status is used only for a wildcard
+    /// receive.
     #[inline]
     pub(crate) fn arrives_at_once(
         &mut self,
@@ -240,8 +238,8 @@ impl State {
         self.received_on(place, message.count)
     }
 
-    /// A receive for so many elements that was posted in the same call, on the stream at a place unless that is
-    /// [`NOBODY`]'s, is done.
+    /// Counts a completed receive of `count` elements that was posted by the same call, on the stream at
+    /// `place` unless that is [`NOBODY`].
     #[inline(always)]
     pub(super) fn received_on(&mut self, place: u32, count: i64) -> Option<Link> {
         let own = self.mpi.rank as u32;
@@ -251,7 +249,7 @@ impl State {
         streams.is_any_open().then_some(link)
     }
 
-    /// A message was probed for and reserved, with this status and handle.
+    /// A matched probe has returned a message with this status and handle.
     pub(crate) fn matches(&mut self, comm: Handle, status: &Status, message: Handle) {
         if self.resend.is_none() || message == self.mpi.message_no_proc {
             return;
@@ -267,20 +265,19 @@ impl State {
         resend.matched.insert(message, link);
     }
 
-    /// A message that was probed for is being received. What it is, if that is known.
+    /// The link of a probed message that is being received, if it is known.
     pub(crate) fn matched(&mut self, message: Handle) -> Option<Link> {
         self.resend.as_mut()?.matched.remove(&message)
     }
 
-    /// A message that was probed for has been received. `resending`: it can be received again, as far as the
-    /// call goes.
+    /// A probed message has been received. `again`: this kind of call allows to receive it again.
     pub(crate) fn takes(&mut self, link: Option<Link>, again: bool) -> Option<Link> {
         let link = link?;
         self.resend.as_mut()?.streams.taken(link, again);
         self.linked(Some(link))
     }
 
-    /// What a call has received at once, with this status, is counted.
+    /// Counts what a call has received at once.
     pub(crate) fn arrives_by(&mut self, arrival: Arrival<'_>, status: &Status) -> Option<Link> {
         match arrival {
             Arrival::Nothing => None,
@@ -289,13 +286,13 @@ impl State {
         }
     }
 
-    /// A link, if parts are open that may need it.
+    /// The link, if an open part may need it.
     pub(crate) fn linked(&self, link: Option<Link>) -> Option<Link> {
         let streams = &self.resend.as_ref()?.streams;
         link.filter(|_| streams.is_any_open())
     }
 
-    /// Something was done to messages that makes their counts wrong.
+    /// A call makes the counts of messages unreliable.
     pub(crate) fn miscounts(&mut self) {
         if let Some(resend) = &mut self.resend {
             resend.streams.miscounted();
@@ -320,7 +317,7 @@ impl State {
         }
     }
 
-    /// What a request counts when it is done, with this status and as this code says.
+    /// Counts the message of a completed request.
     #[inline]
     pub(crate) fn is_done(
         &mut self,
@@ -348,7 +345,7 @@ impl State {
         }
     }
 
-    /// A request that was cancelled is done.
+    /// A cancelled request has completed.
     pub(crate) fn is_cancelled(&mut self, counted: &Counted) {
         match (counted, &mut self.resend) {
             (Counted::Receive(posted), Some(resend)) => resend.streams.given_up(posted.ticket),

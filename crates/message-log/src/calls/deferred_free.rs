@@ -13,7 +13,7 @@ use crate::memory;
 use crate::pmpi::{self, Ptr};
 use crate::state::State;
 
-/// How something is freed.
+/// The call that frees an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FreeCall {
     /// `MPI_Type_free`.
@@ -26,10 +26,10 @@ pub(crate) enum FreeCall {
 
 /// The deferred frees, in order.
 static FREED: Mutex<Vec<(FreeCall, usize)>> = Mutex::new(Vec::new());
-/// Whether there are any.
+/// Whether frees are deferred.
 static PENDING: AtomicBool = AtomicBool::new(false);
 
-/// Whether there are any.
+/// Whether frees are deferred.
 #[inline(always)]
 pub(crate) fn is_pending() -> bool {
     PENDING.load(Ordering::Relaxed)
@@ -77,8 +77,8 @@ impl State {
             for (way, handle) in freed {
                 let mut place = 0usize;
                 let at = (&raw mut place).cast();
-                // SAFETY: room for the widest handle, and what the application has freed, which was not
-                // passed on.
+                // SAFETY: a buffer as wide as any handle; the application has freed the object, and MPI has
+                // not.
                 unsafe {
                     self.mpi.write_handle(at, handle);
                     match way {

@@ -1,9 +1,7 @@
-//! Generalized requests: those that the application completes itself, with functions of its own that MPI
-//! calls.
+//! Generalized requests, which the application completes itself, with callbacks that MPI calls.
 //!
-//! They are local: a replay begins, completes and frees requests of its own, so that the application's
-//! functions are called where the first run had them called. What completes them gives what it gave
-//! then.
+//! They are local: a replay begins, completes and frees its own, so the application's callbacks run as in the
+//! first run. The results of calls that complete them come from the log.
 
 use std::ffi::c_int;
 
@@ -17,10 +15,10 @@ use crate::state::State;
 use crate::status::Status;
 use crate::target::Target;
 
-/// A call inside parts that begins one.
+/// A call inside parts that begins a generalized request.
 ///
 /// # Safety
-/// `request` is the call's.
+/// `request` points to the call's request handle.
 pub(crate) unsafe fn start(call: Call, request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
     with(|state| {
         let shape = Shape::new(call);
@@ -51,7 +49,7 @@ pub(crate) unsafe fn start(call: Call, request: Ptr, real: impl FnOnce() -> c_in
     })
 }
 
-/// `MPI_Grequest_complete` inside parts. In a replay it does nothing to a request of before the part.
+/// `MPI_Grequest_complete` inside parts. A replay ignores it for requests that were begun before the part.
 pub(crate) fn complete(call: Call, request: Handle, real: impl FnOnce() -> c_int) -> c_int {
     with(|state| {
         let shape = Shape::new(call);
@@ -90,7 +88,7 @@ pub(crate) fn complete(call: Call, request: Handle, real: impl FnOnce() -> c_int
 }
 
 impl State {
-    /// The application has said that a request is done, and MPI has returned this.
+    /// The application has completed a request, and MPI returned `code`.
     fn completes_general(&mut self, handle: usize, code: c_int) {
         let Some(known) = self.requests.get_mut(handle).filter(|_| code == SUCCESS) else { return };
         match &mut known.general {
@@ -100,10 +98,10 @@ impl State {
         }
     }
 
-    /// The application gives a request up. Whether it is a generalized one that is not done: then it is
-    /// known until it is.
+    /// The application frees a request. Returns whether it is a generalized one that has not completed; then
+    /// it stays in the table until it has.
     pub(super) fn frees_general(&mut self, handle: usize) -> bool {
-        // Nothing is noted of a plain one here, which would want memory.
+        // Checked first without inserting a plain request, which would need memory.
         let is_begun = |known: &Request| known.general == Some(General::Begun);
         if !self.requests.get(handle).is_some_and(is_begun) {
             return false;
@@ -114,28 +112,28 @@ impl State {
         true
     }
 
-    /// Whether this is a generalized request that the replay has begun.
+    /// Whether this is a generalized request that this replay has begun.
     pub(super) fn is_general(&self, handle: usize) -> bool {
         let first = self.parts.replayed_since();
         let is_own = |known: &Request| known.general.is_some() && known.began > first;
         self.requests.get(handle).is_some_and(is_own)
     }
 
-    /// A replayed call has completed a generalized request of the replay, or has looked at it: the
-    /// application's functions are called.
-    pub(super) fn replays_general(&mut self, handle: usize, is_look: bool) {
+    /// Completes or tests a generalized request of the replay, as the replayed call did, so that MPI calls
+    /// the application's callbacks.
+    pub(super) fn replays_general(&mut self, handle: usize, is_get_status: bool) {
         let (mut place, mut flag, mut status) = (0usize, 0, Status::default());
         let at = (&raw mut place).cast();
-        // SAFETY: a request that is there; room for the widest handle, and places of ours. It is done, or
-        // another thread is about to say so, as in the first run.
+        // SAFETY: the request exists; `place` is as wide as any handle, the rest are ours. The request has
+        // completed, or another thread is about to complete it, as in the first run.
         unsafe {
-            if is_look {
+            if is_get_status {
                 pmpi::request_get_status(handle, &mut flag, status.as_mut_ptr());
                 return;
             }
             self.mpi.write_handle(at, handle);
             pmpi::wait(at, status.as_mut_ptr());
         }
-        self.gone(handle, at);
+        self.forget_request(handle, at);
     }
 }

@@ -1,7 +1,7 @@
-//! Receiving what was probed for.
+//! Receives of messages that were probed for.
 //!
-//! The call says nothing of the message but its handle. So what is compared in a replay is where the
-//! message is from, its tag, and which call has probed for it, if that was in the part.
+//! Such a call names nothing but the message's handle. So a replay compares the message's source, its tag,
+//! and the call that probed for it, if that was in the part.
 
 use std::ffi::c_int;
 
@@ -17,10 +17,10 @@ use crate::refuse;
 use crate::requests::Request;
 use crate::state::State;
 
-/// Receives a message that was probed for. `real` gets the place for the status.
+/// Receives a message that was probed for. `real` is called with a pointer for the status.
 ///
 /// # Safety
-/// As MPI says of the call.
+/// The requirements of the MPI call.
 pub(crate) unsafe fn recv(
     at: At,
     call: Call,
@@ -69,10 +69,11 @@ pub(crate) unsafe fn recv(
     })
 }
 
-/// Begins to receive a message that was probed for. Outside parts: it may be waited for inside one.
+/// Begins to receive a message that was probed for. One begun outside parts is tracked, as it may complete
+/// inside one.
 ///
 /// # Safety
-/// As MPI says of the call.
+/// The requirements of the MPI call.
 pub(crate) unsafe fn irecv(
     at: At,
     call: Call,
@@ -95,7 +96,7 @@ pub(crate) unsafe fn irecv(
         let link = is_real.then(|| state.matched(handle)).flatten();
         let counted = link.map_or(Counted::Nothing, Counted::Matched);
         if link.is_some() && received.count > i64::from(c_int::MAX) {
-            // More than can be received again.
+            // The count is larger than any that can be received again.
             state.miscounts();
         }
         if at == At::Outside {
@@ -124,14 +125,14 @@ pub(crate) unsafe fn irecv(
         unsafe {
             let code = state.starting(shape, target, true, counted, request, real);
             state.has_taken(event, began);
-            state.goes_again(code, received, route, false, request);
+            state.begin_resent(code, received, route, false, request);
             taken(state, code, message);
             code
         }
     })
 }
 
-/// A call of MPI's on a message that a replay has given, which is over: nobody has it.
+/// Fails a call on a message that an earlier replay returned: MPI does not have that message.
 #[cold]
 fn refuse_given(state: &State, call: Call) -> c_int {
     let text = format!("{}: a replay that is over has given its message", call.0);
@@ -139,8 +140,8 @@ fn refuse_given(state: &State, call: Call) -> c_int {
 }
 
 impl State {
-    /// A message is received that was probed for. How that is compared, and the number of what has probed
-    /// for it, 0 if that was outside parts.
+    /// Takes a probed message that is received. Returns the shape to compare, and the number of the call that
+    /// probed for it, 0 if that was outside parts.
     fn takes_probed(&mut self, shape: Shape, handle: usize) -> (Shape, u64) {
         if handle == self.mpi.message_no_proc {
             return (Shape { peer: Some(self.mpi.numbers.proc_null), ..shape }, 0);
@@ -153,17 +154,17 @@ impl State {
         }
     }
 
-    /// The call that is recorded as this event has taken what the call with this number has probed for.
+    /// Records that this event received the message of the probe with number `began`.
     fn has_taken(&mut self, event: u64, began: u64) {
         if began != 0 {
             self.parts.takes(event, began);
         }
     }
 
-    /// A message is received in a replay that was probed for: how that is compared.
+    /// The shape to compare for a replayed receive of a probed message.
     ///
     /// # Errors
-    /// It is another one than in the first run: what the call returns.
+    /// The message is not that of the first run; the call's result.
     fn takes_again(&mut self, shape: Shape, handle: usize) -> Result<Shape, c_int> {
         let first = self.parts.replayed_since();
         let own = self.messages.get(handle).filter(|own| own.began > first);
@@ -173,7 +174,7 @@ impl State {
             (event.shape, item.map_or(0, |item| item.began))
         });
         let (shape, _) = match (own, logged) {
-            // The replay has the handle of a message that was probed for before the part, or none.
+            // The message was probed for before the part, so its handle says nothing.
             (None, Some((then, began))) if began <= first && !self.is_no_proc(&then, handle) => {
                 (Shape { peer: then.peer, tag: then.tag, ..shape }, 0)
             }
@@ -188,22 +189,22 @@ impl State {
         }
     }
 
-    /// Whether only one of a logged call and this one is on `MPI_MESSAGE_NO_PROC`.
+    /// Whether exactly one of the logged call and this one is on `MPI_MESSAGE_NO_PROC`.
     fn is_no_proc(&self, then: &Shape, handle: usize) -> bool {
         let was = then.peer == Some(self.mpi.numbers.proc_null);
         was != (handle == self.mpi.message_no_proc)
     }
 }
 
-/// As it is compared: the message says where it is from.
+/// The shape to compare; the message tells its source and tag.
 fn matched(call: Call, received: &Message, state: &mut State) -> Shape {
     Shape { comm: 0, peer: None, tag: None, ..received.shape(call, state) }
 }
 
-/// The message is taken: after a real call MPI has written that itself.
+/// Clears the application's message handle. A real call has done so.
 ///
 /// # Safety
-/// `message` is the call's.
+/// `message` points to the call's message handle.
 unsafe fn taken(state: &State, code: c_int, message: Ptr) {
     if code == SUCCESS {
         // SAFETY: by the caller's promise.

@@ -38,7 +38,7 @@ use counted::Arrival;
 /// Where a call is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum At {
-    /// Outside parts: what the call begins or ends is noted, as parts may need it.
+    /// Outside parts. What the call begins or ends is tracked, as parts may need it.
     Outside,
     /// Inside a part.
     Inside,
@@ -51,21 +51,21 @@ pub(crate) const SUCCESS: c_int = 0;
 pub(crate) fn with(body: impl FnOnce(&mut State) -> c_int) -> c_int {
     state::call(|state| {
         if state.resend.as_ref().is_some_and(|resend| resend.is_resumed) {
-            state.goes_on();
+            state.report_restart();
         }
         let code = body(state);
         finish_call(state, code)
     })
 }
 
-/// Ends a call in this code; returns its result.
+/// Ends a call that returned `code`. The call fails if its data could not be logged.
 #[inline(always)]
 pub(crate) fn finish_call(state: &mut State, code: c_int) -> c_int {
     if state.lost.is_some() {
         return has_lost(state).unwrap_or(code);
     }
     if state.arena.has_notice() {
-        state.say_notice();
+        state.print_notice();
     }
     code
 }
@@ -77,17 +77,17 @@ fn has_lost(state: &mut State) -> Option<c_int> {
 }
 
 impl State {
-    /// A call after a restart. The first one inside a part tells the others, and waits for them if it
-    /// depends on what is sent again.
+    /// The first call inside a part after a restart. It announces the restart to the other processes, and
+    /// waits for them if it depends on messages that are sent again.
     #[cold]
-    fn goes_on(&mut self) {
+    fn report_restart(&mut self) {
         let Some(resend) = self.resend.as_mut().filter(|_| self.parts.is_any_open()) else {
             return;
         };
         resend.is_resumed = false;
-        resend.tell_origin(&self.mpi);
+        resend.report_origin(&self.mpi);
         let waits = resend.verdicts.is_open() && self.parts.replays_closed();
-        resend.hear(&self.mpi, &mut self.parts, waits);
+        resend.take_verdicts(&self.mpi, &mut self.parts, waits);
     }
 
     /// Reserves room for what a call is about to begin and the events that it takes: once begun, the
@@ -104,33 +104,33 @@ impl State {
         room.map_err(|NoMemory| self.has_no_room(call, comm))
     }
 
-    /// Fails a call that has done nothing: out of memory.
+    /// Fails a call that has done nothing, as there is no memory to log it.
     #[cold]
     pub(crate) fn has_no_room(&self, call: Call, comm: usize) -> c_int {
-        let text = format!("{}: there is no memory to note it, so it has done nothing", call.0);
+        let text = format!("{}: there is no memory to log it, so it has done nothing", call.0);
         refuse::fail(&self.mpi, comm, &text)
     }
 
-    /// Logs the outcome of a real call. Without memory the call fails.
+    /// Logs the outcome of a real call. Out of memory, the call fails.
     pub(crate) fn record(&mut self, shape: Shape, outcome: Outcome) {
         let comm = shape.comm;
         if self.parts.record(shape, outcome).is_err() {
-            self.lacks_memory(comm, &format!("to log {}", shape.call.0));
+            self.out_of_memory(comm, &format!("to log {}", shape.call.0));
         }
     }
 
-    /// Out of memory for data of the recorded parts: they cannot be replayed, and the call on this
-    /// communicator fails. Once: afterwards nothing is needed for them.
+    /// Reports that data of the recorded parts could not be logged: the parts cannot be replayed, and the
+    /// call on this communicator fails. Later calls log nothing for these parts, so this happens once.
     #[cold]
-    pub(crate) fn lacks_memory(&mut self, comm: usize, what: &str) {
+    pub(crate) fn out_of_memory(&mut self, comm: usize, what: &str) {
         if self.parts.can_log() {
-            self.loses(comm, &format!("there is no memory {what}"));
+            self.fail_parts(comm, &format!("there is no memory {what}"));
         }
     }
 
-    fn loses(&mut self, comm: usize, why: &str) {
+    fn fail_parts(&mut self, comm: usize, why: &str) {
         let text = format!("{why}: the open parts cannot be replayed");
-        self.parts.lose(&text);
+        self.parts.fail_recorded(&text);
         self.lost = Some((comm, text));
     }
 
@@ -162,41 +162,38 @@ impl State {
     ///
     /// # Safety
     /// As for [`Target::pack`].
-    /// As for [`Target::pack`].
     pub(crate) unsafe fn packed(&mut self, target: &Target, bytes: Option<i64>) -> Option<Payload> {
         if !self.parts.can_log() {
             return None;
         }
         // SAFETY: by the caller's promise.
         let packed = unsafe { target.pack(&self.mpi, &mut self.arena, bytes) };
-        packed.map_err(|text| self.loses(0, &text)).ok()
+        packed.map_err(|text| self.fail_parts(0, &text)).ok()
     }
 
-    /// Prints the message of the log's memory.
+    /// Prints the notice that the log has reached its memory limit.
     #[cold]
-    pub(crate) fn say_notice(&mut self) {
+    pub(crate) fn print_notice(&mut self) {
         if let Some(text) = self.arena.notice() {
-            refuse::say(&self.mpi, &text);
+            refuse::print(&self.mpi, &text);
         }
     }
 
-    /// Data received on this communicator cannot be logged.
+    /// Corrects the communicator on which the loss of data is reported.
     pub(crate) fn lost_on(&mut self, comm: usize) {
         if let Some((on, _)) = &mut self.lost {
             *on = comm;
         }
     }
 
-    /// Returns a logged item: the bytes go to `target`, or to the first run's buffer. Returns an error
-    /// text if there is less room now, or it cannot be written.
+    /// Writes the bytes of a logged item to `target`, or to the first run's buffer. Fails with a text if
+    /// there is less room now, or the memory cannot be written.
     ///
     /// # Safety
-    /// `target` is resolved and was passed by the application.
-    /// `target` is resolved and is what the application passed.
+    /// `target` is resolved, and names the memory that the application passed.
     pub(crate) unsafe fn give(&self, item: &Item, target: Option<&Target>) -> Result<(), String> {
         let target = target.unwrap_or(&item.target);
-        // SAFETY: by the caller's promise, or where MPI wrote in the first run, which the replay
-        // has as it was then.
+        // SAFETY: by the caller's promise, or where MPI wrote in the first run; a replay has the same memory.
         unsafe { target.unpack(&self.mpi, item.payload.bytes()) }
     }
 
@@ -215,8 +212,8 @@ impl State {
         }
     }
 
-    /// A call that receives one message or the result of a collective call, with or without a status.
-    /// `real` gets a pointer for the status.
+    /// A call that receives one message or the result of a collective call, with or without a status. `real`
+    /// is called with a pointer for the status.
     ///
     /// # Safety
     /// The requirements of the MPI call.

@@ -1,4 +1,4 @@
-//! Calls that begin something and give a request.
+//! Non-blocking calls, which return a request.
 
 use std::ffi::c_int;
 
@@ -12,10 +12,10 @@ use crate::requests::{Life, Request};
 use crate::state::State;
 use crate::target::Target;
 
-/// A non-blocking send. Outside parts it is counted when it is done, wherever that is.
+/// A non-blocking send. It is counted when it completes.
 ///
 /// # Safety
-/// `request` is the call's.
+/// `request` points to the call's request handle.
 pub(crate) unsafe fn send(
     at: At,
     call: Call,
@@ -27,7 +27,7 @@ pub(crate) unsafe fn send(
     with(|state| unsafe { sending(state, at, call, message, request, real) })
 }
 
-/// As [`send`], on the state.
+/// [`send`], with the state.
 ///
 /// # Safety
 /// As for [`send`].
@@ -58,15 +58,15 @@ pub(super) unsafe fn sending(
     // SAFETY: by the caller's promise.
     unsafe {
         let code = state.starting(shape, Target::Nothing, false, counted, request, real);
-        state.goes_again(code, message, route, true, request);
+        state.begin_resent(code, message, route, true, request);
         code
     }
 }
 
-/// A non-blocking receive. Outside parts: it may be waited for inside one.
+/// A non-blocking receive. One begun outside parts is tracked, as it may complete inside one.
 ///
 /// # Safety
-/// `request` is the call's.
+/// `request` points to the call's request handle.
 pub(crate) unsafe fn recv(
     at: At,
     call: Call,
@@ -78,7 +78,7 @@ pub(crate) unsafe fn recv(
     with(|state| unsafe { receiving(state, at, call, message, request, real) })
 }
 
-/// As [`recv`], on the state.
+/// [`recv`], with the state.
 ///
 /// # Safety
 /// As for [`recv`].
@@ -110,17 +110,17 @@ pub(super) unsafe fn receiving(
     // SAFETY: by the caller's promise.
     unsafe {
         let code = state.receiving_later(shape, message, is_message, counted, request, real);
-        state.goes_again(code, message, route, false, request);
+        state.begin_resent(code, message, route, false, request);
         code
     }
 }
 
-/// A send and a receive in one, which are two events: one for the shape of each. How much has come
-/// MPICH does not say, so all that there is room for is logged. Outside parts: it may be waited for
-/// inside one.
+/// A combined send and receive: two events, one for the shape of each. MPICH does not tell how much was
+/// received, so the whole buffer is logged. One begun outside parts is tracked, as it may complete inside
+/// one.
 ///
 /// # Safety
-/// `request` is the call's.
+/// `request` points to the call's request handle.
 pub(crate) unsafe fn sendrecv(
     at: At,
     call: Call,
@@ -148,7 +148,7 @@ pub(crate) unsafe fn sendrecv(
         if code != SUCCESS {
             return code;
         }
-        // MPICH 4.0 does not say what was received.
+        // MPICH 4.0 does not tell what was received.
         state.miscounts();
         let shape = received.shape(call, state);
         let counted = Counted::Nothing;
@@ -157,10 +157,10 @@ pub(crate) unsafe fn sendrecv(
     })
 }
 
-/// A call outside parts whose request must not be completed inside one.
+/// A call outside parts whose request cannot be completed inside one.
 ///
 /// # Safety
-/// `request` is the call's.
+/// `request` points to the call's request handle.
 pub(crate) unsafe fn foreign(call: Call, request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
     with(|state| {
         let code = real();

@@ -1,8 +1,7 @@
-//! Communicators and types: what a replay may still use is not freed.
+//! Communicators and datatypes. Those that a replay may still use are not freed.
 //!
-//! Communicators are made together with other processes, so a replay gives those of the first run,
-//! or others that stand in for them.
-//! Types are local: a replay makes and frees its own.
+//! Communicators are made together with other processes, so a replay returns those of the first run, or
+//! stand-ins for them. Types are local: a replay makes and frees its own.
 
 use std::ffi::c_int;
 
@@ -18,10 +17,10 @@ use crate::stand_ins::CommOrigin;
 use crate::state::State;
 use crate::types::Types;
 
-/// A call that makes a communicator out of `comm`. Outside parts: messages on it are counted.
+/// A call that makes a communicator from `comm`. Messages on it are counted, outside parts too.
 ///
 /// # Safety
-/// As MPI says of the call.
+/// The requirements of the MPI call.
 pub(crate) unsafe fn make_comm(
     at: At,
     call: Call,
@@ -72,7 +71,7 @@ pub(crate) unsafe fn make_comm(
     })
 }
 
-/// A call of all processes that changes a communicator: once.
+/// A collective call that changes a communicator; a replay does not repeat it.
 pub(crate) fn set(call: Call, comm: Handle, real: impl FnOnce() -> c_int) -> c_int {
     with(|state| {
         let comm = state.mpi.abi.truncate(comm);
@@ -83,7 +82,7 @@ pub(crate) fn set(call: Call, comm: Handle, real: impl FnOnce() -> c_int) -> c_i
 /// A call that frees a communicator.
 ///
 /// # Safety
-/// As MPI says of the call.
+/// The requirements of the MPI call.
 pub(crate) unsafe fn free_comm(
     at: At,
     call: Call,
@@ -115,10 +114,10 @@ pub(crate) unsafe fn free_comm(
     })
 }
 
-/// A call that makes a type, anywhere: it is local, and a replay makes its own.
+/// A call that makes a type, inside or outside parts: types are local, so a replay makes its own.
 ///
 /// # Safety
-/// As MPI says of the call.
+/// The requirements of the MPI call.
 pub(crate) unsafe fn make_type(made: Ptr, real: impl FnOnce() -> c_int) -> c_int {
     with(|state| {
         let code = real();
@@ -131,20 +130,20 @@ pub(crate) unsafe fn make_type(made: Ptr, real: impl FnOnce() -> c_int) -> c_int
     })
 }
 
-/// `MPI_Type_free`, anywhere.
+/// `MPI_Type_free`, inside or outside parts.
 ///
 /// # Safety
-/// As MPI says of the call.
+/// The requirements of the MPI call.
 pub(crate) unsafe fn free_type(datatype: Ptr, real: impl FnOnce() -> c_int) -> c_int {
     // SAFETY: by the caller's promise.
     with(|state| unsafe { state.freeing_type(datatype, real) })
 }
 
 impl State {
-    /// Room to note a communicator that a call is about to make: once it is there, the call must not fail.
+    /// Reserves room to track a communicator before the call makes it, as the call must not fail afterwards.
     ///
     /// # Errors
-    /// There is no memory: what the call returns, which has done nothing.
+    /// Out of memory; the result of the call, which has done nothing.
     fn reserve_comm(&mut self, call: Call, comm: usize) -> Result<(), c_int> {
         self.reserve(call, comm, 1)?;
         let own = self.names.reserve().and_then(|()| self.stand_ins.reserve());
@@ -153,14 +152,14 @@ impl State {
         room.and_then(counted).map_err(|NoMemory| self.has_no_room(call, comm))
     }
 
-    /// A communicator was made by `call` of the one called `comm`.
+    /// `call` has made the communicator `handle` from `comm`.
     fn comm_made(&mut self, call: Call, comm: usize, handle: usize, is_logged: bool) {
         self.names.made(&self.mpi, call, comm, handle);
         self.store.comms.made(&self.mpi, handle);
         if let Some(resend) = &mut self.resend {
             resend.comms.made(&self.mpi, handle);
         }
-        // The event of the call is the next one.
+        // The call is recorded as the next event.
         let event = self.parts.next_event();
         let made = is_logged.then_some((call, event));
         let origin = CommOrigin { first: event + u64::from(made.is_some()), made };
@@ -168,19 +167,19 @@ impl State {
     }
 
     /// A communicator is freed.
-    pub(crate) fn comm_gone(&mut self, handle: usize) {
-        self.names.gone(handle);
-        self.store.comms.gone(handle);
+    pub(crate) fn forget_comm(&mut self, handle: usize) {
+        self.names.forget(handle);
+        self.store.comms.forget(handle);
         if let Some(resend) = &mut self.resend {
             resend.comms.forget(handle);
         }
     }
 
-    /// The application frees a communicator, or cannot, as there is no memory to keep it: what is
-    /// returned, and what the log has for it.
+    /// Frees a communicator, or keeps it if a replay may use it; fails if there is no memory to do that.
+    /// Returns the result and the handle for the log.
     ///
     /// # Safety
-    /// A handle is at `comm`.
+    /// `comm` points to a handle.
     pub(super) unsafe fn freeing_comm(
         &mut self,
         comm: Ptr,
@@ -191,7 +190,7 @@ impl State {
         let origin = self.stand_ins.freed(handle);
         let logged = match (self.parts.needed_by(&origin), origin.made) {
             (NeededBy::Nobody, _) => {
-                self.comm_gone(handle);
+                self.forget_comm(handle);
                 return (real(), handle);
             }
             (NeededBy::Replays, Some(made)) if !self.is_used_on(handle) => {
@@ -219,19 +218,19 @@ impl State {
                 request.shape.comm = logged;
             }
         }
-        self.comm_gone(handle);
+        self.forget_comm(handle);
         (real(), logged)
     }
 
-    /// Whether persistent requests may still be started on a communicator.
+    /// Whether there are persistent requests on a communicator, which may still be started.
     fn is_used_on(&mut self, comm: usize) -> bool {
         self.requests.iter_mut().any(|(_, known)| known.persistent && known.shape.comm == comm)
     }
 
-    /// The application frees a type, which stays if a replay still uses it: what is returned.
+    /// Frees a type, or keeps it if a replay may use it. Returns the call's result.
     ///
     /// # Safety
-    /// A handle is at `datatype`.
+    /// `datatype` points to a handle.
     pub(super) unsafe fn freeing_type(
         &mut self,
         datatype: Ptr,
@@ -240,10 +239,10 @@ impl State {
         // SAFETY: by the caller's promise.
         let handle = unsafe { self.mpi.read_handle(datatype) };
         if handle == self.mpi.datatype_null {
-            // MPI says what is wrong with that.
+            // MPI reports what is wrong.
             return real();
         }
-        // The application's snapshot had it, and the first run has freed it already.
+        // It comes from the application's snapshot, and the first run has freed it already.
         let is_freed = self.deferred.has(Kind::Type, handle);
         if !is_freed {
             if self.keep_type(handle).is_err() {
@@ -264,10 +263,10 @@ impl State {
         SUCCESS
     }
 
-    /// The application frees a type: requests under way get a copy.
+    /// Gives pending requests a copy of a type that the application frees.
     fn keep_type(&mut self, handle: usize) -> Result<(), NoMemory> {
         let mut copy = None;
-        self.requests.know_all()?;
+        self.requests.expand_all()?;
         for (_, request) in self.requests.iter_mut() {
             for buffer in [&mut request.target, &mut request.source] {
                 if buffer.uses(handle) {

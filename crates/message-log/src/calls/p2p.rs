@@ -1,4 +1,4 @@
-//! Sending and receiving.
+//! Blocking sends and receives.
 
 use std::ffi::c_int;
 
@@ -12,16 +12,16 @@ use crate::state::State;
 use crate::status::Status;
 use crate::target::Target;
 
-/// The arguments that all of these calls have.
+/// The arguments that all these calls have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message {
-    /// Where it lies.
+    /// The address of the buffer.
     pub buf: Ptr,
-    /// How many elements.
+    /// The number of elements.
     pub count: i64,
-    /// Their type.
+    /// The elements' type.
     pub datatype: Handle,
-    /// Where to, or where from.
+    /// The destination or source.
     pub peer: c_int,
     /// The tag.
     pub tag: c_int,
@@ -42,7 +42,7 @@ impl Message {
         Message { buf, count: count.into(), datatype, peer, tag, comm }
     }
 
-    /// A message of a persistent request, as far as it is counted.
+    /// The message of a persistent request, as far as it is counted.
     pub(crate) fn of(shape: &Shape) -> Message {
         Message {
             buf: std::ptr::null_mut(),
@@ -54,7 +54,7 @@ impl Message {
         }
     }
 
-    /// As it is compared.
+    /// The shape that a replay compares.
     pub(crate) fn shape(&self, call: Call, state: &mut State) -> Shape {
         let datatype = state.mpi.abi.truncate(self.datatype);
         Shape {
@@ -77,10 +77,10 @@ impl Message {
     }
 }
 
-/// A send that is done when it returns.
+/// A blocking send.
 ///
 /// # Safety
-/// As MPI says of the call.
+/// The requirements of the MPI call.
 pub(crate) unsafe fn send(
     at: At,
     call: Call,
@@ -115,7 +115,7 @@ pub(super) fn sending(
     code
 }
 
-/// A send that is real, and counted.
+/// A send that is passed to MPI and counted.
 fn sent(
     state: &mut State,
     call: Call,
@@ -141,10 +141,10 @@ unsafe fn send_replayed(state: &mut State, shape: Shape, message: &Message) -> c
     }
 }
 
-/// A receive that is done when it returns. `real` gets the place for the status.
+/// A blocking receive. `real` is called with a pointer for the status.
 ///
 /// # Safety
-/// As MPI says of the call.
+/// The requirements of the MPI call.
 pub(crate) unsafe fn recv(
     at: At,
     call: Call,
@@ -156,7 +156,7 @@ pub(crate) unsafe fn recv(
     with(|state| unsafe { receiving(state, at, call, message, status, real) })
 }
 
-/// As [`recv`], on the state.
+/// [`recv`], with the state.
 ///
 /// # Safety
 /// As for [`recv`].
@@ -177,7 +177,7 @@ pub(super) unsafe fn receiving(
     unsafe { received(state, shape, message, Arrival::Message(message), status, real) }
 }
 
-/// A receive inside parts that is done when it returns.
+/// A blocking receive inside parts.
 ///
 /// # Safety
 /// As for [`recv`].
@@ -194,9 +194,9 @@ pub(super) unsafe fn received(
         // SAFETY: by the caller's promise.
         return unsafe { state.receiving(shape, &target, arrival, Some(status), real) };
     };
-    // It is the next one: that is how its route was found.
+    // It is the next event, as its route was found there.
     let Ok(at) = state.parts.next(&shape) else { return SUCCESS };
-    // SAFETY: by the caller's promise; MPI has received the message when it is kept.
+    // SAFETY: by the caller's promise; MPI has received the message before `keep_again`.
     unsafe {
         let code = state.recv_again(message, route);
         if code != SUCCESS {
@@ -212,7 +212,7 @@ pub(super) unsafe fn received(
     SUCCESS
 }
 
-/// Outside parts a receive is counted.
+/// Counts a receive outside parts.
 ///
 /// # Safety
 /// As for [`recv`].
@@ -244,11 +244,11 @@ unsafe fn received_outside(
     code
 }
 
-/// A send and a receive in one, which are two events: one for the shape of each. `real` gets the
-/// place for the status.
+/// A combined send and receive: two events, one for the shape of each. `real` is called with a pointer for
+/// the status.
 ///
 /// # Safety
-/// As MPI says of the call.
+/// The requirements of the MPI call.
 pub(crate) unsafe fn sendrecv(
     at: At,
     call: Call,
@@ -269,7 +269,7 @@ pub(crate) unsafe fn sendrecv(
         let route = state.sends_again(&shape);
         let mut link = None;
         if state.source() == Source::Mpi {
-            // What is overwritten by what is received cannot be sent beside it.
+            // A message whose buffer the receive overwrites cannot be sent again.
             link = state.sends(sent, sent.buf != received.buf);
             let links = state.linked(link).into();
             state.record(shape, Outcome { links, ..Outcome::of(SUCCESS) });

@@ -1,6 +1,6 @@
 //! Persistent requests.
 //!
-//! Making one is local: a replay does it too, and starts nothing.
+//! Making one is local, so a replay does it too. A replay does not start any.
 
 use std::ffi::c_int;
 
@@ -25,10 +25,10 @@ pub(crate) enum Direction {
     Receive,
 }
 
-/// Makes a persistent request, anywhere.
+/// Makes a persistent request, inside or outside parts.
 ///
 /// # Safety
-/// `request` is the call's.
+/// `request` points to the call's request handle.
 pub(crate) unsafe fn make(
     call: Call,
     way: Direction,
@@ -72,7 +72,7 @@ pub(crate) unsafe fn make(
 /// Starts persistent requests.
 ///
 /// # Safety
-/// As MPI says of the call.
+/// The requirements of the MPI call.
 pub(crate) unsafe fn start(
     at: At,
     call: Call,
@@ -81,7 +81,7 @@ pub(crate) unsafe fn start(
     real: impl FnOnce() -> c_int,
 ) -> c_int {
     if requests.is_null() && count > 0 {
-        // For MPI to refuse, the first time and in a replay.
+        // MPI refuses this, in a first run and in a replay.
         return real();
     }
     with(|state| {
@@ -162,17 +162,17 @@ pub(crate) unsafe fn start(
     })
 }
 
-/// The places of requests that are started in one call, if there are several: each is an event of its own
-/// then, behind that of the call, since what belongs to the one must not come to another.
+/// The indices of requests that one call starts, if there are several. Each has an event of its own then,
+/// after that of the call, so that none gets the data of another.
 fn each_of_several(count: c_int) -> std::ops::Range<usize> {
     0..usize::try_from(count).ok().filter(|count| *count > 1).unwrap_or(0)
 }
 
 impl State {
-    /// Outside parts a call that starts requests has returned with this code.
+    /// A call outside parts that starts requests has returned with this code.
     ///
     /// # Safety
-    /// So many handles are at `requests`.
+    /// `requests` points to `count` handles.
     unsafe fn has_started(&mut self, requests: Ptr, count: c_int, code: c_int) {
         // SAFETY: by the caller's promise.
         unsafe {
@@ -185,10 +185,10 @@ impl State {
         }
     }
 
-    /// What the `n`th of several requests does that are started in one call.
+    /// The shape of the `n`th of several requests that one call starts.
     ///
     /// # Safety
-    /// There are more handles at `requests`.
+    /// `requests` points to more than `n` handles.
     unsafe fn started_as(&self, call: Call, requests: Ptr, n: usize) -> Shape {
         // SAFETY: by the caller's promise.
         let handle = unsafe { self.mpi.read_handle(self.mpi.nth_handle(requests, n)) };
@@ -196,10 +196,10 @@ impl State {
         Shape { call, ..known.unwrap_or(Shape::new(call)) }
     }
 
-    /// Requests are started, with numbers from `began` on if that is not 0.
+    /// Marks requests as started, numbered from `began` if that is not 0.
     ///
     /// # Safety
-    /// So many handles are at `requests`.
+    /// `requests` points to `count` handles.
     unsafe fn started(&mut self, requests: Ptr, count: c_int, began: u64) {
         for n in 0..usize::try_from(count).unwrap_or(0) {
             // SAFETY: by the caller's promise.
@@ -208,16 +208,16 @@ impl State {
             request.began = if began == 0 { 0 } else { began + n as u64 };
             request.cancelled = false;
             request.active = true;
-            // The type may be freed while it is under way.
+            // The type may be freed while the request is active.
             request.target = request.target.resolved(&mut self.types);
         }
     }
 
-    /// MPI could not start requests. Of what it refuses for its arguments it has started nothing; of all
-    /// else nobody knows how much.
+    /// MPI failed to start requests. If it refused the arguments, it started none; otherwise it is unknown
+    /// how many.
     ///
     /// # Safety
-    /// So many handles are at `requests`.
+    /// `requests` points to `count` handles.
     unsafe fn not_started(&mut self, requests: Ptr, count: c_int) {
         let is_refused = (0..usize::try_from(count).unwrap_or(0)).any(|n| {
             // SAFETY: by the caller's promise.
@@ -234,7 +234,7 @@ impl State {
         self.resend.as_ref().is_some_and(|resend| resend.streams.is_any_open())
     }
 
-    /// Room for the messages of requests that are about to be started.
+    /// Reserves room for the messages of requests that are about to be started.
     fn room_for_links(&self, count: c_int) -> Result<Links, NoMemory> {
         match self.may_resend() {
             true => Links::of(usize::try_from(count).unwrap_or(0)),
@@ -242,11 +242,11 @@ impl State {
         }
     }
 
-    /// Requests are started by MPI. The messages that they send, in `links`; those that they receive are
-    /// known when these have come.
+    /// Counts the messages of started requests. Adds those that they send to `links`; those that they receive
+    /// are known when they complete.
     ///
     /// # Safety
-    /// So many handles are at `requests`.
+    /// `requests` points to `count` handles.
     unsafe fn count_started(&mut self, requests: Ptr, count: c_int, mut links: Links) -> Links {
         let count = usize::try_from(count).unwrap_or(0);
         let is_open = self.may_resend();
@@ -274,11 +274,11 @@ impl State {
         links
     }
 
-    /// Whether it is known which message is whose, of requests that are started in one call: MPI may
-    /// start them in any order. Without memory to compare them it is not.
+    /// Whether the messages of requests started by one call can be told apart: MPI may start them in any
+    /// order. Without memory to compare them they cannot.
     ///
     /// # Safety
-    /// So many handles are at `requests`.
+    /// `requests` points to `count` handles.
     unsafe fn are_in_order(&self, requests: Ptr, count: usize) -> bool {
         if count < 2 {
             return true;
@@ -301,10 +301,10 @@ impl State {
         streams.windows(2).all(|two| two[0] != two[1])
     }
 
-    /// Requests are started in a replay: messages that are sent again travel.
+    /// Sends and receives again the messages of requests that a replay starts.
     ///
     /// # Safety
-    /// So many handles are at `requests`.
+    /// `requests` points to `count` handles.
     unsafe fn start_again(&mut self, requests: Ptr, count: c_int, at: Position) {
         for n in 0..usize::try_from(count).unwrap_or(0) {
             let Some(closed) = self.parts.closed() else { return };

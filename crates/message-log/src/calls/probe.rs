@@ -1,4 +1,4 @@
-//! Probing. What receives a message that was probed for is in `matched`.
+//! Probes. `matched` receives the messages that they return.
 
 use std::ffi::c_int;
 
@@ -12,10 +12,10 @@ use crate::state::State;
 use crate::status::Status;
 use crate::target::Target;
 
-/// The arguments of such a call; null where it has none.
+/// The arguments of a probe; null for those that it does not have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Probe {
-    /// Where from.
+    /// The source.
     pub source: c_int,
     /// The tag.
     pub tag: c_int,
@@ -29,11 +29,11 @@ pub(crate) struct Probe {
     pub status: Ptr,
 }
 
-/// Probes. `real` gets the place for the status. Outside parts only what gives a message is noted, of
-/// which no more than its handle is known.
+/// Probes for a message. `real` is called with a pointer for the status. Outside parts only matched probes
+/// are tracked.
 ///
 /// # Safety
-/// As MPI says of the call.
+/// The requirements of the MPI call.
 pub(crate) unsafe fn probe(
     at: At,
     call: Call,
@@ -87,7 +87,7 @@ unsafe fn record(
     probe: &Probe,
     real: impl FnOnce(Ptr) -> c_int,
 ) -> c_int {
-    // A message that it gives is nobody else's any more.
+    // Reserved before the call, as no other call can receive a message that it has matched.
     if let Err(code) = state.reserve(shape.call, shape.comm, 1) {
         return code;
     }
@@ -108,7 +108,7 @@ unsafe fn record(
             let message = unsafe { state.mpi.read_handle(probe.message) };
             state.matches(probe.comm, &own, message);
             if message == state.mpi.message_no_proc {
-                // The only one that a replay has to know again.
+                // The only handle that a replay has to recognise.
                 outcome.handle = message;
             } else {
                 outcome.began = state.parts.begin_number();
@@ -145,7 +145,7 @@ unsafe fn replay(state: &mut State, shape: Shape, probe: &Probe) -> c_int {
         let mut message = no_proc;
         if no_proc == 0 {
             let given = probed(state, began, &status, state.parts.replayed());
-            let Ok(handle) = state.messages.give(&state.mpi, given) else {
+            let Ok(handle) = state.messages.add_replayed(&state.mpi, given) else {
                 let text = format!("{}: there is no memory for its message", shape.call.0);
                 return divergence::broken(state, &shape, &text);
             };
@@ -156,7 +156,7 @@ unsafe fn replay(state: &mut State, shape: Shape, probe: &Probe) -> c_int {
     code
 }
 
-/// A message that a probe gives, with this status.
+/// A message that a matched probe returned, with this status.
 fn probed(state: &State, began: u64, status: &Status, replayed: Option<u64>) -> Probed {
     let (source, tag) = (status.source(&state.mpi), status.tag(&state.mpi));
     Probed { began, source, tag, replayed }

@@ -1,5 +1,5 @@
-//! What is done to requests beside completing them. A persistent one that the application frees stays
-//! until no replay can start it any more.
+//! Calls on requests other than those that complete them. A persistent request that the application frees is
+//! kept until no replay can start it any more.
 
 use std::ffi::c_int;
 
@@ -15,10 +15,10 @@ use crate::state::State;
 use crate::status::Status;
 use crate::target::Target;
 
-/// Asks for the end of a request.
+/// Cancels a request.
 ///
 /// # Safety
-/// As MPI says of the call.
+/// The requirements of the MPI call.
 pub(crate) unsafe fn cancel(
     at: At,
     call: Call,
@@ -26,7 +26,7 @@ pub(crate) unsafe fn cancel(
     real: impl FnOnce() -> c_int,
 ) -> c_int {
     if request.is_null() {
-        // For MPI to refuse, the first time and in a replay.
+        // MPI refuses this, in a first run and in a replay.
         return real();
     }
     with(|state| {
@@ -49,10 +49,10 @@ pub(crate) unsafe fn cancel(
     })
 }
 
-/// Gives a request up.
+/// Frees a request.
 ///
 /// # Safety
-/// As MPI says of the call.
+/// The requirements of the MPI call.
 pub(crate) unsafe fn free(at: At, call: Call, request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
     if request.is_null() {
         // As above.
@@ -83,13 +83,15 @@ pub(crate) unsafe fn free(at: At, call: Call, request: Ptr, real: impl FnOnce() 
             return code;
         }
         match state.requests.get(handle) {
-            // Made in this replay, as it was in the first run. What was made before the part has
-            // been freed then.
+            // Made in this replay, as in the first run. Those made before the part were freed by the first
+            // run.
             Some(known) if known.persistent && known.made > first => {
                 // SAFETY: as above.
                 return unsafe { state.freeing(request, real) };
             }
-            Some(known) if matches!(known.life, Life::Replayed(_)) => state.give_back(handle),
+            Some(known) if matches!(known.life, Life::Replayed(_)) => {
+                state.release_replayed(handle)
+            }
             // SAFETY: as above.
             _ if state.is_general(handle) => return unsafe { state.freeing(request, real) },
             _ => {}
@@ -101,23 +103,23 @@ pub(crate) unsafe fn free(at: At, call: Call, request: Ptr, real: impl FnOnce() 
 }
 
 impl State {
-    /// The request may be cancelled: its status will say so.
+    /// Marks a request that may be cancelled; its status will tell.
     ///
     /// # Safety
-    /// A handle is at `request`.
+    /// `request` points to a handle.
     unsafe fn cancelling(&mut self, request: Ptr) {
         // SAFETY: by the caller's promise.
         let handle = unsafe { self.mpi.read_handle(request) };
         if let Some(request) = self.requests.get_mut(handle) {
             request.cancelled = true;
         } else if self.requests.has_overlooked() {
-            // What it counts is not known.
+            // There is no memory to mark it, so its message cannot be counted.
             self.miscounts();
         }
     }
 
-    /// What has begun a request by which something is still to be received. Given up, it would write
-    /// at a time that nobody knows, and a replay could not. One that was asked to end may be.
+    /// The call that began this request, if the request is still receiving. Freed inside a part, it would
+    /// write at an unknown time, which no replay could repeat. A request that was cancelled may be freed.
     fn is_receiving(&self, handle: usize) -> Option<Call> {
         let request = self.requests.get(handle)?;
         if matches!(request.target, Target::Nothing) || request.cancelled {
@@ -129,7 +131,7 @@ impl State {
             unsafe { pmpi::request_get_status(handle, &mut flag, status.as_mut_ptr()) };
             let numbers = self.mpi.numbers;
             let source = status.source(&self.mpi);
-            // Of one that is not started the status is empty.
+            // The status of an inactive request is empty.
             if flag != 0 && (source == numbers.any_source || source == numbers.proc_null) {
                 return None;
             }
@@ -137,15 +139,15 @@ impl State {
         Some(request.shape.call)
     }
 
-    /// The application gives a request up.
+    /// The application frees a request.
     ///
     /// # Safety
-    /// A handle is at `request`.
+    /// `request` points to a handle.
     unsafe fn freeing(&mut self, request: Ptr, real: impl FnOnce() -> c_int) -> c_int {
         // SAFETY: by the caller's promise.
         let handle = unsafe { self.mpi.read_handle(request) };
         let persistent = self.requests.get(handle).filter(|known| known.persistent);
-        // A part that has begun since has it in its snapshot; others make it in their replay.
+        // Parts that began since then have it in their snapshot; earlier ones make it in their replay.
         if persistent.is_some_and(|known| self.parts.has_since(known.since)) {
             if self.deferred.add(Kind::Request, handle, self.parts.now()).is_err() {
                 return refuse::no_memory(&self.mpi, 0, "MPI_Request_free");
@@ -161,20 +163,20 @@ impl State {
         if self.frees_general(handle) {
             return real();
         }
-        if let Some(known) = self.gone(handle, request) {
+        if let Some(known) = self.forget_request(handle, request) {
             self.counts_given_up(&known.counted, known.cancelled);
         }
         real()
     }
 
-    /// What a request counts that the application gives up: nobody hears when it is done.
+    /// Counts the message of a request that the application frees: its completion is never seen.
     fn counts_given_up(&mut self, counted: &Counted, cancelled: bool) {
         match (counted, &mut self.resend) {
             (Counted::Nothing, _) | (_, None) => {}
             (Counted::Send { link, .. }, Some(resend)) if !cancelled => {
                 resend.streams.send_given_up(*link);
             }
-            // What it has received, or whether it was cancelled, is not known.
+            // What it received, or whether it was cancelled, is unknown.
             (_, Some(resend)) => resend.streams.miscounted(),
         }
     }

@@ -15,7 +15,7 @@ use crate::state::State;
 use crate::target::{Block, Target};
 
 impl State {
-    /// How a replayed call sends its message again, if it does.
+    /// How a replayed call sends its message again; `None` if it does not.
     pub(crate) fn sends_again(&self, shape: &Shape) -> Option<Route> {
         if self.source() == Source::Mpi {
             return None;
@@ -24,7 +24,7 @@ impl State {
         self.parts.closed()?.sent(link)
     }
 
-    /// How a replayed non-blocking receive gets its message again, if it does.
+    /// How a replayed non-blocking receive gets its message again; `None` if it does not.
     pub(crate) fn posts_again(&self, shape: &Shape) -> Option<Route> {
         if self.source() == Source::Mpi {
             return None;
@@ -33,7 +33,7 @@ impl State {
         self.parts.closed()?.received(link)
     }
 
-    /// How a replayed blocking receive gets its message again, if it does.
+    /// How a replayed blocking receive gets its message again; `None` if it does not.
     pub(crate) fn receives_again(&self, shape: &Shape) -> Option<Route> {
         if self.source() == Source::Mpi {
             return None;
@@ -43,7 +43,7 @@ impl State {
     }
 
     /// The communicator for messages that are sent again.
-    fn travels(&self) -> Handle {
+    fn resend_comm(&self) -> Handle {
         self.resend.as_ref().map_or(self.mpi.comm_null, |resend| resend.channel.comm)
     }
 
@@ -59,7 +59,7 @@ impl State {
     /// Starts to send or receive a message again; returns the request.
     ///
     /// # Safety
-    /// The message is the application's.
+    /// The message describes the application's memory.
     pub(crate) unsafe fn begin_again(
         &mut self,
         message: &Message,
@@ -70,7 +70,7 @@ impl State {
             self.count_again(message);
         }
         // SAFETY: by the caller's promise.
-        unsafe { self.travel(message, route, sends) }
+        unsafe { self.start_resent(message, route, sends) }
     }
 
     /// Starts to send or receive again the message of a persistent request at this index.
@@ -88,18 +88,20 @@ impl State {
         }
         let (buf, datatype) = (block.buf as Ptr, block.datatype.handle());
         // SAFETY: by the caller's promise.
-        unsafe { self.travel(&Message::new(buf, block.count, datatype, 0, 0, 0), route, sends) }
+        unsafe {
+            self.start_resent(&Message::new(buf, block.count, datatype, 0, 0, 0), route, sends)
+        }
     }
 
     /// # Safety
     /// As for [`begin_again`](Self::begin_again).
-    unsafe fn travel(&mut self, message: &Message, route: Route, sends: bool) -> Handle {
-        let comm = self.travels();
+    unsafe fn start_resent(&mut self, message: &Message, route: Route, sends: bool) -> Handle {
+        let comm = self.resend_comm();
         let Message { buf, count, datatype, .. } = *message;
         let (count, Route { peer, tag }) = (count as c_int, route);
         let mut request = 0usize;
         let at = (&raw mut request).cast();
-        // SAFETY: by the caller's promise; room for the widest handle.
+        // SAFETY: by the caller's promise; the buffer is as wide as any handle.
         unsafe {
             match sends {
                 true => pmpi::isend(buf, count, datatype, peer, tag, comm, at),
@@ -112,7 +114,7 @@ impl State {
     /// Sends a message again.
     ///
     /// # Safety
-    /// The message is the application's.
+    /// The message describes the application's memory.
     pub(crate) unsafe fn send_again(&mut self, message: &Message, route: Route) -> c_int {
         // SAFETY: by the caller's promise.
         let request = unsafe { self.begin_again(message, route, true) };
@@ -122,7 +124,7 @@ impl State {
     /// Receives a message again.
     ///
     /// # Safety
-    /// The message is the application's.
+    /// The message describes the application's memory.
     pub(crate) unsafe fn recv_again(&mut self, message: &Message, route: Route) -> c_int {
         // SAFETY: by the caller's promise.
         let request = unsafe { self.begin_again(message, route, false) };
@@ -134,11 +136,11 @@ impl State {
     pub(crate) fn wait_again(&mut self, request: Handle, sends: bool) -> c_int {
         let (mut handle, mut flag) = (0usize, 0);
         let at = (&raw mut handle).cast();
-        // SAFETY: room for the widest handle.
+        // SAFETY: the buffer is as wide as any handle.
         unsafe { self.mpi.write_handle(at, request) };
         let since = Instant::now();
         loop {
-            // SAFETY: a request of `begin_again`, or none any more.
+            // SAFETY: a request of `begin_again`, or the null request.
             let code = unsafe { pmpi::test(at, &mut flag, self.mpi.numbers.status_ignore as Ptr) };
             if flag != 0 || code != SUCCESS {
                 return code;
@@ -160,13 +162,13 @@ impl State {
                 resend.part_order.wait_reported = true;
                 let part = self.parts.replay_at().map_or(0, |(part, _)| part);
                 let why = match resend.part_order.is_ahead() {
-                    true => "not all processes have come to it",
+                    true => "not all processes have begun it",
                     false => "all processes have begun it",
                 };
                 let does = if sends { "send" } else { "receive" };
                 let text =
                     format!("the replay of part {part} waits to {does} a message again: {why}");
-                refuse::say(&self.mpi, &format!("{text} (VELOC_PART_RESEND)"));
+                refuse::print(&self.mpi, &format!("{text} (VELOC_PART_RESEND)"));
             }
             std::thread::yield_now();
         }
@@ -185,7 +187,7 @@ impl State {
         let status = event.and_then(|event| event.outcome.items.as_slice().get(nth));
         let Some(status) = status.map(|item| item.status) else { return };
         let bytes = status.bytes(&self.mpi);
-        // SAFETY: by the caller's promise; the status of the first run says how much it was.
+        // SAFETY: by the caller's promise; the first run's status tells how many bytes were received.
         if let Some(payload) = unsafe { self.packed(target, Some(bytes)) } {
             self.parts.keep(at, nth, payload);
         }
@@ -194,13 +196,14 @@ impl State {
     /// Reports once that a part's messages cannot be sent again.
     pub(crate) fn no_resend(&mut self) {
         let mut processes = 1;
-        // SAFETY: a number of ours, and a communicator that is always there.
+        // SAFETY: an integer of ours, and a communicator that always exists.
         unsafe { pmpi::comm_size(self.mpi.comm_world, &mut processes) };
         if self.resend.is_none() && !self.is_resend_missed && processes > 1 {
             self.is_resend_missed = true;
-            let text = "nothing is sent again (VELOC_PART_RESEND), all is kept: ";
-            let why = "VELOC_MPI_STREAMS is 0, or this library was not there in MPI_Init";
-            refuse::say(&self.mpi, &format!("{text}{why}"));
+            let text = "no message is sent again (VELOC_PART_RESEND), all are logged: ";
+            let why =
+                "VELOC_MPI_STREAMS is 0, or MPI_Init was called before this library was loaded";
+            refuse::print(&self.mpi, &format!("{text}{why}"));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Requests as they begin, and what is known of them until they are done.
+//! Requests from their beginning to their completion.
 
 use std::ffi::c_int;
 
@@ -19,7 +19,7 @@ impl State {
     /// A call outside parts that begins a send or a receive has returned with this code.
     ///
     /// # Safety
-    /// `request` is the call's.
+    /// `request` points to the call's request handle.
     pub(super) unsafe fn started_outside(
         &mut self,
         code: c_int,
@@ -37,20 +37,20 @@ impl State {
         let mut plain = Plain { counted, ..Plain::default() };
         plain.note(&self.mpi, call, message, receives, request);
         match self.requests.insert_plain(handle, plain) {
-            // Its send was done when it began: only such requests share a handle.
+            // The earlier send completed when it began: MPI shares handles only among such requests.
             Ok(Some(before @ Counted::Send { .. })) => {
                 self.is_done(&before, None, false);
             }
             Ok(_) => {}
-            // A part in which it is completed cannot be replayed.
+            // Its message cannot be counted, and a part that completes it cannot be replayed.
             Err(NoMemory) => self.miscounts(),
         }
     }
 
-    /// A non-blocking receive. One of no process receives nothing.
+    /// A non-blocking receive. One from `MPI_PROC_NULL` receives nothing.
     ///
     /// # Safety
-    /// `request` is the call's.
+    /// `request` points to the call's request handle.
     pub(super) unsafe fn receiving_later(
         &mut self,
         shape: Shape,
@@ -68,11 +68,11 @@ impl State {
         unsafe { self.starting(shape, target, is_message, counted, request, real) }
     }
 
-    /// A real call has begun this request. Without memory for that it is not known, and a part in which
-    /// it is completed cannot be replayed.
+    /// Tracks a request that a real call has begun. Out of memory, it is unknown, and a part that completes
+    /// it cannot be replayed.
     ///
     /// # Safety
-    /// A handle is at `request`.
+    /// `request` points to a handle.
     pub(crate) unsafe fn begun(&mut self, begun: Request, request: Ptr) {
         // SAFETY: by the caller's promise.
         let handle = unsafe { self.mpi.read_handle(request) };
@@ -82,10 +82,10 @@ impl State {
         }
     }
 
-    /// A call that begins a request; a replay gives one that is done.
+    /// A call that begins a request. A replay returns a completed one.
     ///
     /// # Safety
-    /// `request` is the call's.
+    /// `request` points to the call's request handle.
     pub(crate) unsafe fn starting(
         &mut self,
         shape: Shape,
@@ -129,7 +129,7 @@ impl State {
                     let begun = Request::new(shape, target, is_message);
                     let begun = Request { began, life, ..begun };
                     if self.requests.insert(handle, begun).is_err() {
-                        self.pool.give(handle);
+                        self.pool.put_back(handle);
                         let text = format!("{}: there is no memory for its request", shape.call.0);
                         return divergence::broken(self, &shape, &text);
                     }
@@ -141,11 +141,11 @@ impl State {
         }
     }
 
-    /// A replayed call has begun a request: its message travels again, if it has a route.
+    /// A replayed call has begun a request. Its message is sent or received again, if it has a route.
     ///
     /// # Safety
-    /// The message and `request` are the call's.
-    pub(super) unsafe fn goes_again(
+    /// `message` describes the application's memory, and `request` points to the call's handle.
+    pub(super) unsafe fn begin_resent(
         &mut self,
         code: c_int,
         message: &Message,
@@ -162,41 +162,41 @@ impl State {
         }
     }
 
-    /// The call that gave one of these requests, if its result could not be given again.
+    /// The call that returned this request, if its result cannot be replayed.
     pub(crate) fn foreign(&self, handle: usize) -> Option<Call> {
         let request = self.requests.get(handle)?;
         (request.life == Life::Foreign).then_some(request.shape.call)
     }
 
-    /// A replayed request is done: the generalized one is used again.
-    pub(crate) fn give_back(&mut self, handle: usize) {
+    /// A replayed request has completed; its generalized request can be reused.
+    pub(crate) fn release_replayed(&mut self, handle: usize) {
         if let Some(request) = self.requests.get_mut(handle) {
             if matches!(request.life, Life::Replayed(_)) {
                 request.life = Life::Idle;
                 request.target = Target::Nothing;
-                self.pool.give(handle);
+                self.pool.put_back(handle);
             }
         }
     }
 
-    /// MPI has freed the request whose handle the application had at this place.
-    pub(crate) fn gone(&mut self, handle: usize, place: Ptr) -> Option<Request> {
+    /// Forgets the request that MPI has freed, whose handle was at `place`.
+    pub(crate) fn forget_request(&mut self, handle: usize, place: Ptr) -> Option<Request> {
         let request = self.requests.remove(handle, place as usize)?;
         if request.life != Life::Real {
-            self.pool.lose(handle);
+            self.pool.remove(handle);
         }
         Some(request)
     }
 
-    /// The replay of the instance with this number has ended. What it has begun and nobody waited
-    /// for is done, and nobody will: the backward sweep comes next.
+    /// The replay of the instance with this number has ended. Requests that it began and did not complete are
+    /// released: the backward sweep comes next and will not wait for them.
     pub(crate) fn replay_ended(&mut self, number: u64) {
         self.messages.replay_ended(number);
         for (handle, request) in self.requests.iter_mut() {
             if request.life == Life::Replayed(number) {
                 request.life = Life::Idle;
                 request.target = Target::Nothing;
-                self.pool.give(handle);
+                self.pool.put_back(handle);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Which stream a message is of.
+//! The stream that a message belongs to.
 
 use super::p2p::Message;
 use crate::pmpi::Handle;
@@ -9,8 +9,8 @@ use crate::state::State;
 use crate::status::Status;
 
 impl State {
-    /// The group of a communicator, by which messages are counted. `None` if nothing is counted,
-    /// or not on this one.
+    /// The group of a communicator, which counts its messages. `None` if messages are not counted, or not on
+    /// this communicator.
     #[inline]
     pub(super) fn group(&mut self, comm: Handle) -> Option<GroupIndex> {
         let resend = self.resend.as_mut()?;
@@ -21,22 +21,22 @@ impl State {
         group
     }
 
-    /// The place of the stream that a message is sent on, if that was used lately; [`NOBODY`] if it is not
-    /// counted.
+    /// The index of the stream that a message is sent on, if it was used recently; [`NOBODY`] if the message
+    /// is not counted.
     #[inline(always)]
     pub(super) fn outgoing_lately(&self, message: &Message) -> Option<u32> {
         let Some(resend) = &self.resend else { return Some(NOBODY) };
         resend.comms.outgoing.get(message.comm, message.peer, message.tag)
     }
 
-    /// The same of the stream that a receive names.
+    /// The index of the stream that a receive names, likewise.
     #[inline(always)]
     pub(super) fn incoming_lately(&self, message: &Message) -> Option<u32> {
         let Some(resend) = &self.resend else { return Some(NOBODY) };
         resend.comms.incoming.get(message.comm, message.peer, message.tag)
     }
 
-    /// The place of the stream that a message is sent on. `None` if it is not counted.
+    /// The index of the stream that a message is sent on. `None` if it is not counted.
     #[inline]
     pub(super) fn outgoing(&mut self, message: &Message) -> Option<u32> {
         let comms = &self.resend.as_ref()?.comms;
@@ -65,7 +65,7 @@ impl State {
         Some(place)
     }
 
-    /// The place of the stream that a receive names. `None` if it names none, or is not counted.
+    /// The index of the stream that a receive names. `None` if it names none, or is not counted.
     #[inline]
     pub(super) fn incoming(&mut self, message: &Message) -> Option<u32> {
         let comms = &self.resend.as_ref()?.comms;
@@ -94,7 +94,7 @@ impl State {
         Some(place)
     }
 
-    /// The place of the stream of a message that has come, as its status says.
+    /// The index of the stream of a received message, by its status.
     #[inline(never)]
     pub(super) fn incoming_of(
         &mut self,
@@ -109,13 +109,13 @@ impl State {
         Some(self.resend.as_mut()?.streams.incoming(stream))
     }
 
-    /// Whether a receive that is posted and done in one call may take messages of several streams.
+    /// Whether a blocking receive may take messages of several streams.
     #[inline]
     pub(crate) fn is_any(&self, message: &Message) -> bool {
         message.peer == self.mpi.numbers.any_source || message.tag == self.mpi.numbers.any_tag
     }
 
-    /// The stream of a message on a communicator, as its status says.
+    /// The stream of a received message, by its status.
     pub(super) fn stream_of(&self, place: GroupIndex, status: &Status) -> Option<Stream> {
         let group = self.resend.as_ref()?.comms.group(place);
         let peer = group.process(status.source(&self.mpi))?;

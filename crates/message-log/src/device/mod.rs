@@ -50,7 +50,7 @@ pub(crate) fn is_there() -> bool {
 /// memory.
 ///
 /// # Errors
-/// The driver's.
+/// The driver's error.
 #[inline(always)]
 pub(crate) fn buffer(address: *const c_void, len: usize) -> Result<Option<Buffer>, String> {
     match driver::get() {
@@ -94,7 +94,7 @@ impl Buffer {
         Ok(is_device.then_some(Buffer { driver, address, context, ordinal }))
     }
 
-    /// The same on a thread without a context, where the driver knows no address. Memory that the host
+    /// The same on a thread without a context, where the driver recognises no address. Memory that the host
     /// can read is host memory; for other addresses the existing primary contexts are tried.
     fn without_context(
         driver: &'static Driver,
@@ -127,7 +127,7 @@ impl Buffer {
                 continue;
             }
             let mut context = std::ptr::null_mut();
-            // SAFETY: the pointer is to a local; given back below.
+            // SAFETY: the pointer is to a local; the context is released below.
             unsafe { driver.cuDevicePrimaryCtxRetain(&mut context, device) }?;
             // SAFETY: retained above.
             let asked = unsafe { within(driver, context, || Buffer::ask(driver, address)) };
@@ -143,10 +143,10 @@ impl Buffer {
     /// Copies `len` bytes from the buffer.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's error.
     ///
     /// # Safety
-    /// `to` has room for them.
+    /// `to` has room for `len` bytes.
     pub(crate) unsafe fn read(&self, to: *mut c_void, len: usize) -> Result<(), String> {
         self.copy(|stream| {
             // SAFETY: by the caller's promise; the driver checks the buffer's end.
@@ -157,10 +157,10 @@ impl Buffer {
     /// Copies `len` bytes into the buffer.
     ///
     /// # Errors
-    /// The driver's.
+    /// The driver's error.
     ///
     /// # Safety
-    /// `from` has that many bytes.
+    /// `from` has `len` bytes.
     pub(crate) unsafe fn write(&self, from: *const c_void, len: usize) -> Result<(), String> {
         self.copy(|stream| {
             // SAFETY: by the caller's promise; the driver checks the buffer's end.
@@ -168,7 +168,7 @@ impl Buffer {
         })
     }
 
-    /// Makes a copy in a stream of the library's own, and waits for it.
+    /// Makes a copy in a stream of this library, and waits for it.
     fn copy(&self, queue: impl FnOnce(Stream) -> Result<(), Failure>) -> Result<(), String> {
         let before = self.driver.exchange_capture_mode(CaptureMode::RELAXED);
         let copied = self.copy_in_context(queue);
@@ -185,7 +185,7 @@ impl Buffer {
             // SAFETY: a stream of the current context.
             queue(stream).and_then(|()| unsafe { driver.cuStreamSynchronize(stream) })
         };
-        // SAFETY: the buffer's own context, or the thread's, or one that is kept.
+        // SAFETY: the buffer's own context, or the thread's, or one that is never released.
         unsafe { within(driver, context, || with_stream(driver, context, copy)) }
     }
 

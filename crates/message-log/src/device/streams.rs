@@ -1,4 +1,4 @@
-//! The streams that copies are made in: one for each context, made when it is first needed and kept.
+//! The streams for copies: one per context, created at its first use and kept.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,11 +6,11 @@ use ::driver::cuda::Failure;
 
 use super::driver::{Context, Driver, Stream};
 
-/// `CU_STREAM_NON_BLOCKING`: no waiting for the application's queues.
+/// `CU_STREAM_NON_BLOCKING`: it does not wait for the application's streams.
 const NON_BLOCKING: u32 = 1;
 
-/// A stream, under the number of its context. A handle would not do: contexts end, take their streams
-/// with them, and leave their handles to others.
+/// A stream, with the id of its context. A context's handle is not unique: when a context is destroyed, its
+/// streams are too, and its handle may be reused.
 struct ContextStream {
     context: u64,
     stream: Stream,
@@ -21,8 +21,8 @@ unsafe impl Send for ContextStream {}
 
 static KEPT: Mutex<Vec<ContextStream>> = Mutex::new(Vec::new());
 
-/// Runs `body` with a stream of the context, which is alive and current. Threads that copy at the same
-/// time share it.
+/// Runs `body` with a stream of the context, which is alive and current. Threads that copy at the same time
+/// share the stream.
 pub(super) fn with_stream(
     driver: &Driver,
     context: Context,
@@ -35,7 +35,7 @@ pub(super) fn with_stream(
     }
 }
 
-/// The stream of the current context, which has this number.
+/// The stream of the current context, which has this id.
 fn kept(driver: &Driver, context: u64) -> Result<Stream, Failure> {
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(found) = kept.iter().find(|kept| kept.context == context) {
@@ -46,7 +46,7 @@ fn kept(driver: &Driver, context: u64) -> Result<Stream, Failure> {
     Ok(stream)
 }
 
-/// Before CUDA 12.0 contexts have no numbers: a stream for this one use.
+/// Before CUDA 12.0 contexts have no ids: creates a stream for one use.
 fn with_new(
     driver: &Driver,
     body: impl FnOnce(Stream) -> Result<(), Failure>,

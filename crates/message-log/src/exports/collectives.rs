@@ -16,7 +16,7 @@ pub mod narrow {
     pub type Count = c_int;
     /// A count for each process.
     pub type Counts = *const c_int;
-    /// A place for each process.
+    /// A displacement for each process.
     pub type Places = *const c_int;
 }
 
@@ -28,13 +28,13 @@ pub mod wide {
     pub type Count = i64;
     /// A count for each process.
     pub type Counts = *const i64;
-    /// A place for each process.
+    /// A displacement for each process.
     pub type Places = *const Aint;
 }
 
-/// Defines collective calls, each in its four forms: with its arguments before the communicator, by
-/// kinds, and the function of `plan` that gets those of them that say what is compared and
-/// where it receives.
+/// Defines collective calls, each in its four forms, by the kinds of its arguments before the communicator
+/// and the function of `plan`, which gets those arguments that determine what is compared and where the call
+/// receives.
 macro_rules! collectives {
     ($($name:ident $begin:ident $wide:ident $begin_wide:ident: $plan:ident($($kind:ident)*);)*) => {
         $(
@@ -54,8 +54,8 @@ macro_rules! collectives {
     };
 }
 
-/// Collects the arguments of a collective call, and those of them that its plan gets. Not all plans
-/// are unsafe to make; what `exports` makes of the functions allows for that.
+/// Collects the arguments of a collective call, and those that its plan gets. Some plans are safe functions,
+/// which the macro `exports` allows for.
 macro_rules! arguments {
     // One count and type.
     ($of:tt [$($args:tt)*] [$($plan:tt)*] data $($kind:ident)*) => { arguments! {
@@ -70,12 +70,12 @@ macro_rules! arguments {
         $of [$($args)* recvbuf: Ptr, recvcount: Count, recvtype: Handle,]
         [$($plan)* &Elements::new(recvbuf, recvcount, recvtype),] $($kind)*
     } };
-    // A count and a place for each process.
+    // A count and a displacement for each process.
     ($of:tt [$($args:tt)*] [$($plan:tt)*] received_v $($kind:ident)*) => { arguments! {
         $of [$($args)* recvbuf: Ptr, recvcounts: Counts, recvplaces: Places, recvtype: Handle,]
         [$($plan)* &Blocks::new(recvbuf, recvcounts, recvplaces, recvtype),] $($kind)*
     } };
-    // A type for each process, too, and places in bytes.
+    // A count, a displacement in bytes and a type for each process.
     ($of:tt [$($args:tt)*] [$($plan:tt)*] received_w($places:ty) $($kind:ident)*) => { arguments! {
         $of [$($args)* recvbuf: Ptr, recvcounts: Counts, recvplaces: $places, recvtypes: Ptr,]
         [$($plan)* recvbuf, recvcounts.into(), recvplaces.into(), recvtypes,] $($kind)*
@@ -86,7 +86,7 @@ macro_rules! arguments {
     ($of:tt $args:tt $plan:tt received_w_far $($kind:ident)*) => {
         arguments! { $of $args $plan received_w(*const Aint) $($kind)* }
     };
-    // What is sent says nothing of what is received.
+    // The send arguments, which do not matter for what is received.
     ($of:tt [$($args:tt)*] $plan:tt unseen $($kind:ident)*) => { arguments! {
         $of [$($args)* sendbuf: Ptr, sendcount: Count, sendtype: Handle,] $plan $($kind)*
     } };
@@ -110,7 +110,7 @@ macro_rules! arguments {
     ($of:tt [$($args:tt)*] [$($plan:tt)*] root $($kind:ident)*) => { arguments! {
         $of [$($args)* root: c_int,] [$($plan)* root,] $($kind)*
     } };
-    // No argument: whom something is received from.
+    // No argument: the processes that something is received from.
     ($of:tt $args:tt [$($plan:tt)*] all $($kind:ident)*) => {
         arguments! { $of $args [$($plan)* From::All,] $($kind)* }
     };
@@ -120,16 +120,16 @@ macro_rules! arguments {
     ([$name:ident $begin:ident $plan:ident] [$($arg:ident: $type:ty,)*] [$($planned:expr,)*]) => {
         exports! {
             fn $name($($arg: $type,)* comm: Handle) |at, call, real| {
-                // SAFETY: the application's own arguments, read before this call returns: as MPI says,
-                // arrays have a count, a place and a type for each process that the plan looks at.
+                // SAFETY: the application's own arguments, read before this call returns. MPI requires arrays
+                // with a count, a displacement and a type for each process that the plan reads.
                 let plan = |state: &mut _| unsafe {
                     plan::$plan(call, $($planned,)* comm, state)
                 };
                 collective::run(at, comm, plan, real)
             };
             fn $begin($($arg: $type,)* comm: Handle, request: Ptr) |at, call, real| {
-                // SAFETY: the application's own arguments, read before this call returns: as MPI says,
-                // arrays have a count, a place and a type for each process that the plan looks at.
+                // SAFETY: the application's own arguments, read before this call returns. MPI requires arrays
+                // with a count, a displacement and a type for each process that the plan reads.
                 let plan = |state: &mut _| unsafe {
                     plan::$plan(call, $($planned,)* comm, state)
                 };

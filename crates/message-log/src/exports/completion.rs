@@ -57,10 +57,10 @@ exports! {
 
     fn MPI_Request_get_status(request: Handle, flag: Ints, status: Ptr)
     inside |call, real(status)| {
-        // The argument's handle, where those of arrays are: as wide as handles are here, it lies in
+        // The argument is a handle by value. Code for arrays reads handles from memory: a narrow one is in
         // the first bytes.
-        let mut looked_at = request;
-        let of = Completion::new(call, Kind::Look, (&raw mut looked_at).cast(), 1, status);
+        let mut handle = request;
+        let of = Completion::new(call, Kind::GetStatus, (&raw mut handle).cast(), 1, status);
         complete(At::Inside, &Completion { flag, ..of }, real)
     };
 

@@ -1,5 +1,5 @@
-//! Opening files. It is refused inside parts as everything with files is (`refused`), but gives a
-//! handle.
+//! Opening files. It is refused inside parts like all other file operations (`refused`), but has a handle to
+//! set.
 
 #![allow(non_snake_case)] // As MPI names them.
 
@@ -16,11 +16,11 @@ exports! {
         inside |call, _real| refuse_open(call, comm, file);
 }
 
-/// Refuses the call, and gives no file: MPICH's interface for Fortran translates the handle whether
-/// there is one or not.
+/// Refuses the call and sets the null file: MPICH's Fortran interface translates the handle even if the call
+/// has failed.
 ///
 /// # Safety
-/// `file` is the call's.
+/// `file` points to the call's file handle.
 unsafe fn refuse_open(call: Call, comm: Handle, file: Ptr) -> c_int {
     let library = Library::find();
     let null = library.and_then(|library| library.constant(library.abi().handles().file_null));

@@ -1,4 +1,4 @@
-//! Generalized requests, and those that MPICH can make progress with.
+//! Generalized requests, including MPICH's extension for progress.
 
 #![allow(non_snake_case)] // As MPI names them.
 

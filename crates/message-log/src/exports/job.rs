@@ -16,12 +16,12 @@ exports! { @one MPI_Init_thread(argc: Ptr, argv: Ptr, required: c_int, provided:
     begun(real())
 } }
 
-/// MPI has begun: interfaces for Fortran may have come since this library was loaded, and the processes
-/// get ready to send messages again, while they are together.
+/// After `MPI_Init`: redirects Fortran interfaces that were loaded since this library, and prepares to send
+/// messages again, which is collective.
 fn begun(code: c_int) -> c_int {
-    fortran::take();
+    fortran::redirect();
     if code == SUCCESS {
-        // What cannot be had is said when it is asked for.
+        // Errors are reported when a part begins.
         let _ = state::with(|state| state.resend = Resend::start(&state.mpi));
     }
     code

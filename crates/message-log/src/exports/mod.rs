@@ -21,10 +21,10 @@ macro_rules! exports {
             // A separate function, so that calls outside parts do not pay for it.
             #[inline(never)]
             #[allow(clippy::too_many_arguments)] // As MPI has it.
-            unsafe extern "C" fn otherwise($($arg: $type),*) -> std::ffi::c_int {
+            unsafe extern "C" fn general_path($($arg: $type),*) -> std::ffi::c_int {
                 exports! { @passing $name($($arg: $type),*) |$call, $real $(($own))?| {
                     let Some($at) = crate::state::at() else { return $real($($own)?) };
-                    // SAFETY: the application's own arguments, as MPI says of the function.
+                    // SAFETY: the application's own arguments, which meet MPI's requirements.
                     #[allow(unused_unsafe)] // Not all calls need it.
                     unsafe {
                         $body
@@ -33,11 +33,11 @@ macro_rules! exports {
             }
             if !crate::state::is_outside() {
                 // SAFETY: this function's own arguments.
-                return unsafe { otherwise($($arg),*) };
+                return unsafe { general_path($($arg),*) };
             }
             exports! { @passing $name($($arg: $type),*) |$call, $real $(($own))?| {
                 let $at = crate::calls::At::Outside;
-                // SAFETY: the application's own arguments, as MPI says of the function.
+                // SAFETY: the application's own arguments, which meet MPI's requirements.
                 #[allow(unused_unsafe)] // Not all calls need it.
                 unsafe {
                     $body
@@ -56,10 +56,10 @@ macro_rules! exports {
             // A separate function, so that the common case does not pay for it.
             #[inline(never)]
             #[allow(clippy::too_many_arguments)] // As MPI has it.
-            unsafe extern "C" fn otherwise($($arg: $type),*) -> std::ffi::c_int {
+            unsafe extern "C" fn general_path($($arg: $type),*) -> std::ffi::c_int {
                 exports! { @passing $name($($arg: $type),*) |$call, $real $(($own))?| {
                     let Some($at) = crate::state::at() else { return $real($($own)?) };
-                    // SAFETY: the application's own arguments, as MPI says of the function.
+                    // SAFETY: the application's own arguments, which meet MPI's requirements.
                     unsafe {
                         $body
                     }
@@ -73,7 +73,7 @@ macro_rules! exports {
                     @quick $name($($arg: $type),*) Inside |$at, $call, $real $(($own))?| $quick
                 }
                 // SAFETY: this function's own arguments.
-                unsafe { otherwise($($arg),*) }
+                unsafe { general_path($($arg),*) }
             }
             if crate::state::is_outside() {
                 exports! {
@@ -84,7 +84,7 @@ macro_rules! exports {
                 return unsafe { inside($($arg),*) };
             }
             // SAFETY: this function's own arguments.
-            unsafe { otherwise($($arg),*) }
+            unsafe { general_path($($arg),*) }
         } }
         exports! { $($rest)* }
     };
@@ -98,7 +98,7 @@ macro_rules! exports {
                 if !crate::state::is_inside() {
                     return $real($($own)?);
                 }
-                // SAFETY: the application's own arguments, as MPI says of the function.
+                // SAFETY: the application's own arguments, which meet MPI's requirements.
                 #[allow(unused_unsafe)] // Not all calls need it.
                 unsafe {
                     $body
@@ -111,14 +111,15 @@ macro_rules! exports {
         @quick $name:ident($($arg:ident: $type:ty),*)
             $where:ident |$at:ident, $call:ident, $real:ident $(($own:ident))?| $quick:expr
     ) => {
-        // SAFETY: as where calls are passed on.
+        // SAFETY: as where calls are passed through.
         let function: Option<unsafe extern "C" fn($($type),*) -> std::ffi::c_int> =
             unsafe { std::mem::transmute(FUNCTION.found()) };
         if let Some(function) = function {
             let ($at, $call) = (crate::calls::At::$where, crate::log::Call(stringify!($name)));
-            // SAFETY: the application's own call, passed on, with a place of ours for what it ignores.
+            // SAFETY: the application's own call, passed through, with a status of ours if it ignores its
+            // own.
             let $real = move |$($own: crate::pmpi::Ptr)?| unsafe { function($($arg),*) };
-            // SAFETY: the phase was looked at; the application's own arguments.
+            // SAFETY: the phase was checked; the application's own arguments.
             if let Some(code) = unsafe { $quick } {
                 return code;
             }
@@ -138,10 +139,10 @@ macro_rules! exports {
         #[doc = concat!("`", stringify!($name), "`, as MPI has it.")]
         ///
         /// # Safety
-        /// As MPI says of the function.
+        /// The requirements of the MPI function.
         #[cfg_attr(not(test), no_mangle)]
         #[allow(clippy::too_many_arguments)] // As MPI has it.
-        // They are said here, and the lint looks for them where the macro is used.
+        // The lint expects them where the macro is used.
         #[allow(clippy::undocumented_unsafe_blocks)]
         pub unsafe extern "C" fn $name($($arg: $type),*) -> std::ffi::c_int {
             static FUNCTION: crate::pmpi::Function =
@@ -153,14 +154,13 @@ macro_rules! exports {
         @passing $name:ident($($arg:ident: $type:ty),*)
             |$call:ident, $real:ident $(($own:ident))?| $body:block
     ) => {{
-        // SAFETY: MPI declares the function of that name like this; handles are in registers or
-        // slots as wide as a pointer, of which it reads what it needs.
+        // SAFETY: MPI declares the function of that name like this; handles are in registers or stack slots
+        // as wide as a pointer, of which it reads its part.
         let function: Option<unsafe extern "C" fn($($type),*) -> std::ffi::c_int> =
             unsafe { std::mem::transmute(FUNCTION.get()) };
         let $call = crate::log::Call(stringify!($name));
         let Some(function) = function else { return crate::refuse::lacking($call) };
-        // SAFETY: the application's own call, passed on, with a place of ours for what it
-        // ignores.
+        // SAFETY: the application's own call, passed through, with a status of ours if it ignores its own.
         let $real = move |$($own: crate::pmpi::Ptr)?| unsafe { function($($arg),*) };
         $body
     }};

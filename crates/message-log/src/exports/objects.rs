@@ -7,8 +7,8 @@ use crate::calls::objects;
 use crate::pmpi::{Handle, Passed, Ptr};
 use crate::state;
 
-/// Defines functions that make a communicator, the last argument, out of the first. The others are
-/// passed on as they are.
+/// Defines functions that make a communicator, their last argument, from the first argument. The others are
+/// passed through.
 macro_rules! makes_communicators {
     ($($name:ident($($arg:ident)*);)*) => {
         exports! { $(
@@ -37,7 +37,7 @@ makes_communicators! {
     );
 }
 
-/// Defines functions that make a type, the last argument. The others are passed on as they are.
+/// Defines functions that make a type, their last argument. The others are passed through.
 macro_rules! makes_types {
     ($($($name:ident)+: $args:tt;)*) => {
         $( makes_types! { @each [$($name)+] $args } )*
@@ -51,7 +51,7 @@ macro_rules! makes_types {
     };
 }
 
-// Those of other functions are taken to be older than all that is logged.
+// Types made by other functions count as older than the log.
 makes_types! {
     MPI_Type_contiguous MPI_Type_contiguous_c: (count oldtype);
     MPI_Type_vector MPI_Type_vector_c: (count blocklength stride oldtype);
@@ -76,12 +76,13 @@ exports! {
         inside |call, real| objects::set(call, comm, real);
 }
 
-/// Defines functions that free what their argument has: anywhere, or from within a call of MPI's.
+/// Defines functions that free the object of their argument: outside and inside parts, and from inside an MPI
+/// call.
 macro_rules! frees {
     ($($name:ident $way:ident |$at:ident, $call:ident, $place:ident, $real:ident| $body:expr;)*) => { $(
         exports! { @one $name(place: Ptr) |$call, $real| {
             let $place = place;
-            // SAFETY: the application's own argument, as MPI says of the function.
+            // SAFETY: the application's own argument, which meets MPI's requirements.
             unsafe {
                 match state::at() {
                     Some($at) => $body,

@@ -1,4 +1,4 @@
-//! Sending and receiving, blocking and non-blocking.
+//! Sends and receives, blocking and non-blocking.
 
 #![allow(non_snake_case)] // As MPI names them.
 

@@ -8,7 +8,7 @@ use crate::calls::p2p::Message;
 use crate::calls::persistent::{self, Direction};
 use crate::pmpi::{Handle, Ptr};
 
-/// Calls that make one.
+/// Calls that make a persistent request.
 macro_rules! inits {
     ($($way:ident $count:ty: $($name:ident)*;)*) => {
         exports! { $($(

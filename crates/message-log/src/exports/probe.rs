@@ -1,4 +1,4 @@
-//! Probing, and receiving what was probed for.
+//! Probes, and receives of matched messages.
 
 #![allow(non_snake_case)] // As MPI names them.
 
@@ -37,8 +37,8 @@ exports! {
     };
 }
 
-/// The calls that receive, with counts of either width. A message that was probed for brings its
-/// origin along.
+/// The calls that receive a matched message, with counts of either width. The message tells its source and
+/// tag.
 macro_rules! matched {
     ($($count:ty: $recv:ident $irecv:ident;)*) => {
         exports! { $(

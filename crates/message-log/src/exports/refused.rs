@@ -1,11 +1,11 @@
-//! Calls that cannot be replayed: inside parts they fail, with their name.
+//! Calls that cannot be replayed: inside parts they fail with an error that names them.
 
 #![allow(non_snake_case)] // As MPI names them.
 
 use crate::calls::{nonblocking, refuse, At};
 use crate::pmpi::{Handle, Passed, Ptr};
 
-/// The type of an argument by its name: only a communicator is looked at.
+/// The type of an argument by its name: only communicators are used.
 macro_rules! argument {
     (comm) => {
         Handle
@@ -15,8 +15,8 @@ macro_rules! argument {
     };
 }
 
-/// Defines the functions. Their arguments are passed on as they are. One behind `;` is the place of a new
-/// request, which must not be completed inside parts either.
+/// Defines the functions. Their arguments are passed through. An argument after `;` is a new request, which
+/// must not be completed inside parts either.
 macro_rules! refused {
     ($($($name:ident)+: $args:tt $(on $comm:ident)?;)*) => {
         $( refused! { @each [$($name)+] $args $($comm)? } )*
@@ -137,7 +137,7 @@ refused! {
     MPI_File_iwrite_shared MPI_File_iwrite_shared_c: (fh buf count datatype; request);
 }
 
-// Other jobs, and processes that are started.
+// Other jobs, and process creation.
 refused! {
     MPI_Comm_spawn: (command argv maxprocs info root comm intercomm array_of_errcodes) on comm;
     MPI_Comm_spawn_multiple: (a0 a1 a2 a3 a4 a5 comm a7 a8) on comm;
@@ -215,7 +215,7 @@ refused! {
         (a0 a1 a2 a3 a4 a5 a6 a7 comm a9; request) on comm;
 }
 
-// Calls on requests and buffers that came with MPI 4.1.
+// Calls on requests and buffers that are new in MPI 4.1.
 refused! {
     MPI_Request_get_status_all: (count requests flag statuses);
     MPI_Request_get_status_any: (count requests index flag status);
@@ -225,7 +225,7 @@ refused! {
     MPI_Session_iflush_buffer: (session; request);
 }
 
-// What processes agree on after the failure of others (ULFM).
+// Agreement after process failures (ULFM).
 refused! {
     MPIX_Comm_agree: (comm flag) on comm;
     MPIX_Comm_iagree: (comm flag; request) on comm;
@@ -233,7 +233,7 @@ refused! {
     MPIX_Comm_ishrink: (comm newcomm; request) on comm;
 }
 
-// Calls whose result is not known when they return.
+// Calls that complete after they return.
 refused! {
     MPI_Comm_idup: (comm newcomm; request) on comm;
     MPI_Comm_idup_with_info: (comm info newcomm; request) on comm;

@@ -24,14 +24,14 @@ pub use module::VELOC_Fortran_refuse_part;
 /// A function that every interface calls, under one of its names.
 const RECEIVE: [&CStr; 2] = [c"MPI_Recv", c"PMPI_Recv"];
 
-/// Runs [`take`] when this library is loaded.
+/// Runs [`redirect`] when this library is loaded.
 #[cfg(not(test))]
 #[used]
 #[link_section = ".init_array"]
-static AT_LOAD: extern "C" fn() = take;
+static AT_LOAD: extern "C" fn() = redirect;
 
 /// Redirects the loaded Fortran interfaces to this library.
-pub extern "C" fn take() {
+pub extern "C" fn redirect() {
     let interfaces = Object::loaded(is_interface);
     if interfaces.is_empty() {
         return;
@@ -44,10 +44,10 @@ pub extern "C" fn take() {
     }
 }
 
-/// Checks that the calls of all Fortran interfaces reach this library.
+/// Checks that the calls of all Fortran interfaces reach this library, and names one whose calls do not.
 ///
 /// # Errors
-/// One does not; it is named.
+/// The calls of an interface do not; its name.
 pub fn check() -> Result<(), String> {
     let interfaces = Object::loaded(is_interface);
     let Some(first) = interfaces.first() else { return Ok(()) };
@@ -87,11 +87,11 @@ impl Own {
         // SAFETY: numbers and null pointers only.
         let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
         // SAFETY: an address in this library, and a struct of ours.
-        let known = unsafe { libc::dladdr(take as *const c_void, &mut info) };
+        let known = unsafe { libc::dladdr(redirect as *const c_void, &mut info) };
         if known == 0 || info.dli_fname.is_null() {
             return Own { handle: std::ptr::null_mut() };
         }
-        // SAFETY: a string of the loader's. This library is loaded already, and stays.
+        // SAFETY: a string of the loader. This library is loaded already, and stays.
         let handle = unsafe { libc::dlopen(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
         Own { handle }
     }
@@ -112,7 +112,8 @@ impl Own {
         if self.handle.is_null() || !name.starts_with(b"MPI") {
             return None;
         }
-        // SAFETY: a handle that is not closed. What it needs itself, the C library, has no MPI.
+        // SAFETY: a handle that is not closed. The only library that this one depends on, the C library,
+        // defines no MPI.
         NonNull::new(unsafe { libc::dlsym(self.handle, name.as_ptr().cast()) })
     }
 }

@@ -1,5 +1,5 @@
 //! Loaded objects, and the slots that hold the addresses of imported functions. The loader fills a slot
-//! as told by a relocation in the object.
+//! according to a relocation in the object.
 
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::ops::Range;
@@ -100,13 +100,13 @@ impl Object {
         let base = info.dlpi_addr as usize;
         let (mut dynamic, mut sealed) = (None, 0..0);
         for n in 0..usize::from(info.dlpi_phnum) {
-            // SAFETY: by the caller's promise, there are that many.
+            // SAFETY: by the caller's promise, there are this many headers.
             let header = unsafe { &*info.dlpi_phdr.add(n) };
             let start = base + header.p_vaddr as usize;
             match header.p_type {
                 libc::PT_DYNAMIC => dynamic = Some(start),
                 libc::PT_GNU_RELRO => {
-                    // SAFETY: it only says a number.
+                    // SAFETY: the call only returns a number.
                     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(1) as usize;
                     // Rounded as by the loader.
                     let end = start + header.p_memsz as usize;
@@ -156,7 +156,7 @@ impl Object {
             let (Some(table), Some(size)) = (place(table), entry(size)) else { continue };
             let table = table as *const Relocation;
             for n in 0..size / size_of::<Relocation>() {
-                // SAFETY: the table has so many bytes.
+                // SAFETY: the table has this many bytes.
                 let Relocation { offset, info, .. } = unsafe { table.add(n).read() };
                 if !KINDS.contains(&(info as u32)) {
                     continue;
@@ -219,7 +219,7 @@ mod tests {
     fn the_slots_of_an_object() {
         let objects = Object::loaded(is_c_library);
         let [library] = &objects[..] else { panic!("{objects:?}") };
-        // It lets programs replace its allocator, and so imports it.
+        // Programs may replace its allocator, so it imports it.
         let slots = library.slots();
         let slot = slots.iter().find(|slot| [c"malloc", c"calloc"].contains(&slot.name));
         let slot = slot.unwrap_or_else(|| panic!("{slots:?}"));

@@ -1,6 +1,6 @@
-//! The memory of payloads: reused chunks, up to a limit. Chunks beyond the limit are unnamed files in
-//! the job's scratch directory, mapped to memory: the system keeps of them in memory what fits, and
-//! removes them when they are unmapped or the process ends.
+//! The memory of payloads: reused chunks, up to a limit. Chunks beyond the limit are unnamed files in the
+//! job's scratch directory, mapped to memory: the system caches what fits, and removes a file when it is
+//! unmapped or the process ends.
 
 use std::fmt;
 use std::fs::File;
@@ -39,7 +39,7 @@ pub(crate) struct Arena {
     make_file: MakeFile,
     /// A message for the user.
     notice: Option<String>,
-    is_said: bool,
+    has_warned: bool,
 }
 
 impl Default for Arena {
@@ -55,7 +55,7 @@ impl fmt::Debug for Arena {
 }
 
 impl Arena {
-    /// Chunks in this much memory, and in files beyond it.
+    /// Chunks within this limit of memory, and in files beyond it.
     pub(crate) fn within(limit: Limit, make_file: MakeFile) -> Arena {
         let share = limit.0 / CHUNKS;
         // The largest power of two.
@@ -73,7 +73,7 @@ impl Arena {
             mapped: Mapped::default(),
             make_file,
             notice: None,
-            is_said: false,
+            has_warned: false,
         }
     }
 
@@ -81,7 +81,7 @@ impl Arena {
     pub(crate) fn another(&self) -> Arena {
         let (pool, mapped) = (Rc::clone(&self.pool), Mapped::clone(&self.mapped));
         let own = Arena::new(self.chunk, self.limit, self.make_file);
-        Arena { pool, mapped, is_said: self.is_said, ..own }
+        Arena { pool, mapped, has_warned: self.has_warned, ..own }
     }
 
     /// A chunk for bytes of another process.
@@ -120,7 +120,7 @@ impl Arena {
     /// A payload of `len` bytes, filled by `write`.
     ///
     /// # Errors
-    /// Out of memory, or those of `write`.
+    /// Out of memory, or the error of `write`.
     pub(crate) fn keep(
         &mut self,
         len: usize,
@@ -145,7 +145,7 @@ impl Arena {
         let size = self.chunk;
         let room = len.next_multiple_of(64).min(size);
         if let Some((chunk, used)) = &mut self.current {
-            // No payload is left in it: start again, in existing memory.
+            // It has no payloads left: fill it again from the start.
             if chunk.live() == 0 {
                 *used = 0;
             }
@@ -192,7 +192,7 @@ impl Arena {
             let file = (self.make_file)(len);
             match file.and_then(|file| Mapping::of_file(&file, len)) {
                 Ok(memory) => return Some(memory),
-                Err(why) => self.stays(&why),
+                Err(why) => self.warn_in_memory(&why),
             }
         }
         Mapping::map(len, &self.mapped)
@@ -204,8 +204,8 @@ impl Arena {
     }
 
     /// Warns, once, that the log exceeds its limit.
-    fn stays(&mut self, why: &str) {
-        if std::mem::replace(&mut self.is_said, true) {
+    fn warn_in_memory(&mut self, why: &str) {
+        if std::mem::replace(&mut self.has_warned, true) {
             return;
         }
         self.notice = Some(format!(

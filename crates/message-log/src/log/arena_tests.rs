@@ -7,11 +7,11 @@ use proptest::prelude::*;
 
 use super::{Arena, Limit, Payload};
 
-/// The memory that there is.
+/// The memory limit.
 const LIMIT: usize = 2 << 20;
 
 thread_local! {
-    /// There is no room for files. A test runs on one thread.
+    /// Whether there is no room for files. Each test has its own thread.
     static IS_FULL: Cell<bool> = const { Cell::new(false) };
 }
 

@@ -211,7 +211,7 @@ pub(crate) struct Item {
     pub link: Option<Link>,
     /// How many owners of the event do not need the bytes.
     pub(crate) given_up: u32,
-    /// The bytes are there.
+    /// Whether the bytes are there.
     pub(crate) is_kept: bool,
 }
 

@@ -9,10 +9,10 @@ const DEFAULT: usize = 1 << 30;
 /// The default as a fraction of the available memory.
 const SHARE: usize = 16;
 
-/// The least that makes sense.
+/// The least limit that is accepted.
 const LEAST: usize = 1 << 20;
 
-/// Bytes of memory.
+/// A limit in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limit(pub usize);
 
@@ -20,7 +20,7 @@ impl Limit {
     /// The configured limit.
     ///
     /// # Errors
-    /// The variable is no number of bytes, or too small.
+    /// The variable is not a number of bytes, or too small.
     pub(crate) fn wanted() -> Result<Limit, String> {
         match os::environment::var_os(VARIABLE) {
             None => Ok(Limit::by_memory(available())),

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::Arc;
 
-/// Bytes of mapped memory, without files.
+/// The number of mapped bytes, without files.
 pub(super) type Mapped = Arc<AtomicUsize>;
 
-/// A mapping. The owner of the only handle may write; what others may read does not change.
+/// A mapping. The owner of the only handle may write; bytes that others may read do not change.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     base: *mut u8,
@@ -18,9 +18,9 @@ pub(crate) struct Mapping {
     mapped: Option<Mapped>,
 }
 
-// SAFETY: the mapping is nobody else's, and not bound to a thread.
+// SAFETY: this value owns the mapping, which is not bound to a thread.
 unsafe impl Send for Mapping {}
-// SAFETY: nothing is written through a shared mapping but by `slice_mut`, whose callers answer for it.
+// SAFETY: a shared mapping is only written by `slice_mut`, whose callers guarantee exclusive access.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -30,7 +30,7 @@ impl Mapping {
         Mapping::map_counted(len, mapped)
     }
 
-    /// As [`map`](Self::map), for bytes that are counted already; uncounts them on failure.
+    /// [`map`](Self::map), for bytes that are counted already; uncounts them on failure.
     fn map_counted(len: usize, mapped: &Mapped) -> Option<Mapping> {
         // SAFETY: an anonymous mapping at an address of the system's choice.
         let base = unsafe {
@@ -56,7 +56,7 @@ impl Mapping {
     /// Maps a file that has this many bytes, with room on its file system.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub(crate) fn of_file(file: &File, len: usize) -> Result<Mapping, String> {
         // SAFETY: a mapping at an address of the system's choice, of a file that stays open meanwhile.
         let base = unsafe {
@@ -89,7 +89,7 @@ impl Mapping {
     /// Allocates its pages.
     fn touch(&mut self) {
         for at in (0..self.len).step_by(4096) {
-            // SAFETY: in the mapping, which nobody else knows.
+            // SAFETY: within the mapping, which nothing else refers to yet.
             unsafe { self.base.add(at).write_volatile(0) };
         }
     }
@@ -97,15 +97,15 @@ impl Mapping {
     /// Some of its bytes, which must exist.
     pub(crate) fn slice(&self, at: usize, len: usize) -> &[u8] {
         debug_assert!(at + len <= self.len);
-        // SAFETY: in the mapping, which the system has filled with zeros; nobody writes there while
-        // it is shared (see `slice_mut`).
+        // SAFETY: within the mapping, which the system has filled with zeros; nobody writes there while it is
+        // shared (see `slice_mut`).
         unsafe { std::slice::from_raw_parts(self.base.add(at), len) }
     }
 
     /// Some of its bytes, for writing; they must exist.
     ///
     /// # Safety
-    /// Nobody else reads or writes them meanwhile.
+    /// Nobody else reads or writes them at the same time.
     #[allow(clippy::mut_from_ref)] // Parts of a chunk are read while others are written.
     pub(crate) unsafe fn slice_mut(&self, at: usize, len: usize) -> &mut [u8] {
         debug_assert!(at + len <= self.len);
@@ -116,7 +116,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this handle's, and nobody has it any more.
+        // SAFETY: this handle owns the mapping, and it is the last one.
         unsafe { libc::munmap(self.base.cast(), self.len) };
         if let Some(mapped) = &self.mapped {
             mapped.fetch_sub(self.len, Ordering::Relaxed);
@@ -124,20 +124,20 @@ impl Drop for Mapping {
     }
 }
 
-/// The thread that maps memory ahead. It ends with this value.
+/// The thread that maps memory ahead. It ends when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Maker {
     orders: Sender<()>,
-    /// `None`: the system gave no memory.
+    /// `None`: out of memory.
     made: Receiver<Option<Mapping>>,
-    /// A mapping is being made.
+    /// Whether a mapping is being made.
     is_ordered: bool,
     len: usize,
     mapped: Mapped,
 }
 
 impl Maker {
-    /// For mappings of this length. `None`: the thread cannot be started; then the application's threads
+    /// Makes mappings of this length. `None`: the thread cannot be started; then the application's threads
     /// take the page faults.
     pub(super) fn start(len: usize, mapped: &Mapped) -> Option<Maker> {
         let (orders, to_do) = mpsc::channel();
@@ -157,8 +157,7 @@ impl Maker {
         Some(Maker { orders, made, is_ordered: false, len, mapped })
     }
 
-    /// Starts to make a mapping, unless one is being made. It is counted from now on, so that the limit
-    /// holds.
+    /// Starts to make a mapping, unless one is being made. It counts from now on, so that the limit holds.
     pub(super) fn order(&mut self) {
         if self.is_ordered {
             return;
@@ -170,7 +169,7 @@ impl Maker {
         }
     }
 
-    /// The finished mapping, if there is one. One that could not be made may be ordered again.
+    /// The finished mapping, if there is one. After a failure another one may be ordered.
     pub(super) fn take(&mut self) -> Option<Mapping> {
         let made = self.made.try_recv().ok()?;
         self.is_ordered = false;
@@ -203,7 +202,7 @@ pub(super) mod tests {
         }
     }
 
-    /// Catches a mapping that the system refuses and that nothing is ordered after, or that counts for ever.
+    /// Catches a failed mapping after which no other is ever ordered, or that is counted for ever.
     #[test]
     fn after_one_that_could_not_be_made_others_can_be_ordered() {
         let mapped = Mapped::default();

@@ -66,7 +66,7 @@ impl Log {
         self.events.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.events.is_empty()
@@ -80,7 +80,7 @@ impl Log {
     /// The index of the event with this number.
     fn index(&self, number: u64) -> Option<usize> {
         let offset = usize::try_from(number.checked_sub(self.events.front()?.number)?).ok()?;
-        // Without gaps before it.
+        // If no events before it were removed.
         if self.events.get(offset).is_some_and(|event| event.number == number) {
             return Some(offset);
         }
@@ -133,7 +133,7 @@ impl Log {
     #[inline(always)]
     pub(crate) fn push_in_room(&mut self, shape: Shape, outcome: Outcome, owners: u32) -> bool {
         if !self.has_room() {
-            // Dropped, it would have to be somewhere, and could not be made in its place.
+            // Dropping it needs a copy on the stack, so that it could not be built in place.
             std::mem::forget(outcome);
             return false;
         }
@@ -159,7 +159,7 @@ impl Log {
     #[inline(always)]
     pub(crate) fn repeat(&mut self, shape: &Shape, outcome: &Outcome) -> bool {
         match self.events.back_mut() {
-            // Most differ in their outcome, and few in the first letters of their names.
+            // Compared in the order in which most differ.
             Some(last)
                 if last.outcome.is_same_nothing(outcome)
                     && last.shape == *shape
@@ -172,7 +172,7 @@ impl Log {
         }
     }
 
-    /// As [`repeat`](Self::repeat), for a successful call without a result.
+    /// [`repeat`](Self::repeat), for a successful call without a result.
     #[inline(always)]
     pub(crate) fn repeat_nothing(&mut self, shape: Shape) -> bool {
         match self.events.back_mut() {
@@ -200,15 +200,15 @@ impl Log {
         }
     }
 
-    /// The event with this number began this message, as the `nth` of its requests.
+    /// Sets the message of the `nth` request that the event with this number began.
     pub(crate) fn link(&mut self, event: u64, nth: usize, link: Link) {
         if let Some(event) = self.get_mut(event) {
             event.outcome.links.set(nth, link);
         }
     }
 
-    /// The event with this number has received a message that was probed for by the call that began
-    /// `began`.
+    /// Records that the event with this number received a message, which the call with number `began` probed
+    /// for.
     pub(crate) fn takes(&mut self, event: u64, began: u64) {
         let Some(event) = self.get_mut(event) else { return };
         match &mut event.outcome.items {
@@ -220,8 +220,8 @@ impl Log {
         }
     }
 
-    /// The communicator that the event with this number has made has a new handle, there and in all
-    /// later events.
+    /// Replaces the handle of the communicator that the event with this number made, there and in all later
+    /// events.
     pub(crate) fn rename(&mut self, made: u64, from: usize, to: usize) {
         let Some(first) = self.index(made) else { return };
         self.events[first].outcome.handle = to;
@@ -232,8 +232,7 @@ impl Log {
         }
     }
 
-    /// One more part owns the event after a position, but does not need the messages that it receives
-    /// again.
+    /// Adds an owner to the event after a position; it does not need the messages that it receives again.
     pub(crate) fn own(&mut self, at: Position, closed: Option<&Closed>) {
         let Some(event) = self.get_mut(at.event) else { return };
         event.owners += 1;

@@ -58,7 +58,7 @@ pub(crate) struct Chunk {
 }
 
 impl Chunk {
-    /// An empty one.
+    /// An empty chunk.
     pub(crate) fn new(memory: Mapping, pool: &Rc<Pool>) -> Chunk {
         Chunk { memory: Some(Arc::new(memory)), live: Cell::new(0), pool: Rc::clone(pool) }
     }
@@ -80,7 +80,7 @@ impl Chunk {
     /// Some of its bytes, for writing; they must exist.
     ///
     /// # Safety
-    /// Nobody else reads or writes them meanwhile.
+    /// Nobody else reads or writes them at the same time.
     #[allow(clippy::mut_from_ref)] // Parts of a chunk are read while others are written.
     pub(crate) unsafe fn bytes_mut(&self, at: usize, len: usize) -> &mut [u8] {
         // SAFETY: by the caller's promise.
@@ -109,7 +109,7 @@ impl Chunk {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        // A checkpoint may still read it. A file is removed, to free its space.
+        // Unless a checkpoint still reads it, the memory is reused; a file is removed to free its space.
         let memory = self.memory.take().and_then(Arc::into_inner);
         let again = |memory: &Mapping| memory.size() == self.pool.chunk && !memory.is_file();
         if let Some(memory) = memory.filter(again) {
@@ -178,7 +178,7 @@ impl Payload {
     /// Stores the bytes inline, if they fit.
     ///
     /// # Safety
-    /// The bytes exist.
+    /// `from` points to `len` bytes.
     #[inline(always)]
     pub(crate) unsafe fn copied(from: *const u8, len: usize) -> Option<Payload> {
         if len > INLINE {
@@ -188,7 +188,7 @@ impl Payload {
             return Some(Payload::default());
         }
         let mut bytes = [0; INLINE];
-        // Known lengths are copied inline.
+        // Copies of a constant length are inlined.
         // SAFETY: by the caller's promise, and there is room for as many.
         unsafe {
             match len {
@@ -221,7 +221,7 @@ impl Payload {
         self.len() == 0
     }
 
-    /// Their chunk, and their offset in it.
+    /// Their chunk and the offset in it; `None` if stored inline.
     pub(crate) fn home(&self) -> Option<(&Rc<Chunk>, usize)> {
         match &self.0 {
             Storage::Chunk(part) => Some((&part.chunk, part.at)),
@@ -229,7 +229,7 @@ impl Payload {
         }
     }
 
-    /// Writes them, for a new payload.
+    /// Fills a new payload.
     pub(super) fn fill<E>(
         &mut self,
         write: impl FnOnce(&mut [u8]) -> Result<(), E>,
@@ -237,7 +237,7 @@ impl Payload {
         match &mut self.0 {
             Storage::Nothing => write(&mut []),
             Storage::Inline { len, bytes } => write(&mut bytes[..usize::from(*len)]),
-            // SAFETY: the range was given to this payload alone, which nobody has yet.
+            // SAFETY: the range belongs to this payload alone, which nobody shares yet.
             Storage::Chunk(Part { chunk, at, len }) => write(unsafe { chunk.bytes_mut(*at, *len) }),
         }
     }

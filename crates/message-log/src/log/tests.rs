@@ -1,4 +1,4 @@
-//! The sequence on its own.
+//! The sequence of events by itself.
 
 use super::*;
 
@@ -62,7 +62,7 @@ fn no_number_is_used_twice() {
     assert_eq!(log.get(at(4)).unwrap().shape.tag, Some(9));
     assert_eq!(log.get(at(1)).unwrap().shape.tag, Some(1));
     assert!(log.get(at(2)).is_none() && log.get(at(3)).is_none() && log.get(at(5)).is_none());
-    // What has gone is nobody's to give up again.
+    // A payload that is gone is not dropped again.
     log.disown(at(2), at(4), None);
     assert_eq!(log.figures().bytes, 30);
 }
@@ -83,7 +83,7 @@ fn equal_polls_are_one_event() {
     assert_eq!(log.after(Position { event: 0, nth: 1 }), at(1));
 }
 
-/// Payloads of all sizes at once keep their bytes, and the memory of those that went is used again.
+/// Payloads of all sizes keep their bytes, and the memory of dropped ones is reused.
 #[test]
 fn memory_is_used_again() {
     let mut arena = Arena::default();

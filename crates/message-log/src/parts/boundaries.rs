@@ -79,7 +79,7 @@ impl Parts {
     /// first run had at this position.
     ///
     /// # Errors
-    /// There is none, its data could not be kept, or out of memory.
+    /// There is none, its data could not be logged, or out of memory.
     pub(crate) fn replay_begin(&mut self, id: i32) -> Result<(), Fault> {
         let (chosen, is_step) = self.chosen(id);
         let Some(instance) = chosen else {
@@ -191,7 +191,7 @@ impl Parts {
             self.open.pop();
         }
         self.can_repeat = false;
-        // One by one: there may be no memory for a list.
+        // One by one, as there may be no memory for a list.
         let newest = |parts: &Parts| {
             parts.instances.iter().rev().find(|instance| instance.id == id).map(|one| one.number)
         };

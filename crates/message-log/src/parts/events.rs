@@ -57,7 +57,7 @@ impl Parts {
     /// Takes the next event of the innermost replay, if it has the same shape.
     ///
     /// # Errors
-    /// It has another shape, the part has ended, or the replay has failed before.
+    /// It has another shape, or is beyond the part's end, or the replay has failed before.
     pub(crate) fn next(&mut self, shape: &Shape) -> Result<Position, Divergence> {
         let Some(Replay { instance: number, cursor, .. }) = self.replay() else {
             return Err(Divergence { part: -1, place: 0, logged: None, earlier: None });
@@ -133,7 +133,7 @@ impl Parts {
         Some((event.number - begin.event, event.shape))
     }
 
-    /// How many of the calls right before the next one of the innermost replay are equal to this one.
+    /// How many calls right before the next one of the innermost replay match `is_such`.
     pub(crate) fn run_before(&self, is_such: impl Fn(&Shape) -> bool) -> u64 {
         let Some(replay) = self.replay() else { return 0 };
         let Some(instance) = self.instance(replay.instance) else { return 0 };
@@ -143,8 +143,8 @@ impl Parts {
         events.fold(0, |run, event| if is_such(&event.shape) { run + 1 } else { 0 })
     }
 
-    /// The event with this number has received a message that was probed for by the call that began
-    /// `began`.
+    /// Records that the event with this number received a message, which the call with number `began` probed
+    /// for.
     pub(crate) fn takes(&mut self, event: u64, began: u64) {
         self.log.takes(event, began);
     }
@@ -154,27 +154,27 @@ impl Parts {
         self.log.get(at)
     }
 
-    /// The innermost replay cannot continue.
+    /// The innermost replay fails: later calls in it fail too.
     pub(crate) fn break_off(&mut self, text: &str) {
         if let Some(replay) = self.replay() {
-            self.spoil(replay.instance, text);
+            self.invalidate(replay.instance, text);
         }
     }
 
-    /// Data of the recorded parts cannot be kept: none of them can be replayed.
-    pub(crate) fn lose(&mut self, text: &str) {
+    /// Data of the recorded parts could not be logged: none of them can be replayed.
+    pub(crate) fn fail_recorded(&mut self, text: &str) {
         self.has_lost = true;
         for place in 0..self.open.len() {
-            // One by one: there may be no memory for a list.
+            // One by one, as there may be no memory for a list.
             let number = self.recorded().nth(place);
             if let Some(number) = number {
-                self.spoil(number, text);
+                self.invalidate(number, text);
             }
         }
     }
 
     /// The instance with this number cannot be replayed.
-    pub(crate) fn spoil(&mut self, number: u64, text: &str) {
+    pub(crate) fn invalidate(&mut self, number: u64, text: &str) {
         if let Some(instance) = self.instance_mut(number) {
             instance.broken.get_or_insert_with(|| text.to_owned());
         }

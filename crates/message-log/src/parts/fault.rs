@@ -5,7 +5,7 @@ use crate::log::Shape;
 /// Why a call on parts failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// For this reason.
+    /// An error with this text.
     Text(String),
     /// A replay ends too early.
     Early {

@@ -1,4 +1,4 @@
-//! What replays still need of objects that the application has freed.
+//! Objects that the application has freed and replays still need.
 
 use super::{Instance, Parts};
 use crate::log::Position;
@@ -16,17 +16,17 @@ pub(crate) enum NeededBy {
 }
 
 impl Parts {
-    /// The number of instances so far: what is freed now is needed by replays of instances before it.
+    /// The number of instances so far: an object that is freed now is needed by replays of earlier instances.
     pub(crate) fn now(&self) -> u64 {
         self.numbers
     }
 
-    /// The oldest first run of which an instance has events. `None`: there are no instances.
+    /// The number of the oldest first run whose events an instance still has. `None`: there are no instances.
     pub(crate) fn oldest(&self) -> Option<u64> {
         self.instances.iter().map(|instance| instance.since).min()
     }
 
-    /// The same of the first instance, which may share older events with others.
+    /// The same number for the first instance, which may share older events with others.
     pub(crate) fn first(&self) -> Option<u64> {
         self.instances.first().map(|instance| instance.since)
     }
@@ -49,8 +49,8 @@ impl Parts {
             if made.is_some_and(|made| is_in(&made, instance)) {
                 need = NeededBy::Replays;
             }
-            // First runs are in order of their beginning, and enclosing ones end after them. What
-            // replays have recorded before is before them.
+            // First runs are in the order of their beginning, and enclosing ones end later. Events that
+            // replays have recorded are older.
             let is_first = instance.since == instance.number;
             if is_first && (need == NeededBy::Replays || instance.around.is_empty()) {
                 break;
@@ -59,7 +59,7 @@ impl Parts {
         need
     }
 
-    /// The communicator that the event with this number has made has a new handle.
+    /// Replaces the handle of the communicator that the event with this number made.
     pub(crate) fn rename(&mut self, made: u64, from: usize, to: usize) {
         self.log.rename(made, from, to);
     }

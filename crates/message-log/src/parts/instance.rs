@@ -74,7 +74,7 @@ pub(crate) struct Replay {
     pub(crate) cursor: Position,
     /// The number of operations that the first run had begun at that position.
     pub(crate) begun: u64,
-    /// It belongs to the enclosing replay: the first run had the part at that position, too.
+    /// Whether it belongs to the enclosing replay: the first run had the part at that position, too.
     pub(crate) is_step: bool,
     /// The serial number of the next instance when it began.
     pub(crate) since: u64,

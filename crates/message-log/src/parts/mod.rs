@@ -61,24 +61,24 @@ pub(crate) struct Parts {
     pub(crate) numbers: u64,
     /// The highest number of an operation.
     pub(crate) begun: u64,
-    /// No part has begun or ended since the last event.
+    /// Whether no part has begun or ended since the last event.
     can_repeat: bool,
-    /// An instance has failed while it was recorded.
+    /// Whether an instance has failed while it was recorded.
     has_lost: bool,
     /// Messages that instances receive again, for runs not yet replaced: id, position, messages.
     pub(crate) replaced: Vec<(i32, Position, Option<Rc<Closed>>)>,
     /// Messages that are sent again are logged, too, unless their exchange is below this number.
     settled: u64,
-    /// Where they are logged: number of the exchange, number of the instance.
+    /// The others, by exchange and instance.
     unsettled: BTreeSet<(u64, u64)>,
     /// The number of beginnings and ends of parts with [`RESEND`] and of their replays.
     boundaries: u64,
 }
 
 impl Parts {
-    /// Parts read from another process. The next poll is a new event. `counts`: the numbers of instances
-    /// and operations so far.
-    pub(crate) fn gone_on(
+    /// Parts that a restarted process continues. The next poll is a new event. `counts`: the numbers of
+    /// instances and operations so far.
+    pub(crate) fn continued(
         log: Log,
         instances: Vec<Instance>,
         open: Vec<Open>,

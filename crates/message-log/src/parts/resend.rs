@@ -24,7 +24,7 @@ impl Parts {
     }
 
     /// A replay of this instance will send and receive these messages again. They are logged until that
-    /// is [settled](Self::settle).
+    /// is [settled](Self::drop_settled).
     pub(crate) fn close(&mut self, number: u64, closed: &Rc<Closed>) {
         self.keep_unsettled(number, Some(closed));
         if let Some(instance) = self.instance_mut(number) {
@@ -40,7 +40,7 @@ impl Parts {
 
     /// All processes know the messages that are sent again, for this many exchanges: they are no longer
     /// logged. Returns how many bytes are freed.
-    pub(crate) fn settle(&mut self, settled: u64) -> u64 {
+    pub(crate) fn drop_settled(&mut self, settled: u64) -> u64 {
         if settled <= self.settled {
             return 0;
         }
@@ -76,9 +76,8 @@ impl Parts {
         self.unsettled = kept.filter(|(exchange, _)| *exchange >= settled).collect();
     }
 
-    /// Messages that are not settled when all processes restart are sent again by nobody, and read from
-    /// the log.
-    pub(crate) fn keep_the_rest(&mut self) {
+    /// After a restart nobody sends messages again whose verdict is not settled: they are read from the log.
+    pub(crate) fn log_unsettled(&mut self) {
         for (_, number) in std::mem::take(&mut self.unsettled) {
             if let Some(instance) = self.instance_mut(number) {
                 instance.closed = None;
@@ -90,8 +89,8 @@ impl Parts {
         }
     }
 
-    /// Runs whose messages are sent again cannot be replayed.
-    pub(crate) fn spoil_closed(&mut self, text: &str) {
+    /// Makes runs whose messages are sent again fail in replays.
+    pub(crate) fn invalidate_closed(&mut self, text: &str) {
         for instance in self.instances.iter_mut().filter(|instance| instance.closed.is_some()) {
             instance.broken.get_or_insert_with(|| text.to_owned());
         }
@@ -119,7 +118,7 @@ impl Parts {
         self.boundaries
     }
 
-    /// A part with these flags, or its replay, begins or ends.
+    /// Counts the beginning or end of a part with these flags, or of its replay.
     pub(super) fn pass(&mut self, flags: i32) {
         self.boundaries += u64::from(flags & RESEND != 0);
     }

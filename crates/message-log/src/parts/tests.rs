@@ -1,5 +1,5 @@
-//! The parts and their log against a model that is as plain as can be: every recorded run is a list
-//! of its own of everything that it has seen.
+//! The parts and their log, compared with a simple model: each recorded run has its own list of all its
+//! events.
 
 use proptest::prelude::*;
 
@@ -9,7 +9,7 @@ use crate::status::Status;
 use crate::store::tests::moved;
 use crate::target::Target;
 
-/// A call: its shape, and what it received. Polls receive nothing, and are the same again and again.
+/// A call: its shape, and what it received. Polls receive nothing and are all equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Message {
     tag: i32,
@@ -38,7 +38,7 @@ impl Message {
         outcome
     }
 
-    /// Whether an event is of this call and has its bytes.
+    /// Whether an event belongs to this call and has its bytes.
     fn is(self, event: &Event) -> bool {
         let is_own = |bytes: &[u8]| {
             bytes.len() == self.len && bytes.iter().all(|byte| *byte == self.tag as u8)
@@ -54,10 +54,10 @@ impl Message {
 struct Run {
     id: i32,
     keep: bool,
-    /// What it has seen, with the number of the real call that each comes from.
+    /// Its calls, with the number of the real call that each comes from.
     seen: Vec<(usize, Message)>,
     is_closed: bool,
-    /// It was broken off while it was recorded.
+    /// Whether it has failed while it was recorded.
     is_lost: bool,
     /// The real call before which it began.
     begin: usize,
@@ -66,7 +66,7 @@ struct Run {
 }
 
 impl Run {
-    /// Whether it is number `own`, began at this place, and inside one of these replays' first runs.
+    /// Whether it is number `own`, began at this position, and inside the first run of one of these replays.
     fn was_at(&self, own: usize, place: usize, replays: &[(usize, usize)]) -> bool {
         let is_inside = |(run, since): &(usize, usize)| own < *since && self.around.contains(run);
         self.begin == place && replays.iter().any(is_inside)
@@ -76,18 +76,18 @@ impl Run {
 #[derive(Clone, Copy, Debug)]
 enum ModelOpen {
     Record(usize),
-    /// The run, how much of it was replayed, whether the replay around it goes on with it, and how
-    /// many runs there were before.
+    /// The run, the number of its replayed calls, whether it is part of the enclosing replay, and how many
+    /// runs there were before.
     Replay(usize, usize, bool, usize),
 }
 
-/// Everything, in the model. Runs that are gone are `None`.
+/// The model. Dropped runs are `None`.
 #[derive(Debug, Default)]
 struct Model {
     runs: Vec<Option<Run>>,
     open: Vec<ModelOpen>,
     real: usize,
-    /// For a run that is replayed: where the run began that was taken along last, and which it was.
+    /// For a replayed run: the last run included in it, and where that began.
     passed: std::collections::BTreeMap<usize, (usize, usize)>,
 }
 
@@ -103,7 +103,7 @@ impl Model {
         self.runs[run].as_ref().unwrap()
     }
 
-    /// Bytes that some run needs: each real call once.
+    /// The bytes that runs need; each real call counts once.
     fn bytes(&self) -> u64 {
         let mut needed = std::collections::BTreeMap::new();
         for run in self.runs.iter().flatten() {
@@ -112,7 +112,7 @@ impl Model {
         needed.values().map(|message| message.len as u64).sum()
     }
 
-    /// The real call before which a replay stands.
+    /// The real call that a replay is before.
     fn place(&self, run: usize, at: usize) -> usize {
         let run = self.run(run);
         match (run.seen.get(at), run.seen.last()) {
@@ -122,12 +122,12 @@ impl Model {
         }
     }
 
-    /// The real call behind the last one that a run has seen.
+    /// The real call after the last one of a run.
     fn end(&self, run: usize) -> usize {
         self.place(run, self.run(run).seen.len())
     }
 
-    /// The runs that get what is called now.
+    /// The runs that record a call made now.
     fn recorded(&self) -> Vec<usize> {
         let goes_on = |open: &&ModelOpen| !matches!(open, ModelOpen::Replay(_, _, false, _));
         let record = |open: &ModelOpen| match open {
@@ -144,14 +144,14 @@ impl Model {
     }
 }
 
-/// What a test does next.
+/// A step of a test.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Begin {
         id: i32,
         keep: bool,
     },
-    /// Ends the innermost part: a replay is first brought to its end.
+    /// Ends the innermost part; a replay first makes its remaining calls.
     End,
     Replay {
         id: i32,
@@ -166,9 +166,9 @@ enum Step {
     Polls {
         times: usize,
     },
-    /// What is received cannot be kept.
+    /// Received data cannot be logged.
     Lose,
-    /// Another process goes on.
+    /// The process is restarted.
     Restart,
 }
 
@@ -195,7 +195,7 @@ struct Test {
 }
 
 impl Test {
-    /// One call: in a replay it is what the log says, so that it does not diverge.
+    /// One call; in a replay it is the logged one, so that it does not diverge.
     fn call(&mut self, message: Message) {
         match self.model.replay() {
             None => {
@@ -218,12 +218,12 @@ impl Test {
             Some((run, at)) => {
                 assert_eq!(self.parts.source(), Some(Source::Log));
                 let Some((real, logged)) = self.model.run(run).seen.get(at).copied() else {
-                    // The part has ended: whatever is called differs, and nothing changes.
+                    // At the part's end any call differs, and changes nothing.
                     let at_end = self.parts.next(&message.shape()).unwrap_err();
                     assert_eq!(at_end.logged, None);
                     return;
                 };
-                // Another call is told from the logged one, and does no harm.
+                // A different call is detected, and changes nothing.
                 let other = Message { tag: logged.tag + 1000, ..logged };
                 let divergence = self.parts.next(&other.shape()).unwrap_err();
                 assert_eq!(divergence.logged, Some(logged.shape()));
@@ -234,7 +234,7 @@ impl Test {
         }
     }
 
-    /// Replays go on, and what is recorded inside has seen this.
+    /// Advances the replays, and adds the call to the runs that are recorded inside.
     fn see(&mut self, real: usize, message: Message) {
         for open in self.model.open.iter_mut().rev() {
             match open {
@@ -337,7 +337,7 @@ impl Test {
             Step::Call { tag, len } => self.call(Message { tag, len }),
             Step::Polls { times } => (0..times).for_each(|_| self.call(Message::POLL)),
             Step::Lose => {
-                self.parts.lose("no room for it");
+                self.parts.fail_recorded("no room for it");
                 for run in self.model.recorded() {
                     self.model.runs[run].as_mut().unwrap().is_lost = true;
                 }
@@ -349,7 +349,7 @@ impl Test {
         }
     }
 
-    /// A run that begins inside a replay takes the place of those that began there in the first run.
+    /// A run that begins inside a replay replaces those that began there in the first run.
     fn replace(&mut self, id: i32, place: usize) {
         let replays = self.replays();
         for (number, run) in self.model.runs.iter_mut().enumerate() {
@@ -361,7 +361,7 @@ impl Test {
         }
     }
 
-    /// The runs that are being replayed, and how many there were before.
+    /// The runs that are being replayed, and how many runs there were before each.
     fn replays(&self) -> Vec<(usize, usize)> {
         let replay = |open: &ModelOpen| match open {
             ModelOpen::Replay(run, _, _, since) => Some((*run, *since)),
@@ -419,8 +419,8 @@ proptest! {
     }
 }
 
-/// Catches a process that goes on behind the replay of a run without any call, which is kept, and takes
-/// that one for the next one again.
+/// Catches a restart after the replay of a kept run without calls, if a later replay takes that run again
+/// instead of the next one.
 #[test]
 fn a_run_without_calls_that_was_replayed_is_passed_by_after_a_restart() {
     let mut arena = Arena::default();

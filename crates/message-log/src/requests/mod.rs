@@ -1,8 +1,8 @@
-//! The application's requests: what began each of them, and where it receives.
+//! The application's requests: the call that began each, and where it receives.
 //!
-//! MPI libraries give one handle to several requests that are complete from the start (small sends,
-//! messages of `MPI_PROC_NULL`, collective calls of one process). These form a queue. Which of them is
-//! completed is told by the address of the application's handle, usually the same as when it began.
+//! MPI libraries give one handle to several requests that are complete from the start (small sends, messages
+//! of `MPI_PROC_NULL`, collective calls of one process). Such requests form a queue. The address of the
+//! application's handle, usually the same as when the request began, tells which of them is completed.
 //!
 //! | file | owns |
 //! | --- | --- |

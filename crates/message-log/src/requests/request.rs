@@ -1,4 +1,4 @@
-//! A request: what began it, where it receives, and whether MPI has it.
+//! A request: the call that began it, where it receives, and whether MPI has it.
 
 use crate::calls::counted::Counted;
 use crate::calls::p2p::Message;
@@ -12,7 +12,7 @@ use crate::target::Target;
 pub(crate) enum Life {
     /// As the original request.
     Real,
-    /// As a generalized request: the replay of the instance with this number has begun it.
+    /// As a generalized request that the replay of the instance with this number has begun.
     Replayed(u64),
     /// As a generalized request that is not active in a replay.
     Idle,
@@ -42,7 +42,7 @@ pub(crate) struct Request {
     pub source: Target,
     /// The address of the application's handle when it began.
     pub place: usize,
-    /// It receives a message whose size the status tells.
+    /// Whether it receives a message, whose size the status tells.
     pub is_message: bool,
     /// The number of the operation that began it, 0: outside parts. See
     /// [`Outcome::began`](crate::log::Outcome::began).
@@ -51,15 +51,15 @@ pub(crate) struct Request {
     pub made: u64,
     /// How many instances of parts had begun when it was created, if it is persistent.
     pub since: u64,
-    /// It is persistent.
+    /// Whether it is persistent.
     pub persistent: bool,
-    /// It is persistent and active.
+    /// Whether it is persistent and active.
     pub active: bool,
-    /// It is a generalized request of the application, which is real in a replay, too.
+    /// The state of a generalized request of the application, which a replay begins too.
     pub general: Option<General>,
     /// How MPI knows it.
     pub life: Life,
-    /// It was cancelled.
+    /// Whether it was cancelled.
     pub cancelled: bool,
     /// What its completion counts.
     pub counted: Counted,
@@ -120,7 +120,7 @@ pub(crate) struct Plain {
     pub comm: usize,
     /// The address of the application's handle.
     pub place: usize,
-    /// It receives a message.
+    /// Whether it receives a message.
     pub receives: bool,
     /// Where it receives.
     pub buf: usize,
@@ -133,7 +133,7 @@ pub(crate) struct Plain {
 }
 
 impl Plain {
-    /// What a call has begun, without counting; `receives`: it receives a message.
+    /// Fills in a request that a call has begun. `receives`: it receives a message.
     #[inline(always)]
     pub(crate) fn note(
         &mut self,

@@ -1,4 +1,4 @@
-//! The table against the standard library's, and requests that share a handle.
+//! The table, compared with the standard library's, and requests that share a handle.
 
 use std::collections::HashMap;
 
@@ -9,13 +9,13 @@ use crate::calls::counted::Counted;
 use crate::log::{Call, Shape};
 use crate::target::Target;
 
-/// A request that can be told from others by its number.
+/// A request that is recognised by its number.
 fn request(began: u64, is_message: bool) -> Request {
     let shape = Shape::new(Call("MPI_Irecv"));
     Request { began, ..Request::new(shape, Target::Nothing, is_message) }
 }
 
-/// The number of a request, or the buffer of one that was plain.
+/// The number of a request; of a plain one, its buffer.
 fn number_of(request: Request) -> u64 {
     match request.target {
         Target::Plain { buf, .. } => buf as u64,
@@ -24,7 +24,7 @@ fn number_of(request: Request) -> u64 {
 }
 
 proptest! {
-    /// The table does as the standard library's, with few handles, so that places collide.
+    /// Few handles, so that they collide.
     #[test]
     fn is_a_table(steps in prop::collection::vec((0..7, 1..200usize), 0..400)) {
         let (mut table, mut model) = (Requests::default(), HashMap::new());
@@ -68,7 +68,7 @@ proptest! {
                     }
                 }
                 4 => {
-                    // As a call inside a part that is recorded: in what others have left.
+                    // Added like in a recorded part, into memory of earlier requests.
                     table.reserve().unwrap();
                     prop_assert_eq!(table.has(handle), model.contains_key(&handle));
                     if table.has(handle) || !table.has_room() {
@@ -104,7 +104,7 @@ proptest! {
             let known = model.values().filter(|(_, plain)| !plain).count();
             prop_assert_eq!(table.iter_mut().count(), known);
         }
-        table.know_all().unwrap();
+        table.expand_all().unwrap();
         for (handle, request) in table.iter_mut() {
             prop_assert_eq!(number_of(request.clone()), model[&handle].0);
         }
@@ -122,7 +122,7 @@ fn requests_that_are_done_at_once_may_share_a_handle() {
         assert_eq!(table.remove(8, 0).map(|request| request.began), Some(began));
     }
     assert!(table.remove(8, 0).is_none() && table.is_empty());
-    // A receive has its handle for itself: what had it before went unseen.
+    // A receive has a handle of its own, so the earlier request has completed unnoticed.
     table.insert(8, request(4, false)).unwrap();
     table.insert(8, request(5, true)).unwrap();
     table.insert(8, request(6, false)).unwrap();
@@ -130,7 +130,7 @@ fn requests_that_are_done_at_once_may_share_a_handle() {
     assert!(table.is_empty());
 }
 
-/// A send outside parts must not hide a collective call, nor be taken for it.
+/// A send outside parts must not hide a collective call with the same handle, nor be confused with it.
 #[test]
 fn requests_that_share_a_handle_are_told_apart_by_their_places() {
     let mut table = Requests::default();
@@ -153,7 +153,7 @@ fn requests_that_share_a_handle_are_told_apart_by_their_places() {
     assert_eq!(began(table.remove(8, 300)), Some(0));
     assert_eq!(began(table.remove(8, 400)), Some(2));
     assert_eq!(began(table.remove(8, 100)), Some(0));
-    // Moved since: in their order.
+    // The handle was moved: requests are taken in order.
     assert_eq!(began(table.remove(8, 500)), Some(1));
     assert!(table.is_empty());
 }

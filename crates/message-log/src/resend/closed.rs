@@ -32,7 +32,7 @@ pub(crate) struct Closed {
 }
 
 impl Closed {
-    /// For process `own`, from those of all processes and the exchange with this number.
+    /// The messages of process `own` among those of all processes, which the exchange `number` found closed.
     pub(crate) fn new(
         streams: &mut Streams,
         own: u32,

@@ -12,12 +12,12 @@ use crate::memory::{self, NoMemory};
 use crate::mpi::Mpi;
 use crate::pmpi;
 
-/// A communicator of one group.
+/// The group of an intracommunicator.
 #[derive(Debug)]
 pub(crate) struct Group {
     /// Its number.
     pub number: u64,
-    /// Its processes, by rank in `MPI_COMM_WORLD`.
+    /// The ranks of its processes in `MPI_COMM_WORLD`.
     pub world: Rc<[u32]>,
 }
 
@@ -41,15 +41,15 @@ pub(crate) struct Comms {
     last: Option<(usize, GroupIndex)>,
     /// Streams to others, by the arguments of calls.
     pub outgoing: Shortcuts,
-    /// Of streams from others.
+    /// Streams from others, by the arguments of calls.
     pub incoming: Shortcuts,
     groups: Vec<Group>,
-    /// By the digest of their processes: these processes, and the number of their communicators.
+    /// The processes and the number of communicators made for them, by the digest of the processes.
     made: HashMap<u64, (Rc<[u32]>, u64)>,
 }
 
 impl Comms {
-    /// With the predefined ones.
+    /// With the predefined communicators.
     pub(crate) fn new(mpi: &Mpi) -> Comms {
         let mut comms = Comms::default();
         comms.made(mpi, mpi.comm_world);
@@ -57,40 +57,39 @@ impl Comms {
         comms
     }
 
-    /// The communicator with this handle. `None` if it was not seen to be made, or is one of two
-    /// groups.
+    /// The group of a communicator. `None` if its making was not seen, or it is an intercommunicator.
     #[inline]
     pub(crate) fn get(&mut self, handle: usize) -> Option<GroupIndex> {
         match self.last {
             Some((last, place)) if last == handle => Some(place),
-            _ => self.look(handle),
+            _ => self.find(handle),
         }
     }
 
     #[inline(never)]
-    fn look(&mut self, handle: usize) -> Option<GroupIndex> {
+    fn find(&mut self, handle: usize) -> Option<GroupIndex> {
         let place = self.known.get(&handle).copied()?;
         self.last = Some((handle, place));
         Some(place)
     }
 
-    /// The group at a place.
+    /// The group at an index.
     #[inline]
     pub(crate) fn group(&self, place: GroupIndex) -> &Group {
         &self.groups[place.0 as usize]
     }
 
-    /// Room for one more.
+    /// Reserves room for one more communicator.
     ///
     /// # Errors
-    /// There is no memory.
+    /// Out of memory.
     pub(crate) fn reserve(&mut self) -> Result<(), NoMemory> {
         self.known.try_reserve(1)?;
         self.made.try_reserve(1)?;
         Ok(self.groups.try_reserve(1)?)
     }
 
-    /// A communicator was made. Without memory for its processes it is not known.
+    /// Adds a new communicator. Out of memory for its processes, it is not known.
     pub(crate) fn made(&mut self, mpi: &Mpi, handle: usize) {
         let Some(world) = processes(mpi, handle) else { return };
         let mut digest = KeyHasher::default();
@@ -118,13 +117,13 @@ impl Comms {
     }
 }
 
-/// The processes of a communicator of one group.
+/// The processes of an intracommunicator.
 fn processes(mpi: &Mpi, comm: usize) -> Option<Rc<[u32]>> {
     if comm == mpi.comm_null {
         return None;
     }
     let (mut is_inter, mut size) = (0, 0);
-    // SAFETY: a communicator that MPI has given, and numbers of ours.
+    // SAFETY: a communicator that MPI returned, and integers of ours.
     unsafe {
         pmpi::comm_test_inter(comm, &mut is_inter);
         pmpi::comm_size(comm, &mut size);
@@ -139,7 +138,7 @@ fn processes(mpi: &Mpi, comm: usize) -> Option<Rc<[u32]>> {
     world.resize(len, 0);
     let (mut group, mut all) = (0usize, 0usize);
     let (at_group, at_all) = ((&raw mut group).cast(), (&raw mut all).cast());
-    // SAFETY: room for the widest handle each, and for as many numbers as processes.
+    // SAFETY: buffers as wide as any handle, and room for as many integers as processes.
     unsafe {
         pmpi::comm_group(comm, at_group);
         pmpi::comm_group(mpi.comm_world, at_all);
@@ -153,6 +152,6 @@ fn processes(mpi: &Mpi, comm: usize) -> Option<Rc<[u32]>> {
         pmpi::group_free(at_group);
         pmpi::group_free(at_all);
     }
-    // Processes of another world, as after MPI_Comm_spawn, have no number in this one.
+    // Processes of another world, as after MPI_Comm_spawn, have no rank in this one.
     world.iter().map(|&process: &c_int| u32::try_from(process).ok()).collect()
 }

@@ -1,12 +1,12 @@
-//! The reports of all processes on a part. Each tells everybody at its end of the part and goes on;
-//! only the replay of the part needs the reports of the others.
+//! The exchange of reports on a part. Each process sends its report at the part's end, without waiting; only
+//! the replay of the part needs the reports of the others.
 //!
-//! To wait for them then is safe: all of them come from first runs, no first run waits for a replay
-//! or for what comes after it, and a process that has come to its `MPI_Finalize` reports that it has
-//! no more to tell. Nothing else waits for them.
+//! A replay can wait for them without a deadlock: all reports come from first runs, no first run waits for a
+//! replay or for anything after it, and a process in `MPI_Finalize` announces that it has no more reports.
+//! Nothing else waits for them.
 //!
-//! Each report is preceded by one word of every process, whether it has one. So processes that have
-//! all come to `MPI_Finalize` tell each other no more than that.
+//! Before each report, every process sends one word: whether it has a report. So if all processes are in
+//! `MPI_Finalize`, they exchange one word only.
 
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
@@ -17,33 +17,33 @@ use crate::mpi::Mpi;
 use crate::pmpi;
 use crate::refuse;
 
-/// After so long a wait for others is said.
+/// A wait for other processes is reported after this time.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The processes, and how they tell each other something.
+/// How the processes communicate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Channel {
-    /// A communicator of all processes for this library alone.
+    /// A communicator of all processes, for this library only.
     pub comm: usize,
-    /// How many processes.
+    /// The number of processes.
     pub processes: usize,
-    /// How many entries a report has room for.
+    /// The number of entries that fit in a report.
     pub room: usize,
 }
 
-/// A call that every process takes part in, without waiting for the others.
+/// A non-blocking collective call.
 #[derive(Debug)]
 struct Pending {
     request: usize,
-    /// MPI could not do it.
+    /// Whether MPI failed.
     has_failed: bool,
 }
 
 impl Pending {
-    /// What a call has begun that returned `code` and wrote its request there.
+    /// The request of a call that returned `code` and wrote its request to `request`.
     ///
     /// # Safety
-    /// It has written one if it has succeeded.
+    /// The call has written a request if it succeeded.
     unsafe fn new(mpi: &Mpi, code: c_int, request: &mut usize) -> Pending {
         let has_failed = code != SUCCESS;
         let request = match has_failed {
@@ -57,7 +57,7 @@ impl Pending {
     fn is_done(&mut self, mpi: &Mpi) -> bool {
         let (mut request, mut flag) = (0usize, 0);
         let at = (&raw mut request).cast();
-        // SAFETY: a request of ours, or none any more; room for the widest handle.
+        // SAFETY: a request of ours, or the null request; the buffer is as wide as any handle.
         unsafe {
             mpi.write_handle(at, self.request);
             let code = pmpi::test(at, &mut flag, mpi.numbers.status_ignore as pmpi::Ptr);
@@ -68,42 +68,42 @@ impl Pending {
     }
 }
 
-/// The least of each of `N` numbers that each process tells.
+/// The minimum over all processes of each of `N` numbers.
 #[derive(Debug)]
-pub(crate) struct Least<const N: usize = 1> {
-    /// What is sent and what is received.
+pub(crate) struct Minimum<const N: usize = 1> {
+    /// The send and the receive buffer.
     words: Box<[[i64; N]; 2]>,
     pending: Pending,
 }
 
-impl<const N: usize> Least<N> {
-    /// Tells this process's numbers. Collective, but waits for nobody.
-    pub(crate) fn begin(mpi: &Mpi, comm: usize, own: [i64; N]) -> Least<N> {
+impl<const N: usize> Minimum<N> {
+    /// Starts the reduction of this process's numbers. Collective, but does not wait.
+    pub(crate) fn begin(mpi: &Mpi, comm: usize, own: [i64; N]) -> Minimum<N> {
         let mut words = Box::new([own, [0; N]]);
         let mut request = 0usize;
         let [from, to] = &mut *words;
         let (from, to) = (from.as_mut_ptr().cast(), to.as_mut_ptr().cast());
-        // SAFETY: all words live until the request is done, on the heap, where they do not move; room
-        // for the widest handle.
+        // SAFETY: the buffers live on the heap until the request has completed, and do not move; the
+        // request's buffer is as wide as any handle.
         let pending = unsafe {
             let at = (&raw mut request).cast();
             let code = pmpi::iallreduce(from, to, N as c_int, mpi.int64, mpi.min, comm, at);
             Pending::new(mpi, code, &mut request)
         };
-        Least { words, pending }
+        Minimum { words, pending }
     }
 
-    /// Whether those of all are there, or cannot come.
+    /// Whether the result is known, or MPI has failed.
     pub(crate) fn is_done(&mut self, mpi: &Mpi) -> bool {
         self.pending.is_done(mpi)
     }
 
-    /// The least, which are there. `None` if MPI could not tell them.
+    /// The minima, after [`is_done`](Self::is_done). `None` if MPI has failed.
     pub(crate) fn result(&self) -> Option<[i64; N]> {
         (!self.pending.has_failed).then_some(self.words[1])
     }
 
-    /// Waits for those of all. `None` if MPI could not tell them.
+    /// Waits for the minima. `None` if MPI has failed.
     pub(crate) fn wait(mut self, mpi: &Mpi) -> Option<[i64; N]> {
         while !self.is_done(mpi) {
             std::thread::yield_now();
@@ -112,29 +112,29 @@ impl<const N: usize> Least<N> {
     }
 }
 
-/// What a process tells before each report: that it has one, or that it has none.
+/// The word before each report: the process has a report, or it has no more.
 const REPORT: i64 = -1;
 const NO_REPORT: i64 = 0;
 
-/// A part of which not all reports are known to be there.
+/// An exchange of reports, some of which may be missing yet.
 #[derive(Debug)]
 pub(crate) struct Exchange {
-    /// The number of its instance.
+    /// The number of the part's instance.
     pub instance: u64,
-    /// What this process's report is of.
+    /// The subject of this process's report.
     pub of: Subject,
-    /// Counts exchanges, the same on all processes.
+    /// The exchange's number, the same on all processes.
     pub number: u64,
-    /// What is sent has to stay until all is received.
+    /// The send buffer, which must stay until the exchange has completed.
     _own: Vec<u64>,
     all: Vec<u64>,
-    /// Nobody looks at it, as this process has a report.
-    news: Option<Least>,
+    /// The word before the report. Its value is not needed, as this process has a report.
+    has_report: Option<Minimum>,
     pending: Pending,
 }
 
 impl Exchange {
-    /// Tells this process's report of an instance of a part. Collective, but waits for nobody.
+    /// Sends this process's report of an instance of a part. Collective, but does not wait.
     pub(crate) fn begin(
         mpi: &Mpi,
         channel: &Channel,
@@ -142,16 +142,16 @@ impl Exchange {
         of: Subject,
         (instance, number): (u64, u64),
     ) -> Exchange {
-        let news = Least::begin(mpi, channel.comm, [REPORT]);
+        let has_report = Minimum::begin(mpi, channel.comm, [REPORT]);
         let exchange = Exchange::gather(mpi, channel, report, of, (instance, number));
-        Exchange { news: Some(news), ..exchange }
+        Exchange { has_report: Some(has_report), ..exchange }
     }
 
-    /// Tells that this process has no more reports. Waits until all processes have come to the same
-    /// or have one to tell; then they get this one's.
+    /// Announces that this process has no more reports. Waits until all processes have done so, or one has a
+    /// report; then an empty one takes part in its exchange.
     pub(crate) fn end(mpi: &Mpi, channel: &Channel) -> Option<Exchange> {
         let nothing = Report::default();
-        let least = Least::begin(mpi, channel.comm, [NO_REPORT]).wait(mpi);
+        let least = Minimum::begin(mpi, channel.comm, [NO_REPORT]).wait(mpi);
         (least == Some([REPORT])).then(|| {
             Exchange::gather(mpi, channel, &nothing, Subject::Nothing, (u64::MAX, u64::MAX))
         })
@@ -168,8 +168,8 @@ impl Exchange {
         let mut all = vec![0u64; words(channel.room) * channel.processes];
         let bytes = size_of_val(own.as_slice()) as c_int;
         let mut request = 0usize;
-        // SAFETY: both buffers live in the exchange until the request is done, on the heap, where
-        // they do not move; room for the widest handle.
+        // SAFETY: both buffers live on the heap, in the exchange, until the request has completed, and do not
+        // move; the request's buffer is as wide as any handle.
         let pending = unsafe {
             let (from, to) = (own.as_mut_ptr().cast(), all.as_mut_ptr().cast());
             let at = (&raw mut request).cast();
@@ -177,47 +177,47 @@ impl Exchange {
             let code = pmpi::iallgather(from, bytes, byte, to, bytes, byte, comm, at);
             Pending::new(mpi, code, &mut request)
         };
-        Exchange { instance, of, number, _own: own, all, news: None, pending }
+        Exchange { instance, of, number, _own: own, all, has_report: None, pending }
     }
 
-    /// Whether all reports are there, or cannot come.
+    /// Whether all reports are there, or MPI has failed.
     pub(crate) fn is_done(&mut self, mpi: &Mpi) -> bool {
-        let has_news = self.news.as_mut().is_none_or(|news| news.is_done(mpi));
-        // They are made in this order, and MPI may go on with each only when it is asked for.
-        has_news && self.pending.is_done(mpi)
+        let is_announced = self.has_report.as_mut().is_none_or(|word| word.is_done(mpi));
+        // Both are tested, as MPI may make progress on a request only when it is tested.
+        is_announced && self.pending.is_done(mpi)
     }
 
-    /// Waits until all reports are there, or cannot come; or until `is_in_vain`. If that takes long, it is
-    /// said, if anybody is to be told. Whether they are there.
+    /// Waits until all reports are there, or MPI has failed, or `must_stop`. Prints a message after a long
+    /// wait, if `warns`. Returns whether the reports are there.
     pub(crate) fn wait(
         &mut self,
         mpi: &Mpi,
-        mut is_said: bool,
-        mut is_in_vain: impl FnMut() -> bool,
+        mut warns: bool,
+        mut must_stop: impl FnMut() -> bool,
     ) -> bool {
         let since = Instant::now();
         while !self.is_done(mpi) {
-            if is_in_vain() {
+            if must_stop() {
                 return false;
             }
-            if is_said && since.elapsed() > PATIENCE {
-                is_said = false;
+            if warns && since.elapsed() > PATIENCE {
+                warns = false;
                 let of = self.of;
                 let text = format!("this process {of}: waiting for the others to do so as well");
-                refuse::say(mpi, &format!("{text} (VELOC_PART_RESEND)"));
+                refuse::print(mpi, &format!("{text} (VELOC_PART_RESEND)"));
             }
             std::thread::yield_now();
         }
         true
     }
 
-    /// The reports, which are there, and what they are of.
+    /// The reports, which are there, and their subjects.
     ///
     /// # Errors
-    /// MPI could not tell them.
+    /// MPI has failed.
     pub(crate) fn reports(&self, room: usize) -> Result<Vec<(Report, Subject)>, String> {
         if self.pending.has_failed {
-            return Err("MPI could not tell the counts of messages (VELOC_PART_RESEND)".into());
+            return Err("MPI failed to exchange the counts of messages (VELOC_PART_RESEND)".into());
         }
         Ok(self.all.chunks_exact(words(room)).map(Report::unpack).collect())
     }

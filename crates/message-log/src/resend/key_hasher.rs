@@ -1,4 +1,4 @@
-//! A fast hash of small keys that nobody chooses to collide: handles, ranks and tags.
+//! A fast hash for small keys without adversarial collisions: handles, ranks and tags.
 
 use std::hash::Hasher;
 

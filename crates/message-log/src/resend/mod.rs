@@ -46,7 +46,7 @@ use crate::refuse;
 use crate::store;
 use closed::Closed;
 use comms::Comms;
-use exchange::{Channel, Exchange, Least};
+use exchange::{Channel, Exchange, Minimum};
 use key_hasher::KeyHasher;
 use not_resent::NotResent;
 use part_order::{PartEvent, PartOrder};
@@ -61,35 +61,35 @@ const ROOM: usize = 64;
 /// The most, so that the streams of a part have tags of their own.
 pub(crate) const MOST: usize = 2047;
 
-/// Everything that sending again needs.
+/// The state of sending messages again.
 #[derive(Debug)]
 pub(crate) struct Resend {
     /// All processes, on a copy of `MPI_COMM_WORLD`.
     pub channel: Channel,
-    /// Which ends and replays of parts the processes have come to.
+    /// The ends and replays of parts that the processes have announced.
     pub part_order: PartOrder,
     /// The application's communicators.
     pub comms: Comms,
-    /// Its messages, counted.
+    /// The streams of messages, with counts.
     pub streams: Streams,
-    /// Messages that were probed for, by their handles, and are not received yet.
+    /// Messages of matched probes that are not received yet, by handle.
     pub matched: HashMap<usize, Link, BuildHasherDefault<KeyHasher>>,
-    survey: TightnessCheck,
+    tightness: TightnessCheck,
     not_resent: NotResent,
     under_way: VecDeque<Exchange>,
-    /// Which of the exchanges were heard.
+    /// The verdicts that this process and all processes know.
     pub verdicts: Verdicts,
-    /// The next call inside a part is the first one of a process that goes on.
+    /// Whether the next call inside a part is the first one after a restart.
     pub is_resumed: bool,
-    /// Bytes that were given up.
+    /// Bytes that were dropped from the log.
     pub dropped: u64,
     /// Bytes that were sent again.
     pub resent: u64,
 }
 
 impl Resend {
-    /// Right after MPI was initialised: collective. `None` if there is nobody to send to, or the
-    /// user does not want it.
+    /// Starts right after MPI is initialised; collective. `None` if this is the only process, or the user has
+    /// disabled it.
     pub(crate) fn start(mpi: &Mpi) -> Option<Resend> {
         let wanted = os::environment::var("VELOC_MPI_STREAMS");
         let room = match wanted.as_deref().map(str::parse::<usize>) {
@@ -100,29 +100,29 @@ impl Resend {
                     "VELOC_MPI_STREAMS is \"{wanted}\": it must be a number up to {MOST}; {ROOM} is \
                      taken"
                 );
-                refuse::say(mpi, &text);
+                refuse::print(mpi, &text);
                 ROOM
             }
             Err(_) => ROOM,
         };
         let mut processes: c_int = 0;
-        // SAFETY: a number of ours, and a communicator that is always there.
+        // SAFETY: an integer of ours, and a communicator that always exists.
         unsafe { pmpi::comm_size(mpi.comm_world, &mut processes) };
         let processes = usize::try_from(processes).unwrap_or(0);
-        // The user's variable is the same everywhere, or the job does not start as one.
+        // The variable is the same on all processes of a job.
         if processes < 2 || room == 0 {
             return None;
         }
         let comm = copy_of_world(mpi)?;
-        // One number for all, by which the checkpoints of this run are known.
+        // A number, common to all processes, that identifies the checkpoints of this run.
         let drawn = (store::draw()[0] >> 1) as i64;
-        let [run] = Least::begin(mpi, comm, [drawn]).wait(mpi)?;
+        let [run] = Minimum::begin(mpi, comm, [drawn]).wait(mpi)?;
         let channel = Channel { comm, processes, room };
         let part_order = PartOrder::new(copy_of_world(mpi)?, mpi.rank);
         Some(Resend::of(channel, part_order, Comms::new(mpi), run as u64))
     }
 
-    /// Before anything was sent.
+    /// The state before anything was sent.
     fn of(channel: Channel, part_order: PartOrder, comms: Comms, run: u64) -> Resend {
         Resend {
             channel,
@@ -130,7 +130,7 @@ impl Resend {
             comms,
             streams: Streams::default(),
             matched: HashMap::default(),
-            survey: TightnessCheck::default(),
+            tightness: TightnessCheck::default(),
             not_resent: NotResent::default(),
             under_way: VecDeque::new(),
             verdicts: Verdicts::new(run),
@@ -140,7 +140,7 @@ impl Resend {
         }
     }
 
-    /// An instance of a part that may be sent again has ended, with this mark at its begin.
+    /// An instance of a part whose messages may be sent again has ended. `mark` is from its beginning.
     pub(crate) fn ended(&mut self, mpi: &Mpi, instance: u64, id: i32, mark: streams::Mark) {
         let (report, of, number) = self.report(id, mark);
         let exchange = Exchange::begin(mpi, &self.channel, &report, of, (instance, number));
@@ -148,36 +148,36 @@ impl Resend {
         self.part_order.announce(mpi, PartEvent::End(id));
     }
 
-    /// Tells the others what this process goes on from, if it does and they have not been told: before
-    /// anything else that it tells them.
-    pub(crate) fn tell_origin(&mut self, mpi: &Mpi) {
+    /// After a restart, sends the origin of the checkpoint to the other processes, once and before any other
+    /// report.
+    pub(crate) fn report_origin(&mut self, mpi: &Mpi) {
         let Some((report, of)) = self.origin() else { return };
         let exchange = Exchange::begin(mpi, &self.channel, &report, of, (u64::MAX, u64::MAX));
         self.under_way.push_back(exchange);
     }
 
-    /// What there is to tell of a part, and the number of the exchange.
+    /// The report on a part, its subject, and the number of the exchange.
     fn report(&mut self, id: i32, mark: streams::Mark) -> (Report, Subject, u64) {
-        let heard = self.verdicts.heard();
-        let report = Report { heard, ..self.streams.end(mark, self.channel.room) };
+        let known = self.verdicts.known();
+        let report = Report { known, ..self.streams.end(mark, self.channel.room) };
         (report, Subject::Part { id, nth: mark.nth() }, self.verdicts.begin())
     }
 
-    /// What there is to tell of the checkpoint that this process goes on from.
+    /// The report on a restart, once.
     fn origin(&mut self) -> Option<(Report, Subject)> {
-        let origin = self.verdicts.tell()?;
-        let report = Report { heard: self.verdicts.settled(), ..Report::default() };
+        let origin = self.verdicts.take_origin()?;
+        let report = Report { known: self.verdicts.settled(), ..Report::default() };
         Some((report, Subject::Resumed(origin)))
     }
 
-    /// Whether the reports of others on a part that this process has ended are not known to be there.
+    /// Whether reports of others may be missing on a part that this process has ended.
     pub(crate) fn awaits_parts(&self) -> bool {
         self.under_way.iter().any(|exchange| matches!(exchange.of, Subject::Part { .. }))
     }
 
-    /// Takes the verdicts that are there; all of them, if this process waits for them, unless the processes
-    /// are known to have done different things.
-    pub(crate) fn hear(&mut self, mpi: &Mpi, parts: &mut Parts, waits: bool) {
+    /// Takes the verdicts that have arrived. With `waits` it waits for all of them, unless the processes are
+    /// known to differ.
+    pub(crate) fn take_verdicts(&mut self, mpi: &Mpi, parts: &mut Parts, waits: bool) {
         while let Some(first) = self.under_way.front_mut() {
             let is_there = match waits {
                 true => first.wait(mpi, true, || self.part_order.difference(mpi).is_some()),
@@ -193,10 +193,10 @@ impl Resend {
                 of => {
                     let ended = (exchange.instance, exchange.number);
                     let why = self.judge(mpi.rank, parts, ended, reports);
-                    // All come to the same: one says it.
+                    // All processes find the same, so one reports it.
                     if let (Subject::Part { id, .. }, Some(why), 0) = (of, why, mpi.rank) {
-                        if let Some(text) = self.not_resent.say(id, &why) {
-                            refuse::say(mpi, &text);
+                        if let Some(text) = self.not_resent.message(id, &why) {
+                            refuse::print(mpi, &text);
                         }
                     }
                 }
@@ -204,7 +204,7 @@ impl Resend {
         }
     }
 
-    /// What becomes of a part, as the process `rank` hears it. If all of its messages are kept: why.
+    /// Finds the verdict on a part. Returns the reason if all of its messages are logged.
     fn judge(
         &mut self,
         rank: c_int,
@@ -213,7 +213,7 @@ impl Resend {
         reports: Result<Vec<(Report, Subject)>, String>,
     ) -> Option<String> {
         let (verdict, least) = match reports {
-            Ok(reports) => (self.survey.judge(&reports), least_heard(&reports)),
+            Ok(reports) => (self.tightness.judge(&reports), least_known(&reports)),
             Err(text) => (Verdict::Misused(text), None),
         };
         self.verdicts.record(number, least);
@@ -225,13 +225,13 @@ impl Resend {
                 parts.close(instance, &Rc::new(closed));
             }
             Verdict::Logged(reason) => why = Some(reason),
-            Verdict::Misused(text) => parts.spoil(instance, &text),
+            Verdict::Misused(text) => parts.invalidate(instance, &text),
         }
-        self.dropped += parts.settle(self.verdicts.settled());
+        self.dropped += parts.drop_settled(self.verdicts.settled());
         why
     }
 
-    /// What becomes of the messages of before, as all processes go on.
+    /// All processes have reported what they restart from: decides which earlier messages are sent again.
     fn agree(&mut self, parts: &mut Parts, reports: Result<Vec<(Report, Subject)>, String>) {
         let different = match &reports {
             Ok(reports) => tightness::difference(reports),
@@ -239,21 +239,21 @@ impl Resend {
         };
         if let Some(text) = different {
             self.verdicts.agree(None);
-            parts.spoil_closed(&text);
+            parts.invalidate_closed(&text);
             return;
         }
         let reports = reports.unwrap_or_default();
-        self.verdicts.agree(reports.iter().map(|(report, _)| report.heard).max());
-        self.dropped += parts.settle(self.verdicts.settled());
-        parts.keep_the_rest();
+        self.verdicts.agree(reports.iter().map(|(report, _)| report.known).max());
+        self.dropped += parts.drop_settled(self.verdicts.settled());
+        parts.log_unsettled();
     }
 
-    /// MPI is about to end: the others are told that there is nothing more to wait for, until all have
-    /// come to that.
+    /// `MPI_Finalize` begins: announces that this process has no more reports, and waits until all have done
+    /// so.
     pub(crate) fn finish(&mut self, mpi: &Mpi) {
-        // First of all: who waits in a replay for this process does so no more.
+        // First, so that no replay waits for this process any more.
         self.part_order.announce(mpi, PartEvent::Finalize);
-        self.tell_origin(mpi);
+        self.report_origin(mpi);
         while let Some(exchange) = Exchange::end(mpi, &self.channel) {
             self.under_way.push_back(exchange);
         }
@@ -264,7 +264,7 @@ impl Resend {
         for comm in [self.channel.comm, self.part_order.comm()] {
             let mut handle = 0usize;
             let at = (&raw mut handle).cast();
-            // SAFETY: a communicator of ours, and room for the widest handle.
+            // SAFETY: a communicator of ours, and a buffer as wide as any handle.
             unsafe {
                 mpi.write_handle(at, comm);
                 pmpi::comm_free(at);
@@ -273,23 +273,21 @@ impl Resend {
     }
 }
 
-/// A communicator of all processes for this library alone. Collective, from `MPI_Init`. `None` if MPI could
-/// make none.
+/// A communicator of all processes, for this library only. Collective, in `MPI_Init`. `None` if MPI failed.
 fn copy_of_world(mpi: &Mpi) -> Option<usize> {
     let mut comm = 0usize;
     let at = (&raw mut comm).cast();
-    // SAFETY: room for the widest handle; every process comes here.
+    // SAFETY: a buffer as wide as any handle; every process gets here.
     unsafe {
         let code = pmpi::comm_dup(mpi.comm_world, at);
         (code == crate::calls::SUCCESS).then(|| mpi.read_handle(at))
     }
 }
 
-/// How many verdicts each process had heard at the least when it told this; `None` if they have not told
-/// the same.
-fn least_heard(reports: &[(Report, Subject)]) -> Option<u64> {
+/// The minimum of the numbers of verdicts that the processes knew; `None` if their reports do not match.
+fn least_known(reports: &[(Report, Subject)]) -> Option<u64> {
     if tightness::difference(reports).is_some() {
         return None;
     }
-    reports.iter().map(|(report, _)| report.heard).min()
+    reports.iter().map(|(report, _)| report.known).min()
 }

@@ -11,17 +11,17 @@ pub(super) struct NotResent(BTreeSet<i32>);
 
 impl NotResent {
     /// The message for a part whose messages are all logged, for this reason.
-    pub(super) fn say(&mut self, id: i32, why: &str) -> Option<String> {
+    pub(super) fn message(&mut self, id: i32, why: &str) -> Option<String> {
         if self.0.len() == MOST_PARTS || !self.0.insert(id) {
             return None;
         }
         let rest = if self.0.len() == MOST_PARTS {
-            "; of other parts that is not said any more"
+            "; further parts are not reported any more"
         } else {
             ""
         };
         Some(format!(
-            "nothing of part {id} is sent again (VELOC_PART_RESEND), all is kept: {why}{rest}"
+            "no message of part {id} is sent again (VELOC_PART_RESEND), all are logged: {why}{rest}"
         ))
     }
 }
@@ -30,16 +30,16 @@ impl NotResent {
 mod tests {
     use super::*;
 
-    /// Catches a line for each run of a part, and one for each of very many parts.
+    /// Catches a message for each run of a part, and one for each of very many parts.
     #[test]
-    fn it_is_said_once_for_each_part() {
+    fn a_part_is_reported_once() {
         let mut not_resent = NotResent::default();
-        let first = not_resent.say(7, "it is so").unwrap_or_default();
+        let first = not_resent.message(7, "it is so").unwrap_or_default();
         assert!(first.contains("part 7 ") && first.ends_with("it is so"), "{first}");
-        assert_eq!(not_resent.say(7, "it is otherwise"), None);
-        let said: Vec<_> = (0..1000).filter_map(|id| not_resent.say(id, "why")).collect();
+        assert_eq!(not_resent.message(7, "it is otherwise"), None);
+        let said: Vec<_> = (0..1000).filter_map(|id| not_resent.message(id, "why")).collect();
         assert_eq!(said.len(), MOST_PARTS - 1);
-        let last = said.last().map(|text| text.contains("not said any more"));
+        let last = said.last().map(|text| text.contains("not reported any more"));
         assert_eq!(
             (last, said.iter().filter(|text| text.contains("any more")).count()),
             (Some(true), 1)

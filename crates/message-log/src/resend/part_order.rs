@@ -10,12 +10,12 @@ use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::fmt;
 
-use super::exchange::Least;
+use super::exchange::Minimum;
 use crate::mpi::Mpi;
 use crate::pmpi;
 use crate::status::Status;
 
-/// An event of a process.
+/// An event that all processes must have in the same order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PartEvent {
     /// The end of this part.
@@ -53,12 +53,12 @@ impl PartEvent {
     /// Decodes what [`pack`](Self::pack) returned; with the rank.
     fn unpack(word: i64) -> (PartEvent, u32) {
         let id = (word >> RANK) as u32 as i32;
-        let border = match word >> (RANK + 32) {
+        let event = match word >> (RANK + 32) {
             0 => PartEvent::End(id),
             1 => PartEvent::Replay(id),
             _ => PartEvent::Finalize,
         };
-        (border, word as u32 & ((1 << RANK) - 1))
+        (event, word as u32 & ((1 << RANK) - 1))
     }
 }
 
@@ -67,18 +67,18 @@ impl PartEvent {
 pub(crate) struct PartOrder {
     comm: usize,
     rank: u32,
-    /// Events that not all processes are known to have reached.
-    under_way: VecDeque<Least<2>>,
-    /// All have called `MPI_Finalize`.
+    /// Events that some processes may not have reached yet.
+    under_way: VecDeque<Minimum<2>>,
+    /// Whether all have called `MPI_Finalize`.
     all_finalized: bool,
     /// How two processes differ.
     difference: Option<String>,
-    /// The warning that a replay waits was printed.
+    /// Whether the warning that a replay waits was printed.
     pub wait_reported: bool,
 }
 
 impl PartOrder {
-    /// For this process, on a communicator of its own.
+    /// For the process `rank`, on a communicator of its own.
     pub(crate) fn new(comm: usize, rank: c_int) -> PartOrder {
         let rank = u32::try_from(rank).unwrap_or(0);
         let under_way = VecDeque::new();
@@ -98,9 +98,9 @@ impl PartOrder {
     }
 
     /// Announces this process's event. Collective, but does not wait.
-    pub(crate) fn announce(&mut self, mpi: &Mpi, border: PartEvent) {
-        let own = border.pack(self.rank);
-        self.under_way.push_back(Least::begin(mpi, self.comm, [own, -own]));
+    pub(crate) fn announce(&mut self, mpi: &Mpi, event: PartEvent) {
+        let own = event.pack(self.rank);
+        self.under_way.push_back(Minimum::begin(mpi, self.comm, [own, -own]));
     }
 
     /// How two processes differ, if known.
@@ -112,7 +112,7 @@ impl PartOrder {
             match first.result() {
                 Some([least, other]) => self.compare(least, -other),
                 None => {
-                    let text = "MPI could not tell what the processes do with their parts";
+                    let text = "MPI failed to exchange which parts the processes end and replay";
                     self.difference.get_or_insert_with(|| text.to_owned());
                 }
             }
@@ -139,8 +139,8 @@ impl PartOrder {
         !self.under_way.is_empty()
     }
 
-    /// After [`PartEvent::Finalize`] was announced: waits until all processes have. Receives messages on
-    /// `channel` that nobody wants any more, so that their senders can finish.
+    /// Waits until all processes have announced [`PartEvent::Finalize`]. Receives messages on `channel` that
+    /// no replay wants any more, so that their senders can finish.
     pub(crate) fn finish(&mut self, mpi: &Mpi, channel: usize) {
         loop {
             self.difference(mpi);
@@ -160,7 +160,7 @@ impl PartOrder {
 fn take_any(mpi: &Mpi, comm: usize) {
     let (mut status, mut flag) = (Status::default(), 0);
     let (source, tag) = (mpi.numbers.any_source, mpi.numbers.any_tag);
-    // SAFETY: a communicator of ours, a number of ours, and room for a status.
+    // SAFETY: a communicator and an integer of ours, and room for a status.
     unsafe { pmpi::iprobe(source, tag, comm, &mut flag, status.as_mut_ptr()) };
     if flag == 0 {
         return;
@@ -168,7 +168,7 @@ fn take_any(mpi: &Mpi, comm: usize) {
     let (bytes, ignored) = (status.bytes(mpi), mpi.numbers.status_ignore as pmpi::Ptr);
     let mut room = vec![0u8; usize::try_from(bytes).unwrap_or(0)];
     let (source, tag) = (status.source(mpi), status.tag(mpi));
-    // SAFETY: room for as much as there is.
+    // SAFETY: room for the whole message.
     unsafe {
         pmpi::recv(
             room.as_mut_ptr().cast(),
@@ -186,24 +186,23 @@ fn take_any(mpi: &Mpi, comm: usize) {
 mod tests {
     use super::*;
 
-    /// Catches a process that is blamed for another's event, and negative ids of parts that are decoded
-    /// wrongly.
+    /// Catches a difference that names the wrong process, and negative ids of parts that are decoded wrongly.
     #[test]
-    fn who_has_come_to_what_is_said() {
+    fn a_difference_names_the_processes_and_their_events() {
         let all = [
             PartEvent::End(-3),
             PartEvent::End(7),
             PartEvent::Replay(i32::MIN),
             PartEvent::Finalize,
         ];
-        for border in all {
-            assert_eq!(PartEvent::unpack(border.pack(70_000)), (border, 70_000));
+        for event in all {
+            assert_eq!(PartEvent::unpack(event.pack(70_000)), (event, 70_000));
         }
-        let words = all.map(|border| border.pack((1 << RANK) - 1));
+        let words = all.map(|event| event.pack((1 << RANK) - 1));
         assert!(words.iter().all(|word| *word >= 0), "their opposites are told as well");
         let mut part_order = PartOrder::new(0, 0);
         let compare = |part_order: &mut PartOrder, told: [PartEvent; 3]| {
-            let words = (0..).zip(told).map(|(rank, border)| border.pack(rank));
+            let words = (0..).zip(told).map(|(rank, event)| event.pack(rank));
             let words: Vec<i64> = words.collect();
             part_order.compare(
                 words.iter().copied().min().unwrap(),

@@ -1,4 +1,4 @@
-//! What a process reports to all others at a part's end: equally many numbers on all processes.
+//! A process's report to all others at a part's end. All reports have the same length.
 
 use std::fmt;
 
@@ -19,11 +19,11 @@ pub(crate) enum Kind {
 /// Counters of a stream, or of a communicator's collective calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// What it is about.
+    /// The subject.
     pub kind: Kind,
     /// The communicator's number, common to all its processes.
     pub comm: u64,
-    /// The other process; for collective calls, the number of the communicator's processes.
+    /// The other process; for collective calls, the size of the communicator.
     pub peer: u32,
     /// The tag.
     pub tag: i32,
@@ -37,7 +37,7 @@ pub(crate) struct Entry {
     /// What others may wait for: messages received or waited for by a receive that names the stream, or
     /// collective calls begun.
     pub other: u64,
-    /// Some messages of the part are not begun and completed inside it in a known order.
+    /// Whether some of the part's messages are not begun and completed inside it in a known order.
     pub untidy: bool,
 }
 
@@ -65,7 +65,7 @@ impl fmt::Display for Subject {
             }
             Subject::Resumed(CheckpointOrigin { run, boundaries, .. }) => write!(
                 f,
-                "goes on from a checkpoint of run {run:x}, behind border {boundaries} of its parts"
+                "was restarted from a checkpoint of run {run:x}, after boundary {boundaries} of its parts"
             ),
             Subject::Nothing => f.write_str("has called MPI_Finalize"),
         }
@@ -77,7 +77,7 @@ impl fmt::Display for Subject {
 pub(crate) enum Doubt {
     /// The part began in another process, from which this one was restarted.
     Resumed,
-    /// Some belong to communicators that the two ends cannot both number.
+    /// Some belong to communicators that the two ends may number differently.
     Unknown,
     /// Earlier events have made the counters wrong.
     Miscounted,
@@ -86,14 +86,14 @@ pub(crate) enum Doubt {
 impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Doubt::Resumed => "goes on inside it from a checkpoint",
+            Doubt::Resumed => "was restarted inside it from a checkpoint",
             Doubt::Unknown => {
                 "has sent or received messages in it that cannot be counted: those of an \
-                 intercommunicator, or of a communicator that was made without a word to this library"
+                 intercommunicator, or of a communicator that was made by a call that this library does not see"
             }
             Doubt::Miscounted => {
                 "has had messages that cannot be counted, in it or before: cancelled ones, calls that have \
-                 failed, receives that were given up, or ones for which there was no memory"
+                 failed, receives that were freed, or ones for which there was no memory"
             }
         })
     }
@@ -107,7 +107,7 @@ pub(crate) struct Report {
     /// Why its messages are not all known to both ends, if so.
     pub doubt: Option<Doubt>,
     /// The number of verdicts that the process knew or, at a restart, that were settled.
-    pub heard: u64,
+    pub known: u64,
     /// The entries; empty if there are too many.
     pub entries: Vec<Entry>,
 }
@@ -117,7 +117,7 @@ const HEAD: usize = 6;
 /// Numbers of an entry.
 const ENTRY: usize = 7;
 
-/// The subject as a number.
+/// The subjects as numbers.
 const NOTHING: u64 = 0;
 const PART: u64 = 1;
 const RESUMED: u64 = 2;
@@ -146,7 +146,7 @@ impl Report {
             }
             Subject::Nothing => (NOTHING, [0; 3]),
         };
-        words.extend([self.needed, self::doubt(self.doubt) | kind << 2, self.heard]);
+        words.extend([self.needed, self::doubt(self.doubt) | kind << 2, self.known]);
         words.extend(of);
         for entry in self.entries.iter().take(room) {
             let kind = match entry.kind {
@@ -171,7 +171,7 @@ impl Report {
 
     /// Decodes what [`pack`](Self::pack) returned; with its subject.
     pub(crate) fn unpack(words: &[u64]) -> (Report, Subject) {
-        let [needed, flags, heard, first, second, third, ..] = *words else {
+        let [needed, flags, known, first, second, third, ..] = *words else {
             return (Report::default(), Subject::Nothing);
         };
         let of = match flags >> 2 {
@@ -201,6 +201,6 @@ impl Report {
         };
         let entries = words[HEAD..].chunks_exact(ENTRY).take(count).map(entry).collect();
         let doubt = DOUBTS[(flags & 3) as usize];
-        (Report { needed, doubt, heard, entries }, of)
+        (Report { needed, doubt, known, entries }, of)
     }
 }

@@ -1,7 +1,7 @@
-//! Three processes run an adjoint with parts whose messages may be sent again. They hear the verdicts
-//! at times of their own, store themselves whenever the program says so, and are killed at any point: all
-//! of them go on from the newest checkpoint that all have. Whatever the order, a message that is sent
-//! again is received again, one that is not is there to be read, and nobody waits for ever.
+//! Three processes run an adjoint with parts whose messages may be sent again. Each receives verdicts and
+//! writes checkpoints at arbitrary times, and all are killed at any point: they restart from the newest
+//! checkpoint that all have. In any order of events, a message that is sent again is received again, one that
+//! is not is in the log, and no process waits for ever.
 
 use std::collections::HashMap;
 
@@ -20,16 +20,16 @@ use verdicts::CheckpointOrigin;
 const PROCESSES: usize = 3;
 const ROOM: usize = 16;
 
-/// What all processes do, one after the other.
+/// What all processes do, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Do {
     Begin(i32),
     End(i32),
     Replay(i32),
     ReplayEnd(i32),
-    /// Each sends a message to the next one. Those of a call are the same when it is made again.
+    /// Each sends a message to the next one. The same call sends the same messages when it is repeated.
     Exchange(u8),
-    /// What is sent cannot be counted.
+    /// Sends a message that cannot be counted.
     Uncounted,
     Checkpoint,
 }
@@ -37,11 +37,11 @@ enum Do {
 /// One part of the forward sweep.
 #[derive(Clone, Copy, Debug)]
 struct Part {
-    /// It has another one inside, which its replay has again or has not.
+    /// Whether it has an inner part, and if so whether its replay has that part too.
     inner: Option<bool>,
-    /// It is not right-tight.
+    /// Whether it is not right-tight.
     logged: bool,
-    /// Where checkpoints are, by bits.
+    /// Where checkpoints are written, by bits.
     stores: u32,
 }
 
@@ -97,10 +97,10 @@ fn program(parts: &[Part]) -> Vec<Do> {
     all
 }
 
-/// What a checkpoint of a process has.
+/// A checkpoint of a process.
 #[derive(Clone)]
 struct Stored {
-    /// Bytes, and the chunks beside them.
+    /// The packed log, and its chunks.
     log: (Vec<u8>, Vec<Vec<u8>>),
     settled: Settled,
 }
@@ -110,15 +110,15 @@ struct Process {
     parts: Parts,
     arena: Arena,
     resend: Resend,
-    /// How much of the program is done.
+    /// The number of completed steps of the program.
     done: usize,
-    /// What it has told the others and not heard yet: the instance, and the number of the exchange.
-    told: VecDeque<(Subject, u64, u64)>,
-    /// How much it has heard.
-    heard: usize,
+    /// Reports sent whose verdicts are not known yet: the instance, and the number of the exchange.
+    reported: VecDeque<(Subject, u64, u64)>,
+    /// The number of verdicts known.
+    known: usize,
 }
 
-/// What has become of a message that a replay has again, by the call and the process that sends it.
+/// What a replay does with a message, by the call and the process that sends it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Again {
     sent: Option<bool>,
@@ -128,11 +128,11 @@ struct Again {
 struct Job {
     program: Vec<Do>,
     all: Vec<Process>,
-    /// By the place of the checkpoint in the program.
+    /// By the index of the checkpoint in the program.
     stored: HashMap<usize, Vec<Option<Stored>>>,
-    /// What each process has told, in its order.
-    told: Vec<Vec<(Report, Subject)>>,
-    /// Of the processes that run now, by the place in the program.
+    /// The reports of each process, in order.
+    reported: Vec<Vec<(Report, Subject)>>,
+    /// Of the processes that run now, by the index in the program.
     again: HashMap<(usize, usize), Again>,
     run: u64,
 }
@@ -150,8 +150,8 @@ impl Process {
             arena: Arena::default(),
             resend: resend(run),
             done: 0,
-            told: VecDeque::new(),
-            heard: 0,
+            reported: VecDeque::new(),
+            known: 0,
         }
     }
 
@@ -169,7 +169,7 @@ impl Process {
         own
     }
 
-    /// What was received.
+    /// Stores a received value.
     fn keep(&mut self, value: u8) -> Payload {
         let fill = |bytes: &mut [u8]| {
             bytes[0] = value;
@@ -184,7 +184,7 @@ impl Process {
     }
 }
 
-/// What a call sends.
+/// The message of a call.
 fn value(call: u8, from: usize) -> u8 {
     call * PROCESSES as u8 + from as u8
 }
@@ -192,30 +192,31 @@ fn value(call: u8, from: usize) -> u8 {
 impl Job {
     fn new(program: Vec<Do>) -> Job {
         let all = (0..PROCESSES).map(|rank| Process::new(rank, 0)).collect();
-        let told = vec![Vec::new(); PROCESSES];
+        let reported = vec![Vec::new(); PROCESSES];
         let (stored, again) = (HashMap::new(), HashMap::new());
-        Job { program, all, stored, told, again, run: 0 }
+        Job { program, all, stored, reported, again, run: 0 }
     }
 
-    fn tell_origin(&mut self, rank: usize) {
+    fn report_origin(&mut self, rank: usize) {
         if let Some((report, of)) = self.all[rank].resend.origin() {
-            self.told[rank].push((report, of));
-            self.all[rank].told.push_back((of, u64::MAX, u64::MAX));
+            self.reported[rank].push((report, of));
+            self.all[rank].reported.push_back((of, u64::MAX, u64::MAX));
         }
     }
 
-    /// Hears what all have told. Whether nothing is left to be heard.
-    fn hear(&mut self, rank: usize) -> bool {
+    /// Receives the verdicts that all have reported on. Returns whether none is left.
+    fn take_verdicts(&mut self, rank: usize) -> bool {
         let own = &mut self.all[rank];
-        while let Some((of, instance, number)) = own.told.front().copied() {
-            if self.told.iter().any(|told| told.len() <= own.heard) {
+        while let Some((of, instance, number)) = own.reported.front().copied() {
+            if self.reported.iter().any(|reported| reported.len() <= own.known) {
                 return false;
             }
-            // As it would travel.
+            // Packed and unpacked, as between processes.
             let travel = |(report, of): &(Report, Subject)| Report::unpack(&report.pack(*of, ROOM));
-            let reports = self.told.iter().map(|told| travel(&told[own.heard])).collect();
-            own.told.pop_front();
-            own.heard += 1;
+            let reports =
+                self.reported.iter().map(|reported| travel(&reported[own.known])).collect();
+            own.reported.pop_front();
+            own.known += 1;
             match of {
                 Subject::Resumed(_) => own.resend.agree(&mut own.parts, Ok(reports)),
                 _ => {
@@ -227,26 +228,26 @@ impl Job {
         true
     }
 
-    /// The next step of a process. Whether it could do that.
+    /// The next step of a process. Returns whether it was possible.
     fn step(&mut self, rank: usize) -> bool {
         let Some(what) = self.program.get(self.all[rank].done).copied() else { return false };
         if what != Do::Checkpoint && what != Do::Uncounted {
-            // What is outside parts tells nothing.
+            // Calls outside parts report nothing.
             let is_inside = self.all[rank].parts.is_any_open();
             if is_inside || !matches!(what, Do::Exchange(_)) {
-                self.tell_origin(rank);
+                self.report_origin(rank);
             }
         }
         let own = &self.all[rank];
         let waits = match what {
             Do::Replay(id) => {
-                !own.told.iter().all(|(of, ..)| matches!(of, Subject::Resumed(_)))
+                !own.reported.iter().all(|(of, ..)| matches!(of, Subject::Resumed(_)))
                     || own.resend.verdicts.is_open() && own.parts.is_closed(id)
             }
             Do::Exchange(_) => own.resend.verdicts.is_open() && own.parts.replays_closed(),
             _ => false,
         };
-        if waits && !self.hear(rank) {
+        if waits && !self.take_verdicts(rank) {
             return false;
         }
         let own = &mut self.all[rank];
@@ -264,8 +265,8 @@ impl Job {
                 own.parts.end(id).unwrap();
                 if let Some((instance, mark)) = marked {
                     let (report, of, number) = own.resend.report(id, mark);
-                    own.told.push_back((of, instance, number));
-                    self.told[rank].push((report, of));
+                    own.reported.push_back((of, instance, number));
+                    self.reported[rank].push((report, of));
                 }
             }
             Do::Replay(id) => own.parts.replay_begin(id).unwrap(),
@@ -283,7 +284,7 @@ impl Job {
         true
     }
 
-    /// A message to the next process, and one from the one before.
+    /// Sends a message to the next process, and receives one from the previous one.
     fn exchange(&mut self, rank: usize, call: u8) {
         let own = &mut self.all[rank];
         let before = (rank + PROCESSES - 1) % PROCESSES;
@@ -331,27 +332,27 @@ impl Job {
         }
     }
 
-    /// All are killed, and go on.
+    /// All processes are killed and restarted.
     fn restart(&mut self) {
         let complete = self.stored.iter().filter(|(_, all)| all.iter().all(Option::is_some));
         let newest = complete.max_by_key(|(place, _)| **place);
         let newest = newest.map(|(place, all)| (*place, all.clone()));
         self.run += 1;
         self.again.clear();
-        self.told = vec![Vec::new(); PROCESSES];
+        self.reported = vec![Vec::new(); PROCESSES];
         let Some((place, all)) = newest else {
             self.all = (0..PROCESSES).map(|rank| Process::new(rank, self.run)).collect();
             self.stored.clear();
             return;
         };
-        // What lies behind is written again.
+        // Later checkpoints are written again.
         self.stored.retain(|other, _| *other <= place);
         let resumed =
             |(rank, one)| Process::resumed(rank, self.run, place + 1, Option::as_ref(one).unwrap());
         self.all = (0..).zip(&all).map(resumed).collect();
     }
 
-    /// Everybody comes to the end.
+    /// All processes finish the program.
     fn finish(&mut self) {
         let end = self.program.len();
         while self.all.iter().any(|own| own.done < end) {
@@ -369,7 +370,7 @@ impl Job {
     }
 }
 
-/// What happens next.
+/// An event of the test.
 #[derive(Clone, Copy, Debug)]
 enum Next {
     Step(usize),
@@ -379,7 +380,7 @@ enum Next {
 
 fn nexts() -> impl Strategy<Value = Vec<Next>> {
     let next = prop_oneof![
-        // Some run far ahead of others.
+        // Some processes run far ahead of others.
         40 => (0..PROCESSES, 1..8usize).prop_map(|(rank, times)| (Next::Step(rank), times)),
         20 => (0..PROCESSES).prop_map(|rank| (Next::Hear(rank), 1)),
         1 => Just((Next::Kill, 1)),
@@ -401,16 +402,15 @@ fn parts() -> impl Strategy<Value = Vec<Part>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4000, ..ProptestConfig::default() })]
 
-    /// Catches payloads that are given up by one process before another has heard that they are sent
-    /// again, verdicts that hold for one process that goes on and not for another, and a wait for
-    /// what only comes behind it.
+    /// Catches payloads that one process drops before another knows that the messages are sent again,
+    /// verdicts that differ between restarted processes, and waits for later events.
     #[test]
-    fn whatever_is_heard_when_nothing_is_lost(parts in parts(), nexts in nexts()) {
+    fn no_message_is_lost_whenever_verdicts_arrive(parts in parts(), nexts in nexts()) {
         let mut job = Job::new(program(&parts));
         for next in nexts {
             match next {
                 Next::Step(rank) => drop(job.step(rank)),
-                Next::Hear(rank) => drop(job.hear(rank)),
+                Next::Hear(rank) => drop(job.take_verdicts(rank)),
                 Next::Kill => job.restart(),
             }
         }
@@ -418,31 +418,31 @@ proptest! {
     }
 }
 
-/// Runs parts in step, each behind the hearing of the one before.
+/// Runs parts; each begins when the previous verdict is known.
 fn in_step(job: &mut Job) {
     while job.all.iter().any(|own| own.done < job.program.len()) {
         for rank in 0..PROCESSES {
-            job.hear(rank);
+            job.take_verdicts(rank);
             job.step(rank);
         }
     }
 }
 
-/// Catches payloads that nobody ever gives up.
+/// Catches payloads that are never dropped.
 #[test]
 fn what_all_have_heard_is_given_up() {
     let part = [Do::Begin(OUTER), Do::Exchange(0), Do::End(OUTER)];
     let mut job = Job::new(part.repeat(5));
     in_step(&mut job);
     for own in &job.all {
-        // The last is not heard, and the last two are not known to be heard by all.
+        // The last verdict is not known, and of the last two it is not known whether all know them.
         assert_eq!(own.parts.log().figures().bytes, 2);
         assert_eq!(own.resend.dropped, 3);
     }
 }
 
-/// Catches processes that go on from different places, or from checkpoints of different runs, as if
-/// these were one, and a replay that is refused though nothing of it is sent again.
+/// Catches processes that restart from different places, or from checkpoints of different runs, as if these
+/// were one, and a replay that is refused though none of its messages are sent again.
 #[test]
 fn different_checkpoints_are_said() {
     let part = |logged: bool| {
@@ -460,10 +460,10 @@ fn different_checkpoints_are_said() {
             Process::resumed(rank, 9, places[rank] + 1, &stored)
         };
         let all = (0..PROCESSES).map(of).collect();
-        (job.all, job.told) = (all, vec![Vec::new(); PROCESSES]);
-        (0..PROCESSES).for_each(|rank| job.tell_origin(rank));
+        (job.all, job.reported) = (all, vec![Vec::new(); PROCESSES]);
+        (0..PROCESSES).for_each(|rank| job.report_origin(rank));
         let refused = |rank| {
-            assert!(job.hear(rank));
+            assert!(job.take_verdicts(rank));
             let begun = job.all[rank].parts.replay_begin(OUTER);
             begun.err().map(|fault| format!("{fault:?}"))
         };
@@ -471,30 +471,30 @@ fn different_checkpoints_are_said() {
     };
     assert_eq!(refusal([place(2); 3], [0; 3]), [None, None, None]);
     let said = refusal([place(2), place(2), place(1)], [0; 3]);
-    let words = ["process 0 goes on", "border 6", "process 2 goes on", "border 4"];
+    let words = ["process 0 was restarted", "boundary 6", "process 2 was restarted", "boundary 4"];
     for text in said.into_iter().flatten() {
         assert!(words.iter().all(|word| text.contains(word)), "{text}");
     }
     let said = refusal([place(2); 3], [0, 0xabc, 0]);
     assert!(said.iter().all(|text| text.as_ref().is_some_and(|text| text.contains("run abc"))));
-    // The first part is logged whole: nothing of it depends on the others.
+    // The first part is logged whole, so nothing in it depends on the others.
     assert_eq!(refusal([place(0); 3], [0, 1, 2]), [None, None, None]);
 }
 
-/// Catches an attempt to go on that has failed elsewhere, and is told to the others.
+/// Catches a failed attempt to restart that is reported to the others.
 #[test]
 fn the_checkpoint_that_was_read_last_is_told() {
     let mut verdicts = Verdicts::new(5);
     let origin = |boundaries| CheckpointOrigin { run: 4, boundaries, begun: boundaries / 2 };
     verdicts.resume(origin(8), 3);
     verdicts.resume(origin(6), 2);
-    assert_eq!((verdicts.tell(), verdicts.tell()), (Some(origin(6)), None));
-    assert!(verdicts.is_told() && verdicts.is_open());
+    assert_eq!((verdicts.take_origin(), verdicts.take_origin()), (Some(origin(6)), None));
+    assert!(verdicts.is_reported() && verdicts.is_open());
     verdicts.agree(Some(2));
-    // Exchanges go on where they were, and those before count as heard.
-    assert_eq!((verdicts.heard(), verdicts.settled(), verdicts.begin()), (3, 2, 3));
+    // Exchanges are numbered from where they were, and those before count as known.
+    assert_eq!((verdicts.known(), verdicts.settled(), verdicts.begin()), (3, 2, 3));
     assert_eq!(verdicts.origin(7), CheckpointOrigin { run: 5, boundaries: 7, begun: 4 });
     // Before the first exchange there is nothing to agree on.
     verdicts.resume(origin(1), 0);
-    assert_eq!((verdicts.tell(), verdicts.is_open()), (None, false));
+    assert_eq!((verdicts.take_origin(), verdicts.is_open()), (None, false));
 }

@@ -6,7 +6,7 @@ use std::ffi::c_int;
 /// The size of the cache, a power of two.
 const LEN: usize = 64;
 
-/// No stream: for a message without a receiver (`MPI_PROC_NULL`).
+/// No stream: the message has no other end (`MPI_PROC_NULL`), or messages are not counted.
 pub(crate) const NOBODY: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]

@@ -88,7 +88,7 @@ mod tests {
 
     impl Key for Pair {
         fn word(&self) -> u64 {
-            // With many collisions.
+            // A bad hash, with many collisions.
             u64::from(self.0)
         }
     }

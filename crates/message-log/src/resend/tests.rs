@@ -1,5 +1,5 @@
-//! Random programs of a few processes, with messages that are matched as MPI matches them: what is
-//! concluded from counts is compared with what has really met.
+//! Random programs of a few processes, whose messages are matched as MPI matches them: the conclusions from
+//! the counts are compared with the actual matches.
 
 use proptest::prelude::*;
 
@@ -12,24 +12,24 @@ const COMM: u64 = 7;
 const ROOM: usize = 16;
 const PART: Subject = Subject::Part { id: 5, nth: 3 };
 
-/// One thing that one process does.
+/// A step of one process.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Sends a message; its send is known to be done at once if it is buffered.
+    /// Sends a message. A buffered send completes at once.
     Send { to: u32, tag: i32, buffered: bool },
-    /// Completes the oldest or newest send that is matched.
+    /// Completes the oldest or newest send that has a receive.
     SendDone { newest: bool },
     /// Posts a receive.
     Post { from: Option<u32>, tag: Option<i32> },
     /// Probes for a message, which is received later.
     Match { from: Option<u32>, tag: Option<i32> },
-    /// Completes the oldest or newest receive that is matched.
+    /// Completes the oldest or newest receive that has a message.
     Receive { newest: bool },
     /// Begins or ends the part.
     PartEvent,
 }
 
-/// Whether something was done in the part of the process that did it.
+/// When something was done, relative to the part of the process that did it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum When {
     Before,
@@ -53,10 +53,10 @@ struct Message {
 struct Receive {
     at: u32,
     pattern: Pattern,
-    /// None of a message that was probed for.
+    /// `None` for a message that was probed for.
     ticket: Option<Ticket>,
     posted: When,
-    /// Of a message that was probed for.
+    /// For a message that was probed for.
     link: Option<Link>,
     message: Option<usize>,
     done: Option<(When, Link)>,
@@ -180,11 +180,11 @@ impl Job {
                 };
                 self.receives[n].done = link.map(|link| (when, link));
             }
-            Step::PartEvent => self.border(own),
+            Step::PartEvent => self.next_event(own),
         }
     }
 
-    fn border(&mut self, own: usize) {
+    fn next_event(&mut self, own: usize) {
         match self.when[own] {
             When::Before => {
                 self.marks[own] = Some(self.streams[own].begin());
@@ -192,7 +192,7 @@ impl Job {
             }
             When::Inside => {
                 let report = self.streams[own].end(self.marks[own].unwrap(), ROOM);
-                // As it would travel.
+                // Packed and unpacked, as between processes.
                 let packed = report.pack(PART, ROOM);
                 assert_eq!(packed.len(), words(ROOM));
                 let (unpacked, part) = Report::unpack(&packed);
@@ -211,17 +211,17 @@ impl Job {
 
     fn verdict(&mut self) -> Verdict {
         for own in 0..PROCESSES as usize {
-            self.border(own);
-            self.border(own);
+            self.next_event(own);
+            self.next_event(own);
         }
         let reports: Vec<_> = self.reports.iter().map(|r| (r.clone().unwrap(), PART)).collect();
         TightnessCheck::default().judge(&reports)
     }
 
-    /// Something in the part or before it that waits for something behind it, as it was.
+    /// Whether something in the part or before it waited for something after it.
     fn has_loose_end(&self) -> bool {
         let receive_waits = self.receives.iter().any(|receive| {
-            // A probe waits itself.
+            // The probe itself waits.
             let is_done = receive.done.is_some_and(|(when, _)| when < When::Behind)
                 || receive.ticket.is_none() && receive.posted < When::Behind;
             is_done && self.messages[receive.message.unwrap()].sent == When::Behind
@@ -304,7 +304,7 @@ proptest! {
     }
 }
 
-/// Two processes; each step is of the process that is named first.
+/// Runs two processes; each step names its process.
 fn run(steps: &[(u32, Step)]) -> Verdict {
     let mut job = Job::new();
     for &(at, step) in steps {
@@ -379,7 +379,7 @@ fn a_send_that_waits_for_a_receive_behind_the_end_is_a_loose_end() {
     let steps = [(0, BORDER), (1, BORDER), (0, send(1)), (1, BORDER), (1, post(0)), (0, DONE)];
     let verdict = run(&steps);
     assert!(matches!(verdict, Verdict::Logged(why) if why.contains("a receive behind its end")));
-    // Unless it does not wait.
+    // A buffered send does not wait.
     let verdict = run(&[
         (0, BORDER),
         (1, BORDER),
@@ -390,8 +390,8 @@ fn a_send_that_waits_for_a_receive_behind_the_end_is_a_loose_end() {
     assert_eq!(numbers(&verdict), []);
 }
 
-/// Catches a part that is said to be right-tight while the backward sweep of what is behind it waits for
-/// that of what is before it: nobody would come to the other's replay.
+/// Catches a part that is called right-tight although the backward sweep of what follows it waits for that of
+/// what precedes it: nobody would get to the other's replay.
 #[test]
 fn a_receive_before_the_part_of_what_is_sent_behind_it_is_a_loose_end() {
     let other = Step::Send { to: 0, tag: 1, buffered: false };
@@ -410,7 +410,7 @@ fn a_receive_before_the_part_of_what_is_sent_behind_it_is_a_loose_end() {
     assert!(matches!(verdict, Verdict::Logged(why) if why.contains("sent behind its end")));
 }
 
-/// Catches a loose end that is forgotten when nothing is told of it any more, and one that stays.
+/// Catches a loose end that is forgotten when no report mentions it any more, and one that stays for ever.
 #[test]
 fn a_loose_end_stays_until_the_other_process_has_done_it() {
     let stream = |peer, tag| Stream { comm: COMM, peer, tag };
@@ -430,15 +430,15 @@ fn a_loose_end_stays_until_the_other_process_has_done_it() {
     assert_eq!(verdict(&mut streams), Verdict::RightTight(Vec::new()));
 }
 
-/// Catches a message that is sent again though nobody receives it in the replay, and one that is
-/// logged without need.
+/// Catches a message that is sent again although nobody receives it in the replay, and one that is logged
+/// unnecessarily.
 #[test]
 fn a_message_that_is_probed_for_is_closed_if_it_is_received_inside() {
     let probe = Step::Match { from: Some(0), tag: Some(0) };
     let before = [(0, BORDER), (1, BORDER), (0, send(1)), (1, probe), (0, DONE)];
     let verdict = run(&[&before[..], &[(1, RECEIVE), (1, BORDER)]].concat());
     assert_eq!(numbers(&verdict), one(0..1));
-    // A send that is done before its message is received may have waited for that.
+    // A send that completes before its message is received may have waited for the receive.
     let buffered = Step::Send { to: 1, tag: 0, buffered: true };
     let before = [(0, BORDER), (1, BORDER), (0, buffered), (1, probe)];
     let verdict = run(&[&before[..], &[(1, BORDER), (1, RECEIVE)]].concat());
@@ -483,7 +483,7 @@ fn a_collective_call_that_straddles_the_end_is_a_loose_end() {
 fn counts_from_outside_parts_are_told_later_and_too_many_streams_are_said() {
     let mut streams = [Streams::default(), Streams::default()];
     let mut survey = TightnessCheck::default();
-    // Before the part: a message from 0 to 1 that is still under way.
+    // Before the part: a message from 0 to 1 that is in flight.
     let link = streams[0].sent(Stream { comm: COMM, peer: 1, tag: 0 }, true);
     streams[0].send_done(link, true);
     let marks: Vec<Mark> = streams.iter_mut().map(Streams::begin).collect();
@@ -495,7 +495,7 @@ fn counts_from_outside_parts_are_told_later_and_too_many_streams_are_said() {
         streams.iter_mut().zip(&marks).map(|(own, mark)| (own.end(*mark, 3), PART)).collect();
     let why = survey.judge(&reports);
     assert!(matches!(why, Verdict::Logged(why) if why.contains("has 4 streams")));
-    // With more room the same counts come with the next part, and it is right-tight.
+    // With more room, the next part's reports contain the same counts, and it is right-tight.
     let marks: Vec<Mark> = streams.iter_mut().map(Streams::begin).collect();
     let reports: Vec<_> =
         streams.iter_mut().zip(&marks).map(|(own, mark)| (own.end(*mark, 4), PART)).collect();
@@ -512,14 +512,14 @@ fn parts_that_do_not_match_are_said() {
         other => panic!("{other:?}"),
     };
     said(Subject::Part { id: 6, nth: 3 }, &["part 5", "part 6", "process 1"]);
-    // One has begun another of the same name, and given it up.
+    // One process has begun another part with the same id, and abandoned it.
     said(Subject::Part { id: 5, nth: 4 }, &["part 5", "number 4", "number 5"]);
     said(Subject::Nothing, &["part 5", "MPI_Finalize"]);
     assert!(matches!(judge(PART), Verdict::RightTight(_)));
 }
 
-/// Catches a send whose request was freed, if its stream is never tidy again, or the message is sent
-/// again though nobody can wait for that.
+/// Catches a send whose request was freed, if its stream is untidy for ever, or the message is sent again
+/// although nobody can wait for its completion.
 #[test]
 fn a_send_that_is_given_up_is_logged_and_no_later_one() {
     let stream = Stream { comm: COMM, peer: 1, tag: 0 };
@@ -537,10 +537,10 @@ fn a_send_that_is_given_up_is_logged_and_no_later_one() {
         (entry.begin..entry.end, entry.untidy, entry.reach)
     };
     assert_eq!(part(false), (0..1, false, 1));
-    // Nobody knows of it that a receive was posted.
+    // Nothing shows that its receive was posted.
     assert_eq!(part(true), (1..2, true, 1));
     assert_eq!(part(false), (2..3, false, 3));
-    // Before a part, too.
+    // Also before a part.
     let link = streams.sent(stream, true);
     streams.send_given_up(link);
     let mark = streams.begin();
@@ -550,8 +550,8 @@ fn a_send_that_is_given_up_is_logged_and_no_later_one() {
     assert_eq!((report.entries[0].begin, report.entries[0].untidy), (4, false));
 }
 
-/// Catches messages that a replay would receive in the order in which they were sent, and the first run
-/// has not: those that were probed for, and what is posted between a probe and its receive.
+/// Catches messages that a replay would receive in the order in which they were sent, unlike the first run:
+/// those that were probed for, and receives posted between a probe and its receive.
 #[test]
 fn what_is_received_in_another_order_than_probed_for_is_logged() {
     let stream = Stream { comm: COMM, peer: 1, tag: 0 };
@@ -561,7 +561,7 @@ fn what_is_received_in_another_order_than_probed_for_is_logged() {
         let mark = streams.begin();
         body(&mut streams);
         let first = streams.end(mark, ROOM).entries[0].untidy;
-        // What comes behind that is in order again.
+        // Later messages are in order again.
         let mark = streams.begin();
         let link = streams.matched(stream, true);
         streams.taken(link, true);

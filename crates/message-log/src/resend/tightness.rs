@@ -1,5 +1,5 @@
-//! Checks whether a part is right-tight, and which of its messages are closed. Every process finds the
-//! same from the reports of all.
+//! Checks whether a part is right-tight, and which of its messages are closed. All processes find the same,
+//! as all have the reports of all.
 //!
 //! A part is right-tight if nothing in it or before it waits for something after it (section 4 of Taftaf
 //! and Hascoet, "On the correct application of AD checkpointing to adjoint MPI-parallel programs"): no
@@ -49,7 +49,7 @@ pub(crate) enum Verdict {
     Misused(String),
 }
 
-/// The state of a stream at the end of the part, as reported.
+/// The counts of a stream at the end of the part, as reported.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ends {
     /// Messages sent.
@@ -68,7 +68,7 @@ impl Ends {
     }
 }
 
-/// The state of a communicator's collective calls.
+/// The counts of a communicator's collective calls.
 #[derive(Debug, Default)]
 struct Calls {
     processes: usize,
@@ -94,7 +94,7 @@ struct Piece {
     untidy: bool,
 }
 
-/// The state of all streams of the job.
+/// The counts of all streams of the job.
 #[derive(Debug, Default)]
 pub(crate) struct TightnessCheck {
     streams: HashMap<Pair, Ends>,
@@ -105,7 +105,7 @@ pub(crate) struct TightnessCheck {
 }
 
 impl TightnessCheck {
-    /// Takes the reports of all processes, by rank, on one part.
+    /// Judges one part by the reports of all processes, in the order of their ranks.
     pub(crate) fn judge(&mut self, reports: &[(Report, Subject)]) -> Verdict {
         self.learn(reports);
         if let Some(text) = difference(reports) {
@@ -168,7 +168,7 @@ impl TightnessCheck {
         }
     }
 
-    /// Something in the part, or before it, that waits for something after it.
+    /// Describes something in the part or before it that waits for something after it.
     fn loose_end(&self) -> Option<String> {
         if let Some(pair @ Pair { from, to, tag, .. }) = self.loose.first() {
             let ends = self.streams.get(pair)?;

@@ -11,7 +11,7 @@
 //! from the log, as nobody has dropped them and somebody may not know the verdict. Only a replay that
 //! depends on it waits for this exchange.
 
-/// The checkpoint that a process restarts from; all must use the same.
+/// The checkpoint that a process restarts from; all must use the same one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CheckpointOrigin {
     /// The number of the run that wrote it, the same on all its processes.
@@ -31,13 +31,13 @@ pub(crate) struct Verdicts {
     /// The number of the next exchange.
     begun: u64,
     /// The number of verdicts that are known here.
-    heard: u64,
+    known: u64,
     /// The number of verdicts that all are known to know.
     settled: u64,
     /// The checkpoint of the restart, until all have agreed on it.
     origin: Option<CheckpointOrigin>,
-    /// The others were told of it.
-    is_told: bool,
+    /// Whether it was sent to the others.
+    is_reported: bool,
 }
 
 impl Verdicts {
@@ -52,9 +52,9 @@ impl Verdicts {
         self.begun - 1
     }
 
-    /// How many verdicts are known here: what the next report says.
-    pub(crate) fn heard(&self) -> u64 {
-        self.heard
+    /// The number of verdicts that this process knows, for the next report.
+    pub(crate) fn known(&self) -> u64 {
+        self.known
     }
 
     /// How many verdicts all processes know.
@@ -65,7 +65,7 @@ impl Verdicts {
     /// Records the verdict of an exchange. `least`: the minimum of the reported numbers; `None` if the
     /// reports do not match.
     pub(crate) fn record(&mut self, number: u64, least: Option<u64>) {
-        self.heard = number + 1;
+        self.known = number + 1;
         self.settled = self.settled.max(least.unwrap_or(0));
     }
 
@@ -76,34 +76,34 @@ impl Verdicts {
 
     /// Restarts from a checkpoint in which this many verdicts were settled. Later ones may not be valid.
     pub(crate) fn resume(&mut self, origin: CheckpointOrigin, settled: u64) {
-        (self.begun, self.heard, self.settled) = (origin.begun, settled, settled);
+        (self.begun, self.known, self.settled) = (origin.begun, settled, settled);
         // Without an exchange there is nothing to agree on.
         self.origin = Some(origin).filter(|origin| origin.begun > 0);
-        self.is_told = false;
+        self.is_reported = false;
     }
 
-    /// What the others must be told first, returned once.
-    pub(crate) fn tell(&mut self) -> Option<CheckpointOrigin> {
-        let origin = self.origin.filter(|_| !self.is_told)?;
-        self.is_told = true;
+    /// The origin to report first after a restart, returned once.
+    pub(crate) fn take_origin(&mut self) -> Option<CheckpointOrigin> {
+        let origin = self.origin.filter(|_| !self.is_reported)?;
+        self.is_reported = true;
         Some(origin)
     }
 
-    /// Whether the others were told of this process's restart.
-    pub(crate) fn is_told(&self) -> bool {
-        self.is_told
+    /// Whether this process's restart was reported.
+    pub(crate) fn is_reported(&self) -> bool {
+        self.is_reported
     }
 
-    /// Whether it is undecided what is done with messages before the restart.
+    /// Whether it is still undecided which messages from before the restart are sent again.
     pub(crate) fn is_open(&self) -> bool {
         self.origin.is_some()
     }
 
-    /// All processes restart from the same checkpoint. `settled`: the maximum of their numbers; `None`
-    /// if they do not.
+    /// The processes have compared their checkpoints. `settled`: the maximum of their numbers; `None` if they
+    /// restart from different ones.
     pub(crate) fn agree(&mut self, settled: Option<u64>) {
         let Some(origin) = self.origin.take() else { return };
-        self.heard = origin.begun;
+        self.known = origin.begun;
         self.settled = self.settled.max(settled.unwrap_or(0));
     }
 }

@@ -39,20 +39,20 @@ pub(crate) const OUTSIDE: u8 = 1;
 pub(crate) const INSIDE: u8 = 2;
 /// A call of the application is being handled.
 pub(crate) const BUSY: u8 = 3;
-/// All calls are passed through for good: several threads may call at a time, or MPI has ended.
-pub(crate) const ALIEN: u8 = 4;
+/// All calls are passed through from now on: several threads may call at a time, or MPI has ended.
+pub(crate) const DISABLED: u8 = 4;
 /// A call has panicked, and an open replay cannot continue: all calls fail.
 const FAILED: u8 = 5;
-/// All calls are passed through for good, because a call has panicked after parts had begun: their log
-/// is lost.
+/// All calls are passed through from now on, because a call has panicked after parts had begun: their log is
+/// lost.
 const LOST: u8 = 6;
 
 static PHASE: AtomicU8 = AtomicU8::new(UNKNOWN);
 
 /// The error of a call on parts during an MPI call.
 const WITHIN: &str =
-    "a call of MPI's is under way: it is called from within that, or an error handler \
-    or another function that MPI called has jumped out of it instead of returning";
+    "an MPI call is active: this function is called from inside it, or an error handler \
+    or another callback has jumped out of it instead of returning";
 
 /// Begins to handle a call.
 #[inline(always)]
@@ -66,7 +66,7 @@ fn phase() -> u8 {
     PHASE.load(Ordering::Relaxed)
 }
 
-/// Where the current call is made. `None`: it is to be passed through.
+/// Where the current call is made. `None`: it must be passed through.
 #[inline(always)]
 pub(crate) fn at() -> Option<At> {
     match phase() {
@@ -103,7 +103,7 @@ pub(crate) fn is_busy() -> bool {
 /// Whether no part can be open or logged: MPI is not initialised or has ended, several threads use it,
 /// or a call has panicked before the first part.
 pub(crate) fn has_no_parts() -> bool {
-    matches!(phase(), UNKNOWN | ALIEN)
+    matches!(phase(), UNKNOWN | DISABLED)
 }
 
 /// The whole state.
@@ -131,11 +131,11 @@ pub(crate) struct State {
     pub names: Names,
     /// What is needed to send messages again, if possible.
     pub resend: Option<Resend>,
-    /// The warning that it is impossible was printed.
+    /// Whether the warning that it is impossible was printed.
     pub is_resend_missed: bool,
     /// Received data that could not be logged: the communicator, and the message.
     pub lost: Option<(usize, String)>,
-    /// A call has panicked: the state may be inconsistent, and is not used any more.
+    /// The message of a call that has panicked: the state may be inconsistent, and is not used any more.
     failed: Option<String>,
     /// What is needed to continue in another process.
     pub store: Store,
@@ -172,9 +172,8 @@ impl State {
 
 struct Cell(UnsafeCell<Option<State>>);
 
-// SAFETY: only `with` below reaches the content, from one thread at a time: MPI calls come from one
-// thread at a time by the thread level that `Mpi::find` has checked, and so do calls of
-// `VELOC_Part_*`, which belong between them.
+// SAFETY: only `with` below uses the content, from one thread at a time: `Mpi::find` has checked that the
+// thread level excludes simultaneous MPI calls, and `VELOC_Part_*` may only be called like those.
 unsafe impl Sync for Cell {}
 
 static STATE: Cell = Cell(UnsafeCell::new(None));
@@ -201,8 +200,7 @@ fn run<T>(body: impl FnOnce(&mut State) -> T, failed: impl FnOnce(String) -> T) 
             return failed(text);
         }
     }
-    // SAFETY: one thread at a time is here (see `Cell`), and none is further up on its stack: the
-    // phase was not BUSY.
+    // SAFETY: one thread at a time is here (see `Cell`), and not recursively: the phase was not BUSY.
     let Some(state) = (unsafe { &mut *STATE.0.get() }) else {
         return failed("there is no state".into());
     };
@@ -237,7 +235,7 @@ fn prepare() -> Result<(), String> {
     if phase() == BUSY {
         return Err(WITHIN.into());
     }
-    // SAFETY: see `Cell`; nobody has the state: the phase would be BUSY.
+    // SAFETY: see `Cell`; nothing uses the state now, or the phase would be BUSY.
     let state = unsafe { &mut *STATE.0.get() };
     if let Some(State { failed: Some(text), .. }) = state {
         return Err(text.clone());
@@ -248,23 +246,23 @@ fn prepare() -> Result<(), String> {
     Ok(())
 }
 
-/// A call has panicked: the state is not used any more.
+/// Marks the state as unusable after a panic.
 #[cold]
 fn give_up(state: &mut State, text: &str) {
     state.failed = Some(text.into());
     let after = match state.parts.source() {
-        // Nothing may be sent in a replay.
+        // A broken replay must not send anything.
         Some(Source::Log) => FAILED,
         Some(Source::Mpi) => LOST,
         None if state.parts.now() > 0 => LOST,
-        None => ALIEN,
+        None => DISABLED,
     };
     PHASE.store(after, Ordering::Relaxed);
 }
 
 #[cold]
 fn fail(text: &str) -> c_int {
-    // Calls of an error handler are passed through.
+    // Calls of the error handler are passed through.
     let before = phase();
     begin_busy();
     let code = refuse::fail_without_state(text);
@@ -281,12 +279,12 @@ fn detect_phase() -> Option<At> {
         unsafe { crate::pmpi::initialized(&mut initialized) };
     }
     if initialized != 0 && with(|_| ()).is_err() {
-        PHASE.store(ALIEN, Ordering::Relaxed);
+        PHASE.store(DISABLED, Ordering::Relaxed);
     }
     (phase() == OUTSIDE).then_some(At::Outside)
 }
 
-/// MPI is about to end: frees its objects, and passes all later calls through.
+/// Before MPI ends: frees its objects, and passes all later calls through.
 pub(crate) fn close() {
     let phase = phase();
     if phase == INSIDE || phase == OUTSIDE {
@@ -294,7 +292,7 @@ pub(crate) fn close() {
         let _ = with(|state| {
             if state.parts.is_any_open() {
                 let part = state.parts.innermost().unwrap_or_default();
-                refuse::say(&state.mpi, &format!("MPI_Finalize while part {part} is open"));
+                refuse::print(&state.mpi, &format!("MPI_Finalize while part {part} is open"));
             }
             if let Some(mut resend) = state.resend.take() {
                 resend.finish(&state.mpi);
@@ -307,7 +305,7 @@ pub(crate) fn close() {
             state.stand_ins.free(&state.mpi, None);
         });
     }
-    PHASE.store(ALIEN, Ordering::Relaxed);
+    PHASE.store(DISABLED, Ordering::Relaxed);
 }
 
 #[cfg(test)]
@@ -316,7 +314,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A stand-in for MPI.
+    /// A fake MPI.
     pub(crate) fn mpi() -> Mpi {
         let abi = Abi::Mpich;
         Mpi {
@@ -342,12 +340,12 @@ pub(crate) mod tests {
         let mut state = State::new(mpi());
         body(&mut state);
         PHASE.store(INSIDE, Ordering::Relaxed);
-        // SAFETY: no other test has a state.
+        // SAFETY: no other test uses the state.
         unsafe { *STATE.0.get() = Some(state) };
     }
 
-    /// Catches a panic that crosses to C, use of an inconsistent state, messages that are really sent in
-    /// a broken replay, and a checkpoint that silently lacks the log.
+    /// Catches a panic that reaches C, use of an inconsistent state, messages that are sent in a broken
+    /// replay, and a checkpoint that silently lacks the log.
     #[test]
     fn after_a_panic_every_call_fails_or_is_passed_on() {
         begin(|state| {
@@ -370,14 +368,14 @@ pub(crate) mod tests {
         assert_ne!(call(|_| 0), 0);
         assert!(crate::store::tests::refusal().is_some_and(|text| text.contains("out of bounds")));
         close();
-        assert_eq!(phase(), ALIEN);
+        assert_eq!(phase(), DISABLED);
 
         begin(|_| ());
         assert_eq!(call(|_| 7), 7);
         assert_eq!(phase(), OUTSIDE);
         assert_ne!(call(|_| panic!("out of bounds")), 0);
-        assert_eq!(phase(), ALIEN);
-        // There was nothing to lose.
+        assert_eq!(phase(), DISABLED);
+        // Without parts, nothing was lost.
         assert_eq!(crate::store::tests::refusal(), None);
     }
 }

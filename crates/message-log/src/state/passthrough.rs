@@ -1,6 +1,6 @@
-//! Calls that are passed through and noted afterwards by [`pass_through`]. The common case is handled
-//! inline; anything else in a separate function, which may panic. Most calls outside parts are of this
-//! kind, and those inside recorded parts.
+//! Calls that are passed through and recorded afterwards by [`pass_through`]. The common case is handled
+//! inline; anything else in a separate function, which may panic. Most calls outside parts and in recorded
+//! parts are of this kind.
 
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
@@ -34,7 +34,7 @@ unsafe fn finish(before: u8, body: impl FnOnce(&mut State) -> c_int) -> c_int {
 /// The state.
 ///
 /// # Safety
-/// The phase is (or was when the call began) [`OUTSIDE`] or [`INSIDE`]; nobody else uses the state.
+/// The phase is, or was when the call began, [`OUTSIDE`] or [`INSIDE`]; nothing else uses the state.
 #[inline(always)]
 unsafe fn state<'a>() -> &'a mut State {
     // SAFETY: as in `with`, which has put the state there before the phase became one of these.
@@ -47,12 +47,12 @@ unsafe fn state<'a>() -> &'a mut State {
 /// The phase is [`OUTSIDE`] or [`INSIDE`].
 #[inline(always)]
 pub(crate) unsafe fn with_state<T>(body: impl FnOnce(&mut State) -> T) -> T {
-    // SAFETY: by the caller's promise; nothing is called meanwhile.
+    // SAFETY: by the caller's promise; nothing is called in between.
     body(unsafe { state() })
 }
 
-/// Passes an MPI call through. Afterwards `quick` notes its result if it can, and must not panic;
-/// otherwise it returns `false` without effect, and `slow` notes it and returns the call's result.
+/// Passes an MPI call through. Then `quick`, which must not panic, records its result; if it cannot, it
+/// returns `false` without effect, and `slow` records it and returns the call's result.
 ///
 /// # Safety
 /// The phase is [`OUTSIDE`] or [`INSIDE`], as `at` says.
@@ -66,7 +66,7 @@ pub(crate) unsafe fn pass_through(
     let before = if at == At::Inside { INSIDE } else { OUTSIDE };
     begin_busy();
     let code = real();
-    // SAFETY: by the caller's promise; calls from within this one were passed on.
+    // SAFETY: by the caller's promise; calls from inside this one were passed through.
     let is_noted = quick(unsafe { state() }, code);
     // SAFETY: as above.
     let is_due = at == At::Inside && unsafe { state() }.arena.has_notice();

@@ -1,6 +1,6 @@
 //! Serialized numbers with a digest: reading returns what was written, or an error.
 //!
-//! | bytes | are |
+//! | bytes | content |
 //! | --- | --- |
 //! | 8 | [`MAGIC`] |
 //! | 4, 4 | [`VERSION`], 0 |
@@ -13,8 +13,8 @@ use crate::digest::digest;
 /// The magic bytes.
 const MAGIC: [u8; 8] = *b"VELOCmsg";
 
-/// The format version; others are refused. It also changes with what calls record: a replay of a log
-/// with other events would diverge without a reason.
+/// The format version; others are refused. It also changes when calls are recorded differently: a replay of
+/// such a log would diverge for no visible reason.
 const VERSION: u32 = 3;
 
 /// Bytes before the numbers.
@@ -43,7 +43,7 @@ impl Writer {
         self.0.push(value);
     }
 
-    /// Yes or no.
+    /// A boolean.
     pub(crate) fn flag(&mut self, value: bool) {
         self.u8(u8::from(value));
     }
@@ -53,7 +53,7 @@ impl Writer {
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// A number that may be below 0.
+    /// A signed number.
     pub(crate) fn i32(&mut self, value: i32) {
         self.u32(value as u32);
     }
@@ -63,7 +63,7 @@ impl Writer {
         self.0.extend_from_slice(&value.to_le_bytes());
     }
 
-    /// A large number that may be below 0.
+    /// A large signed number.
     pub(crate) fn i64(&mut self, value: i64) {
         self.u64(value as u64);
     }
@@ -111,7 +111,7 @@ impl Writer {
     }
 }
 
-/// Reads numbers; an error if they are missing or invalid.
+/// Reads numbers; fails if they are missing or invalid.
 #[derive(Debug)]
 pub(crate) struct Reader<'a>(&'a [u8]);
 
@@ -122,7 +122,7 @@ impl<'a> Reader<'a> {
     /// Reads the output of [`Writer::seal`].
     ///
     /// # Errors
-    /// It is damaged, or something else.
+    /// It is damaged, or not a log.
     pub(crate) fn open(sealed: &'a [u8]) -> Result<Reader<'a>> {
         let bytes = sealed.len();
         if !sealed.starts_with(&MAGIC) || bytes < HEAD + TAIL {
@@ -146,21 +146,21 @@ impl<'a> Reader<'a> {
         Ok(Reader(&all[HEAD..]))
     }
 
-    /// Ends the reading.
+    /// Ends reading.
     ///
     /// # Errors
-    /// There is more.
+    /// There are more bytes.
     pub(crate) fn close(self) -> Result<()> {
         match self.0.len() {
             0 => Ok(()),
-            more => Err(format!("{more} bytes too many")),
+            more => Err(format!("{more} bytes are left over")),
         }
     }
 
-    /// So many bytes.
+    /// This many bytes.
     pub(crate) fn raw(&mut self, len: usize) -> Result<&'a [u8]> {
         if len > self.0.len() {
-            return Err(format!("its end where {len} bytes should be"));
+            return Err(format!("it ends where {len} bytes are expected"));
         }
         let (bytes, rest) = self.0.split_at(len);
         self.0 = rest;
@@ -178,7 +178,7 @@ impl<'a> Reader<'a> {
         Ok(u8::from_le_bytes(self.array()?))
     }
 
-    /// Yes or no.
+    /// A boolean.
     pub(crate) fn flag(&mut self) -> Result<bool> {
         match self.u8()? {
             0 => Ok(false),
@@ -192,7 +192,7 @@ impl<'a> Reader<'a> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    /// A number that may be below 0.
+    /// A signed number.
     pub(crate) fn i32(&mut self) -> Result<i32> {
         Ok(i32::from_le_bytes(self.array()?))
     }
@@ -202,7 +202,7 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// A large number that may be below 0.
+    /// A large signed number.
     pub(crate) fn i64(&mut self) -> Result<i64> {
         Ok(i64::from_le_bytes(self.array()?))
     }
@@ -211,7 +211,7 @@ impl<'a> Reader<'a> {
     pub(crate) fn len(&mut self, least: usize) -> Result<usize> {
         let len = self.u64()?;
         let fits = usize::try_from(len).ok().filter(|&len| len <= self.0.len() / least.max(1));
-        fits.ok_or_else(|| format!("{len} things where {} bytes are left", self.0.len()))
+        fits.ok_or_else(|| format!("{len} items, but only {} bytes are left", self.0.len()))
     }
 
     /// Bytes with their length.

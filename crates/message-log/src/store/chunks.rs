@@ -40,7 +40,7 @@ struct ReadChunk {
 }
 
 impl Incoming {
-    /// Starts with the chunks named by the log.
+    /// Starts with the chunks that the log lists.
     ///
     /// # Errors
     /// The log is invalid.
@@ -49,7 +49,7 @@ impl Incoming {
         Ok(Incoming { arena, expected, read_chunks: Vec::new(), open: None })
     }
 
-    /// How many.
+    /// The number of chunks.
     pub(crate) fn count(&self) -> usize {
         self.expected.len()
     }
@@ -57,7 +57,7 @@ impl Incoming {
     /// The address for the next chunk, which has this many bytes.
     ///
     /// # Errors
-    /// It is another chunk, or out of memory.
+    /// It is not the next chunk, or out of memory.
     pub(crate) fn place(&mut self, len: usize) -> Result<*mut u8> {
         self.close();
         match self.expected.get(self.read_chunks.len()) {
@@ -70,7 +70,7 @@ impl Incoming {
             }
         }
         let chunk = self.arena.take_in(len)?;
-        // SAFETY: nobody else has the memory yet: the chunk has no payload.
+        // SAFETY: nothing else uses the memory yet: the chunk has no payload.
         let at = unsafe { chunk.bytes_mut(0, len) }.as_mut_ptr();
         self.open = Some((chunk, len));
         Ok(at)
@@ -86,13 +86,13 @@ impl Incoming {
     /// All chunks, verified.
     ///
     /// # Errors
-    /// They are not those of the log.
+    /// They are not the chunks of the log.
     pub(crate) fn complete(mut self, from: &mut Reader<'_>) -> Result<Chunks> {
         self.close();
         let expected = marks(from)?;
         let come = self.read_chunks.iter().map(|come| come.mark);
         if !come.eq(expected.iter().copied()) {
-            return Err("the log of messages is damaged: its chunks are others".to_owned());
+            return Err("the log of messages is damaged: its chunks do not match".to_owned());
         }
         Ok(Chunks { arena: self.arena, read_chunks: self.read_chunks })
     }

@@ -18,16 +18,16 @@ pub(super) struct CommTraits {
     pub size: c_int,
     /// This process's rank in it.
     pub rank: c_int,
-    /// Its topology, as MPI has it.
+    /// Its topology, as an MPI constant.
     pub topology: c_int,
-    /// It is an inter-communicator.
+    /// Whether it is an intercommunicator.
     pub is_inter: bool,
 }
 
 impl CommTraits {
     fn of(handle: usize) -> CommTraits {
         let (mut traits, mut inter) = (CommTraits::default(), 0);
-        // SAFETY: a communicator that MPI has given, and numbers of ours.
+        // SAFETY: a communicator that MPI returned, and integers of ours.
         unsafe {
             pmpi::comm_size(handle, &mut traits.size);
             pmpi::comm_rank(handle, &mut traits.rank);
@@ -59,7 +59,7 @@ impl CommTraits {
 struct Made {
     handle: usize,
     traits: CommTraits,
-    /// The application has freed it, but a logged part still uses it.
+    /// Whether the application has freed it, while a logged part still uses it.
     is_freed: bool,
 }
 
@@ -84,11 +84,11 @@ impl Communicators {
     }
 
     pub(super) fn insert(&mut self, handle: usize, traits: CommTraits) {
-        self.gone(handle);
+        self.forget(handle);
         self.0.push(Made { handle, traits, is_freed: false });
     }
 
-    /// The application has freed one, which is kept.
+    /// The application has freed a communicator, which is kept.
     pub(crate) fn freed(&mut self, handle: usize) {
         for made in self.0.iter_mut().filter(|made| made.handle == handle) {
             made.is_freed = true;
@@ -96,11 +96,11 @@ impl Communicators {
     }
 
     /// Removes one.
-    pub(crate) fn gone(&mut self, handle: usize) {
+    pub(crate) fn forget(&mut self, handle: usize) {
         self.0.retain(|made| made.handle != handle);
     }
 
-    /// In the order in which a restarted process makes them.
+    /// All, in the order in which a restarted process makes them.
     pub(super) fn in_order(&self) -> Vec<(usize, CommTraits)> {
         let of = |freed| self.0.iter().filter(move |made| made.is_freed == freed);
         of(false).chain(of(true)).map(|made| (made.handle, made.traits)).collect()
@@ -127,12 +127,12 @@ pub(super) struct Predefined {
     pub null: usize,
     /// `MPI_MESSAGE_NO_PROC`, which is logged like a communicator.
     pub no_proc: usize,
-    /// Kept with them.
+    /// The topology constants.
     pub topologies: Topologies,
 }
 
 impl Predefined {
-    /// Those of a library.
+    /// The predefined handles of an MPI library.
     pub(super) fn of(mpi: &Mpi) -> Predefined {
         Predefined {
             world: mpi.comm_world,
@@ -165,12 +165,12 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// Of these communicators.
+    /// The numbers of these communicators.
     pub(super) fn new(predefined: Predefined, made: &Communicators) -> Numbers {
         Numbers { predefined, all: made.in_order() }
     }
 
-    /// Writes the properties of all.
+    /// Writes the properties of all communicators.
     pub(super) fn write(&self, to: &mut Writer) {
         to.list(&self.all, |to, (_, traits)| {
             to.i32(traits.size);
@@ -183,7 +183,7 @@ impl Numbers {
     /// The number of a communicator.
     ///
     /// # Errors
-    /// It was made by a call that this library does not see.
+    /// It was made by a call that this library does not intercept.
     pub(super) fn comm(&self, handle: usize) -> Result<u32> {
         let Predefined { world, own, null, .. } = self.predefined;
         if handle == 0 {
@@ -201,8 +201,8 @@ impl Numbers {
         let place = self.all.iter().position(|(other, _)| *other == handle);
         place.map(|place| place as u32 + FIRST).ok_or_else(|| {
             format!(
-                "communicator {handle:#x} was made by a call that cannot be known again in another \
-                 process"
+                "communicator {handle:#x} was made by a call that this library does not see, so it cannot \
+                 be found in another process"
             )
         })
     }
@@ -210,7 +210,7 @@ impl Numbers {
     /// The number of the handle that a call of this name returned: a probed message or a communicator.
     ///
     /// # Errors
-    /// As above.
+    /// The error of [`comm`](Self::comm).
     pub(super) fn given(&self, call: &str, handle: usize) -> Result<u32> {
         match is_probe(call) && handle != 0 {
             true => Ok(NO_PROC),
@@ -272,7 +272,8 @@ impl Handles {
             return Err(format!("communicator {place} of {}", self.then.len()));
         };
         let nth = place + 1;
-        let order = "a program makes its communicators in the same order before it restarts";
+        let order =
+            "a restarted program must make its communicators in the same order before it restores";
         match self.now.get(place) {
             None => Err(format!(
                 "communicator {nth} that the program made, {}, is used by a logged part, and is not \
@@ -319,11 +320,11 @@ mod tests {
         handles.get(reader.u32()?)
     }
 
-    /// Catches an order that counts removed communicators, and a freed one in another's position.
+    /// Catches an order that counts removed communicators, and a freed one in the position of another.
     #[test]
     fn order_is_that_of_what_the_application_has() {
         let mut then = made(&[(100, 2), (101, 3), (102, 4), (103, 5)]);
-        then.gone(100);
+        then.forget(100);
         then.freed(101);
         let now = made(&[(7, 4), (8, 5), (9, 3)]);
         assert_eq!(moved(&then, 102, &now), Ok(7));
@@ -344,7 +345,7 @@ mod tests {
         assert!(moved(&then, 500, &then).unwrap_err().contains("0x1f4"));
     }
 
-    /// Catches a constant of MPI's in place of a word.
+    /// Catches an MPI constant that is printed instead of a word.
     #[test]
     fn a_topology_has_a_name() {
         for (topology, words) in [

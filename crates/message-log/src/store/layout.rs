@@ -33,13 +33,13 @@ impl Layout {
             return Some(plain);
         }
         let (mut lb, mut span) = (0, 0);
-        // SAFETY: a type that is live, and numbers of ours.
+        // SAFETY: an existing type, and integers of ours.
         unsafe { pmpi::type_get_true_extent(datatype.handle(), &mut lb, &mut span) };
         let span = span as i64;
         if !(0..=MOST).contains(&size) || !(1..=MOST).contains(&span) {
             return None;
         }
-        // Finds out which byte is packed where by packing elements whose bytes spell their own offsets,
+        // Finds where each byte is packed to, by packing elements whose bytes contain their own offsets,
         // digit by digit.
         let mut element = vec![0u8; span as usize];
         let mut packed = vec![0u8; size as usize];
@@ -81,8 +81,8 @@ impl Layout {
         let (mut bytes, mut made) = (0usize, 0usize);
         let (at_bytes, at_made) = ((&raw mut bytes).cast(), (&raw mut made).cast());
         let count = lengths.len() as c_int;
-        // SAFETY: as many lengths and places as said, room for the widest handle each, and types made
-        // here.
+        // SAFETY: as many lengths and displacements as the count, buffers as wide as any handle, and types
+        // made here.
         let handle = unsafe {
             let (lengths, places) = (lengths.as_ptr(), places.as_ptr());
             pmpi::type_create_hindexed(count, lengths, places, mpi.byte, at_bytes);
@@ -94,7 +94,7 @@ impl Layout {
         Datatype { handle, size, extent, lb, is_dense: false, owned: Some(*mpi) }
     }
 
-    /// Writes it.
+    /// Writes the layout.
     pub(super) fn write(&self, to: &mut Writer) {
         for number in [self.size, self.extent, self.first, self.span] {
             to.i64(number);
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(pieces(&[], 7), []);
     }
 
-    /// Catches pieces that lie outside their element, or exceed it.
+    /// Catches pieces that lie outside their element, or are larger than it.
     #[test]
     fn a_layout_is_one_that_can_be() {
         let good =

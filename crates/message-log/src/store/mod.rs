@@ -102,7 +102,7 @@ impl State {
             return Err(text);
         }
         if let Some(resend) = &mut self.resend {
-            resend.hear(&self.mpi, &mut self.parts, false);
+            resend.take_verdicts(&self.mpi, &mut self.parts, false);
         }
         let lineage = *self.store.lineage.get_or_insert_with(draw);
         let resend = self.resend.as_ref().map(|resend| Settled::of(resend, &self.parts));
@@ -112,7 +112,7 @@ impl State {
             pack::pack(&head, &self.parts, &numbers, &self.mpi, regions)?;
         if let Some(call) = lost.filter(|_| !self.store.is_loss_said) {
             self.store.is_loss_said = true;
-            refuse::say(
+            refuse::print(
                 &self.mpi,
                 &format!(
                     "{call} in a logged part has received into memory that is not protected, by a \
@@ -155,13 +155,13 @@ impl State {
         ))
     }
 
-    /// The head of a log, if this process needs it: it has none.
+    /// The head of a log, if this process needs it because it has none.
     fn wants(&self, from: &mut Reader<'_>) -> Result<Option<Head>> {
         let damaged = |why| format!("the log of messages is damaged: {why}");
         let head = Head::read(from).map_err(damaged)?;
-        // Nothing has happened since, and nobody was told of it.
-        let is_told = self.resend.as_ref().is_some_and(|resend| resend.verdicts.is_told());
-        let as_read = self.store.read.as_ref() == Some(&Progress::of(&self.parts)) && !is_told;
+        // Nothing has happened since, and the restart was not reported to others.
+        let is_reported = self.resend.as_ref().is_some_and(|resend| resend.verdicts.is_reported());
+        let as_read = self.store.read.as_ref() == Some(&Progress::of(&self.parts)) && !is_reported;
         if self.store.lineage == Some(head.lineage) && !as_read {
             return Ok(None);
         }
@@ -192,7 +192,7 @@ impl State {
         let incoming = self.store.incoming.take();
         let mut from = Reader::open(sealed)?;
         let Some(head) = self.wants(&mut from)? else { return Ok(()) };
-        // Open parts continue here, as at a part's beginning.
+        // Open parts continue here, so the checks of a part's beginning apply.
         interposition::check()?;
         device::get_or_find()?;
         let incoming = incoming.ok_or("the chunks of the log of messages are missing")?;
@@ -200,7 +200,7 @@ impl State {
         let predefined = Predefined::of(&self.mpi);
         let handles = Handles::read(&mut from, predefined, &self.store.comms)?;
         let unpacked = unpack::unpack(from, &handles, &self.mpi, regions, chunks)?;
-        self.go_on(&head, unpacked)
+        self.continue_parts(&head, unpacked)
     }
 
     fn check_head(&self, head: &Head) -> Result<()> {
@@ -219,8 +219,8 @@ impl State {
         Ok(())
     }
 
-    /// Continues with another process's parts. Changes nothing on failure.
-    fn go_on(&mut self, head: &Head, unpacked: Unpacked) -> Result<()> {
+    /// Continues the parts of the process that wrote the log. Changes nothing on failure.
+    fn continue_parts(&mut self, head: &Head, unpacked: Unpacked) -> Result<()> {
         let Unpacked { mut parts, arena, marked } = unpacked;
         let is_closed = parts.instances.iter().any(|instance| instance.closed.is_some());
         let Some(resend) = &mut self.resend else {
@@ -240,7 +240,7 @@ impl State {
                     .into(),
             );
         }
-        // Parts of an earlier attempt are no longer open.
+        // Parts that an earlier attempt has opened are not open any more.
         for _ in self.parts.instances.iter().filter(|instance| is_marked(instance)) {
             resend.streams.forget();
         }
@@ -270,7 +270,7 @@ fn is_marked(instance: &Instance) -> bool {
 /// The head for this process.
 fn here(mpi: &Mpi) -> Head {
     let mut processes = 0;
-    // SAFETY: a number of ours, and a communicator that is always there.
+    // SAFETY: an integer of ours, and a communicator that always exists.
     unsafe { pmpi::comm_size(mpi.comm_world, &mut processes) };
     let (status, rank) = (mpi.status.size as u32, mpi.rank);
     Head { lineage: [0; 2], abi: mpi.abi as u8, status, rank, processes, resend: None }
@@ -280,7 +280,7 @@ fn here(mpi: &Mpi) -> Head {
 pub(crate) fn draw() -> [u64; 2] {
     let mut drawn = [0u64; 2];
     let len = size_of_val(&drawn);
-    // SAFETY: room for so many bytes.
+    // SAFETY: room for this many bytes.
     let got = unsafe { libc::getrandom(drawn.as_mut_ptr().cast(), len, 0) };
     if usize::try_from(got) != Ok(len) {
         // Without random numbers in the system, the time and the process id are used.

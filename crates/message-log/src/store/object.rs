@@ -30,7 +30,7 @@ pub(super) extern "C" fn VELOC_Part_log(interface: c_int) -> *const Log {
 }
 
 /// # Safety
-/// `count` regions, room for what was written, and `room` bytes for a reason.
+/// `count` regions, room for the result, and `room` bytes for a reason.
 unsafe extern "C" fn write_object(
     regions: *const Range,
     count: usize,
@@ -63,17 +63,17 @@ unsafe extern "C" fn write_object(
 }
 
 /// # Safety
-/// What `write_object` gave, once.
+/// The result of `write_object`, once.
 unsafe extern "C" fn forget_object(buffer: *mut c_void) {
     if !buffer.is_null() {
-        // SAFETY: by the caller's promise, it was made there.
+        // SAFETY: by the caller's promise, `write_object` made it.
         drop(unsafe { Box::from_raw(buffer.cast::<Packaged>()) });
     }
 }
 
 /// # Safety
-/// What `write_object` gave, with `nth` chunks or more; a range of the caller's, and `room` bytes for
-/// a reason.
+/// The result of `write_object`, with more than `nth` chunks; a range to write, and `room` bytes for a
+/// reason.
 unsafe extern "C" fn chunk_object(
     buffer: *mut c_void,
     nth: usize,
@@ -81,7 +81,7 @@ unsafe extern "C" fn chunk_object(
     reason: *mut c_char,
     room: usize,
 ) -> c_int {
-    // SAFETY: by the caller's promise, it was made there.
+    // SAFETY: by the caller's promise, `write_object` made it.
     let packaged = unsafe { &*buffer.cast::<Packaged>() };
     let found = packaged.chunks.get(nth).map(Source::bytes).ok_or_else(|| {
         format!("there are {} chunks of the log, and chunk {nth} is wanted", packaged.chunks.len())
@@ -96,7 +96,7 @@ unsafe extern "C" fn chunk_object(
 }
 
 /// # Safety
-/// `len` bytes, a number of the caller's, and `room` bytes for a reason.
+/// `len` bytes, a number to write, and `room` bytes for a reason.
 unsafe extern "C" fn begin_object(
     bytes: *const c_void,
     len: usize,
@@ -114,7 +114,7 @@ unsafe extern "C" fn begin_object(
 }
 
 /// # Safety
-/// An address of the caller's, and `room` bytes for a reason. The chunk before was read.
+/// An address to write, and `room` bytes for a reason. The previous chunk was read.
 unsafe extern "C" fn place_object(
     len: usize,
     into: *mut *mut c_void,
@@ -152,7 +152,7 @@ unsafe extern "C" fn read_object(
 /// Returns a status, and writes the reason of a failure.
 ///
 /// # Safety
-/// There is room for so many bytes.
+/// There is room for `room` bytes.
 unsafe fn status(done: Result<()>, reason: *mut c_char, room: usize) -> c_int {
     let said = match &done {
         Ok(()) => Ok(()),
@@ -166,7 +166,7 @@ unsafe fn status(done: Result<()>, reason: *mut c_char, room: usize) -> c_int {
 }
 
 /// # Safety
-/// There are as many at this place, for as long as they are used.
+/// `first` points to `count` values, for as long as they are used.
 unsafe fn all<'a, T>(first: *const T, count: usize) -> &'a [T] {
     match count {
         0 => &[],
@@ -175,12 +175,12 @@ unsafe fn all<'a, T>(first: *const T, count: usize) -> &'a [T] {
     }
 }
 
-/// Why a checkpoint is taken without the log, if it is.
+/// Why a checkpoint is taken without the log, if so.
 #[cfg(test)]
 pub(super) fn refusal() -> Option<String> {
     let mut written = Written::nothing();
     let done = reason::told(|text, room| {
-        // SAFETY: no regions, and places of ours.
+        // SAFETY: no regions, and results of ours.
         unsafe { write_object(std::ptr::null(), 0, &mut written, text, room) }
     });
     assert!(written.bytes.is_null());

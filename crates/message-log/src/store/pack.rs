@@ -48,7 +48,7 @@ impl Head {
     }
 }
 
-/// The serialized log, and what cannot be used in another process.
+/// The serialized log, and what cannot be restored in another process.
 #[derive(Debug)]
 pub(super) struct Packed {
     /// The bytes.
@@ -59,7 +59,7 @@ pub(super) struct Packed {
     pub chunks: Vec<Source>,
 }
 
-/// The least bytes for which a region of its own pays off.
+/// The least size of a chunk that is worth a region of its own.
 const WORTH: usize = 64 << 10;
 
 /// From this size on, the memory is checked before it is allocated.
@@ -72,7 +72,7 @@ struct Packing<'a> {
     regions: Regions<'a>,
     numbers: &'a Numbers,
     names: HashMap<&'static str, u32>,
-    /// What instances receive again, by address.
+    /// The numbers of the messages that instances receive again, by address.
     closed: HashMap<*const Closed, u32>,
     lost: Option<&'static str>,
     chunk_index: ChunkIndex,
@@ -130,7 +130,7 @@ pub(super) fn pack(
     let carried: usize = chunk_index.chunks.iter().map(Source::live).sum();
     let inside = (parts.log.figures.bytes as usize).saturating_sub(carried);
     let expected = inside + 192 * parts.log.len() + (64 << 10);
-    // The system promises memory that it does not have.
+    // The system overcommits memory.
     let available = if expected > LARGE { available() } else { None };
     if let Some(available) = available.filter(|available| *available < expected) {
         return Err(format!(
@@ -164,7 +164,7 @@ impl Packing<'_> {
             parts.instances.iter().map(|instance| (instance.begin.event, instance.begun)).collect();
         begins.sort_unstable();
         let mut begins = begins.into_iter().peekable();
-        // What was begun before a part that may have the event.
+        // The number of operations begun before every part that may contain the event.
         let mut before = 0;
         for event in &parts.log.events {
             while let Some((_, begun)) = begins.next_if(|(begin, _)| *begin <= event.number) {
@@ -281,7 +281,7 @@ impl Packing<'_> {
         self.to.u64(item.began);
         self.to.flag(item.persistent);
         self.to.raw(item.status.as_slice(self.mpi));
-        // A replay knows its own target, unless the request began before the part.
+        // A replay uses its own target, unless the request began before the part.
         let needed =
             is_completion(shape.call.0) && item.began <= before && !item.payload.is_empty();
         let target = if needed { &item.target } else { &Target::Nothing };

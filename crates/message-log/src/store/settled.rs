@@ -39,7 +39,7 @@ impl Settled {
         (resend.dropped, resend.resent) = (dropped, resent);
     }
 
-    /// Writes it.
+    /// Writes the state.
     pub(crate) fn write(self, to: &mut Writer) {
         let Settled {
             origin: CheckpointOrigin { run, boundaries, begun },

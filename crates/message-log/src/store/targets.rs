@@ -88,7 +88,7 @@ pub(super) fn read(from: &mut Reader<'_>, mpi: &Mpi, regions: Regions<'_>) -> Re
         2 => return Ok(Target::Lost),
         other => return Err(format!("target {other}")),
     }
-    // Types are made when everything is known to be valid.
+    // Types are made when all values were checked.
     let blocks = from.list(60, |from| {
         let (id, place, count) = (from.i32()?, from.u64()?, from.i64()?);
         let layout = Layout::read(from)?;
@@ -97,7 +97,7 @@ pub(super) fn read(from: &mut Reader<'_>, mpi: &Mpi, regions: Regions<'_>) -> Re
     let found = blocks.into_iter().map(|(id, place, count, layout)| {
         let extent = layout.extent();
         let len = span(count, &layout, extent)?;
-        // No more than is packed: larger numbers are invalid.
+        // Larger counts are invalid.
         count.checked_mul(layout.size())?;
         let start = regions.address(id, place, len)?;
         Some((start.wrapping_sub(layout.first) as usize, count, layout))

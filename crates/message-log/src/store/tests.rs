@@ -1,5 +1,4 @@
-//! What is written and read without MPI. That a log is the same in another process is also a step of
-//! the random histories of `parts/tests.rs`.
+//! Writing and reading without MPI. The random histories of `parts/tests.rs` also write and read the log.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -21,7 +20,7 @@ use crate::status::Status;
 use crate::target::{Block, Target};
 use crate::types::Datatype;
 
-/// MPICH's facts, without MPICH.
+/// MPICH's constants.
 fn mpi() -> Mpi {
     Mpi {
         abi: Abi::Mpich,
@@ -70,7 +69,7 @@ fn unpacked(sealed: &[u8], made: &Communicators, regions: &[Range]) -> Result<Un
     unpacked_beside(sealed, &[], made, regions)
 }
 
-/// The same with the chunks that came beside the bytes.
+/// The same with the chunks that are stored beside the bytes.
 fn unpacked_beside(
     sealed: &[u8],
     chunks: &[Vec<u8>],
@@ -83,7 +82,7 @@ fn unpacked_beside(
     let mut incoming = Incoming::expected(&mut from, Arena::default())?;
     for bytes in chunks {
         let at = incoming.place(bytes.len())?;
-        // SAFETY: there is room for as many.
+        // SAFETY: there is room for these bytes.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at, bytes.len()) };
     }
     let mut from = Reader::open(sealed)?;
@@ -98,22 +97,22 @@ fn unpacked_beside(
     Ok(unpacked)
 }
 
-/// What goes beside the bytes.
+/// The chunks stored beside the bytes.
 fn beside(packed: &mut Packed) -> Vec<Vec<u8>> {
     packed.chunks.drain(..).map(|source| source.bytes().to_vec()).collect()
 }
 
-/// Why a checkpoint that is taken now does not get the log, if it is refused.
+/// Why a checkpoint taken now does not get the log, if it is refused.
 pub(crate) fn refusal() -> Option<String> {
     object::refusal()
 }
 
-/// The parts of another process that goes on with these.
+/// These parts in a restarted process.
 pub(crate) fn moved(parts: &Parts) -> Unpacked {
     read(&written(parts))
 }
 
-/// A checkpoint's log: its bytes, and the chunks that go beside them.
+/// A checkpoint's log: its bytes, and the chunks beside them.
 pub(crate) fn written(parts: &Parts) -> (Vec<u8>, Vec<Vec<u8>>) {
     let mut packed = packed(parts, &comms(&[]), &[]).unwrap();
     assert_eq!(packed.lost, None);
@@ -121,12 +120,12 @@ pub(crate) fn written(parts: &Parts) -> (Vec<u8>, Vec<Vec<u8>>) {
     (packed.bytes, chunks)
 }
 
-/// The parts out of such a log.
+/// Reads the parts from such a log.
 pub(crate) fn read((log, chunks): &(Vec<u8>, Vec<Vec<u8>>)) -> Unpacked {
     unpacked_beside(log, chunks, &comms(&[]), &[]).unwrap()
 }
 
-/// Bytes without gaps.
+/// A type without gaps.
 fn doubles() -> Rc<Datatype> {
     Rc::new(Datatype { handle: 0, size: 8, extent: 8, lb: 0, is_dense: true, owned: None })
 }
@@ -145,13 +144,12 @@ fn item(arena: &mut Arena, len: usize, began: u64, target: Target) -> Item {
     Item { began, index: 1, link: Some(Link { stream: 2, number: began }), ..item }
 }
 
-/// Parts of every kind, one recorded and one replayed, and what nobody can know again elsewhere. The
-/// target is that of a request that was begun before the part.
+/// Parts of every kind, one recorded and one replayed. `target` is that of a request begun before the part.
 fn sample(target: &Target) -> (Parts, Arena) {
     sample_with(target, 300)
 }
 
-/// The same with so many bytes in one message.
+/// The same with a message of `large` bytes.
 fn sample_with(target: &Target, large: usize) -> (Parts, Arena) {
     let (mut parts, mut arena) = (Parts::default(), Arena::default());
     let outside = parts.begin_number();
@@ -183,7 +181,7 @@ fn sample_with(target: &Target, large: usize) -> (Parts, Arena) {
     };
     let number = parts.instances[1].number;
     parts.close(number, &Rc::new(closed));
-    parts.settle(SETTLED.settled);
+    parts.drop_settled(SETTLED.settled);
     parts.begin(3, 0).unwrap();
     parts.record(shape("MPI_Mprobe", 3, 0), Outcome { handle: 6, ..Outcome::of(0) }).unwrap();
     parts.replay_begin(1).unwrap();
@@ -193,7 +191,7 @@ fn sample_with(target: &Target, large: usize) -> (Parts, Arena) {
     (parts, arena)
 }
 
-/// Everything of parts but handles and addresses.
+/// The content of parts without handles and addresses.
 fn text(parts: &Parts) -> String {
     let rows = |closed: &Closed| {
         let of = |table: &HashMap<_, _, _>| {
@@ -224,7 +222,7 @@ fn text(parts: &Parts) -> String {
     format!("{log:?}\n{instances:?}\n{closed:?}\n{open:?}\n{replaced}\n{counts:?}")
 }
 
-/// Catches anything that is not written, or read as something else.
+/// Catches values that are not written, or read differently.
 #[test]
 fn a_log_is_the_same_elsewhere() {
     let (parts, _arena) = sample(&Target::Nothing);
@@ -236,8 +234,8 @@ fn a_log_is_the_same_elsewhere() {
     assert_eq!(text(&there.parts), text(&parts));
 }
 
-/// Catches a chunk that is packed though it goes beside the bytes, one that is taken for another, a
-/// damaged one that is believed, and a place outside of it.
+/// Catches a chunk that is packed although it is stored beside the bytes, one that is confused with another,
+/// a damaged one that is accepted, and an offset outside of it.
 #[test]
 fn large_chunks_go_beside_the_bytes() {
     let (parts, _arena) = sample_with(&Target::Nothing, 200_000);
@@ -259,7 +257,7 @@ fn large_chunks_go_beside_the_bytes() {
     wrong(&[changed]);
 }
 
-/// Catches handles that are taken over as they are.
+/// Catches handles that are used unchanged.
 #[test]
 fn communicators_have_the_handles_of_the_new_process() {
     let (parts, _arena) = sample(&Target::Nothing);
@@ -275,7 +273,7 @@ fn communicators_have_the_handles_of_the_new_process() {
     assert!(unknown.contains("MPI_Iprobe") && unknown.contains("0x29"), "{unknown}");
 }
 
-/// Catches an address of the old process, and one that is near the region's end.
+/// Catches an address of the old process, and one near the region's end.
 #[test]
 fn what_is_protected_is_found_again() {
     let region = |id, address, len| Range { id, address, len };
@@ -304,8 +302,8 @@ fn what_is_protected_is_found_again() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
-    /// Catches a number that is believed. Bytes that were changed and sealed again are an error, or a
-    /// log that can be used and dropped.
+    /// Catches unchecked numbers: changed bytes with a correct digest are an error, or a log that can be used
+    /// and dropped.
     #[test]
     fn changed_bytes_do_no_harm(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
@@ -323,7 +321,7 @@ proptest! {
         }
         let (mut bytes, chunks) = GOOD.with(|good| good[usize::from(is_large)].clone());
         for (at, byte) in changes {
-            // Most of it is payload, where a change does nothing: the first bytes are as likely.
+            // Most bytes are payload, where a change does nothing; the first bytes are changed as often.
             let at = at.index(2 * bytes.len());
             let at = if at >= bytes.len() { at % 400 } else { at };
             bytes[at] = byte;

@@ -1,5 +1,5 @@
-//! Reads a serialized log with its open parts. The result is either as written or an error; nothing is
-//! used before all of it was checked.
+//! Reads a serialized log with its open parts. The result is as written, or an error; nothing is used before
+//! everything was checked.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -19,7 +19,7 @@ use crate::resend::closed::{Closed, Route};
 use crate::resend::streams::Link;
 use crate::status::Status;
 
-/// Larger counts are invalid, so that one can be added to any count.
+/// Larger counts are invalid, so that incrementing a count cannot overflow.
 const MOST: u64 = 1 << 62;
 
 /// The longest name of a function.
@@ -86,11 +86,11 @@ pub(super) fn unpack(
     Ok(Unpacked { parts, arena: chunks.arena, marked })
 }
 
-/// A count, to which one can be added.
+/// A count that can be incremented.
 pub(super) fn count(from: &mut Reader<'_>) -> Result<u64> {
     let count = from.u64()?;
     let is_one = count < MOST;
-    is_one.then_some(count).ok_or_else(|| "a count that nothing comes to".to_owned())
+    is_one.then_some(count).ok_or_else(|| "a count that is too large".to_owned())
 }
 
 impl Unpacking<'_, '_> {
@@ -109,7 +109,7 @@ impl Unpacking<'_, '_> {
         let open = self.list(9, Self::open)?;
         let replaced =
             self.list(17, |own| Ok((own.from.i32()?, own.position()?, own.closed()?)))?;
-        Ok(Parts::gone_on(log, instances, open, replaced, (numbers, begun)))
+        Ok(Parts::continued(log, instances, open, replaced, (numbers, begun)))
     }
 
     fn list<T>(
@@ -194,7 +194,7 @@ impl Unpacking<'_, '_> {
         let link = self.link()?;
         let (given_up, is_kept) = (self.from.u32()?, self.from.flag()?);
         if !is_kept && !payload.is_empty() {
-            return Err(format!("{} bytes that are not kept", payload.len()));
+            return Err(format!("{} bytes of a payload that was dropped", payload.len()));
         }
         let item = Item::new(status, target, payload);
         Ok(Item { index, began, persistent, link, given_up, is_kept, ..item })
@@ -268,9 +268,9 @@ fn call(name: &[u8]) -> Result<Call> {
         name.len() <= NAME && name.starts_with("MPI_") && name.bytes().all(letters)
     };
     let name = std::str::from_utf8(name).ok().filter(is_one);
-    let name = name.ok_or("a call that is none of MPI's")?;
-    // Names are leaked, once per function when an earlier process's log is read, because those of the
-    // own calls are static, too.
+    let name = name.ok_or("a call that is not MPI's")?;
+    // Leaked, once per function when another process's log is read, as the names of this process's calls are
+    // static too.
     Ok(Call(Box::leak(name.to_owned().into_boxed_str())))
 }
 
@@ -286,7 +286,7 @@ fn closed(from: &mut Reader<'_>) -> Result<Closed> {
     Ok(closed)
 }
 
-/// Checks the consistency that the parts and the log rely on.
+/// Checks the invariants that the parts and the log rely on.
 fn check(parts: &Parts) -> Result<()> {
     let wrong = |what: String| Err(format!("{what} in a log of messages"));
     let (log, instances) = (&parts.log, &parts.instances);
@@ -306,7 +306,7 @@ fn check(parts: &Parts) -> Result<()> {
     }
     let is_place = |at: Position| match log.get(at) {
         Some(event) => at.nth < event.repeats,
-        // No part needs it, or its bytes are not there yet.
+        // No part needs it, or its bytes are not read yet.
         None => at.event <= log.next,
     };
     let mut last = None;

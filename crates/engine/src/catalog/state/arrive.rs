@@ -1,21 +1,20 @@
-//! Steps of what the application lends: a checkpoint whose bytes are still on their way from the
-//! application's memory to the staging level when it is committed.
+//! Steps of deferred captures: a checkpoint is committed while bytes are still being copied from the
+//! application's memory to the staging level.
 
 use super::{Arrival, MoveEnd, Reserve, State};
 use crate::catalog::entry::{Id, Life, MemoryCopy, Part, Region, Stage, PARTS};
 use levels::space::Extent;
 
 impl State {
-    /// Whether the staging level could hold so many bytes of each part, were it empty.
+    /// Whether the staging level, if it were empty, could hold `lens` bytes of each part.
     pub(crate) fn fits_staging(&self, lens: [u64; 2]) -> bool {
         let staging = self.level(self.staging);
         let [device, host] = lens.map(|len| staging.space.rounded(len));
         device.saturating_add(host) <= staging.spec.capacity
     }
 
-    /// Takes room in the staging level for `len` more bytes of device memory that is lent, if that
-    /// needs no wait and discards nothing. `both` is what the checkpoint will have of each part in
-    /// all.
+    /// Takes room in the staging level for `len` more bytes of deferred device memory, if that needs no wait
+    /// and discards nothing. `both` are the total sizes of the checkpoint's parts.
     pub(crate) fn reserve_for_deferred(
         &mut self,
         id: Id,
@@ -33,9 +32,9 @@ impl State {
         }
     }
 
-    /// Ends a checkpoint as [`State::commit`] does, but the parts in `arriving` have bytes in the
-    /// host buffer that are still to come.
-    pub(crate) fn commit_lent(
+    /// Ends a checkpoint like [`State::commit`], but bytes of the parts in `arriving` have still to be copied
+    /// to the host buffer.
+    pub(crate) fn commit_deferred(
         &mut self,
         id: Id,
         regions: Vec<Region>,
@@ -49,24 +48,24 @@ impl State {
         if arriving.contains(&true) && self.entries.contains_key(&id) {
             self.arrivals.push_back(id);
             self.changes += 1;
-            // What was lent is used until it has arrived, whatever becomes of the checkpoint.
+            // The memory is read until the deferred capture ends, whatever becomes of the checkpoint.
             self.started(id, true);
         }
     }
 
-    /// The next checkpoint whose bytes are to be brought, oldest first.
+    /// The next deferred capture to copy, oldest first.
     pub fn next_arrival(&mut self) -> Option<Arrival> {
         let id = self.arrivals.pop_front()?;
         let entry = self.entries.get(&id)?;
         Some(Arrival { id, name: entry.name.clone(), version: entry.version })
     }
 
-    /// Whether bytes are still to come.
+    /// Whether deferred captures are not complete yet.
     pub(crate) fn arriving(&self) -> bool {
         self.entries.values().any(|entry| entry.arriving.contains(&true))
     }
 
-    /// Ends the way of what was lent. A checkpoint whose bytes did not arrive does not exist.
+    /// Ends a deferred capture. If it failed, the checkpoint does not exist.
     pub fn arrived(&mut self, id: Id, end: MoveEnd) {
         let mut lost = false;
         let staging = self.staging;
@@ -90,7 +89,7 @@ impl State {
             }
         }
         if lost {
-            self.take_back(id);
+            self.undo_replace(id);
         }
         self.ended(id, true);
     }

@@ -1,16 +1,16 @@
-//! Steps of a checkpoint that scratch cannot take, and that goes to persistent without it.
+//! Steps of a checkpoint that bypasses scratch and goes to persistent only.
 
 use super::State;
 use crate::catalog::entry::{FileCopy, Id, Life};
 use os::error::{Error, Kind};
 
 impl State {
-    /// Whether it is still open if a checkpoint is to be copied to persistent.
+    /// Whether it is still undecided if a checkpoint is copied to persistent.
     pub(crate) fn is_undecided(&self, id: Id) -> bool {
         self.entries.get(&id).is_some_and(|entry| entry.persistent == FileCopy::Undecided)
     }
 
-    /// Whether a checkpoint has its file in persistent alone, as scratch could not take it.
+    /// Whether a checkpoint has its file only in persistent, because scratch could not take it.
     pub fn is_past_scratch(&self, id: Id) -> bool {
         let entry = self.entries.get(&id);
         entry.is_some_and(|entry| {
@@ -18,14 +18,14 @@ impl State {
         })
     }
 
-    /// Whether a checkpoint goes to persistent, or has gone there, only because scratch could not take it.
-    /// Other processes have none there.
+    /// Whether a checkpoint goes, or has gone, to persistent only because scratch could not take it. Other
+    /// processes do not have it there.
     pub fn is_extra(&self, id: Id) -> bool {
         self.entries.get(&id).is_some_and(|entry| entry.scratch == FileCopy::Substituted)
     }
 
-    /// It is decided that a checkpoint is not copied to persistent. What waited for that because scratch
-    /// could not take it goes there all the same.
+    /// It was decided that a checkpoint is not copied to persistent. If scratch could not take it, it goes
+    /// there all the same.
     pub fn want_no_persistent(&mut self, id: Id) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         if entry.persistent == FileCopy::Undecided {
@@ -38,8 +38,8 @@ impl State {
         self.reindex(id);
     }
 
-    /// Writing a checkpoint to scratch has failed. Whether it goes to persistent instead: at once, or once it
-    /// is known where to.
+    /// Writing a checkpoint to scratch has failed. Returns whether it goes to persistent instead: at once, or
+    /// when the place there is known.
     pub(super) fn scratch_has_refused(&mut self, id: Id, error: Error) -> bool {
         let lasting = self.shape.persistent;
         let Some(entry) = self.entries.get_mut(&id) else { return false };
@@ -60,7 +60,7 @@ impl State {
     }
 }
 
-/// Whether a failure says something about where a file was to be, so that another place may do.
+/// Whether a failure depends on the file's location, so that another one may work.
 pub(crate) fn is_of_the_file_system(error: &Error) -> bool {
     matches!(error.kind(), Kind::NoRoom | Kind::System)
 }

@@ -1,4 +1,4 @@
-//! Steps of a capture: from the room it needs to the checkpoint it becomes.
+//! Steps of a capture, from taking room to the finished checkpoint.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use levels::level::LevelSpec;
 use os::error::{Error, Kind, Result};
 use policy::rounds::FileState;
 
-/// What was found on disk as a checkpoint.
+/// The content of a file found on disk.
 #[derive(Clone, Copy, Debug)]
 pub enum Content<'a> {
-    /// Regions of memory, and which of them is its mark ([`format::mark`]), if one is.
+    /// Regions of memory, possibly with a mark ([`format::mark`]).
     Regions {
-        /// Its header.
+        /// The file's header.
         header: &'a Decoded,
-        /// The mark's id.
+        /// The id of the mark.
         mark: Option<i32>,
     },
     /// A file of the application's own (`VELOC_Route_file`).
@@ -27,7 +27,7 @@ pub enum Content<'a> {
 }
 
 impl State {
-    /// Where a capture goes that has so many bytes of each part, in one checkpoint.
+    /// The destination of each part of a capture with `lens` bytes per part, in one checkpoint.
     pub fn destination(&self, lens: [u64; 2]) -> Result<[Destination; 2]> {
         let mut taken = [0u64; MOST];
         let mut place = |part: Part| {
@@ -63,12 +63,12 @@ impl State {
         ))
     }
 
-    /// Starts a checkpoint. Nobody else sees it before [`State::commit`].
+    /// Starts a checkpoint. It is not visible to others before [`State::commit`].
     pub fn open(&mut self, name: &str, version: i32) -> Id {
         let id = self.next_id;
         self.next_id += 1;
         let name = self.interned(name);
-        // The application writes: expectations of reads end here.
+        // The application writes, so it does not read in the expected order any more.
         self.reading = None;
         self.fetching = false;
         self.entries.insert(id, Box::new(Entry::new(name, version)));
@@ -93,17 +93,17 @@ impl State {
         Reserve::Got { base, extents }
     }
 
-    /// The level in which `part` of a checkpoint under way already has bytes.
+    /// The level in which `part` of an open checkpoint already has bytes.
     pub(crate) fn building_in(&self, id: Id, part: Part) -> Option<Level> {
         self.entries.get(&id)?.part(part).first()
     }
 
-    /// What a checkpoint under way holds of each part, in bytes.
+    /// The bytes of each part of an open checkpoint.
     pub(crate) fn building_bytes(&self, id: Id) -> [u64; 2] {
         self.entries.get(&id).map_or([0, 0], |entry| PARTS.map(|part| entry.part(part).len))
     }
 
-    /// The memory that a checkpoint under way has filled, by part.
+    /// The memory that an open checkpoint has filled, by part.
     pub(crate) fn building_sources(&self, id: Id) -> [Option<Source>; 2] {
         let Some(entry) = self.entries.get(&id) else {
             return [None, None];
@@ -114,9 +114,9 @@ impl State {
         })
     }
 
-    /// Ends a checkpoint: it can be restored from here on and replaces an older one of the same
-    /// name and version. `regions` may be in any order. It is copied to persistent if there is that
-    /// level and `persist` says so.
+    /// Ends a checkpoint: it can be restored from now on, and replaces an older one of the same name and
+    /// version. `regions` may be in any order. It is copied to persistent if that level exists and `persist`
+    /// is set.
     pub fn commit(&mut self, id: Id, mut regions: Vec<Region>, persist: bool) {
         regions.sort_by_key(|region| region.id);
         let wanted = self.shape.scratch && !self.shape.ephemeral;
@@ -143,8 +143,8 @@ impl State {
         self.make_live(id);
     }
 
-    /// These regions, in the memory of the last checkpoint's if they are the same: most jobs have
-    /// the same ones in all their checkpoints.
+    /// These regions, sharing the memory of the last checkpoint's if they are equal: most jobs have the same
+    /// ones in all checkpoints.
     fn kept_once(&mut self, regions: Vec<Region>) -> Arc<[Region]> {
         if *self.last_regions != *regions {
             self.last_regions = regions.into();
@@ -152,8 +152,8 @@ impl State {
         self.last_regions.clone()
     }
 
-    /// Ends a checkpoint whose bytes went straight to its scratch file, which is in its place.
-    /// `routed` is the path of a file-based checkpoint; `persist` as for [`State::commit`].
+    /// Ends a checkpoint that was written directly to its scratch file, which has its name. `routed` is the
+    /// path of a file-based checkpoint; `persist` as for [`State::commit`].
     pub(crate) fn commit_file(
         &mut self,
         id: Id,
@@ -180,9 +180,9 @@ impl State {
         self.make_live(id);
     }
 
-    /// Ends a checkpoint whose bytes went straight to its persistent file, which is in its place,
-    /// because scratch could not take it. `routed` as for [`State::commit_file`]; `persist`: it is to be
-    /// there in any case.
+    /// Ends a checkpoint that was written directly to its persistent file, which has its name, because
+    /// scratch could not take it. `routed` as for [`State::commit_file`]; `persist`: it belongs there in any
+    /// case.
     pub(crate) fn commit_persistent(
         &mut self,
         id: Id,
@@ -202,7 +202,7 @@ impl State {
         self.make_live(id);
     }
 
-    /// A checkpoint that was begun may have to be copied to persistent, once it is known where to.
+    /// A checkpoint that was begun may have to be copied to persistent; this is decided later.
     pub fn await_place(&mut self, id: Id) {
         if let Some(entry) = self.entries.get_mut(&id).filter(|_| self.shape.persistent) {
             entry.persistent = FileCopy::Undecided;
@@ -210,8 +210,8 @@ impl State {
         }
     }
 
-    /// A checkpoint is to be copied to persistent after all, to a file of its own or to its place in
-    /// an aggregated one. Its name and version if it is there already because scratch could not take it.
+    /// It was decided that a checkpoint is copied to persistent, to a file of its own or to its part of an
+    /// aggregated one. Returns its name and version if it is there already because scratch could not take it.
     pub fn want_persistent(
         &mut self,
         id: Id,
@@ -238,7 +238,7 @@ impl State {
                 entry.persistent = FileCopy::Wanted;
                 entry.place = place;
                 if entry.scratch == FileCopy::Failed {
-                    // It is known only now that there is another place for it.
+                    // Only now it is known that it may go elsewhere.
                     entry.scratch = FileCopy::Bypassed;
                 }
             }
@@ -247,14 +247,14 @@ impl State {
         there
     }
 
-    /// What becomes of a checkpoint's file in a level.
+    /// The state of a checkpoint's file in a level.
     pub fn file_state(&self, id: Id, level: FileLevel) -> FileState {
         let Some(entry) = self.entries.get(&id) else {
             return FileState::Missing;
         };
         let file = match level {
-            // What went past scratch counts there like what is in it: it stands in the way of nothing
-            // that is older, and persistent has it.
+            // A checkpoint that bypasses scratch counts as if its persistent file were there, so that older
+            // versions can be removed.
             FileLevel::Scratch if entry.scratch.is_bypassed() => match entry.persistent {
                 FileCopy::Absent | FileCopy::Undecided => FileCopy::Wanted,
                 file => file,
@@ -268,7 +268,7 @@ impl State {
                 FileState::Present
             }
             (Life::Live, FileCopy::Wanted | FileCopy::Writing) => FileState::Pending,
-            // It may be tried again, but nobody waits: where there is no room, limits make some.
+            // It may be retried, but nothing waits for it: limits make room if there is none.
             (Life::Live, FileCopy::Failed | FileCopy::Bypassed | FileCopy::Substituted)
             | (Life::Held | Life::Dropped, _) => FileState::Missing,
         }
@@ -281,8 +281,7 @@ impl State {
         there.then(|| (entry.name.clone(), entry.version))
     }
 
-    /// A copy of this checkpoint may still be running and cannot be waited for: its room is never
-    /// given to others.
+    /// A copy of this checkpoint may still be running and cannot be waited for: its room is never reused.
     pub(crate) fn strand(&mut self, id: Id) {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.busy += 1;
@@ -291,13 +290,13 @@ impl State {
         }
     }
 
-    /// Gives a checkpoint under way up: as if it had never been begun.
+    /// Aborts an open checkpoint, as if it had never been begun.
     pub fn abort(&mut self, id: Id) {
         self.discard(id, false);
     }
 
-    /// Makes a checkpoint known whose file was found on disk. `part_of` tells which regions are
-    /// wanted in device memory; then, whether scratch and persistent have the file.
+    /// Adds a checkpoint whose file was found on disk. `part_of` tells which regions belong in device memory;
+    /// the others, whether scratch and persistent have the file.
     pub(crate) fn adopt(
         &mut self,
         name: &str,
@@ -320,7 +319,7 @@ impl State {
                 lay_out(&mut entry, header.regions().iter().map(region).collect());
                 entry.mark = mark;
             }
-            // Where it was routed from matters only for a copy still to be made.
+            // The routed path only matters for a copy that has still to be made.
             Content::Routed => entry.routed = Some(Arc::from("")),
         }
         entry.found = true;
@@ -341,7 +340,7 @@ impl State {
         };
         entry.life = Life::Live;
         let (name, version) = (entry.name.clone(), entry.version);
-        // Before the older one's record goes: at no moment is there none of this version.
+        // Before the older record is removed, so that there is always a record of this version.
         self.note(id);
         let older = self.names.entry(name).or_default().live.insert(version, id);
         if let Some(older) = older {
@@ -352,7 +351,7 @@ impl State {
     }
 }
 
-/// Gives the regions of a checkpoint that lies in a file their places in its parts.
+/// Assigns the regions of a checkpoint in a file their offsets in its parts.
 fn lay_out(entry: &mut Entry, mut regions: Vec<Region>) {
     regions.sort_by_key(|region| region.id);
     for part in &mut entry.parts {

@@ -5,18 +5,18 @@ use crate::catalog::entry::{Entry, FileCopy, Id, Level, Life, MemoryCopy, Part, 
 use os::error::Result;
 
 impl State {
-    /// The next flush from a level to one below, oldest first. `None` while there is nothing to flush
-    /// or no room for it.
+    /// The next flush from a level to a lower one, oldest first. `None` if there is nothing to flush, or no
+    /// room for it.
     pub fn next_flush(&mut self, from: Level) -> Option<MoveJob> {
         let &(consumed, id) = self.level(from).flush.first()?;
         let entry = self.entries.get(&id)?;
         let (part, to) = self.flush_of(entry, from)?;
         let len = entry.part(part).len;
-        // What was consumed is not worth giving up anything else for.
+        // A consumed checkpoint is not worth discarding others.
         while !self.make_room(to, len, !consumed) {
-            // Nor is what it replaces.
-            if to != self.staging || !self.let_go_of_oldest() {
-                self.press_flush(from);
+            // Nor is a held one that was replaced.
+            if to != self.staging || !self.drop_oldest_held() {
+                self.flush_starves(from);
                 return None;
             }
         }
@@ -26,7 +26,7 @@ impl State {
         Some(job)
     }
 
-    /// Takes the room of a copy from one level to another.
+    /// Allocates the room of a copy from one level to another.
     pub(super) fn begin_move(
         &mut self,
         id: Id,
@@ -46,7 +46,7 @@ impl State {
         Some(MoveJob { id, name, version, part, len, from, to })
     }
 
-    /// Ends such a copy. One that did not succeed leaves the part where it was. An error if it failed.
+    /// Ends such a copy. If it failed, the part stays where it was, and the error is returned.
     pub(super) fn end_move(&mut self, job: &MoveJob, end: MoveEnd) -> Result<()> {
         let Some(entry) = self.entries.get_mut(&job.id) else { return Ok(()) };
         let state = entry.part_mut(job.part);
@@ -61,7 +61,7 @@ impl State {
                 Err(error)
             }
             MoveEnd::Stranded(error) => {
-                // Its room is never given to others.
+                // Its room is never reused.
                 *state.copy_mut(job.to.level) = MemoryCopy::failed();
                 entry.stranded = true;
                 Err(error)
@@ -69,7 +69,7 @@ impl State {
         }
     }
 
-    /// Ends a flush. One that did not succeed leaves the checkpoint where it was.
+    /// Ends a flush. If it failed, the checkpoint stays where it was.
     pub fn flush_done(&mut self, job: &MoveJob, end: MoveEnd) {
         if let Err(error) = self.end_move(job, end) {
             self.has_failed(job.id, error);
@@ -91,7 +91,7 @@ impl State {
         Some(job)
     }
 
-    /// Whether a checkpoint whose temporary file is complete may take its place in scratch.
+    /// Whether a checkpoint whose temporary file is complete may be given its name in scratch.
     pub(crate) fn still_wanted(&self, id: Id) -> bool {
         self.entries.get(&id).is_some_and(|entry| matches!(entry.life, Life::Live | Life::Held))
     }
@@ -116,13 +116,13 @@ impl State {
         }
         self.ended(job.id, true);
         if bypassed {
-            return After::Say;
+            return After::Warn;
         }
         if written {
-            // If it was replaced meanwhile: its file is what is left of it from here on.
-            self.let_go(job.id);
+            // If it was replaced in the meantime, its file is now its only copy.
+            self.drop_held(job.id);
         }
-        // Not while it waits for its persistent copy, nor if a newer one has taken its place.
+        // Not while it waits for its persistent copy, nor if a newer checkpoint has the file.
         if unlink && self.find(&job.name, job.version).is_none() {
             After::Unlink
         } else {
@@ -136,7 +136,7 @@ impl State {
         self.take_persist(id)
     }
 
-    /// The copying of this checkpoint, if it could begin now: for who would wait for it.
+    /// The copy of this checkpoint to persistent, if it can begin now, for a thread that would wait for it.
     pub(crate) fn take_persist(&mut self, id: Id) -> Option<PersistJob> {
         let sources = self.sources(id)?;
         let entry = self.entries.get_mut(&id).filter(|entry| entry.lists.persist)?;
@@ -154,29 +154,28 @@ impl State {
         Some(job)
     }
 
-    /// Whoever waits for the persistent copy of this checkpoint makes it, once it is known where to.
-    /// [`State::take_claimed`] or [`State::give_claim_back`] follows.
+    /// Claims the persistent copy of this checkpoint for the thread that waits for it, once its destination
+    /// is known. [`State::take_claimed`] or [`State::give_claim_back`] follows.
     pub(crate) fn claim_persist(&mut self, id: Id) {
         self.claims.insert(id);
         self.reindex(id);
     }
 
-    /// The persistent copy of a checkpoint that was claimed is for a worker to make after all.
+    /// Leaves a claimed persistent copy to a worker.
     pub(crate) fn give_claim_back(&mut self, id: Id) {
         if self.claims.remove(&id) {
             self.reindex(id);
         }
     }
 
-    /// The copying of a checkpoint that was claimed, if it could begin now. If not, a worker does it
-    /// when it can.
+    /// The copy of a claimed checkpoint, if it can begin now. If not, a worker makes it when it can.
     pub(crate) fn take_claimed(&mut self, id: Id) -> Option<PersistJob> {
         self.give_claim_back(id);
         self.take_persist(id)
     }
 
-    /// A checkpoint was to be copied to persistent, and its file in scratch is not there any more. If memory
-    /// has it, it is to be written again: until then, nobody may take memory for a copy of that file.
+    /// A checkpoint's scratch file is missing when it is copied to persistent. If memory has the checkpoint,
+    /// it is written again; its memory must not be freed before.
     pub(crate) fn scratch_is_gone(&mut self, id: Id) {
         let entry = self.entries.get_mut(&id).filter(|entry| {
             let owns_file = entry.scratch == FileCopy::Present && entry.routed.is_none();
@@ -188,7 +187,7 @@ impl State {
         }
     }
 
-    /// Ends the making of a persistent copy.
+    /// Ends a copy to persistent.
     pub(crate) fn persist_done(&mut self, job: &PersistJob, result: Result<()>) -> After {
         let written = result.is_ok();
         let mut after = After::Keep;
@@ -208,14 +207,14 @@ impl State {
                 Err(error) => {
                     entry.persistent = FileCopy::Failed;
                     if entry.scratch.is_bypassed() {
-                        // Both are tried again; persistent only if scratch refuses it again, where
-                        // nothing else asks for it.
+                        // Both are retried; persistent, if nothing else asks for it, only if scratch fails
+                        // again.
                         if entry.scratch == FileCopy::Substituted {
                             entry.persistent = FileCopy::Absent;
                         }
                         entry.scratch = FileCopy::Failed;
                     }
-                    // The copy in scratch is the only one: it is not cleaned up after all.
+                    // The scratch file is the only copy, so it is not cleaned up.
                     entry.doomed = false;
                     if entry.life == Life::Live {
                         self.take_hints(id);
@@ -227,19 +226,19 @@ impl State {
         self.ended(id, true);
         if written {
             // As for a write.
-            self.let_go(id);
+            self.drop_held(id);
         }
         after
     }
 
-    /// Where a writer reads each part from.
+    /// The level from which a writer reads each part.
     fn sources(&self, id: Id) -> Option<[Option<Level>; 2]> {
         let entry = self.entries.get(&id)?;
         Some(PARTS.map(|part| self.readable_from(entry.part(part))))
     }
 }
 
-/// What a writer reads a checkpoint from. [`was_read`] follows.
+/// The job of a writer that reads a checkpoint. [`was_read`] follows.
 fn read_by_writer(id: Id, entry: &mut Entry, sources: [Option<Level>; 2]) -> FileJob {
     let memory = PARTS.map(|part| {
         let level = sources[part as usize]?;
@@ -251,7 +250,7 @@ fn read_by_writer(id: Id, entry: &mut Entry, sources: [Option<Level>; 2]) -> Fil
     FileJob { id, name, version, regions, memory }
 }
 
-/// A writer reads it no more.
+/// The writer does not read it any more.
 fn was_read(job: &FileJob, entry: &mut Entry) {
     for part in PARTS {
         if let Some(source) = &job.memory[part as usize] {

@@ -1,4 +1,4 @@
-//! What another process needs to know to go on where this one ends, and going on there.
+//! Hand-over to a successor: what it must know to continue where this process ends, and how it takes over.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use levels::ledger::{Ledger, Record, Standing};
 use os::error::{Error, Kind, Result};
 
 impl State {
-    /// Writes down from here on what is not in files yet.
+    /// Records from now on, in this ledger, what is not in files yet.
     pub(crate) fn note_to(&mut self, ledger: Ledger) {
         self.ledger = Some(ledger);
     }
 
-    /// Brings the ledger in line with an entry.
+    /// Updates the record of an entry in the ledger.
     pub(super) fn note(&mut self, id: Id) {
         let Some(ledger) = &mut self.ledger else { return };
         let Some(entry) = self.entries.get_mut(&id) else { return };
@@ -36,18 +36,18 @@ impl State {
             }
         }
         if !entry.is_exposed() && entry.replaces.is_some() {
-            self.let_go_of_replaced(id);
+            self.drop_replaced(id);
         }
     }
 
-    /// Whether the ledger has everything that is still to reach a file: this process is not needed
+    /// Whether the ledger has everything that has still to reach a file, so that this process is not needed
     /// for it.
     pub fn is_handed_over(&self) -> bool {
         self.exposed == 0
     }
 
-    /// What could not be brought to the files that it is to be in, as name and version: what is in
-    /// no file, and what persistent lacks.
+    /// The checkpoints that could not be written, by name and version: those in no file, and those missing in
+    /// persistent.
     pub fn left_behind(&self) -> [Vec<(Arc<str>, i32)>; 2] {
         let mut left = [Vec::new(), Vec::new()];
         let failed = self.failed.iter().filter_map(|id| self.entries.get(id));
@@ -57,10 +57,10 @@ impl State {
         left
     }
 
-    /// Takes a checkpoint over that another process has left in the staging level or in scratch.
+    /// Takes over a checkpoint that another process has left in the staging level or in scratch.
     ///
     /// # Errors
-    /// Its bytes lie where there is no room, or where another one's are.
+    /// Its bytes are outside the level, or where another one's are.
     pub fn take_over(&mut self, record: &Record<'_>, standing: Standing) -> Result<()> {
         let id = self.next_id;
         self.next_id += 1;
@@ -100,7 +100,7 @@ impl State {
     }
 }
 
-/// What the ledger is to say of an entry.
+/// The ledger's content for an entry.
 fn standing(entry: &Entry, staging: Level) -> Standing {
     if !matches!(entry.life, Life::Live | Life::Held) {
         return Standing::default();

@@ -1,6 +1,6 @@
-//! Hints: which checkpoints the application will read, and in which order. A hint is about a name and a
-//! version. It waits where there is no checkpoint of these yet, and goes over to the one that takes
-//! another's place; it ends with the restore that it speaks of, with `VELOC_Cleanup`, or with the job.
+//! Hints: which checkpoints the application will read, in which order. A hint names a version, not a
+//! checkpoint: it waits if there is no such checkpoint yet, and applies to one that replaces another. It ends
+//! with the restore that it announces, with `VELOC_Cleanup`, or with the job.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::State;
 use crate::catalog::entry::{Entry, Id};
 
 impl State {
-    /// Adds a hint: this version will be read after those hinted before. It may still be to come.
+    /// Adds a hint: this version will be read after those hinted before. It need not exist yet.
     pub fn hint(&mut self, name: &str, version: i32) {
         let position = self.next_hint;
         self.next_hint += 1;
@@ -21,12 +21,12 @@ impl State {
                 });
                 self.reindex(id);
             }
-            // What was cleaned up is not what will be read.
+            // A checkpoint that was cleaned up will not be read.
             None => self.keep_hints(&self.interned(name), version, vec![position]),
         }
     }
 
-    /// The first of the checkpoints that were hinted and are not there, and how many there are.
+    /// The first hinted checkpoint that does not exist, and the number of such ones.
     pub fn hinted_in_vain(&self) -> Option<(Arc<str>, i32, usize)> {
         let count = self.names.values().map(|versions| versions.hints.len()).sum();
         let firsts =
@@ -34,7 +34,7 @@ impl State {
         firsts.min().map(|(name, version)| (name.clone(), *version, count))
     }
 
-    /// Hints of a version that is not there wait for it.
+    /// Stores the hints of a version that does not exist.
     pub(super) fn keep_hints(&mut self, name: &Arc<str>, version: i32, hints: Vec<u64>) {
         if !hints.is_empty() {
             let versions = self.names.entry(name.clone()).or_default();
@@ -42,8 +42,7 @@ impl State {
         }
     }
 
-    /// A checkpoint that is there now has the hints that wait for it. The lists have to be brought in
-    /// line.
+    /// Gives a new checkpoint the hints that wait for it. The caller updates the lists.
     pub(super) fn take_hints(&mut self, id: Id) {
         let Some(entry) = self.entries.get(&id).filter(|entry| !entry.doomed) else {
             return;
@@ -59,8 +58,8 @@ impl State {
         }
     }
 
-    /// The hints of a checkpoint that goes, and is in none of the lists any more, wait for the next of
-    /// its name and version.
+    /// Stores the hints of a checkpoint that is removed, and in no list any more, for the next one of its
+    /// name and version.
     pub(super) fn leave_hints(&mut self, id: Id) {
         let Some(entry) = self.entries.get_mut(&id) else {
             return;
@@ -72,7 +71,7 @@ impl State {
         }
     }
 
-    /// Positions of the hints that name a version, whether it is there or not.
+    /// The positions of the hints for a version, whether it exists or not.
     #[cfg(all(test, not(feature = "model-check")))]
     pub(in crate::catalog) fn hints_of(&self, name: &str, version: i32) -> Vec<u64> {
         let early = self.names.get(name).and_then(|versions| versions.hints.get(&version));
@@ -81,7 +80,7 @@ impl State {
         both.flatten().copied().collect()
     }
 
-    /// Nothing of a name will be read, unless it is hinted again.
+    /// Removes all hints for a name.
     pub(super) fn forget_hints(&mut self, name: &str) {
         if let Some(versions) = self.names.get_mut(name) {
             versions.hints.clear();
@@ -89,7 +88,7 @@ impl State {
     }
 }
 
-/// Whether the application says when it is read, and nobody who manages it.
+/// Whether hints tell when it is read, rather than a manager.
 fn goes_by_hints(entry: &Entry) -> bool {
     !entry.is_managed()
 }

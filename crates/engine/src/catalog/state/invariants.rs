@@ -1,4 +1,4 @@
-//! What is true after every step.
+//! The invariants of the state.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,13 +14,12 @@ impl State {
     /// Checks every invariant; used by the tests after each step.
     ///
     /// 1. Room: each byte of a level is free or in exactly one copy.
-    /// 2. Nothing is lost: every part of a live checkpoint is complete somewhere, or on its way
-    ///    from memory that the application has lent.
-    /// 3. The lists are what the entries say.
-    /// 4. Names and entries name each other.
-    /// 5. What was replaced is held for exactly one that is exposed.
-    /// 6. Hints wait for what is not there, or is to go.
-    /// 7. Nobody reads a copy that is not complete, and what is read is not a victim.
+    /// 2. No data is lost: every part of a live checkpoint is complete somewhere, or in a deferred capture.
+    /// 3. The lists agree with the entries.
+    /// 4. Names and entries refer to each other.
+    /// 5. Each held checkpoint is held for exactly one exposed one.
+    /// 6. Waiting hints are for checkpoints that do not exist, or are dropped.
+    /// 7. Only complete copies are read, and a copy that is read is not a victim.
     pub fn check(&self) -> std::result::Result<(), String> {
         for level in self.levels() {
             let Memory { spec, space, .. } = self.level(level);
@@ -109,7 +108,7 @@ impl State {
     }
 }
 
-/// All lists, for comparing them as they are kept with what the entries say.
+/// All lists, to compare the stored ones with newly computed ones.
 #[derive(Debug, Default, PartialEq)]
 struct Compared {
     flush: [BTreeSet<(bool, Id)>; MOST],
@@ -121,7 +120,7 @@ struct Compared {
     failed: BTreeSet<Id>,
 }
 
-/// What could be brought up: by hint, and by name and version.
+/// Checkpoints that could be fetched: by hint, and by name and version.
 type Ahead = (BTreeSet<(u64, Id)>, BTreeSet<(Arc<str>, i32)>);
 
 impl Compared {

@@ -1,5 +1,5 @@
-//! The levels of memory as the catalog keeps them: the row of each, its room, and the lists that are its
-//! own. Nothing else in the catalog knows which levels there are.
+//! The levels of memory in the catalog: for each its row, its room and its own lists. Nothing else in the
+//! catalog knows which levels there are.
 
 use std::collections::BTreeSet;
 
@@ -14,15 +14,15 @@ use policy::evict::EvictionClass;
 pub(super) struct Memory {
     pub(super) spec: LevelSpec,
     pub(super) space: Space,
-    /// It will not grow any more.
+    /// Whether it will not grow any more.
     pub(super) complete: bool,
-    /// What could be flushed from it. Consumed checkpoints come last, the others in the order in which
+    /// Checkpoints that could be flushed from it. Consumed ones come last, the others in the order in which
     /// they were taken.
     pub(super) flush: BTreeSet<(bool, Id)>,
     pub(super) victims: BTreeSet<(EvictionClass, Id)>,
-    /// What is hinted and could be fetched to it.
+    /// Hinted checkpoints that could be fetched to it.
     pub(super) hinted: BTreeSet<(u64, Id)>,
-    /// A flush from it waits for room below: ephemeral checkpoints may then spill to files.
+    /// Whether a flush from it waits for room below: ephemeral checkpoints may then spill to files.
     pub(super) starved: bool,
 }
 
@@ -43,7 +43,7 @@ impl Memory {
         }
     }
 
-    /// Whether so many bytes fit, were it empty.
+    /// Whether `len` bytes would fit if it were empty.
     pub(super) fn fits(&self, len: u64) -> bool {
         self.space.rounded(len) <= self.spec.capacity
     }
@@ -63,12 +63,12 @@ impl State {
         (0..self.levels.len()).map(Level::new)
     }
 
-    /// The level that files are written from and read into.
+    /// The level that files are written from and read to.
     pub fn staging(&self) -> Level {
         self.staging
     }
 
-    /// What messages call a level.
+    /// The name of a level in messages.
     pub fn name_of(&self, level: Level) -> &'static str {
         self.level(level).spec.name
     }
@@ -78,12 +78,12 @@ impl State {
         self.tops[part as usize]
     }
 
-    /// The next level below that could hold so many bytes.
+    /// The next lower level that could hold `len` bytes.
     pub(super) fn below(&self, level: Level, len: u64) -> Option<Level> {
         self.levels().skip(level.index() + 1).find(|&below| self.level(below).fits(len))
     }
 
-    /// What a flush of an entry from a level would copy next, and where to.
+    /// The next part that a flush of an entry from a level would copy, and the destination.
     pub(super) fn flush_of(&self, entry: &Entry, level: Level) -> Option<(Part, Level)> {
         PARTS.into_iter().find_map(|part| {
             let state = entry.part(part);
@@ -93,7 +93,7 @@ impl State {
         })
     }
 
-    /// What a fetch of an entry to a level would copy next, and where from.
+    /// The next part that a fetch of an entry to a level would copy, and the source.
     pub(super) fn fetch_of(&self, entry: &Entry, level: Level) -> Option<(Part, Level)> {
         PARTS.into_iter().find_map(|part| {
             let state = entry.part(part);
@@ -107,50 +107,50 @@ impl State {
         })
     }
 
-    /// Gives room back.
+    /// Frees room.
     pub(super) fn give_back(&mut self, level: Level, extents: &[Extent]) {
         self.level_mut(level).space.release(extents);
     }
 
-    /// Takes room without making any.
+    /// Allocates room, without eviction.
     pub(super) fn allocate(&mut self, level: Level, len: u64) -> Option<std::sync::Arc<[Extent]>> {
         Some(self.level_mut(level).space.allocate(len)?.into())
     }
 
-    /// A level is going to have `bytes`, of which none are there yet.
+    /// A level will get `bytes`, none of which exist yet.
     pub fn expect_capacity(&mut self, level: Level, bytes: u64) {
         let level = self.level_mut(level);
         level.spec.capacity = bytes;
         level.complete = bytes == 0;
     }
 
-    /// There are `bytes` more of a level.
+    /// A level has grown by `bytes`.
     pub fn grown(&mut self, level: Level, bytes: u64) {
         self.level_mut(level).space.grow(bytes);
         self.changes += 1;
     }
 
-    /// A level will not grow any more. What it is short of its size is not waited for.
+    /// A level will not grow any more, and nothing waits for the rest.
     pub fn completed(&mut self, level: Level) {
         self.level_mut(level).complete = true;
         self.resized(level);
     }
 
-    /// A level must not grow beyond what it uses of its first `bytes` and what it holds behind them:
-    /// memory is short.
+    /// Limits a level to what is used of its first `bytes` and its existing room beyond them: memory is
+    /// short.
     pub fn limit(&mut self, level: Level, bytes: u64) {
         let memory = self.level_mut(level);
         memory.space.withdraw(bytes.next_multiple_of(memory.spec.granule));
         self.resized(level);
     }
 
-    /// The same for good.
+    /// The same permanently.
     pub(crate) fn shorten(&mut self, level: Level, bytes: u64) {
         self.limit(level, bytes);
         self.level_mut(level).space.forget_withdrawn();
     }
 
-    /// Takes [`State::limit`] back: there is memory again.
+    /// Removes the limit of [`State::limit`].
     pub(crate) fn lift_limit(&mut self, level: Level) {
         self.level_mut(level).space.restore();
         self.resized(level);
@@ -166,24 +166,24 @@ impl State {
         }
     }
 
-    /// Room in a level: all that is there, and free, in bytes.
+    /// The room of a level in bytes: all that exists, and the free part.
     pub fn room(&self, level: Level) -> (u64, u64) {
         let space = &self.level(level).space;
         (space.capacity(), space.free())
     }
 
-    /// Bytes taken of a level.
+    /// The used bytes of a level.
     pub fn used(&self, level: Level) -> u64 {
         let (capacity, free) = self.room(level);
         capacity - free
     }
 
-    /// How many bytes of checkpoints memory can hold.
+    /// The bytes of checkpoints that the levels of memory can hold.
     pub fn memory(&self) -> u64 {
         self.levels.iter().map(|level| level.spec.capacity).sum()
     }
 
-    /// A copy that is to come has failed: its room goes to others.
+    /// A copy has failed: frees its room.
     pub(super) fn copy_failed(&mut self, id: Id, part: Part, level: Level) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         let copy = entry.part_mut(part).copy_mut(level);

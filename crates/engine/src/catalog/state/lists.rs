@@ -1,4 +1,4 @@
-//! The work lists as functions of the entries, and the one place that changes them.
+//! The work lists as functions of the entries, and the only place that changes them.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::catalog::entry::{
 use policy::evict::{self, EvictionClass, ResidentCopy};
 
 impl State {
-    /// Takes an entry off every list.
+    /// Removes an entry from all lists.
     pub(super) fn delist(&mut self, id: Id) {
         if let Some(entry) = self.entries.get_mut(&id) {
             let now = std::mem::take(&mut entry.lists);
@@ -17,8 +17,8 @@ impl State {
         }
     }
 
-    /// Changes what some lists are sorted by (when the entry was consumed, and when it is read), and takes
-    /// it off those. They are brought in line afterwards, by [`reindex`](Self::reindex).
+    /// Changes the sort keys of some lists (when the entry was consumed, and when it is read), and removes it
+    /// from those lists. [`reindex`](Self::reindex) follows.
     pub(super) fn rekey(&mut self, id: Id, change: impl FnOnce(&mut Entry)) {
         let Some(entry) = self.entries.get_mut(&id) else {
             return;
@@ -31,14 +31,14 @@ impl State {
             entry.lists = unsorted;
             self.relist(id, now, unsorted);
         }
-        // Also where it stays in its lists: what is read later gives way to what is read sooner.
+        // Even if it stays in its lists: checkpoints read later may be evicted for those read sooner.
         self.changes += 1;
         if let Some(entry) = self.entries.get_mut(&id) {
             change(entry);
         }
     }
 
-    /// Brings the lists in line with the entry.
+    /// Updates the lists for an entry.
     pub(super) fn reindex(&mut self, id: Id) {
         self.note(id);
         let Some(entry) = self.entries.get(&id) else {
@@ -87,11 +87,11 @@ impl State {
         }
     }
 
-    /// From where a writer could read the whole checkpoint now, if it could.
+    /// Where a writer could read the whole checkpoint from now, if it could.
     pub(super) fn readable(&self, entry: &Entry) -> Option<Readable> {
         let mut from = Readable::Staged;
         for part in entry.parts.iter().filter(|part| part.len > 0) {
-            // What can never be in the staging level is read elsewhere as a matter of course.
+            // A part that can never be in the staging level is always read elsewhere.
             let may_come = self.level(self.staging).fits(part.len) && !part.flush_has_failed();
             if self.readable_from(part)? < self.staging && may_come {
                 from = Readable::Unstaged;
@@ -100,21 +100,21 @@ impl State {
         Some(from)
     }
 
-    /// Where a writer reads a part from; `None` if it is empty or in no memory.
+    /// The level from which a writer reads a part; `None` if it is empty or not in memory.
     pub(super) fn readable_from(&self, part: &PartState) -> Option<Level> {
         let above = self.staging.index();
-        // What is below the staging level does not come there to be written.
+        // A part below the staging level is not moved there to be written.
         let mut nearest = self.levels().skip(above).chain(self.levels().take(above));
         nearest.find(|&level| part.len > 0 && part.is_ready(level))
     }
 
-    /// The next of a list that a writer should take: what the staging level has; what only a level above
-    /// has when somebody is stuck for room.
+    /// The next entry of a list for a writer: one in the staging level; one above it only if something waits
+    /// for room.
     pub(super) fn writable(&self, list: &BTreeSet<(Readable, Id)>) -> Option<(Readable, Id)> {
         list.first().copied().filter(|(from, _)| *from != Readable::Unstaged || self.pressed())
     }
 
-    /// The lists an entry belongs to.
+    /// The lists that an entry belongs to.
     pub(super) fn lists_of(&self, id: Id, entry: &Entry) -> Lists {
         if entry.life != Life::Live {
             return Lists::default();
@@ -147,7 +147,7 @@ impl State {
         lists
     }
 
-    /// Whether its file in scratch can be copied to persistent, or memory written there in its place.
+    /// Whether its scratch file can be copied to persistent, or its memory written there instead.
     pub(super) fn can_be_persisted(&self, entry: &Entry) -> bool {
         match entry.scratch {
             FileCopy::Present => true,
@@ -155,7 +155,7 @@ impl State {
         }
     }
 
-    /// Whether none of it is in memory, and the staging level could hold all of it.
+    /// Whether it is not in memory, and the staging level could hold all of it.
     fn could_be_read(&self, entry: &Entry) -> bool {
         let staging = self.level(self.staging);
         let total: u64 = entry.parts.iter().map(|part| staging.space.rounded(part.len)).sum();
@@ -164,7 +164,7 @@ impl State {
             && entry.parts.iter().all(|part| part.is_absent(0..MOST))
     }
 
-    /// The rank of its copies in a level among those that may be evicted, if they may.
+    /// The rank of its copies in a level among the victims, if they may be evicted.
     fn victim_rank(&self, entry: &Entry, level: Level, in_file: bool) -> Option<EvictionClass> {
         let mut copies = entry.parts.iter().filter(|part| part.is_ready(level)).peekable();
         copies.peek()?;
@@ -202,7 +202,7 @@ fn put_ranked<R: Ord + Copy>(
     }
 }
 
-/// The part is complete somewhere, or about to be.
+/// Whether the part is complete somewhere, or will be.
 pub(super) fn has_bytes(entry: &Entry, part: Part) -> bool {
     entry.arriving[part as usize] || entry.in_file() || entry.part(part).is_in_memory()
 }

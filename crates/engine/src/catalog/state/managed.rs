@@ -1,5 +1,5 @@
-//! Steps for checkpoints whose versions somebody manages one by one: each is read when its place
-//! comes, and removed when it is not needed any more, whatever limits there are.
+//! Steps for checkpoints whose versions are managed one by one: each is read at its position in the order,
+//! and removed when its manager does not need it any more, regardless of limits.
 
 use std::collections::BTreeSet;
 
@@ -12,16 +12,15 @@ impl State {
         self.names.get(name).map(|of| of.live.keys().copied().collect()).unwrap_or_default()
     }
 
-    /// Takes so many places in the order of hints, and gives the first of them.
+    /// Reserves `places` positions in the order of hints, and returns the first.
     pub fn reserve_hints(&mut self, places: u64) -> u64 {
         let first = self.next_hint;
         self.next_hint = first.saturating_add(places);
         first
     }
 
-    /// Says at which place in the order of hints a checkpoint will be read, and that it will not be
-    /// read otherwise. `None`: it will not be read. Where the application reads, as `reads` says,
-    /// fetching goes on, and nothing is expected but what has a place.
+    /// Sets the only position in the order of hints at which a checkpoint will be read. `None`: it will not
+    /// be read. If the application `reads`, fetching continues, only in the order of positions.
     pub fn expect(&mut self, id: Id, place: Option<u64>, reads: bool) {
         if !self.set_place(id, place) {
             return;
@@ -32,8 +31,8 @@ impl State {
         }
     }
 
-    /// Sets the place at which a checkpoint will be read. Whether it is there; if so, the lists have to be
-    /// brought in line.
+    /// Sets the position at which a checkpoint will be read. Returns whether it exists; if so, the caller
+    /// updates the lists.
     pub(super) fn set_place(&mut self, id: Id, place: Option<u64>) -> bool {
         if self
             .entries
@@ -52,13 +51,13 @@ impl State {
         true
     }
 
-    /// Fetching goes on, and nothing is expected but what has a place.
+    /// Fetching continues, only in the order of positions.
     pub(super) fn goes_by_places(&mut self) {
         self.reading = None;
         self.start_fetching();
     }
 
-    /// Says which region of a checkpoint under way is its mark.
+    /// Marks a region of an open checkpoint as its mark.
     pub fn mark(&mut self, id: Id, region: i32) {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.mark = Some(region);
@@ -70,12 +69,12 @@ impl State {
         self.entries.get(&id)?.mark
     }
 
-    /// Whether no limit applies to a checkpoint.
+    /// Whether a checkpoint is managed, so that no limit applies to it.
     pub fn is_managed(&self, id: Id) -> bool {
         self.entries.get(&id).is_some_and(|entry| entry.is_managed())
     }
 
-    /// Whether a version's file is in its place in a level, or has gone past scratch to the next one.
+    /// Whether a version's file has its name in a level, or has bypassed scratch to the next one.
     pub fn has_file(&self, name: &str, version: i32, level: FileLevel) -> bool {
         let entry = self.find(name, version).and_then(|id| self.entries.get(&id));
         entry.is_some_and(|entry| {
@@ -87,7 +86,7 @@ impl State {
         })
     }
 
-    /// Gives up everything that is known of a version, also what has still to reach a file.
+    /// Drops a version everywhere, even if it has still to reach a file.
     pub fn withdraw(&mut self, name: &str, version: i32) {
         if let Some(id) = self.find(name, version) {
             self.spilled.remove(&(self.interned(name), version));
@@ -95,14 +94,14 @@ impl State {
         }
     }
 
-    /// Gives up a version of an ephemeral job without files, which nobody will read any more.
-    pub fn let_go_of_version(&mut self, name: &str, version: i32) {
+    /// Drops a version of an ephemeral job without files, which will not be read any more.
+    pub fn drop_version(&mut self, name: &str, version: i32) {
         if self.shape.ephemeral && !self.shape.scratch {
             self.withdraw(name, version);
         }
     }
 
-    /// Whether nothing of a name that was given up is still being written.
+    /// Whether nothing of a dropped version is still being written.
     pub(crate) fn is_withdrawn(&self, name: &str) -> bool {
         let writes = |entry: &Entry| {
             *entry.name == *name

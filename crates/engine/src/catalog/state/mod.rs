@@ -1,9 +1,8 @@
-//! The catalog's state and its steps. Nothing here waits, and nothing here moves a byte.
+//! The catalog's state and its steps. Nothing here waits or moves bytes.
 //!
-//! Which work there is to do is kept in lists (flush, write, spill, persist, victims, fetches).
-//! Each list is a function of the entries; `reindex` is the only place that changes them,
-//! and is called after every change of an entry. So finding the next piece of work costs the
-//! logarithm of the number of checkpoints, whatever their number is.
+//! The work is kept in lists (flush, write, spill, persist, victims, fetches). Each list is a function of the
+//! entries; only `reindex` changes them, and it is called after every change of an entry. So finding the next
+//! piece of work takes logarithmic time in the number of checkpoints.
 
 mod arrive;
 mod bypass;
@@ -38,19 +37,19 @@ pub use requests::*;
 #[derive(Debug, Default)]
 struct Versions {
     live: BTreeMap<i32, Id>,
-    /// Those that could be fetched to a level, by level.
+    /// Versions that could be fetched to a level, by level.
     fetch: [BTreeSet<i32>; MOST],
-    /// Those that could be read from a file.
+    /// Versions that could be read from a file.
     read: BTreeSet<i32>,
-    /// Positions of the hints that name a version which is not there.
+    /// Positions of the hints for versions that do not exist.
     hints: BTreeMap<i32, Vec<u64>>,
 }
 
-/// Everything the catalog knows.
+/// The whole state.
 #[derive(Debug)]
 pub struct State {
     shape: Shape,
-    /// Boxed, and in a tree: a table would move them all when it grows, while a capture waits.
+    /// Boxed, in a tree: a growing table would move all entries while a capture waits.
     entries: BTreeMap<Id, Box<Entry>>,
     names: HashMap<Arc<str>, Versions>,
     /// The levels of memory, the fastest first.
@@ -61,19 +60,19 @@ pub struct State {
     write: BTreeSet<(Readable, Id)>,
     spill: BTreeSet<(Readable, Id)>,
     persist: BTreeSet<Id>,
-    /// Those of which the application makes the persistent copy itself, as it waits for it.
+    /// Checkpoints whose persistent copy the waiting application makes itself.
     claims: BTreeSet<Id>,
-    /// What failed on its way to its files, and is not tried again until asked for.
+    /// Checkpoints with a failed step towards their files, which are not retried unless requested.
     failed: BTreeSet<Id>,
-    /// Checkpoints of which bytes are still to come, in the order in which they were taken.
+    /// Incomplete deferred captures, in the order in which they were taken.
     arrivals: VecDeque<Id>,
-    /// What is hinted and could be read from a file.
+    /// Hinted checkpoints that could be read from a file.
     hinted: BTreeSet<(u64, Id)>,
-    /// The name last read and the version read: where expectations start from.
+    /// The name and version last read, from which the next reads are predicted.
     reading: Option<(Arc<str>, i64)>,
-    /// Fetching ahead is wanted: the application reads, or has asked for it.
+    /// Whether to fetch ahead: the application reads, or has asked for it.
     fetching: bool,
-    /// The application waits for room: ephemeral checkpoints may then spill to files.
+    /// Whether the application waits for room: ephemeral checkpoints may then spill to files.
     starved: bool,
     /// The scratch files of an ephemeral job, to be removed at its end.
     spilled: BTreeSet<(Arc<str>, i32)>,
@@ -82,28 +81,28 @@ pub struct State {
     next_id: Id,
     next_hint: u64,
     next_consumed: u64,
-    /// Transfers under way that can end a wait for room.
+    /// Active transfers that can end a wait for room.
     in_flight: u32,
-    /// Of those, flushes, writes, persists and arrivals of checkpoints.
+    /// Those of them that are flushes, writes, persists and deferred captures.
     draining: u32,
-    /// Failures that nobody has heard of, oldest first; those of something managed with its number.
+    /// Failures that were not reported, oldest first; those of managed checkpoints with their id.
     failures: VecDeque<(Option<Id>, Error)>,
-    /// The last failure on the way of a checkpoint to its files.
+    /// The last failure of a step towards files.
     last_failure: Option<Error>,
     counts: Counts,
     trace: Recorder,
-    /// What is not in files yet, for whoever goes on should this process be killed.
+    /// Records what is not in files yet, for the successor if this process is killed.
     ledger: Option<Ledger>,
-    /// Checkpoints that are still to reach a file and not in the ledger, where there is one.
+    /// The number of checkpoints that have still to reach a file and are not in the ledger, if there is one.
     exposed: usize,
-    /// Checkpoints that were replaced and keep their memory until the new ones are safe.
+    /// Replaced checkpoints that keep their memory until the new ones are safe.
     held: BTreeSet<Id>,
-    /// Goes up with everything that could let somebody go on who waits.
+    /// Grows with every change that could end a wait.
     changes: u64,
 }
 
 impl State {
-    /// An empty catalog for a job of this shape.
+    /// An empty catalog for a job with these levels.
     pub fn new(shape: Shape) -> Self {
         let levels: Vec<Memory> = shape.memory.iter().cloned().map(Memory::new).collect();
         let first = |is: &dyn Fn(&Memory) -> bool| levels.iter().position(is).map(Level::new);
@@ -144,17 +143,17 @@ impl State {
         }
     }
 
-    /// Records what leaves the memory levels from here on.
+    /// Records evictions from the memory levels in this trace from now on.
     pub(crate) fn record_to(&mut self, trace: Recorder) {
         self.trace = trace;
     }
 
-    /// A number that has changed if anything has that somebody may wait for.
+    /// A number that changes with everything that may be waited for.
     pub fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// No checkpoint is being flushed, written or persisted, and none that could be is left.
+    /// Whether no checkpoint is being flushed, written or persisted, or could be.
     pub fn drained(&self) -> bool {
         self.draining == 0
             && self.write.is_empty()
@@ -162,8 +161,8 @@ impl State {
             && !self.levels().any(|level| self.flush_can_come(level))
     }
 
-    /// Once no persistent copy of this checkpoint is wanted or being made: whether it is as it
-    /// should be.
+    /// Whether this checkpoint's persistent copy is as it should be; `None` while one is needed or being
+    /// made.
     pub(crate) fn persist_settled(&self, id: Id) -> Option<bool> {
         match self.entries.get(&id).map(|entry| entry.persistent) {
             Some(FileCopy::Wanted | FileCopy::Writing) => None,
@@ -171,19 +170,19 @@ impl State {
         }
     }
 
-    /// Something has failed on the way of a checkpoint to its files.
+    /// A step of a checkpoint towards its files has failed.
     fn has_failed(&mut self, id: Id, cause: Error) {
         self.last_failure = Some(cause.clone());
         self.failures.push_back((self.is_managed(id).then_some(id), cause));
     }
 
-    /// Has a failure reported as a background one.
+    /// Adds a background failure to be reported.
     pub fn report(&mut self, failure: Error) {
         self.failures.push_back((None, failure));
     }
 
-    /// Takes the background failures that have not been reported, as one: the oldest, and how many
-    /// more there are. Without those of something managed that its manager does not need any more.
+    /// Takes the unreported background failures as one error: the oldest, and the number of others. Those of
+    /// managed checkpoints that were dropped are left out.
     pub fn take_failure(&mut self) -> Option<Error> {
         let mut failures = std::mem::take(&mut self.failures);
         failures.retain(|(id, _)| {
@@ -198,8 +197,8 @@ impl State {
         })
     }
 
-    /// What could not be brought to the files that it is to be in, as an error that names the oldest
-    /// such checkpoint. It stays so until it is tried again, replaced or removed.
+    /// An error that names the oldest checkpoint that could not be written to its files. It is returned until
+    /// that is retried, replaced or removed.
     pub fn unwritten(&self) -> Option<Error> {
         let mut failed = self.failed.iter().filter_map(|id| self.entries.get(id));
         let oldest = failed.next()?;
@@ -218,8 +217,8 @@ impl State {
         ))
     }
 
-    /// Puts what failed on the lists again. True if there was anything. Of what somebody manages, an earlier
-    /// failure that was not heard of is of no interest any more.
+    /// Puts failed checkpoints on the lists again. Returns whether there were any. Unreported failures of
+    /// managed checkpoints are dropped.
     pub fn retry(&mut self) -> bool {
         self.failures.retain(|(id, _)| id.is_none());
         let failed: Vec<Id> = self.failed.iter().copied().collect();
@@ -240,7 +239,7 @@ impl State {
         !failed.is_empty()
     }
 
-    /// Something that failed stands in the way of making room.
+    /// Whether a failed step may keep room from being freed.
     pub(crate) fn anything_failed(&self) -> bool {
         let mut failed = self.failed.iter().filter_map(|id| self.entries.get(id));
         failed.any(|entry| entry.flush_has_failed() || entry.scratch == FileCopy::Failed)
@@ -260,24 +259,24 @@ impl State {
         }
     }
 
-    /// A checkpoint's entry, for a look at it.
+    /// A checkpoint's entry, for reading.
     #[cfg(all(test, not(feature = "model-check")))]
     pub(in crate::catalog) fn entry(&self, id: Id) -> Option<&Entry> {
         self.entries.get(&id).map(|entry| &**entry)
     }
 
-    /// Stores to the ledger so far.
+    /// The number of stores to the ledger so far.
     #[cfg(all(test, not(feature = "model-check")))]
     pub(in crate::catalog) fn ledger_stores(&self) -> u64 {
         self.ledger.as_ref().map_or(0, Ledger::stores)
     }
 
-    /// What was counted.
+    /// The event counters.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Checkpoints that can be restored.
+    /// The number of checkpoints that can be restored.
     pub fn live(&self) -> usize {
         self.names.values().map(|versions| versions.live.len()).sum()
     }
@@ -290,21 +289,21 @@ impl State {
     }
 
     /// The application waits for room.
-    fn press(&mut self) {
+    fn starves(&mut self) {
         if !std::mem::replace(&mut self.starved, true) {
             self.changes += 1;
         }
     }
 
     /// Flushes from a level wait for room.
-    fn press_flush(&mut self, level: Level) {
+    fn flush_starves(&mut self, level: Level) {
         if !std::mem::replace(&mut self.level_mut(level).starved, true) {
             self.changes += 1;
         }
     }
 
     fn pressed(&self) -> bool {
-        // What was to be flushed may have gone.
+        // The checkpoints to be flushed may be gone.
         self.starved || self.levels.iter().any(|level| level.starved && !level.flush.is_empty())
     }
 
@@ -327,7 +326,7 @@ impl State {
         self.free_or_reindex(id);
     }
 
-    /// Frees a dropped entry that nothing uses any more; brings the lists up to date otherwise.
+    /// Frees a dropped entry that is not used any more; otherwise updates the lists.
     fn free_or_reindex(&mut self, id: Id) {
         match self.entries.get(&id) {
             Some(entry) if entry.life == Life::Dropped && entry.busy == 0 => {

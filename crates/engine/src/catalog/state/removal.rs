@@ -6,9 +6,9 @@ use super::State;
 use crate::catalog::entry::{FileCopy, FileLevel, Id, Life};
 
 impl State {
-    /// Removes a name's checkpoints from memory and scratch (`VELOC_Cleanup`). Those whose
-    /// persistent copy is still to be made go once it is. Returns the versions whose scratch files
-    /// the caller must remove now.
+    /// Removes a name's checkpoints from memory and scratch (`VELOC_Cleanup`). Those whose persistent copy
+    /// has still to be made follow once it is. Returns the versions whose scratch files the caller must
+    /// remove now.
     pub fn cleanup(&mut self, name: &str) -> Vec<i32> {
         let Some(versions) = self.names.get(name) else {
             return Vec::new();
@@ -23,13 +23,13 @@ impl State {
                 FileCopy::Wanted | FileCopy::Writing => {
                     entry.doomed = true;
                     self.rekey(id, |entry| entry.hints.clear());
-                    // Nobody wants the one that it has replaced any more, either.
-                    self.let_go_of_replaced(id);
-                    // Whoever goes on for this process must know it, too.
+                    // The checkpoint that it has replaced is not needed either.
+                    self.drop_replaced(id);
+                    // The successor must know it, too.
                     self.reindex(id);
                 }
                 _ => {
-                    // A write under way removes its file itself.
+                    // An active write removes its file itself.
                     entry.doomed = true;
                     if entry.scratch != FileCopy::Writing {
                         unlink.push(version);
@@ -42,8 +42,8 @@ impl State {
         unlink
     }
 
-    /// A version's file is about to be removed from a level because there are too many. False: it is
-    /// still in use, and must stay. A checkpoint that is in no file after that is gone.
+    /// A version's file is about to be removed from a level because there are too many. Returns false if it
+    /// is in use and must stay. A checkpoint that is in no file afterwards is dropped.
     pub(crate) fn forget_file(&mut self, name: &str, version: i32, level: FileLevel) -> bool {
         let Some(id) = self.find(name, version) else {
             return true;
@@ -51,20 +51,20 @@ impl State {
         let Some(entry) = self.entries.get_mut(&id) else {
             return true;
         };
-        // Or has failed to be: then this is the only copy.
+        // Also if that has failed: then this is the only copy.
         let to_be_persisted = entry.persistent.is_due();
         let file = match level {
-            // It stands for the one in scratch.
+            // That file replaces the one in scratch.
             FileLevel::Scratch if entry.scratch == FileCopy::Substituted => &mut entry.persistent,
             FileLevel::Scratch => &mut entry.scratch,
             FileLevel::Persistent => &mut entry.persistent,
         };
         match *file {
             FileCopy::Present => {}
-            // The file that is there may be this one already: persistent copies get their names
-            // before it is known here.
+            // The file may be this checkpoint's already: persistent copies get their names before the catalog
+            // knows.
             FileCopy::Writing if level == FileLevel::Persistent => return false,
-            // The file is that of an older checkpoint of this version.
+            // The file belongs to an older checkpoint of this version.
             _ => return true,
         }
         if entry.restoring > 0 || (level == FileLevel::Scratch && to_be_persisted) {
@@ -79,8 +79,8 @@ impl State {
         true
     }
 
-    /// Another file has taken the place of one that was found: what is known of that, and of it in
-    /// memory, goes. What this job has taken stays.
+    /// Another file has replaced one that was found: drops what is known of the old one, and its bytes in
+    /// memory. This job's own checkpoints stay.
     pub fn forget_found(&mut self, name: &str, version: i32) {
         let found = self.find(name, version);
         let found = found.filter(|id| self.entries.get(id).is_some_and(|entry| entry.found));
@@ -89,7 +89,7 @@ impl State {
         }
     }
 
-    /// The scratch files that an ephemeral job has written, as name and version.
+    /// The scratch files that an ephemeral job has written, by name and version.
     pub fn spilled(&self) -> Vec<(Arc<str>, i32)> {
         self.spilled.iter().cloned().collect()
     }
@@ -100,7 +100,7 @@ impl State {
         }
     }
 
-    /// Nobody finds a checkpoint under its name any more. False: there is none.
+    /// Removes a checkpoint from the index of names. False: there is none.
     pub(super) fn retire(&mut self, id: Id, life: Life) -> bool {
         let Some(entry) = self.entries.get_mut(&id) else {
             return false;

@@ -1,17 +1,17 @@
-//! Steps of a version that is taken again. The older checkpoint goes, but not before the new one
-//! would outlive this process: until then what the ledger has of the older one is held.
+//! Steps of a version that is taken again. The older checkpoint is dropped once the new one would survive
+//! this process; until then, the bytes in its ledger record are held.
 
 use super::State;
 use crate::catalog::entry::{Entry, Id, Level, Life, Stage};
 
 impl State {
-    /// A checkpoint gives way to a newer one of its name and version. Its file stays until the new
-    /// one's takes its place.
+    /// Replaces a checkpoint with a newer one of its name and version. Its file stays until the new one
+    /// replaces it.
     pub(super) fn replace(&mut self, older: Id, newer: Id) {
         let exposed = self.entries.get(&newer).is_some_and(|entry| entry.is_exposed());
         let held = match self.entries.get_mut(&older).filter(|_| exposed) {
             Some(entry) if is_worth_holding(entry) => Some(older),
-            // It was not safe itself: what it has held is held on.
+            // It was not safe itself: the one that was held for it is held further.
             Some(entry) => entry.replaces.take(),
             None => None,
         };
@@ -27,22 +27,22 @@ impl State {
         }
     }
 
-    /// What is held for this checkpoint is not needed any more.
-    pub(super) fn let_go_of_replaced(&mut self, newer: Id) {
+    /// Drops the checkpoint that is held for this one.
+    pub(super) fn drop_replaced(&mut self, newer: Id) {
         let older = self.entries.get_mut(&newer).and_then(|entry| entry.replaces.take());
         if let Some(older) = older {
-            self.let_go(older);
+            self.drop_held(older);
         }
     }
 
-    /// The room of one that is held is needed, and none is coming. False: none is held.
-    pub(super) fn let_go_of_oldest(&mut self) -> bool {
+    /// Drops the oldest held checkpoint, as its room is needed and none is coming. False: none is held.
+    pub(super) fn drop_oldest_held(&mut self) -> bool {
         let oldest = self.held.first().copied();
-        oldest.is_some_and(|id| self.let_go(id))
+        oldest.is_some_and(|id| self.drop_held(id))
     }
 
-    /// One that was replaced goes now. False: it is not held.
-    pub(super) fn let_go(&mut self, id: Id) -> bool {
+    /// Drops a held checkpoint. False: it is not held.
+    pub(super) fn drop_held(&mut self, id: Id) -> bool {
         if !self.held.remove(&id) {
             return false;
         }
@@ -53,9 +53,8 @@ impl State {
         true
     }
 
-    /// The checkpoint that has replaced another one does not exist after all: as if it had never
-    /// been begun.
-    pub(super) fn take_back(&mut self, newer: Id) {
+    /// Undoes a replacement: the newer checkpoint does not exist after all.
+    pub(super) fn undo_replace(&mut self, newer: Id) {
         let older = self.entries.get_mut(&newer).and_then(|entry| entry.replaces.take());
         self.discard(newer, false);
         let Some(older) = older.filter(|older| self.held.remove(older)) else {
@@ -71,7 +70,7 @@ impl State {
         self.reindex(older);
     }
 
-    /// Other levels are for what is restored: what is held has its bytes in the staging level.
+    /// Frees copies outside the staging level, which are only for restores.
     fn keep_staged_copy(&mut self, id: Id) {
         let Some(entry) = self.entries.get_mut(&id).filter(|entry| !entry.stranded) else {
             return;
@@ -88,7 +87,7 @@ impl State {
     }
 }
 
-/// Whether the backend would write a checkpoint from the staging level, and nothing else has it.
+/// Whether the backend would write a checkpoint from the staging level, and there is no file of it.
 fn is_worth_holding(entry: &Entry) -> bool {
     let in_memory = entry.noted.is_some_and(|(_, now)| now.in_host && !now.in_scratch);
     in_memory && !entry.doomed

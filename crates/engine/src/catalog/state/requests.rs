@@ -1,4 +1,4 @@
-//! What the catalog is asked for and what it answers: plain data.
+//! The requests to the catalog and its answers, as plain data.
 
 use std::sync::Arc;
 
@@ -9,19 +9,19 @@ use levels::space::Extent;
 use os::error::Error;
 use policy::order::RestoreOrder;
 
-/// The levels that a job has, and how it uses them.
+/// The levels of a job, and how it uses them.
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// The levels of memory, the fastest first. One of them is the staging level. A level of 0 bytes is as
-    /// good as none.
+    /// The levels of memory, the fastest first. One of them is the staging level. A level of 0 bytes is
+    /// unused.
     pub memory: Vec<LevelSpec>,
-    /// There is a scratch directory.
+    /// Whether there is a scratch directory.
     pub scratch: bool,
-    /// There is a persistent directory.
+    /// Whether there is a persistent directory.
     pub persistent: bool,
-    /// Files are written only if memory overflows.
+    /// Whether files are written only if memory overflows.
     pub ephemeral: bool,
-    /// In which order checkpoints will be read back.
+    /// The order in which checkpoints will be read.
     pub order: RestoreOrder,
 }
 
@@ -38,14 +38,14 @@ pub enum Worker {
     Persist,
     /// Reads files into the staging level.
     Read,
-    /// Copies what the application has lent to the staging level.
+    /// Copies deferred captures to the staging level.
     Arrive,
 }
 
-/// Why a reservation has to wait.
+/// What a reservation waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitFor {
-    /// For a level that grows to have more bytes.
+    /// For a growing level to have more bytes.
     Growth,
     /// For a flush or a write, so that a level can evict.
     Room(Level),
@@ -54,25 +54,25 @@ pub enum WaitFor {
 /// The answer to a reservation.
 #[derive(Debug)]
 pub enum Reserve {
-    /// Room was taken: where the run starts in its part, and where it lies in the level.
+    /// Room was allocated.
     Got {
-        /// Offset within the part.
+        /// The run's offset within the part.
         base: u64,
-        /// The room.
+        /// Its room in the level.
         extents: Vec<Extent>,
     },
-    /// Room will come.
+    /// Room will become free.
     Wait(WaitFor),
-    /// Room cannot come.
+    /// Room cannot become free.
     Never(Error),
 }
 
-/// Where a capture's bytes are to go.
+/// The destination of a capture's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Destination {
     /// To a level of memory.
     Memory(Level),
-    /// Straight to a file: it is larger than the levels of memory.
+    /// A file directly: the checkpoint is larger than the levels of memory.
     File,
 }
 
@@ -81,7 +81,7 @@ pub enum Destination {
 pub struct Source {
     /// The level.
     pub level: Level,
-    /// Where in it.
+    /// Its room there.
     pub extents: Arc<[Extent]>,
 }
 
@@ -96,15 +96,15 @@ pub struct MoveJob {
     pub version: i32,
     /// The part.
     pub part: Part,
-    /// Bytes to copy.
+    /// The number of bytes to copy.
     pub len: u64,
-    /// Where from.
+    /// The source.
     pub from: Source,
-    /// Where to.
+    /// The destination.
     pub to: Source,
 }
 
-/// A checkpoint whose bytes are to be brought from memory that the application has lent.
+/// A deferred capture to copy from the application's memory.
 #[derive(Clone, Debug)]
 pub struct Arrival {
     /// The checkpoint.
@@ -115,14 +115,14 @@ pub struct Arrival {
     pub version: i32,
 }
 
-/// How a copy between two levels of memory ended.
+/// The result of a copy between two levels of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MoveEnd {
     /// All bytes are there.
     Done,
-    /// It failed, and no byte is moving any more.
+    /// It failed, and nothing is being copied any more.
     Failed(Error),
-    /// It failed, and cannot be waited for: the room it was to fill is never given to others.
+    /// It failed, and cannot be waited for: its room is never reused.
     Stranded(Error),
 }
 
@@ -141,8 +141,8 @@ pub(crate) struct FileJob {
     pub memory: [Option<Source>; 2],
 }
 
-/// A scratch file to be copied to the persistent directory, or a checkpoint that scratch could not
-/// take to be written there.
+/// A scratch file to be copied to the persistent directory, or a checkpoint that bypasses scratch and is
+/// written there.
 #[derive(Clone, Debug)]
 pub(crate) struct PersistJob {
     /// The checkpoint.
@@ -151,31 +151,31 @@ pub(crate) struct PersistJob {
     pub name: Arc<str>,
     /// Its version.
     pub version: i32,
-    /// The path that was routed, for a file-based checkpoint.
+    /// The routed path of a file-based checkpoint.
     pub routed: Option<Arc<str>>,
-    /// Where it goes in an aggregated file, if it goes there.
+    /// Its part of an aggregated file, if it belongs to one.
     pub place: Option<AggregatePart>,
     /// Its bytes in memory, if it has no scratch file.
     pub straight: Option<FileJob>,
 }
 
-/// What a finished file transfer must still do.
+/// What remains to be done after a file transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
     /// Nothing.
     Keep,
-    /// Remove the scratch file: the checkpoint was cleaned up meanwhile.
+    /// Remove the scratch file: the checkpoint was cleaned up in the meantime.
     Unlink,
-    /// Say that the checkpoint goes to persistent without a scratch file.
-    Say,
+    /// Warn that the checkpoint goes to persistent without a scratch file.
+    Warn,
 }
 
 /// Where a part can be read from.
 #[derive(Clone, Debug)]
 pub enum Acquire {
-    /// From memory. Give it back by [`State::release`](super::State::release).
+    /// From memory. [`State::release`](super::State::release) must follow.
     Memory(Source),
-    /// A fetch of it is under way.
+    /// It is being fetched.
     Wait,
     /// From its file.
     File,
@@ -192,14 +192,14 @@ pub struct Counts {
     pub restores: u64,
     /// Copies that left a level of memory to make room, by level.
     pub evictions: [u64; MOST],
-    /// Consumed checkpoints of an ephemeral job that were given up to make room.
+    /// Consumed checkpoints of an ephemeral job that were discarded to make room.
     pub discards: u64,
     /// Checkpoints of an ephemeral job that overflowed to a file.
     pub spills: u64,
-    /// Parts fetched to a level from the one below ahead of their restore.
+    /// Parts fetched ahead of their restore to a level from the one below.
     pub fetches: u64,
-    /// Restored parts of device memory that were in the first level when asked for.
+    /// Restored parts of device memory that were in the first level at their restore.
     pub device_hits: u64,
-    /// Those that were not.
+    /// The other restored parts of device memory.
     pub device_misses: u64,
 }

@@ -17,13 +17,13 @@ impl State {
         entry.is_some_and(|entry| !entry.found)
     }
 
-    /// The newest live version that is not above `bound`.
+    /// The newest live version that is at most `bound`.
     pub fn newest(&self, name: &str, bound: i32) -> Option<i32> {
         self.names.get(name)?.live.range(..=bound).next_back().map(|(&version, _)| version)
     }
 
-    /// Whether a restore reads its file, or may have to: memory has not all of it. What memory is still
-    /// to get from that file counts for nothing.
+    /// Whether a restore may have to read its file, because memory does not have all of it. A fetch from that
+    /// file that is not complete does not count.
     pub(crate) fn is_read_from_file(&self, id: Id) -> bool {
         let entry = self.entries.get(&id).filter(|entry| entry.in_file());
         entry.is_some_and(|entry| entry.regions.is_empty() || !entry.is_in_memory())
@@ -34,7 +34,7 @@ impl State {
         self.entries.get(&id).map(|entry| entry.regions.clone())
     }
 
-    /// Whether the region's bytes are wholly in the first level that captures device memory.
+    /// Whether all bytes of the region are in the first level that captures device memory.
     pub fn on_device(&self, id: Id, region: i32) -> bool {
         let Some(entry) = self.entries.get(&id) else {
             return false;
@@ -49,7 +49,7 @@ impl State {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.busy += 1;
             entry.restoring += 1;
-            // What is managed is read when its place comes, and not in the order of versions.
+            // A managed checkpoint is read at its position, not in the order of versions.
             let expects = !entry.is_managed();
             self.reading = expects.then(|| (entry.name.clone(), i64::from(entry.version)));
             self.fetching = true;
@@ -58,7 +58,7 @@ impl State {
         }
     }
 
-    /// Where to read a part from, the nearest copy first.
+    /// The source to read a part from, the nearest copy first.
     pub fn acquire(&mut self, id: Id, part: Part) -> Acquire {
         let top = self.top(part);
         let Some(entry) = self.entries.get_mut(&id) else {
@@ -86,7 +86,7 @@ impl State {
         Acquire::Memory(Source { level, extents })
     }
 
-    /// Gives back what [`State::acquire`] gave.
+    /// Ends a use of a source from [`State::acquire`].
     pub fn release(&mut self, id: Id, part: Part, level: Level) {
         if let Some(entry) = self.entries.get_mut(&id) {
             let copy = entry.part_mut(part).copy_mut(level);
@@ -104,7 +104,7 @@ impl State {
         self.free_or_reindex(id);
     }
 
-    /// The same, and [`expect`](Self::expect) with the next place at which it will be read.
+    /// The same, and [`expect`](Self::expect) with the next position at which it will be read.
     pub fn end_restore_expecting(&mut self, id: Id, success: bool, next: Option<u64>) {
         self.has_restored(id, success);
         let expects = self.set_place(id, next);

@@ -1,4 +1,5 @@
-//! Room in the levels of memory: taking it, making it by eviction, and telling whether it can come.
+//! Room in the levels of memory: allocating it, making it by eviction, and telling whether it can become
+//! free.
 
 use super::level::Memory;
 use super::lists::has_bytes;
@@ -28,15 +29,15 @@ impl State {
                 self.evict(id, level);
                 continue;
             }
-            self.press();
+            self.starves();
             if self.room_can_come(level) {
                 return Err(Reserve::Wait(WaitFor::Room(level)));
             }
-            if level == self.staging && self.let_go_of_oldest() {
+            if level == self.staging && self.drop_oldest_held() {
                 continue;
             }
             let Some((_, id)) = victim else {
-                // Nobody waits any more.
+                // Nothing waits any more.
                 self.starved = false;
                 return Err(Reserve::Never(self.no_room(len, level)));
             };
@@ -47,12 +48,12 @@ impl State {
     fn no_room(&self, len: u64, level: Level) -> Error {
         let cause = self.last_failure.as_ref().filter(|_| self.anything_failed());
         let why = if let Some(cause) = cause {
-            format!("what it holds could not be moved on: {cause}")
+            format!("its checkpoints could not be flushed: {cause}")
         } else if self.shape.ephemeral && !self.shape.scratch {
             "nothing in it has been consumed yet, and an ephemeral job without scratch writes no files"
                 .to_owned()
         } else {
-            "nothing in it can move on".to_owned()
+            "nothing in it can be flushed or evicted".to_owned()
         };
         let Memory { spec, space, .. } = self.level(level);
         Error::new(
@@ -66,8 +67,8 @@ impl State {
         )
     }
 
-    /// Room in a level for `len` bytes, at the cost of others. False, and nothing has left, if that is not
-    /// enough.
+    /// Makes room in a level for `len` bytes by eviction. If that is not possible, returns false and evicts
+    /// nothing.
     pub(super) fn make_room(&mut self, level: Level, len: u64, discard: bool) -> bool {
         let enough = self.could_make_room(level, len, discard);
         loop {
@@ -80,7 +81,7 @@ impl State {
         }
     }
 
-    /// Whether there is room for `len` bytes in a level, or its victims have it.
+    /// Whether a level has room for `len` bytes, counting its victims.
     fn could_make_room(&self, level: Level, len: u64, discard: bool) -> bool {
         let Memory { space, victims, .. } = self.level(level);
         let mut free = space.free();
@@ -97,7 +98,7 @@ impl State {
         true
     }
 
-    /// Whether a flush from a level has room, or room for it can come.
+    /// Whether a flush from a level has room, or can get it.
     pub(super) fn flush_can_come(&self, from: Level) -> bool {
         self.level(from).flush.first().is_some_and(|&(consumed, id)| {
             let next = self.entries.get(&id).and_then(|entry| {
@@ -112,12 +113,12 @@ impl State {
         })
     }
 
-    /// Whether something may leave a level.
+    /// Whether anything may leave a level.
     pub(super) fn room_can_come(&self, level: Level) -> bool {
         self.in_flight > 0
             || self.flush_can_come(level)
             || !self.write.is_empty()
-            // What scratch could not take leaves memory for persistent.
+            // A checkpoint that bypasses scratch leaves memory for persistent.
             || !self.persist.is_empty()
             || (self.shape.scratch && !self.spill.is_empty())
     }
@@ -135,7 +136,7 @@ impl State {
             }
             bytes += part.len;
             space.release(&std::mem::take(part.copy_mut(level)).extents);
-            // It is not to be flushed any more.
+            // It need not be flushed any more.
             for copy in &mut part.copies[level.index()..] {
                 if copy.stage == Stage::Failed {
                     copy.stage = Stage::Absent;

@@ -1,4 +1,4 @@
-//! Steps up the levels, ahead of use: fetches from one level of memory to the next, reads of files.
+//! Steps up the levels, ahead of use: fetches between levels of memory, and reads of files.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,11 @@ use os::error::Result;
 use policy::evict::EvictionClass;
 use policy::order::{self, NextUse, RestoreOrder};
 
-/// How many of the oldest victims a fetch ahead looks at to find the one that is used last.
-const VICTIMS_LOOKED_AT: usize = 64;
+/// How many of the oldest victims a fetch compares to find the one that is used last.
+const VICTIMS_COMPARED: usize = 64;
 
 impl State {
-    /// Fetching ahead may begin now.
+    /// Enables fetching ahead.
     pub fn start_fetching(&mut self) {
         self.fetching = true;
         self.changes += 1;
@@ -33,7 +33,7 @@ impl State {
         Some(job)
     }
 
-    /// Ends a fetch. One that did not succeed leaves the checkpoint where it was.
+    /// Ends a fetch. If it failed, the checkpoint stays where it was.
     pub fn fetch_done(&mut self, job: &MoveJob, end: MoveEnd) {
         if self.end_move(job, end).is_ok() {
             self.counts.fetches += 1;
@@ -84,18 +84,18 @@ impl State {
         self.ended(job.id, false);
     }
 
-    /// What to fetch next to a level, and when it will be used.
+    /// The next checkpoint to fetch to a level, and when it will be used.
     pub(super) fn next_to_fetch(&self, level: Level) -> Option<(Id, NextUse)> {
         self.next_ahead(&self.level(level).hinted, |of| &of.fetch[level.index()])
     }
 
-    /// What to read next from a file, and when it will be used.
+    /// The next checkpoint to read from a file, and when it will be used.
     pub(super) fn next_to_read(&self) -> Option<(Id, NextUse)> {
         self.next_ahead(&self.hinted, |of| &of.read)
     }
 
-    /// The next of those that could be brought up: what is hinted first; else what is expected next of
-    /// the name that the application reads.
+    /// The next of the checkpoints that could be fetched: hinted ones first, then those expected next of the
+    /// name that the application reads.
     fn next_ahead(
         &self,
         hinted: &BTreeSet<(u64, Id)>,
@@ -135,7 +135,7 @@ impl State {
         }
     }
 
-    /// Room for something that will be used at `when`: only at the cost of what is used later.
+    /// Makes room for something that will be used at `when`, by evicting only what is used later.
     pub(super) fn make_room_for_fetch(&mut self, len: u64, when: NextUse, level: Level) -> bool {
         loop {
             let Memory { space, victims, complete, .. } = self.level(level);
@@ -147,7 +147,7 @@ impl State {
             }
             let latest = victims
                 .iter()
-                .take(VICTIMS_LOOKED_AT)
+                .take(VICTIMS_COMPARED)
                 .filter(|(class, _)| *class != EvictionClass::Discardable)
                 .filter_map(|&(_, id)| Some((self.next_use(self.entries.get(&id)?), id)))
                 .filter(|(use_of_victim, _)| *use_of_victim > when)

@@ -1,19 +1,19 @@
-//! Checkpoints of memory that was lent.
+//! Deferred captures.
 
 use super::world::{world, NAME};
 use crate::catalog::entry::{Level, Part};
 use crate::catalog::state::*;
 
-/// Catches a checkpoint that is written, restored or given up while its bytes are still to come.
+/// Catches a checkpoint that is written, restored or dropped while its deferred capture is incomplete.
 #[test]
-fn what_was_lent_is_there_once_it_has_arrived() {
+fn a_deferred_checkpoint_is_there_once_it_has_arrived() {
     let mut world = world(0, 40, true, false);
     assert!(world.capture_from(1, [0, 20], true));
     assert!(!world.state.drained() && !world.state.has_work(Worker::Write));
     let id = world.state.find(NAME, 1).unwrap();
     world.state.begin_restore(id);
     assert!(matches!(world.state.acquire(id, Part::Host), Acquire::Wait));
-    // Its room is taken, and room will come.
+    // Its room is allocated, and more will become free.
     let other = world.state.open(NAME, 2);
     let reserved = world.state.reserve(other, Part::Host, 24, Level::HOST);
     assert!(matches!(reserved, Reserve::Wait(WaitFor::Room(Level::HOST))));
@@ -26,9 +26,9 @@ fn what_was_lent_is_there_once_it_has_arrived() {
     assert_eq!(world.scratch[&(NAME.to_string(), 1)], world.expected[&1]);
 }
 
-/// Catches a deferred capture that costs a checkpoint its life although the device cache has room.
+/// Catches a deferred capture that discards a checkpoint although the device cache has room.
 #[test]
-fn a_loan_discards_nothing_and_waits_for_nothing() {
+fn a_deferred_capture_discards_nothing_and_waits_for_nothing() {
     let mut world = world(48, 12, false, true);
     assert!(world.capture(0, [0, 12]));
     world.restore(0);
@@ -40,7 +40,7 @@ fn a_loan_discards_nothing_and_waits_for_nothing() {
     ));
     assert_eq!(world.state.counts().discards, 0);
     world.state.abort(id);
-    // In a job with files, what is in them makes room.
+    // In a job with files, checkpoints in files make room.
     let mut world = self::world(48, 12, true, false);
     assert!(world.capture(0, [0, 12]));
     world.everybody_works();
@@ -50,10 +50,10 @@ fn a_loan_discards_nothing_and_waits_for_nothing() {
     world.state.check().unwrap();
 }
 
-/// Catches room that is given to others while bytes are on their way to it, and bytes of a failed
-/// capture that are taken for a checkpoint's.
+/// Catches room that is reused while bytes are being copied to it, and bytes of a failed capture that are
+/// taken for a checkpoint's.
 #[test]
-fn a_loan_that_fails_or_is_replaced_leaves_nothing() {
+fn a_deferred_capture_that_fails_or_is_replaced_leaves_nothing() {
     let mut world = world(0, 40, true, false);
     assert!(world.capture_from(1, [0, 20], true));
     let id = world.state.find(NAME, 1).unwrap();

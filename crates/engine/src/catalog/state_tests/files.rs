@@ -1,4 +1,4 @@
-//! Files: written, replaced, cleaned up, limited, and what failed on its way to them.
+//! Files: written, replaced, cleaned up, limited, and failures.
 
 use super::world::{failure, world, Job0, World, NAME};
 use crate::catalog::entry::{FileLevel, Id, Level, Part, Region};
@@ -6,7 +6,7 @@ use crate::catalog::state::*;
 use policy::order::RestoreOrder;
 use policy::rounds::FileState;
 
-/// Catches a file that comes to its place after its checkpoint was given up.
+/// Catches a file that gets its name after its checkpoint was dropped.
 #[test]
 fn what_was_withdrawn_is_waited_for_and_never_comes() {
     let mut world = world(0, 100, true, false);
@@ -97,8 +97,7 @@ fn an_ephemeral_job_removes_the_file_of_a_version_that_was_replaced() {
     assert!(spilled.iter().all(|file| world.state.spilled().contains(file)));
 }
 
-/// Catches limits that keep everything once a file could not be written: then there is room for
-/// even less.
+/// Catches limits that keep everything once a file could not be written: then there is even less room.
 #[test]
 fn what_other_processes_are_told_of_a_file() {
     let mut world = world(0, 40, true, false);
@@ -134,8 +133,7 @@ fn what_other_processes_are_told_of_a_file() {
     );
 }
 
-/// Catches a limit that removes the file of a version that was taken again, while that gets its
-/// name in place of the old one.
+/// Catches a limit that removes the file of a version that was taken again, while the new file gets its name.
 #[test]
 fn a_file_that_is_being_made_persistent_is_not_removed() {
     let mut world = World::new(Job0 {
@@ -160,8 +158,8 @@ fn a_file_that_is_being_made_persistent_is_not_removed() {
     assert!(world.state.forget_file(NAME, 1, FileLevel::Persistent));
 }
 
-/// Its file in scratch goes before it is copied. Catches memory that is given up as if the file were
-/// there, and a copy that is not tried again when it is asked for.
+/// The scratch file disappears before it is copied. Catches memory that is freed as if the file existed, and
+/// a copy that is not retried on request.
 #[test]
 fn what_is_gone_before_it_is_copied_is_written_again() {
     let mut world = World::new(Job0 {
@@ -192,16 +190,16 @@ fn what_is_gone_before_it_is_copied_is_written_again() {
     write(&mut world);
     assert!(world.state.next_persist().is_none(), "nobody has asked for it");
     assert!(world.state.retry());
-    // What memory does not have any more may come back with its directory.
+    // A file whose bytes are not in memory any more may reappear with its directory.
     assert!(world.capture(2, [0, 36]));
     lose(&mut world);
     assert!(world.state.retry());
     assert_eq!(world.state.next_persist().unwrap().version, 1);
 }
 
-/// What scratch cannot take goes to persistent whatever the interval says, and stands for the file in scratch
-/// there. Catches one that is kept when scratch is to keep fewer, one that goes to a file of its own before
-/// it is known that it has a part, and one that stays with others for good once all are to have it.
+/// A checkpoint that bypasses scratch goes to persistent regardless of the interval, and counts there as the
+/// scratch file. Catches one that is kept although scratch is to keep fewer, one that goes to a file of its
+/// own before it is known that it has a part, and one that stays special after all processes were to have it.
 #[test]
 fn what_scratch_cannot_take_goes_to_persistent() {
     let mut world = World::new(Job0 {
@@ -222,7 +220,7 @@ fn what_scratch_cannot_take_goes_to_persistent() {
         assert!(matches!(state.reserve(id, Part::Host, 4, Level::HOST), Reserve::Got { .. }));
         state.commit(id, vec![Region { id: 0, size: 4, part: Part::Host, offset: 0 }], false);
         let job = state.next_write().unwrap();
-        assert_eq!(state.write_done(&job, Err(failure())), After::Say);
+        assert_eq!(state.write_done(&job, Err(failure())), After::Warn);
         id
     };
     let [alone, undecided, decided] = [(1, false), (2, true), (3, true)].map(|(v, a)| taken(v, a));
@@ -240,18 +238,18 @@ fn what_scratch_cannot_take_goes_to_persistent() {
     assert!(state.next_persist().is_none(), "it is not known yet where the others go");
     state.want_no_persistent(undecided);
     assert!(state.is_extra(undecided));
-    // Neither takes it: both are tried again, and persistent only if scratch refuses it again.
+    // Neither takes it: both are retried, persistent only if scratch fails again.
     persist(state, undecided, Err(failure()));
     assert!(state.take_failure().is_some() && !state.is_extra(undecided));
     assert!(state.retry() && state.next_persist().is_none());
     assert_eq!(state.want_persistent(decided, None), None);
     assert!(!state.is_extra(decided));
     persist(state, decided, Ok(()));
-    // All are to have this one after all; and the room of the other one is needed in scratch.
+    // All are to have this one after all, and scratch needs the room of the other one.
     assert_eq!(state.want_persistent(alone, None), Some((NAME.into(), 1)));
     assert!(!state.is_extra(alone));
     let job = state.next_write().unwrap();
-    assert_eq!(state.write_done(&job, Err(failure())), After::Say);
+    assert_eq!(state.write_done(&job, Err(failure())), After::Warn);
     persist(state, undecided, Ok(()));
     assert!(state.forget_file(NAME, 2, FileLevel::Scratch));
     assert_eq!(state.find(NAME, 2), None);

@@ -1,4 +1,4 @@
-//! Hints, also of what is still to come.
+//! Hints, also for checkpoints that do not exist yet.
 
 use proptest::prelude::*;
 
@@ -24,7 +24,7 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (0..5i32, 0..20u64, 0..16u64, any::<bool>())
-            .prop_map(|(v, d, h, lent)| Step::Capture(v, d, h, lent)),
+            .prop_map(|(v, d, h, deferred)| Step::Capture(v, d, h, deferred)),
         4 => Just(Step::Begin),
         4 => (0..8usize, prop::bool::weighted(0.2)).prop_map(|(j, f)| Step::End(j, f)),
         3 => (0..5i32).prop_map(Step::Restore),
@@ -41,9 +41,9 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
-    /// Catches a hint that is lost because its version was not there yet, was taken again, could not be
-    /// fetched from lent memory, was pruned or waited for its persistent copy to be cleaned up; and one
-    /// that outlives its restore or the cleanup.
+    /// Catches a hint that is lost because its version did not exist yet, was taken again, failed in a
+    /// deferred capture, was pruned, or waited for its persistent copy to be cleaned up; and one that
+    /// outlives its restore or the cleanup.
     #[test]
     fn hints_last_until_they_are_used_or_cleaned_up(
         memory in (0..12u64, 0..20u64),
@@ -65,10 +65,10 @@ proptest! {
         }
         for step in steps {
             match step {
-                Step::Capture(version, device, host, lent) => {
+                Step::Capture(version, device, host, deferred) => {
                     let device = if memory.0 == 0 { 0 } else { device };
                     if device + host > 0 {
-                        world.capture_from(version, [device, host], lent);
+                        world.capture_from(version, [device, host], deferred);
                     }
                 }
                 Step::Begin => drop(world.begin_jobs()),
@@ -91,8 +91,8 @@ proptest! {
     }
 }
 
-/// Catches hints that are of no use because they were given before the checkpoints were taken, as the
-/// programs of the GPU prototype give them.
+/// Catches hints that have no effect because they were given before the checkpoints were taken, as the
+/// programs of the GPU prototype do.
 #[test]
 fn hints_that_come_first_decide_in_which_order_is_fetched() {
     let mut world = world(24, 4000, false, true);
@@ -115,8 +115,8 @@ fn hints_that_come_first_decide_in_which_order_is_fetched() {
     }
 }
 
-/// Catches a hint that stays with the file of an earlier job when its version is taken anew, or goes when
-/// that file is replaced; and that of a name nobody has taken.
+/// Catches a hint that stays with the file of an earlier job when its version is taken again, or is lost when
+/// that file is replaced; and one for a name without checkpoints.
 #[test]
 fn a_hint_is_about_a_version_and_no_file() {
     let mut world = world(24, 400, true, false);
@@ -144,8 +144,8 @@ fn a_hint_is_about_a_version_and_no_file() {
     world.state.check().unwrap();
 }
 
-/// Catches hints that are lost, or wait for nothing, when what was lent to take a version again has not
-/// come, and the one before is there again.
+/// Catches hints that are lost, or refer to nothing, when a deferred capture that would have replaced a
+/// version fails, so that the old checkpoint is back.
 #[test]
 fn what_does_not_arrive_gives_its_hints_back() {
     let mut world = world(0, 400, true, false);

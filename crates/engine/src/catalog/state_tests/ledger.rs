@@ -1,4 +1,4 @@
-//! The ledger, compared at each store with what is owed.
+//! The ledger, compared after each store with the backlog of writes.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use levels::level::LevelSpec;
 use os::shared::SharedMemory;
 use policy::order::RestoreOrder;
 
-/// What is owed of a version: the size of its region, whether it goes to persistent, and where.
-type Owed = BTreeMap<i32, (u64, bool, Option<AggregatePart>)>;
+/// The backlog of a version: the size of its region, whether it goes to persistent, and where.
+type Backlog = BTreeMap<i32, (u64, bool, Option<AggregatePart>)>;
 
-/// A job that is killed after so many stores to its ledger: the ledger, and what was owed before the
-/// first and after each step of the job, with the stores that the ledger had seen by then.
-fn killed_after(stores: u64) -> (SharedMemory, Vec<(u64, Owed)>) {
+/// A job that is killed after `stores` stores to its ledger: the ledger, and the backlog before the first and
+/// after each step of the job, with the number of stores by then.
+fn killed_after(stores: u64) -> (SharedMemory, Vec<(u64, Backlog)>) {
     let place = |attempt| Some(AggregatePart { offset: 9, ranks: 4, job: 7, attempt });
     let memory = SharedMemory::create("ledger", 1 << 20).unwrap();
     let ledger = Ledger::new(&memory).unwrap();
@@ -33,12 +33,12 @@ fn killed_after(stores: u64) -> (SharedMemory, Vec<(u64, Owed)>) {
         id
     };
     let mut ids = Vec::new();
-    let mut steps = vec![(0, Owed::new())];
+    let mut steps = vec![(0, Backlog::new())];
     for step in 0..9 {
         match step {
             0 => ids.push(take(&mut state, 1, 4, false)),
             1 => drop(state.want_persistent(ids[0], place(1))),
-            // Another one of that version, and one whose place comes later.
+            // Another checkpoint of that version, and one whose place is decided later.
             2 => ids.push(take(&mut state, 1, 8, false)),
             3 => ids.push(take(&mut state, 2, 12, true)),
             4 => drop(state.want_persistent(ids[2], place(2))),
@@ -74,9 +74,9 @@ fn a_state() -> State {
     })
 }
 
-/// Whoever goes on finds of each version what was owed before a step of the job or after it, wherever
-/// the job is killed. Catches two records of one checkpoint, the first of which keeps the other one's
-/// will from being done, and a version that is replaced and is for a moment in none.
+/// Wherever the job is killed, the successor finds for each version the backlog before or after a step of the
+/// job. Catches two records of one checkpoint, the first of which keeps the other from being executed, and a
+/// version without a record while it is replaced.
 #[test]
 fn the_ledger_of_any_moment_is_that_before_a_step_or_after_it() {
     let (_, steps) = killed_after(u64::MAX);

@@ -1,4 +1,4 @@
-//! What leaves a memory level, what comes back to it, and when.
+//! What leaves a memory level, what returns to it, and when.
 
 use super::world::{world, Job0, World, GRANULE, NAME};
 use crate::catalog::entry::{Level, Part, Region};
@@ -103,7 +103,7 @@ fn hints_decide_in_which_order_is_fetched() {
     }
 }
 
-/// Catches a state that is kept behind one that is read later, and one that is kept although it will
+/// Catches a state that is evicted later than one that is read later, and one that is kept although it will
 /// not be read again.
 #[test]
 fn what_has_a_place_is_fetched_when_its_turn_comes() {
@@ -117,7 +117,7 @@ fn what_has_a_place_is_fetched_when_its_turn_comes() {
     let on_device = |world: &World| -> Vec<i32> {
         (0..10).filter(|&version| world.state.on_device(find(world, version), 0)).collect()
     };
-    // The order of taking has nothing to do with it.
+    // The order in which they were taken does not matter.
     for version in [2, 7, 5, 3] {
         world.state.expect(find(&world, version), Some(first + 99 - version as u64), true);
     }
@@ -165,8 +165,8 @@ fn a_restored_checkpoint_stays_while_it_is_restored_again() {
     assert!(!matches!(world.state.acquire(id, Part::Device), Acquire::Lost));
 }
 
-/// Catches memory for the regions of each checkpoint where they never change, and regions of
-/// another checkpoint where they do.
+/// Catches memory for the regions of each checkpoint although they never change, and regions of another
+/// checkpoint if they do.
 #[test]
 fn regions_that_stay_the_same_are_kept_once() {
     let mut state = World::new(Job0 {
@@ -197,8 +197,8 @@ fn regions_that_stay_the_same_are_kept_once() {
 
 #[test]
 fn a_hundred_thousand_versions_cost_no_more_each_than_a_few() {
-    // Counts steps of the tree structures by what is evicted and fetched, not by a clock: the
-    // lists must stay in line with the entries at this size, too.
+    // Counts steps of the tree structures by evictions and fetches, not by a clock: the lists must agree with
+    // the entries at this size, too.
     let mut world = world(0, 100_000 * GRANULE, false, true);
     for version in 0..100_000 {
         assert!(world.capture(version, [0, 4]));
@@ -210,8 +210,8 @@ fn a_hundred_thousand_versions_cost_no_more_each_than_a_few() {
     world.state.check().unwrap();
 }
 
-/// Catches an ephemeral job that writes all it takes to files, because a flush has once waited for room
-/// that nobody needs any more.
+/// Catches an ephemeral job that writes everything to files because a flush once waited for room that is not
+/// needed any more.
 #[test]
 fn what_was_to_be_flushed_and_has_gone_needs_no_room() {
     let mut world = world(24, 12, true, true);

@@ -1,12 +1,12 @@
-//! Checkpoints that somebody manages for the application, and what has failed of them.
+//! Managed checkpoints and their failures.
 
 use super::world::{world, World, NAME};
 use crate::catalog::entry::{Level, Part, Region};
 use crate::catalog::state::*;
 use os::error::{Error, Kind};
 
-/// Catches a failure that is reported of what nobody needs any more, or of what is tried again; and one of the
-/// application's own that is not reported.
+/// Catches a reported failure of a checkpoint that is not needed any more or is retried, and an unreported
+/// one of the application's own.
 #[test]
 fn failures_of_what_is_managed() {
     let mut world = world(0, 40, true, false);
@@ -27,7 +27,7 @@ fn failures_of_what_is_managed() {
     fails(&mut world, 2, true);
     fails(&mut world, 3, true);
     fails(&mut world, 4, false);
-    // What keeps others out is named with its cause.
+    // The error for a full level names the cause.
     let more = world.state.open(NAME, 5);
     let room = world.state.reserve(more, Part::Host, 12, Level::HOST);
     assert!(matches!(&room, Reserve::Never(e) if e.to_string().contains("refused 4")), "{room:?}");
@@ -36,7 +36,7 @@ fn failures_of_what_is_managed() {
     assert!(failure.contains("refused 3 (and 1 more)"), "{failure}");
     assert_eq!(world.state.take_failure(), None);
     assert!(world.state.unwritten().unwrap().to_string().contains("version 1"));
-    // What was given up has made room.
+    // The dropped checkpoint has made room.
     assert!(matches!(world.state.reserve(more, Part::Host, 12, Level::HOST), Reserve::Got { .. }));
     world.state.abort(more);
     world.state.check().unwrap();

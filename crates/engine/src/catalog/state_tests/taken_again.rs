@@ -9,8 +9,8 @@ use format::header::Header;
 use levels::ledger;
 use policy::order::RestoreOrder;
 
-/// A job with a checkpoint in the host buffer, and another one of its version in device memory alone;
-/// what they were captured with.
+/// A job with a checkpoint in the host buffer and another one of its version only in device memory, and the
+/// bytes of both.
 fn taken_again(host: u64, persistent: bool) -> (Job0, World, [BTreeMap<i32, Vec<u8>>; 2]) {
     let job = Job0 {
         device: 40,
@@ -37,8 +37,8 @@ fn taken_again(host: u64, persistent: bool) -> (Job0, World, [BTreeMap<i32, Vec<
     (job, world, contents)
 }
 
-/// Catches a version that nobody has any more, should the process be killed before what was taken
-/// again has left the device; and one that keeps its room longer than that.
+/// Catches a version that is lost if the process is killed before the new checkpoint has left the device, and
+/// an old one that keeps its room longer.
 #[test]
 fn what_is_taken_again_stays_until_the_new_one_is_safe() {
     let (job, mut world, [old, new]) = taken_again(400, false);
@@ -64,8 +64,8 @@ fn what_is_taken_again_stays_until_the_new_one_is_safe() {
     world.restore(1);
 }
 
-/// Catches a new checkpoint that waits for ever for the room of the one that waits for it; and room
-/// that is kept for a version that was cleaned up.
+/// Catches a new checkpoint that waits for ever for the room of the one that is held for it, and room kept
+/// for a version that was cleaned up.
 #[test]
 fn what_is_taken_again_gives_its_room_up() {
     let (_, mut world, [_, new]) = taken_again(12, false);
@@ -82,8 +82,8 @@ fn what_is_taken_again_gives_its_room_up() {
     }
 }
 
-/// Catches a chain of versions taken again of which the first, which alone is safe, goes with the
-/// second; and one whose write was under way, and that is written once more or never.
+/// Catches a version taken a third time of which the first checkpoint, the only safe one, is dropped with the
+/// second; and one whose write was active, and that is written again or never.
 #[test]
 fn what_is_taken_a_third_time_keeps_the_first() {
     let (job, mut world, [old, _]) = taken_again(400, false);
@@ -100,7 +100,7 @@ fn what_is_taken_a_third_time_keeps_the_first() {
     assert_eq!(successor.scratch.get(&(NAME.to_string(), 1)), Some(&old));
 }
 
-/// Catches a version that is lost because what was lent to take it again could not be fetched.
+/// Catches a version that is lost because a deferred capture that would have replaced it failed.
 #[test]
 fn what_does_not_arrive_has_replaced_nothing() {
     let mut world = world(0, 400, true, false);
@@ -117,8 +117,7 @@ fn what_does_not_arrive_has_replaced_nothing() {
     assert_eq!(world.scratch.get(&(NAME.to_string(), 1)), Some(&old));
 }
 
-/// Catches bytes of an old file that are restored after it was rebuilt, because they were fetched
-/// before.
+/// Catches bytes of an old file that are restored after it was rebuilt, because they were fetched before.
 #[test]
 fn what_was_found_is_forgotten_with_its_file() {
     let mut world = world(0, 400, true, false);

@@ -1,4 +1,4 @@
-//! What the workers of the world do.
+//! The workers of the world.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,7 @@ use crate::catalog::state::*;
 use levels::space::{cut, side_by_side};
 
 impl World {
-    /// Lets every worker begin what it can: there is one of each kind, and it does one thing at a
-    /// time.
+    /// Lets every worker begin what it can: there is one of each kind, and it does one thing at a time.
     pub(super) fn begin_jobs(&mut self) -> bool {
         let before = self.jobs.len();
         let levels: Vec<Level> = self.state.levels().collect();
@@ -53,17 +52,17 @@ impl World {
                 self.state.flush_done(&job, end);
             }
             Job::Arrive(job) => {
-                let lent = self.lent.remove(&job.id).unwrap();
+                let deferred = self.deferred.remove(&job.id).unwrap();
                 let was_there = self.state.find(NAME, job.version) == Some(job.id);
                 if !fails {
-                    for (room, bytes) in &lent {
+                    for (room, bytes) in &deferred {
                         self.put(self.state.staging(), room, bytes);
                     }
                 }
                 self.state.arrived(job.id, end);
                 if fails && was_there {
-                    // It was reported that this checkpoint does not exist after all. What it was to
-                    // replace may.
+                    // The failure was reported, so this checkpoint does not exist. The one that it would have
+                    // replaced may.
                     let older = self.state.find(NAME, job.version);
                     match older.map(|older| self.captured[&older].clone()) {
                         Some(older) => self.expected.insert(job.version, older),
@@ -91,14 +90,14 @@ impl World {
                     Some(source) => {
                         let wanted = self.state.still_wanted(job.id);
                         if wanted && result.is_ok() {
-                            // It must not be nearer than what is newer.
+                            // It must not hide a newer one.
                             self.scratch.remove(&file);
                         }
                         wanted.then(|| self.content(source))
                     }
                     None => self.scratch.get(&file).cloned(),
                 };
-                // Only the file of a checkpoint that was replaced may have gone meanwhile.
+                // Only the file of a replaced checkpoint may be gone by now.
                 assert!(content.is_some() || !self.state.still_wanted(job.id));
                 let result = result.and_then(|()| content.ok_or_else(failure)).map(|content| {
                     self.persistent.insert(file.clone(), content);
@@ -111,7 +110,7 @@ impl World {
                 let file = (job.name.to_string(), job.version);
                 let content =
                     self.scratch.get(&file).or_else(|| self.persistent.get(&file)).cloned();
-                // Its file may have been cleaned up or replaced meanwhile: then the reader fails.
+                // Its file may have been cleaned up or replaced by now: then the reader fails.
                 let same = content.as_ref().is_some_and(|content| {
                     job.regions.iter().all(|region| {
                         content.get(&region.id).is_some_and(|b| b.len() as u64 == region.size)
@@ -141,7 +140,7 @@ impl World {
         }
     }
 
-    /// What a writer reads of a checkpoint.
+    /// What a writer reads for a checkpoint.
     pub(super) fn content(&mut self, job: &FileJob) -> BTreeMap<i32, Vec<u8>> {
         let region = |region: &Region| {
             let source = job.memory[region.part as usize].clone().unwrap();

@@ -1,5 +1,5 @@
-//! A world of small levels that really hold bytes, and a job in it: it does what the engine does, one
-//! step at a time, with plain vectors as memory.
+//! A world of small levels that hold real bytes, and a job in it: it does what the engine does, one step at a
+//! time, with plain vectors as memory.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -15,7 +15,7 @@ use policy::order::RestoreOrder;
 pub(super) const GRANULE: u64 = 4;
 pub(super) const THIRD_GRANULE: u64 = 6;
 
-/// A transfer that was begun and not ended.
+/// An active transfer.
 pub(super) enum Job {
     Flush(MoveJob),
     Fetch(MoveJob),
@@ -25,8 +25,8 @@ pub(super) enum Job {
     Arrive(Arrival),
 }
 
-/// Bytes that the application has lent, and where in the host buffer they belong.
-pub(super) type Lent = Vec<(Vec<Extent>, Vec<u8>)>;
+/// The bytes of a deferred capture, and where in the host buffer they belong.
+pub(super) type Deferred = Vec<(Vec<Extent>, Vec<u8>)>;
 
 pub(super) struct World {
     pub(super) state: State,
@@ -36,17 +36,17 @@ pub(super) struct World {
     pub(super) scratch: HashMap<(String, i32), BTreeMap<i32, Vec<u8>>>,
     pub(super) persistent: HashMap<(String, i32), BTreeMap<i32, Vec<u8>>>,
     pub(super) jobs: Vec<Job>,
-    /// What the application has lent.
-    pub(super) lent: HashMap<Id, Lent>,
-    /// What each checkpoint was captured with.
+    /// The deferred captures.
+    pub(super) deferred: HashMap<Id, Deferred>,
+    /// The captured bytes of each checkpoint.
     pub(super) captured: HashMap<Id, BTreeMap<i32, Vec<u8>>>,
-    /// What the application captured last under each version and has not cleaned up.
+    /// The bytes last captured for each version that was not cleaned up.
     pub(super) expected: BTreeMap<i32, BTreeMap<i32, Vec<u8>>>,
-    /// Versions that were cleaned up: they go as soon as they are persistent.
+    /// Versions that were cleaned up: they are dropped when they are persistent.
     pub(super) cleaned: BTreeSet<i32>,
-    /// Versions of which a file was removed because there were too many.
+    /// Versions with a file that was removed because there were too many.
     pub(super) pruned: BTreeSet<i32>,
-    /// The hints that the application has given for each version and not used or cleaned up.
+    /// The hints for each version that were neither used nor cleaned up.
     pub(super) hinted: BTreeMap<i32, Vec<u64>>,
     pub(super) hints: u64,
     pub(super) to_map: u64,
@@ -68,10 +68,10 @@ pub(super) struct Job0 {
     pub(super) order: RestoreOrder,
 }
 
-/// One more level of memory: what it takes to have it is a row, and bytes.
+/// One more level of memory, which takes a row and bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Third {
-    /// Of so many bytes, between the device cache and the host buffer.
+    /// With this many bytes, between the device cache and the host buffer.
     Between(u64),
     /// Below the host buffer.
     Below(u64),
@@ -125,7 +125,7 @@ impl World {
             scratch: HashMap::new(),
             persistent: HashMap::new(),
             jobs: Vec::new(),
-            lent: HashMap::new(),
+            deferred: HashMap::new(),
             captured: HashMap::new(),
             expected: BTreeMap::new(),
             cleaned: BTreeSet::new(),
@@ -139,7 +139,7 @@ impl World {
         }
     }
 
-    /// What goes on if the process is killed now: its host buffer, its files and its ledger.
+    /// The successor if the process is killed now, with its host buffer, files and ledger.
     pub(super) fn successor(&self, job: Job0) -> World {
         let mut successor = World::new(Job0 { device: 0, ..job });
         let staging = self.state.staging().index();
@@ -172,20 +172,20 @@ impl World {
         }
     }
 
-    /// Takes one checkpoint as the engine does. False: it was told that there is no room.
+    /// Takes one checkpoint as the engine does. False: there is no room.
     pub(super) fn capture(&mut self, version: i32, lens: [u64; 2]) -> bool {
         self.capture_from(version, lens, false)
     }
 
-    /// The same; with `lent`, what goes to the host buffer is brought there later.
-    pub(super) fn capture_from(&mut self, version: i32, lens: [u64; 2], lent: bool) -> bool {
+    /// The same; with `deferred`, bytes for the host buffer are copied later.
+    pub(super) fn capture_from(&mut self, version: i32, lens: [u64; 2], deferred: bool) -> bool {
         let id = self.state.open(NAME, version);
         let Ok(to) = self.state.destination(lens) else {
             self.state.abort(id);
             return false;
         };
         let mut arriving = [false; 2];
-        let mut later: Lent = Vec::new();
+        let mut later: Deferred = Vec::new();
         self.fill = self.fill.wrapping_add(1);
         let mut regions = Vec::new();
         let mut content = BTreeMap::new();
@@ -218,7 +218,7 @@ impl World {
                     }
                 };
                 let room: Vec<Extent> = cut(&extents, 0, len).collect();
-                if lent && level == self.state.staging() {
+                if deferred && level == self.state.staging() {
                     arriving[part as usize] = true;
                     later.push((room, bytes.clone()));
                 } else {
@@ -232,8 +232,8 @@ impl World {
             self.scratch.insert((NAME.into(), version), content.clone());
             self.state.commit_file(id, regions, None, true);
         } else {
-            self.lent.insert(id, later);
-            self.state.commit_lent(id, regions, arriving, true);
+            self.deferred.insert(id, later);
+            self.state.commit_deferred(id, regions, arriving, true);
         }
         self.captured.insert(id, content.clone());
         self.expected.insert(version, content);
@@ -255,16 +255,16 @@ impl World {
         &mut self.memory[level.index()]
     }
 
-    /// Restores a version. What the catalog still has must be what was captured.
+    /// Restores a version. The result must be what was captured.
     pub(super) fn restore(&mut self, version: i32) {
         self.restore_and(version, |state, id| state.end_restore(id, true));
     }
 
-    /// Restores a version; `end` is how that ends.
+    /// Restores a version, and calls `end` at the end.
     pub(super) fn restore_and(&mut self, version: i32, end: impl FnOnce(&mut State, Id)) {
         let Some(id) = self.state.find(NAME, version) else {
             if self.expected.contains_key(&version) && !self.cleaned.contains(&version) {
-                // Only an ephemeral job without files may have given it up, and only if consumed.
+                // Only an ephemeral job without files may have discarded it, and only if consumed.
                 assert!(self.ephemeral && !self.scratch_wanted, "version {version} was lost");
                 assert!(self.state.counts().discards > 0);
             }
@@ -272,7 +272,7 @@ impl World {
         };
         let doomed = self.state.entry(id).unwrap().doomed;
         self.state.begin_restore(id);
-        // Workers go on meanwhile, and must leave it alone.
+        // Workers continue, and must not touch it.
         self.begin_jobs();
         let regions = self.state.regions(id).unwrap();
         for region in regions.iter() {
@@ -286,7 +286,7 @@ impl World {
         }
     }
 
-    /// Hints a version, whether it is there or not.
+    /// Hints a version, whether it exists or not.
     pub(super) fn hint(&mut self, version: i32) {
         self.state.hint(NAME, version);
         self.hints += 1;
@@ -308,7 +308,7 @@ impl World {
                     return content.unwrap()[&region.id].clone();
                 }
                 Acquire::Wait => {
-                    // What it waits for may be in the queue of a worker that has others first.
+                    // What it waits for may be behind other work of a worker.
                     let begun = !self.jobs.is_empty() || self.begin_jobs();
                     assert!(begun, "waiting for nobody");
                     self.end_job(0, false);

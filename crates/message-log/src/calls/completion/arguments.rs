@@ -1,26 +1,26 @@
-//! The arguments of calls that complete requests, and what such a call says of how much it did.
+//! The arguments of calls that complete requests, and the results that such a call has written.
 
 use std::ffi::c_int;
 
 use crate::log::Call;
 use crate::pmpi::Ptr;
 
-/// What a call completes of its requests.
+/// How many of its requests a call completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The only one: `MPI_Wait`, `MPI_Test`.
+    /// Its only request: `MPI_Wait`, `MPI_Test`.
     One,
-    /// The only one, which stays: `MPI_Request_get_status`.
-    Look,
+    /// None, it only tests one: `MPI_Request_get_status`.
+    GetStatus,
     /// One of several.
     Any,
     /// All or none.
     All,
-    /// Those that are done.
+    /// Those that have completed.
     Some,
 }
 
-/// The arguments of such a call; null where it has none.
+/// The arguments of such a call; null for those that it does not have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Completion {
     /// The function.
@@ -33,16 +33,16 @@ pub(crate) struct Completion {
     pub count: c_int,
     /// The flag.
     pub flag: *mut c_int,
-    /// The index, or how many are completed.
+    /// The index of the completed request, or the number of completed ones.
     pub number: *mut c_int,
-    /// The indices of those.
+    /// The indices of the completed requests.
     pub indices: *mut c_int,
     /// The status or statuses, which may be ignored.
     pub statuses: Ptr,
 }
 
 impl Completion {
-    /// Of a call without any of them.
+    /// Arguments with null for all optional ones.
     pub(crate) fn new(
         call: Call,
         kind: Kind,
@@ -67,16 +67,16 @@ impl Completion {
         usize::try_from(self.count).unwrap_or(0)
     }
 
-    /// Whether it gives an array of statuses.
+    /// Whether the call fills an array of statuses.
     pub(super) fn has_many(&self) -> bool {
         matches!(self.kind, Kind::All | Kind::Some)
     }
 
-    /// Says that it has done nothing. MPI may leave that as it is when it fails.
+    /// Initialises the outputs as if nothing had completed: MPI may leave them unset when it fails.
     ///
     /// # Safety
-    /// The places are the application's.
-    pub(super) unsafe fn say_nothing(&self, undefined: c_int) {
+    /// The pointers are those that the application passed.
+    pub(super) unsafe fn clear_outputs(&self, undefined: c_int) {
         let nothing = if self.kind == Kind::Any { undefined } else { 0 };
         for (place, nothing) in [(self.flag, 0), (self.number, nothing)] {
             if !place.is_null() {
@@ -86,11 +86,11 @@ impl Completion {
         }
     }
 
-    /// What the call says of how much it did: its flag, and its index or count.
+    /// The outputs of the call: its flag, and its index or count.
     ///
     /// # Safety
-    /// It has returned.
-    pub(super) unsafe fn said(&self) -> (c_int, c_int) {
+    /// The call has returned.
+    pub(super) unsafe fn flag_and_number(&self) -> (c_int, c_int) {
         let read = |from: *mut c_int, default| match from.is_null() {
             true => default,
             // SAFETY: the application's, by the caller's promise.
@@ -102,19 +102,19 @@ impl Completion {
     /// The indices of the requests that it completed.
     ///
     /// # Safety
-    /// It has returned.
+    /// The call has returned.
     pub(super) unsafe fn completed(&self, undefined: c_int) -> Completed<'_> {
         // SAFETY: by the caller's promise.
-        let (flag, number) = unsafe { self.said() };
+        let (flag, number) = unsafe { self.flag_and_number() };
         match self.kind {
             _ if flag == 0 => Completed::None,
-            Kind::One | Kind::Look => Completed::One(0),
-            // No request was active, and the status says so; or it has failed.
+            Kind::One | Kind::GetStatus => Completed::One(0),
+            // Either no request was active, which the status tells, or the call failed.
             Kind::Any if number == undefined => Completed::One(-1),
             Kind::Any => Completed::One(number),
             Kind::All => Completed::All(self.count),
             Kind::Some if number == undefined || number <= 0 => Completed::None,
-            // SAFETY: by the caller's promise, MPI has written that many.
+            // SAFETY: by the caller's promise, MPI has written this number of indices.
             Kind::Some => Completed::Some(unsafe {
                 std::slice::from_raw_parts(self.indices, number as usize)
             }),
@@ -122,7 +122,7 @@ impl Completion {
     }
 }
 
-/// Indices.
+/// The indices of completed requests.
 pub(super) enum Completed<'a> {
     None,
     One(c_int),

@@ -1,4 +1,4 @@
-//! The handles of a call before MPI changes them, and places for statuses that nobody else wants.
+//! The request handles before MPI changes them, and statuses for calls that ignore theirs.
 
 use std::ffi::c_int;
 
@@ -9,10 +9,10 @@ use crate::refuse;
 use crate::state::State;
 use crate::status::Status;
 
-/// Handles that need no allocation.
+/// How many handles are kept without an allocation.
 const FEW: usize = 16;
 
-/// The handles of a call before MPI changes them.
+/// The request handles of a call, read before MPI changes them.
 pub(super) enum Handles {
     Few([usize; FEW], usize),
     Many(Vec<usize>),
@@ -20,7 +20,7 @@ pub(super) enum Handles {
 
 impl Handles {
     /// # Errors
-    /// There is no memory.
+    /// Out of memory.
     ///
     /// # Safety
     /// As for [`complete`](super::complete).
@@ -52,7 +52,7 @@ impl Handles {
     }
 }
 
-/// Places for statuses that the application does not want.
+/// Statuses for a call that ignores its own.
 #[derive(Default)]
 pub(super) struct Statuses {
     one: Status,
@@ -60,10 +60,10 @@ pub(super) struct Statuses {
 }
 
 impl Statuses {
-    /// Where MPI is to write the status or statuses.
+    /// Where MPI writes the status or statuses.
     ///
     /// # Errors
-    /// There is no memory.
+    /// Out of memory.
     pub(super) fn place(&mut self, state: &State, call: &Completion) -> Result<Ptr, NoMemory> {
         let numbers = state.mpi.numbers;
         let ignored = if call.has_many() { numbers.statuses_ignore } else { numbers.status_ignore };
@@ -79,7 +79,7 @@ impl Statuses {
     }
 }
 
-/// A call for whose handles and statuses there is no memory: it fails, before it has done anything.
+/// Fails a call before it has done anything: there is no memory for its handles and statuses.
 #[cold]
 pub(super) fn refuse(state: &State, call: &Completion) -> c_int {
     let text = format!("{}: there is no memory for its {} requests", call.call.0, call.count);

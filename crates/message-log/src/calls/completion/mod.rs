@@ -1,11 +1,11 @@
-//! Calls that complete requests. What a request received is logged here, wherever it began.
+//! Calls that complete requests. What a request received is logged by the call that completes it.
 //!
 //! | file | owns |
 //! | --- | --- |
-//! | `arguments` | the arguments of such a call, and what it says of how much it did |
-//! | `handles` | its handles before, and places for its statuses |
+//! | `arguments` | the arguments of such a call, and its outputs |
+//! | `handles` | its handles before the call, and space for statuses |
 //! | `record`, `replay` | what it does inside parts |
-//! | `outside` | what it does outside them |
+//! | `outside` | what it does outside parts |
 
 mod arguments;
 mod handles;
@@ -23,23 +23,23 @@ use crate::state::State;
 
 pub(crate) use arguments::{Completion, Kind};
 
-/// The index of what was completed under the handle of another request.
-const ALIKE: c_int = c_int::MIN;
+/// The index of an item that belongs to another request with the same handle.
+const SAME_HANDLE: c_int = c_int::MIN;
 
-/// A call that completes requests. `real` gets the place for the status or statuses.
+/// A call that completes requests. `real` is called with a pointer for the status or statuses.
 ///
 /// # Safety
-/// As MPI says of the call.
+/// The requirements of the MPI call.
 pub(crate) unsafe fn complete(at: At, call: &Completion, real: impl FnOnce(Ptr) -> c_int) -> c_int {
     if call.requests.is_null() && call.count > 0 {
-        // For MPI to refuse, the first time and in a replay.
+        // MPI refuses this, in a first run and in a replay.
         return real(call.statuses);
     }
     // SAFETY: by the caller's promise.
     with(|state| unsafe { completing(state, at, call, real) })
 }
 
-/// As [`complete`], on the state.
+/// [`complete`], with the state.
 ///
 /// # Safety
 /// As for [`complete`].

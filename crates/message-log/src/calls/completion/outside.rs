@@ -1,6 +1,6 @@
-//! Calls outside parts that complete requests: these are counted, and gone.
+//! Completing calls outside parts: the requests' messages are counted, and the requests are forgotten.
 //!
-//! A status is read only for a receive that does not name its stream, or that may be cancelled.
+//! A status is read only for a wildcard receive, and for a request that may be cancelled.
 
 use std::ffi::c_int;
 
@@ -13,7 +13,7 @@ use crate::requests::Life;
 use crate::state::State;
 use crate::status::Status;
 
-/// Outside parts: what the call ends is gone.
+/// Completes requests outside parts.
 ///
 /// # Safety
 /// As for [`complete`](super::complete).
@@ -51,7 +51,7 @@ pub(super) unsafe fn complete(
         }
         return code;
     }
-    // Which are done and how can be told of each, but not what was sent or received.
+    // The handles show which requests completed, but without statuses their messages cannot be counted.
     state.miscounts();
     for (n, &handle) in before.as_slice().iter().enumerate() {
         let at = state.mpi.nth_handle(call.requests, n);
@@ -60,14 +60,14 @@ pub(super) unsafe fn complete(
         if after == state.mpi.request_null && handle != after {
             match state.requests.plain(handle) {
                 Some((place, _)) => state.requests.remove_at(place),
-                None => drop(state.gone(handle, at)),
+                None => drop(state.forget_request(handle, at)),
             }
         }
     }
     code
 }
 
-/// One request of a call outside parts that is done is counted, and gone unless it is persistent.
+/// Counts the message of a completed request, and forgets the request unless it is persistent.
 ///
 /// # Safety
 /// As for [`complete`].
@@ -97,7 +97,7 @@ unsafe fn counted_outside(
             }
             _ => return,
         },
-        None => match state.gone(handle, at) {
+        None => match state.forget_request(handle, at) {
             Some(known) if known.life == Life::Real => (known.counted, known.cancelled),
             _ => return,
         },

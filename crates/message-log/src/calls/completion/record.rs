@@ -1,9 +1,9 @@
-//! A first run: what the completed requests have received is logged.
+//! A first run logs what the completed requests have received.
 
 use std::ffi::c_int;
 
 use super::handles::{self, Handles, Statuses};
-use super::{Completion, Kind, ALIKE};
+use super::{Completion, Kind, SAME_HANDLE};
 use crate::calls::counted::Counted;
 use crate::calls::{refuse_on, SUCCESS};
 use crate::log::{Item, Items, Outcome, Payload, Shape};
@@ -15,13 +15,13 @@ use crate::state::State;
 use crate::status::Status;
 use crate::target::Target;
 
-/// Whether a call that returned this may have completed requests.
+/// Whether a call that returned `code` may have completed requests.
 fn has_completed(state: &State, call: &Completion, code: c_int) -> bool {
     let is_one = matches!(call.kind, Kind::One | Kind::Any);
     code == SUCCESS || is_one || code == state.mpi.numbers.err_in_status
 }
 
-/// Whether a request with this status, completed by a call that returned this, has failed.
+/// Whether a request with this status has failed, in a call that returned `code`.
 fn has_failed(state: &State, code: c_int, status: &Status) -> bool {
     match code == state.mpi.numbers.err_in_status {
         true => status.error(&state.mpi) != SUCCESS,
@@ -47,11 +47,11 @@ pub(super) unsafe fn record(
         return refuse_on(state, call.call, of);
     }
     // SAFETY: by the caller's promise.
-    unsafe { call.say_nothing(state.mpi.numbers.undefined) };
+    unsafe { call.clear_outputs(state.mpi.numbers.undefined) };
     let code = real(statuses);
     let mut outcome = Outcome::of(code);
     // SAFETY: the call has returned.
-    (outcome.number, outcome.index) = unsafe { call.said() };
+    (outcome.number, outcome.index) = unsafe { call.flag_and_number() };
     if has_completed(state, call, code) {
         // SAFETY: as above.
         let completed = unsafe { call.completed(state.mpi.numbers.undefined) };
@@ -73,13 +73,13 @@ pub(super) unsafe fn record(
                 }
                 Err(NoMemory) => {
                     (0..len).map(item).for_each(drop);
-                    state.lacks_memory(0, &format!("to log {len} results of {}", call.call.0));
+                    state.out_of_memory(0, &format!("to log {len} results of {}", call.call.0));
                     Items::None
                 }
             },
         };
-        // SAFETY: MPI has completed what these handles are of.
-        unsafe { add_alike(state, &before, &mut outcome.items) };
+        // SAFETY: MPI has completed the requests of these handles.
+        unsafe { add_same_handle(state, &before, &mut outcome.items) };
     }
     state.record(shape, outcome);
     code
@@ -87,17 +87,17 @@ pub(super) unsafe fn record(
 
 /// A request that MPI has completed.
 struct Done {
-    /// It is persistent.
+    /// Whether it is persistent.
     stays: bool,
-    /// What was known of it.
+    /// What was known about it.
     request: Option<Request>,
-    /// It has received nothing that could be kept.
+    /// Whether it has received nothing that could be logged.
     is_void: bool,
     /// The message that it has received, if it can be sent again.
     link: Option<Link>,
 }
 
-/// A request was completed: it is counted, and gone unless it is persistent.
+/// Counts the message of a completed request, and forgets the request unless it is persistent.
 ///
 /// # Safety
 /// As for [`complete`](super::complete).
@@ -117,24 +117,24 @@ unsafe fn request_done(
     let stays = after != state.mpi.request_null;
     let known = match stays {
         true => state.requests.get(handle).cloned(),
-        false => state.gone(handle, place),
+        false => state.forget_request(handle, place),
     };
     if known.is_none() && handle != state.mpi.request_null && state.requests.has_overlooked() {
-        state.lacks_memory(0, &format!("for a request that {} completes", call.call.0));
+        state.out_of_memory(0, &format!("for a request that {} completes", call.call.0));
     }
     let Some(known) = known.filter(|request| request.life == Life::Real) else {
         return Some(Done { stays, request: None, is_void: true, link: None });
     };
     let is_cancelled = known.cancelled && status.is_cancelled();
     let mut link = None;
-    if call.kind == Kind::Look {
-        // It is completed by another call.
+    if call.kind == Kind::GetStatus {
+        // Another call completes it.
     } else if is_cancelled {
         state.is_cancelled(&known.counted);
     } else {
         link = state.is_done(&known.counted, Some(status), failed);
     }
-    if stays && call.kind != Kind::Look {
+    if stays && call.kind != Kind::GetStatus {
         if let Some(request) = state.requests.get_mut(handle) {
             request.counted = Counted::Nothing;
             request.active = false;
@@ -144,21 +144,21 @@ unsafe fn request_done(
     Some(Done { stays, request: Some(known), is_void, link })
 }
 
-/// Adds to what was completed the data of other requests with the same handles: they are done too,
-/// and which of them the call was made for cannot be told.
+/// Adds the data of other requests with the same handle. They have completed too, and nothing tells which of
+/// them the call was meant for.
 ///
 /// # Safety
 /// As for [`complete`](super::complete).
-unsafe fn add_alike(state: &mut State, before: &Handles, items: &mut Items) {
+unsafe fn add_same_handle(state: &mut State, before: &Handles, items: &mut Items) {
     let mut alike = Vec::new();
     let mut all = Ok(());
     for item in items.as_slice() {
         let handle = usize::try_from(item.index).ok().and_then(|n| before.get(n));
         let Some(handle) = handle.filter(|_| !item.persistent) else { continue };
-        while let Some((began, target)) = state.requests.take_alike(handle) {
+        while let Some((began, target)) = state.requests.take_same_handle(handle) {
             // SAFETY: by the caller's promise.
             let mut other = unsafe { state.received(&target, None) };
-            (other.began, other.index) = (began, ALIKE);
+            (other.began, other.index) = (began, SAME_HANDLE);
             all = all.and(memory::push(&mut alike, other));
         }
     }
@@ -175,11 +175,11 @@ unsafe fn add_alike(state: &mut State, before: &Handles, items: &mut Items) {
         });
     }
     if all.is_err() {
-        state.lacks_memory(0, "to log what requests with one handle have received");
+        state.out_of_memory(0, "to log what requests with one handle have received");
     }
 }
 
-/// One request that MPI has completed.
+/// Makes the log item of one completed request.
 ///
 /// # Safety
 /// As for [`complete`](super::complete).

@@ -1,8 +1,8 @@
-//! A replay: the requests are completed as the first run completed them.
+//! A replay completes the requests that the first run completed.
 
 use std::ffi::c_int;
 
-use super::{Completion, Kind, ALIKE};
+use super::{Completion, Kind, SAME_HANDLE};
 use crate::calls::SUCCESS;
 use crate::divergence;
 use crate::log::{Item, Position, Shape};
@@ -20,7 +20,7 @@ pub(super) unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) 
     };
     let first = state.parts.replayed_since();
     // SAFETY: by the caller's promise.
-    let code = unsafe { come_again(state, call, at, first) };
+    let code = unsafe { wait_for_resent(state, call, at, first) };
     if code != SUCCESS {
         return code;
     }
@@ -39,10 +39,11 @@ pub(super) unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) 
     let (Ok(mut done), Ok(mut rest)) = (memory::room(count), memory::room(count)) else {
         return no_memory(state, &shape);
     };
-    let (mut wrong, mut looked_at) = (None, None);
+    let (mut wrong, mut tested) = (None, None);
     for (n, item) in outcome.items.as_slice().iter().enumerate() {
-        if item.index == ALIKE {
-            let target = state.requests.target_alike(item.began).filter(|_| item.began > first);
+        if item.index == SAME_HANDLE {
+            let target =
+                state.requests.target_same_handle(item.began).filter(|_| item.began > first);
             // SAFETY: the application's memory, by the caller's promise.
             if let Err(text) = unsafe { state.give(item, target) } {
                 wrong = Some(format!("{}: {text}", shape.call.0));
@@ -62,12 +63,12 @@ pub(super) unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) 
         };
         // SAFETY: by the caller's promise.
         let handle = unsafe { state.mpi.read_handle(place) };
-        // Begun in this part, and so in this replay; otherwise the handle is none any more, whatever
-        // has it now.
+        // Only a request that began in this replay is the logged one. The handle of an older request is
+        // stale, and may have been reused.
         let own = state.requests.get(handle).filter(|_| item.began > first);
         let is_other = own.is_none_or(|own| own.began != item.began);
         let alike = match item.began > first && is_other {
-            true => state.requests.target_alike(item.began),
+            true => state.requests.target_same_handle(item.began),
             false => None,
         };
         if item.began > first && is_other && alike.is_none() && !item.payload.is_empty() {
@@ -77,7 +78,7 @@ pub(super) unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) 
             ));
             break;
         }
-        // A replay looks at the types of what it begins at once.
+        // The targets of requests begun in a replay are resolved already.
         let target = own.filter(|_| !is_other).map(|own| &own.target).or(alike);
         // SAFETY: the application's memory, by the caller's promise.
         if let Err(text) = unsafe { state.give(item, target) } {
@@ -85,16 +86,16 @@ pub(super) unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) 
             break;
         }
         let is_general = !is_other && own.is_some_and(|own| own.general.is_some());
-        if is_general && call.kind == Kind::Look {
-            looked_at = Some(handle);
+        if is_general && call.kind == Kind::GetStatus {
+            tested = Some(handle);
         }
         if !item.persistent {
             done.push((place, own.is_some().then_some(handle), is_general));
-        } else if own.is_some() && call.kind != Kind::Look {
+        } else if own.is_some() && call.kind != Kind::GetStatus {
             rest.push(handle);
         }
     }
-    if let Some(handle) = looked_at {
+    if let Some(handle) = tested {
         state.replays_general(handle, true);
     }
     for handle in rest {
@@ -105,7 +106,7 @@ pub(super) unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) 
     for (place, handle, is_general) in done {
         match handle {
             Some(handle) if is_general => state.replays_general(handle, false),
-            Some(handle) => state.give_back(handle),
+            Some(handle) => state.release_replayed(handle),
             None => {}
         }
         // SAFETY: the application's request, by the caller's promise.
@@ -117,12 +118,11 @@ pub(super) unsafe fn replay(state: &mut State, shape: Shape, call: &Completion) 
     }
 }
 
-/// Waits for messages that are sent or received again by requests that the call completed in the
-/// first run.
+/// Waits for the messages that the requests completed here send or receive again.
 ///
 /// # Safety
 /// As for [`complete`](super::complete).
-unsafe fn come_again(state: &mut State, call: &Completion, at: Position, first: u64) -> c_int {
+unsafe fn wait_for_resent(state: &mut State, call: &Completion, at: Position, first: u64) -> c_int {
     let Some(event) = state.parts.event(at) else { return SUCCESS };
     let items = event.outcome.items.as_slice();
     let is_coming = |item: &Item| item.began > first;
@@ -157,7 +157,7 @@ unsafe fn come_again(state: &mut State, call: &Completion, at: Position, first: 
     SUCCESS
 }
 
-/// There is no memory for what the call completes: the replay is over.
+/// Ends the replay: there is no memory for the requests that the call completes.
 #[cold]
 fn no_memory(state: &mut State, shape: &Shape) -> c_int {
     let text = format!("{}: there is no memory for what it completes", shape.call.0);

@@ -1,11 +1,10 @@
-//! What most calls are, outside parts and inside parts that are recorded: sends and receives on streams that
-//! were used lately, and waits for them; inside parts of types without gaps in host memory. A call that is
-//! otherwise is not made here, and takes the general way.
+//! The fast path of most calls, outside parts and inside recorded parts: sends and receives on recently used
+//! streams, and waits for them; inside parts only for types without gaps in host memory. All other calls
+//! return `None` here, before MPI is called, and take the general path.
 //!
-//! Before a call is passed on it is seen to that it can be noted where it stands. What could not be known
-//! before, such as an error, is noted by the general way, which is told what the call has returned instead of
-//! making it. None of this panics, nor does what keeps a payload (`crate::log`): no panic would be caught here.
-//!
+//! Room for the call's log entry is checked before the call. What cannot be known before, such as an error,
+//! goes to the general path, which gets the return code instead of calling MPI. Nothing here may panic, nor
+//! may the code that stores payloads (`crate::log`): no panic would be caught.
 //! Each function is compiled into each call twice, with `at` as a constant.
 
 mod requests;
@@ -27,10 +26,10 @@ use crate::types::Datatype;
 
 pub(crate) use requests::{irecv, isend, wait};
 
-/// A send that is done when it returns; `None`: it was not called.
+/// A blocking send; `None`: MPI was not called.
 ///
 /// # Safety
-/// The phase is that of `at`; as MPI says of the call.
+/// `at` matches the current phase; the requirements of the MPI call.
 #[inline(always)]
 pub(crate) unsafe fn send(
     at: At,
@@ -61,10 +60,10 @@ pub(crate) unsafe fn send(
     Some(unsafe { state::pass_through(at, real, quick, slow) })
 }
 
-/// A receive that is done when it returns; `None`: it was not called. `real` gets the place for the status.
+/// A blocking receive; `None`: MPI was not called. `real` is called with a pointer for the status.
 ///
 /// # Safety
-/// The phase is that of `at`; as MPI says of the call.
+/// `at` matches the current phase; the requirements of the MPI call.
 #[inline(always)]
 pub(crate) unsafe fn recv(
     at: At,
@@ -99,11 +98,11 @@ pub(crate) unsafe fn recv(
         let State { types, arena, mpi, .. } = state;
         let Some(datatype) = types.recent(mpi.abi.truncate(message.datatype)) else { return false };
         let (buf, count) = (message.buf as usize, message.count);
-        // SAFETY: the call has returned; it was seen that the memory is no device's.
+        // SAFETY: the call has returned; the memory was found not to be a device's.
         let packed = unsafe { packed(arena, datatype, buf, count, bytes) };
         let Some(payload) = packed else { return false };
         let link = state.received_on(stream, message.count);
-        // A replay of the call says itself where to.
+        // A replay receives into the buffer of its own call.
         let item = Item { link, ..Item::new(status, Target::Nothing, payload) };
         let outcome = Outcome { items: Items::One(item), ..Outcome::of(SUCCESS) };
         state.parts.record_in_room(shape, outcome)
@@ -112,9 +111,9 @@ pub(crate) unsafe fn recv(
     let slow = move |state: &mut State, code| {
         let mpi = state.mpi;
         let real = |to: Ptr| {
-            // Outside parts nobody asks for the status of what has failed.
+            // Outside parts the general path does not read the status of a failed call.
             if at == At::Inside {
-                // SAFETY: MPI has written it there, and wherever it is wanted is room for it.
+                // SAFETY: MPI has written the status, and `to` has room for one unless it is ignored.
                 unsafe { Status::read(&mpi, place).write_all(&mpi, to) };
             }
             code
@@ -126,11 +125,11 @@ pub(crate) unsafe fn recv(
     Some(unsafe { state::pass_through(at, || real(place), quick, slow) })
 }
 
-/// Packs what lies at an address of elements without gaps, or as many bytes of it as were received. `None`: the
-/// general way will say why not.
+/// Packs the received elements, which have no gaps. `None`: out of memory or range, which the general path
+/// reports.
 ///
 /// # Safety
-/// MPI has completed what writes there, and the host can read it.
+/// MPI has completed writing to the elements, and the host can read them.
 #[inline(always)]
 unsafe fn packed(
     arena: &mut Arena,
@@ -154,8 +153,8 @@ unsafe fn packed(
 }
 
 impl State {
-    /// As what a call is noted that is made now: outside parts as nothing, `Some(None)`. `None`: it cannot be
-    /// noted where it stands.
+    /// The shape to record for a call made now; `Some(None)` outside parts, where nothing is recorded.
+    /// `None`: the call must take the general path.
     #[inline(always)]
     fn room_to_note(&self, at: At, call: Call, message: &Message) -> Option<Option<Shape>> {
         if at == At::Outside {
@@ -167,13 +166,13 @@ impl State {
         Some(Some(Shape { call, comm, peer: Some(peer), tag: Some(tag), count, size }))
     }
 
-    /// Whether a call made now is recorded, and there is room to note it and nothing to be done before.
+    /// Whether a call made now is recorded, there is room for it, and nothing has to be done first.
     #[inline(always)]
     fn has_room(&self) -> bool {
         self.parts.has_room() && self.resend.as_ref().is_none_or(|resend| !resend.is_resumed)
     }
 
-    /// The type of a message, if it was used lately.
+    /// The type of a message, if it was used recently.
     #[inline(always)]
     fn known_type(&self, message: &Message) -> Option<&Rc<Datatype>> {
         self.types.recent(self.mpi.abi.truncate(message.datatype))

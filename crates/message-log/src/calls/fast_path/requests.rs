@@ -1,4 +1,4 @@
-//! Sends and receives that are waited for.
+//! Non-blocking sends and receives, and waits for them.
 
 use std::ffi::c_int;
 use std::rc::Rc;
@@ -18,10 +18,10 @@ use crate::state::{self, State};
 use crate::status::Status;
 use crate::target::{Block, Target};
 
-/// A call that begins to send; `None`: it was not called.
+/// A non-blocking send; `None`: MPI was not called.
 ///
 /// # Safety
-/// The phase is that of `at`; `request` is the call's.
+/// `at` matches the current phase; `request` points to the call's request handle.
 #[inline(always)]
 pub(crate) unsafe fn isend(
     at: At,
@@ -72,10 +72,10 @@ pub(crate) unsafe fn isend(
     Some(unsafe { state::pass_through(at, real, quick, slow) })
 }
 
-/// A call that begins to receive; `None`: it was not called.
+/// A non-blocking receive; `None`: MPI was not called.
 ///
 /// # Safety
-/// The phase is that of `at`; `request` is the call's.
+/// `at` matches the current phase; `request` points to the call's request handle.
 #[inline(always)]
 pub(crate) unsafe fn irecv(
     at: At,
@@ -88,7 +88,7 @@ pub(crate) unsafe fn irecv(
         let noted = state.room_to_note(at, call, message)?;
         (noted.is_none() || state.requests.has_room()).then_some(())?;
         let stream = state.incoming_lately(message)?;
-        // Who has no stream may be nobody, or anybody where nothing is counted.
+        // Without a stream the peer is MPI_PROC_NULL, or messages are not counted at all.
         let is_nobody = stream == NOBODY && message.peer == state.mpi.numbers.proc_null;
         Some((noted, stream, !is_nobody))
     };
@@ -127,12 +127,12 @@ pub(crate) unsafe fn irecv(
     Some(unsafe { state::pass_through(at, real, quick, slow) })
 }
 
-/// A call outside parts has begun a request: what is noted of it, and as yet counts nothing, written where it
-/// stands, as moving it takes longer than all else; and what it may be counted by. `None`: it is not noted, as
-/// another one has its handle, or there is no room.
+/// Adds a request that was begun outside parts to the table, in place, as moving it would cost more than all
+/// else. Returns its counter, still `Nothing`, and the parts of the state that fill it. `None`: not added, as
+/// its handle is taken or there is no room.
 ///
 /// # Safety
-/// Its handle is at `request`.
+/// `request` points to its handle.
 #[inline(always)]
 unsafe fn begins_outside<'a>(
     state: &'a mut State,
@@ -149,10 +149,11 @@ unsafe fn begins_outside<'a>(
     Some((plain, &mut state.resend))
 }
 
-/// `MPI_Wait`, or `MPI_Test` if there is a flag; `None`: it was not called. `real` gets the place for the status.
+/// `MPI_Wait`, or `MPI_Test` if there is a flag; `None`: MPI was not called. `real` is called with a pointer
+/// for the status.
 ///
 /// # Safety
-/// The phase is that of `at`; as MPI says of the call.
+/// `at` matches the current phase; the requirements of the MPI call.
 #[inline(always)]
 pub(crate) unsafe fn wait(
     at: At,
@@ -173,12 +174,12 @@ pub(crate) unsafe fn wait(
 }
 
 /// # Safety
-/// No part is open; `request` is the call's.
+/// No part is open; `request` points to the call's request handle.
 #[inline(always)]
 unsafe fn wait_outside(request: Ptr, real: impl FnOnce() -> c_int) -> Option<c_int> {
-    // SAFETY: by the caller's promise, a handle is there before the call and after it.
+    // SAFETY: by the caller's promise, `request` points to a handle before and after the call.
     let handle = move |state: &State| unsafe { state.mpi.read_handle(request) };
-    // A plain request, or one that is of no interest.
+    // A plain request, or one that is not tracked.
     let prepare = |state: &mut State| match state.requests.plain(handle(state)) {
         Some((place, counted)) => (!counted.needs_status()).then_some(Some(place)),
         None => (!state.requests.has(handle(state))).then_some(None),
@@ -196,7 +197,7 @@ unsafe fn wait_outside(request: Ptr, real: impl FnOnce() -> c_int) -> Option<c_i
     };
     let slow = |state: &mut State, code| {
         if !state.requests.is_empty() {
-            // It failed, and what became of its request is not known.
+            // The call failed, and the state of its request is unknown.
             state.miscounts();
         }
         code
@@ -206,7 +207,7 @@ unsafe fn wait_outside(request: Ptr, real: impl FnOnce() -> c_int) -> Option<c_i
 }
 
 /// # Safety
-/// The phase is that of a part; as MPI says of the call.
+/// A part is open; the requirements of the MPI call.
 #[inline(always)]
 unsafe fn wait_inside(
     call: Call,
@@ -227,10 +228,10 @@ unsafe fn wait_inside(
     let (handle, at, ignored) = unsafe { state::with_state(prepare) }?;
     let mut own = Status::default();
     let place = if status as usize == ignored { own.as_mut_ptr() } else { status };
-    // SAFETY: the application's, if there is one.
-    let said = move || if flag.is_null() { 1 } else { unsafe { flag.read() } };
+    // SAFETY: the application's flag, if there is one.
+    let flag_value = move || if flag.is_null() { 1 } else { unsafe { flag.read() } };
     if !flag.is_null() {
-        // MPI may leave that as it is when it fails.
+        // MPI may leave the flag unset when it fails.
         // SAFETY: as above.
         unsafe { flag.write(0) };
     }
@@ -239,7 +240,7 @@ unsafe fn wait_inside(
         if code != SUCCESS {
             return false;
         }
-        if said() == 0 {
+        if flag_value() == 0 {
             let parts = &mut state.parts;
             return parts.record_same(shape) || parts.record_in_room(shape, Outcome::of(SUCCESS));
         }
@@ -250,17 +251,17 @@ unsafe fn wait_inside(
         after == state.mpi.request_null && unsafe { state.completes(shape, at, status) }
     };
     let slow = move |state: &mut State, code| {
-        let flag_after = said();
+        let flag_after = flag_value();
         let call = Completion::new(call, Kind::One, request, 1, status);
         let call = Completion { flag, ..call };
         let mpi = state.mpi;
-        // As if the call were still to be made.
-        // SAFETY: the application's request, and what MPI has written.
+        // Restores the handle, as if the call were still to be made.
+        // SAFETY: the application's request, and the handle that MPI has written.
         let after = unsafe { mpi.read_handle(request) };
         // SAFETY: as above.
         unsafe { mpi.write_handle(request, handle) };
         let real = |to: Ptr| {
-            // SAFETY: as above; wherever the status is wanted is room for it.
+            // SAFETY: as above; `status` has room for one unless it is ignored.
             unsafe {
                 mpi.write_handle(request, after);
                 Status::read(&mpi, place).write_all(&mpi, to);
@@ -277,7 +278,7 @@ unsafe fn wait_inside(
     Some(unsafe { state::pass_through(At::Inside, || real(place), quick, slow) })
 }
 
-/// Whether a request is of one message, or sends one, and MPI knows it as that.
+/// Whether a request sends or receives one message, and is MPI's own.
 #[inline(always)]
 fn is_simple(known: &Request) -> bool {
     let is_own = known.life == Life::Real && known.general.is_none();
@@ -291,7 +292,7 @@ fn is_simple(known: &Request) -> bool {
 }
 
 impl State {
-    /// Whether elements without gaps are received there, or nothing.
+    /// Whether a receive writes elements without gaps, or nothing.
     #[inline(always)]
     fn is_simple(&self, target: &Target) -> bool {
         match target {
@@ -304,21 +305,21 @@ impl State {
         }
     }
 
-    /// Whether another request is known with the handle that is at this place.
+    /// Whether the table has another request with the handle at `request`.
     ///
     /// # Safety
-    /// There is one.
+    /// `request` points to a handle.
     #[inline(always)]
     unsafe fn is_taken(&self, request: Ptr) -> bool {
         // SAFETY: by the caller's promise.
         self.requests.has(unsafe { self.mpi.read_handle(request) })
     }
 
-    /// A request has begun for which there is room, and whose handle no other one has: the number of what
-    /// has begun it.
+    /// Adds a request to the table, which has room for it and no other one with its handle. Returns the
+    /// number of the call that began it.
     ///
     /// # Safety
-    /// Its handle is at `request`.
+    /// `request` points to its handle.
     #[inline(always)]
     unsafe fn begins(
         &mut self,
@@ -342,7 +343,8 @@ impl State {
         began
     }
 
-    /// The request at a place, which is [simple](is_simple), is done and gone. Whether that is noted.
+    /// Records the completion of a [simple](is_simple) request and forgets it. Returns whether that was
+    /// possible.
     ///
     /// # Safety
     /// MPI has completed it.
@@ -363,7 +365,7 @@ impl State {
             None => (Target::Nothing, Payload::default()),
             Some(block) => {
                 let bytes = status.bytes(mpi);
-                // SAFETY: by the caller's promise; it was seen that the memory is no device's.
+                // SAFETY: by the caller's promise; the memory was found not to be a device's.
                 let packed =
                     unsafe { packed(arena, &block.datatype, block.buf, block.count, bytes) };
                 let Some(payload) = packed else { return false };

@@ -1,4 +1,4 @@
-//! What collective calls send and receive: elements, and blocks for each process.
+//! The data of collective calls: elements, and blocks for each process.
 
 use std::ffi::c_int;
 
@@ -7,9 +7,9 @@ use crate::pmpi::{Aint, Handle, Ptr};
 /// Elements that a call sends or receives.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Elements {
-    /// The first one's address.
+    /// The address of the first one.
     pub buf: Ptr,
-    /// How many; from or for each process where there are several.
+    /// How many; per process where there are several.
     pub count: i64,
     /// Their type.
     pub datatype: Handle,
@@ -51,7 +51,7 @@ impl From<*const Aint> for Counts {
 
 impl Counts {
     /// # Safety
-    /// There are more than `n`.
+    /// There are more than `n` counts.
     pub(super) unsafe fn get(self, n: usize) -> i64 {
         // SAFETY: by the caller's promise.
         unsafe {
@@ -63,16 +63,16 @@ impl Counts {
     }
 }
 
-/// Elements in a block for each process.
+/// One block of elements for each process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Blocks {
-    /// What the places count from.
+    /// The base of the displacements.
     pub buf: Ptr,
-    /// How many elements each has.
+    /// The number of elements of each block.
     pub counts: Counts,
-    /// Where each begins, in elements.
+    /// The displacements of the blocks, in elements.
     pub places: Counts,
-    /// The elements' type.
+    /// The type of the elements.
     pub datatype: Handle,
 }
 

@@ -6,10 +6,10 @@ use crate::mpi::Mpi;
 use crate::pmpi::{self, Handle};
 use crate::state::State;
 
-/// Whom a process gets something from.
+/// The processes that a process receives from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum From {
-    /// All processes of its group, or of the other one.
+    /// All processes of its group, or of the remote group.
     All,
     /// Its neighbours in the communicator's topology.
     Neighbors,
@@ -21,7 +21,7 @@ pub(super) struct Group {
     mpi: Mpi,
     comm: Handle,
     pub(super) rank: c_int,
-    /// Those that this one gets something from: of its group, or of the other one.
+    /// How many processes this one receives from: those of its group, or of the remote group.
     pub(super) peers: usize,
     pub(super) is_inter: bool,
 }
@@ -52,7 +52,7 @@ impl Group {
         }
     }
 
-    /// Whether this process gets what the root sends.
+    /// Whether this process receives what the root sends.
     pub(super) fn gets_from(&self, root: c_int) -> bool {
         if self.is_inter {
             root != self.mpi.numbers.root && root != self.mpi.numbers.proc_null
@@ -61,7 +61,7 @@ impl Group {
         }
     }
 
-    /// How many processes this one gets something from.
+    /// The number of processes that this one receives from.
     pub(super) fn number(&self, from: From) -> usize {
         match from {
             From::All => self.peers,
@@ -69,7 +69,7 @@ impl Group {
         }
     }
 
-    /// How many neighbours this process gets something from.
+    /// The number of neighbours that this process receives from.
     fn sources(&self) -> usize {
         let (mut kind, mut count, mut unused) = (0, 0, (0, 0));
         let numbers = self.mpi.numbers;

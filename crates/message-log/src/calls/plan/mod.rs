@@ -1,4 +1,4 @@
-//! What is compared of a collective call, and where this process receives.
+//! The shape of each collective call, which a replay compares, and where this process receives.
 //!
 //! | file | owns |
 //! | --- | --- |
@@ -19,16 +19,16 @@ pub(crate) use data::{Blocks, Counts, Elements};
 pub(crate) use group::From;
 use group::Group;
 
-/// A call, as it is compared, and where it receives.
+/// A collective call's shape, and where this process receives.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// The call.
+    /// What a replay compares.
     pub shape: Shape,
     /// Where it receives.
     pub target: Target,
 }
 
-/// Elements of one count and type.
+/// A target of elements of one count and type.
 fn elements(
     call: Call,
     comm: Handle,
@@ -42,8 +42,8 @@ fn elements(
     Shape { comm, peer, count: part.count, size, ..Shape::new(call) }
 }
 
-/// A call that this process receives nothing of. One that takes no part in it may pass any count and
-/// type.
+/// A call in which this process receives nothing. If it takes no part at all, its count and type may be
+/// anything.
 fn nothing(
     call: Call,
     comm: Handle,
@@ -58,7 +58,7 @@ fn nothing(
     Plan { shape, target: Target::Nothing }
 }
 
-/// A call that this process receives elements of.
+/// A call in which this process receives elements.
 fn plain(
     call: Call,
     comm: Handle,
@@ -75,10 +75,10 @@ fn plain(
     Plan { shape, target }
 }
 
-/// A call that this process receives blocks of, one of each of `peers` processes.
+/// A call in which this process receives blocks, one from each of `peers` processes.
 ///
 /// # Safety
-/// There are as many counts and places.
+/// There are `peers` counts and displacements.
 unsafe fn blocks(
     call: Call,
     comm: Handle,
@@ -99,10 +99,10 @@ unsafe fn blocks(
         }
         total += count;
         match all.last_mut() {
-            // One behind the other, as they mostly are.
+            // Adjacent blocks, the usual case, become one.
             Some(last) if end == Some(place) => last.count += count,
             _ => all.push(Block {
-                // Places may be negative.
+                // Displacements may be negative.
                 buf: (received.buf as usize)
                     .wrapping_add_signed((place * datatype.extent) as isize),
                 count,
@@ -156,7 +156,7 @@ pub(crate) fn gather(
 /// `MPI_Gatherv`.
 ///
 /// # Safety
-/// As MPI says of the call; so it is for those below.
+/// The requirements of the MPI call, here and below.
 pub(crate) unsafe fn gatherv(
     call: Call,
     sent: &Elements,
@@ -169,7 +169,7 @@ pub(crate) unsafe fn gatherv(
     if !group.is_root(root) {
         return nothing(call, comm, Some(root), sent, state);
     }
-    // SAFETY: the root has a count and a place for each process.
+    // SAFETY: the root passes a count and a displacement for each process.
     unsafe { blocks(call, comm, Some(root), received, group.peers, state) }
 }
 
@@ -187,14 +187,15 @@ pub(crate) fn scatter(
     if gets {
         return plain(call, comm, Some(root), received, state);
     }
-    // The count and the type mean nothing here.
+    // The count and the type are ignored at this process.
     Plan {
         shape: Shape { peer: Some(root), ..barrier(call, comm, state).shape },
         target: Target::Nothing,
     }
 }
 
-/// As many elements of each process: `MPI_Allgather`, `MPI_Alltoall`, and those of neighbours.
+/// The same number of elements from each process: `MPI_Allgather`, `MPI_Alltoall`, and their neighbourhood
+/// variants.
 pub(crate) fn each(
     call: Call,
     received: &Elements,
@@ -207,10 +208,10 @@ pub(crate) fn each(
     plain(call, comm, None, &all, state)
 }
 
-/// A block of each process: `MPI_Allgatherv`, `MPI_Alltoallv`, and those of neighbours.
+/// A block from each process: `MPI_Allgatherv`, `MPI_Alltoallv`, and their neighbourhood variants.
 ///
 /// # Safety
-/// As MPI says of the call.
+/// The requirements of the MPI call.
 pub(crate) unsafe fn each_v(
     call: Call,
     received: &Blocks,
@@ -219,15 +220,15 @@ pub(crate) unsafe fn each_v(
     state: &mut State,
 ) -> Plan {
     let peers = Group::of(state, comm).number(from);
-    // SAFETY: by the caller's promise, a count and a place for each process.
+    // SAFETY: by the caller's promise, a count and a displacement for each process.
     unsafe { blocks(call, comm, None, received, peers, state) }
 }
 
-/// A block of each process with a type of its own, and places in bytes: `MPI_Alltoallw`, and that of
-/// neighbours.
+/// A block from each process with its own type, and displacements in bytes: `MPI_Alltoallw`, and its
+/// neighbourhood variant.
 ///
 /// # Safety
-/// As MPI says of the call.
+/// The requirements of the MPI call.
 #[allow(clippy::too_many_arguments)] // As MPI has it.
 pub(crate) unsafe fn each_w(
     call: Call,
@@ -243,7 +244,7 @@ pub(crate) unsafe fn each_w(
     let mut all = Vec::new();
     let mut total = 0;
     for n in 0..peers {
-        // SAFETY: by the caller's promise, a count, a place and a type for each process.
+        // SAFETY: by the caller's promise, a count, a displacement and a type for each process.
         let (count, place, handle) = unsafe {
             (counts.get(n), places.get(n), state.mpi.read_handle(state.mpi.nth_handle(types, n)))
         };
@@ -260,7 +261,7 @@ pub(crate) unsafe fn each_w(
     Plan { shape, target: Target::Many(all.into()) }
 }
 
-/// `MPI_Reduce`: `data` has the place of the result.
+/// `MPI_Reduce`; `data` is the receive buffer.
 pub(crate) fn reduce(
     call: Call,
     data: &Elements,
@@ -279,7 +280,7 @@ pub(crate) fn result(call: Call, result: &Elements, comm: Handle, state: &mut St
     plain(call, comm, None, result, state)
 }
 
-/// `MPI_Exscan`: the first process gets nothing.
+/// `MPI_Exscan`: the first process receives nothing.
 pub(crate) fn exscan(call: Call, result: &Elements, comm: Handle, state: &mut State) -> Plan {
     match Group::of(state, comm).rank {
         0 => nothing(call, comm, None, result, state),
@@ -287,10 +288,10 @@ pub(crate) fn exscan(call: Call, result: &Elements, comm: Handle, state: &mut St
     }
 }
 
-/// `MPI_Reduce_scatter`: a count for each process of the own group.
+/// `MPI_Reduce_scatter`: a count for each process of the local group.
 ///
 /// # Safety
-/// As MPI says of the call.
+/// The requirements of the MPI call.
 pub(crate) unsafe fn reduce_scatter(
     call: Call,
     buf: Ptr,

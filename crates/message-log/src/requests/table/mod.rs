@@ -52,7 +52,7 @@ fn no_request() -> Request {
     Request::new(Shape::new(Call("")), Target::Nothing, false)
 }
 
-/// By handle.
+/// The requests by handle.
 #[derive(Debug)]
 pub(crate) struct Requests {
     /// Entries; 0 is no library's request. Their number is a power of two, at most half of them used, or
@@ -68,9 +68,9 @@ pub(crate) struct Requests {
     plain: usize,
     /// The number of handles with other requests.
     known: usize,
-    /// A request could not be added for lack of memory.
+    /// Whether a request could not be added for lack of memory.
     has_overlooked: bool,
-    /// Reserved for the next request.
+    /// Memory reserved for the next request.
     spare: Option<Box<Known>>,
 }
 
@@ -106,7 +106,6 @@ impl Requests {
     ///
     /// # Errors
     /// Out of memory.
-    /// There is no memory.
     pub(crate) fn reserve(&mut self) -> Result<(), NoMemory> {
         self.room_for_one()?;
         if self.spare.is_none() {
@@ -126,19 +125,19 @@ impl Requests {
     /// Adds a request.
     ///
     /// # Errors
-    /// Those of [`insert_plain`](Self::insert_plain).
+    /// The errors of [`insert_plain`](Self::insert_plain).
     pub(crate) fn insert(&mut self, handle: usize, request: Request) -> Result<(), NoMemory> {
         let place = self.place_for(handle)?;
         if self.entries[place].handle == 0 {
             return self.insert_new(place, handle, request);
         }
-        self.know(place).map_err(|none| self.overlook_at(place, none))?;
+        self.expand(place).map_err(|none| self.overlook_at(place, none))?;
         if let Some(known) = &mut self.slot_mut(place).known {
             if !request.is_unique() && !known.request.is_unique() {
                 let more = memory::push(&mut known.more, request);
                 return more.map_err(|none| self.overlook_at(place, none));
             }
-            // The previous request with this handle has ended unnoticed.
+            // The earlier request with this handle has completed unnoticed.
             known.request = request;
             known.more.clear();
         }
@@ -166,8 +165,8 @@ impl Requests {
         Ok(())
     }
 
-    /// Out of memory for a request of this entry: all that share the handle are dropped, as they could
-    /// not be told apart.
+    /// Out of memory for a request of this entry: all that share the handle are dropped, as they could not be
+    /// told apart.
     #[cold]
     fn overlook_at(&mut self, place: usize, none: NoMemory) -> NoMemory {
         self.has_overlooked = true;
@@ -216,7 +215,7 @@ impl Requests {
     pub(crate) fn get_mut(&mut self, handle: usize) -> Option<&mut Request> {
         let place = self.place(handle)?;
         if self.plain > 0 {
-            self.know(place).map_err(|none| self.overlook_at(place, none)).ok()?;
+            self.expand(place).map_err(|none| self.overlook_at(place, none)).ok()?;
         }
         self.slot_mut(place).known.as_mut().map(|known| &mut known.request)
     }
@@ -262,18 +261,18 @@ impl Requests {
     ///
     /// # Errors
     /// Out of memory: some are still plain.
-    pub(crate) fn know_all(&mut self) -> Result<(), NoMemory> {
+    pub(crate) fn expand_all(&mut self) -> Result<(), NoMemory> {
         let mut places = 0..self.entries.len();
         while self.plain > 0 {
             let Some(place) = places.next() else { break };
             if self.entries[place].handle != 0 {
-                self.know(place)?;
+                self.expand(place)?;
             }
         }
         Ok(())
     }
 
-    /// All that are not plain.
+    /// All requests that are not plain.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Request)> {
         let all = self.slots.iter_mut().filter_map(|slot| slot.known.as_deref_mut());
         all.flat_map(|Known { handle, request, more }| {
@@ -282,7 +281,7 @@ impl Requests {
     }
 
     /// Expands the request at a position, if it is plain.
-    fn know(&mut self, place: usize) -> Result<(), NoMemory> {
+    fn expand(&mut self, place: usize) -> Result<(), NoMemory> {
         let handle = self.entries[place].handle;
         let slot = self.slot_mut(place);
         if slot.known.is_none() {
@@ -293,7 +292,7 @@ impl Requests {
         Ok(())
     }
 
-    /// Forgets all.
+    /// Removes all requests.
     pub(crate) fn clear(&mut self) {
         *self = Requests::default();
     }

@@ -29,12 +29,11 @@ impl Requests {
         Some(&mut at.plain)
     }
 
-    /// Adds a request that began outside parts. If its handle was known, that request has ended
-    /// unnoticed: returns what it counts, if it was plain.
+    /// Adds a request that began outside parts. An earlier one with its handle has completed unnoticed:
+    /// returns what it counts, if it was plain.
     ///
     /// # Errors
-    /// Out of memory: the request is not known, which [`has_overlooked`](Self::has_overlooked) tells
-    /// from then on.
+    /// Out of memory: the request is not added, and [`has_overlooked`](Self::has_overlooked) returns true
     /// from then on.
     pub(crate) fn insert_plain(
         &mut self,
@@ -55,7 +54,7 @@ impl Requests {
         self.insert_beside(place, plain)
     }
 
-    /// Adds one whose handle another one has, or has had.
+    /// Adds a request whose handle another one has, or has had.
     #[cold]
     fn insert_beside(&mut self, place: usize, plain: Plain) -> Result<Option<Counted>, NoMemory> {
         let slot = self.slot_mut(place);

@@ -5,9 +5,9 @@ use crate::requests::Life;
 use crate::target::Target;
 
 impl Requests {
-    /// Takes the target of another completed request with this handle, which the caller handles from now
-    /// on, and what began it.
-    pub(crate) fn take_alike(&mut self, handle: usize) -> Option<(u64, Target)> {
+    /// Takes the target of another completed request with this handle, and the number of the call that began
+    /// it.
+    pub(crate) fn take_same_handle(&mut self, handle: usize) -> Option<(u64, Target)> {
         let known = self.known_mut(handle)?;
         if known.request.is_unique() {
             return None;
@@ -19,7 +19,7 @@ impl Requests {
 
     /// The target of the operation with this number in a replay, if it is not a message: then its handle
     /// may be shared.
-    pub(crate) fn target_alike(&self, began: u64) -> Option<&Target> {
+    pub(crate) fn target_same_handle(&self, began: u64) -> Option<&Target> {
         let all = self.slots.iter().filter_map(|slot| slot.known.as_ref());
         let requests = all.map(|known| &known.request);
         let mut alike = requests.filter(|request| {

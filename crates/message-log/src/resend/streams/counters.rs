@@ -23,13 +23,13 @@ pub(super) struct Counter<K> {
     /// For received messages: how many must have been sent, if all that may precede them were. For sends
     /// completed without buffering: how many receives must have been posted.
     pub(super) reach: u64,
-    /// The ticket of the receive of the last message that has arrived.
+    /// The ticket of the receive of the last message that arrived.
     pub(super) last: Order,
     /// Receives that name the stream and wait for a message, in order.
     pub(super) waiting: Waiting,
     /// The counters have changed since the last report.
     pub(super) changed: bool,
-    /// The last report that has looked at them.
+    /// The number of the last report that included them.
     pub(super) seen: u64,
 }
 
@@ -48,7 +48,7 @@ impl<K> Counter<K> {
     }
 }
 
-/// The index for all keys without memory: they are counted together, and so wrongly.
+/// The index for all keys for which there is no memory. Their counts are mixed, so they are not used.
 pub(super) const NOWHERE: u32 = u32::MAX - 1;
 
 #[derive(Debug)]

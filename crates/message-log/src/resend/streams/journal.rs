@@ -103,7 +103,7 @@ impl Streams {
             Report { needed: entries.len() as u64, doubt: self.doubt(mark), ..Report::default() };
         if entries.len() <= room {
             for (table, place, entry) in entries {
-                self.told(table, place);
+                self.mark_reported(table, place);
                 report.entries.push(entry);
             }
         }
@@ -111,7 +111,7 @@ impl Streams {
         report
     }
 
-    /// Why the fate of the messages is unknown, for the part that began there.
+    /// Why the messages of the part that began at `mark` cannot be classified.
     fn doubt(&self, mark: Mark) -> Option<Doubt> {
         match mark.unknown {
             REOPENED => Some(Doubt::Resumed),
@@ -120,13 +120,13 @@ impl Streams {
         }
     }
 
-    /// What has changed inside a part, and what has changed outside it and is not reported yet.
+    /// The counters that changed inside a part, and those that changed outside it and are not reported yet.
     fn changed(&mut self, mark: Mark) -> Result<Vec<(Table, u32, Entry)>, NoMemory> {
         self.reports += 1;
         let report = self.reports;
         let mut entries: Vec<(Table, u32, Entry)> = Vec::new();
         let mut places: HashMap<(u8, u32), usize> = HashMap::new();
-        // They are kept for enclosing parts.
+        // Changes are kept for enclosing parts.
         for nth in mark.journal..self.journal.len() {
             let change = self.journal[nth];
             let key = (change.table as u8, change.place);
@@ -162,7 +162,7 @@ impl Streams {
         }
     }
 
-    fn told(&mut self, table: Table, place: u32) {
+    fn mark_reported(&mut self, table: Table, place: u32) {
         match table {
             Table::Outgoing => self.outgoing.at_mut(place).changed = false,
             Table::Incoming => self.incoming.at_mut(place).changed = false,

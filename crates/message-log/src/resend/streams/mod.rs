@@ -54,7 +54,7 @@ pub(crate) struct Streams {
 }
 
 impl Streams {
-    /// A message is sent. `resending`: its kind of call can send it again.
+    /// A message is sent. `again`: its kind of call can send it again.
     #[cfg(test)]
     pub(crate) fn sent(&mut self, stream: Stream, again: bool) -> Link {
         let place = self.outgoing.place(stream);
@@ -74,7 +74,7 @@ impl Streams {
         Link { stream: place, number: before.messages }
     }
 
-    /// The send of a message is complete. `buffered`: that says nothing about its receiver.
+    /// The send of a message has completed. `buffered`: its completion tells nothing about the receiver.
     #[inline(always)]
     pub(crate) fn send_done(&mut self, link: Link, buffered: bool) {
         let place = link.stream;
@@ -117,7 +117,7 @@ impl Streams {
         self.note(Table::Collective, place, before, Order::MAX);
     }
 
-    /// A message of a stream that the two ends do not both know.
+    /// A message whose stream the two ends do not both know.
     pub(crate) fn unknown(&mut self) {
         self.unknown += 1;
     }

@@ -55,8 +55,8 @@ impl Streams {
         Ticket { order: self.tickets, place: ANY }
     }
 
-    /// A posted receive has got a message. `resending`: its kind of call can receive it again. `stream`:
-    /// the message's stream, if the receive does not name it.
+    /// A posted receive has got a message. `again`: its kind of call can receive it again. `stream`: the
+    /// message's stream, if the receive does not name it.
     #[inline(always)]
     pub(crate) fn received(
         &mut self,
@@ -74,7 +74,7 @@ impl Streams {
         Some(self.arrived(order, place, self.waits_before(place, order), false, again))
     }
 
-    /// A blocking receive has got a message. `resending`: its kind of call can receive it again.
+    /// A blocking receive has got a message. `again`: its kind of call can receive it again.
     #[cfg(test)]
     pub(crate) fn received_at_once(&mut self, stream: Stream, again: bool) -> Link {
         let place = self.incoming.place(stream);
@@ -104,14 +104,14 @@ impl Streams {
         self.arrived(order, place, self.waits_before(place, order), true, again)
     }
 
-    /// A message of a matched probe is received. `resending`: its kind of call can receive it again.
+    /// A message of a matched probe is received. `again`: its kind of call can receive it again.
     pub(crate) fn taken(&mut self, link: Link, again: bool) {
         let counter = self.incoming.at_mut(link.stream);
         counter.open = counter.open.saturating_sub(1);
         let before = counter.counts;
         counter.counts.other += 1;
         counter.changed = true;
-        // A replay posts its receive here: as many receives as messages must precede it.
+        // A replay posts its receive here: the number of receives and of earlier messages must agree.
         let is_in_order = before.other == link.number
             && !self.waiting.iter().any(|(_, pattern)| pattern.takes(&counter.key));
         let posted = if again && is_in_order { Order::MAX } else { 0 };

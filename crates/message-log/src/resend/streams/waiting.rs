@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use super::Order;
 use crate::memory::NoMemory;
 
-/// Usually one at a time, which needs no queue.
+/// There is usually one at a time, which needs no queue.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    /// 0: none; the first receive of a process is number 1.
+    /// The oldest one; 0: none, as tickets start at 1.
     first: Order,
     others: VecDeque<Order>,
 }
@@ -63,7 +63,7 @@ impl Waiting {
         self.others.pop_front().unwrap_or(0)
     }
 
-    /// A receive is complete. Returns whether it waited.
+    /// A receive has completed. Returns whether it waited.
     pub(super) fn remove(&mut self, order: Order) -> bool {
         if self.first == order {
             self.pop();
