@@ -88,7 +88,16 @@ fn the_timeline_agrees_with_the_metrics() {
         assert!(map["args"]["bytes"].is_u64(), "one that maps nothing: {map}");
     }
     for activity in [
-        "init", "map", "touch", "register", "turn", "flush", "fetch", "write", "persist", "read",
+        "init",
+        "map",
+        "touch",
+        "register",
+        "node lock",
+        "flush",
+        "fetch",
+        "write",
+        "persist",
+        "read",
         "drain",
     ] {
         assert!(named(&events, activity).next().is_some(), "no {activity}");

@@ -274,13 +274,13 @@ mod tests {
     /// Catches work that misses every window (it asks a little late, is longer than any window, or fits
     /// exactly) and so waits for as long as there are calls.
     #[test]
-    fn who_is_late_for_every_lull_begins_some_time() {
+    fn a_registrar_that_misses_every_window_starts_some_time() {
         for duration in [0.5, 0.0195] {
             let mut forecast = regular();
             let (mut waited, mut calls) = (0.0, 0);
             while forecast.delay(0.2 + 0.02 * f64::from(calls) + 0.0025, duration, waited) > 0.0 {
                 calls += 1;
-                assert!(calls < 100, "{duration} s of work: no lull in {calls} calls");
+                assert!(calls < 100, "{duration} s of work: no idle window in {calls} calls");
                 forecast.call_begins(0.2 + 0.02 * f64::from(calls));
                 forecast.call_ends(0.2 + 0.02 * f64::from(calls) + 0.0001);
                 waited += 0.02;

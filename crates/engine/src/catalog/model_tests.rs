@@ -423,7 +423,7 @@ fn early_hints_order_the_fetches() {
             let mut rest = order.iter();
             assert!(fetched.iter().all(|one| rest.any(|next| next == one)), "{fetched:?}");
             job.catalog
-                .look(|state| assert_eq!(state.has_work(Worker::Fetch(Level::DEVICE)), false));
+                .read(|state| assert_eq!(state.has_work(Worker::Fetch(Level::DEVICE)), false));
             end(&job, workers);
         },
         ITERATIONS,
