@@ -48,7 +48,8 @@ pub fn parts_program(compiler: &str, interface: Interface, name: &str, linked: b
         command.arg("-o").arg(folder.join(name));
         match linked {
             true => command.arg("-L").arg(staged().lib()).arg("-lveloc-mpi"),
-            false => command.arg(empty_library(folder)),
+            // Beside the program, wherever that will be.
+            false => command.arg(empty_library(folder)).arg("-Wl,-rpath,$ORIGIN"),
         };
         finish(command);
     })
@@ -83,8 +84,15 @@ pub fn stand_in(compiler: &str, flags: &[&str], folder: &Path) -> PathBuf {
 fn empty_library(folder: &Path) -> PathBuf {
     let library = folder.join("libparts-none.so");
     let mut command = compiler();
-    command.args(["-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", "-I"]).arg(staged().include());
-    command.arg(none()).arg("-o").arg(&library);
+    command.args([
+        "-shared",
+        "-fPIC",
+        "-Wl,-soname,libparts-none.so",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+    ]);
+    command.arg("-I").arg(staged().include()).arg(none()).arg("-o").arg(&library);
     finish(command);
     library
 }
