@@ -22,6 +22,7 @@ impl State {
         }
         self.level_mut(from).starved = false;
         let job = self.begin_move(id, part, [from, to])?;
+        self.level_mut(from).flushing += 1;
         self.started(id, true);
         Some(job)
     }
@@ -74,6 +75,9 @@ impl State {
         if let Err(error) = self.end_move(job, end) {
             self.has_failed(job.id, error);
         }
+        // If no other follows, an application that waits may need a spill.
+        self.level_mut(job.from.level).flushing -= 1;
+        self.changes += 1;
         self.ended(job.id, true);
     }
 

@@ -24,6 +24,8 @@ pub(super) struct Memory {
     pub(super) hinted: BTreeSet<(u64, Id)>,
     /// Whether a flush from it waits for room below: ephemeral checkpoints may then spill to files.
     pub(super) starved: bool,
+    /// Flushes from it that are under way.
+    pub(super) flushing: u32,
 }
 
 impl Memory {
@@ -40,6 +42,7 @@ impl Memory {
             victims: BTreeSet::new(),
             hinted: BTreeSet::new(),
             starved: false,
+            flushing: 0,
         }
     }
 

@@ -73,7 +73,7 @@ pub struct State {
     /// Whether to fetch ahead: the application reads, or has asked for it.
     fetching: bool,
     /// Whether the application waits for room: ephemeral checkpoints may then spill to files.
-    starved: bool,
+    starved: Option<Level>,
     /// The scratch files of an ephemeral job, to be removed at its end.
     spilled: BTreeSet<(Arc<str>, i32)>,
     /// The regions of the last checkpoint that was taken into memory.
@@ -124,7 +124,7 @@ impl State {
             hinted: BTreeSet::new(),
             reading: None,
             fetching: false,
-            starved: false,
+            starved: None,
             spilled: BTreeSet::new(),
             last_regions: Arc::from([]),
             next_id: 1,
@@ -288,9 +288,9 @@ impl State {
         }
     }
 
-    /// The application waits for room.
-    fn starves(&mut self) {
-        if !std::mem::replace(&mut self.starved, true) {
+    /// The application waits for room in a level.
+    fn starves(&mut self, level: Level) {
+        if self.starved.replace(level) != Some(level) {
             self.changes += 1;
         }
     }
@@ -302,9 +302,15 @@ impl State {
         }
     }
 
+    /// Whether room only comes if ephemeral checkpoints spill to files.
     fn pressed(&self) -> bool {
+        // Flushes make room for the application where they have room themselves.
+        let flushes =
+            |level: &Memory| level.flushing > 0 || !(level.starved || level.flush.is_empty());
+        let waits = |level| level == self.staging || !flushes(self.level(level));
         // The checkpoints to be flushed may be gone.
-        self.starved || self.levels.iter().any(|level| level.starved && !level.flush.is_empty())
+        self.starved.is_some_and(waits)
+            || self.levels.iter().any(|level| level.starved && !level.flush.is_empty())
     }
 
     fn started(&mut self, id: Id, draining: bool) {

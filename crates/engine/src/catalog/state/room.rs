@@ -18,7 +18,7 @@ impl State {
         loop {
             let memory = self.level_mut(level);
             if let Some(extents) = memory.space.allocate(len) {
-                self.starved = false;
+                self.starved = None;
                 return Ok(extents);
             }
             if !memory.complete {
@@ -29,7 +29,7 @@ impl State {
                 self.evict(id, level);
                 continue;
             }
-            self.starves();
+            self.starves(level);
             if self.room_can_come(level) {
                 return Err(Reserve::Wait(WaitFor::Room(level)));
             }
@@ -38,7 +38,7 @@ impl State {
             }
             let Some((_, id)) = victim else {
                 // Nothing waits any more.
-                self.starved = false;
+                self.starved = None;
                 return Err(Reserve::Never(self.no_room(len, level)));
             };
             self.evict(id, level);

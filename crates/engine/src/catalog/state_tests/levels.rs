@@ -56,6 +56,28 @@ fn an_ephemeral_job_without_files_is_told_when_nothing_was_consumed() {
     assert_eq!(world.state.counts().discards, 1);
 }
 
+/// Catches files that are written because the application waits for flushes, although the host buffer has room.
+#[test]
+fn an_ephemeral_job_does_not_spill_while_flushes_have_room() {
+    let mut world = world(24, 48, true, true);
+    for version in 0..2 {
+        assert!(world.capture(version, [12, 0]));
+    }
+    world.everybody_works();
+    for version in 2..4 {
+        assert!(world.capture(version, [12, 0]));
+    }
+    let state = &mut world.state;
+    let id = state.open(NAME, 4);
+    let reserved = state.reserve(id, Part::Device, 12, Level::DEVICE);
+    assert!(matches!(reserved, Reserve::Wait(WaitFor::Room(Level::DEVICE))));
+    assert!(state.next_write().is_none(), "what can be flushed is not flushed yet");
+    let job = state.next_flush(Level::DEVICE).unwrap();
+    assert!(state.next_write().is_none(), "a flush is under way");
+    state.flush_done(&job, MoveEnd::Done);
+    assert!(matches!(state.reserve(id, Part::Device, 12, Level::DEVICE), Reserve::Got { .. }));
+}
+
 #[test]
 fn an_ephemeral_job_overflows_to_scratch() {
     let mut world = world(24, 24, true, true);
