@@ -2,8 +2,9 @@
 //! its place, is written on the device and compared there.
 
 use anyhow::{Context, Result};
+use device::Stream;
 
-use super::cuda::{Buffer, Device, Kernels, Stream};
+use super::cuda::{Buffer, Device, Kernels};
 
 /// Counts wrong words of each version.
 #[derive(Debug)]
@@ -66,7 +67,7 @@ impl Content {
                 4 * self.versions,
             )?;
         }
-        stream.wait()?;
+        stream.synchronize()?;
         Ok(words.into_iter().filter(|wrong| *wrong > 0).count() as u64)
     }
 }
@@ -132,11 +133,11 @@ mod tests {
                 // SAFETY: one byte of the buffer and one here, which is not used before the stream
                 // was waited for.
                 unsafe { stream.copy_to_host(&mut byte, address, 1) }.unwrap();
-                stream.wait().unwrap();
+                stream.synchronize().unwrap();
                 byte ^= 0x10;
                 // SAFETY: as above.
                 unsafe { stream.copy_from_host(address, &byte, 1) }.unwrap();
-                stream.wait().unwrap();
+                stream.synchronize().unwrap();
                 content.compare(&stream, &buffer, bytes.into(), at).unwrap();
             }
             assert_eq!(content.wrong_versions(&stream).unwrap(), u64::from(bytes));

@@ -6,11 +6,12 @@ use std::time::Instant;
 
 use anyhow::{ensure, Result};
 use clap::{Args, ValueEnum};
+use device::DeviceRange;
 use levels::host_buffer::{HostBuffer, TouchMethod};
 use os::{affinity, memory};
 
 use super::child::{ready, say, wait, Child};
-use super::cuda::{register, unregister, Buffer, Device, Pinned, Range};
+use super::cuda::{register, unregister, Buffer, Device, Pinned};
 use super::host::number;
 use super::host::pages::touch_all;
 use super::options::distinct;
@@ -194,7 +195,7 @@ fn together(kind: Kind, point: &Initialisation) -> Result<Vec<f64>> {
 fn member(kind: Kind, options: &Options) -> Result<()> {
     let device = Device::open(0)?;
     let step = options.steps.first().copied().unwrap_or(0);
-    let (all, free) = (options.device_bytes, device.free()?);
+    let (all, free) = (options.device_bytes, device.free_memory()?);
     ensure!(
         !kind.is_of_device() || all <= free,
         "--device-bytes {}: the device has {} left",
@@ -208,7 +209,7 @@ fn member(kind: Kind, options: &Options) -> Result<()> {
     match kind {
         Kind::Alloc => keep(|| Buffer::new(&device, all)),
         Kind::Map => keep(|| {
-            let range = Range::reserve(&device, all)?;
+            let mut range = DeviceRange::reserve(&device, all)?;
             while range.map_next(step)? > 0 {}
             Ok(range)
         }),

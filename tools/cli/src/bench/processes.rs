@@ -4,15 +4,14 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure, Context, Result};
-use config::KEYS;
 
-use super::child::ends_with_this;
+use super::child::command;
 use super::message::{Barrier, Message, Request};
 use super::plan::Plan;
 use super::results::{Device, Figures, Run};
@@ -52,23 +51,13 @@ impl Process {
         timeline: Option<&Path>,
         said: Sender<Said>,
     ) -> Result<Process> {
-        let program = std::env::current_exe().context("finding this program's own file")?;
         let errors = tempfile::tempfile().context("a temporary file for messages")?;
-        let mut command = Command::new(program);
-        // What is measured is what the plan says, whatever this shell has set for other jobs.
-        for key in KEYS {
-            command.env_remove(key.variable());
-        }
+        let mut command = command(["bench", "worker"])?;
         if let Some(timeline) = timeline {
             command.env(timelines::VARIABLE, timeline);
         }
-        command
-            .args(["bench", "worker"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(errors.try_clone().context("a temporary file for messages")?);
-        let mut child =
-            ends_with_this(&mut command).spawn().context("starting a measuring process")?;
+        command.stderr(errors.try_clone().context("a temporary file for messages")?);
+        let mut child = command.spawn().context("starting a measuring process")?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let (Some(mut input), Some(output)) = (input, output) else {
             bail!("a measuring process without pipes");

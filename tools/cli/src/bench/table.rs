@@ -126,7 +126,7 @@ fn floor(floor: Option<&Floor>) -> String {
 }
 
 /// What tells the rows of a table apart.
-fn name(plan: &Plan) -> String {
+pub(crate) fn name(plan: &Plan) -> String {
     let mut name = plan.approach.text().to_owned();
     if plan.approach == ApproachName::Ours {
         name += &format!(" ({}, {})", plan.touch, plan.pin);

@@ -4,12 +4,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use device::Stream;
 
 use super::approach;
 use super::bare;
 use super::child::{self, hear, wait};
 use super::content::Content;
-use super::cuda::{Buffer, Device, Kernels, Stream};
+use super::cuda::{Buffer, Device, Kernels};
 use super::machine;
 use super::message::{Barrier, Message, Request};
 use super::plan::{Compute, Hints, Plan};
@@ -54,9 +55,9 @@ fn meet(barrier: Barrier) -> Result<()> {
 pub(super) fn describe(device: &Device) -> results::Device {
     results::Device {
         name: device.name().to_owned(),
-        memory: device.memory(),
+        memory: device.total_memory(),
         driver: device.kernel_module(),
-        cuda: device.cuda_version(),
+        cuda: device.capabilities().driver_version,
         software: device.is_software(),
     }
 }
@@ -93,7 +94,7 @@ impl<'a> Interval<'a> {
             Buffer::new(device, bytes).context("memory for the kernel between checkpoints")?;
         let burn = |rounds| {
             kernels.burn(stream, &buffer, rounds)?;
-            stream.wait()
+            anyhow::Ok(stream.synchronize()?)
         };
         burn(1)?;
         let mut rounds = 1;
@@ -116,11 +117,11 @@ impl<'a> Interval<'a> {
             None => {
                 // What the application has queued runs meanwhile.
                 thread::sleep(self.length);
-                self.stream.wait()
+                Ok(self.stream.synchronize()?)
             }
             Some((buffer, rounds)) => {
                 self.kernels.burn(self.stream, buffer, *rounds)?;
-                self.stream.wait()
+                Ok(self.stream.synchronize()?)
             }
         })?;
         Ok(took)
@@ -147,7 +148,7 @@ fn measure(plan: &Plan, process: u32) -> Result<Figures> {
     say(&Message::Copies(copies))?;
 
     meet(Barrier::Start)?;
-    let free_before = device.free()?;
+    let free_before = device.free_memory()?;
     let mut account = Account::default();
     let (mut store, took) = timed(|| approach::start(plan, process, &device, &stream, &buffer))?;
     figures.init = took.as_secs_f64();
@@ -156,7 +157,7 @@ fn measure(plan: &Plan, process: u32) -> Result<Figures> {
     for (version, &bytes) in sizes.iter().enumerate() {
         let version = version as u32;
         content.fill(&stream, &buffer, bytes, version)?;
-        stream.wait()?;
+        stream.synchronize()?;
         figures.forward_intervals.push(interval.pass()?);
         let what = || format!("checkpoint {version} of {bytes} bytes");
         let (_, took) = timed(|| store.checkpoint(version, bytes)).with_context(what)?;
@@ -166,7 +167,7 @@ fn measure(plan: &Plan, process: u32) -> Result<Figures> {
     }
     let alone =
         (0..plan.processes).filter(|other| other % devices == process % devices).count() == 1;
-    let used = free_before.saturating_sub(device.free()?);
+    let used = free_before.saturating_sub(device.free_memory()?);
     figures.device_used = alone.then_some(used);
     let insight = store.insight()?;
     (figures.decisions, figures.device_cache) = (insight.decisions, insight.device_cache);
@@ -190,7 +191,7 @@ fn measure(plan: &Plan, process: u32) -> Result<Figures> {
         account.call(Call::Restore, took, store.waits()?).with_context(what)?;
         if plan.verify {
             content.compare(&stream, &buffer, bytes, version)?;
-            stream.wait()?;
+            stream.synchronize()?;
         }
         figures.backward_intervals.push(interval.pass()?);
         step(&mut done)?;

@@ -33,15 +33,6 @@ pub(super) enum Motion {
     AllocateHost,
     /// Device memory is allocated by `cuMemAlloc`.
     AllocateDevice,
-    /// Managed memory is made on the device by faults.
-    FaultOnDevice,
-    /// Managed memory moves to the device by faults.
-    FaultUp,
-    /// A copy through a pinned ring, by the device and then by the processor, to pages that exist
-    /// or not.
-    RingDown,
-    /// The same, back.
-    RingUp,
 }
 
 impl Motion {
@@ -69,9 +60,6 @@ impl Motion {
             Motion::Register { small: true } => &node.register_small,
             Motion::AllocateHost => &node.allocate_host,
             Motion::AllocateDevice => &node.allocate_device,
-            Motion::FaultOnDevice => &node.fault_on_device,
-            Motion::FaultUp => &node.fault_up,
-            Motion::RingDown | Motion::RingUp => &node.ring,
         };
         figure.value
     }

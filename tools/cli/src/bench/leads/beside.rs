@@ -5,9 +5,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use device::Stream;
 
 use super::Times;
-use crate::bench::cuda::{Buffer, Device, Stream};
+use crate::bench::cuda::{Buffer, Device};
 
 /// Bytes of one copy: far below what a stop lasts.
 const BYTES: u64 = 4 << 20;
@@ -23,7 +24,7 @@ pub(super) fn copies<T>(device: &Device, work: impl FnOnce() -> Result<T>) -> Re
     let [from, to] = [Buffer::new(device, BYTES)?, Buffer::new(device, BYTES)?];
     let stream = Stream::new(device)?;
     from.clear(&stream)?;
-    stream.wait()?;
+    stream.synchronize()?;
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         let copier = scope.spawn(|| -> Result<Vec<f64>> {
@@ -33,7 +34,7 @@ pub(super) fn copies<T>(device: &Device, work: impl FnOnce() -> Result<T>) -> Re
                 let since = Instant::now();
                 // SAFETY: both buffers have so many bytes, and this waits for the copy.
                 unsafe { stream.copy_on_device(to.address(), from.address(), BYTES)? };
-                stream.wait()?;
+                stream.synchronize()?;
                 seconds.push(since.elapsed().as_secs_f64());
                 thread::sleep(PAUSE);
             }

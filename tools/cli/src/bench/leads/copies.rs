@@ -3,11 +3,12 @@
 use std::time::Instant;
 
 use anyhow::Result;
+use device::Stream;
 use serde::Serialize;
 
 use super::pages::{Kind, Pages};
 use super::{rate, Bench, Times};
-use crate::bench::cuda::{Buffer, Stream};
+use crate::bench::cuda::Buffer;
 use crate::bench::host::number;
 use crate::size;
 
@@ -84,7 +85,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
     for buffer in [&place.from, &place.to] {
         buffer.clear(&place.streams[0])?;
     }
-    place.streams[0].wait()?;
+    place.streams[0].synchronize()?;
     for bytes in SIZES.into_iter().filter(|bytes| *bytes <= largest) {
         let copies = (QUEUED / bytes).clamp(1, MOST_COPIES);
         let mut kinds = vec![(Way::Within, None, 1), (Way::Within, None, 2)];
@@ -123,7 +124,7 @@ fn measure(place: &Place, point: &mut Point) -> Result<()> {
         pages.register(bytes, bytes)?;
     }
     let (from, to) = (place.from.address(), place.to.address());
-    let copy = |way: Way, stream: &Stream| -> Result<()> {
+    let copy = |way: Way, stream: &Stream| {
         // SAFETY: both buffers have at least `bytes` bytes, and the host memory twice as many;
         // each registration covers the bytes of one copy; nobody reads what is written, and the
         // streams are waited for before the pages go.
@@ -141,7 +142,7 @@ fn measure(place: &Place, point: &mut Point) -> Result<()> {
     // The first copy of a kind may pay for what the driver prepares.
     if point.host != Some(Host::Untouched) {
         copy(point.way, one)?;
-        one.wait()?;
+        one.synchronize()?;
     }
     let since = Instant::now();
     let mut seconds = None;
@@ -151,12 +152,12 @@ fn measure(place: &Place, point: &mut Point) -> Result<()> {
         (way, 2) if index % 2 == 1 => copy(way, two),
         (way, _) => copy(way, one),
     });
-    let mut waited = one.wait();
+    let mut waited = one.synchronize();
     if point.way == Way::WithinBesideDown {
         seconds = Some(since.elapsed().as_secs_f64());
     }
     // Both, whatever happens: nothing may use the pages any more.
-    waited = two.wait().and(waited);
+    waited = two.synchronize().and(waited);
     queued.and(waited)?;
     let seconds = seconds.unwrap_or_else(|| since.elapsed().as_secs_f64());
     let ways = if point.way == Way::Both { 2 } else { 1 };

@@ -6,12 +6,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use device::Stream;
 use serde::Serialize;
 
 use super::pages::{Kind, Pages};
 use super::staging::Slots;
 use super::{rate, Bench, Times};
-use crate::bench::cuda::{Buffer, Device, Kernels, Stream};
+use crate::bench::cuda::{Buffer, Device, Kernels};
 use crate::bench::host::number;
 use crate::size;
 
@@ -166,7 +167,7 @@ fn measure(bench: &Bench<'_>, point: &mut Point) -> Result<()> {
                     // before the pages go.
                     let queued =
                         unsafe { stream.copy_to_host(pages.at(start), source.address(), len) };
-                    let waited = stream.wait();
+                    let waited = stream.synchronize();
                     queued.and(waited)?;
                 }
             }
@@ -194,7 +195,7 @@ fn kernels_beside<T>(device: &Device, work: impl FnOnce() -> Result<T>) -> Resul
     let bytes = if device.is_software() { KERNEL_SOFTWARE } else { KERNEL };
     let (buffer, stream) = (Buffer::new(device, bytes)?, Stream::new(device)?);
     buffer.clear(&stream)?;
-    stream.wait()?;
+    stream.synchronize()?;
     let [begun, over] = [(); 2].map(|()| AtomicBool::new(false));
     thread::scope(|scope| {
         let launcher = scope.spawn(|| -> Result<[Times; 2]> {
@@ -211,7 +212,7 @@ fn kernels_beside<T>(device: &Device, work: impl FnOnce() -> Result<T>) -> Resul
                         launches.push(since.elapsed().as_secs_f64());
                     }
                 }
-                stream.wait()?;
+                stream.synchronize()?;
                 if counts {
                     together.push(first.elapsed().as_secs_f64());
                 }

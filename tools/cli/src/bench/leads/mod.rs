@@ -9,7 +9,6 @@
 //! | [`staging`] | is a pinned ring, copied out by threads, better than registering all? |
 //! | [`launches`] | how long do the application's launches wait for what goes on beside them? |
 //! | [`copies`] | what do copies reach, by kind, size and number of streams? |
-//! | [`mapping`] | in which chunks is device memory best mapped, and does that stop copies? |
 //!
 //! How pages are best touched is asked by `veloc bench pages`, which needs no device.
 
@@ -18,11 +17,9 @@ mod copies;
 mod facts;
 mod growth;
 mod launches;
-mod mapping;
 mod pages;
 mod registration;
 mod staging;
-mod system;
 
 use std::path::PathBuf;
 
@@ -77,8 +74,6 @@ enum Lead {
     Launches,
     /// Copies by kind, size and number of streams
     Copies,
-    /// Mapping device memory by chunks
-    Mapping,
 }
 
 /// One measurement.
@@ -91,7 +86,6 @@ enum Point {
     Staging(staging::Point),
     Launches(launches::Point),
     Copies(copies::Point),
-    Mapping(mapping::Point),
 }
 
 /// Times of one thing done many times, in seconds.
@@ -150,7 +144,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
     }
     let mut report = Report::new("leads", Some(&options.out))?;
     report.print_machine();
-    println!("{}, {}", device.name(), size::show(device.memory()));
+    println!("{}, {}", device.name(), size::show(device.total_memory()));
     report.on_device(describe(&device));
     if device.is_software() {
         report.warn(SOFTWARE_WARNING);
@@ -166,7 +160,6 @@ pub(super) fn run(options: &Options) -> Result<()> {
             Lead::Staging => staging::run(&mut bench)?,
             Lead::Launches => launches::run(&mut bench)?,
             Lead::Copies => copies::run(&mut bench)?,
-            Lead::Mapping => mapping::run(&mut bench)?,
         }
     }
     Ok(())
@@ -174,7 +167,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
 
 /// Refuses a total that the machine or the device cannot give.
 fn check(total: u64, device: &Device) -> Result<()> {
-    let (host, free) = (memory::physical()?.available, device.free()?);
+    let (host, free) = (memory::physical()?.available, device.free_memory()?);
     ensure!(total >= 16 << 20, "--total {}: at least 16 MiB are needed", size::show(total));
     ensure!(
         total <= host / 2,

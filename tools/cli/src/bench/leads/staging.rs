@@ -5,11 +5,12 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use device::Stream;
 use serde::Serialize;
 
 use super::pages::{Kind, Pages};
 use super::{beside, rate, Bench, Times};
-use crate::bench::cuda::{Buffer, Device, Pinned, Stream};
+use crate::bench::cuda::{Buffer, Device, Pinned};
 use crate::bench::host::number;
 use crate::size;
 
@@ -65,7 +66,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
     let source = Buffer::new(bench.device, CHUNK)?;
     let stream = Stream::new(bench.device)?;
     source.clear(&stream)?;
-    stream.wait()?;
+    stream.synchronize()?;
     let plain = [Way::RegisterAndCopy, Way::Registered, Way::Unregistered];
     let rings = THREADS.map(|threads| (Way::Ring, threads));
     for (way, threads) in plain.map(|way| (way, 0)).into_iter().chain(rings) {
@@ -104,7 +105,7 @@ fn measure(bench: &Bench<'_>, source: &Buffer, stream: &Stream, point: &mut Poin
                 // them; this waits before the pages go.
                 let queued =
                     unsafe { stream.copy_to_host(pages.at(start), source.address(), chunk) };
-                let waited = stream.wait();
+                let waited = stream.synchronize();
                 queued.and(waited)?;
             }
         }
@@ -158,7 +159,7 @@ impl Slots {
             if done.is_ok() && index + 1 < count {
                 done = fill(index + 1);
             }
-            let waited = self.streams[(index % 2) as usize].wait();
+            let waited = self.streams[(index % 2) as usize].synchronize();
             done = done.and(waited);
             if done.is_err() {
                 break;
@@ -174,7 +175,7 @@ impl Slots {
             }
         }
         // Whatever happened, nothing is under way when the memory goes.
-        self.streams.iter().fold(done, |done, stream| done.and(stream.wait()))
+        Ok(self.streams.iter().fold(done, |done, stream| done.and(stream.synchronize()))?)
     }
 }
 

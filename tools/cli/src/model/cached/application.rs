@@ -45,10 +45,6 @@ impl Application {
     pub(super) fn ended(&self) -> bool {
         matches!(self.doing, Doing::Ended)
     }
-
-    pub(super) fn is_computing(&self) -> bool {
-        matches!(self.doing, Doing::Computing)
-    }
 }
 
 impl Cached {

@@ -22,7 +22,7 @@ use policy::slice;
 use policy::touch::{self, Mode, Touch};
 
 use super::machine::{Actor, Machine, Process};
-use super::scenario::{Outcome, Scenario, Staging};
+use super::scenario::{Outcome, Scenario};
 use crate::bench::plan::ApproachName;
 use application::Application;
 use prepare::{Mapper, Registrar, Toucher};
@@ -46,8 +46,6 @@ struct Setup {
     lulls: bool,
     /// Threads that touch.
     threads: usize,
-    /// Copies with memory that is not registered hold the lock of the context.
-    driver_stages: bool,
 }
 
 impl Setup {
@@ -63,7 +61,6 @@ impl Setup {
             },
             lulls: scenario.lulls,
             threads: touch::threads(0, scenario.node.processors_per_process),
-            driver_stages: scenario.staging == Staging::Driver,
         };
         match scenario.approach {
             ApproachName::DirectPin => {
@@ -75,13 +72,9 @@ impl Setup {
                 pin: Pin::Parallel,
                 lulls: false,
                 threads: 1,
-                driver_stages: true,
                 ..ours
             },
-            ApproachName::Ours
-            | ApproachName::Uvm
-            | ApproachName::UvmBudget
-            | ApproachName::Ring => ours,
+            _ => ours,
         }
     }
 }
@@ -106,8 +99,6 @@ pub(super) struct Cached {
     pin: Registrar,
     flush: Worker,
     fetch: Worker,
-    /// Up to when `outcome.held` is counted.
-    counted: f64,
     outcome: Outcome,
 }
 
@@ -142,7 +133,6 @@ impl Cached {
             pin: Registrar::default(),
             flush: Worker::new(Direction::Down),
             fetch: Worker::new(Direction::Up),
-            counted: 0.0,
             outcome: Outcome::default(),
         }
     }
@@ -158,7 +148,6 @@ impl Cached {
 
     /// What `actor` was waiting for has happened.
     pub(super) fn told(&mut self, actor: Actor, machine: &mut Machine) -> Result<()> {
-        self.count_held(machine.now());
         match actor {
             Actor::Application => self.application_told(machine)?,
             Actor::Map => self.mapped(machine),
@@ -171,17 +160,6 @@ impl Cached {
             Actor::Fetch => self.transferred(Direction::Up),
         }
         self.settle(machine)
-    }
-
-    /// Counts the time since the process was told something before, in which nothing of it has changed.
-    fn count_held(&mut self, now: f64) {
-        let copies = || [&self.flush, &self.fetch].iter().any(|worker| self.is_staged(worker));
-        if self.application.is_computing()
-            && (self.pin.is_registering() || self.setup.driver_stages && copies())
-        {
-            self.outcome.held += now - self.counted;
-        }
-        self.counted = now;
     }
 
     /// Whether the last restore has ended.

@@ -82,10 +82,6 @@ impl Registrar {
         self.doing == Doing::Queued
     }
 
-    pub(super) fn is_registering(&self) -> bool {
-        matches!(self.doing, Doing::Registering(_))
-    }
-
     pub(super) fn ended(&self) -> bool {
         self.doing == Doing::Ended
     }

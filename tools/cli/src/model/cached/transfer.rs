@@ -116,13 +116,6 @@ impl Cached {
         }
     }
 
-    /// Whether a piece is under way between the device and memory that is not registered.
-    pub(super) fn is_staged(&self, worker: &Worker) -> bool {
-        let moving = worker.job.as_ref().and_then(|job| job.transfer.moving);
-        let pages = self.pages.as_ref();
-        moving.is_some_and(|(at, _)| pages.is_some_and(|pages| !pages.is_registered(at)))
-    }
-
     fn worker(&mut self, direction: Direction) -> &mut Worker {
         match direction {
             Direction::Down => &mut self.flush,

@@ -13,12 +13,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail, ensure, Context, Result};
+use device::Stream;
 
 use self::ledger::Source;
 use self::room::Piece;
 use super::trace::NAME;
 use super::{Approach, Insight};
-use crate::bench::cuda::{Address, Buffer, Device, Stream};
+use crate::bench::cuda::{Address, Buffer, Device};
 use crate::bench::plan::{Order, Plan};
 use crate::bench::results::Hop;
 use crate::bench::waits::{name, Waits, PIN};
@@ -100,7 +101,9 @@ impl<'a> Store<'a> {
         let worker = std::thread::Builder::new().name(format!("bench-{name}")).spawn(move || {
             shared.trace.name_thread(&owned);
             // A panic, too, has to reach the application, which would wait for ever.
-            let work = AssertUnwindSafe(|| shared.device.bind().and_then(|()| work(&shared)));
+            let work = AssertUnwindSafe(|| {
+                shared.device.bind().map_err(Into::into).and_then(|()| work(&shared))
+            });
             let ended = catch_unwind(work).unwrap_or_else(|_| Err(anyhow!("it panicked")));
             if let Err(error) = ended {
                 shared.fail(&error.context(owned));
@@ -179,7 +182,8 @@ impl<'a> Store<'a> {
         memory.in_pieces(place, bytes, &mut |offset, bytes| {
             let from = memory.host(offset);
             // SAFETY: the version is complete there for good; the pieces cover the buffer.
-            unsafe { self.stream.copy_from_host(to + (offset - place), from, bytes) }
+            unsafe { self.stream.copy_from_host(to + (offset - place), from, bytes) }?;
+            Ok(())
         })
     }
 }
@@ -227,7 +231,7 @@ impl Approach for Store<'_> {
             // SAFETY: the place is this version's alone; the buffer has the bytes.
             unsafe { self.stream.copy_on_device(cache + piece.at, from + at, piece.bytes) }?;
         }
-        self.stream.wait()?;
+        self.stream.synchronize()?;
         let time = self.waits.since(name(Cause::Copy), since);
         trace.blocked(Cause::Copy, since, time);
         trace.spent(Activity::Capture, since, time, bytes);
@@ -275,7 +279,7 @@ impl Approach for Store<'_> {
             Source::Host(place) => (Step::FromHost, self.restore_from_host(*place, bytes)?),
             Source::Coming => return Ok(()),
         };
-        self.stream.wait()?;
+        self.stream.synchronize()?;
         let time = since.elapsed();
         trace.blocked(Cause::Copy, since, time);
         trace.spent(Activity::Recover, since, time, bytes);
@@ -318,7 +322,7 @@ impl Drop for Store<'_> {
             let _ = worker.join();
         }
         // After a failure the application's copies may still use the memory.
-        let _ = self.stream.wait();
+        let _ = self.stream.synchronize();
         self.shared.trace.finish();
     }
 }

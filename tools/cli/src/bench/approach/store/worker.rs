@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use ::trace::Activity;
 use anyhow::Result;
+use device::{Event, Stream, WaitMode};
 
 use super::ledger::{Ledger, Move};
 use super::{runs, Shared, Step};
-use crate::bench::cuda::{Event, Stream};
 
 /// Copies that a worker has queued at once: while it learns that one is done, the next one runs.
 const QUEUED: usize = 3;
@@ -54,7 +54,8 @@ fn queue_flush(shared: &Shared, stream: &Stream, next: &Move) -> Result<()> {
         let (host, device) = (next.host + at, memory.device() + piece.at);
         memory.in_pieces(host, piece.bytes, &mut |offset, bytes| {
             // SAFETY: the ledger has given this worker both places until `flush_done`.
-            unsafe { stream.copy_to_host(memory.host(offset), device + (offset - host), bytes) }
+            unsafe { stream.copy_to_host(memory.host(offset), device + (offset - host), bytes) }?;
+            Ok(())
         })?;
     }
     Ok(())
@@ -66,7 +67,8 @@ fn queue_fetch(shared: &Shared, stream: &Stream, next: &Move) -> Result<()> {
         let (host, device) = (next.host + at, memory.device() + piece.at);
         memory.in_pieces(host, piece.bytes, &mut |offset, bytes| {
             // SAFETY: the ledger has given this worker both places until `fetch_done`.
-            unsafe { stream.copy_from_host(device + (offset - host), memory.host(offset), bytes) }
+            unsafe { stream.copy_from_host(device + (offset - host), memory.host(offset), bytes) }?;
+            Ok(())
         })?;
     }
     Ok(())
@@ -77,12 +79,15 @@ fn queue_fetch(shared: &Shared, stream: &Stream, next: &Move) -> Result<()> {
 fn carry(shared: &Arc<Shared>, direction: &Direction) -> Result<()> {
     let stream = Stream::new(&shared.device)?;
     let carried = carry_on(shared, direction, &stream);
-    let ended = stream.wait();
-    carried.and(ended)
+    let ended = stream.synchronize();
+    carried?;
+    Ok(ended?)
 }
 
 fn carry_on(shared: &Shared, direction: &Direction, stream: &Stream) -> Result<()> {
-    let mut events = (0..QUEUED).map(|_| Event::new(&shared.device)).collect::<Result<Vec<_>>>()?;
+    let mut events = (0..QUEUED)
+        .map(|_| Event::new(&shared.device, WaitMode::Spin))
+        .collect::<os::error::Result<Vec<_>>>()?;
     let mut queued: VecDeque<(Move, Event)> = VecDeque::new();
     // Since when the bus has had work of this direction.
     let mut since = Instant::now();
@@ -118,7 +123,7 @@ fn complete(
     since: &mut Instant,
 ) -> Result<()> {
     let Some((done, event)) = queued.pop_front() else { return Ok(()) };
-    event.wait()?;
+    event.synchronize()?;
     events.push(event);
     let now = Instant::now();
     shared.trace.spent(direction.activity, *since, now.duration_since(*since), done.bytes);
