@@ -1,12 +1,10 @@
 //! A series of measurements: every plan once, then every plan again, so that noise that comes and
 //! goes meets all alike. The file is written after each measurement.
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, Result};
-use indicatif::{ProgressBar, ProgressStyle};
 
 use super::options::name_of;
 use super::plan::{ApproachName, Compute, Configuration, Hints, Order, Plan};
@@ -16,7 +14,7 @@ use super::results::{
 };
 use super::timelines::Timelines;
 use super::{machine, processes, table};
-use crate::size;
+use crate::{output, size};
 
 /// The share of the memory that is available that all host buffers together may have.
 const MEMORY_SHARE: f64 = 0.85;
@@ -193,7 +191,7 @@ fn measure(
     }
     measurement.not_begun = None;
     let steps: usize = (0..plan.processes).map(|process| 2 * plan.sizes_of(process).len()).sum();
-    let bar = progress_bar(what, steps as u64);
+    let bar = output::steps_bar(what, steps as u64);
     let limit = limit.unwrap_or_else(|| longest(plan));
     let result = processes::repeat(plan, limit, timeline, |done| bar.set_position(done));
     bar.finish_and_clear();
@@ -219,18 +217,6 @@ fn measure(
             measurement.failures.push(format!("{error:#}"));
         }
     }
-}
-
-fn progress_bar(what: &str, steps: u64) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new(steps);
-    if let Ok(style) = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len} {elapsed}") {
-        bar.set_style(style);
-    }
-    bar.set_message(what.to_owned());
-    bar
 }
 
 /// One line that tells a plan from the others of any series: what is not said is the default.

@@ -14,7 +14,7 @@ use super::child::{ready, say, wait, Child};
 use super::cuda::{register, unregister, Buffer, Device, Pinned};
 use super::host::number;
 use super::host::pages::touch_all;
-use super::options::distinct;
+use super::options::{distinct, name_of};
 use super::results::{prepare, Initialisation, Results, Spread, SCHEMA, SOFTWARE_WARNING};
 use super::{interrupt, machine, processes};
 use crate::size;
@@ -80,10 +80,6 @@ impl Kind {
 
     fn is_of_device(self) -> bool {
         matches!(self, Kind::Alloc | Kind::Map)
-    }
-
-    fn name(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }
 
@@ -173,7 +169,7 @@ fn together(kind: Kind, point: &Initialisation) -> Result<Vec<f64>> {
     let arguments = [
         "bench".to_owned(),
         "init".to_owned(),
-        format!("--member={}", kind.name()),
+        format!("--member={}", name_of(&kind)),
         format!("--device-bytes={}", point.bytes),
         format!("--host-bytes={}", point.bytes),
         format!("--steps={}", point.step),

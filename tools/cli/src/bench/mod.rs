@@ -48,11 +48,9 @@ pub(crate) mod options;
 pub(crate) mod plan;
 mod processes;
 pub(crate) mod results;
-#[cfg(test)]
-mod synthetic;
 pub(crate) mod table;
 mod timelines;
-mod waits;
+pub(crate) mod waits;
 mod worker;
 mod workload;
 
@@ -124,9 +122,6 @@ fn run_series(arguments: RunArguments) -> Result<()> {
     let plans = options.plans(device.unwrap_or(&results::Device::default()))?;
     for left_out in options.left_out() {
         eprintln!("left out: {left_out}");
-    }
-    for option in options::without_effect(&options) {
-        eprintln!("note: {option}");
     }
     let mut campaign = Campaign::new(arguments.title, plans, device, arguments.out)
         .without(options.left_out())

@@ -247,7 +247,7 @@ fn details(measurement: &Measurement) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::synthetic::{point, results};
+    use crate::tests::synthetic::{point, results};
     use ApproachName::{DirectPin, Ours, Ring, Uvm};
 
     #[test]

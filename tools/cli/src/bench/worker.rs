@@ -136,7 +136,7 @@ fn measure(plan: &Plan, process: u32) -> Result<Figures> {
     let stream = Stream::new(&device)?;
     let buffer = Buffer::new(&device, largest).context("memory for the application's state")?;
     let content = Content::new(&device, &stream, sizes.len() as u64)?;
-    let interval = Interval::new(plan, &device, content.kernels(), &stream)?;
+    let interval = Interval::new(plan, &device, &content.kernels, &stream)?;
     let mut figures = Figures::default();
 
     meet(Barrier::Quiet)?;
@@ -156,7 +156,7 @@ fn measure(plan: &Plan, process: u32) -> Result<Figures> {
     let mut done = 0;
     for (version, &bytes) in sizes.iter().enumerate() {
         let version = version as u32;
-        content.fill(&stream, &buffer, bytes, version)?;
+        content.kernels.fill(&stream, &buffer, bytes, version)?;
         stream.synchronize()?;
         figures.forward_intervals.push(interval.pass()?);
         let what = || format!("checkpoint {version} of {bytes} bytes");

@@ -235,7 +235,7 @@ mod tests {
     use super::super::tests::{plan, Application};
     use super::*;
     use crate::bench::plan::{Hints, Order};
-    use crate::software_device;
+    use crate::tests::software_device;
 
     #[test]
     fn only_processes_on_the_same_device_count() {

@@ -159,7 +159,7 @@ mod tests {
     use std::ffi::{c_char, c_int};
 
     use super::*;
-    use crate::software_device;
+    use crate::tests::software_device;
 
     /// What stands in a buffer.
     fn read(stream: &Stream, buffer: &Buffer) -> Vec<u8> {

@@ -5,21 +5,15 @@
 //! | --- | --- |
 //! | [`facts`] | what can the device do? |
 //! | [`growth`] | is the machine given memory as it uses it? |
-//! | [`registration`] | for how long does registering a chunk stop copies on the device? |
-//! | [`staging`] | is a pinned ring, copied out by threads, better than registering all? |
-//! | [`launches`] | how long do the application's launches wait for what goes on beside them? |
-//! | [`copies`] | what do copies reach, by kind, size and number of streams? |
+//! | [`works`] | for how long does registering stop copies on the device; is a pinned ring, copied out by threads, better than registering all; how long do the application's launches wait for what goes on beside them? |
 //!
 //! How pages are best touched is asked by `veloc bench pages`, which needs no device.
 
 mod beside;
-mod copies;
 mod facts;
 mod growth;
-mod launches;
 mod pages;
-mod registration;
-mod staging;
+mod works;
 
 use std::path::PathBuf;
 
@@ -72,8 +66,6 @@ enum Lead {
     Staging,
     /// Short kernels beside touching, registering and copies
     Launches,
-    /// Copies by kind, size and number of streams
-    Copies,
 }
 
 /// One measurement.
@@ -82,10 +74,7 @@ enum Lead {
 enum Point {
     Facts(facts::Point),
     Grow(growth::Point),
-    Registration(registration::Point),
-    Staging(staging::Point),
-    Launches(launches::Point),
-    Copies(copies::Point),
+    Works(works::Point),
 }
 
 /// Times of one thing done many times, in seconds.
@@ -156,13 +145,17 @@ pub(super) fn run(options: &Options) -> Result<()> {
         match lead {
             Lead::Facts => facts::run(&mut bench)?,
             Lead::Grow => growth::run(&mut bench)?,
-            Lead::Registration => registration::run(&mut bench)?,
-            Lead::Staging => staging::run(&mut bench)?,
-            Lead::Launches => launches::run(&mut bench)?,
-            Lead::Copies => copies::run(&mut bench)?,
+            Lead::Registration => measure(&mut bench, works::registration)?,
+            Lead::Staging => measure(&mut bench, works::staging)?,
+            Lead::Launches => measure(&mut bench, works::launches)?,
         }
     }
     Ok(())
+}
+
+fn measure(bench: &mut Bench<'_>, points: fn(&Bench<'_>) -> Vec<works::Point>) -> Result<()> {
+    let points = points(bench);
+    works::run(bench, points)
 }
 
 /// Refuses a total that the machine or the device cannot give.

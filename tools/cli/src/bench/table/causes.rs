@@ -64,7 +64,7 @@ pub(super) fn table(group: &[Measurement]) -> String {
 mod tests {
     use super::*;
     use crate::bench::plan::ApproachName::{DirectPin, Ours};
-    use crate::bench::synthetic::point;
+    use crate::tests::synthetic::point;
 
     /// Catches rows of ours alone, and rows that do not add up.
     #[test]

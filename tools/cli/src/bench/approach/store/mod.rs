@@ -3,7 +3,6 @@
 //! how the memory of the tiers comes to be, which is theirs ([`Memory`]).
 
 mod ledger;
-mod room;
 mod shared;
 mod worker;
 
@@ -14,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail, ensure, Context, Result};
 use device::Stream;
+use levels::space::{cut, Extent};
 
 use self::ledger::Source;
-use self::room::Piece;
 use super::trace::NAME;
 use super::{Approach, Insight};
 use crate::bench::cuda::{Address, Buffer, Device};
@@ -126,7 +125,7 @@ impl<'a> Store<'a> {
         self.waits = waits;
     }
 
-    fn place(&mut self, bytes: u64) -> Result<Vec<Piece>> {
+    fn place(&mut self, bytes: u64) -> Result<Vec<Extent>> {
         let Store { shared, waits, .. } = self;
         let mut waited: Option<(Cause, Instant)> = None;
         let mut state = shared.lock();
@@ -166,12 +165,12 @@ impl<'a> Store<'a> {
         }
     }
 
-    fn restore_from_device(&self, pieces: &[Piece], bytes: u64) -> Result<()> {
+    fn restore_from_device(&self, pieces: &[Extent], bytes: u64) -> Result<()> {
         let (to, cache) = (self.buffer.address(), self.shared.memory.device());
         for (at, piece) in runs(pieces, bytes) {
             // SAFETY: the version is complete there and stays until `restored`; the runs cover the
             // version, for which the buffer has room.
-            unsafe { self.stream.copy_on_device(to + at, cache + piece.at, piece.bytes) }?;
+            unsafe { self.stream.copy_on_device(to + at, cache + piece.offset, piece.len) }?;
         }
         Ok(())
     }
@@ -190,13 +189,8 @@ impl<'a> Store<'a> {
 
 /// The first `bytes` bytes of what lies in `pieces`, one behind the other: for each run its place
 /// among those bytes, and where it lies.
-fn runs(pieces: &[Piece], bytes: u64) -> impl Iterator<Item = (u64, Piece)> + '_ {
-    let mut at = 0;
-    pieces.iter().map_while(move |piece| {
-        let run = Piece { at: piece.at, bytes: piece.bytes.min(bytes - at) };
-        at += run.bytes;
-        (run.bytes > 0).then_some((at - run.bytes, run))
-    })
+fn runs(pieces: &[Extent], bytes: u64) -> impl Iterator<Item = (u64, Extent)> + '_ {
+    cut(pieces, 0, bytes).scan(0, |at, run| Some((std::mem::replace(at, *at + run.len), run)))
 }
 
 /// Adds bytes and time to a hop.
@@ -229,7 +223,7 @@ impl Approach for Store<'_> {
         let (cache, from) = (self.shared.memory.device(), self.buffer.address());
         for (at, piece) in runs(&place, bytes) {
             // SAFETY: the place is this version's alone; the buffer has the bytes.
-            unsafe { self.stream.copy_on_device(cache + piece.at, from + at, piece.bytes) }?;
+            unsafe { self.stream.copy_on_device(cache + piece.offset, from + at, piece.len) }?;
         }
         self.stream.synchronize()?;
         let time = self.waits.since(name(Cause::Copy), since);
@@ -332,7 +326,7 @@ mod tests {
     use super::super::tests::{plan, Application};
     use super::*;
     use crate::bench::plan::{ApproachName, Hints};
-    use crate::software_device;
+    use crate::tests::software_device;
 
     /// A device cache that never gets any room.
     struct Nothing;
@@ -385,7 +379,7 @@ mod tests {
 
     #[test]
     fn runs_cover_what_is_asked_for_and_no_more() {
-        let piece = |at, bytes| Piece { at, bytes };
+        let piece = |offset, len| Extent { offset, len };
         let pieces = [piece(512, 256), piece(0, 256)];
         assert_eq!(runs(&pieces, 300).collect::<Vec<_>>(), [(0, pieces[0]), (256, piece(0, 44))]);
         assert_eq!(runs(&pieces, 256).collect::<Vec<_>>(), [(0, pieces[0])]);

@@ -17,7 +17,7 @@ const QUEUED: usize = 3;
 /// One of the two directions.
 struct Direction {
     next: fn(&mut Ledger) -> Option<Move>,
-    queue: fn(&Shared, &Stream, &Move) -> Result<()>,
+    down: bool,
     done: fn(&mut Ledger, u32),
     activity: Activity,
     step: Step,
@@ -27,7 +27,7 @@ struct Direction {
 pub(super) fn flush(shared: &Arc<Shared>) -> Result<()> {
     let direction = Direction {
         next: Ledger::next_flush,
-        queue: queue_flush,
+        down: true,
         done: Ledger::flush_done,
         activity: Activity::Flush,
         step: Step::Flush,
@@ -39,7 +39,7 @@ pub(super) fn flush(shared: &Arc<Shared>) -> Result<()> {
 pub(super) fn fetch(shared: &Arc<Shared>) -> Result<()> {
     let direction = Direction {
         next: Ledger::next_fetch,
-        queue: queue_fetch,
+        down: false,
         done: Ledger::fetch_done,
         activity: Activity::Fetch,
         step: Step::Fetch,
@@ -47,27 +47,22 @@ pub(super) fn fetch(shared: &Arc<Shared>) -> Result<()> {
     carry(shared, &direction)
 }
 
-fn queue_flush(shared: &Shared, stream: &Stream, next: &Move) -> Result<()> {
+fn queue(shared: &Shared, stream: &Stream, next: &Move, down: bool) -> Result<()> {
     let memory = &shared.memory;
-    memory.await_host(next.host + next.bytes)?;
-    for (at, piece) in runs(&next.device, next.bytes) {
-        let (host, device) = (next.host + at, memory.device() + piece.at);
-        memory.in_pieces(host, piece.bytes, &mut |offset, bytes| {
-            // SAFETY: the ledger has given this worker both places until `flush_done`.
-            unsafe { stream.copy_to_host(memory.host(offset), device + (offset - host), bytes) }?;
-            Ok(())
-        })?;
+    if down {
+        memory.await_host(next.host + next.bytes)?;
     }
-    Ok(())
-}
-
-fn queue_fetch(shared: &Shared, stream: &Stream, next: &Move) -> Result<()> {
-    let memory = &shared.memory;
     for (at, piece) in runs(&next.device, next.bytes) {
-        let (host, device) = (next.host + at, memory.device() + piece.at);
-        memory.in_pieces(host, piece.bytes, &mut |offset, bytes| {
-            // SAFETY: the ledger has given this worker both places until `fetch_done`.
-            unsafe { stream.copy_from_host(device + (offset - host), memory.host(offset), bytes) }?;
+        let (host, device) = (next.host + at, memory.device() + piece.offset);
+        memory.in_pieces(host, piece.len, &mut |offset, bytes| {
+            let (host, device) = (memory.host(offset), device + (offset - host));
+            // SAFETY: the ledger has given this worker both places until the move is done.
+            unsafe {
+                match down {
+                    true => stream.copy_to_host(host, device, bytes)?,
+                    false => stream.copy_from_host(device, host, bytes)?,
+                }
+            }
             Ok(())
         })?;
     }
@@ -105,7 +100,7 @@ fn carry_on(shared: &Shared, direction: &Direction, stream: &Stream) -> Result<(
             if queued.is_empty() {
                 since = Instant::now();
             }
-            (direction.queue)(shared, stream, &next)?;
+            queue(shared, stream, &next, direction.down)?;
             event.record(stream)?;
             queued.push_back((next, event));
         } else {
