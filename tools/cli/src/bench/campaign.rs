@@ -26,8 +26,11 @@ const NO_TURN: &str = "its turn had not come when this file was written last";
 #[derive(Debug)]
 pub(super) struct Campaign {
     output: PathBuf,
-    limit: Option<Duration>,
-    timelines: Option<Timelines>,
+    /// The longest that one repeat of a plan may take; without it, its plan says.
+    pub limit: Option<Duration>,
+    /// Where runs record their timelines, if they do.
+    pub timelines: Option<Timelines>,
+    /// There will be so many passes.
     repeats: u32,
     /// Passes that have begun.
     passes: u32,
@@ -36,12 +39,15 @@ pub(super) struct Campaign {
 
 impl Campaign {
     /// Nothing measured yet, and nothing written: an older file stays until there is something to
-    /// take its place. `title`: see [`Results::title`].
+    /// take its place. `title`: see [`Results::title`]; `left_out`: combinations that were asked for and cannot
+    /// be.
     pub(super) fn new(
         title: String,
         plans: Vec<Plan>,
         device: Option<&Device>,
         output: PathBuf,
+        left_out: Vec<String>,
+        repeats: u32,
     ) -> Campaign {
         let turn = NotBegun { why: Why::Turn, text: NO_TURN.to_owned() };
         let measurement = |plan| Measurement {
@@ -60,31 +66,10 @@ impl Campaign {
             warning: device.filter(|d| d.software).map(|_| SOFTWARE_WARNING.to_owned()),
             measurements: plans.into_iter().map(measurement).collect(),
             floors: Vec::new(),
-            left_out: Vec::new(),
+            left_out,
             initialisation: Vec::new(),
         };
-        Campaign { output, limit: None, timelines: None, repeats: 1, passes: 0, results }
-    }
-
-    /// There will be so many passes.
-    pub(super) fn repeated(self, repeats: u32) -> Campaign {
-        Campaign { repeats, ..self }
-    }
-
-    /// The longest that one repeat of a plan may take; without it, its plan says.
-    pub(super) fn limited(self, limit: Option<Duration>) -> Campaign {
-        Campaign { limit, ..self }
-    }
-
-    /// Where runs record their timelines, if they do.
-    pub(super) fn with_timelines(self, timelines: Option<Timelines>) -> Campaign {
-        Campaign { timelines, ..self }
-    }
-
-    /// Combinations that were asked for and cannot be.
-    pub(super) fn without(mut self, left_out: Vec<String>) -> Campaign {
-        self.results.left_out = left_out;
-        self
+        Campaign { output, limit: None, timelines: None, repeats, passes: 0, results }
     }
 
     /// Measures every plan once more, in turn; begins none after `until`. What has failed once, or

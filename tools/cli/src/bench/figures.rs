@@ -254,9 +254,10 @@ pub(super) fn run(choice: &Choice) -> Result<()> {
         }
         let output = choice.out.join(format!("figure-{}.json", figure.name()));
         prepare(&output)?;
-        let campaign = Campaign::new(figure.name(), plans, device, output).without(left_out);
-        let timelines = Timelines::wanted(Some(figure.name()));
-        campaigns.push(campaign.repeated(choice.repeats).with_timelines(timelines));
+        let mut campaign =
+            Campaign::new(figure.name(), plans, device, output, left_out, choice.repeats);
+        campaign.timelines = Timelines::wanted(Some(figure.name()));
+        campaigns.push(campaign);
     }
     if let Err(error) = found {
         let why = format!("{error:#}");

@@ -123,16 +123,16 @@ fn run_series(arguments: RunArguments) -> Result<()> {
     for left_out in options.left_out() {
         eprintln!("left out: {left_out}");
     }
-    let mut campaign = Campaign::new(arguments.title, plans, device, arguments.out)
-        .without(options.left_out())
-        .repeated(arguments.repeats)
-        .limited(arguments.limit.map(Duration::from_secs))
-        .with_timelines(Timelines::wanted(None));
+    let (left_out, repeats) = (options.left_out(), arguments.repeats);
+    let mut campaign =
+        Campaign::new(arguments.title, plans, device, arguments.out, left_out, repeats);
+    campaign.limit = arguments.limit.map(Duration::from_secs);
+    campaign.timelines = Timelines::wanted(None);
     if let Err(error) = found {
         campaign.give_up(Why::Device, &format!("{error:#}"))?;
         return Err(error);
     }
-    for _ in 0..arguments.repeats {
+    for _ in 0..repeats {
         campaign.pass(None)?;
     }
     let results = campaign.finish();

@@ -10,15 +10,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure, Context, Result};
+use device::{probe, Probe};
 
 use super::child::command;
 use super::message::{Barrier, Message, Request};
 use super::plan::Plan;
 use super::results::{Device, Figures, Run};
 use super::timelines;
-
-/// How long a process may take to say which device there is.
-const DEVICE_LIMIT: Duration = Duration::from_secs(60);
 
 /// A measuring process. Dropping it ends it.
 struct Process {
@@ -115,19 +113,22 @@ impl Drop for Process {
     }
 }
 
-/// The device that measuring processes use.
+/// The device that measuring processes use: as the driver says, without a context on it.
 pub(super) fn device() -> Result<Device> {
-    let (said, hear) = channel();
-    let mut process = Process::start(0, &Request::Device, None, said)?;
-    loop {
-        match hear.recv_timeout(DEVICE_LIMIT) {
-            Ok((_, Some(Message::Device(device)))) => return Ok(device),
-            Ok((_, Some(Message::Failed(why)))) => bail!("{why}"),
-            Ok((_, Some(_))) => {}
-            Ok((_, None)) => bail!("{}", process.last_words("ended")),
-            Err(_) => bail!("no word on the device for {} s", DEVICE_LIMIT.as_secs()),
-        }
-    }
+    let (cuda, software, devices) = match probe()? {
+        Probe::NoDriver(why) => bail!(
+            "no CUDA driver was found ({why}); `cargo xtask veloc` brings a software device along, as \
+             `run.sh --software` of a GPU bundle does"
+        ),
+        Probe::NoDevice => bail!("the CUDA driver finds no CUDA-capable device"),
+        Probe::Devices { driver_version, software, devices } => (driver_version, software, devices),
+    };
+    let first = devices.first().context("the CUDA driver has no device")?;
+    let text = std::fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
+    let mut words = text.split_whitespace();
+    let driver = words.find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+    let driver = driver.unwrap_or_default().to_owned();
+    Ok(Device { name: first.name.clone(), memory: first.total, driver, cuda, software })
 }
 
 /// One repeat of a plan, of at most `limit`. `progress` is told how many checkpoints and restores
@@ -142,7 +143,7 @@ pub(super) fn repeat(
     let (said, hear) = channel();
     let mut processes = (0..plan.processes)
         .map(|process| {
-            let request = Request::Measure { plan: Box::new(plan.clone()), process };
+            let request = Request { plan: Box::new(plan.clone()), process };
             Process::start(process as usize, &request, timeline, said.clone())
         })
         .collect::<Result<Vec<_>>>()?;
@@ -198,7 +199,6 @@ fn conduct(
             Some(Message::Copies(passes)) => copies[process] = passes,
             Some(Message::Done(found)) => figures[process] = Some(found),
             Some(Message::Failed(why)) => bail!("process {process}: {why}"),
-            Some(Message::Device(_)) => {}
             None => ensure!(
                 figures[process].is_some(),
                 "process {process}: {}",

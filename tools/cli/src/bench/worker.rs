@@ -32,12 +32,8 @@ const SAY_EVERY: u64 = 8;
 pub(super) fn run() -> Result<()> {
     let request: Request =
         serde_json::from_str(&hear()?).context("this is no request of the bench")?;
-    let answer = match request {
-        Request::Device => Device::open(0).map(|device| Message::Device(describe(&device))),
-        Request::Measure { plan, process } => {
-            measure(&plan, process).map(|figures| Message::Done(Box::new(figures)))
-        }
-    };
+    let answer = measure(&request.plan, request.process);
+    let answer = answer.map(|figures| Message::Done(Box::new(figures)));
     say(&answer.unwrap_or_else(|error| Message::Failed(format!("{error:#}"))))
 }
 
@@ -49,17 +45,6 @@ fn say(message: &Message) -> Result<()> {
 fn meet(barrier: Barrier) -> Result<()> {
     say(&Message::At(barrier))?;
     wait()
-}
-
-/// A device as results have it.
-pub(super) fn describe(device: &Device) -> results::Device {
-    results::Device {
-        name: device.name().to_owned(),
-        memory: device.total_memory(),
-        driver: device.kernel_module(),
-        cuda: device.capabilities().driver_version,
-        software: device.is_software(),
-    }
 }
 
 fn timed<T>(what: impl FnOnce() -> Result<T>) -> Result<(T, Duration)> {

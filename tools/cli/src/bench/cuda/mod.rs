@@ -10,7 +10,6 @@ mod memory;
 mod software;
 
 use std::ffi::{c_char, c_int, CStr};
-use std::fs;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -98,14 +97,6 @@ impl Device {
         let asked =
             unsafe { driver::cuDeviceGetAttribute(&mut value, attribute as u32, self.0.ordinal) };
         (asked == 0).then_some(value)
-    }
-
-    /// The version of the driver's kernel module; empty if it does not say.
-    pub(super) fn kernel_module(&self) -> String {
-        let text = fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
-        let mut words = text.split_whitespace();
-        let version = words.find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
-        version.unwrap_or_default().to_owned()
     }
 }
 

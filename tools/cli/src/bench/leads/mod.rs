@@ -24,10 +24,9 @@ use serde::Serialize;
 
 use super::cuda::Device;
 use super::host::Report;
-use super::interrupt;
 use super::options::{distinct, name_of};
 use super::results::{quantile, SOFTWARE_WARNING};
-use super::worker::describe;
+use super::{interrupt, processes};
 use crate::size;
 
 /// Bytes to measure with, on a GPU.
@@ -134,7 +133,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
     let mut report = Report::new("leads", Some(&options.out))?;
     report.print_machine();
     println!("{}, {}", device.name(), size::show(device.total_memory()));
-    report.on_device(describe(&device));
+    report.on_device(processes::device()?);
     if device.is_software() {
         report.warn(SOFTWARE_WARNING);
         println!("{SOFTWARE_WARNING}");

@@ -13,6 +13,7 @@ use super::pages::{Kind, Pages};
 use super::{rate, Bench, Times};
 use crate::bench::cuda::{Buffer, Device, Pinned};
 use crate::bench::host::number;
+use crate::bench::machine::processor_seconds;
 use crate::size;
 
 /// Bytes of a registration whose size is not asked about.
@@ -186,7 +187,7 @@ fn measure(bench: &Bench<'_>, point: &mut Point) -> Result<()> {
         .map(|_| Slots::new(bench.device, chunk / u64::from(point.threads) / 2))
         .collect::<Result<Vec<_>>>()?;
     let ((seconds, processor, steps), [calls, done]) = watch(bench.device, point.watched, || {
-        let (since, before) = (Instant::now(), processor_seconds());
+        let (since, before) = (Instant::now(), processor_seconds(libc::CLOCK_PROCESS_CPUTIME_ID));
         let mut steps = Vec::new();
         match work {
             Work::Nothing => thread::sleep(QUIET),
@@ -210,7 +211,11 @@ fn measure(bench: &Bench<'_>, point: &mut Point) -> Result<()> {
                 }
             }
         }
-        Ok((since.elapsed().as_secs_f64(), processor_seconds() - before, steps))
+        Ok((
+            since.elapsed().as_secs_f64(),
+            processor_seconds(libc::CLOCK_PROCESS_CPUTIME_ID) - before,
+            steps,
+        ))
     })?;
     if work != Work::Nothing {
         point.rates.push(rate(bytes, seconds));
@@ -307,14 +312,6 @@ fn through_ring(
             .into_iter()
             .try_for_each(|thread| thread.join().ok().context("a thread that copies panicked")?)
     })
-}
-
-/// What this process has used of all processors, in seconds.
-fn processor_seconds() -> f64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a struct that is ours to write to. This clock always exists.
-    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
-    time.tv_sec as f64 + 1e-9 * time.tv_nsec as f64
 }
 
 /// One line, of medians over the repeats.
