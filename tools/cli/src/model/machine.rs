@@ -242,8 +242,8 @@ impl Machine {
             }
             Motion::Up { registered: true } => (None, Some(up), 1.0),
             Motion::Up { registered: false } => (None, Some(up), staged),
-            Motion::Touch { .. } | Motion::AllocateHost => (None, None, zeros),
-            Motion::Register { .. } | Motion::AllocateDevice => (None, None, 0.0),
+            Motion::Touch | Motion::AllocateHost => (None, None, zeros),
+            Motion::Register | Motion::AllocateDevice => (None, None, 0.0),
         };
         let mut demands = [Demand { resource: MEMORY, per_byte: memory }; MOST_DEMANDS];
         demands[1] =

@@ -106,12 +106,8 @@ pub(super) struct Node {
     pub staging: Figure,
     /// Touching pages of 2 MiB, all threads of a process together.
     pub touch: Figure,
-    /// Setting pages of 4 KiB to 0 for the first time.
-    pub memset: Figure,
     /// Registering pages of 2 MiB that exist, one process at a time.
     pub register: Figure,
-    /// Registering pages of 4 KiB that exist, one process at a time.
-    pub register_small: Figure,
     /// Allocating and registering in one call, one process at a time.
     pub allocate_host: Figure,
     /// `cuMemAlloc`, one process at a time.
@@ -124,7 +120,7 @@ pub(super) struct Node {
 
 impl Node {
     /// Every figure with its name.
-    pub(super) fn figures(&self) -> [(&'static str, &Figure); 16] {
+    pub(super) fn figures(&self) -> [(&'static str, &Figure); 14] {
         [
             ("device_memory", &self.device_memory),
             ("device_copy", &self.device_copy),
@@ -135,9 +131,7 @@ impl Node {
             ("memory", &self.memory),
             ("staging", &self.staging),
             ("touch", &self.touch),
-            ("memset", &self.memset),
             ("register", &self.register),
-            ("register_small", &self.register_small),
             ("allocate_host", &self.allocate_host),
             ("allocate_device", &self.allocate_device),
             ("map_call", &self.map_call),
@@ -166,9 +160,7 @@ pub(super) fn dgx_a100() -> Node {
         memory: paper(20.0 * GB, "V-A: DDR4 (20 GB/s, 8 NUMA domains), read as of each domain"),
         staging: fitted(2.0, "6a, 8 processes; one write and one read of the staging buffer"),
         touch: paper(3.0 * GB, "V-E: the rate of mapping virtual to physical memory"),
-        memset: paper(3.0 * GB, "V-E: as above; the paper does not tell page sizes apart"),
         register: fitted(40.0 * GB, "6a, 6b, 1 process; leads for 2 MiB pages: 10 to 47 GB/s"),
-        register_small: lead(28.0 * GB, "lead: 4 KiB pages, 25 to 29 GiB/s on an H20 host"),
         allocate_host: paper(3.0 * GB, "I: host memory registration"),
         allocate_device: paper(1200.0 * GB, "V-E, figure 4a: one process"),
         map_call: lead(40e-6, "lead: vAttention, a map and its access"),
@@ -199,12 +191,7 @@ pub(super) fn h200() -> Node {
             4.0 * 6.4 * GIB,
             "posted: 6.4 GiB/s a thread on 2 MiB pages (H20 host), 4 threads",
         ),
-        memset: lead(4.8 * GIB, "posted: one thread on 4 KiB pages (H20 host)"),
         register: lead(44.0 * GIB, "posted: 2 MiB pages that exist (H20 host)"),
-        register_small: lead(
-            25.0 * GIB,
-            "posted: 4 KiB pages that exist, 25 to 29 GiB/s (H20 host)",
-        ),
         allocate_host: lead(3.0 * GIB, "posted: 1.3 to 3 GiB/s (H100, H20); the best of them"),
         allocate_device: assumed(1200.0 * GB, "as on the A100"),
         map_call: lead(40e-6, "posted: vAttention, a map and its access"),

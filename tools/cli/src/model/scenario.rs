@@ -126,10 +126,7 @@ impl Scenario {
     pub(super) fn check(&self) -> Result<()> {
         ensure!(self.processes > 0, "processes: 0");
         ensure!(
-            matches!(
-                self.approach,
-                ApproachName::Ours | ApproachName::DirectPin | ApproachName::IncrementalMemset
-            ),
+            matches!(self.approach, ApproachName::Ours | ApproachName::DirectPin),
             "--approach {}: the model has none of that kind; nobody says what it costs",
             self.approach.text()
         );

@@ -9,8 +9,7 @@ use super::scenario::{per_process, Outcome, Scenario, CHECKPOINT, HOST_CACHE};
 use super::simulation::{simulate, simulate_and};
 use crate::bench::plan::ApproachName;
 
-const ALL: [ApproachName; 3] =
-    [ApproachName::Ours, ApproachName::DirectPin, ApproachName::IncrementalMemset];
+const ALL: [ApproachName; 2] = [ApproachName::Ours, ApproachName::DirectPin];
 
 const PINS: [Pin; 4] = [Pin::Serial, Pin::Parallel, Pin::Chunked, Pin::Off];
 

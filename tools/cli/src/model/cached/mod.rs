@@ -38,8 +38,6 @@ struct Setup {
     direct_device: bool,
     /// The host buffer allocated and pinned in one call, the application waiting.
     direct_host: bool,
-    /// Pages of 4 KiB, set to 0 whole: a flush must stay behind, or it would be overwritten.
-    memset: bool,
     touch: Touch,
     pin: Pin,
     /// Registration keeps to the lulls between the application's calls.
@@ -53,7 +51,6 @@ impl Setup {
         let ours = Setup {
             direct_device: scenario.direct_device,
             direct_host: false,
-            memset: false,
             touch: scenario.touch,
             pin: match register::is_useful(scenario.pin, scenario.node.coherent) {
                 true => scenario.pin,
@@ -66,14 +63,6 @@ impl Setup {
             ApproachName::DirectPin => {
                 Setup { direct_device: true, direct_host: true, pin: Pin::Off, ..ours }
             }
-            ApproachName::IncrementalMemset => Setup {
-                memset: true,
-                touch: Touch::Concurrent,
-                pin: Pin::Parallel,
-                lulls: false,
-                threads: 1,
-                ..ours
-            },
             _ => ours,
         }
     }
@@ -114,9 +103,8 @@ impl Cached {
             order: RestoreOrder::Reverse,
         });
         state.expect_capacity(Level::DEVICE, scenario.device_cache);
-        let whole = setup.direct_host || scenario.approach == ApproachName::IncrementalMemset;
         let host = scenario.host_cache;
-        let pin_chunk = if whole { host } else { scenario.pin_chunk.min(host) };
+        let pin_chunk = if setup.direct_host { host } else { scenario.pin_chunk.min(host) };
         Cached {
             number,
             sizes: scenario.sizes_of(number).to_vec(),
