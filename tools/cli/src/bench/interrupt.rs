@@ -3,7 +3,7 @@
 //!
 //! A thread waits for the signal, and then until no file of results is half written; it removes what the
 //! process at work has in its temporary folder, prints the line and ends the process. Whatever was started
-//! ends with it (see [`super::child::ends_with_this`]).
+//! ends with it (see [`super::child::command`]).
 
 use std::ffi::c_int;
 use std::io::{self, IsTerminal as _, Write as _};
