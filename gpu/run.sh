@@ -16,7 +16,7 @@
 #               init.json                  caches made usable alone
 #               registration.json          how long a registration stops copies, by its size
 #     rest:     engine*.json, pages.json   the library's own cost, touching
-#               leads.json                 staging, copies, mapping
+#               leads.json                 staging
 #               timeline.json              one job with all its workers
 #     run.log, summary.txt                 everything that was printed; the table of steps
 # What is there of an earlier part stays; the log and the table go on.
@@ -299,8 +299,8 @@ run_rest() {
         --repeats "$rounds" --out "$out/engine.json"
     VELOC_TRACE=$out/timeline.json step "a job with its timeline" 40 \
         "$veloc" bench run --approach ours --repeats 1 "${timeline[@]}" --out "$work/job.json"
-    step "leads: staging, copies, mapping" 60 \
-        "$veloc" bench leads --only staging,copies,mapping --total "$total" --repeats "$rounds" \
+    step "leads: staging" 60 \
+        "$veloc" bench leads --only staging --total "$total" --repeats "$rounds" \
         --out "$out/leads.json"
     step "touching of pages" 60 \
         "$veloc" bench pages "${pages[@]}" --repeats "$rounds" --out "$out/pages.json"

@@ -22,6 +22,11 @@ impl Stream {
         Ok(Stream { device: device.clone(), raw })
     }
 
+    /// As the driver knows it.
+    pub fn raw(&self) -> *mut c_void {
+        self.raw.0 as *mut c_void
+    }
+
     /// Waits for all queued work.
     pub fn synchronize(&self) -> Result<()> {
         // SAFETY: the stream is alive.

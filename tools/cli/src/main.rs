@@ -22,10 +22,10 @@ mod schedule;
 mod share;
 mod size;
 mod software;
-#[cfg(test)]
-mod software_device;
 mod stored;
 mod sync;
+#[cfg(test)]
+mod tests;
 mod verify;
 
 /// Look at stored checkpoints and at nodes; measure the VELOC checkpoint library

@@ -74,6 +74,11 @@ pub(crate) fn files_bar(what: &str, files: u64) -> ProgressBar {
     bar(what, files, "{msg} {bar:30} {pos}/{len}")
 }
 
+/// A bar that counts steps, on standard error if that is a terminal.
+pub(crate) fn steps_bar(what: &str, steps: u64) -> ProgressBar {
+    bar(what, steps, "{msg} {bar:30} {pos}/{len} {elapsed}")
+}
+
 fn bar(what: &str, steps: u64, template: &str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();

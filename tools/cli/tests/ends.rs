@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;
-use std::io::Write as _;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
@@ -138,13 +137,6 @@ fn a_process_whose_bench_has_gone_ends_quietly() {
         assert_eq!(String::from_utf8_lossy(&ended.stderr), "", "{arguments}");
         assert_eq!(ended.status.code(), Some(1), "{arguments}");
     }
-    // With its answer.
-    let mut worker = veloc(folder.path(), "worker");
-    let mut worker = worker.stdin(Stdio::piped()).stdout(without_a_reader()).spawn().unwrap();
-    worker.stdin.take().unwrap().write_all(b"\"Device\"\n").unwrap();
-    let ended = worker.wait_with_output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&ended.stderr), "");
-    assert_eq!(ended.status.code(), Some(1));
 }
 
 /// Standard output whose reader has gone, as that of `veloc ... | head -1` is after a line.

@@ -78,11 +78,12 @@ fn every_lead_is_followed() {
     let results = results("leads --total 16M --repeats 1", "--out");
     assert!(results["warning"].as_str().unwrap().contains("software device"));
     assert_eq!(results["device"]["software"], true);
-    for lead in ["facts", "grow", "registration", "staging", "launches", "copies", "mapping"] {
-        let mut found = points(&results).iter().filter(|point| point["lead"] == lead).peekable();
-        assert!(found.peek().is_some(), "{lead}");
-        assert!(found.all(|point| point["failure"].is_null()), "{lead}");
-    }
+    let count = |key: &str, is: &str| points(&results).iter().filter(|p| p[key] == is).count();
+    assert_eq!((count("lead", "facts"), count("lead", "grow")), (1, 1));
+    // Registering chunks of 4 and 16 MiB of four kinds of pages; 7 ways of staging; 6 of the library's works.
+    assert_eq!(count("watched", "copies"), 1 + 2 * 2 * 4 + 7);
+    assert_eq!(count("watched", "kernels"), 6);
+    assert!(points(&results).iter().all(|point| point["failure"].is_null()), "{results}");
 }
 
 #[test]
@@ -139,10 +140,10 @@ fn until(what: &str, done: impl Fn() -> bool) {
     }
 }
 
-/// Catches temporary folders that outlive a bench that is killed, and processes that go on for
+/// Catches temporary folders that outlive a bench that is interrupted, and processes that go on for
 /// nobody.
 #[test]
-fn a_killed_bench_leaves_neither_folders_nor_processes() {
+fn an_interrupted_bench_leaves_neither_folders_nor_processes() {
     let own = tempfile::tempdir().unwrap();
     let mut bench = Command::new(env!("CARGO_BIN_EXE_veloc"))
         .arg("bench")
@@ -157,11 +158,11 @@ fn a_killed_bench_leaves_neither_folders_nor_processes() {
         let text = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
         text.split_whitespace().map(str::to_owned).collect()
     };
-    // The keeper of its folder, and at least one that measures.
-    until("it starts", || folders_of(id, own.path()) == 1 && children().len() > 1);
+    until("it starts", || folders_of(id, own.path()) == 1 && !children().is_empty());
     let children = children();
-    bench.kill().unwrap();
-    bench.wait().unwrap();
+    // SAFETY: our own process, which was not waited for.
+    assert_eq!(unsafe { libc::kill(id as libc::pid_t, libc::SIGTERM) }, 0);
+    assert_eq!(bench.wait().unwrap().code(), Some(143));
     until("its folder goes", || folders_of(id, own.path()) == 0);
     let runs = |child: &String| {
         let stat = fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();

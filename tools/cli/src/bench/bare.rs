@@ -3,8 +3,9 @@
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use device::Stream;
 
-use super::cuda::{Buffer, Device, Stream};
+use super::cuda::{Buffer, Device};
 
 /// Copies before those that count.
 const WARM_UP: usize = 3;
@@ -28,7 +29,7 @@ pub(super) fn copies(
         let since = Instant::now();
         // SAFETY: both buffers have the bytes, and live until the stream was waited for.
         unsafe { stream.copy_on_device(to, buffer.address(), bytes) }?;
-        stream.wait()?;
+        stream.synchronize()?;
         anyhow::Ok(since.elapsed().as_secs_f64())
     };
     for (number, &bytes) in sizes.iter().cycle().take(WARM_UP).enumerate() {

@@ -1,12 +1,10 @@
 //! A series of measurements: every plan once, then every plan again, so that noise that comes and
 //! goes meets all alike. The file is written after each measurement.
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, Result};
-use indicatif::{ProgressBar, ProgressStyle};
 
 use super::options::name_of;
 use super::plan::{ApproachName, Compute, Configuration, Hints, Order, Plan};
@@ -16,7 +14,7 @@ use super::results::{
 };
 use super::timelines::Timelines;
 use super::{machine, processes, table};
-use crate::size;
+use crate::{output, size};
 
 /// The share of the memory that is available that all host buffers together may have.
 const MEMORY_SHARE: f64 = 0.85;
@@ -28,8 +26,11 @@ const NO_TURN: &str = "its turn had not come when this file was written last";
 #[derive(Debug)]
 pub(super) struct Campaign {
     output: PathBuf,
-    limit: Option<Duration>,
-    timelines: Option<Timelines>,
+    /// The longest that one repeat of a plan may take; without it, its plan says.
+    pub limit: Option<Duration>,
+    /// Where runs record their timelines, if they do.
+    pub timelines: Option<Timelines>,
+    /// There will be so many passes.
     repeats: u32,
     /// Passes that have begun.
     passes: u32,
@@ -38,12 +39,15 @@ pub(super) struct Campaign {
 
 impl Campaign {
     /// Nothing measured yet, and nothing written: an older file stays until there is something to
-    /// take its place. `title`: see [`Results::title`].
+    /// take its place. `title`: see [`Results::title`]; `left_out`: combinations that were asked for and cannot
+    /// be.
     pub(super) fn new(
         title: String,
         plans: Vec<Plan>,
         device: Option<&Device>,
         output: PathBuf,
+        left_out: Vec<String>,
+        repeats: u32,
     ) -> Campaign {
         let turn = NotBegun { why: Why::Turn, text: NO_TURN.to_owned() };
         let measurement = |plan| Measurement {
@@ -62,31 +66,10 @@ impl Campaign {
             warning: device.filter(|d| d.software).map(|_| SOFTWARE_WARNING.to_owned()),
             measurements: plans.into_iter().map(measurement).collect(),
             floors: Vec::new(),
-            left_out: Vec::new(),
+            left_out,
             initialisation: Vec::new(),
         };
-        Campaign { output, limit: None, timelines: None, repeats: 1, passes: 0, results }
-    }
-
-    /// There will be so many passes.
-    pub(super) fn repeated(self, repeats: u32) -> Campaign {
-        Campaign { repeats, ..self }
-    }
-
-    /// The longest that one repeat of a plan may take; without it, its plan says.
-    pub(super) fn limited(self, limit: Option<Duration>) -> Campaign {
-        Campaign { limit, ..self }
-    }
-
-    /// Where runs record their timelines, if they do.
-    pub(super) fn with_timelines(self, timelines: Option<Timelines>) -> Campaign {
-        Campaign { timelines, ..self }
-    }
-
-    /// Combinations that were asked for and cannot be.
-    pub(super) fn without(mut self, left_out: Vec<String>) -> Campaign {
-        self.results.left_out = left_out;
-        self
+        Campaign { output, limit: None, timelines: None, repeats, passes: 0, results }
     }
 
     /// Measures every plan once more, in turn; begins none after `until`. What has failed once, or
@@ -193,7 +176,7 @@ fn measure(
     }
     measurement.not_begun = None;
     let steps: usize = (0..plan.processes).map(|process| 2 * plan.sizes_of(process).len()).sum();
-    let bar = progress_bar(what, steps as u64);
+    let bar = output::steps_bar(what, steps as u64);
     let limit = limit.unwrap_or_else(|| longest(plan));
     let result = processes::repeat(plan, limit, timeline, |done| bar.set_position(done));
     bar.finish_and_clear();
@@ -219,18 +202,6 @@ fn measure(
             measurement.failures.push(format!("{error:#}"));
         }
     }
-}
-
-fn progress_bar(what: &str, steps: u64) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new(steps);
-    if let Ok(style) = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len} {elapsed}") {
-        bar.set_style(style);
-    }
-    bar.set_message(what.to_owned());
-    bar
 }
 
 /// One line that tells a plan from the others of any series: what is not said is the default.

@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child as Process, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{ensure, Context, Result};
+use config::KEYS;
 
 /// What a process says when it is ready.
 const READY: &str = "ready";
@@ -21,10 +22,7 @@ pub(super) struct Child {
 impl Child {
     /// Starts it and waits until it has called [`ready`].
     pub(super) fn start(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<Child> {
-        let program = std::env::current_exe().context("finding this program's own file")?;
-        let mut command = Command::new(program);
-        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut process = ends_with_this(&mut command).spawn().context("starting a process")?;
+        let mut process = command(arguments)?.spawn().context("starting a process")?;
         let input = process.stdin.take().context("a process without an input")?;
         let output = process.stdout.take().context("a process without an output")?;
         let mut child = Child { process, input, output: BufReader::new(output).lines() };
@@ -53,15 +51,30 @@ impl Drop for Child {
     }
 }
 
+/// This program again, with pipes, and with none of the library's keys in its environment: what is measured
+/// is what the bench asks for, whatever this shell has set for other jobs. See [`ends_with_this`].
+pub(super) fn command(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<Command> {
+    let program = std::env::current_exe().context("finding this program's own file")?;
+    let mut command = Command::new(program);
+    for key in KEYS {
+        command.env_remove(key.variable());
+    }
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+    ends_with_this(&mut command);
+    Ok(command)
+}
+
 /// Has the process that `command` starts end when this one does, even if it is killed: nobody would
 /// listen any more, and one that has stopped would stay for ever. To be started by a thread that
 /// lives as long as the process, as the main thread does: the system looks at the thread.
 ///
 /// It gets a process group of its own: Ctrl-C on a terminal is for this process to answer, and would
 /// make a failure of what is being measured if it ended that first.
-pub(super) fn ends_with_this(command: &mut Command) -> &mut Command {
+fn ends_with_this(command: &mut Command) -> &mut Command {
     let this = std::process::id();
     let end = move || {
+        // SAFETY: plain data, of which zeros are the set without a signal; see `interrupt::watch`.
+        unsafe { libc::sigprocmask(libc::SIG_SETMASK, &std::mem::zeroed(), std::ptr::null_mut()) };
         // SAFETY: no pointers are involved.
         if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
             return Err(io::Error::last_os_error());

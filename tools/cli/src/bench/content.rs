@@ -2,13 +2,15 @@
 //! its place, is written on the device and compared there.
 
 use anyhow::{Context, Result};
+use device::Stream;
 
-use super::cuda::{Buffer, Device, Kernels, Stream};
+use super::cuda::{Buffer, Device, Kernels};
 
 /// Counts wrong words of each version.
 #[derive(Debug)]
 pub(super) struct Content {
-    kernels: Kernels,
+    /// The kernels.
+    pub kernels: Kernels,
     counters: Buffer,
     versions: u64,
 }
@@ -21,22 +23,6 @@ impl Content {
             Buffer::new(device, 4 * versions.max(1)).context("counters of wrong words")?;
         counters.clear(stream)?;
         Ok(Content { kernels, counters, versions })
-    }
-
-    /// The kernels.
-    pub(super) fn kernels(&self) -> &Kernels {
-        &self.kernels
-    }
-
-    /// Queues writing the content of `version` to the first `bytes` of `buffer`.
-    pub(super) fn fill(
-        &self,
-        stream: &Stream,
-        buffer: &Buffer,
-        bytes: u64,
-        version: u32,
-    ) -> Result<()> {
-        self.kernels.fill(stream, buffer, bytes, version)
     }
 
     /// Queues looking for wrong words, and then spoiling the buffer: a restore that does nothing
@@ -66,7 +52,7 @@ impl Content {
                 4 * self.versions,
             )?;
         }
-        stream.wait()?;
+        stream.synchronize()?;
         Ok(words.into_iter().filter(|wrong| *wrong > 0).count() as u64)
     }
 }
@@ -74,7 +60,7 @@ impl Content {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::software_device;
+    use crate::tests::software_device;
 
     fn device() -> (Device, Stream) {
         let device = Device::open(0).unwrap();
@@ -90,7 +76,7 @@ mod tests {
             // Whole groups of 4 words and less, a block's worth, and more.
             for bytes in [4, 12, 16, 64, 4100, (1 << 18) + 8] {
                 let buffer = Buffer::new(&device, bytes).unwrap();
-                content.fill(&stream, &buffer, bytes, 3).unwrap();
+                content.kernels.fill(&stream, &buffer, bytes, 3).unwrap();
                 content.compare(&stream, &buffer, bytes, 3).unwrap();
                 assert_eq!(content.wrong_versions(&stream).unwrap(), 0, "{bytes}");
             }
@@ -103,12 +89,12 @@ mod tests {
             let (device, stream) = device();
             let buffer = Buffer::new(&device, 4096).unwrap();
             let content = Content::new(&device, &stream, 8).unwrap();
-            content.fill(&stream, &buffer, 4096, 3).unwrap();
+            content.kernels.fill(&stream, &buffer, 4096, 3).unwrap();
             content.compare(&stream, &buffer, 4096, 2).unwrap();
             assert_eq!(content.wrong_versions(&stream).unwrap(), 1, "another version");
             content.compare(&stream, &buffer, 4096, 3).unwrap();
             assert_eq!(content.wrong_versions(&stream).unwrap(), 2, "spoilt");
-            content.fill(&stream, &buffer, 4096, 4).unwrap();
+            content.kernels.fill(&stream, &buffer, 4096, 4).unwrap();
             let shifted = Buffer::new(&device, 4080).unwrap();
             // SAFETY: both buffers have the bytes, and live until the stream was waited for.
             unsafe { stream.copy_on_device(shifted.address(), buffer.address() + 16, 4080) }
@@ -127,16 +113,16 @@ mod tests {
             let buffer = Buffer::new(&device, bytes.into()).unwrap();
             let content = Content::new(&device, &stream, bytes.into()).unwrap();
             for at in 0..bytes {
-                content.fill(&stream, &buffer, bytes.into(), at).unwrap();
+                content.kernels.fill(&stream, &buffer, bytes.into(), at).unwrap();
                 let (mut byte, address) = (0_u8, buffer.address() + u64::from(at));
                 // SAFETY: one byte of the buffer and one here, which is not used before the stream
                 // was waited for.
                 unsafe { stream.copy_to_host(&mut byte, address, 1) }.unwrap();
-                stream.wait().unwrap();
+                stream.synchronize().unwrap();
                 byte ^= 0x10;
                 // SAFETY: as above.
                 unsafe { stream.copy_from_host(address, &byte, 1) }.unwrap();
-                stream.wait().unwrap();
+                stream.synchronize().unwrap();
                 content.compare(&stream, &buffer, bytes.into(), at).unwrap();
             }
             assert_eq!(content.wrong_versions(&stream).unwrap(), u64::from(bytes));

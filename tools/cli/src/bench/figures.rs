@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
 use super::campaign::{self, Campaign};
-use super::options::{distinct, Amounts, Options};
+use super::options::{distinct, name_of, Amounts, Options};
 use super::plan::ApproachName::{DirectPin, IncrementalMemset, Ours, Ring, Uvm, UvmBudget};
 use super::plan::{Compute, Configuration, Hints, Order};
 use super::results::{prepare, Device, Results, Why};
@@ -104,7 +104,7 @@ const ALL: [Figure; 11] = [
 impl Figure {
     /// The name on the command line and in the file's name.
     pub(crate) fn name(self) -> String {
-        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+        name_of(&self)
     }
 
     /// What to run.
@@ -254,9 +254,10 @@ pub(super) fn run(choice: &Choice) -> Result<()> {
         }
         let output = choice.out.join(format!("figure-{}.json", figure.name()));
         prepare(&output)?;
-        let campaign = Campaign::new(figure.name(), plans, device, output).without(left_out);
-        let timelines = Timelines::wanted(Some(figure.name()));
-        campaigns.push(campaign.repeated(choice.repeats).with_timelines(timelines));
+        let mut campaign =
+            Campaign::new(figure.name(), plans, device, output, left_out, choice.repeats);
+        campaign.timelines = Timelines::wanted(Some(figure.name()));
+        campaigns.push(campaign);
     }
     if let Err(error) = found {
         let why = format!("{error:#}");

@@ -6,14 +6,15 @@ use std::time::Instant;
 
 use anyhow::{ensure, Result};
 use clap::{Args, ValueEnum};
+use device::DeviceRange;
 use levels::host_buffer::{HostBuffer, TouchMethod};
 use os::{affinity, memory};
 
 use super::child::{ready, say, wait, Child};
-use super::cuda::{register, unregister, Buffer, Device, Pinned, Range};
+use super::cuda::{register, unregister, Buffer, Device, Pinned};
 use super::host::number;
 use super::host::pages::touch_all;
-use super::options::distinct;
+use super::options::{distinct, name_of};
 use super::results::{prepare, Initialisation, Results, Spread, SCHEMA, SOFTWARE_WARNING};
 use super::{interrupt, machine, processes};
 use crate::size;
@@ -79,10 +80,6 @@ impl Kind {
 
     fn is_of_device(self) -> bool {
         matches!(self, Kind::Alloc | Kind::Map)
-    }
-
-    fn name(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }
 
@@ -172,7 +169,7 @@ fn together(kind: Kind, point: &Initialisation) -> Result<Vec<f64>> {
     let arguments = [
         "bench".to_owned(),
         "init".to_owned(),
-        format!("--member={}", kind.name()),
+        format!("--member={}", name_of(&kind)),
         format!("--device-bytes={}", point.bytes),
         format!("--host-bytes={}", point.bytes),
         format!("--steps={}", point.step),
@@ -194,7 +191,7 @@ fn together(kind: Kind, point: &Initialisation) -> Result<Vec<f64>> {
 fn member(kind: Kind, options: &Options) -> Result<()> {
     let device = Device::open(0)?;
     let step = options.steps.first().copied().unwrap_or(0);
-    let (all, free) = (options.device_bytes, device.free()?);
+    let (all, free) = (options.device_bytes, device.free_memory()?);
     ensure!(
         !kind.is_of_device() || all <= free,
         "--device-bytes {}: the device has {} left",
@@ -208,7 +205,7 @@ fn member(kind: Kind, options: &Options) -> Result<()> {
     match kind {
         Kind::Alloc => keep(|| Buffer::new(&device, all)),
         Kind::Map => keep(|| {
-            let range = Range::reserve(&device, all)?;
+            let mut range = DeviceRange::reserve(&device, all)?;
             while range.map_next(step)? > 0 {}
             Ok(range)
         }),

@@ -1,29 +1,23 @@
 //! What Ctrl-C, or another signal that ends the bench, leaves: whole files, no processes, and a line
 //! that says where the results are.
 //!
-//! A signal's handler may do next to nothing: ours passes the signal's number on to a thread. That
-//! waits until no file of results is half written, prints the line and ends the process. Whatever
-//! was started ends with it (see [`super::child::ends_with_this`]).
+//! A thread waits for the signal, and then until no file of results is half written; it removes what the
+//! process at work has in its temporary folder, prints the line and ends the process. Whatever was started
+//! ends with it (see [`super::child::command`]).
 
 use std::ffi::c_int;
-use std::io::{self, IsTerminal as _, Read as _, Write as _};
-use std::os::fd::IntoRawFd as _;
-use std::os::unix::net::UnixStream;
+use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use anyhow::{Context as _, Result};
+use anyhow::{ensure, Context as _, Result};
 
 /// The signals that end a bench in order.
 const SIGNALS: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
 /// The files of results that this process has written. It is locked while one is being written.
 static WRITTEN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
-
-/// The descriptor to which the handler writes the number of the signal.
-static PIPE: AtomicI32 = AtomicI32::new(-1);
 
 /// Writes a file of results by `write`, which no signal cuts short.
 pub(super) fn writing(path: &Path, write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
@@ -35,57 +29,41 @@ pub(super) fn writing(path: &Path, write: impl FnOnce() -> io::Result<()>) -> io
     Ok(())
 }
 
-/// From here on, a signal ends this process in order: with 128 and its number, as shells have it. A
-/// second one ends it at once. What was ignored at the start, as under `nohup`, stays so.
+/// The process that measures, and its temporary folder.
+static AT_WORK: Mutex<Option<(u32, PathBuf)>> = Mutex::new(None);
+
+/// From here on, the process that measures is this one, and has its files in this folder; or there is none.
+pub(super) fn at_work(process: Option<(u32, &Path)>) {
+    let process = process.map(|(process, folder)| (process, folder.to_path_buf()));
+    *AT_WORK.lock().unwrap_or_else(PoisonError::into_inner) = process;
+}
+
+/// From here on, a signal ends this process in order: with 128 and its number, as shells have it. What was
+/// ignored at the start, as under `nohup`, stays so. To be called before there are other threads.
 pub(super) fn watch() -> Result<()> {
-    let (handlers, mut threads) = UnixStream::pair().context("a pipe for signals")?;
-    PIPE.store(handlers.into_raw_fd(), Ordering::Relaxed);
-    thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(move || {
-            let mut signal = [0];
-            // An error cannot come: the other end is never closed.
-            if threads.read_exact(&mut signal).is_ok() {
-                end(c_int::from(signal[0]));
-            }
-        })
-        .context("starting the thread for signals")?;
-    for signal in SIGNALS {
-        handle(signal).with_context(|| format!("handling signal {signal}"))?;
-    }
-    Ok(())
-}
-
-/// Has [`pass_on`] called for this signal, once, unless it is ignored.
-fn handle(signal: c_int) -> io::Result<()> {
-    // SAFETY: plain data, for which zeros are a value: the default action, no signal masked.
-    let (mut before, mut action): (libc::sigaction, libc::sigaction) =
+    // SAFETY: plain data, for which zeros are a value: no signal, the default action.
+    let (mut signals, mut action): (libc::sigset_t, libc::sigaction) =
         unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
-    // SAFETY: asks for the action alone, into a value that lives.
-    if unsafe { libc::sigaction(signal, std::ptr::null(), &mut before) } != 0 {
-        return Err(io::Error::last_os_error());
+    for signal in SIGNALS {
+        // SAFETY: asks for the action alone, into a value that lives.
+        let asked = unsafe { libc::sigaction(signal, std::ptr::null(), &mut action) };
+        if asked == 0 && action.sa_sigaction != libc::SIG_IGN {
+            // SAFETY: the set lives.
+            unsafe { libc::sigaddset(&mut signals, signal) };
+        }
     }
-    if before.sa_sigaction == libc::SIG_IGN {
-        return Ok(());
-    }
-    action.sa_sigaction = pass_on as extern "C" fn(c_int) as libc::sighandler_t;
-    action.sa_flags = libc::SA_RESTART | libc::SA_RESETHAND;
-    // SAFETY: the handler calls nothing but what a handler may, and is there for ever.
-    if unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    // SAFETY: the set lives; the mask before is not asked for.
+    let error = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &signals, std::ptr::null_mut()) };
+    ensure!(error == 0, "blocking signals: {}", io::Error::from_raw_os_error(error));
+    let wait = move || {
+        let mut signal = 0;
+        // SAFETY: both are this thread's.
+        if unsafe { libc::sigwait(&signals, &mut signal) } == 0 {
+            end(signal);
+        }
+    };
+    thread::Builder::new().spawn(wait).context("starting the thread for signals")?;
     Ok(())
-}
-
-extern "C" fn pass_on(signal: c_int) {
-    let number = signal as u8;
-    // SAFETY: `write` may be called in a handler; the descriptor is never closed, and the byte lives.
-    // What was interrupted finds its own `errno`.
-    unsafe {
-        let error = *libc::__errno_location();
-        libc::write(PIPE.load(Ordering::Relaxed), (&raw const number).cast(), 1);
-        *libc::__errno_location() = error;
-    }
 }
 
 /// Says what there is, and ends the process.
@@ -94,6 +72,16 @@ fn end(signal: c_int) -> ! {
     let written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
     // Held to the end: no other thread's line comes behind the last one.
     let mut errors = io::stderr().lock();
+    if let Some((process, folder)) = &*AT_WORK.lock().unwrap_or_else(PoisonError::into_inner) {
+        let process = *process as libc::pid_t;
+        // SAFETY: our own process, which nobody waits for any more, as this thread never ends.
+        unsafe {
+            libc::kill(process, libc::SIGKILL);
+            libc::waitpid(process, std::ptr::null_mut(), 0);
+        }
+        // What cannot be removed stays.
+        let _ = std::fs::remove_dir_all(folder);
+    }
     // Where a bar may stand.
     let clear = if errors.is_terminal() { "\r\x1b[K" } else { "" };
     // Nobody may be listening any more.

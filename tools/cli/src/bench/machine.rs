@@ -3,6 +3,8 @@
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use os::{memory, numa};
+
 use super::results::{Machine, Program};
 
 /// This program, now.
@@ -26,15 +28,8 @@ pub(super) fn machine() -> Machine {
             .map(|(_, name)| name.trim().to_owned())
             .unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
         processors: std::thread::available_parallelism().map_or(0, |n| n.get() as u32),
-        memory_nodes: fs::read_dir("/sys/devices/system/node").map_or(1, |entries| {
-            let nodes = entries.flatten().filter(|entry| {
-                let name = entry.file_name();
-                let digits = name.to_string_lossy().strip_prefix("node").map(str::to_owned);
-                digits.is_some_and(|digits| digits.parse::<u32>().is_ok())
-            });
-            nodes.count() as u32
-        }),
-        memory: meminfo("MemTotal").unwrap_or(0),
+        memory_nodes: numa::node_count() as u32,
+        memory: memory::machine_total().unwrap_or(0),
         kernel: text("/proc/sys/kernel/osrelease").trim().to_owned(),
         huge_pages: text("/sys/kernel/mm/transparent_hugepage/enabled")
             .split(['[', ']'])
@@ -46,14 +41,16 @@ pub(super) fn machine() -> Machine {
 
 /// Memory that programs can still have, in bytes.
 pub(super) fn available_memory() -> Option<u64> {
-    meminfo("MemAvailable")
+    memory::physical().ok().map(|memory| memory.available)
 }
 
-fn meminfo(key: &str) -> Option<u64> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib << 10)
+/// What this thread (`CLOCK_THREAD_CPUTIME_ID`) or process (`CLOCK_PROCESS_CPUTIME_ID`) has used of
+/// processors, in seconds.
+pub(super) fn processor_seconds(clock: libc::clockid_t) -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a struct that is ours to write to. These clocks always exist.
+    unsafe { libc::clock_gettime(clock, &mut time) };
+    time.tv_sec as f64 + 1e-9 * time.tv_nsec as f64
 }
 
 /// The most memory that this process has had, in bytes.

@@ -6,20 +6,15 @@
 use serde::{Deserialize, Serialize};
 
 use super::plan::Plan;
-use super::results::{Device, Figures};
+use super::results::Figures;
 
-/// What a measuring process is to do.
+/// What a measuring process is to measure.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Request {
-    /// Say which device there is.
-    Device,
-    /// Measure.
-    Measure {
-        /// What.
-        plan: Box<Plan>,
-        /// As which of the plan's processes.
-        process: u32,
-    },
+pub(super) struct Request {
+    /// What.
+    pub plan: Box<Plan>,
+    /// As which of the plan's processes.
+    pub process: u32,
 }
 
 /// Where processes wait for each other.
@@ -40,8 +35,6 @@ pub(super) enum Message {
     At(Barrier),
     /// So many checkpoints and restores are done.
     Progress(u64),
-    /// The device there is.
-    Device(Device),
     /// How long bare copies took, by pass, in seconds.
     Copies(Vec<Vec<f64>>),
     /// It is done.

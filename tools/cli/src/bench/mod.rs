@@ -9,7 +9,6 @@
 //! | [`processes`], [`message`] | starts the processes of one repeat together, and listens to them |
 //! | [`child`] | processes that do one thing together |
 //! | [`interrupt`] | what Ctrl-C leaves |
-//! | [`temporary`] | files and folders that do not outlive them |
 //! | [`worker`] | one of these processes: the application |
 //! | [`approach`], [`waits`] | the ways to keep checkpoints; why the application waited |
 //! | [`cuda`], [`content`], [`bare`] | the device; what checkpoints contain; the floor |
@@ -31,7 +30,7 @@ use self::results::Why;
 use self::timelines::Timelines;
 use crate::software;
 
-mod approach;
+pub(crate) mod approach;
 mod bare;
 mod campaign;
 mod child;
@@ -39,22 +38,19 @@ mod content;
 mod cuda;
 mod figures;
 mod growth;
-mod host;
+pub(crate) mod host;
 mod init;
 mod interrupt;
 mod leads;
 mod machine;
 mod message;
-mod options;
+pub(crate) mod options;
 pub(crate) mod plan;
 mod processes;
 pub(crate) mod results;
-#[cfg(test)]
-mod synthetic;
-mod table;
-mod temporary;
+pub(crate) mod table;
 mod timelines;
-mod waits;
+pub(crate) mod waits;
 mod worker;
 mod workload;
 
@@ -74,13 +70,10 @@ pub(crate) enum Bench {
     /// Measure what the library costs beside the copies that it is asked for
     Engine(host::engine::Options),
     /// Predict by a model of a node, or compare the model with HiPC'22
-    Model(Box<crate::model::Options>),
+    Model(Box<crate::model::Model>),
     /// Be one of the processes that measure
     #[command(hide = true)]
     Worker,
-    /// Keep a temporary folder
-    #[command(hide = true)]
-    Keeper(temporary::Keeper),
 }
 
 /// One series.
@@ -94,6 +87,9 @@ pub(crate) struct RunArguments {
     /// What the series is called in tables and pictures
     #[arg(long, default_value = "bench")]
     title: String,
+    /// How often each point is measured
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    repeats: u32,
     /// End a repeat that takes longer than so many seconds [default: by its plan]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
@@ -113,7 +109,6 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
         Bench::Engine(options) => host::engine::run(&options),
         Bench::Model(options) => crate::model::run(&options),
         Bench::Worker => worker::run(),
-        Bench::Keeper(keeper) => temporary::keep(&keeper),
     }
 }
 
@@ -128,19 +123,16 @@ fn run_series(arguments: RunArguments) -> Result<()> {
     for left_out in options.left_out() {
         eprintln!("left out: {left_out}");
     }
-    for option in options::without_effect(&options) {
-        eprintln!("note: {option}");
-    }
-    let mut campaign = Campaign::new(arguments.title, plans, device, arguments.out)
-        .without(options.left_out())
-        .repeated(options.repeats)
-        .limited(arguments.limit.map(Duration::from_secs))
-        .with_timelines(Timelines::wanted(None));
+    let (left_out, repeats) = (options.left_out(), arguments.repeats);
+    let mut campaign =
+        Campaign::new(arguments.title, plans, device, arguments.out, left_out, repeats);
+    campaign.limit = arguments.limit.map(Duration::from_secs);
+    campaign.timelines = Timelines::wanted(None);
     if let Err(error) = found {
         campaign.give_up(Why::Device, &format!("{error:#}"))?;
         return Err(error);
     }
-    for _ in 0..options.repeats {
+    for _ in 0..repeats {
         campaign.pass(None)?;
     }
     let results = campaign.finish();

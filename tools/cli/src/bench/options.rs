@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{bail, ensure, Result};
 use clap::Args;
 
-pub(super) use self::effect::{check as check_effect, distinct, name_of, without_effect};
+pub(crate) use self::effect::{check as check_effect, distinct, name_of};
 use self::keys::{check_keys, default_of, variants, with_keys};
 use super::plan::{ApproachName, Compute, Configuration, Hints, Order, Plan};
 use super::results::Device;
@@ -17,7 +17,7 @@ use super::workload::{self, Sizes};
 use crate::size;
 
 /// How much is kept, and where.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Args)]
 pub(crate) struct Amounts {
     /// Checkpoints of each process [default: 256; on the software device 48]
     #[arg(long, conflicts_with = "trace")]
@@ -51,8 +51,8 @@ pub(crate) struct Amounts {
 }
 
 /// What to run, and against what.
-#[derive(Clone, Debug, Args)]
-pub(super) struct Options {
+#[derive(Clone, Debug, PartialEq, Args)]
+pub(crate) struct Options {
     /// The ways to keep checkpoints that are compared
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
     #[arg(default_value = "ours,direct-pin")]
@@ -89,9 +89,6 @@ pub(super) struct Options {
     /// Values of any key of the library's, as `touch_threads=1,2,4`
     #[arg(long, value_name = "KEY=LIST")]
     pub vary: Vec<String>,
-    /// How often each point is measured
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
-    pub repeats: u32,
 }
 
 /// The longest interval in ms: an hour.
@@ -130,7 +127,7 @@ impl Defaults {
 
 impl Options {
     /// This library and the paper's baseline, one process, every 20 ms.
-    pub(super) fn new(amounts: Amounts) -> Options {
+    pub(crate) fn new(amounts: Amounts) -> Options {
         Options {
             approach: vec![ApproachName::Ours, ApproachName::DirectPin],
             configuration: vec![Configuration::LargeHost],
@@ -143,12 +140,11 @@ impl Options {
             touch: Vec::new(),
             pin: Vec::new(),
             vary: Vec::new(),
-            repeats: 1,
         }
     }
 
     /// What of the combinations is left out because it cannot be, each with the reason.
-    pub(super) fn left_out(&self) -> Vec<String> {
+    pub(crate) fn left_out(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         for configuration in &self.configuration {
             for approach in &self.approach {
@@ -162,7 +158,7 @@ impl Options {
     }
 
     /// The plans, for this device.
-    pub(super) fn plans(&self, device: &Device) -> Result<Vec<Plan>> {
+    pub(crate) fn plans(&self, device: &Device) -> Result<Vec<Plan>> {
         let defaults = if device.software { Defaults::SOFTWARE } else { Defaults::PAPER };
         let variants = variants(&self.vary)?;
         let or_default = |given: &[String], key: &str| match given {
@@ -423,10 +419,5 @@ mod tests {
         ] {
             check_effect(&options(effective).unwrap()).unwrap();
         }
-        let given = options("--approach ours,uvm,ring --device-cache 8M --hints one").unwrap();
-        assert_eq!(
-            without_effect(&given),
-            ["--device-cache has no effect on uvm, ring", "--hints has no effect on uvm, ring"]
-        );
     }
 }

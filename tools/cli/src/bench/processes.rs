@@ -4,22 +4,19 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin};
 use std::sync::mpsc::{channel, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure, Context, Result};
-use config::KEYS;
+use device::{probe, Probe};
 
-use super::child::ends_with_this;
+use super::child::command;
 use super::message::{Barrier, Message, Request};
 use super::plan::Plan;
 use super::results::{Device, Figures, Run};
 use super::timelines;
-
-/// How long a process may take to say which device there is.
-const DEVICE_LIMIT: Duration = Duration::from_secs(60);
 
 /// A measuring process. Dropping it ends it.
 struct Process {
@@ -52,23 +49,13 @@ impl Process {
         timeline: Option<&Path>,
         said: Sender<Said>,
     ) -> Result<Process> {
-        let program = std::env::current_exe().context("finding this program's own file")?;
         let errors = tempfile::tempfile().context("a temporary file for messages")?;
-        let mut command = Command::new(program);
-        // What is measured is what the plan says, whatever this shell has set for other jobs.
-        for key in KEYS {
-            command.env_remove(key.variable());
-        }
+        let mut command = command(["bench", "worker"])?;
         if let Some(timeline) = timeline {
             command.env(timelines::VARIABLE, timeline);
         }
-        command
-            .args(["bench", "worker"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(errors.try_clone().context("a temporary file for messages")?);
-        let mut child =
-            ends_with_this(&mut command).spawn().context("starting a measuring process")?;
+        command.stderr(errors.try_clone().context("a temporary file for messages")?);
+        let mut child = command.spawn().context("starting a measuring process")?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let (Some(mut input), Some(output)) = (input, output) else {
             bail!("a measuring process without pipes");
@@ -126,19 +113,22 @@ impl Drop for Process {
     }
 }
 
-/// The device that measuring processes use.
+/// The device that measuring processes use: as the driver says, without a context on it.
 pub(super) fn device() -> Result<Device> {
-    let (said, hear) = channel();
-    let mut process = Process::start(0, &Request::Device, None, said)?;
-    loop {
-        match hear.recv_timeout(DEVICE_LIMIT) {
-            Ok((_, Some(Message::Device(device)))) => return Ok(device),
-            Ok((_, Some(Message::Failed(why)))) => bail!("{why}"),
-            Ok((_, Some(_))) => {}
-            Ok((_, None)) => bail!("{}", process.last_words("ended")),
-            Err(_) => bail!("no word on the device for {} s", DEVICE_LIMIT.as_secs()),
-        }
-    }
+    let (cuda, software, devices) = match probe()? {
+        Probe::NoDriver(why) => bail!(
+            "no CUDA driver was found ({why}); `cargo xtask veloc` brings a software device along, as \
+             `run.sh --software` of a GPU bundle does"
+        ),
+        Probe::NoDevice => bail!("the CUDA driver finds no CUDA-capable device"),
+        Probe::Devices { driver_version, software, devices } => (driver_version, software, devices),
+    };
+    let first = devices.first().context("the CUDA driver has no device")?;
+    let text = std::fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
+    let mut words = text.split_whitespace();
+    let driver = words.find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+    let driver = driver.unwrap_or_default().to_owned();
+    Ok(Device { name: first.name.clone(), memory: first.total, driver, cuda, software })
 }
 
 /// One repeat of a plan, of at most `limit`. `progress` is told how many checkpoints and restores
@@ -153,7 +143,7 @@ pub(super) fn repeat(
     let (said, hear) = channel();
     let mut processes = (0..plan.processes)
         .map(|process| {
-            let request = Request::Measure { plan: Box::new(plan.clone()), process };
+            let request = Request { plan: Box::new(plan.clone()), process };
             Process::start(process as usize, &request, timeline, said.clone())
         })
         .collect::<Result<Vec<_>>>()?;
@@ -209,7 +199,6 @@ fn conduct(
             Some(Message::Copies(passes)) => copies[process] = passes,
             Some(Message::Done(found)) => figures[process] = Some(found),
             Some(Message::Failed(why)) => bail!("process {process}: {why}"),
-            Some(Message::Device(_)) => {}
             None => ensure!(
                 figures[process].is_some(),
                 "process {process}: {}",

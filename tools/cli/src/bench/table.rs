@@ -1,12 +1,9 @@
 //! Results as a table on the terminal.
 
-use comfy_table::presets::UTF8_HORIZONTAL_ONLY;
-use comfy_table::{CellAlignment, Table};
-
 use super::campaign::describe;
 use super::plan::{ApproachName, Compute, Configuration, Hints, Order, Plan};
 use super::results::{Figures, Floor, Measurement, Results, Spread};
-use crate::size;
+use crate::{output, size};
 
 pub(super) mod absent;
 mod causes;
@@ -16,13 +13,13 @@ use self::absent::Absent;
 /// Times are per process: median (least to greatest).
 const COLUMNS: [&str; 8] = [
     "",
-    "checkpoints ms",
-    "+ restores ms",
-    "/ floor",
-    "faster than\ndirect-pin",
-    "+ restores",
-    "init ms",
-    "compute\nlonger by",
+    ">checkpoints ms",
+    ">+ restores ms",
+    ">/ floor",
+    ">faster than\ndirect-pin",
+    ">+ restores",
+    ">init ms",
+    ">compute\nlonger by",
 ];
 
 /// The whole text: what was measured where, a table for each setup, and what went wrong.
@@ -33,7 +30,7 @@ pub(super) fn text(results: &Results) -> String {
     }
     let all = &results.measurements;
     for group in all.chunk_by(|one, next| heading(&one.plan) == heading(&next.plan)) {
-        let mut table = new_table(&COLUMNS);
+        let mut table = output::table(&COLUMNS);
         for measurement in group {
             table.add_row(row(measurement, results));
         }
@@ -64,15 +61,6 @@ fn notes(all: &[Measurement]) -> String {
         _ => format!("note: {note} (said of {} points)\n", of.len()),
     };
     notes.into_iter().map(line).collect()
-}
-
-fn new_table(columns: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(UTF8_HORIZONTAL_ONLY).set_header(columns);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
 }
 
 /// What the rows of one table share.
@@ -126,7 +114,7 @@ fn floor(floor: Option<&Floor>) -> String {
 }
 
 /// What tells the rows of a table apart.
-fn name(plan: &Plan) -> String {
+pub(crate) fn name(plan: &Plan) -> String {
     let mut name = plan.approach.text().to_owned();
     if plan.approach == ApproachName::Ours {
         name += &format!(" ({}, {})", plan.touch, plan.pin);
@@ -247,7 +235,7 @@ fn details(measurement: &Measurement) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::synthetic::{point, results};
+    use crate::tests::synthetic::{point, results};
     use ApproachName::{DirectPin, Ours, Ring, Uvm};
 
     #[test]

@@ -23,7 +23,7 @@ pub(super) const MANAGED_COPY: &str = "copy + page moves";
 /// For the driver to take an order to move pages.
 pub(super) const PAGE_MOVES: &str = "page moves";
 /// For what else comes before the first checkpoint.
-pub(super) const INIT: &str = "initialisation";
+pub(crate) const INIT: &str = "initialisation";
 /// For what is left of a call: its own work, and what no other cause covers.
 pub(super) const REST: &str = "rest of the call";
 

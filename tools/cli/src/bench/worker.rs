@@ -4,12 +4,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use device::Stream;
 
 use super::approach;
 use super::bare;
 use super::child::{self, hear, wait};
 use super::content::Content;
-use super::cuda::{Buffer, Device, Kernels, Stream};
+use super::cuda::{Buffer, Device, Kernels};
 use super::machine;
 use super::message::{Barrier, Message, Request};
 use super::plan::{Compute, Hints, Plan};
@@ -31,12 +32,8 @@ const SAY_EVERY: u64 = 8;
 pub(super) fn run() -> Result<()> {
     let request: Request =
         serde_json::from_str(&hear()?).context("this is no request of the bench")?;
-    let answer = match request {
-        Request::Device => Device::open(0).map(|device| Message::Device(describe(&device))),
-        Request::Measure { plan, process } => {
-            measure(&plan, process).map(|figures| Message::Done(Box::new(figures)))
-        }
-    };
+    let answer = measure(&request.plan, request.process);
+    let answer = answer.map(|figures| Message::Done(Box::new(figures)));
     say(&answer.unwrap_or_else(|error| Message::Failed(format!("{error:#}"))))
 }
 
@@ -48,17 +45,6 @@ fn say(message: &Message) -> Result<()> {
 fn meet(barrier: Barrier) -> Result<()> {
     say(&Message::At(barrier))?;
     wait()
-}
-
-/// A device as results have it.
-pub(super) fn describe(device: &Device) -> results::Device {
-    results::Device {
-        name: device.name().to_owned(),
-        memory: device.memory(),
-        driver: device.kernel_module(),
-        cuda: device.cuda_version(),
-        software: device.is_software(),
-    }
 }
 
 fn timed<T>(what: impl FnOnce() -> Result<T>) -> Result<(T, Duration)> {
@@ -93,7 +79,7 @@ impl<'a> Interval<'a> {
             Buffer::new(device, bytes).context("memory for the kernel between checkpoints")?;
         let burn = |rounds| {
             kernels.burn(stream, &buffer, rounds)?;
-            stream.wait()
+            anyhow::Ok(stream.synchronize()?)
         };
         burn(1)?;
         let mut rounds = 1;
@@ -116,11 +102,11 @@ impl<'a> Interval<'a> {
             None => {
                 // What the application has queued runs meanwhile.
                 thread::sleep(self.length);
-                self.stream.wait()
+                Ok(self.stream.synchronize()?)
             }
             Some((buffer, rounds)) => {
                 self.kernels.burn(self.stream, buffer, *rounds)?;
-                self.stream.wait()
+                Ok(self.stream.synchronize()?)
             }
         })?;
         Ok(took)
@@ -135,7 +121,7 @@ fn measure(plan: &Plan, process: u32) -> Result<Figures> {
     let stream = Stream::new(&device)?;
     let buffer = Buffer::new(&device, largest).context("memory for the application's state")?;
     let content = Content::new(&device, &stream, sizes.len() as u64)?;
-    let interval = Interval::new(plan, &device, content.kernels(), &stream)?;
+    let interval = Interval::new(plan, &device, &content.kernels, &stream)?;
     let mut figures = Figures::default();
 
     meet(Barrier::Quiet)?;
@@ -147,7 +133,7 @@ fn measure(plan: &Plan, process: u32) -> Result<Figures> {
     say(&Message::Copies(copies))?;
 
     meet(Barrier::Start)?;
-    let free_before = device.free()?;
+    let free_before = device.free_memory()?;
     let mut account = Account::default();
     let (mut store, took) = timed(|| approach::start(plan, process, &device, &stream, &buffer))?;
     figures.init = took.as_secs_f64();
@@ -155,8 +141,8 @@ fn measure(plan: &Plan, process: u32) -> Result<Figures> {
     let mut done = 0;
     for (version, &bytes) in sizes.iter().enumerate() {
         let version = version as u32;
-        content.fill(&stream, &buffer, bytes, version)?;
-        stream.wait()?;
+        content.kernels.fill(&stream, &buffer, bytes, version)?;
+        stream.synchronize()?;
         figures.forward_intervals.push(interval.pass()?);
         let what = || format!("checkpoint {version} of {bytes} bytes");
         let (_, took) = timed(|| store.checkpoint(version, bytes)).with_context(what)?;
@@ -166,7 +152,7 @@ fn measure(plan: &Plan, process: u32) -> Result<Figures> {
     }
     let alone =
         (0..plan.processes).filter(|other| other % devices == process % devices).count() == 1;
-    let used = free_before.saturating_sub(device.free()?);
+    let used = free_before.saturating_sub(device.free_memory()?);
     figures.device_used = alone.then_some(used);
     let insight = store.insight()?;
     (figures.decisions, figures.device_cache) = (insight.decisions, insight.device_cache);
@@ -190,7 +176,7 @@ fn measure(plan: &Plan, process: u32) -> Result<Figures> {
         account.call(Call::Restore, took, store.waits()?).with_context(what)?;
         if plan.verify {
             content.compare(&stream, &buffer, bytes, version)?;
-            stream.wait()?;
+            stream.synchronize()?;
         }
         figures.backward_intervals.push(interval.pass()?);
         step(&mut done)?;

@@ -108,7 +108,7 @@ fn module_version(text: &str) -> Option<&str> {
 mod tests {
     use super::*;
     use crate::doctor::State;
-    use crate::software_device;
+    use crate::tests::software_device;
 
     #[test]
     fn versions_of_the_module() {

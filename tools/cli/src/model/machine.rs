@@ -3,8 +3,7 @@
 //! Time passes only in [`Machine::next`], from one arrival or timer to the next. Nothing is random:
 //! the same calls have the same answers.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 
 use super::flow::{Demand, Flow, Group, MOST_DEMANDS};
 use super::motion::Motion;
@@ -42,34 +41,6 @@ enum What {
     Arrival(usize, u64),
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Due {
-    time: f64,
-    /// Of equal times, the one that was asked for first.
-    sequence: u64,
-    what: What,
-}
-
-impl PartialEq for Due {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Due {}
-
-impl PartialOrd for Due {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Due {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.time.total_cmp(&other.time).then(self.sequence.cmp(&other.sequence))
-    }
-}
-
 #[derive(Debug, Default)]
 struct Domain {
     group: Group,
@@ -85,7 +56,8 @@ pub(super) struct Machine {
     node: Node,
     now: f64,
     domains: Vec<Domain>,
-    queue: BinaryHeap<Reverse<Due>>,
+    /// What is due, by time (whose bits are in order, as none is negative) and by when it was asked for.
+    queue: BTreeMap<(u64, u64), What>,
     sequence: u64,
     /// Whether a registration stops the copies of each process.
     stopped: Vec<bool>,
@@ -114,7 +86,7 @@ impl Machine {
             node: node.clone(),
             now: 0.0,
             domains,
-            queue: BinaryHeap::new(),
+            queue: BTreeMap::new(),
             sequence: 0,
             stopped: vec![false; processes],
             turns: Turns::default(),
@@ -169,14 +141,15 @@ impl Machine {
     /// Lets time pass until somebody is to be told something. `None`: nothing will ever happen.
     pub(super) fn next(&mut self) -> Option<(Process, Actor)> {
         self.share_anew();
-        while let Some(Reverse(due)) = self.queue.pop() {
-            match due.what {
+        while let Some(((time, _), what)) = self.queue.pop_first() {
+            let time = f64::from_bits(time);
+            match what {
                 What::Timer(process, actor) => {
-                    self.now = due.time;
+                    self.now = time;
                     return Some((process, actor));
                 }
                 What::Arrival(domain, version) if self.domains[domain].version == version => {
-                    self.now = due.time;
+                    self.now = time;
                     if let Some(told) = self.arrive(domain) {
                         return Some(told);
                     }
@@ -242,7 +215,7 @@ impl Machine {
 
     fn push(&mut self, time: f64, what: What) {
         self.sequence += 1;
-        self.queue.push(Reverse(Due { time, sequence: self.sequence, what }));
+        self.queue.insert((time.to_bits(), self.sequence), what);
     }
 
     fn gpu(&self, process: Process) -> usize {
@@ -262,19 +235,15 @@ impl Machine {
         // The memory that a page's zeros take beside the bytes written to it.
         let zeros = 1.0;
         let (device, link, memory) = match motion {
-            Motion::OnDevice | Motion::FaultOnDevice => (Some(device), None, 0.0),
+            Motion::OnDevice => (Some(device), None, 0.0),
             Motion::Down { registered: true, .. } => (None, Some(down), 1.0),
             Motion::Down { registered: false, touched } => {
                 (None, Some(down), staged + if touched { 0.0 } else { zeros })
             }
             Motion::Up { registered: true } => (None, Some(up), 1.0),
             Motion::Up { registered: false } => (None, Some(up), staged),
-            Motion::FaultUp => (None, Some(up), 1.0),
-            // To the ring, out of the ring, to its place.
-            Motion::RingDown => (None, Some(down), 3.0 + zeros),
-            Motion::RingUp => (None, Some(up), 3.0),
-            Motion::Touch { .. } | Motion::AllocateHost => (None, None, zeros),
-            Motion::Register { .. } | Motion::AllocateDevice => (None, None, 0.0),
+            Motion::Touch | Motion::AllocateHost => (None, None, zeros),
+            Motion::Register | Motion::AllocateDevice => (None, None, 0.0),
         };
         let mut demands = [Demand { resource: MEMORY, per_byte: memory }; MOST_DEMANDS];
         demands[1] =

@@ -7,15 +7,14 @@
 //! | `motion` | what moves, and how fast it would by itself |
 //! | `machine` | the node: time, arrivals, the driver's locks; `turns`: the lock of turns |
 //! | `scenario` | what runs on it, and what comes out |
-//! | `cached` | a process with this library's decisions; `simple`: one without |
+//! | `cached` | a process with this library's decisions |
 //! | `simulation` | a run |
-//! | `paper`, `claims`, `predict` | what is asked of it; `report`: how it is said |
+//! | `paper`, `predict` | what is asked of it; `report`: how it is said |
 //!
 //! Nothing here decides what the library decides: that is `policy`, `catalog::state` and
 //! `tier::pages` of the library. Nothing sleeps, nothing is random.
 
 mod cached;
-mod claims;
 mod command;
 mod flow;
 mod machine;
@@ -25,10 +24,9 @@ mod paper;
 mod predict;
 mod report;
 mod scenario;
-mod simple;
 mod simulation;
 #[cfg(test)]
 mod tests;
 mod turns;
 
-pub(crate) use command::{run, Options};
+pub(crate) use command::{run, Model};

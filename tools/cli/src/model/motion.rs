@@ -19,40 +19,25 @@ pub(super) enum Motion {
         /// From registered memory.
         registered: bool,
     },
-    /// Pages are made, of 4 KiB and set to 0 one by one, or of 2 MiB.
-    Touch {
-        /// 4 KiB.
-        small: bool,
-    },
+    /// Pages are made.
+    Touch,
     /// Pages that exist are registered.
-    Register {
-        /// Of 4 KiB.
-        small: bool,
-    },
+    Register,
     /// Host memory is allocated and registered in one call.
     AllocateHost,
     /// Device memory is allocated by `cuMemAlloc`.
     AllocateDevice,
-    /// Managed memory is made on the device by faults.
-    FaultOnDevice,
-    /// Managed memory moves to the device by faults.
-    FaultUp,
-    /// A copy through a pinned ring, by the device and then by the processor, to pages that exist
-    /// or not.
-    RingDown,
-    /// The same, back.
-    RingUp,
 }
 
 impl Motion {
     /// Whether a registration of the same process stops it (HiPC'22, IV-A).
     pub(super) fn is_copy(self) -> bool {
-        !matches!(self, Motion::Touch { .. } | Motion::Register { .. } | Motion::AllocateHost)
+        !matches!(self, Motion::Touch | Motion::Register | Motion::AllocateHost)
     }
 
     /// Whether it holds the driver's lock for registrations.
     pub(super) fn is_pinning(self) -> bool {
-        matches!(self, Motion::Register { .. } | Motion::AllocateHost)
+        matches!(self, Motion::Register | Motion::AllocateHost)
     }
 
     /// Bytes per second that a motion reaches when it has the node to itself.
@@ -63,15 +48,10 @@ impl Motion {
             Motion::Down { registered: false, touched: true } => &node.down_touched,
             Motion::Down { registered: false, touched: false } => &node.down_untouched,
             Motion::Up { registered: false } => &node.up_unregistered,
-            Motion::Touch { small: false } => &node.touch,
-            Motion::Touch { small: true } => &node.memset,
-            Motion::Register { small: false } => &node.register,
-            Motion::Register { small: true } => &node.register_small,
+            Motion::Touch => &node.touch,
+            Motion::Register => &node.register,
             Motion::AllocateHost => &node.allocate_host,
             Motion::AllocateDevice => &node.allocate_device,
-            Motion::FaultOnDevice => &node.fault_on_device,
-            Motion::FaultUp => &node.fault_up,
-            Motion::RingDown | Motion::RingUp => &node.ring,
         };
         figure.value
     }

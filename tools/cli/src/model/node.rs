@@ -106,12 +106,8 @@ pub(super) struct Node {
     pub staging: Figure,
     /// Touching pages of 2 MiB, all threads of a process together.
     pub touch: Figure,
-    /// Setting pages of 4 KiB to 0 for the first time.
-    pub memset: Figure,
     /// Registering pages of 2 MiB that exist, one process at a time.
     pub register: Figure,
-    /// Registering pages of 4 KiB that exist, one process at a time.
-    pub register_small: Figure,
     /// Allocating and registering in one call, one process at a time.
     pub allocate_host: Figure,
     /// `cuMemAlloc`, one process at a time.
@@ -120,17 +116,11 @@ pub(super) struct Node {
     pub map_call: Figure,
     /// Mapping a chunk of device addresses: bytes per second beside that.
     pub map: Figure,
-    /// Making managed memory on the device by faults.
-    pub fault_on_device: Figure,
-    /// Moving managed memory to the device by faults.
-    pub fault_up: Figure,
-    /// Copies through a pinned ring to or from their place, one after the other.
-    pub ring: Figure,
 }
 
 impl Node {
     /// Every figure with its name.
-    pub(super) fn figures(&self) -> [(&'static str, &Figure); 19] {
+    pub(super) fn figures(&self) -> [(&'static str, &Figure); 14] {
         [
             ("device_memory", &self.device_memory),
             ("device_copy", &self.device_copy),
@@ -141,16 +131,11 @@ impl Node {
             ("memory", &self.memory),
             ("staging", &self.staging),
             ("touch", &self.touch),
-            ("memset", &self.memset),
             ("register", &self.register),
-            ("register_small", &self.register_small),
             ("allocate_host", &self.allocate_host),
             ("allocate_device", &self.allocate_device),
             ("map_call", &self.map_call),
             ("map", &self.map),
-            ("fault_on_device", &self.fault_on_device),
-            ("fault_up", &self.fault_up),
-            ("ring", &self.ring),
         ]
     }
 }
@@ -175,16 +160,11 @@ pub(super) fn dgx_a100() -> Node {
         memory: paper(20.0 * GB, "V-A: DDR4 (20 GB/s, 8 NUMA domains), read as of each domain"),
         staging: fitted(2.0, "6a, 8 processes; one write and one read of the staging buffer"),
         touch: paper(3.0 * GB, "V-E: the rate of mapping virtual to physical memory"),
-        memset: paper(3.0 * GB, "V-E: as above; the paper does not tell page sizes apart"),
         register: fitted(40.0 * GB, "6a, 6b, 1 process; leads for 2 MiB pages: 10 to 47 GB/s"),
-        register_small: lead(28.0 * GB, "lead: 4 KiB pages, 25 to 29 GiB/s on an H20 host"),
         allocate_host: paper(3.0 * GB, "I: host memory registration"),
         allocate_device: paper(1200.0 * GB, "V-E, figure 4a: one process"),
         map_call: lead(40e-6, "lead: vAttention, a map and its access"),
         map: paper(1400.0 * GB, "IV-A: allocating and preparing in one call"),
-        fault_on_device: assumed(100.0 * GB, "nothing in the paper"),
-        fault_up: assumed(3.0 * GB, "nothing in the paper; as slow as pages are mapped"),
-        ring: assumed(3.0 * GB, "out of the ring to pages that do not exist yet, as V-E"),
     }
 }
 
@@ -211,19 +191,11 @@ pub(super) fn h200() -> Node {
             4.0 * 6.4 * GIB,
             "posted: 6.4 GiB/s a thread on 2 MiB pages (H20 host), 4 threads",
         ),
-        memset: lead(4.8 * GIB, "posted: one thread on 4 KiB pages (H20 host)"),
         register: lead(44.0 * GIB, "posted: 2 MiB pages that exist (H20 host)"),
-        register_small: lead(
-            25.0 * GIB,
-            "posted: 4 KiB pages that exist, 25 to 29 GiB/s (H20 host)",
-        ),
         allocate_host: lead(3.0 * GIB, "posted: 1.3 to 3 GiB/s (H100, H20); the best of them"),
         allocate_device: assumed(1200.0 * GB, "as on the A100"),
         map_call: lead(40e-6, "posted: vAttention, a map and its access"),
         map: assumed(1400.0 * GB, "as on the A100"),
-        fault_on_device: assumed(100.0 * GB, "as on the A100"),
-        fault_up: assumed(9.0 * GB, "as fast as pageable copies"),
-        ring: assumed(4.8 * GIB, "out of the ring to pages that do not exist yet, one thread"),
     }
 }
 
@@ -246,22 +218,6 @@ pub(super) fn gb200() -> Node {
         up_unregistered: lead(93.0 * GIB, "posted: Grace with ATS, pageable"),
         memory: lead(410.0 * GB, "NVIDIA Grace tuning guide: least STREAM triad, 120 GB"),
         staging: assumed(1.0, "no staging: the device reads and writes pageable memory"),
-        touch: lead(
-            4.0 * 6.4 * GIB,
-            "posted: 6.4 GiB/s a thread on 2 MiB pages (H20 host), 4 threads",
-        ),
-        memset: lead(4.8 * GIB, "posted: one thread on 4 KiB pages (H20 host)"),
-        register: lead(44.0 * GIB, "posted: 2 MiB pages that exist (H20 host)"),
-        register_small: lead(
-            25.0 * GIB,
-            "posted: 4 KiB pages that exist, 25 to 29 GiB/s (H20 host)",
-        ),
-        allocate_host: lead(3.0 * GIB, "posted: 1.3 to 3 GiB/s (H100, H20); the best of them"),
-        allocate_device: assumed(1200.0 * GB, "as on the A100"),
-        map_call: lead(40e-6, "posted: vAttention, a map and its access"),
-        map: assumed(1400.0 * GB, "as on the A100"),
-        fault_on_device: assumed(100.0 * GB, "as on the A100"),
-        fault_up: assumed(93.0 * GIB, "as fast as pageable copies"),
-        ring: assumed(4.8 * GIB, "out of the ring to pages that do not exist yet, one thread"),
+        ..h200()
     }
 }

@@ -37,6 +37,17 @@ pub(super) struct Row {
     pub note: &'static str,
 }
 
+/// A row. `paper` is the paper's number and its unit.
+fn row(
+    what: &'static str,
+    setting: &'static str,
+    (paper, unit): (f64, &'static str),
+    model: f64,
+    note: &'static str,
+) -> Row {
+    Row { what, setting, paper, model, unit, note }
+}
+
 /// The note of a row whose number the model was given.
 const INPUT: &str = "an input of the model";
 
@@ -139,39 +150,14 @@ fn device_cache() -> Result<Vec<Row>> {
     let direct = large(ApproachName::Ours, 8, true)?;
     let ours = large(ApproachName::Ours, 8, false)?;
     let less = |ours: f64, direct: f64| 100.0 * (1.0 - ours / direct);
+    let four = "[8 processes, 20 ms]";
+    let alloc = "4a, cuMemAlloc of the device cache";
+    let [taken, all] = [less(ours.checkpoints, direct.checkpoints), less(ours.total, direct.total)];
     Ok(vec![
-        Row {
-            what: "4a, cuMemAlloc of the device cache",
-            setting: "1 process",
-            paper: 1200.0,
-            model: rate(one),
-            unit: "GB/s",
-            note: INPUT,
-        },
-        Row {
-            what: "4a, cuMemAlloc of the device cache",
-            setting: "8 processes",
-            paper: 160.0,
-            model: rate(direct),
-            unit: "GB/s",
-            note: "",
-        },
-        Row {
-            what: "4b, checkpoints, less than with direct allocation",
-            setting: "[8 processes, 20 ms]",
-            paper: 76.0,
-            model: less(ours.checkpoints, direct.checkpoints),
-            unit: "%",
-            note: "",
-        },
-        Row {
-            what: "4c, checkpoints and restores, the same",
-            setting: "[8 processes, 20 ms]",
-            paper: 63.0,
-            model: less(ours.total, direct.total),
-            unit: "%",
-            note: "",
-        },
+        row(alloc, "1 process", (1200.0, "GB/s"), rate(one), INPUT),
+        row(alloc, "8 processes", (160.0, "GB/s"), rate(direct), ""),
+        row("4b, checkpoints, less than with direct allocation", four, (76.0, "%"), taken, ""),
+        row("4c, checkpoints and restores, the same", four, (63.0, "%"), all, ""),
     ])
 }
 
@@ -186,18 +172,22 @@ fn uniform() -> Result<Vec<Row>> {
     let one = against_direct(large_host(ApproachName::Ours, 1, 20e-3)?)?;
     let eight = against_direct(large_host(ApproachName::Ours, 8, 20e-3)?)?;
     let short = against_direct(large_host(ApproachName::Ours, 8, 5e-3)?)?;
-    let row =
-        |what, setting, paper, model, note| Row { what, setting, paper, model, unit: "x", note };
     let reading =
         "the text gives neither the processes nor the interval of the largest ratio; with \
                    8 processes its own 6a is larger at 20 ms";
     Ok(vec![
-        row("5a, checkpoints, up to", "[8 processes, 5 ms]", 12.5, short[0], reading),
-        row("5b, checkpoints and restores, up to", "[8 processes, 5 ms]", 7.8, short[1], reading),
-        row("6a, checkpoints", "1 process, 20 ms", 7.6, one[0], ""),
-        row("6b, checkpoints and restores", "1 process, 20 ms", 4.7, one[1], ""),
-        row("6a, checkpoints", "8 processes, 20 ms", 27.8, eight[0], ""),
-        row("6b, checkpoints and restores", "8 processes, 20 ms", 13.6, eight[1], ""),
+        row("5a, checkpoints, up to", "[8 processes, 5 ms]", (12.5, "x"), short[0], reading),
+        row(
+            "5b, checkpoints and restores, up to",
+            "[8 processes, 5 ms]",
+            (7.8, "x"),
+            short[1],
+            reading,
+        ),
+        row("6a, checkpoints", "1 process, 20 ms", (7.6, "x"), one[0], ""),
+        row("6b, checkpoints and restores", "1 process, 20 ms", (4.7, "x"), one[1], ""),
+        row("6a, checkpoints", "8 processes, 20 ms", (27.8, "x"), eight[0], ""),
+        row("6b, checkpoints and restores", "8 processes, 20 ms", (13.6, "x"), eight[1], ""),
     ])
 }
 
@@ -210,22 +200,8 @@ fn variable() -> Result<Vec<Row>> {
                 cannot be below that of 6a, as the paper's is";
     let setting = "8 processes, [20 ms, generated]";
     Ok(vec![
-        Row {
-            what: "3b, RTM, checkpoints",
-            setting,
-            paper: 16.7,
-            model: checkpoints,
-            unit: "x",
-            note,
-        },
-        Row {
-            what: "3c, RTM, checkpoints and restores",
-            setting,
-            paper: 9.3,
-            model: total,
-            unit: "x",
-            note,
-        },
+        row("3b, RTM, checkpoints", setting, (16.7, "x"), checkpoints, note),
+        row("3c, RTM, checkpoints and restores", setting, (9.3, "x"), total, note),
     ])
 }
 
@@ -244,8 +220,6 @@ fn touching_and_pinning() -> Result<Vec<Row>> {
     }
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let most = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
-    let row =
-        |what, setting, paper, model, note| Row { what, setting, paper, model, unit: "x", note };
     let waits = "a registration in parallel takes 8 times as long, here as there, and that is the \
                  largest ratio. Below 40 ms the model's application waits for flushes onto \
                  unregistered pages whatever registration does, which brings the mean down; the text \
@@ -261,35 +235,35 @@ fn touching_and_pinning() -> Result<Vec<Row>> {
         row(
             "5c, parallel over serial pinning, mean",
             setting,
-            6.4,
+            (6.4, "x"),
             mean(&parallel_over_serial),
             waits,
         ),
         row(
             "5c, parallel over serial pinning, most",
             setting,
-            8.0,
+            (8.0, "x"),
             most(&parallel_over_serial),
             "",
         ),
         row(
             "5c, sequential over concurrent touching",
             "[8 processes], 5 ms",
-            1.10,
+            (1.10, "x"),
             1.0 / concurrent_over_sequential[0],
             "",
         ),
         row(
             "5c, concurrent over sequential touching, mean",
             "[8 processes, 10 to 80 ms]",
-            1.43,
+            (1.43, "x"),
             mean(&concurrent_over_sequential[1..]),
             pauses,
         ),
         row(
             "5c, concurrent over sequential touching, most",
             "[8 processes, 10 to 80 ms]",
-            2.7,
+            (2.7, "x"),
             most(&concurrent_over_sequential[1..]),
             pauses,
         ),
@@ -309,16 +283,21 @@ fn buffers() -> Result<Vec<Row>> {
                 processes and 4.7 for 1 with 32 GB: neither lies between 4.8 and 12.4 as these \
                 must. With small buffers the device cache takes half of all checkpoints, and there \
                 is next to nothing to wait for, so that the model's ratio falls with the size";
-    let row = |what, paper, model| Row {
-        what,
-        setting: "[8 processes, 20 ms]",
-        paper,
-        model,
-        unit: "x",
-        note,
-    };
+    let setting = "[8 processes, 20 ms]";
     Ok(vec![
-        row("6c, checkpoints and restores, host buffer of 8 GB", 4.8, ratio(8, 8)?),
-        row("6c, checkpoints and restores, host buffer of 64 GB", 12.4, ratio(64, 8)?),
+        row(
+            "6c, checkpoints and restores, host buffer of 8 GB",
+            setting,
+            (4.8, "x"),
+            ratio(8, 8)?,
+            note,
+        ),
+        row(
+            "6c, checkpoints and restores, host buffer of 64 GB",
+            setting,
+            (12.4, "x"),
+            ratio(64, 8)?,
+            note,
+        ),
     ])
 }

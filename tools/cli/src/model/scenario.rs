@@ -7,7 +7,8 @@ use policy::touch::Touch;
 use serde::Serialize;
 
 use super::node::Node;
-use crate::bench::plan::ApproachName;
+use crate::bench::approach::configuration;
+use crate::bench::plan::{ApproachName, Compute, Order, Plan};
 
 /// One run of the model.
 #[derive(Clone, Debug)]
@@ -39,17 +40,6 @@ pub(super) struct Scenario {
     pub lulls: bool,
     /// Whether the device cache is allocated at once instead of mapped in chunks.
     pub direct_device: bool,
-    /// Who brings bytes to and from memory that is not registered.
-    pub staging: Staging,
-}
-
-/// Who stages copies with memory that is not registered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Staging {
-    /// The library, through its registered ring: launches do not wait for it.
-    Ring,
-    /// The driver, under its lock of the context.
-    Driver,
 }
 
 /// The paper's 4 GB of device cache and 32 GB of host buffer, 256 checkpoints of 128 MB.
@@ -83,7 +73,6 @@ impl Scenario {
             pin: keys.pin,
             lulls: true,
             direct_device: false,
-            staging: Staging::Ring,
         })
     }
 
@@ -101,6 +90,33 @@ impl Scenario {
         })
     }
 
+    /// A point of the bench on a node.
+    ///
+    /// # Errors
+    /// The model has no such approach, or does not restore so.
+    pub(super) fn of(plan: &Plan, node: Node) -> Result<Self> {
+        let Plan { approach, processes, interval_ms, .. } = *plan;
+        ensure!(
+            matches!(plan.compute, Compute::Sleep) && matches!(plan.order, Order::Reverse),
+            "the model restores in reverse, and knows nothing of kernels: no --compute, no --order"
+        );
+        let text = match approach {
+            ApproachName::Ours => configuration(plan),
+            _ => "mode = async\nephemeral = true\n".to_owned(),
+        };
+        let (keys, _) = Config::from_text(&text, |_| None)?;
+        Ok(Scenario {
+            sizes: plan.sizes.clone(),
+            device_cache: plan.device_cache,
+            host_cache: plan.host_cache,
+            map_chunk: keys.gpu_chunk_size,
+            pin_chunk: keys.pin_chunk_size,
+            touch: keys.touch,
+            pin: keys.pin,
+            ..Scenario::large_host(node, approach, processes as usize, interval_ms * 1e-3)?
+        })
+    }
+
     /// The sizes of the checkpoints of one process.
     pub(super) fn sizes_of(&self, process: usize) -> &[u64] {
         &self.sizes[process % self.sizes.len()]
@@ -109,7 +125,11 @@ impl Scenario {
     /// Refuses what cannot be run, with the value that is wrong.
     pub(super) fn check(&self) -> Result<()> {
         ensure!(self.processes > 0, "processes: 0");
-        ensure!(self.interval >= 0.0, "interval: {} s", self.interval);
+        ensure!(
+            matches!(self.approach, ApproachName::Ours | ApproachName::DirectPin),
+            "--approach {}: the model has none of that kind; nobody says what it costs",
+            self.approach.text()
+        );
         for process in 0..self.processes.min(self.sizes.len()) {
             let sizes = self.sizes_of(process);
             ensure!(
@@ -160,9 +180,6 @@ pub(super) struct Outcome {
     pub restored: u64,
     /// Seconds during which a registration stopped this process's copies.
     pub stopped: f64,
-    /// Seconds of the intervals in which launches of the application waited for the lock of its context.
-    /// The intervals are no longer by it: how much an application launches is not known here.
-    pub held: f64,
     /// When all pages existed, and when all were registered; 0 if the run ended before.
     pub touched_at: f64,
     /// See `touched_at`.

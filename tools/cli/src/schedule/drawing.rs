@@ -4,16 +4,13 @@
 use std::collections::HashMap;
 
 use anyhow::{ensure, Result};
-use schedule::estimate::MOST_STRETCHES;
 use schedule::schedule::Action;
-use schedule::stretches::{go_through, Stretch, Visitor};
 use serde::Serialize;
 
 use super::plan::{Figures, Problem};
 use super::walk::{self, Walker, Way};
 
-/// Lines shorter than this share of the picture are left out, and so are parts of a plan: there may be
-/// millions.
+/// Lines shorter than this share of the picture are left out: there may be millions.
 const SHORTEST: f64 = 1.0 / 2000.0;
 
 /// A line: the work that was done and the state where it begins, and the same where it ends.
@@ -88,70 +85,15 @@ pub(super) fn lines(problem: &Problem, figures: &Figures) -> Result<Lines> {
     // A turn is a forward step and one of the adjoint.
     let work = (figures.forward_evals + u128::from(plan.steps)) as f64;
     let mut page = Page { steps: plan.steps as f64, work, ..Page::default() };
-    if problem.is_plain() {
-        let mut drawing = Drawing { page, grain: SHORTEST * work, stored: Vec::new() };
-        ensure!(
-            go_through(plan, &mut drawing, MOST_STRETCHES),
-            "--out: with {} slots more than {MOST_STRETCHES} stretches would be looked at; without --out the \
-             plan is drawn on the terminal",
-            plan.slots
-        );
-        return Ok(drawing.page.lines);
-    }
     ensure!(
         figures.forward_evals <= walk::LONGEST,
-        "--out: there are {} forward steps to draw, of which {} are possible with --online and with \
-         --disk-slots; without --out the plan is drawn on the terminal",
+        "--out: there are {} forward steps to draw, of which {} are possible; without --out the plan is drawn \
+         on the terminal, and --json prints its figures",
         figures.forward_evals,
         walk::LONGEST
     );
     walked(problem, &mut page);
     Ok(page.lines)
-}
-
-/// Goes through the parts of a plan that can be seen.
-struct Drawing {
-    page: Page,
-    /// Less work than this cannot be seen.
-    grain: f64,
-    /// The states that are stored, and since when.
-    stored: Vec<(u64, f64)>,
-}
-
-impl Drawing {
-    /// The adjoint has come to a state, which is not needed any more.
-    fn comes_to(&mut self, fine: u64) {
-        self.page.adjoint(fine);
-        if let Some((state, since)) = self.stored.pop_if(|(state, _)| *state == fine) {
-            self.page.stored(state, since);
-        }
-    }
-}
-
-impl Visitor for Drawing {
-    fn enters(&mut self, stretch: &Stretch, _: Option<u64>) -> bool {
-        let work = stretch.advances() as f64 + 2.0 * stretch.steps() as f64;
-        if work > self.grain {
-            return true;
-        }
-        self.page.forward(stretch.base, stretch.end, work);
-        self.comes_to(stretch.low);
-        false
-    }
-
-    fn advances(&mut self, from: u64, to: u64) {
-        self.page.forward(from, to, (to - from) as f64);
-    }
-
-    fn stores(&mut self, state: u64) {
-        self.stored.push((state, self.page.now));
-    }
-
-    fn turns(&mut self, step: u64, _: Option<u64>) {
-        self.page.forward(step - 1, step, 1.0);
-        self.page.now += 1.0;
-        self.comes_to(step - 1);
-    }
 }
 
 /// Goes through all actions.

@@ -44,7 +44,7 @@ pub(crate) struct Schedule {
     #[arg(long, conflicts_with_all = ["online", "disk_slots"])]
     compare: bool,
     /// Write all that is found to a file, as JSON, which `python -m veloc.plot schedule FILE` draws;
-    /// with --online and --disk-slots at most 2e8 forward steps in all
+    /// at most 2e8 forward steps in all
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Print JSON

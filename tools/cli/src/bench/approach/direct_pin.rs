@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use ::trace::metrics::Cause;
 use ::trace::{Activity, Counter};
 use anyhow::{Context, Result};
+use device::Stream;
 
 use super::store::{host_bytes, Memory, Step, Store};
 use super::trace;
-use crate::bench::cuda::{Address, Buffer, Device, Pinned, Stream};
+use crate::bench::cuda::{Address, Buffer, Device, Pinned};
 use crate::bench::plan::Plan;
 use crate::bench::waits::{name, Waits, PIN};
 

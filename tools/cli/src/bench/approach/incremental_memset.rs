@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 
 use ::trace::{Activity, Counter};
 use anyhow::{anyhow, bail, Context, Result};
+use device::{DeviceRange, Stream};
 use os::mapping::Mapping;
 
 use super::store::{host_bytes, Memory, Shared, Step, Store};
 use super::trace;
-use crate::bench::cuda::{register, unregister, Address, Buffer, Device, Range, Stream};
+use crate::bench::cuda::{register, unregister, Address, Buffer, Device};
 use crate::bench::plan::Plan;
 
 /// Device memory that is mapped at a time: the paper's figure.
@@ -38,7 +39,8 @@ struct Front {
 }
 
 struct Incremental {
-    device: Range,
+    device: Address,
+    range: Mutex<DeviceRange>,
     host: Option<Arc<Pages>>,
 }
 
@@ -124,7 +126,7 @@ impl Drop for Pages {
 
 impl Memory for Incremental {
     fn device(&self) -> Address {
-        self.device.address()
+        self.device
     }
 
     fn host(&self, offset: u64) -> *mut u8 {
@@ -176,7 +178,7 @@ pub(super) fn start<'a>(
     process: u32,
     (device, stream, buffer): (&Device, &'a Stream, &'a Buffer),
 ) -> Result<Store<'a>> {
-    let range = Range::reserve(device, plan.device_cache).context("the device cache")?;
+    let range = DeviceRange::reserve(device, plan.device_cache).context("the device cache")?;
     let host = match plan.host_cache {
         0 => None,
         bytes => {
@@ -193,7 +195,11 @@ pub(super) fn start<'a>(
             }))
         }
     };
-    let memory = Arc::new(Incremental { device: range, host: host.clone() });
+    let memory = Arc::new(Incremental {
+        device: range.base(),
+        range: Mutex::new(range),
+        host: host.clone(),
+    });
     let trace = trace::start(plan, process, device)?;
     let mut store = Store::new(plan, process, memory.clone(), trace, (device, stream, buffer))?;
     let wanted = plan.device_cache;
@@ -203,7 +209,8 @@ pub(super) fn start<'a>(
             // The last step may be more than is wanted: memory is mapped in whole granules.
             let mut span = shared.trace.span(Activity::Map);
             let since = Instant::now();
-            let bytes = memory.device.map_next(MAP_STEP)?.min(wanted - mapped);
+            let mut range = memory.range.lock().unwrap_or_else(PoisonError::into_inner);
+            let bytes = range.map_next(MAP_STEP)?.min(wanted - mapped);
             shared.count(Step::Map, bytes, since.elapsed());
             span.bytes(bytes);
             drop(span);

@@ -12,9 +12,12 @@ mod tests;
 mod trace;
 mod uvm;
 
-use anyhow::Result;
+pub(crate) use self::ours::{configuration, NamelessFile};
 
-use super::cuda::{Buffer, Device, Stream};
+use anyhow::Result;
+use device::Stream;
+
+use super::cuda::{Buffer, Device};
 use super::plan::{ApproachName, Plan};
 use super::results::{Decisions, Hop, Managed};
 use super::waits::Waits;

@@ -1,11 +1,15 @@
 //! This library, through its C functions, as an application uses it.
 
 use std::ffi::{c_int, c_void, CStr, CString};
-
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::AsRawFd as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ::trace::metrics::{CAUSES, HOPS};
 use anyhow::{ensure, Context, Result};
+use device::Stream;
 use veloc_client::capi::{
     VELOC_Checkpoint, VELOC_Finalize, VELOC_Get_metrics, VELOC_Init_single, VELOC_Last_error,
     VELOC_Mem_protect, VELOC_Metrics, VELOC_Prefetch_enqueue, VELOC_Prefetch_start, VELOC_Restart,
@@ -13,16 +17,33 @@ use veloc_client::capi::{
 };
 
 use super::{Approach, Insight};
-use crate::bench::cuda::{Buffer, Stream};
+use crate::bench::cuda::Buffer;
 use crate::bench::plan::{Order, Plan};
 use crate::bench::results::{Decisions, Hop};
-use crate::bench::temporary::NamelessFile;
 use crate::bench::waits::Waits;
 
 /// The name of the checkpoints.
 const NAME: &CStr = c"bench";
 /// The one region.
 const REGION: c_int = 0;
+
+/// A file without a name, for a reader that wants a path: it does not outlive this process.
+#[derive(Debug)]
+pub(crate) struct NamelessFile(File);
+
+impl NamelessFile {
+    /// A file with this content.
+    pub(crate) fn new(content: &str) -> Result<NamelessFile> {
+        let mut file = tempfile::tempfile().context("a temporary file")?;
+        file.write_all(content.as_bytes()).context("writing a temporary file")?;
+        Ok(NamelessFile(file))
+    }
+
+    /// A path for readers in this process, as long as this lives.
+    pub(crate) fn path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
+    }
+}
 
 /// A job of the library.
 pub(super) struct Ours {
@@ -42,7 +63,7 @@ fn checked(code: c_int) -> Result<()> {
 }
 
 /// The configuration of an ephemeral job with the tiers of the plan.
-fn configuration(plan: &Plan) -> String {
+pub(crate) fn configuration(plan: &Plan) -> String {
     let order = match plan.order {
         Order::Reverse => "reverse",
         Order::Same => "same",

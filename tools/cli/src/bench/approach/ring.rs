@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use ::trace::metrics::Cause;
 use ::trace::{Activity, Counter, Recorder};
 use anyhow::{anyhow, ensure, Context, Result};
+use device::{Event, Stream, WaitMode};
 use os::mapping::Mapping;
 
 use super::store::{count, host_bytes};
 use super::trace::{self, NAME};
 use super::{Approach, Insight};
-use crate::bench::cuda::{Buffer, Device, Event, Pinned, Stream};
+use crate::bench::cuda::{Buffer, Device, Pinned};
 use crate::bench::plan::Plan;
 use crate::bench::results::Hop;
 use crate::bench::waits::{name, Waits, HOST_COPY, PIN};
@@ -68,7 +69,9 @@ impl<'a> Ring<'a> {
         drop((span, init));
         Ok(Ring {
             ring,
-            copied: (0..SLOTS).map(|_| Event::new(device)).collect::<Result<_>>()?,
+            copied: (0..SLOTS)
+                .map(|_| Event::new(device, WaitMode::Spin))
+                .collect::<os::error::Result<_>>()?,
             host,
             places: Vec::new(),
             end: 0,
@@ -126,7 +129,7 @@ impl Approach for Ring<'_> {
         for number in 0..slices {
             let (at, len) = slice(number, bytes);
             let (slot, copied) = self.slot(number);
-            copied.wait()?;
+            copied.synchronize()?;
             let emptying = Instant::now();
             // SAFETY: the slice is complete in the slot; the place is this version's alone.
             unsafe { self.host(to + at).copy_from_nonoverlapping(slot, len as usize) };
@@ -163,7 +166,7 @@ impl Approach for Ring<'_> {
             let (at, len) = slice(number, bytes);
             let (slot, copied) = self.slot(number);
             if number >= SLOTS {
-                copied.wait()?;
+                copied.synchronize()?;
             }
             let filling = Instant::now();
             // SAFETY: the device has emptied the slot; the version is complete on the host.
@@ -173,7 +176,7 @@ impl Approach for Ring<'_> {
             unsafe { self.stream.copy_from_host(self.buffer.address() + at, slot, len) }?;
             copied.record(self.stream)?;
         }
-        self.stream.wait()?;
+        self.stream.synchronize()?;
         let time = since.elapsed();
         self.trace.blocked(Cause::Copy, since, time);
         self.trace.spent(Activity::Recover, since, time, bytes);
@@ -200,7 +203,7 @@ impl Approach for Ring<'_> {
 impl Drop for Ring<'_> {
     fn drop(&mut self) {
         // After a failure copies may still use the ring. Nothing can be done about an error.
-        let _ = self.stream.wait();
+        let _ = self.stream.synchronize();
         self.trace.finish();
     }
 }

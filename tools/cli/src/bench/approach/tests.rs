@@ -7,7 +7,7 @@ use super::store::host_bytes;
 use super::*;
 use crate::bench::content::Content;
 use crate::bench::plan::{Compute, Configuration, Hints, Order};
-use crate::software_device;
+use crate::tests::software_device;
 
 const ALL: [ApproachName; 6] = [
     ApproachName::Ours,
@@ -77,10 +77,10 @@ impl Application {
         let sizes = plan.sizes_of(0);
         let mut approach = self.start(plan)?;
         for (version, &bytes) in (0..).zip(sizes) {
-            content.fill(stream, buffer, bytes, version)?;
+            content.kernels.fill(stream, buffer, bytes, version)?;
             approach.checkpoint(version, bytes)?;
         }
-        content.fill(stream, buffer, buffer.bytes(), u32::MAX)?;
+        content.kernels.fill(stream, buffer, buffer.bytes(), u32::MAX)?;
         let order = plan.restores(0);
         for (position, &version) in order.iter().enumerate() {
             let bytes = sizes[version as usize];

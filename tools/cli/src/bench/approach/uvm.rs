@@ -12,11 +12,12 @@ use std::time::Instant;
 use ::trace::metrics::Cause;
 use ::trace::{Activity, Recorder};
 use anyhow::{ensure, Context, Result};
+use device::Stream;
 
 use super::store::count;
 use super::trace::{self, NAME};
 use super::{Approach, Insight};
-use crate::bench::cuda::{Buffer, Device, Managed, Stream};
+use crate::bench::cuda::{Buffer, Device};
 use crate::bench::plan::{ApproachName, Plan};
 use crate::bench::results::{Hop, Managed as ManagedMemory};
 use crate::bench::waits::{Waits, ALLOCATE, MANAGED_COPY, PAGE_MOVES};
@@ -32,7 +33,7 @@ const PAGE: u64 = 64 << 10;
 
 /// The versions, one behind the other.
 pub(super) struct Uvm<'a> {
-    memory: Managed,
+    memory: Buffer,
     places: Vec<(u64, u64)>,
     end: u64,
     budget: Option<Budget>,
@@ -75,8 +76,8 @@ impl<'a> Uvm<'a> {
         (device, stream, buffer): (&Device, &'a Stream, &'a Buffer),
     ) -> Result<Uvm<'a>> {
         let all = bytes_on_device(plan, process, Device::count()?.max(1));
-        let free = device.free()?;
-        let spare = SPARE.min(device.memory() / SPARE_SHARE);
+        let free = device.free_memory()?;
+        let spare = SPARE.min(device.total_memory() / SPARE_SHARE);
         ensure!(
             all.saturating_add(spare) <= free,
             "{} of managed memory would be more than the device has free ({}, of which {} stay \
@@ -90,7 +91,7 @@ impl<'a> Uvm<'a> {
         let bytes = bytes_of(plan.sizes_of(process));
         let mut waits = Waits::default();
         let since = Instant::now();
-        let memory = Managed::new(device, bytes).context("the checkpoints")?;
+        let memory = Buffer::managed(device, bytes).context("the checkpoints")?;
         waits.since(ALLOCATE, since);
         let budget = match plan.approach {
             ApproachName::UvmBudget => Some(Budget {
@@ -123,7 +124,7 @@ impl Budget {
         &mut self,
         version: u32,
         places: &[(u64, u64)],
-        memory: &Managed,
+        memory: &Buffer,
         trace: &Recorder,
     ) -> Result<()> {
         let bytes_of = |version: u32| places[version as usize].1.next_multiple_of(PAGE);
@@ -152,8 +153,8 @@ impl Approach for Uvm<'_> {
         let _span = self.trace.span(Activity::Checkpoint).of(NAME, version as i32);
         let since = Instant::now();
         // SAFETY: the allocation and the buffer have the bytes; the place is this version's alone.
-        unsafe { self.stream.copy(self.memory.address() + at, self.buffer.address(), bytes) }?;
-        self.stream.wait()?;
+        unsafe { self.stream.copy_any(self.memory.address() + at, self.buffer.address(), bytes) }?;
+        self.stream.synchronize()?;
         let time = self.waits.since(MANAGED_COPY, since);
         self.trace.blocked(Cause::Copy, since, time);
         self.trace.spent(Activity::Capture, since, time, bytes);
@@ -180,8 +181,8 @@ impl Approach for Uvm<'_> {
         let _span = self.trace.span(Activity::Restore).of(NAME, version as i32);
         let since = Instant::now();
         // SAFETY: the version is complete there, and the buffer had room for it.
-        unsafe { self.stream.copy(self.buffer.address(), self.memory.address() + at, bytes) }?;
-        self.stream.wait()?;
+        unsafe { self.stream.copy_any(self.buffer.address(), self.memory.address() + at, bytes) }?;
+        self.stream.synchronize()?;
         let time = self.waits.since(MANAGED_COPY, since);
         self.trace.blocked(Cause::Copy, since, time);
         self.trace.spent(Activity::Recover, since, time, bytes);
@@ -234,7 +235,7 @@ mod tests {
     use super::super::tests::{plan, Application};
     use super::*;
     use crate::bench::plan::{Hints, Order};
-    use crate::software_device;
+    use crate::tests::software_device;
 
     #[test]
     fn only_processes_on_the_same_device_count() {

@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_code_that_nobody_knows_is_an_error_like_any_other() {
-        crate::software_device::run(|| {
+        crate::tests::software_device::run(|| {
             load().unwrap();
             let error = checked(4_000_000_000, || "a call".into()).unwrap_err().to_string();
             assert!(error.contains("a call: ") && error.contains("4000000000"), "{error}");

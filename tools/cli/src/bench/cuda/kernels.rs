@@ -7,7 +7,8 @@ use anyhow::{ensure, Context as _, Result};
 use cudarc::driver::sys;
 
 use super::driver::{self, checked};
-use super::{Buffer, Device, Stream};
+use super::{Buffer, Device};
+use device::Stream;
 
 /// The kernels, as `scripts/make_ptx.py` compiled them.
 const PTX: &str = include_str!("../../../kernels/bench.ptx");
@@ -73,7 +74,7 @@ impl Kernels {
         self.fill(&stream, &buffer, GROUP, 0)?;
         self.compare(&stream, &buffer, GROUP, 0, (&counters, 0))?;
         self.burn(&stream, &buffer, 1)?;
-        stream.wait()
+        Ok(stream.synchronize()?)
     }
 
     /// Queues writing the content of `version` to the first `bytes` of a buffer.
@@ -145,7 +146,7 @@ unsafe fn launch(
 ) -> Result<()> {
     let blocks = bytes.div_ceil(u64::from(BLOCK) * GROUP).clamp(1, MOST_BLOCKS) as u32;
     let (arguments, none) = (arguments.as_mut_ptr(), std::ptr::null_mut());
-    let stream = stream.raw();
+    let stream = stream.raw().cast();
     // SAFETY: the caller's promise; the driver copies the arguments before it returns.
     let queued = unsafe {
         driver::cuLaunchKernel(kernel, blocks, 1, 1, BLOCK, 1, 1, 0, stream, arguments, none)
@@ -158,7 +159,7 @@ mod tests {
     use std::ffi::{c_char, c_int};
 
     use super::*;
-    use crate::software_device;
+    use crate::tests::software_device;
 
     /// What stands in a buffer.
     fn read(stream: &Stream, buffer: &Buffer) -> Vec<u8> {
@@ -167,7 +168,7 @@ mod tests {
         // for.
         unsafe { stream.copy_to_host(found.as_mut_ptr(), buffer.address(), buffer.bytes()) }
             .unwrap();
-        stream.wait().unwrap();
+        stream.synchronize().unwrap();
         found
     }
 

@@ -1,16 +1,19 @@
-//! Memory: on the device, managed, and pinned on the host.
+//! Memory: on the device, managed, and pinned on the host; and the registration of host memory.
+
+use std::ffi::c_void;
 
 use anyhow::{ensure, Result};
 use cudarc::driver::sys;
+use device::Stream;
 
 use super::driver::{self, checked};
-use super::{Address, Device, Stream};
+use super::{Address, Device};
 use crate::size;
 
 /// `CU_DEVICE_CPU`: the host, where a call takes a device.
 const HOST: sys::CUdevice = -1;
 
-/// Device memory, not initialised.
+/// Device memory, or managed memory, which the driver moves between device and host. Not initialised.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     address: Address,
@@ -28,6 +31,16 @@ impl Buffer {
         Ok(Buffer { address, bytes, device: device.clone() })
     }
 
+    /// Allocates managed memory.
+    pub(crate) fn managed(device: &Device, bytes: u64) -> Result<Buffer> {
+        let flags = sys::CUmemAttach_flags::CU_MEM_ATTACH_GLOBAL as u32;
+        let mut address = 0;
+        // SAFETY: the function writes one address.
+        let allocated = unsafe { driver::cuMemAllocManaged(&mut address, bytes as usize, flags) };
+        checked(allocated, || format!("allocating {} of managed memory", size::show(bytes)))?;
+        Ok(Buffer { address, bytes, device: device.clone() })
+    }
+
     /// The address of the first byte.
     pub(crate) fn address(&self) -> Address {
         self.address
@@ -41,65 +54,27 @@ impl Buffer {
     /// Queues a memset to 0 of all of it.
     pub(crate) fn clear(&self, stream: &Stream) -> Result<()> {
         // SAFETY: the range is the whole allocation, which `drop` frees only when it is unused.
-        let queued =
-            unsafe { driver::cuMemsetD8Async(self.address, 0, self.bytes as usize, stream.raw()) };
+        let queued = unsafe {
+            driver::cuMemsetD8Async(self.address, 0, self.bytes as usize, stream.raw().cast())
+        };
         checked(queued, || "clearing device memory".into())
     }
-}
 
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        self.device.settle();
-        // SAFETY: allocated in `new` and freed only here, after all work that may use it. Nothing
-        // can be done about an error.
-        let _ = unsafe { driver::cuMemFree_v2(self.address) };
-    }
-}
-
-/// Managed memory, which the driver moves between device and host.
-#[derive(Debug)]
-pub(crate) struct Managed {
-    address: Address,
-    bytes: u64,
-    device: Device,
-}
-
-impl Managed {
-    /// Allocates.
-    pub(crate) fn new(device: &Device, bytes: u64) -> Result<Managed> {
-        let flags = sys::CUmemAttach_flags::CU_MEM_ATTACH_GLOBAL as u32;
-        let mut address = 0;
-        // SAFETY: the function writes one address.
-        let allocated = unsafe { driver::cuMemAllocManaged(&mut address, bytes as usize, flags) };
-        checked(allocated, || format!("allocating {} of managed memory", size::show(bytes)))?;
-        Ok(Managed { address, bytes, device: device.clone() })
-    }
-
-    /// The address of the first byte.
-    pub(crate) fn address(&self) -> Address {
-        self.address
-    }
-
-    /// Its bytes.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// Queues moving `bytes` bytes from `at` on to the host. What they hold is kept.
+    /// Queues moving `bytes` bytes of managed memory from `at` on to the host. What they hold is kept.
     pub(crate) fn to_host(&self, at: u64, bytes: u64, stream: &Stream) -> Result<()> {
         ensure!(
             at.checked_add(bytes).is_some_and(|end| end <= self.bytes),
             "{bytes} bytes at {at} of managed memory of {}",
             self.bytes
         );
-        let (from, len) = (self.address + at, bytes as usize);
+        let (from, len, stream) = (self.address + at, bytes as usize, stream.raw().cast());
         // SAFETY: the range lies within the allocation, which outlives the move.
-        let queued = unsafe { driver::cuMemPrefetchAsync(from, len, HOST, stream.raw()) };
+        let queued = unsafe { driver::cuMemPrefetchAsync(from, len, HOST, stream) };
         checked(queued, || format!("moving {} to the host", size::show(bytes)))
     }
 }
 
-impl Drop for Managed {
+impl Drop for Buffer {
     fn drop(&mut self) {
         self.device.settle();
         // SAFETY: allocated in `new` and freed only here, after all work that may use it. Nothing
@@ -146,4 +121,26 @@ impl Drop for Pinned {
         // can be done about an error.
         let _ = unsafe { driver::cuMemFreeHost(self.address.cast()) };
     }
+}
+
+/// Registers host memory with the driver.
+///
+/// # Safety
+/// The memory must stay mapped until it is unregistered, and no copy may use it meanwhile.
+pub(crate) unsafe fn register(address: *mut u8, bytes: u64) -> Result<()> {
+    let flags = sys::CU_MEMHOSTREGISTER_PORTABLE;
+    let address: *mut c_void = address.cast();
+    // SAFETY: the caller's promise.
+    let done = unsafe { driver::cuMemHostRegister_v2(address, bytes as usize, flags) };
+    checked(done, || format!("registering {} of host memory", size::show(bytes)))
+}
+
+/// Ends a registration.
+///
+/// # Safety
+/// The address must have been registered, and no copy may use the memory.
+pub(crate) unsafe fn unregister(address: *mut u8) -> Result<()> {
+    // SAFETY: the caller's promise.
+    let done = unsafe { driver::cuMemHostUnregister(address.cast()) };
+    checked(done, || "ending a registration".into())
 }

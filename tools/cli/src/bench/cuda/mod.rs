@@ -1,18 +1,16 @@
 //! The device, for those who measure: the few driver calls that the bench and its baselines make.
 //!
-//! The library under test is used through its own C functions and shares nothing with this but the
-//! device's primary context. Handles give back what they hold when they are dropped; addresses are
-//! plain numbers, and the calls that believe them are unsafe.
+//! Streams, events and address ranges are those of the crate `device`, which are no more than the driver's
+//! calls. Handles give back what they hold when they are dropped; addresses are plain numbers, and the calls
+//! that believe them are unsafe.
 
 mod driver;
 mod kernels;
 mod memory;
-mod range;
 mod software;
-mod stream;
 
 use std::ffi::{c_char, c_int, CStr};
-use std::fs;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use anyhow::{ensure, Context as _, Result};
@@ -21,39 +19,35 @@ use cudarc::driver::sys;
 use self::driver::{checked, extension};
 
 pub(super) use kernels::Kernels;
-pub(super) use memory::{Buffer, Managed, Pinned};
-pub(super) use range::{register, unregister, Range};
-pub(super) use stream::{Event, Stream};
+pub(super) use memory::{register, unregister, Buffer, Pinned};
 
 /// The address of a byte of device memory, or of host memory that the device reaches.
 pub(super) type Address = sys::CUdeviceptr;
 
-/// Bytes of a device's name, the NUL included.
-const NAME_LEN: usize = 256;
-
-/// A device with its primary context. Copies of it are the same device.
+/// A device with its primary context. Copies of it are the same device, which has the functions of the crate
+/// `device` as well.
 #[derive(Clone, Debug)]
 pub(super) struct Device(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    device: sys::CUdevice,
-    context: sys::CUcontext,
-    name: String,
-    memory: u64,
-    software: bool,
+    ordinal: sys::CUdevice,
+    same: Arc<device::Device>,
 }
 
-// SAFETY: a context may be used by any thread that makes it current.
-unsafe impl Send for Inner {}
-// SAFETY: as above; the driver's functions may be called by several threads at once.
-unsafe impl Sync for Inner {}
+impl Deref for Device {
+    type Target = Arc<device::Device>;
+
+    fn deref(&self) -> &Arc<device::Device> {
+        &self.0.same
+    }
+}
 
 impl Drop for Inner {
     fn drop(&mut self) {
         // SAFETY: retained once in `open`; what lives in the context holds a `Device`. Nothing can
         // be done about an error.
-        let _ = unsafe { driver::cuDevicePrimaryCtxRelease_v2(self.device) };
+        let _ = unsafe { driver::cuDevicePrimaryCtxRelease_v2(self.ordinal) };
     }
 }
 
@@ -71,35 +65,20 @@ impl Device {
     }
 
     /// Opens a device and makes its context current on this thread.
-    pub(super) fn open(ordinal: u32) -> Result<Device> {
+    pub(super) fn open(number: u32) -> Result<Device> {
         let count = Device::count()?;
-        ensure!(ordinal < count, "there is no CUDA device {ordinal}; the driver has {count}");
-        let what = || format!("opening CUDA device {ordinal}");
-        let (mut device, mut memory, mut context) = (0, 0, std::ptr::null_mut());
-        let mut name: [c_char; NAME_LEN] = [0; NAME_LEN];
+        ensure!(number < count, "there is no CUDA device {number}; the driver has {count}");
+        let what = || format!("opening CUDA device {number}");
+        let (mut ordinal, mut context) = (0, std::ptr::null_mut());
         // SAFETY: the function writes one number.
-        checked(unsafe { driver::cuDeviceGet(&mut device, ordinal as c_int) }, what)?;
-        // SAFETY: as above; the device came from the driver.
-        checked(unsafe { driver::cuDeviceTotalMem_v2(&mut memory, device) }, what)?;
-        // SAFETY: the function writes at most so many bytes, the last of them NUL.
-        let named =
-            unsafe { driver::cuDeviceGetName(name.as_mut_ptr(), NAME_LEN as c_int - 1, device) };
-        checked(named, what)?;
-        // SAFETY: the last byte is NUL, whatever the function has written before it.
-        let name = unsafe { CStr::from_ptr(name.as_ptr()) }.to_string_lossy().into_owned();
-        // SAFETY: as above; released when the last copy of the device is dropped.
-        checked(unsafe { driver::cuDevicePrimaryCtxRetain(&mut context, device) }, what)?;
-        let software = software::install()?;
-        let memory = memory as u64;
-        let opened = Device(Arc::new(Inner { device, context, name, memory, software }));
-        opened.bind()?;
-        Ok(opened)
-    }
-
-    /// Makes the context current on this thread.
-    pub(super) fn bind(&self) -> Result<()> {
-        // SAFETY: the context is retained as long as `self`.
-        checked(unsafe { driver::cuCtxSetCurrent(self.0.context) }, || "binding a thread".into())
+        checked(unsafe { driver::cuDeviceGet(&mut ordinal, number as c_int) }, what)?;
+        // SAFETY: the device came from the driver; released when the last copy of it is dropped.
+        checked(unsafe { driver::cuDevicePrimaryCtxRetain(&mut context, ordinal) }, what)?;
+        // SAFETY: the context is retained.
+        checked(unsafe { driver::cuCtxSetCurrent(context) }, what)?;
+        software::install()?;
+        let same = device::kinds::current()?.with_context(what)?;
+        Ok(Device(Arc::new(Inner { ordinal, same: Arc::new(same) })))
     }
 
     /// Waits for all work in the context, on any thread: before memory is given back that the work
@@ -111,60 +90,13 @@ impl Device {
         let _ = unsafe { driver::cuCtxSynchronize() };
     }
 
-    /// The driver's number of the device.
-    pub(super) fn raw(&self) -> sys::CUdevice {
-        self.0.device
-    }
-
-    /// Its name.
-    pub(super) fn name(&self) -> &str {
-        &self.0.name
-    }
-
-    /// Its memory in bytes.
-    pub(super) fn memory(&self) -> u64 {
-        self.0.memory
-    }
-
-    /// Whether it is the software device.
-    pub(super) fn is_software(&self) -> bool {
-        self.0.software
-    }
-
-    /// Bytes of its memory that are free. The context has to be current.
-    pub(super) fn free(&self) -> Result<u64> {
-        let (mut free, mut total) = (0, 0);
-        // SAFETY: the function writes two numbers.
-        let asked = unsafe { driver::cuMemGetInfo_v2(&mut free, &mut total) };
-        checked(asked, || "asking for free memory".into())?;
-        Ok(free as u64)
-    }
-
-    /// The version of CUDA that the driver serves, as 12080; 0 if it does not say.
-    pub(super) fn cuda_version(&self) -> i32 {
-        let mut version = 0;
-        // SAFETY: the function writes one number.
-        match unsafe { driver::cuDriverGetVersion(&mut version) } {
-            0 => version,
-            _ => 0,
-        }
-    }
-
     /// An attribute of the device; `None` if the driver does not know it.
     pub(super) fn attribute(&self, attribute: sys::CUdevice_attribute) -> Option<i32> {
         let mut value = 0;
         // SAFETY: the function writes one number; the device is the driver's.
         let asked =
-            unsafe { driver::cuDeviceGetAttribute(&mut value, attribute as u32, self.0.device) };
+            unsafe { driver::cuDeviceGetAttribute(&mut value, attribute as u32, self.0.ordinal) };
         (asked == 0).then_some(value)
-    }
-
-    /// The version of the driver's kernel module; empty if it does not say.
-    pub(super) fn kernel_module(&self) -> String {
-        let text = fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
-        let mut words = text.split_whitespace();
-        let version = words.find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
-        version.unwrap_or_default().to_owned()
     }
 }
 

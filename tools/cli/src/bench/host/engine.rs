@@ -26,7 +26,7 @@ use clap::{Args, ValueEnum};
 
 use super::{in_own_process, Common, Figure, Judge, Report};
 use crate::bench::interrupt;
-use crate::bench::options::distinct;
+use crate::bench::options::{distinct, name_of};
 
 /// Options of the command.
 #[derive(Debug, Args)]
@@ -91,7 +91,7 @@ enum Part {
 
 impl Part {
     fn name(self) -> String {
-        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+        name_of(&self)
     }
 
     /// Whether it uses the software device.

@@ -5,17 +5,17 @@
 //! compares figures of one run only. Files are written again after each round, so that a run that
 //! is cut short keeps what it has.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use anyhow::{bail, Context, Result};
 use clap::Args;
-use config::KEYS;
 use serde::{Deserialize, Serialize};
 
-use super::child::ends_with_this;
-use super::machine;
+use super::child::command;
 use super::results::{prepare, write_json, Device, Machine, Program, Spread, SOFTWARE_NOTE};
-use super::temporary::Folder;
+use super::{interrupt, machine};
 
 pub(super) mod engine;
 pub(super) mod pages;
@@ -209,7 +209,7 @@ fn verdict(how: &str, bound: f64, reached: bool) -> String {
 }
 
 /// Three digits, or all of a large number.
-pub(super) fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 || size == 0.0 => format!("{value:.0}"),
         size if size >= 10.0 => format!("{value:.1}"),
@@ -220,29 +220,22 @@ pub(super) fn number(value: f64) -> String {
 
 /// Runs this program again with other arguments, with `settings` in its environment and none of the
 /// library's keys, and gives the lines that it prints, each as soon as it is there. Its temporary
-/// files are removed when it has ended, however it does.
+/// files are removed when it has ended.
 pub(super) fn in_own_process(
     arguments: &[String],
     settings: &[(&str, String)],
     mut line: impl FnMut(&str) -> Result<()>,
 ) -> Result<()> {
-    use std::io::{BufRead as _, BufReader};
-    use std::process::{Command, Stdio};
-
-    let program = std::env::current_exe().context("finding this program")?;
-    let temporary = Folder::new(&std::env::temp_dir())?;
-    let mut command = Command::new(program);
-    // What is measured is what the bench asks for, whatever this shell has set for other jobs.
-    for key in KEYS {
-        command.env_remove(key.variable());
-    }
+    let prefix = format!("veloc-bench-{}-", std::process::id());
+    let temporary = tempfile::Builder::new().prefix(&prefix).tempdir()?;
+    let mut command = command(arguments)?;
     command
-        .args(arguments)
         .envs(settings.iter().map(|(name, value)| (name, value)))
         .env("TMPDIR", temporary.path())
-        .stdout(Stdio::piped())
+        .stdin(Stdio::null())
         .stderr(Stdio::piped());
-    let mut child = ends_with_this(&mut command).spawn().context("starting this program again")?;
+    let mut child = command.spawn().context("starting this program again")?;
+    interrupt::at_work(Some((child.id(), temporary.path())));
     let errors = child.stderr.take().map(|errors| std::thread::spawn(|| pass_on(errors)));
     let mut read = Ok(());
     if let Some(output) = child.stdout.take() {
@@ -254,7 +247,9 @@ pub(super) fn in_own_process(
         // It was killed by what it said; its status says no more.
         let _ = child.kill();
     }
-    let status = child.wait().context("waiting for a process")?;
+    let status = child.wait().context("waiting for a process");
+    interrupt::at_work(None);
+    let status = status?;
     if let Some(errors) = errors {
         // It only passes lines on.
         let _ = errors.join();
@@ -269,8 +264,6 @@ pub(super) fn in_own_process(
 /// Passes lines of a process's standard error on, but for those of the software device: the command
 /// has said so once, for all of its processes.
 fn pass_on(errors: impl std::io::Read) {
-    use std::io::{BufRead as _, BufReader};
-
     for line in BufReader::new(errors).split(b'\n').map_while(Result::ok) {
         let line = String::from_utf8_lossy(&line);
         if !line.contains(SOFTWARE_NOTE) && !line.starts_with("softcuda: SOFTCUDA_COPY=none") {

@@ -165,7 +165,6 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         eprintln!("round {round} of {}", options.common.repeats);
     }
     print(&report.points);
-    print_verdict(&report.points, processors);
     Ok(())
 }
 
@@ -285,48 +284,5 @@ fn print(points: &[Point]) {
             format!("{} .. {}", number(rate.least), number(rate.greatest)),
             100.0 * huge.median
         );
-    }
-}
-
-/// Whether what the library does without being told is the fastest.
-fn print_verdict(points: &[Point], processors: usize) {
-    let touching =
-        || points.iter().filter(|point| point.method.touches() && point.of == Of::Private);
-    let threads = policy::touch::threads(0, processors) as u32;
-    let method = match TouchMethod::here() {
-        TouchMethod::Populate => Method::Populate,
-        TouchMethod::Write(_) => Method::Write,
-    };
-    let is_default = |point: &&Point| point.huge && point.method == method;
-    let default = touching().filter(is_default).find(|point| point.threads == threads);
-    let Some(default) = default else {
-        println!("{threads} threads, the library's choice here, were not measured");
-        return;
-    };
-    let name = |point: &Point| {
-        let pages = if point.huge { "huge pages" } else { "4 KiB pages" };
-        format!("{}, {pages}, {} threads", point.method.text(), point.threads)
-    };
-    let rate = Spread::of(default.rates.clone()).map_or(0.0, |rate| rate.median);
-    println!("the library's choice here: {}: {} GB/s", name(default), number(rate));
-    // Round by round: what others do to this machine meets both alike.
-    let ratios = |point: &Point| {
-        let pairs = point.rates.iter().zip(&default.rates);
-        Spread::of(pairs.map(|(rate, by_default)| rate / by_default).collect())
-    };
-    let compared: Vec<(&Point, Spread)> =
-        touching().filter_map(|point| Some((point, ratios(point)?))).collect();
-    for (what, all) in [("of as many threads", false), ("of all", true)] {
-        let considered = compared.iter().filter(|(point, _)| all || point.threads == threads);
-        let best = considered.max_by(|(_, a), (_, b)| a.median.total_cmp(&b.median));
-        if let Some((point, ratio)) = best {
-            println!(
-                "the fastest {what}: {}: {:.2} times that ({:.2} .. {:.2})",
-                name(point),
-                ratio.median,
-                ratio.least,
-                ratio.greatest
-            );
-        }
     }
 }

@@ -1,11 +1,10 @@
-//! What the device can do and what memory the system has, as far as it matters to checkpoints.
+//! What the device can do, as far as it matters to checkpoints.
 
 use anyhow::Result;
 use cudarc::driver::sys::CUdevice_attribute;
 use os::memory::locked_limit;
 use serde::Serialize;
 
-use super::system::{system, System};
 use super::Bench;
 use crate::size;
 
@@ -44,7 +43,8 @@ pub(super) struct Point {
     free: u64,
     /// Bytes of host memory that this process may lock; none without a limit.
     locked_limit: Option<u64>,
-    system: System,
+    /// The driver's kernel module in its own words: the open one says so.
+    kernel_module: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -57,11 +57,12 @@ struct Attribute {
 /// Asks the driver.
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
     let ask = |(name, attribute)| Attribute { name, value: bench.device.attribute(attribute) };
+    let module = std::fs::read_to_string("/proc/driver/nvidia/version").unwrap_or_default();
     let point = Point {
         attributes: ATTRIBUTES.map(ask).into(),
-        free: bench.device.free()?,
+        free: bench.device.free_memory()?,
         locked_limit: locked_limit(),
-        system: system(),
+        kernel_module: module.lines().next().unwrap_or_default().to_owned(),
     };
     for Attribute { name, value } in &point.attributes {
         println!("{name:<40} {}", value.map_or_else(|| "-".to_owned(), |value| value.to_string()));
@@ -69,6 +70,6 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<()> {
     println!("{:<40} {}", "free device memory", size::show(point.free));
     let limit = point.locked_limit.map_or_else(|| "none".to_owned(), size::show);
     println!("{:<40} {limit}", "limit of locked memory");
-    point.system.print();
+    println!("{:<40} {}", "kernel module", point.kernel_module);
     bench.keep(super::Point::Facts(point))
 }

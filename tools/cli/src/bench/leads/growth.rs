@@ -6,7 +6,6 @@ use anyhow::Result;
 use os::memory;
 use serde::Serialize;
 
-use super::system::{memory_zones, Zone};
 use super::{rate, Bench};
 use crate::bench::growth;
 use crate::bench::host::number;
@@ -31,12 +30,11 @@ struct Memory {
     total: u64,
     /// What this process may still have.
     available: u64,
-    zones: Vec<Zone>,
 }
 
 fn now() -> Result<Memory> {
     let (total, available) = (memory::machine_total()?, memory::physical()?.available);
-    Ok(Memory { total, available, zones: memory_zones() })
+    Ok(Memory { total, available })
 }
 
 /// Touches memory, and gives it back.

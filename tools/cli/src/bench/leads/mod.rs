@@ -5,24 +5,15 @@
 //! | --- | --- |
 //! | [`facts`] | what can the device do? |
 //! | [`growth`] | is the machine given memory as it uses it? |
-//! | [`registration`] | for how long does registering a chunk stop copies on the device? |
-//! | [`staging`] | is a pinned ring, copied out by threads, better than registering all? |
-//! | [`launches`] | how long do the application's launches wait for what goes on beside them? |
-//! | [`copies`] | what do copies reach, by kind, size and number of streams? |
-//! | [`mapping`] | in which chunks is device memory best mapped, and does that stop copies? |
+//! | [`works`] | for how long does registering stop copies on the device; is a pinned ring, copied out by threads, better than registering all; how long do the application's launches wait for what goes on beside them? |
 //!
 //! How pages are best touched is asked by `veloc bench pages`, which needs no device.
 
 mod beside;
-mod copies;
 mod facts;
 mod growth;
-mod launches;
-mod mapping;
 mod pages;
-mod registration;
-mod staging;
-mod system;
+mod works;
 
 use std::path::PathBuf;
 
@@ -33,10 +24,9 @@ use serde::Serialize;
 
 use super::cuda::Device;
 use super::host::Report;
-use super::interrupt;
 use super::options::{distinct, name_of};
 use super::results::{quantile, SOFTWARE_WARNING};
-use super::worker::describe;
+use super::{interrupt, processes};
 use crate::size;
 
 /// Bytes to measure with, on a GPU.
@@ -75,10 +65,6 @@ enum Lead {
     Staging,
     /// Short kernels beside touching, registering and copies
     Launches,
-    /// Copies by kind, size and number of streams
-    Copies,
-    /// Mapping device memory by chunks
-    Mapping,
 }
 
 /// One measurement.
@@ -87,11 +73,7 @@ enum Lead {
 enum Point {
     Facts(facts::Point),
     Grow(growth::Point),
-    Registration(registration::Point),
-    Staging(staging::Point),
-    Launches(launches::Point),
-    Copies(copies::Point),
-    Mapping(mapping::Point),
+    Works(works::Point),
 }
 
 /// Times of one thing done many times, in seconds.
@@ -150,8 +132,8 @@ pub(super) fn run(options: &Options) -> Result<()> {
     }
     let mut report = Report::new("leads", Some(&options.out))?;
     report.print_machine();
-    println!("{}, {}", device.name(), size::show(device.memory()));
-    report.on_device(describe(&device));
+    println!("{}, {}", device.name(), size::show(device.total_memory()));
+    report.on_device(processes::device()?);
     if device.is_software() {
         report.warn(SOFTWARE_WARNING);
         println!("{SOFTWARE_WARNING}");
@@ -162,19 +144,22 @@ pub(super) fn run(options: &Options) -> Result<()> {
         match lead {
             Lead::Facts => facts::run(&mut bench)?,
             Lead::Grow => growth::run(&mut bench)?,
-            Lead::Registration => registration::run(&mut bench)?,
-            Lead::Staging => staging::run(&mut bench)?,
-            Lead::Launches => launches::run(&mut bench)?,
-            Lead::Copies => copies::run(&mut bench)?,
-            Lead::Mapping => mapping::run(&mut bench)?,
+            Lead::Registration => measure(&mut bench, works::registration)?,
+            Lead::Staging => measure(&mut bench, works::staging)?,
+            Lead::Launches => measure(&mut bench, works::launches)?,
         }
     }
     Ok(())
 }
 
+fn measure(bench: &mut Bench<'_>, points: fn(&Bench<'_>) -> Vec<works::Point>) -> Result<()> {
+    let points = points(bench);
+    works::run(bench, points)
+}
+
 /// Refuses a total that the machine or the device cannot give.
 fn check(total: u64, device: &Device) -> Result<()> {
-    let (host, free) = (memory::physical()?.available, device.free()?);
+    let (host, free) = (memory::physical()?.available, device.free_memory()?);
     ensure!(total >= 16 << 20, "--total {}: at least 16 MiB are needed", size::show(total));
     ensure!(
         total <= host / 2,

@@ -77,33 +77,7 @@ pub(crate) fn check(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// What is without effect on some of the approaches, for the user to know. Not refused: the same sizes
-/// are given to one approach after the other.
-pub(crate) fn without_effect(options: &Options) -> Vec<String> {
-    let amounts = &options.amounts;
-    let without = |has: fn(ApproachName) -> bool| {
-        let names = options.approach.iter().filter(|name| !has(**name)).map(name_of);
-        names.collect::<Vec<_>>().join(", ")
-    };
-    [
-        ("--device-cache", amounts.device_cache.is_some(), without(has_device_cache)),
-        ("--host-cache", !amounts.host_cache.is_empty(), without(has_host_buffer)),
-        ("--hints", options.hints.is_some(), without(fetches_ahead)),
-    ]
-    .into_iter()
-    .filter(|(_, given, names)| *given && !names.is_empty())
-    .map(|(option, _, names)| format!("{option} has no effect on {names}"))
-    .collect()
-}
-
-fn has_device_cache(approach: ApproachName) -> bool {
-    !matches!(approach, ApproachName::Uvm | ApproachName::Ring)
-}
-
-fn has_host_buffer(approach: ApproachName) -> bool {
-    !matches!(approach, ApproachName::Uvm | ApproachName::UvmBudget)
-}
-
+/// Whether something is fetched ahead of restores.
 fn fetches_ahead(approach: ApproachName) -> bool {
-    has_device_cache(approach) && has_host_buffer(approach)
+    !matches!(approach, ApproachName::Uvm | ApproachName::UvmBudget | ApproachName::Ring)
 }

@@ -99,7 +99,7 @@ fn medians(passes: &[Vec<f64>]) -> Vec<f64> {
 mod tests {
     use super::*;
     use crate::bench::plan::ApproachName::{DirectPin, Ours};
-    use crate::bench::synthetic::point;
+    use crate::tests::synthetic::point;
 
     /// Catches a floor for each approach, and one that mixes different bytes.
     #[test]

@@ -1,10 +1,9 @@
 //! Why the application waited, as a table: the causes of each row add up to its blocked time.
 
-use comfy_table::TableComponent;
-
-use super::{name, new_table};
+use super::name;
 use crate::bench::results::{Call, Figures, Measurement};
 use crate::bench::waits;
+use crate::output;
 
 /// The rows of each point: what they are called, and the calls they are about.
 const ROWS: [(&str, &[Call]); 2] = [
@@ -30,12 +29,11 @@ pub(super) fn table(group: &[Measurement]) -> String {
         return String::new();
     }
     names.sort_by_key(|name| waits::order(name));
-    let start = ["waited for, ms", "in"].into_iter();
-    let header: Vec<&str> = start.chain(names.iter().copied()).chain(["in all"]).collect();
-    let mut table = new_table(&header);
-    for line in [TableComponent::HorizontalLines, TableComponent::MiddleIntersections] {
-        table.remove_style(line);
-    }
+    let names_of_columns = names.iter().map(|name| format!(">{name}"));
+    let start = ["waited for, ms", "in"].into_iter().map(str::to_owned);
+    let header: Vec<String> = start.chain(names_of_columns).chain([">in all".to_owned()]).collect();
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    let mut table = output::table(&header);
     for (measurement, all) in &told {
         for (row, calls) in ROWS {
             let mean = |name: &str| {
@@ -64,7 +62,7 @@ pub(super) fn table(group: &[Measurement]) -> String {
 mod tests {
     use super::*;
     use crate::bench::plan::ApproachName::{DirectPin, Ours};
-    use crate::bench::synthetic::point;
+    use crate::tests::synthetic::point;
 
     /// Catches rows of ours alone, and rows that do not add up.
     #[test]

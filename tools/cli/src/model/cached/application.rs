@@ -45,10 +45,6 @@ impl Application {
     pub(super) fn ended(&self) -> bool {
         matches!(self.doing, Doing::Ended)
     }
-
-    pub(super) fn is_computing(&self) -> bool {
-        matches!(self.doing, Doing::Computing)
-    }
 }
 
 impl Cached {
@@ -194,25 +190,23 @@ impl Cached {
                     bail!("process {}: the bytes of {id} are nowhere", self.number)
                 }
             },
-            Doing::RestoringFromHost(id, mut transfer) => {
-                match self.next_piece(&mut transfer, false) {
-                    Piece::Moving | Piece::Blocked => {
-                        self.application.doing = Doing::RestoringFromHost(id, transfer);
-                        Ok(false)
-                    }
-                    Piece::Next { bytes, registered, .. } => {
-                        let motion = Motion::Up { registered };
-                        machine.flow(self.number, Actor::Application, motion, bytes);
-                        self.application.doing = Doing::RestoringFromHost(id, transfer);
-                        Ok(false)
-                    }
-                    Piece::Done => {
-                        self.state.release(id, Part::Device, Level::HOST);
-                        self.end_restore(id, machine);
-                        Ok(true)
-                    }
+            Doing::RestoringFromHost(id, mut transfer) => match self.next_piece(&mut transfer) {
+                Piece::Moving => {
+                    self.application.doing = Doing::RestoringFromHost(id, transfer);
+                    Ok(false)
                 }
-            }
+                Piece::Next { bytes, registered, .. } => {
+                    let motion = Motion::Up { registered };
+                    machine.flow(self.number, Actor::Application, motion, bytes);
+                    self.application.doing = Doing::RestoringFromHost(id, transfer);
+                    Ok(false)
+                }
+                Piece::Done => {
+                    self.state.release(id, Part::Device, Level::HOST);
+                    self.end_restore(id, machine);
+                    Ok(true)
+                }
+            },
             doing => {
                 self.application.doing = doing;
                 Ok(false)

@@ -22,7 +22,7 @@ use policy::slice;
 use policy::touch::{self, Mode, Touch};
 
 use super::machine::{Actor, Machine, Process};
-use super::scenario::{Outcome, Scenario, Staging};
+use super::scenario::{Outcome, Scenario};
 use crate::bench::plan::ApproachName;
 use application::Application;
 use prepare::{Mapper, Registrar, Toucher};
@@ -38,16 +38,12 @@ struct Setup {
     direct_device: bool,
     /// The host buffer allocated and pinned in one call, the application waiting.
     direct_host: bool,
-    /// Pages of 4 KiB, set to 0 whole: a flush must stay behind, or it would be overwritten.
-    memset: bool,
     touch: Touch,
     pin: Pin,
     /// Registration keeps to the lulls between the application's calls.
     lulls: bool,
     /// Threads that touch.
     threads: usize,
-    /// Copies with memory that is not registered hold the lock of the context.
-    driver_stages: bool,
 }
 
 impl Setup {
@@ -55,7 +51,6 @@ impl Setup {
         let ours = Setup {
             direct_device: scenario.direct_device,
             direct_host: false,
-            memset: false,
             touch: scenario.touch,
             pin: match register::is_useful(scenario.pin, scenario.node.coherent) {
                 true => scenario.pin,
@@ -63,25 +58,12 @@ impl Setup {
             },
             lulls: scenario.lulls,
             threads: touch::threads(0, scenario.node.processors_per_process),
-            driver_stages: scenario.staging == Staging::Driver,
         };
         match scenario.approach {
             ApproachName::DirectPin => {
                 Setup { direct_device: true, direct_host: true, pin: Pin::Off, ..ours }
             }
-            ApproachName::IncrementalMemset => Setup {
-                memset: true,
-                touch: Touch::Concurrent,
-                pin: Pin::Parallel,
-                lulls: false,
-                threads: 1,
-                driver_stages: true,
-                ..ours
-            },
-            ApproachName::Ours
-            | ApproachName::Uvm
-            | ApproachName::UvmBudget
-            | ApproachName::Ring => ours,
+            _ => ours,
         }
     }
 }
@@ -106,8 +88,6 @@ pub(super) struct Cached {
     pin: Registrar,
     flush: Worker,
     fetch: Worker,
-    /// Up to when `outcome.held` is counted.
-    counted: f64,
     outcome: Outcome,
 }
 
@@ -123,9 +103,8 @@ impl Cached {
             order: RestoreOrder::Reverse,
         });
         state.expect_capacity(Level::DEVICE, scenario.device_cache);
-        let whole = setup.direct_host || scenario.approach == ApproachName::IncrementalMemset;
         let host = scenario.host_cache;
-        let pin_chunk = if whole { host } else { scenario.pin_chunk.min(host) };
+        let pin_chunk = if setup.direct_host { host } else { scenario.pin_chunk.min(host) };
         Cached {
             number,
             sizes: scenario.sizes_of(number).to_vec(),
@@ -142,7 +121,6 @@ impl Cached {
             pin: Registrar::default(),
             flush: Worker::new(Direction::Down),
             fetch: Worker::new(Direction::Up),
-            counted: 0.0,
             outcome: Outcome::default(),
         }
     }
@@ -158,7 +136,6 @@ impl Cached {
 
     /// What `actor` was waiting for has happened.
     pub(super) fn told(&mut self, actor: Actor, machine: &mut Machine) -> Result<()> {
-        self.count_held(machine.now());
         match actor {
             Actor::Application => self.application_told(machine)?,
             Actor::Map => self.mapped(machine),
@@ -171,17 +148,6 @@ impl Cached {
             Actor::Fetch => self.transferred(Direction::Up),
         }
         self.settle(machine)
-    }
-
-    /// Counts the time since the process was told something before, in which nothing of it has changed.
-    fn count_held(&mut self, now: f64) {
-        let copies = || [&self.flush, &self.fetch].iter().any(|worker| self.is_staged(worker));
-        if self.application.is_computing()
-            && (self.pin.is_registering() || self.setup.driver_stages && copies())
-        {
-            self.outcome.held += now - self.counted;
-        }
-        self.counted = now;
     }
 
     /// Whether the last restore has ended.

@@ -82,10 +82,6 @@ impl Registrar {
         self.doing == Doing::Queued
     }
 
-    pub(super) fn is_registering(&self) -> bool {
-        matches!(self.doing, Doing::Registering(_))
-    }
-
     pub(super) fn ended(&self) -> bool {
         self.doing == Doing::Ended
     }
@@ -143,8 +139,7 @@ impl Cached {
         self.pace.touch_begins();
         self.touch.units = units;
         if missing > 0 {
-            let motion = Motion::Touch { small: self.setup.memset };
-            machine.flow(self.number, Actor::Touch, motion, missing);
+            machine.flow(self.number, Actor::Touch, Motion::Touch, missing);
         } else {
             machine.timer(self.number, Actor::Touch, 0.0);
         }
@@ -242,8 +237,7 @@ impl Cached {
                 self.pin.doing = Doing::Registering(chunk);
                 self.pin.since = machine.now();
                 machine.stop_copies(self.number, true);
-                let motion = Motion::Register { small: self.setup.memset };
-                machine.flow(self.number, Actor::Pin, motion, bytes.end - bytes.start);
+                machine.flow(self.number, Actor::Pin, Motion::Register, bytes.end - bytes.start);
                 true
             }
             Doing::Registering(_) | Doing::Ended => false,

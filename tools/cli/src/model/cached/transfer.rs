@@ -32,8 +32,6 @@ pub(super) struct Transfer {
 pub(super) enum Piece {
     /// A piece is on its way.
     Moving,
-    /// The next piece is not yet to be written to.
-    Blocked,
     /// This piece is to be moved now.
     Next { bytes: u64, registered: bool, touched: bool },
     /// All is there.
@@ -76,8 +74,8 @@ impl Worker {
 }
 
 impl Cached {
-    /// The next piece of a copy. `writes`: it makes the pages that it finds missing.
-    pub(super) fn next_piece(&mut self, transfer: &mut Transfer, writes: bool) -> Piece {
+    /// The next piece of a copy.
+    pub(super) fn next_piece(&mut self, transfer: &mut Transfer) -> Piece {
         if transfer.moving.is_some() {
             return Piece::Moving;
         }
@@ -90,9 +88,6 @@ impl Cached {
         let bytes = self.piece(pages, at, left);
         let units = (at / TOUCH_UNIT) as usize..(at + bytes).div_ceil(TOUCH_UNIT) as usize;
         let touched = pages.all_touched() || self.exists[units].iter().all(|&exists| exists);
-        if writes && self.setup.memset && !touched {
-            return Piece::Blocked;
-        }
         let registered = pages.is_registered(at);
         transfer.moving = Some((at, bytes));
         Piece::Next { bytes, registered, touched }
@@ -116,13 +111,6 @@ impl Cached {
         }
     }
 
-    /// Whether a piece is under way between the device and memory that is not registered.
-    pub(super) fn is_staged(&self, worker: &Worker) -> bool {
-        let moving = worker.job.as_ref().and_then(|job| job.transfer.moving);
-        let pages = self.pages.as_ref();
-        moving.is_some_and(|(at, _)| pages.is_some_and(|pages| !pages.is_registered(at)))
-    }
-
     fn worker(&mut self, direction: Direction) -> &mut Worker {
         match direction {
             Direction::Down => &mut self.flush,
@@ -141,8 +129,8 @@ impl Cached {
         let Some(mut job) = self.worker(direction).job.take() else {
             return self.begin_job(direction, machine);
         };
-        match self.next_piece(&mut job.transfer, direction == Direction::Down) {
-            Piece::Moving | Piece::Blocked => {}
+        match self.next_piece(&mut job.transfer) {
+            Piece::Moving => {}
             Piece::Next { bytes, registered, touched } => {
                 let motion = match direction {
                     Direction::Down => Motion::Down { registered, touched },
@@ -176,8 +164,7 @@ impl Cached {
         };
         let untouched = self.pages.as_mut().map_or(0, |pages| {
             let untouched = pages.untouched(host);
-            // What is set to 0 must be so before a flush, not after it.
-            if direction == Direction::Down && !self.setup.memset {
+            if direction == Direction::Down {
                 pages.writing(host);
             }
             untouched

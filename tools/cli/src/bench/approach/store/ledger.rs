@@ -3,8 +3,7 @@
 use std::collections::VecDeque;
 
 use anyhow::{bail, ensure, Context, Result};
-
-use super::room::{Piece, Room};
+use levels::space::{Extent, Space};
 
 /// A version that was kept.
 #[derive(Debug)]
@@ -13,7 +12,7 @@ struct Version {
     /// Where it goes in the host buffer: behind the one before.
     host: u64,
     /// Where it is in the device cache, if it is.
-    device: Option<Vec<Piece>>,
+    device: Option<Vec<Extent>>,
     /// It is complete in the device cache.
     arrived: bool,
     /// It is complete in the host buffer.
@@ -30,7 +29,7 @@ pub(crate) struct Move {
     /// The version.
     pub version: u32,
     /// Its place in the device cache.
-    pub device: Vec<Piece>,
+    pub device: Vec<Extent>,
     /// Its place in the host buffer.
     pub host: u64,
     /// Its size in bytes.
@@ -41,7 +40,7 @@ pub(crate) struct Move {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// In the device cache.
-    Device(Vec<Piece>),
+    Device(Vec<Extent>),
     /// In the host buffer, at this offset.
     Host(u64),
     /// On its way up: wait.
@@ -51,7 +50,7 @@ pub(crate) enum Source {
 /// What is where.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    room: Room,
+    room: Space,
     versions: Vec<Version>,
     has_host: bool,
     host_end: u64,
@@ -64,6 +63,9 @@ pub(crate) struct Ledger {
     /// Bytes of the host buffer that flushes have written to, or are about to.
     host_used: u64,
 }
+
+/// Copies in the device cache are in pieces that begin at multiples of this many bytes, for fast copies.
+const GRANULE: u64 = 256;
 
 /// Copies in the host buffer begin at multiples of this many bytes.
 const ALIGNMENT: u64 = 128;
@@ -81,7 +83,7 @@ impl Ledger {
     /// Nothing kept, no room yet. Without a host buffer nothing is flushed.
     pub(crate) fn new(has_host: bool) -> Ledger {
         Ledger {
-            room: Room::default(),
+            room: Space::new(GRANULE),
             versions: Vec::new(),
             has_host,
             host_end: 0,
@@ -98,8 +100,8 @@ impl Ledger {
     }
 
     /// Room in the device cache for the next version, if there is.
-    pub(crate) fn place(&mut self, bytes: u64) -> Option<Vec<Piece>> {
-        self.room.take(bytes)
+    pub(crate) fn place(&mut self, bytes: u64) -> Option<Vec<Extent>> {
+        self.room.allocate(bytes)
     }
 
     /// Makes room in the device cache: evicts what was restored, else the oldest of what has been
@@ -117,7 +119,7 @@ impl Ledger {
     }
 
     /// The next version stands in the device cache now.
-    pub(crate) fn captured(&mut self, bytes: u64, device: Vec<Piece>) {
+    pub(crate) fn captured(&mut self, bytes: u64, device: Vec<Extent>) {
         let number = self.versions.len() as u32;
         self.versions.push(Version {
             bytes,
@@ -179,7 +181,7 @@ impl Ledger {
             (version.bytes, version.host)
         };
         let device = loop {
-            if let Some(device) = self.room.take(bytes) {
+            if let Some(device) = self.room.allocate(bytes) {
                 break device;
             }
             self.evict(self.displaced_by(at)?);
@@ -268,12 +270,12 @@ impl Ledger {
 
     /// Bytes of the device cache.
     pub(crate) fn device_bytes(&self) -> u64 {
-        self.room.bytes()
+        self.room.capacity()
     }
 
     /// Bytes that versions take in the device cache, and in the host buffer.
     pub(crate) fn used(&self) -> [u64; 2] {
-        [self.room.bytes() - self.room.free(), self.host_used]
+        [self.room.capacity() - self.room.free(), self.host_used]
     }
 
     /// What has been evicted since this was last asked: each version and its bytes.
@@ -286,7 +288,7 @@ impl Ledger {
         let version = &mut self.versions[number];
         if let Some(device) = version.device.take() {
             version.arrived = false;
-            self.room.give_back(&device);
+            self.room.release(&device);
             self.evicted.push(number as u32);
         }
     }
@@ -297,7 +299,7 @@ mod tests {
     use super::*;
 
     /// As a capture does: evicts until there is room.
-    fn place(ledger: &mut Ledger, bytes: u64) -> Option<Vec<Piece>> {
+    fn place(ledger: &mut Ledger, bytes: u64) -> Option<Vec<Extent>> {
         loop {
             match ledger.place(bytes) {
                 None if ledger.evict_oldest() => {}

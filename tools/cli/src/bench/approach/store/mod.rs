@@ -3,7 +3,6 @@
 //! how the memory of the tiers comes to be, which is theirs ([`Memory`]).
 
 mod ledger;
-mod room;
 mod shared;
 mod worker;
 
@@ -13,12 +12,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{anyhow, bail, ensure, Context, Result};
+use device::Stream;
+use levels::space::{cut, Extent};
 
 use self::ledger::Source;
-use self::room::Piece;
 use super::trace::NAME;
 use super::{Approach, Insight};
-use crate::bench::cuda::{Address, Buffer, Device, Stream};
+use crate::bench::cuda::{Address, Buffer, Device};
 use crate::bench::plan::{Order, Plan};
 use crate::bench::results::Hop;
 use crate::bench::waits::{name, Waits, PIN};
@@ -100,7 +100,9 @@ impl<'a> Store<'a> {
         let worker = std::thread::Builder::new().name(format!("bench-{name}")).spawn(move || {
             shared.trace.name_thread(&owned);
             // A panic, too, has to reach the application, which would wait for ever.
-            let work = AssertUnwindSafe(|| shared.device.bind().and_then(|()| work(&shared)));
+            let work = AssertUnwindSafe(|| {
+                shared.device.bind().map_err(Into::into).and_then(|()| work(&shared))
+            });
             let ended = catch_unwind(work).unwrap_or_else(|_| Err(anyhow!("it panicked")));
             if let Err(error) = ended {
                 shared.fail(&error.context(owned));
@@ -123,7 +125,7 @@ impl<'a> Store<'a> {
         self.waits = waits;
     }
 
-    fn place(&mut self, bytes: u64) -> Result<Vec<Piece>> {
+    fn place(&mut self, bytes: u64) -> Result<Vec<Extent>> {
         let Store { shared, waits, .. } = self;
         let mut waited: Option<(Cause, Instant)> = None;
         let mut state = shared.lock();
@@ -163,12 +165,12 @@ impl<'a> Store<'a> {
         }
     }
 
-    fn restore_from_device(&self, pieces: &[Piece], bytes: u64) -> Result<()> {
+    fn restore_from_device(&self, pieces: &[Extent], bytes: u64) -> Result<()> {
         let (to, cache) = (self.buffer.address(), self.shared.memory.device());
         for (at, piece) in runs(pieces, bytes) {
             // SAFETY: the version is complete there and stays until `restored`; the runs cover the
             // version, for which the buffer has room.
-            unsafe { self.stream.copy_on_device(to + at, cache + piece.at, piece.bytes) }?;
+            unsafe { self.stream.copy_on_device(to + at, cache + piece.offset, piece.len) }?;
         }
         Ok(())
     }
@@ -179,20 +181,16 @@ impl<'a> Store<'a> {
         memory.in_pieces(place, bytes, &mut |offset, bytes| {
             let from = memory.host(offset);
             // SAFETY: the version is complete there for good; the pieces cover the buffer.
-            unsafe { self.stream.copy_from_host(to + (offset - place), from, bytes) }
+            unsafe { self.stream.copy_from_host(to + (offset - place), from, bytes) }?;
+            Ok(())
         })
     }
 }
 
 /// The first `bytes` bytes of what lies in `pieces`, one behind the other: for each run its place
 /// among those bytes, and where it lies.
-fn runs(pieces: &[Piece], bytes: u64) -> impl Iterator<Item = (u64, Piece)> + '_ {
-    let mut at = 0;
-    pieces.iter().map_while(move |piece| {
-        let run = Piece { at: piece.at, bytes: piece.bytes.min(bytes - at) };
-        at += run.bytes;
-        (run.bytes > 0).then_some((at - run.bytes, run))
-    })
+fn runs(pieces: &[Extent], bytes: u64) -> impl Iterator<Item = (u64, Extent)> + '_ {
+    cut(pieces, 0, bytes).scan(0, |at, run| Some((std::mem::replace(at, *at + run.len), run)))
 }
 
 /// Adds bytes and time to a hop.
@@ -225,9 +223,9 @@ impl Approach for Store<'_> {
         let (cache, from) = (self.shared.memory.device(), self.buffer.address());
         for (at, piece) in runs(&place, bytes) {
             // SAFETY: the place is this version's alone; the buffer has the bytes.
-            unsafe { self.stream.copy_on_device(cache + piece.at, from + at, piece.bytes) }?;
+            unsafe { self.stream.copy_on_device(cache + piece.offset, from + at, piece.len) }?;
         }
-        self.stream.wait()?;
+        self.stream.synchronize()?;
         let time = self.waits.since(name(Cause::Copy), since);
         trace.blocked(Cause::Copy, since, time);
         trace.spent(Activity::Capture, since, time, bytes);
@@ -275,7 +273,7 @@ impl Approach for Store<'_> {
             Source::Host(place) => (Step::FromHost, self.restore_from_host(*place, bytes)?),
             Source::Coming => return Ok(()),
         };
-        self.stream.wait()?;
+        self.stream.synchronize()?;
         let time = since.elapsed();
         trace.blocked(Cause::Copy, since, time);
         trace.spent(Activity::Recover, since, time, bytes);
@@ -318,7 +316,7 @@ impl Drop for Store<'_> {
             let _ = worker.join();
         }
         // After a failure the application's copies may still use the memory.
-        let _ = self.stream.wait();
+        let _ = self.stream.synchronize();
         self.shared.trace.finish();
     }
 }
@@ -328,7 +326,7 @@ mod tests {
     use super::super::tests::{plan, Application};
     use super::*;
     use crate::bench::plan::{ApproachName, Hints};
-    use crate::software_device;
+    use crate::tests::software_device;
 
     /// A device cache that never gets any room.
     struct Nothing;
@@ -381,7 +379,7 @@ mod tests {
 
     #[test]
     fn runs_cover_what_is_asked_for_and_no_more() {
-        let piece = |at, bytes| Piece { at, bytes };
+        let piece = |offset, len| Extent { offset, len };
         let pieces = [piece(512, 256), piece(0, 256)];
         assert_eq!(runs(&pieces, 300).collect::<Vec<_>>(), [(0, pieces[0]), (256, piece(0, 44))]);
         assert_eq!(runs(&pieces, 256).collect::<Vec<_>>(), [(0, pieces[0])]);

@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use ::trace::Activity;
 use anyhow::Result;
+use device::{Event, Stream, WaitMode};
 
 use super::ledger::{Ledger, Move};
 use super::{runs, Shared, Step};
-use crate::bench::cuda::{Event, Stream};
 
 /// Copies that a worker has queued at once: while it learns that one is done, the next one runs.
 const QUEUED: usize = 3;
@@ -17,7 +17,7 @@ const QUEUED: usize = 3;
 /// One of the two directions.
 struct Direction {
     next: fn(&mut Ledger) -> Option<Move>,
-    queue: fn(&Shared, &Stream, &Move) -> Result<()>,
+    down: bool,
     done: fn(&mut Ledger, u32),
     activity: Activity,
     step: Step,
@@ -27,7 +27,7 @@ struct Direction {
 pub(super) fn flush(shared: &Arc<Shared>) -> Result<()> {
     let direction = Direction {
         next: Ledger::next_flush,
-        queue: queue_flush,
+        down: true,
         done: Ledger::flush_done,
         activity: Activity::Flush,
         step: Step::Flush,
@@ -39,7 +39,7 @@ pub(super) fn flush(shared: &Arc<Shared>) -> Result<()> {
 pub(super) fn fetch(shared: &Arc<Shared>) -> Result<()> {
     let direction = Direction {
         next: Ledger::next_fetch,
-        queue: queue_fetch,
+        down: false,
         done: Ledger::fetch_done,
         activity: Activity::Fetch,
         step: Step::Fetch,
@@ -47,26 +47,23 @@ pub(super) fn fetch(shared: &Arc<Shared>) -> Result<()> {
     carry(shared, &direction)
 }
 
-fn queue_flush(shared: &Shared, stream: &Stream, next: &Move) -> Result<()> {
+fn queue(shared: &Shared, stream: &Stream, next: &Move, down: bool) -> Result<()> {
     let memory = &shared.memory;
-    memory.await_host(next.host + next.bytes)?;
-    for (at, piece) in runs(&next.device, next.bytes) {
-        let (host, device) = (next.host + at, memory.device() + piece.at);
-        memory.in_pieces(host, piece.bytes, &mut |offset, bytes| {
-            // SAFETY: the ledger has given this worker both places until `flush_done`.
-            unsafe { stream.copy_to_host(memory.host(offset), device + (offset - host), bytes) }
-        })?;
+    if down {
+        memory.await_host(next.host + next.bytes)?;
     }
-    Ok(())
-}
-
-fn queue_fetch(shared: &Shared, stream: &Stream, next: &Move) -> Result<()> {
-    let memory = &shared.memory;
     for (at, piece) in runs(&next.device, next.bytes) {
-        let (host, device) = (next.host + at, memory.device() + piece.at);
-        memory.in_pieces(host, piece.bytes, &mut |offset, bytes| {
-            // SAFETY: the ledger has given this worker both places until `fetch_done`.
-            unsafe { stream.copy_from_host(device + (offset - host), memory.host(offset), bytes) }
+        let (host, device) = (next.host + at, memory.device() + piece.offset);
+        memory.in_pieces(host, piece.len, &mut |offset, bytes| {
+            let (host, device) = (memory.host(offset), device + (offset - host));
+            // SAFETY: the ledger has given this worker both places until the move is done.
+            unsafe {
+                match down {
+                    true => stream.copy_to_host(host, device, bytes)?,
+                    false => stream.copy_from_host(device, host, bytes)?,
+                }
+            }
+            Ok(())
         })?;
     }
     Ok(())
@@ -77,12 +74,15 @@ fn queue_fetch(shared: &Shared, stream: &Stream, next: &Move) -> Result<()> {
 fn carry(shared: &Arc<Shared>, direction: &Direction) -> Result<()> {
     let stream = Stream::new(&shared.device)?;
     let carried = carry_on(shared, direction, &stream);
-    let ended = stream.wait();
-    carried.and(ended)
+    let ended = stream.synchronize();
+    carried?;
+    Ok(ended?)
 }
 
 fn carry_on(shared: &Shared, direction: &Direction, stream: &Stream) -> Result<()> {
-    let mut events = (0..QUEUED).map(|_| Event::new(&shared.device)).collect::<Result<Vec<_>>>()?;
+    let mut events = (0..QUEUED)
+        .map(|_| Event::new(&shared.device, WaitMode::Spin))
+        .collect::<os::error::Result<Vec<_>>>()?;
     let mut queued: VecDeque<(Move, Event)> = VecDeque::new();
     // Since when the bus has had work of this direction.
     let mut since = Instant::now();
@@ -100,7 +100,7 @@ fn carry_on(shared: &Shared, direction: &Direction, stream: &Stream) -> Result<(
             if queued.is_empty() {
                 since = Instant::now();
             }
-            (direction.queue)(shared, stream, &next)?;
+            queue(shared, stream, &next, direction.down)?;
             event.record(stream)?;
             queued.push_back((next, event));
         } else {
@@ -118,7 +118,7 @@ fn complete(
     since: &mut Instant,
 ) -> Result<()> {
     let Some((done, event)) = queued.pop_front() else { return Ok(()) };
-    event.wait()?;
+    event.synchronize()?;
     events.push(event);
     let now = Instant::now();
     shared.trace.spent(direction.activity, *since, now.duration_since(*since), done.bytes);

@@ -12,7 +12,6 @@ use super::awake::Awake;
 use super::host::OWN_COST_US;
 use super::job::{check, Job, NAME};
 use super::{median, software, tell};
-use crate::bench::cuda;
 use crate::bench::host::{Figure, Goal};
 
 /// Bytes of a checkpoint. No byte is moved.
@@ -32,8 +31,8 @@ pub(super) fn run(repeats: u32) -> Result<()> {
     let _awake = Awake::start()?;
     let mut memory = DeviceRange::reserve(&device, 2 * BYTES)?;
     while memory.map_next(2 * BYTES)? > 0 {}
-    let applications = cuda::Stream::new(&opened)?;
-    let stream = applications.raw().cast::<c_void>();
+    let applications = Stream::new(&opened)?;
+    let stream = applications.raw();
     // SAFETY: the stream outlives the jobs.
     let application = unsafe { ApplicationStream::new(&device, stream) }?;
     let bare = Bare { own: Stream::new(&device)?, event: Event::new(&device, WaitMode::Spin)? };

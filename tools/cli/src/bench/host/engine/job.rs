@@ -9,7 +9,7 @@ use anyhow::{bail, Context, Result};
 use tempfile::TempDir;
 use veloc_client::capi::*;
 
-use crate::bench::temporary::NamelessFile;
+use crate::bench::approach::NamelessFile;
 
 /// The name of its checkpoints.
 pub(super) const NAME: &CStr = c"bench";

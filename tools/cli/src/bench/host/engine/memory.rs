@@ -45,11 +45,11 @@ pub(super) fn host(size: u64, _repeats: u32) -> Result<()> {
 /// The device cache, mapped.
 pub(super) fn device() -> Result<()> {
     let (device, _) = software::start()?;
-    let free = device.free()?;
+    let free = device.free_memory()?;
     let job =
         Job::start("mode = async\nephemeral = true\nhost_cache_size = 0\ngpu_cache_size = 1G\n")?;
     job.until("mapping the device cache", |metrics| metrics.device_capacity >= CACHE)?;
-    let held = free.saturating_sub(device.free()?) as f64;
+    let held = free.saturating_sub(device.free_memory()?) as f64;
     tell(
         &Figure::new("device memory, cache of 1 GiB", "x asked", vec![held / CACHE as f64])
             .with_goal(Goal::AtMost(MOST)),

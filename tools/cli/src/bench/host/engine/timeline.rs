@@ -1,11 +1,12 @@
 //! What recording a timeline costs the thread that takes checkpoints: its processor time, with and
 //! without, in turns.
 
-use anyhow::{ensure, Result};
+use anyhow::Result;
 
 use super::job::{Job, NAME};
 use super::{median, tell};
 use crate::bench::host::{Figure, Goal};
+use crate::bench::machine::processor_seconds;
 use crate::size;
 
 /// Bytes of a checkpoint, and how many of them.
@@ -52,20 +53,11 @@ fn one(len: usize, count: i32, with: bool) -> Result<f64> {
     // SAFETY: the memory outlives the job, and nobody uses it meanwhile.
     unsafe { job.protect(0, application.as_mut_ptr().cast(), len)? };
     job.until_touched()?;
-    let before = processor_time()?;
+    let before = processor_seconds(libc::CLOCK_THREAD_CPUTIME_ID);
     for version in 0..count {
         job.checkpoint(NAME, version)?;
     }
-    let used = processor_time()? - before;
+    let used = processor_seconds(libc::CLOCK_THREAD_CPUTIME_ID) - before;
     drop(job);
     Ok(used / f64::from(count))
-}
-
-/// What this thread has used of its processor, in seconds.
-fn processor_time() -> Result<f64> {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a local.
-    let status = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    ensure!(status == 0, "asking for this thread's processor time");
-    Ok(time.tv_sec as f64 + time.tv_nsec as f64 / 1e9)
 }

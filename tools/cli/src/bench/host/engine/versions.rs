@@ -10,6 +10,7 @@ use super::host::Memory;
 use super::job::{Job, NAME};
 use super::{median, tell};
 use crate::bench::host::{Figure, Goal};
+use crate::bench::machine;
 use crate::bench::plan::splitmix;
 
 /// Bytes of a checkpoint.
@@ -161,10 +162,7 @@ fn once(
 /// What this thread has used of a processor, in seconds: the longest of many calls would otherwise
 /// be the one during which others had the processor.
 pub(super) fn processor_seconds() -> f64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a struct that is ours to write to. This clock always exists.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    time.tv_sec as f64 + 1e-9 * time.tv_nsec as f64
+    machine::processor_seconds(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
 /// The time of a call with each count of checkpoints, and how much longer it is with the most.

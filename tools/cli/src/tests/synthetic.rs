@@ -7,7 +7,7 @@ use crate::bench::results::{
 use crate::bench::waits::INIT;
 
 /// Four checkpoints of 128 MiB, large-host, one process, three repeats: blocked for about `time`.
-pub(super) fn point(approach: ApproachName, interval_ms: f64, time: f64) -> Measurement {
+pub(crate) fn point(approach: ApproachName, interval_ms: f64, time: f64) -> Measurement {
     let plan = Plan {
         approach,
         configuration: Configuration::LargeHost,
@@ -62,7 +62,7 @@ fn run(plan: &Plan, time: f64) -> Run {
 }
 
 /// A file with these points, and bare copies of 0.3 ms.
-pub(super) fn results(measurements: Vec<Measurement>) -> Results {
+pub(crate) fn results(measurements: Vec<Measurement>) -> Results {
     let mut floors = Vec::new();
     for Measurement { plan, .. } in &measurements {
         let copies = |process| vec![vec![0.0003; plan.sizes_of(process).len()]];
@@ -84,6 +84,6 @@ pub(super) fn results(measurements: Vec<Measurement>) -> Results {
 }
 
 /// A device.
-pub(super) fn device(name: &str, software: bool) -> Device {
+pub(crate) fn device(name: &str, software: bool) -> Device {
     Device { name: name.to_owned(), software, ..Device::default() }
 }
