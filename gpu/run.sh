@@ -10,6 +10,7 @@
 # --archive also keeps all results so far in one file, for machines that give only a few back.
 # FOLDER (or $OUT, or ./results) gets the results, each as soon as it is there:
 #     device.json                          machine, driver, device, memory
+#     system.txt                           zones of memory, sizes of pages, HMM, as the system has them
 #     tests:    rtm.json, rtm.png          the demonstration
 #     figures:  launches.json              launches of kernels beside the library's work
 #               figures                    the paper's figures and more; see docs/bench.md
@@ -308,12 +309,27 @@ run_rest() {
         "$veloc" bench engine --parts "$in_files" --repeats "$rounds" --out "$out/engine-files.json"
 }
 
+# What explains figures of memory: in which zones it is (registering moves pages out of Movable first), pages,
+# and whether the driver shares the system's page tables (HMM).
+tell_system() {
+    local file
+    for file in /proc/zoneinfo /proc/driver/nvidia/version /sys/module/nvidia_uvm/parameters/uvm_disable_hmm \
+        /sys/kernel/mm/transparent_hugepage/*enabled /sys/kernel/mm/hugepages/*/*_hugepages; do
+        if [ -r "$file" ]; then
+            echo "== $file"
+            cat "$file"
+        fi
+    done
+    getconf PAGESIZE
+}
+
 main() {
     local part
     echo "$command" | tee -a "$out/summary.txt"
     if $software; then
         echo "The software device stands in for the GPU: no time of this run means anything."
     fi
+    tell_system > "$out/system.txt"
     # Touched here, memory is there when it is measured, also on machines that give it as it is used.
     step "device and memory" 75 \
         "$veloc" bench leads --only facts,grow --total "$memory" --out "$out/device.json"
