@@ -340,13 +340,14 @@ class Ends(WithFolder):
 
     def test_by_a_keyboard_interrupt(self):
         """Catches waits that do not hear of Ctrl-C, and versions that it has made worthless."""
-        # A named pipe in the place of a file keeps the job from being finished.
         out, err = self.program(
             """
-            print("ready", flush=True)
             with veloc.Job(**options) as job:
                 job.protect(0, state)
+                job.checkpoint("x", 0)
+                version = 0
                 try:
+                    print("ready", flush=True)
                     for version in range(10**9):
                         state[:] = version
                         job.checkpoint("x", version)

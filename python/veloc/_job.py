@@ -19,6 +19,9 @@ from ._regions import ObjectRegion, Region, region_of
 #: What VELOC_Restart_test says where it has found none and nothing is wrong.
 _NONE_FOUND = "VELOC_Restart_test: there is no such version"
 
+#: Those of this process; one at the most has not ended.
+_jobs: weakref.WeakSet[Job] = weakref.WeakSet()
+
 
 class Job:
     """The job of this process: what is protected, and its checkpoints.
@@ -60,11 +63,18 @@ class Job:
         rank: int | None = None,
         **options: Value,
     ) -> None:
-        start(config, options, comm, rank)
+        try:
+            start(config, options, comm, rank)
+        except KeyboardInterrupt:
+            # It may have begun all the same, and nobody would have it.
+            if not any(job._end.alive for job in _jobs):
+                library().VELOC_Finalize(0)
+            raise
         # The regions of each name that has its own, and under None those of all others.
         self._groups: dict[str | None, dict[int, Region | ObjectRegion]] = {None: {}}
         self._comm = comm
         self._end = weakref.finalize(self, _end, os.getpid())
+        _jobs.add(self)
 
     def __enter__(self) -> Job:
         return self
