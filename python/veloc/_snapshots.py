@@ -60,7 +60,7 @@ class Snapshots:
         else:
             os.makedirs(self._directory, exist_ok=True)
             options |= {"scratch": self._directory, "threaded": True}
-        self._job = Job(**{**options, **self._options})
+        self._job = Job({**options, **self._options})
 
     @property
     def calls(self) -> Library:

@@ -143,7 +143,8 @@ class Revolver:
         self._turn: FirstTurn | None = None
         #: The state that the application has.
         self._at = 0
-        self._is_open = False
+        #: What may be called next: apply_forward, apply_reverse, or nothing (None).
+        self._next: str | None = "apply_forward"
         self._stored: list[int] = []
 
     @property
@@ -164,36 +165,32 @@ class Revolver:
 
     def apply_forward(self) -> None:
         """Computes the forward pass, taking snapshots. After a crash, what is left of it."""
-        with self._ending_with_errors():
-            if not self._is_open:
-                self._open()
-            # A crash in the reverse pass leaves nothing of this one.
-            while self._left is None:
+        with self._pass("apply_forward", then="apply_reverse"):
+            self._begin()
+            # A crash in the reverse pass has left nothing of this one.
+            while self._left is None and self._turn is None:
                 action = next(self._schedule)
                 if isinstance(action, FirstTurn):
                     self._compute(action.step, "forward")
                     self._turn = action
-                    return
-                self._do(action, "forward")
+                else:
+                    self._do(action, "forward")
 
     def apply_reverse(self) -> None:
         """Computes the adjoint, and removes the snapshots at its end."""
-        with self._ending_with_errors():
-            if not self._is_open:
-                raise Error("apply_reverse: apply_forward comes first")
+        with self._pass("apply_reverse", then=None):
             if self._left is not None and self._adjoint is not None:
                 self._snapshots.restore_adjoint(self._left, self._adjoint)
-            elif self._turn is not None:
+            if self._turn is not None:
                 self._reverse(self._turn)
             for action in self._schedule:
                 self._do(action, "reverse")
             self._snapshots.remove()
-            self._is_open = False
             self._snapshots.close(drain=False)
 
     def discard(self) -> None:
-        """Removes all snapshots of this name from the directory, so that the computation begins anew."""
-        if self._is_open:
+        """Removes all snapshots of this name, so that the computation begins anew."""
+        if self._next == "apply_reverse":
             raise Error("discard: the computation is under way")
         self._snapshots.open(0)
         try:
@@ -203,9 +200,26 @@ class Revolver:
 
     # --- within ---
 
-    def _open(self) -> None:
+    @contextlib.contextmanager
+    def _pass(self, name: str, then: str | None) -> Iterator[None]:
+        """One of the two. An exception ends the computation and its job; what is in files stays."""
+        if self._next != name:
+            why = f"{self._next} comes first" if name == "apply_reverse" else f"{name} was called before"
+            if self._next is None:
+                why = "the computation has ended, by its end or by an exception; make another Revolver"
+            raise Error(f"{name}: {why}")
+        try:
+            yield
+        except BaseException:
+            self._next = None
+            with contextlib.suppress(Error):
+                self._snapshots.close(drain=True)
+            raise
+        self._next = then
+
+    def _begin(self) -> None:
+        """Begins the job, and goes on from what a crash has left."""
         self._snapshots.open(self._slots * _bytes(self.checkpoint.get_data(0)))
-        self._is_open = True
         states = self._snapshots.find_states(self._slots)
         if self._adjoint is not None:
             self._left = self._snapshots.find_adjoint()
@@ -216,6 +230,8 @@ class Revolver:
         match action:
             case Advance():
                 # What follows computes, perhaps further: one call of the operator.
+                pass
+            case TakeShot(read_again=False):
                 pass
             case TakeShot(state=state, slot=slot):
                 self._compute(state, part)
@@ -249,17 +265,6 @@ class Revolver:
             return contextlib.nullcontext()
         timer: contextlib.AbstractContextManager[Any] = self.profiler.get_timer(section, action)
         return timer
-
-    @contextlib.contextmanager
-    def _ending_with_errors(self) -> Iterator[None]:
-        """Ends the job with the exception that ends the computation; what is stored stays."""
-        try:
-            yield
-        except BaseException:
-            self._is_open = False
-            with contextlib.suppress(Error):
-                self._snapshots.close(drain=True)
-            raise
 
 
 #: pyrevolve's name for it.
