@@ -71,7 +71,8 @@ pub struct VELOC_Action {
     /// VELOC_ACTION_REVERSE `from + 1`, the state from which the adjoint goes to `from`; else `from`.
     pub to: i64,
     /// The slot, from 0 on, that is written by VELOC_ACTION_TAKESHOT or VELOC_ACTION_RECORD, or read by
-    /// VELOC_ACTION_RESTORE or VELOC_ACTION_REVERSE; else -1. Slots on disk have the numbers from the number of slots in memory on.
+    /// VELOC_ACTION_RESTORE or VELOC_ACTION_REVERSE; else -1. Slots on disk have the numbers from the number of
+    /// slots in memory on.
     pub slot: i64,
 }
 
