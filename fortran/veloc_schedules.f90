@@ -17,10 +17,11 @@ module veloc_schedules
   ! What the application does next, as in veloc/adjoint.h.
   integer(c_int), parameter, public :: VELOC_ACTION_ADVANCE = 0, VELOC_ACTION_TAKESHOT = 1, &
       VELOC_ACTION_RESTORE = 2, VELOC_ACTION_FIRSTURN = 3, VELOC_ACTION_YOUTURN = 4, &
-      VELOC_ACTION_TERMINATE = 5, VELOC_ACTION_ERROR = 6, VELOC_ACTION_YOUTURN_WITH_CHECK = 7
+      VELOC_ACTION_TERMINATE = 5, VELOC_ACTION_ERROR = 6, VELOC_ACTION_YOUTURN_WITH_CHECK = 7, &
+      VELOC_ACTION_RECORD = 8, VELOC_ACTION_REVERSE = 9
   ! Where states are stored.
   integer, parameter, public :: VELOC_RULE_OPTIMAL = 0, VELOC_RULE_RESILIENT = 1, &
-      VELOC_RULE_MONOTONE = 2, VELOC_RULE_SHORTEST = 3
+      VELOC_RULE_MONOTONE = 2, VELOC_RULE_SHORTEST = 3, VELOC_RULE_MIXED = 4
 
   ! A schedule. A copy is the same schedule; VELOC_Schedule_free ends it, VELOC_Schedule_clone makes
   ! another one.
@@ -29,9 +30,9 @@ module veloc_schedules
     type(c_ptr) :: handle = c_null_ptr
   end type
 
-  ! As the C struct of that name.
+  ! As the C struct of that name. read_again is 0 or 1.
   type, bind(c), public :: VELOC_Action
-    integer(c_int) :: kind
+    integer(c_int) :: kind, read_again
     integer(c_int64_t) :: from, to, slot
   end type
 

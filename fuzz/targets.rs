@@ -170,6 +170,11 @@ pub(crate) fn schedule(input: &[u8]) {
             Ok(Action::Takeshot { state, .. } | Action::Restore { state, .. }) => {
                 assert!(state < fine);
             }
+            Ok(Action::Record { step, .. }) => assert!(step < fine),
+            Ok(Action::Reverse { step, .. }) => {
+                assert!(step == fine || fine == u64::MAX);
+                fine = step - 1;
+            }
             Ok(Action::Terminate) | Err(_) => break,
         }
     }

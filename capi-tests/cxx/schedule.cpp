@@ -105,6 +105,27 @@ void all()
     EQUAL(play(on_disk, slots, -1), with_disk.advances);
     CHECK(slots.count(8) == 1 && slots.rbegin()->first == 8);
     EQUAL(schedule_t(350000, 52).least_distance(), 20020);
+    // Each slot has a state or a record, and is free after its last read.
+    schedule_t mixed = schedule_t(100, 5).set_rule(VELOC_RULE_MIXED);
+    EQUAL(mixed.cost().forward_evaluations, 352);
+    throws([&] { mixed.set_adjoint_distance(9); }, "the rule mixed and the adjoint distance 9");
+    std::map<std::int64_t, bool> kept;
+    std::int64_t fine = 100;
+    for (VELOC_Action action{}; (action = mixed.next()).kind != VELOC_ACTION_TERMINATE;) {
+        const bool is_record = action.kind == VELOC_ACTION_RECORD || action.kind == VELOC_ACTION_REVERSE;
+        if (action.kind == VELOC_ACTION_RECORD || action.kind == VELOC_ACTION_TAKESHOT) {
+            CHECK(kept.emplace(action.slot, is_record).second && action.read_again);
+        } else if (action.kind != VELOC_ACTION_ADVANCE) {
+            if (action.slot >= 0)
+                EQUAL(kept.at(action.slot), is_record);
+            if (!action.read_again)
+                kept.erase(action.slot);
+            if (action.kind != VELOC_ACTION_RESTORE)
+                EQUAL(action.to, fine--);
+        }
+    }
+    EQUAL(fine, 0);
+    CHECK(kept.empty());
     schedule_t set = schedule_t(100, 5).set_rule(VELOC_RULE_MONOTONE).set_resilience_distance(40);
     EQUAL(set.cost().max_gap <= 40, true);
 }

@@ -67,6 +67,15 @@ program schedules
   call check(adjoint_of(schedule, 14_n, .true.) == with_all_states(15), 'the adjoint of a pass with a last step')
   call check(advances == VELOC_Numforw(15_n, 4_n), 'the advances of a pass with a last step')
   call VELOC_Schedule_free(schedule, err)
+  ! Slots with states and records.
+  call VELOC_Schedule_create(100_n, 5_n, schedule, err); call ok(err, 'create')
+  call VELOC_Schedule_set_rule(schedule, VELOC_RULE_MIXED, err); call ok(err, 'mixed')
+  call VELOC_Schedule_set_adjoint_distance(schedule, 9_n, err)
+  call refused(err, 'the rule mixed and the adjoint distance 9')
+  call VELOC_Schedule_cost(schedule, cost, err); call ok(err, 'cost')
+  call check(adjoint_of(schedule, -1_n) == with_all_states(100), 'the adjoint of a mixed schedule')
+  call check(cost%forward_evaluations == 352 .and. cost%advances == advances, 'the cost of a mixed schedule')
+  call VELOC_Schedule_free(schedule, err)
   call VELOC_Schedule_create(0_n, 3_n, schedule, err)
   call refused(err, 'steps = 0')
   call VELOC_Schedule_create(10_n, -2_n, schedule, err)
@@ -145,6 +154,14 @@ contains
         slots(action%slot) = state
       case (VELOC_ACTION_RESTORE)
         state = slots(action%slot)
+        ! It is not needed there any more.
+        if (action%read_again == 0) slots(action%slot) = -1
+      case (VELOC_ACTION_RECORD)
+        ! The record of a step is the state from which it begins.
+        slots(action%slot) = state
+        state = forward(state, action%to)
+      case (VELOC_ACTION_REVERSE)
+        adjoint = backward(adjoint, slots(action%slot), action%to)
       case (VELOC_ACTION_FIRSTURN, VELOC_ACTION_YOUTURN, VELOC_ACTION_YOUTURN_WITH_CHECK)
         adjoint = backward(adjoint, state, action%to)
       case (VELOC_ACTION_TERMINATE)

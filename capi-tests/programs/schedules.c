@@ -1,7 +1,7 @@
 /*
- * Schedules whose end is not known, with slots on disk, and as bytes:
- * schedules <configuration> <kind> <steps> <slots> <disk slots>, where <kind> is online, last or disk: online
- * where the last step is known behind it, or, with last, before it
+ * Schedules whose end is not known, with slots on disk, mixed, and as bytes:
+ * schedules <configuration> <kind> <steps> <slots> <disk slots>, where <kind> is online, last, disk or mixed:
+ * online where the last step is known behind it, or, with last, before it
  *
  * States and the adjoint are numbers that follow from each other, as in adjoint.c. Before each action
  * (with disk, where a table is made anew, before some) the schedule is written as bytes, freed, and made
@@ -12,6 +12,9 @@
 #include <math.h>
 
 enum { MOST = 4096 };
+
+/* In place of what is not read again. */
+#define GONE UINT64_C(0xdeadbeef)
 
 static uint64_t forward(uint64_t state, int64_t step)
 {
@@ -94,7 +97,7 @@ static void wrong_uses(void)
     REFUSED(VELOC_Schedule_set_resilience_distance(schedule, 19), "95 of the 100 steps|20");
     REFUSED(VELOC_Schedule_set_resilience_distance(schedule, 0), "resilience distance 0: it is 1 or more");
     REFUSED(VELOC_Schedule_set_adjoint_distance(schedule, -2), "adjoint distance -2: it is 1 or more");
-    REFUSED(VELOC_Schedule_set_rule(schedule, 4), "rule 4");
+    REFUSED(VELOC_Schedule_set_rule(schedule, 5), "rule 5: it is one of VELOC_RULE_*, 0 to 4");
     REFUSED(VELOC_Schedule_set_failures(schedule, 0, 1, 1), "mtbf = 0");
     REFUSED(VELOC_Schedule_set_failures(schedule, 1, 0, 1), "write_cost = 0: it is a finite number");
     REFUSED(VELOC_Schedule_set_failures(schedule, NAN, 1, 1), "mtbf = NaN");
@@ -104,6 +107,14 @@ static void wrong_uses(void)
     REFUSED(VELOC_Schedule_resume(schedule, negative, 2, -1), "state -7 of slot 0");
     REFUSED(VELOC_Schedule_resume(schedule, fit, 3, 101), "state 101 of the stored adjoint");
     REFUSED(VELOC_Schedule_resume(schedule, fit, 3, -2), "state -2 of the stored adjoint");
+    /* What a mixed schedule excludes, both ways. */
+    OK(VELOC_Schedule_set_rule(schedule, VELOC_RULE_MIXED));
+    REFUSED(VELOC_Schedule_set_disk(schedule, 3, 1, 1), "mixed and 3 slots on disk exclude each other");
+    REFUSED(VELOC_Schedule_set_resilience_distance(schedule, 30), "mixed and the resilience distance 30");
+    REFUSED(VELOC_Schedule_set_adjoint_distance(schedule, 9), "mixed and the adjoint distance 9");
+    REFUSED(VELOC_Schedule_set_failures(schedule, 9, 1, 1), "mixed and a mean time between failures");
+    REFUSED(VELOC_Schedule_resume(schedule, fit, 3, -1), "mixed and going on after a crash");
+    OK(VELOC_Schedule_set_rule(schedule, VELOC_RULE_OPTIMAL));
     OK(VELOC_Schedule_least_distance(schedule, &distance));
     OK(VELOC_Schedule_cost(schedule, &cost));
     size = (size_t)cost.advances;
@@ -142,11 +153,12 @@ int main(int argc, char **argv)
     VELOC_Action action;
     VELOC_Cost cost;
     uint64_t state = 42, adjoint = 1;
-    int64_t steps, count, on_disk, at = 0, advances = 0, writes = 0, adjoints = 0, actions = 0;
-    int online, last;
+    int64_t steps, count, on_disk, at = 0, advances = 0, writes = 0, adjoints = 0, actions = 0, records = 0;
+    int online, last, mixed;
     CHECK(argc == 6);
     last = strcmp(argv[2], "last") == 0;
     online = last || strcmp(argv[2], "online") == 0;
+    mixed = strcmp(argv[2], "mixed") == 0;
     steps = atoll(argv[3]), count = atoll(argv[4]), on_disk = atoll(argv[5]);
     CHECK(steps < MOST && count + on_disk < MOST);
     wrong_uses();
@@ -157,12 +169,16 @@ int main(int argc, char **argv)
             OK(VELOC_Schedule_end_after_next(schedule));
     } else {
         OK(VELOC_Schedule_create(steps, count, &schedule));
-        OK(VELOC_Schedule_set_disk(schedule, on_disk, 2.5, 1.5));
-        OK(VELOC_Schedule_set_failures(schedule, 1000, 5, 3));
+        if (mixed) {
+            OK(VELOC_Schedule_set_rule(schedule, VELOC_RULE_MIXED));
+        } else {
+            OK(VELOC_Schedule_set_disk(schedule, on_disk, 2.5, 1.5));
+            OK(VELOC_Schedule_set_failures(schedule, 1000, 5, 3));
+        }
         OK(VELOC_Schedule_cost(schedule, &cost));
     }
     for (;;) {
-        if (online || actions++ % 199 == 0)
+        if (online || mixed || actions++ % 199 == 0)
             schedule = moved(schedule);
         OK(VELOC_Schedule_next(schedule, &action));
         switch (action.kind) {
@@ -182,12 +198,29 @@ int main(int argc, char **argv)
         case VELOC_ACTION_TAKESHOT:
             EQUAL(action.from, at);
             CHECK(0 <= action.slot && action.slot < count + on_disk);
-            slots[action.slot] = state;
+            /* What is never read need not be stored. */
+            slots[action.slot] = action.read_again ? state : GONE;
             writes += action.slot >= count;
             break;
         case VELOC_ACTION_RESTORE:
             state = slots[action.slot];
             at = action.from;
+            if (!action.read_again)
+                slots[action.slot] = GONE;
+            break;
+        case VELOC_ACTION_RECORD:
+            EQUAL(action.from, at);
+            EQUAL(action.to, at + 1);
+            CHECK(action.read_again == 1 && 0 <= action.slot && action.slot < count);
+            /* The record of a step is the state from which it begins. */
+            slots[action.slot] = state;
+            state = forward(state, ++at);
+            records++;
+            break;
+        case VELOC_ACTION_REVERSE:
+            CHECK(at == -1 && action.from == action.to - 1 && action.read_again == 0);
+            adjoint = backward(adjoint, slots[action.slot], action.to);
+            slots[action.slot] = GONE;
             break;
         case VELOC_ACTION_FIRSTURN:
         case VELOC_ACTION_YOUTURN:
@@ -208,6 +241,11 @@ int main(int argc, char **argv)
                 CHECK(!last || cost.repetition > 2 || advances == cost.advances);
                 CHECK(!last || advances <= cost.advances + cost.advances / 8);
                 EQUAL(adjoints, (steps - 1) / 7);
+            } else if (mixed) {
+                EQUAL(advances, cost.advances);
+                EQUAL(cost.forward_evaluations, advances + steps);
+                CHECK(records > 0 || steps == 1);
+                CHECK(cost.advances <= VELOC_Numforw(steps, count));
             } else {
                 EQUAL(advances, cost.advances);
                 CHECK(writes > 0 || steps < 20);

@@ -18,7 +18,7 @@ ADVANCE, TAKESHOT, RESTORE, FIRSTURN, YOUTURN, TERMINATE = range(6)
 
 
 class Action(ctypes.Structure):
-    _fields_ = [("kind", ctypes.c_int)] + [
+    _fields_ = [("kind", ctypes.c_int), ("read_again", ctypes.c_int)] + [
         (name, ctypes.c_int64) for name in ("start", "to", "slot")
     ]
 

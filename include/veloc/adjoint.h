@@ -75,6 +75,18 @@
 #define VELOC_ACTION_YOUTURN_WITH_CHECK 7
 
 /**
+ * Compute a step, recording it, and store the record, which is what its adjoint needs, in a slot. The
+ * application then has the next state. Only with VELOC_RULE_MIXED.
+ */
+#define VELOC_ACTION_RECORD 8
+
+/**
+ * Read a record from a slot and take the adjoint's step back; no forward step is computed, and the application
+ * has no state. Only with VELOC_RULE_MIXED.
+ */
+#define VELOC_ACTION_REVERSE 9
+
+/**
  * A rule of schedules: the least number of advances under the resilience distance.
  */
 #define VELOC_RULE_OPTIMAL 0
@@ -93,6 +105,13 @@
  * The shortest distances that do not repeat more.
  */
 #define VELOC_RULE_SHORTEST 3
+
+/**
+ * A slot has a state, or the record of one step, which is what its adjoint needs and about as large: whichever
+ * takes fewer advances. Not with a resilience or adjoint distance, VELOC_Schedule_set_failures, slots on disk,
+ * VELOC_Schedule_resume or VELOC_Adjoint_run.
+ */
+#define VELOC_RULE_MIXED 4
 
 /**
  * A schedule of an adjoint computation: which states of a forward pass are stored, and which are
@@ -143,7 +162,7 @@ typedef struct VELOC_Adjoint {
      */
     int64_t adjoint_distance;
     /**
-     * Where states are stored: one of VELOC_RULE_*.
+     * Where states are stored: one of VELOC_RULE_*, but not VELOC_RULE_MIXED.
      */
     int rule;
     /**
@@ -212,18 +231,26 @@ typedef struct VELOC_Action {
      */
     int kind;
     /**
+     * Whether the slot is read, after this action, before something else is stored there. 0: no. After
+     * VELOC_ACTION_RESTORE its content may be moved instead of copied, and freed; what VELOC_ACTION_TAKESHOT
+     * stores need not be stored. 1: yes, or, while the end of the pass is not known, perhaps. 0 where `slot` is
+     * -1. After a crash the states that are still kept may be of use even so, to VELOC_Schedule_resume.
+     */
+    int read_again;
+    /**
      * The state that the application has when it begins; for VELOC_ACTION_RESTORE the one that it
      * has then.
      */
     int64_t from;
     /**
-     * For VELOC_ACTION_ADVANCE the state that the application has then; for turns `from + 1`, the
-     * state from which the adjoint goes to `from`; else `from`.
+     * For VELOC_ACTION_ADVANCE the state that the application has then; for turns, VELOC_ACTION_RECORD and
+     * VELOC_ACTION_REVERSE `from + 1`, the state from which the adjoint goes to `from`; else `from`.
      */
     int64_t to;
     /**
-     * The slot, from 0 on, that is written by VELOC_ACTION_TAKESHOT or read by VELOC_ACTION_RESTORE;
-     * else -1. Slots on disk have the numbers from the number of slots in memory on.
+     * The slot, from 0 on, that is written by VELOC_ACTION_TAKESHOT or VELOC_ACTION_RECORD, or read by
+     * VELOC_ACTION_RESTORE or VELOC_ACTION_REVERSE; else -1. Slots on disk have the numbers from the number of
+     * slots in memory on.
      */
     int64_t slot;
 } VELOC_Action;
@@ -237,11 +264,11 @@ typedef struct VELOC_Cost {
      */
     int64_t advances;
     /**
-     * All forward steps: these, and those that are recorded.
+     * All forward steps: these, and those that are recorded, each step once.
      */
     int64_t forward_evaluations;
     /**
-     * States that are stored, state 0 among them.
+     * States that are stored, state 0 among them; with VELOC_RULE_MIXED states and records.
      */
     int64_t takeshots;
     /**
@@ -249,7 +276,8 @@ typedef struct VELOC_Cost {
      */
     int64_t repetition;
     /**
-     * The largest distance between states stored in the first sweep, or from the last to the end.
+     * The largest distance between states stored in the first sweep, or from the last to the end. A record
+     * counts as the state from which its step begins.
      */
     int64_t max_gap;
 } VELOC_Cost;
@@ -607,13 +635,14 @@ int VELOC_Schedule_set_failures(struct VELOC_Schedule *schedule,
 
 /**
  * Chooses where states are stored. Before the first action; with slots on disk or an end that is not known
- * there is VELOC_RULE_OPTIMAL alone.
+ * there is VELOC_RULE_OPTIMAL alone. What VELOC_RULE_MIXED excludes is refused by name.
  *
  * @param schedule  a schedule
  * @param rule      one of VELOC_RULE_*
  * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
  *
- * Source: an addition of this library; the rules are those of Walther, Narayanan, section 4.
+ * Source: an addition of this library; the rules are those of Walther, Narayanan, section 4, and the mixed one
+ * of Maddison, J. Comput. Sci. 82 (2024).
  *
  * @pre `schedule` is NULL or a schedule.
  */

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use super::boundary::{guarded, kept_meanwhile, status, string, with_client};
+use super::schedule::VELOC_RULE_MIXED;
 use super::{VELOC_FAILURE, VELOC_SUCCESS};
 use adjoint::settings::{names_of, Settings};
 use adjoint::{run, ClientAccess, Outcome, Problem};
@@ -55,7 +56,7 @@ pub struct VELOC_Adjoint {
     /// The adjoint distance: after how many of its steps the adjoint is stored; 0: as the resilience
     /// distance, and never if that is 0, too (but see `mtbf`).
     pub adjoint_distance: i64,
-    /// Where states are stored: one of VELOC_RULE_*.
+    /// Where states are stored: one of VELOC_RULE_*, but not VELOC_RULE_MIXED.
     pub rule: c_int,
     /// VELOC_DEFAULT or VELOC_VERIFY_REPLAY.
     pub flags: c_uint,
@@ -334,7 +335,14 @@ unsafe fn understood(what: *const VELOC_Adjoint) -> Result<(Settings, Callbacks)
     let name = unsafe { string("name", what.name) }?.to_owned();
     let rule = usize::try_from(what.rule).ok().and_then(|rule| Rule::ALL.get(rule));
     let Some((rule, _)) = rule else {
-        let text = format!("rule {}: it is one of VELOC_RULE_*, 0 to 3", what.rule);
+        let text = match what.rule {
+            VELOC_RULE_MIXED => {
+                "VELOC_RULE_MIXED and VELOC_Adjoint_run exclude each other: a crash would \
+                                 leave records of single steps, from which no run can go on"
+                    .to_owned()
+            }
+            rule => format!("rule {rule}: it is one of VELOC_RULE_*, 0 to 3"),
+        };
         return Err(Error::invalid(text));
     };
     if what.flags & !VELOC_VERIFY_REPLAY != 0 {

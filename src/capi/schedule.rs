@@ -26,6 +26,12 @@ pub const VELOC_ACTION_TERMINATE: i32 = 5;
 pub const VELOC_ACTION_ERROR: i32 = 6;
 /// As VELOC_ACTION_YOUTURN, and then store the adjoint.
 pub const VELOC_ACTION_YOUTURN_WITH_CHECK: i32 = 7;
+/// Compute a step, recording it, and store the record, which is what its adjoint needs, in a slot. The
+/// application then has the next state. Only with VELOC_RULE_MIXED.
+pub const VELOC_ACTION_RECORD: i32 = 8;
+/// Read a record from a slot and take the adjoint's step back; no forward step is computed, and the application
+/// has no state. Only with VELOC_RULE_MIXED.
+pub const VELOC_ACTION_REVERSE: i32 = 9;
 /// A rule of schedules: the least number of advances under the resilience distance.
 pub const VELOC_RULE_OPTIMAL: i32 = 0;
 /// Revolve's distance between stored states, or the resilience distance if that is less.
@@ -34,6 +40,10 @@ pub const VELOC_RULE_RESILIENT: i32 = 1;
 pub const VELOC_RULE_MONOTONE: i32 = 2;
 /// The shortest distances that do not repeat more.
 pub const VELOC_RULE_SHORTEST: i32 = 3;
+/// A slot has a state, or the record of one step, which is what its adjoint needs and about as large: whichever
+/// takes fewer advances. Not with a resilience or adjoint distance, VELOC_Schedule_set_failures, slots on disk,
+/// VELOC_Schedule_resume or VELOC_Adjoint_run.
+pub const VELOC_RULE_MIXED: i32 = 4;
 
 /// A schedule of an adjoint computation: which states of a forward pass are stored, and which are
 /// computed again, and when. Opaque. Each may be used by one thread at a time.
@@ -49,14 +59,20 @@ pub struct VELOC_Schedule {
 pub struct VELOC_Action {
     /// One of VELOC_ACTION_*.
     pub kind: c_int,
+    /// Whether the slot is read, after this action, before something else is stored there. 0: no. After
+    /// VELOC_ACTION_RESTORE its content may be moved instead of copied, and freed; what VELOC_ACTION_TAKESHOT
+    /// stores need not be stored. 1: yes, or, while the end of the pass is not known, perhaps. 0 where `slot` is
+    /// -1. After a crash the states that are still kept may be of use even so, to VELOC_Schedule_resume.
+    pub read_again: c_int,
     /// The state that the application has when it begins; for VELOC_ACTION_RESTORE the one that it
     /// has then.
     pub from: i64,
-    /// For VELOC_ACTION_ADVANCE the state that the application has then; for turns `from + 1`, the
-    /// state from which the adjoint goes to `from`; else `from`.
+    /// For VELOC_ACTION_ADVANCE the state that the application has then; for turns, VELOC_ACTION_RECORD and
+    /// VELOC_ACTION_REVERSE `from + 1`, the state from which the adjoint goes to `from`; else `from`.
     pub to: i64,
-    /// The slot, from 0 on, that is written by VELOC_ACTION_TAKESHOT or read by VELOC_ACTION_RESTORE;
-    /// else -1. Slots on disk have the numbers from the number of slots in memory on.
+    /// The slot, from 0 on, that is written by VELOC_ACTION_TAKESHOT or VELOC_ACTION_RECORD, or read by
+    /// VELOC_ACTION_RESTORE or VELOC_ACTION_REVERSE; else -1. Slots on disk have the numbers from the number of
+    /// slots in memory on.
     pub slot: i64,
 }
 
@@ -66,13 +82,14 @@ pub struct VELOC_Action {
 pub struct VELOC_Cost {
     /// Forward steps that are not recorded.
     pub advances: i64,
-    /// All forward steps: these, and those that are recorded.
+    /// All forward steps: these, and those that are recorded, each step once.
     pub forward_evaluations: i64,
-    /// States that are stored, state 0 among them.
+    /// States that are stored, state 0 among them; with VELOC_RULE_MIXED states and records.
     pub takeshots: i64,
     /// How often the step that is repeated most is computed without being recorded, at the most.
     pub repetition: i64,
-    /// The largest distance between states stored in the first sweep, or from the last to the end.
+    /// The largest distance between states stored in the first sweep, or from the last to the end. A record
+    /// counts as the state from which its step begins.
     pub max_gap: i64,
 }
 
@@ -455,7 +472,7 @@ pub(super) fn no_schedule() -> Error {
 
 impl VELOC_Action {
     const ERROR: VELOC_Action =
-        VELOC_Action { kind: VELOC_ACTION_ERROR, from: -1, to: -1, slot: -1 };
+        VELOC_Action { kind: VELOC_ACTION_ERROR, read_again: 0, from: -1, to: -1, slot: -1 };
 }
 
 impl From<Action> for VELOC_Action {
@@ -464,13 +481,26 @@ impl From<Action> for VELOC_Action {
         let turn = |kind, step: u64| (kind, step - 1, step, -1);
         let (kind, from, to, slot) = match action {
             Action::Advance { from, to } => (VELOC_ACTION_ADVANCE, from, to, -1),
-            Action::Takeshot { state, slot } => (VELOC_ACTION_TAKESHOT, state, state, slot as i64),
-            Action::Restore { state, slot } => (VELOC_ACTION_RESTORE, state, state, slot as i64),
+            Action::Takeshot { state, slot, .. } => {
+                (VELOC_ACTION_TAKESHOT, state, state, slot as i64)
+            }
+            Action::Restore { state, slot, .. } => {
+                (VELOC_ACTION_RESTORE, state, state, slot as i64)
+            }
+            Action::Record { step, slot } => (VELOC_ACTION_RECORD, step - 1, step, slot as i64),
+            Action::Reverse { step, slot } => (VELOC_ACTION_REVERSE, step - 1, step, slot as i64),
             Action::Firsturn { step, .. } => turn(VELOC_ACTION_FIRSTURN, step),
             Action::Youturn { step, check: false } => turn(VELOC_ACTION_YOUTURN, step),
             Action::Youturn { step, check: true } => turn(VELOC_ACTION_YOUTURN_WITH_CHECK, step),
             Action::Terminate => (VELOC_ACTION_TERMINATE, 0, 0, -1),
         };
-        VELOC_Action { kind, from: from as i64, to: to as i64, slot }
+        let read_again = match action {
+            Action::Takeshot { read_again, .. } | Action::Restore { read_again, .. } => read_again,
+            // Its only read.
+            Action::Record { .. } => true,
+            _ => false,
+        };
+        let (read_again, from, to) = (read_again.into(), from as i64, to as i64);
+        VELOC_Action { kind, read_again, from, to, slot }
     }
 }

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 
 use super::boundary::status;
-use super::schedule::{course, no_schedule, VELOC_Schedule};
+use super::schedule::{course, no_schedule, VELOC_Schedule, VELOC_RULE_MIXED};
 use adjoint::schedule_error;
 use os::error::Error;
 use schedule::rule::Rule;
@@ -114,13 +114,14 @@ pub unsafe extern "C" fn VELOC_Schedule_set_failures(
 }
 
 /// Chooses where states are stored. Before the first action; with slots on disk or an end that is not known
-/// there is VELOC_RULE_OPTIMAL alone.
+/// there is VELOC_RULE_OPTIMAL alone. What VELOC_RULE_MIXED excludes is refused by name.
 ///
 /// @param schedule  a schedule
 /// @param rule      one of VELOC_RULE_*
 /// @return VELOC_SUCCESS; VELOC_FAILURE if an argument is wrong (then nothing was changed)
 ///
-/// Source: an addition of this library; the rules are those of Walther, Narayanan, section 4.
+/// Source: an addition of this library; the rules are those of Walther, Narayanan, section 4, and the mixed one
+/// of Maddison, J. Comput. Sci. 82 (2024).
 ///
 /// # Safety
 /// `schedule` is NULL or a schedule.
@@ -131,11 +132,17 @@ pub unsafe extern "C" fn VELOC_Schedule_set_rule(
 ) -> c_int {
     status("VELOC_Schedule_set_rule", || {
         let known = usize::try_from(rule).ok().and_then(|rule| Rule::ALL.get(rule));
-        let Some((known, _)) = known else {
-            return Err(Error::invalid(format!("rule {rule}: it is one of VELOC_RULE_*, 0 to 3")));
-        };
         // SAFETY: the caller's promise.
-        unsafe { course(schedule) }?.set_rule(*known).map_err(schedule_error)
+        let course = unsafe { course(schedule) };
+        match known {
+            _ if rule == VELOC_RULE_MIXED => course?.set_mixed().map_err(schedule_error),
+            Some((known, _)) => course?.set_rule(*known).map_err(schedule_error),
+            None => {
+                let text =
+                    format!("rule {rule}: it is one of VELOC_RULE_*, 0 to {VELOC_RULE_MIXED}");
+                Err(Error::invalid(text))
+            }
+        }
     })
 }
 

@@ -16,7 +16,7 @@ fn schedules_with_crashes() {
     }
 }
 
-/// A pass whose end is not known, and slots on disk, each handed on as bytes at every action. What is
+/// A pass whose end is not known, slots on disk, and slots with states and records, each handed on as bytes at every action. What is
 /// checked stands in `programs/schedules.c`.
 #[test]
 fn schedules_of_other_kinds() {
@@ -28,6 +28,9 @@ fn schedules_of_other_kinds() {
         job.run("schedules", plan).succeed();
     }
     for plan in ["disk 1 1 1", "disk 2 1 1", "disk 300 1 5", "disk 1000 4 6", "disk 1500 3 50"] {
+        job.run("schedules", plan).succeed();
+    }
+    for plan in ["mixed 1 1 0", "mixed 2 1 0", "mixed 40 1 0", "mixed 9 20 0", "mixed 1000 6 0"] {
         job.run("schedules", plan).succeed();
     }
 }

@@ -226,12 +226,12 @@ impl<'a, R: ClientAccess> Run<'a, R> {
         loop {
             let stops = match self.course.next_action().map_err(schedule_error)? {
                 Action::Advance { from, to } => self.advance(from, to)?,
-                Action::Takeshot { state, slot } => {
+                Action::Takeshot { state, slot, .. } => {
                     let stored = self.store(state, slot);
                     self.defer_failure(stored)?;
                     false
                 }
-                Action::Restore { state, slot } => {
+                Action::Restore { state, slot, .. } => {
                     let restored = self.restore(state, slot);
                     self.defer_failure(restored)?;
                     // A process without the state cannot compute steps that others may need.
@@ -240,6 +240,9 @@ impl<'a, R: ClientAccess> Run<'a, R> {
                 }
                 Action::Firsturn { step, check } | Action::Youturn { step, check } => {
                     self.turn(step, check)?
+                }
+                Action::Record { .. } | Action::Reverse { .. } => {
+                    return Err(Error::invalid("an adjoint run with the rule mixed"))
                 }
                 Action::Terminate => return Ok(Outcome::Finished),
             };

@@ -170,13 +170,13 @@ impl Player {
                 self.at = Some(to);
                 self.done.advances += u128::from(to - from);
             }
-            Action::Takeshot { state, slot } => {
+            Action::Takeshot { state, slot, .. } => {
                 assert_eq!(self.at, Some(state));
                 assert!(slot < plan.slots, "{action:?}");
                 self.slots.insert(slot, state);
                 self.done.takeshots += 1;
             }
-            Action::Restore { state, slot } => {
+            Action::Restore { state, slot, .. } => {
                 assert_eq!(self.slots.get(&slot), Some(&state), "{action:?}");
                 self.at = Some(state);
             }
@@ -192,6 +192,8 @@ impl Player {
                     self.done.adjoints += 1;
                 }
             }
+            // Those of mixed schedules have a player of their own.
+            Action::Record { .. } | Action::Reverse { .. } => panic!("{action:?}"),
             Action::Terminate => assert_eq!(self.fine, 0),
         }
     }

@@ -6,8 +6,9 @@ use super::bound;
 use super::cost::{PlanCost, MOST_ACTIONS};
 use super::disk::{Disk, MAX_COST, UNIT};
 use super::error::{Error, Kind, Result};
-use super::infeasible::{both, check_rule, refusal, too_many, wrong_slots};
+use super::infeasible::{both, check_rule, mixed_and, refusal, too_many, wrong_slots};
 use super::levels::TwoLevel;
+use super::mixed::Mixed;
 use super::online::Online;
 use super::planned_stop;
 use super::resume::{resume, Lost, Survivors};
@@ -23,6 +24,8 @@ pub struct ConfiguredSchedule {
     pub(super) disk: Option<Disk>,
     /// If set, the adjoint is stored by the work that a crash would lose.
     pub(super) threshold: Option<Threshold>,
+    /// Whether slots have states or records, instead of the plan's rule.
+    pub(super) mixed: bool,
     pub(super) way: Way,
     /// Whether [`Action::Terminate`] was returned.
     pub(super) ended: bool,
@@ -39,6 +42,8 @@ pub(super) enum Way {
     Open(Online),
     /// Some slots are on disk.
     Levels(TwoLevel),
+    /// Slots have states or records.
+    Mixed(Mixed),
 }
 
 impl ConfiguredSchedule {
@@ -65,7 +70,8 @@ impl ConfiguredSchedule {
     }
 
     fn of(plan: Plan) -> ConfiguredSchedule {
-        ConfiguredSchedule { plan, disk: None, threshold: None, way: Way::Before, ended: false }
+        let (disk, threshold, way) = (None, None, Way::Before);
+        ConfiguredSchedule { plan, disk, threshold, mixed: false, way, ended: false }
     }
 
     /// Sets how many steps stored states may be apart.
@@ -89,6 +95,7 @@ impl ConfiguredSchedule {
     /// `turn_cost` for a step that is recorded and reversed.
     pub fn set_failures(&mut self, mtbf: f64, write_cost: f64, turn_cost: f64) -> Result<()> {
         self.check_settings("how often it fails")?;
+        self.check_not_mixed("a mean time between failures")?;
         for (what, value) in [("mtbf", mtbf), ("write_cost", write_cost), ("turn_cost", turn_cost)]
         {
             if !(value.is_finite() && value > 0.0) {
@@ -113,6 +120,7 @@ impl ConfiguredSchedule {
     pub fn set_disk(&mut self, slots: i64, write: f64, read: f64) -> Result<()> {
         self.check_settings("disk")?;
         self.check_known("disk")?;
+        self.check_not_mixed(&format!("{slots} slots on disk"))?;
         if self.plan.resilience < u64::MAX {
             return Err(both(slots, self.plan.resilience));
         }
@@ -137,6 +145,7 @@ impl ConfiguredSchedule {
 
     fn set(&mut self, distance: i64, what: &str, set: impl FnOnce(&mut Plan, u64)) -> Result<()> {
         self.check_settings(&format!("the {what} distance"))?;
+        self.check_not_mixed(&format!("the {what} distance {distance}"))?;
         let Some(distance) = u64::try_from(distance).ok().filter(|distance| *distance > 0) else {
             return Err(Error::invalid(format!("{what} distance {distance}: it is 1 or more")));
         };
@@ -155,7 +164,38 @@ impl ConfiguredSchedule {
         self.check_known("a rule")?;
         check_rule(rule, self.disk)?;
         self.plan.rule = rule;
+        self.mixed = false;
         Ok(())
+    }
+
+    /// Has each slot take a state or the record of a step, whichever takes fewer advances, instead of following
+    /// a rule for the distances between states.
+    pub fn set_mixed(&mut self) -> Result<()> {
+        self.check_settings("the rule")?;
+        self.check_known("the rule mixed")?;
+        let Plan { resilience, adjoint, .. } = self.plan;
+        if let Some(Disk { slots, .. }) = self.disk {
+            return Err(mixed_and(&format!("{slots} slots on disk")));
+        }
+        if resilience < u64::MAX {
+            return Err(mixed_and(&format!("the resilience distance {resilience}")));
+        }
+        if let Some(distance) = adjoint {
+            return Err(mixed_and(&format!("the adjoint distance {distance}")));
+        }
+        if self.threshold.is_some() {
+            return Err(mixed_and("a mean time between failures"));
+        }
+        self.plan.rule = Rule::default();
+        self.mixed = true;
+        Ok(())
+    }
+
+    fn check_not_mixed(&self, what: &str) -> Result<()> {
+        match self.mixed {
+            true => Err(mixed_and(what)),
+            false => Ok(()),
+        }
     }
 
     fn check_settings(&self, what: &str) -> Result<()> {
@@ -175,6 +215,7 @@ impl ConfiguredSchedule {
     /// Continues after a crash with the states that are left.
     pub fn resume(&mut self, survivors: &Survivors) -> Result<()> {
         self.check_settings("what has survived")?;
+        self.check_not_mixed("going on after a crash")?;
         let fine = survivors.adjoint.unwrap_or(self.plan.steps).min(self.plan.steps);
         let lost = || {
             Error::new(
@@ -216,7 +257,7 @@ impl ConfiguredSchedule {
     /// additional place, whose number follows theirs. All slots are alike.
     pub fn resume_stopped(&mut self, survivors: &Survivors) -> Result<()> {
         self.check_settings("what has survived")?;
-        if self.disk.is_some() || self.plan.steps == 0 {
+        if self.disk.is_some() || self.plan.steps == 0 || self.mixed {
             return self.resume(survivors);
         }
         let Ok(schedule) = planned_stop::resume(self.plan, survivors) else {
@@ -236,6 +277,7 @@ impl ConfiguredSchedule {
         if matches!(self.way, Way::Before) {
             self.way = match self.disk {
                 _ if self.plan.steps == 0 => Way::Open(Online::new(self.plan.slots)),
+                _ if self.mixed => Way::Mixed(Mixed::new(self.plan.steps, self.plan.slots)),
                 Some(disk) => Way::Levels(TwoLevel::new(self.plan, disk)),
                 None => Way::Known(Schedule::new(self.plan)),
             };
@@ -246,6 +288,7 @@ impl ConfiguredSchedule {
             Way::Before => Action::Terminate,
             Way::Known(schedule) => schedule.next_action(),
             Way::Levels(schedule) => schedule.next_action(),
+            Way::Mixed(schedule) => schedule.next_action(),
             Way::Open(online) if online.at() >= Some(MAX_STEPS) => {
                 return Err(Error::invalid(format!(
                     "the pass has come to state {MAX_STEPS}, and cannot go on"
@@ -304,12 +347,12 @@ impl ConfiguredSchedule {
         }
     }
 
-    /// The states that are stored and will be restored, ascending; none for an online or a two-level
+    /// The states that are stored and will be restored, ascending; none for an online, a two-level or a mixed
     /// schedule.
     pub fn stored(&self) -> &[Stored] {
         match &self.way {
             Way::Known(schedule) => schedule.stored(),
-            Way::Before | Way::Open(_) | Way::Levels(_) => &[],
+            Way::Before | Way::Open(_) | Way::Levels(_) | Way::Mixed(_) => &[],
         }
     }
 
@@ -322,7 +365,9 @@ impl ConfiguredSchedule {
     /// it is the cost of a schedule that knows the end.
     pub fn cost(&self) -> Result<PlanCost> {
         self.check_known("the cost")?;
+        let Plan { steps, slots, .. } = self.plan;
         match self.disk {
+            _ if self.mixed => Mixed::cost(steps, slots).ok_or_else(|| too_many(&self.plan)),
             Some(disk) => PlanCost::of_levels(&self.plan, disk).ok_or_else(|| {
                 Error::invalid(format!(
                     "{} steps with {} slots on disk: figures are for {MOST_PAIRS} stretches that are not alike, \

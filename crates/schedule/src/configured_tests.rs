@@ -87,8 +87,8 @@ fn a_pass_without_state_0_goes_on_where_the_application_has_it() {
     assert_eq!(read.pack(), course.pack());
     for course in [&mut course, &mut read] {
         for action in [
-            Action::Takeshot { state: 0, slot: 0 },
-            Action::Restore { state: 5, slot: 1 },
+            Action::Takeshot { state: 0, slot: 0, read_again: true },
+            Action::Restore { state: 5, slot: 1, read_again: true },
             Action::Advance { from: 5, to: 6 },
         ] {
             assert_eq!(course.next_action().unwrap(), action);
@@ -110,7 +110,10 @@ fn an_unknown_number_of_steps() {
     }
     course.set_adjoint(4).unwrap();
     assert!(message(course.end()).contains("not begun"));
-    assert_eq!(course.next_action().unwrap(), Action::Takeshot { state: 0, slot: 0 });
+    assert_eq!(
+        course.next_action().unwrap(),
+        Action::Takeshot { state: 0, slot: 0, read_again: true }
+    );
     assert!(message(course.end()).contains("no step"));
     while course.next_action().unwrap() != (Action::Advance { from: 19, to: 20 }) {}
     course.end().unwrap();
@@ -132,7 +135,10 @@ fn an_unknown_number_of_steps() {
     let mut course = ConfiguredSchedule::online(3).unwrap();
     course.end_after_next().unwrap();
     assert_eq!(course.steps(), 1);
-    assert_eq!(course.next_action().unwrap(), Action::Takeshot { state: 0, slot: 0 });
+    assert_eq!(
+        course.next_action().unwrap(),
+        Action::Takeshot { state: 0, slot: 0, read_again: false }
+    );
     let read = ConfiguredSchedule::unpack(&course.pack()).unwrap();
     assert_eq!(read.pack(), course.pack());
     assert_eq!(course.next_action().unwrap(), Action::Firsturn { step: 1, check: false });

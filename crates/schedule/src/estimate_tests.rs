@@ -38,6 +38,7 @@ fn by_actions(plan: &Plan, times: &Times) -> Estimate {
                     sum.close(times);
                 }
             }
+            Action::Record { .. } | Action::Reverse { .. } => panic!("in a plan that is not mixed"),
             Action::Terminate => break,
         }
     }
@@ -70,6 +71,7 @@ fn simulate(plan: Plan, threshold: Option<Threshold>, times: &Times, seed: &mut 
                 Action::Firsturn { check, .. } | Action::Youturn { check, .. } => {
                     times.turn + if check { times.adjoint } else { 0.0 }
                 }
+                Action::Record { .. } | Action::Reverse { .. } => panic!("{action:?}"),
                 Action::Terminate => break false,
             };
             if takes > until {
@@ -77,7 +79,7 @@ fn simulate(plan: Plan, threshold: Option<Threshold>, times: &Times, seed: &mut 
             }
             (now, until) = (now + takes, until - takes);
             match action {
-                Action::Takeshot { state, slot } => {
+                Action::Takeshot { state, slot, .. } => {
                     slots.insert(slot, state);
                 }
                 Action::Firsturn { step, check: true } | Action::Youturn { step, check: true } => {

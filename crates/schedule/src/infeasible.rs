@@ -22,6 +22,11 @@ pub(super) fn both(slots: impl Display, distance: impl Display) -> Error {
     ))
 }
 
+/// What a mixed schedule excludes: a crash would leave records of single steps, from which nothing can go on.
+pub fn mixed_and(what: &str) -> Error {
+    Error::invalid(format!("the rule mixed and {what} exclude each other"))
+}
+
 /// A plan with too many states in the first sweep to list them.
 pub fn too_many(plan: &Plan) -> Error {
     let states = plan.slots.min(plan.steps);

@@ -145,7 +145,19 @@ impl TwoLevel {
         let Stored { state, slot } =
             from_memory.or_else(from_disk).unwrap_or(Stored { state: 0, slot: 0 });
         self.at = Some(state);
-        Action::Restore { state, slot }
+        let left = self.fine - state;
+        let read_again = match from_memory {
+            // What is not turned from at once is restored again for the step behind it.
+            Some(_) => left > 1,
+            // What is reversed in memory is kept there as well.
+            None => {
+                left > 1 && {
+                    let slots = self.disk.slots - self.on_disk.len() as u64 + 1;
+                    self.levels().next(left, slots) != Next::Memory
+                }
+            }
+        };
+        Action::Restore { state, slot, read_again }
     }
 
     fn advance(&mut self, from: u64, to: u64) -> Action {
@@ -157,7 +169,8 @@ impl TwoLevel {
     fn keep_in_memory(&mut self, state: u64) -> Action {
         self.done.takeshots += 1;
         self.in_memory.push(state);
-        Action::Takeshot { state, slot: self.in_memory.len() as u64 - 1 }
+        // It is not turned from, so it is restored for the step behind it.
+        Action::Takeshot { state, slot: self.in_memory.len() as u64 - 1, read_again: true }
     }
 
     fn keep_on_disk(&mut self, state: u64) -> Action {
@@ -168,7 +181,8 @@ impl TwoLevel {
         self.on_disk.push(Stored { state, slot });
         self.done.takeshots += 1;
         self.transfers.writes += 1;
-        Action::Takeshot { state, slot }
+        // Disk is written only where that pays.
+        Action::Takeshot { state, slot, read_again: true }
     }
 
     fn turn(&mut self) -> Action {

@@ -13,6 +13,7 @@
 //!   when there is one state more than slots.
 //! - [`online`] is for passes whose end is not known (`loss` chooses the state to give up, `online_leap`
 //!   skips states that need no decision), [`levels`] for slots in memory and on disk.
+//! - [`mixed`] is for slots that have a state or the record of a step.
 //! - `adjoint_interval` decides when the adjoint is stored (`visits` estimates how long it takes to find that
 //!   out); [`cost`], [`two_level_cost`], [`strategy`] and [`estimate`] compute what a schedule costs.
 //! - [`configured`] is the interface for applications, [`infeasible`] says why a schedule is refused, and
@@ -37,6 +38,7 @@ pub mod estimate;
 pub mod infeasible;
 pub mod levels;
 mod loss;
+pub mod mixed;
 pub mod online;
 mod online_leap;
 pub mod pack;
@@ -55,3 +57,5 @@ mod visits;
 
 #[cfg(test)]
 mod brute_force;
+#[cfg(test)]
+mod read_again_tests;

@@ -124,19 +124,20 @@ impl Online {
         online
     }
 
-    /// Returns the next action: store a state, advance one step, or, after a crash, restore a state.
+    /// Returns the next action: store a state, advance one step, or, after a crash, restore a state. Each
+    /// state may be read again: that is decided by the end.
     pub fn next_action(&mut self) -> Action {
         let last = self.stored.last().copied();
         if self.lacks_start() {
             let slot = self.lowest_free();
             self.stored.insert(0, Stored { state: 0, slot });
             self.at = None;
-            return Action::Takeshot { state: 0, slot };
+            return Action::Takeshot { state: 0, slot, read_again: true };
         }
         let Some(at) = self.at.or(last.is_none().then_some(0)) else {
             let Stored { state, slot } = last.unwrap_or(Stored { state: 0, slot: 0 });
             self.at = Some(state);
-            return Action::Restore { state, slot };
+            return Action::Restore { state, slot, read_again: true };
         };
         if !self.decided {
             self.decided = true;
@@ -145,7 +146,7 @@ impl Online {
                 if self.is_next_fixed(at) {
                     self.fixed.push(at);
                 }
-                return Action::Takeshot { state: at, slot };
+                return Action::Takeshot { state: at, slot, read_again: true };
             }
         }
         self.at = Some(at + 1);
@@ -189,8 +190,11 @@ impl Online {
     fn way_back(&self, steps: u64, adjoint: Option<u64>) -> Schedule {
         let (slots, resilience, rule) = (self.slots, u64::MAX, Rule::Optimal);
         let plan = Plan { steps, slots, resilience, adjoint, rule };
-        let free = self.free.iter().map(|&slot| Stored { state: u64::MAX, slot }).collect();
-        let (stored, unused) = (self.stored.clone(), self.unused);
+        let free = self.free.iter().map(|&slot| Stored { state: u64::MAX, slot });
+        let (mut free, unused): (Vec<Stored>, u64) = (free.collect(), self.unused);
+        let mut stored = self.stored.clone();
+        // The last state may have been stored before it was known to be the last.
+        free.extend(stored.pop_if(|last| last.state == steps));
         Schedule::resumed(plan, stored, Vec::new(), free, unused, steps)
     }
 

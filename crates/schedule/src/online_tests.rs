@@ -10,7 +10,7 @@ fn pass(slots: u64, steps: u64, mut each: impl FnMut(&Online, u64, u64)) {
     for end in 1..=steps {
         loop {
             match online.next_action() {
-                Action::Takeshot { state, slot } => {
+                Action::Takeshot { state, slot, .. } => {
                     assert!(slot < slots);
                     assert_eq!(Some(state), online.at());
                     takeshots += 1;
@@ -140,7 +140,7 @@ fn a_last_step_at_the_beginning_and_after_a_crash() {
     let mut resumed = Online::resumed(3, &states).unwrap();
     assert!(resumed.end_after_next(None).is_none());
     assert!(Online::resumed_at_start(3, &states[1..]).end_after_next(None).is_none());
-    assert_eq!(resumed.next_action(), Action::Restore { state: 4, slot: 2 });
+    assert_eq!(resumed.next_action(), Action::Restore { state: 4, slot: 2, read_again: true });
     let mut schedule = resumed.end_after_next(None).unwrap();
     let mut player = Player::with(&states, 5, Some(4));
     assert_eq!(player.play(&mut schedule).advances, advances(4, 3));
@@ -197,12 +197,12 @@ fn check_start(slots: u64, left: &[Stored], end: u64) {
     while online.at() != Some(end) {
         assert!(online.stored().len() as u64 <= slots);
         match online.next_action() {
-            Action::Takeshot { state, slot } => {
+            Action::Takeshot { state, slot, .. } => {
                 assert!(at == Some(state) && slot < slots, "{left:?}");
                 kept.insert(slot, state);
                 at = at.filter(|_| state > 0 || last.is_none());
             }
-            Action::Restore { state, slot } => {
+            Action::Restore { state, slot, .. } => {
                 assert_eq!((kept.get(&slot), Some(state)), (Some(&state), last), "{left:?}");
                 at = Some(state);
             }
@@ -257,7 +257,7 @@ fn a_crash_of_a_pass() {
     let mut again = Online::resumed(4, &states).unwrap();
     let top = *states.last().unwrap();
     assert!(again.end(None).is_none());
-    let restored = Action::Restore { state: top.state, slot: top.slot };
+    let restored = Action::Restore { state: top.state, slot: top.slot, read_again: true };
     assert_eq!(again.next_action(), restored);
     let from = top.state;
     assert_eq!(again.next_action(), Action::Advance { from, to: from + 1 });
@@ -276,6 +276,6 @@ fn a_crash_of_a_pass() {
     assert!(Online::resumed(4, &states[1..]).is_none());
     assert_eq!(
         Online::resumed(4, &[]).unwrap().next_action(),
-        Action::Takeshot { state: 0, slot: 0 }
+        Action::Takeshot { state: 0, slot: 0, read_again: true }
     );
 }

@@ -7,8 +7,12 @@
 use super::adjoint_interval::Threshold;
 use super::configured::{ConfiguredSchedule, Way};
 use super::levels::TwoLevel;
+use super::mixed::Mixed;
 use super::rule::Rule;
 use super::schedule::{Done, Plan, Schedule, Stored};
+
+/// The number of the rule of mixed schedules, beside those of [`Rule::ALL`].
+pub(super) const MIXED: u64 = Rule::ALL.len() as u64;
 
 /// The first bytes.
 pub(super) const MARK: [u8; 4] = *b"VSch";
@@ -21,7 +25,7 @@ impl ConfiguredSchedule {
     pub fn pack(&self) -> Vec<u8> {
         let mut to = Writer(MARK.to_vec());
         to.0.push(VERSION);
-        to.plan(&self.plan);
+        to.plan(&self.plan, self.mixed);
         to.option(self.disk, |to, disk| {
             to.all([disk.slots, disk.write, disk.read]);
         });
@@ -44,6 +48,10 @@ impl ConfiguredSchedule {
             Way::Levels(schedule) => {
                 to.number(3);
                 to.two_level(schedule);
+            }
+            Way::Mixed(schedule) => {
+                to.number(4);
+                to.mixed(schedule);
             }
         }
         sealed(to.0)
@@ -89,9 +97,9 @@ impl Writer {
         }
     }
 
-    fn plan(&mut self, plan: &Plan) {
+    fn plan(&mut self, plan: &Plan, mixed: bool) {
         let rule = Rule::ALL.iter().zip(0..).find(|((rule, _), _)| *rule == plan.rule);
-        let rule = rule.map_or(0, |(_, number)| number);
+        let rule = if mixed { MIXED } else { rule.map_or(0, |(_, number)| number) };
         let adjoint = plan.adjoint.unwrap_or(0);
         self.all([plan.steps, plan.slots, plan.resilience, adjoint, rule]);
     }
@@ -136,6 +144,18 @@ impl Writer {
         self.option(schedule.interval.since, Writer::done);
         self.done(schedule.done);
         self.all([schedule.transfers.writes, schedule.transfers.reads]);
+    }
+
+    fn mixed(&mut self, schedule: &Mixed) {
+        self.number(schedule.kept.len() as u64);
+        for kept in &schedule.kept {
+            self.all([kept.state, kept.slot, kept.is_record.into()]);
+        }
+        self.numbers(&schedule.free);
+        self.number(schedule.unused);
+        self.option(schedule.at, Writer::number);
+        self.number(schedule.fine);
+        self.done(schedule.done);
     }
 
     fn numbers(&mut self, numbers: &[u64]) {

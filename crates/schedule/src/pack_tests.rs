@@ -24,6 +24,11 @@ fn courses() -> Vec<ConfiguredSchedule> {
     course.set_failures(300.0, 2.0, 3.0).unwrap();
     courses.push(course);
     courses.push(ConfiguredSchedule::online(4).unwrap());
+    for (steps, slots) in [(1, 1), (50, 1), (100, 5), (90, 200)] {
+        let mut course = ConfiguredSchedule::new(steps, slots).unwrap();
+        course.set_mixed().unwrap();
+        courses.push(course);
+    }
     courses
 }
 

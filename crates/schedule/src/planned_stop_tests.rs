@@ -39,13 +39,13 @@ impl Job {
                     self.at = Some(from + passed);
                     computed += passed;
                 }
-                Action::Takeshot { state, slot } => {
+                Action::Takeshot { state, slot, .. } => {
                     assert_eq!(self.at, Some(state));
                     let others = self.schedule.stored().iter().filter(|s| s.slot == slot);
                     assert_eq!(others.count(), 1, "one state for each slot");
                     self.places[slot as usize] = Some(state);
                 }
-                Action::Restore { state, slot } => {
+                Action::Restore { state, slot, .. } => {
                     assert_eq!(self.places[slot as usize], Some(state));
                     self.at = Some(state);
                 }
@@ -53,6 +53,9 @@ impl Job {
                     assert_eq!((self.at, self.fine), (Some(step - 1), step));
                     (self.fine, self.at) = (step - 1, None);
                     computed += 1;
+                }
+                Action::Record { .. } | Action::Reverse { .. } => {
+                    panic!("in a plan that is not mixed")
                 }
                 Action::Terminate => {
                     assert_eq!(self.fine, 0);

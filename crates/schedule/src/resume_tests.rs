@@ -151,8 +151,8 @@ fn without_state_0_there_is_no_way() {
     assert_eq!(resume(plan(10, 3), &survivors).unwrap_err(), Lost::Start);
     let survivors = Survivors { at_start: true, ..survivors };
     let mut schedule = resume(plan(10, 3), &survivors).unwrap();
-    assert_eq!(schedule.next_action(), Action::Takeshot { state: 0, slot: 0 });
-    assert_eq!(schedule.next_action(), Action::Restore { state: 3, slot: 1 });
+    assert_eq!(schedule.next_action(), Action::Takeshot { state: 0, slot: 0, read_again: true });
+    assert_eq!(schedule.next_action(), Action::Restore { state: 3, slot: 1, read_again: true });
 }
 
 /// A crash in the first sweep. Under a distance that costs nothing it goes on from the last state, as if nothing
@@ -170,14 +170,19 @@ fn the_first_sweep_goes_on() {
         let survivors = Survivors { states, adjoint: None, at_start: true };
         let mut resumed = resume(plan, &survivors).unwrap();
         let (left, all) = (resumed.advances_left(), schedule.advances_left());
-        assert_eq!(resumed.next_action(), Action::Restore { state, slot });
+        // It is not read again where it is moved.
+        let read_again = distance == 33;
+        assert_eq!(resumed.next_action(), Action::Restore { state, slot, read_again });
         if distance == 33 {
             assert_eq!(left, all);
             assert!(schedule.eq(resumed));
         } else {
             assert_eq!((state, left, all), (60, 256, 261));
             assert_eq!(resumed.next_action(), Action::Advance { from: 60, to: 65 });
-            assert_eq!(resumed.next_action(), Action::Takeshot { state: 65, slot });
+            assert_eq!(
+                resumed.next_action(),
+                Action::Takeshot { state: 65, slot, read_again: true }
+            );
         }
     }
 }

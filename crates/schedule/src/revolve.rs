@@ -184,11 +184,11 @@ mod tests {
                             step == Step::Advance
                                 && (before.capo, place.capo) == (from as i64, to as i64)
                         }
-                        Action::Takeshot { state, slot } => {
+                        Action::Takeshot { state, slot, .. } => {
                             step == Step::Takeshot
                                 && (place.capo, place.check) == (state as i64, slot as i64)
                         }
-                        Action::Restore { state, slot } => {
+                        Action::Restore { state, slot, .. } => {
                             step == Step::Restore
                                 && (place.capo, place.check) == (state as i64, slot as i64)
                         }
@@ -198,6 +198,7 @@ mod tests {
                         Action::Youturn { step: turn, .. } => {
                             step == Step::Youturn && place.fine == turn as i64 - 1
                         }
+                        Action::Record { .. } | Action::Reverse { .. } => false,
                         Action::Terminate => step == Step::Terminate,
                     };
                     assert!(

@@ -20,12 +20,31 @@ pub enum Action {
         state: u64,
         /// Where.
         slot: u64,
+        /// Whether it is read, or, before the end of a pass is known, may be.
+        read_again: bool,
     },
     /// Read a stored state.
     Restore {
         /// Its number.
         state: u64,
         /// From where.
+        slot: u64,
+        /// Whether it is read from there once more, or, before the end of a pass is known, may be.
+        read_again: bool,
+    },
+    /// Compute step `step` from state `step - 1`, which the application has, recording it, and store the
+    /// record: what the adjoint of the step needs. Only in a [`super::mixed::Mixed`] schedule.
+    Record {
+        /// The step; the application has the state of this number afterwards.
+        step: u64,
+        /// Where the record is stored. It is read once.
+        slot: u64,
+    },
+    /// Read a record, and take the adjoint's step to state `step - 1` without computing any forward step.
+    Reverse {
+        /// The step.
+        step: u64,
+        /// From where the record is read, for the only time.
         slot: u64,
     },
     /// Compute step `step` from state `step - 1`, which the application has, recording it, begin the
@@ -207,7 +226,9 @@ impl Schedule {
             return Action::Terminate;
         }
         if self.stored.first().is_none_or(|first| first.state > 0) {
-            let action = self.takeshot(0);
+            // A single step is turned from at once, unless another state is worked on.
+            let read_again = self.fine > 1 || !self.stored.is_empty();
+            let action = self.takeshot(0, read_again);
             // State 0 comes first; if there are others, one of them is restored.
             self.stored.rotate_right(1);
             self.at = self.at.filter(|_| self.stored.len() == 1);
@@ -226,7 +247,8 @@ impl Schedule {
             return self.advance(at, self.fine - 1);
         }
         if at > top.state {
-            return self.takeshot(at);
+            // It is not turned from, so it is restored for the step behind it.
+            return self.takeshot(at, true);
         }
         let distance = self.plan.distance_at(self.fine);
         let piece = self.plan.rule.first_piece(self.fine - at, slots, distance);
@@ -235,12 +257,15 @@ impl Schedule {
 
     fn restore(&mut self, top: Stored) -> Action {
         self.at = Some(top.state);
+        // What is not turned from at once is restored again for the step behind it.
+        let mut read_again = top.state + 1 < self.fine;
         if let Some(&(_, to)) = self.moves.last().filter(|(state, _)| *state == top.state) {
             self.moves.pop();
             self.target = Some(to);
             self.free.extend(self.stored.pop());
+            read_again = false;
         }
-        Action::Restore { state: top.state, slot: top.slot }
+        Action::Restore { state: top.state, slot: top.slot, read_again }
     }
 
     fn advance(&mut self, from: u64, to: u64) -> Action {
@@ -249,7 +274,7 @@ impl Schedule {
         Action::Advance { from, to }
     }
 
-    fn takeshot(&mut self, state: u64) -> Action {
+    fn takeshot(&mut self, state: u64, read_again: bool) -> Action {
         let slot = match self.free.pop() {
             Some(free) => free.slot,
             None => {
@@ -259,7 +284,7 @@ impl Schedule {
         };
         self.stored.push(Stored { state, slot });
         self.done.takeshots += 1;
-        Action::Takeshot { state, slot }
+        Action::Takeshot { state, slot, read_again }
     }
 
     fn turn(&mut self) -> Action {

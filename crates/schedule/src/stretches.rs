@@ -141,7 +141,7 @@ mod tests {
 
         fn stores(&mut self, state: u64) {
             self.takeshots += 1;
-            self.actions.push(Action::Takeshot { state, slot: 0 });
+            self.actions.push(Action::Takeshot { state, slot: 0, read_again: true });
         }
 
         fn turns(&mut self, step: u64, top: Option<u64>) {
@@ -168,7 +168,7 @@ mod tests {
                         let all = (&mut schedule).filter_map(|action| match action {
                             Action::Advance { .. } => Some(action),
                             Action::Takeshot { state, .. } => {
-                                Some(Action::Takeshot { state, slot: 0 })
+                                Some(Action::Takeshot { state, slot: 0, read_again: true })
                             }
                             Action::Firsturn { step, .. } | Action::Youturn { step, .. } => {
                                 Some(Action::Youturn { step, check: false })

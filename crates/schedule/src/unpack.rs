@@ -12,8 +12,9 @@ use super::configured::{ConfiguredSchedule, Way};
 use super::disk::{Disk, MAX_COST};
 use super::error::{Error, Kind, Result};
 use super::levels::{Transfers, TwoLevel};
+use super::mixed::{Kept, Mixed};
 use super::online::Online;
-use super::pack::{checksum, MARK, VERSION};
+use super::pack::{checksum, MARK, MIXED, VERSION};
 use super::rule::Rule;
 use super::schedule::{Done, Plan, Schedule, Stored};
 
@@ -115,22 +116,25 @@ impl Reader<'_> {
         self.list(|from| Some(Stored { state: from.number()?, slot: from.number()? }))
     }
 
-    fn plan(&mut self) -> Option<Plan> {
+    /// The plan, and whether it is mixed.
+    fn plan(&mut self) -> Option<(Plan, bool)> {
         let (steps, slots) = (self.up_to(MAX_STEPS)?, self.up_to(MAX_STEPS)?);
         let resilience = self.number()?;
         let adjoint = Some(self.number()?).filter(|distance| *distance > 0);
-        let (rule, _) = *Rule::ALL.get(usize::try_from(self.number()?).ok()?)?;
+        let number = self.up_to(MIXED)?;
+        let mixed = number == MIXED;
+        let (rule, _) = *Rule::ALL.get(if mixed { 0 } else { number as usize })?;
         let plan = Plan { steps, slots, resilience, adjoint, rule };
         let fits = match steps {
             // The number of steps is not known.
-            0 => slots > 0 && resilience == u64::MAX && rule == Rule::default(),
-            _ => plan.check().is_ok(),
+            0 => slots > 0 && resilience == u64::MAX && rule == Rule::default() && !mixed,
+            _ => plan.check().is_ok() && !(mixed && (resilience < u64::MAX || adjoint.is_some())),
         };
-        fits.then_some(plan)
+        fits.then_some((plan, mixed))
     }
 
     fn course(&mut self) -> Option<ConfiguredSchedule> {
-        let plan = self.plan()?;
+        let (plan, mixed) = self.plan()?;
         let disk = self.option(|from| {
             let slots = from.up_to(MAX_STEPS).filter(|slots| *slots > 0)?;
             Some(Disk { slots, write: from.up_to(MAX_COST)?, read: from.up_to(MAX_COST)? })
@@ -139,8 +143,10 @@ impl Reader<'_> {
             self.option(|from| Some(Threshold { work: from.float()?, turn: from.float()? }))?;
         let ended = self.flag()?;
         let way = match (self.number()?, disk) {
+            (4, None) if mixed => Way::Mixed(self.mixed(&plan)?),
+            (1.., _) if mixed => return None,
             (0, None) => Way::Before,
-            (0, Some(_)) if plan.steps > 0 && plan.resilience == u64::MAX => Way::Before,
+            (0, Some(_)) if !mixed && plan.steps > 0 && plan.resilience == u64::MAX => Way::Before,
             (1, None) if plan.steps > 0 => Way::Known(self.schedule(plan, threshold)?),
             (2, None) if plan.steps == 0 => Way::Open(self.online(plan.slots)?),
             (3, Some(disk)) if plan.steps > 0 && plan.resilience == u64::MAX => {
@@ -151,11 +157,13 @@ impl Reader<'_> {
         let fine = match &way {
             Way::Known(schedule) => schedule.fine,
             Way::Levels(schedule) => schedule.fine,
+            Way::Mixed(schedule) => schedule.fine,
             _ => 1,
         };
         let is_early = ended && fine > 0;
-        let is_twice = threshold.is_some() && plan.adjoint.is_some();
-        (!is_early && !is_twice).then_some(ConfiguredSchedule { plan, disk, threshold, way, ended })
+        let is_twice = threshold.is_some() && (plan.adjoint.is_some() || mixed);
+        let course = ConfiguredSchedule { plan, disk, threshold, mixed, way, ended };
+        (!is_early && !is_twice).then_some(course)
     }
 
     fn done(&mut self) -> Option<Done> {
@@ -240,6 +248,19 @@ impl Reader<'_> {
             done,
             transfers,
         })
+    }
+
+    fn mixed(&mut self, &Plan { steps, slots, .. }: &Plan) -> Option<Mixed> {
+        let kept = self.list(|from| {
+            let state = from.up_to(steps)?;
+            Some(Kept { state, slot: from.number()?, is_record: from.flag()? })
+        })?;
+        let (free, unused) = (self.list(Reader::number)?, self.up_to(slots)?);
+        let at = self.option(Reader::number)?;
+        let (fine, done) = (self.up_to(steps)?, self.done()?);
+        let used = kept.iter().map(|kept| kept.slot).chain(free.iter().copied()).collect();
+        let mixed = Mixed { steps, slots, kept, free, unused, at, fine, done };
+        (are_all(used, 0..unused) && mixed.runs_to_its_end()).then_some(mixed)
     }
 
     fn online(&mut self, slots: u64) -> Option<Online> {
