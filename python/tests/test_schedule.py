@@ -75,7 +75,7 @@ class Actions(unittest.TestCase):
         self.assertFalse(any(action.store_adjoint for action in plain))
         turns = [action for action in veloc.Schedule(10, 3, adjoint_distance=3) if hasattr(action, "step")]
         self.assertIsInstance(turns[0], FirstTurn)
-        self.assertEqual([turn.step for turn in turns if turn.store_adjoint], [10, 7, 4, 1])
+        self.assertEqual([turn.step for turn in turns if turn.store_adjoint], [10, 8, 5, 2])
         failures = veloc.Failures(mtbf=50, write_cost=1, turn_cost=2)
         turns = [action for action in veloc.Schedule(100, 3, failures=failures) if hasattr(action, "step")]
         self.assertFalse(turns[0].store_adjoint)

@@ -23,7 +23,19 @@ from ._job import Job
 from ._library import Error
 from ._regions import Pickled
 from .adjoint import adjoint_discard, adjoint_protect, adjoint_run, adjoint_stop
-from .schedule import Action, Advance, Cost, Failures, FirstTurn, Restore, Schedule, TakeShot, YouTurn
+from .schedule import (
+    Action,
+    Advance,
+    Cost,
+    Failures,
+    FirstTurn,
+    Record,
+    Restore,
+    Reverse,
+    Schedule,
+    TakeShot,
+    YouTurn,
+)
 
 #: The names of VELOC's own two classes, which are one here.
 NumPyCkpt = PickleCkpt = Ckpt
@@ -43,7 +55,9 @@ __all__ = [
     "NumPyCkpt",
     "PickleCkpt",
     "Pickled",
+    "Record",
     "Restore",
+    "Reverse",
     "Schedule",
     "TakeShot",
     "YouTurn",

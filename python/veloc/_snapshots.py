@@ -18,6 +18,9 @@ _RECOVER_SOME = 1
 _Mark = ctypes.c_int64 * 5
 #: The region that has it. The arrays have the numbers from 0 on.
 _MARK = 2**31 - 1
+#: What a snapshot takes in memory beside its arrays, and for each of them, at the most.
+_OVERHEAD = 4096
+_LEAST_ROOM = 1 << 20
 
 
 class Snapshots:
@@ -49,12 +52,14 @@ class Snapshots:
 
     # --- the job ---
 
-    def open(self, bytes: int) -> None:
-        """Begins the job, with room for so many bytes in memory, unless one was given."""
+    def open(self, slots: int, arrays: Sequence[Any]) -> None:
+        """Begins the job, with room in memory for so many states, unless a job was given."""
         if self._given is not None:
             self._job = self._given
             return
-        options: dict[str, Value] = {"mode": "async", "host_cache_size": f"{bytes}B"}
+        each = sum(_range(id, array).place()[1] + _OVERHEAD for id, array in enumerate(arrays))
+        room = slots * (each + _OVERHEAD) + _LEAST_ROOM
+        options: dict[str, Value] = {"mode": "async", "host_cache_size": f"{room}B"}
         if self._directory is None:
             options |= {"ephemeral": True, "gpu_cache_size": "0"}
         else:
@@ -156,7 +161,7 @@ class Snapshots:
 
     def _protect(self, name: bytes, arrays: Sequence[Any], state: int) -> None:
         calls, sizes = self.calls, self._sizes.get(name)
-        ranges = [array_range(id, array) for id, array in enumerate(arrays)]
+        ranges = [_range(id, array) for id, array in enumerate(arrays)]
         bytes = [range.place()[1] for range in ranges]
         if sizes is None:
             self._sizes[name] = bytes
@@ -188,7 +193,7 @@ class Snapshots:
             )
 
 
-def array_range(id: int, array: Any) -> Range:
+def _range(id: int, array: Any) -> Range:
     region = region_of(id, array)
     if isinstance(region, ObjectRegion):
         raise TypeError(f"array {id} is a Pickled: a snapshot has arrays, whose size stays")

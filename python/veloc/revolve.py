@@ -23,7 +23,7 @@ from typing import Any
 from ._job import Job
 from ._library import Error, number
 from ._options import Value
-from ._snapshots import Snapshots, array_range
+from ._snapshots import Snapshots
 from .schedule import Action, Advance, FirstTurn, Restore, Schedule, TakeShot, YouTurn, adjust
 
 __all__ = ["Checkpoint", "MemoryRevolver", "DiskRevolver", "Operator", "Revolver"]
@@ -192,7 +192,7 @@ class Revolver:
         """Removes all snapshots of this name, so that the computation begins anew."""
         if self._next == "apply_reverse":
             raise Error("discard: the computation is under way")
-        self._snapshots.open(0)
+        self._snapshots.open(0, [])
         try:
             self._snapshots.remove()
         finally:
@@ -206,7 +206,7 @@ class Revolver:
         if self._next != name:
             why = f"{self._next} comes first" if name == "apply_reverse" else f"{name} was called before"
             if self._next is None:
-                why = "the computation has ended, by its end or by an exception; make another Revolver"
+                why = "the computation has ended; make another Revolver"
             raise Error(f"{name}: {why}")
         try:
             yield
@@ -219,7 +219,7 @@ class Revolver:
 
     def _begin(self) -> None:
         """Begins the job, and goes on from what a crash has left."""
-        self._snapshots.open(self._slots * _bytes(self.checkpoint.get_data(0)))
+        self._snapshots.open(self._slots, self.checkpoint.get_data(0))
         states = self._snapshots.find_states(self._slots)
         if self._adjoint is not None:
             self._left = self._snapshots.find_adjoint()
@@ -298,7 +298,3 @@ class DiskRevolver(Revolver):
             directory=filedir,
             **more,
         )
-
-
-def _bytes(arrays: Sequence[Any]) -> int:
-    return sum(array_range(id, array).place()[1] for id, array in enumerate(arrays))

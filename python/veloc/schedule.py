@@ -13,14 +13,14 @@
 ...         case veloc.FirstTurn(step=step) | veloc.YouTurn(step=step):
 ...             print("record and reverse step", step)
 store state 0 in slot 0
-compute from state 0 to 2
-store state 2 in slot 1
-compute from state 2 to 3
-record and reverse step 4
-read state 2 from slot 1
-record and reverse step 3
-read state 0 from slot 0
 compute from state 0 to 1
+store state 1 in slot 1
+compute from state 1 to 3
+record and reverse step 4
+read state 1 from slot 1
+compute from state 1 to 2
+record and reverse step 3
+read state 1 from slot 1
 record and reverse step 2
 read state 0 from slot 0
 record and reverse step 1
@@ -73,6 +73,29 @@ class Restore:
 
 
 @dataclass(frozen=True, slots=True)
+class Record:
+    """Compute `step` from state `step - 1`, recording it, and store the record in `slot`.
+
+    The record is what the adjoint of the step needs; the application then has state `step`. Only
+    with the rule "mixed".
+    """
+
+    step: int
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reverse:
+    """Read the record of `step` from `slot`, which is free then, and take the adjoint's step back.
+
+    The application then has no state. Only with the rule "mixed".
+    """
+
+    step: int
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
 class FirstTurn:
     """Compute the last step, recording it, begin the adjoint, and take its first step.
 
@@ -94,11 +117,12 @@ class YouTurn:
     store_adjoint: bool
 
 
-#: What the application does next: a `match` over these five is exhaustive.
-Action = Union[Advance, TakeShot, Restore, FirstTurn, YouTurn]
+#: What the application does next: a `match` over these seven is exhaustive, and without the rule
+#: "mixed" there are neither `Record` nor `Reverse`.
+Action = Union[Advance, TakeShot, Restore, Record, Reverse, FirstTurn, YouTurn]
 
-#: Where states are stored, see `VELOC_Schedule_set_rule`.
-Rule = Literal["optimal", "resilient", "monotone", "shortest"]
+#: Where states are stored, see VELOC_Schedule_set_rule.
+Rule = Literal["optimal", "resilient", "monotone", "shortest", "mixed"]
 
 RULES: tuple[Rule, ...] = get_args(Rule)
 
@@ -141,6 +165,7 @@ class Schedule:
 
     `disk_slots` adds slots on disk; those of `slots` are then in memory, whose use costs nothing,
     and `disk_write` and `disk_read` say how long a write and a read take, in forward steps.
+    With the rule "mixed" a slot has a state or the record of a step.
     `resilience_distance` is how many steps stored states may be apart in the first sweep,
     `adjoint_distance` after how many of its steps the adjoint is stored; `failures` has it stored
     where that pays, instead.
@@ -241,6 +266,10 @@ class Schedule:
             return FirstTurn(found.stop, self.settings["adjoint_distance"] is not None)
         if kind in (_YOUTURN, _YOUTURN_WITH_CHECK):
             return YouTurn(found.stop, kind == _YOUTURN_WITH_CHECK)
+        if kind == _RECORD:
+            return Record(found.stop, found.slot)
+        if kind == _REVERSE:
+            return Reverse(found.stop, found.slot)
         if kind != _TERMINATE:
             raise Error(f"{self!r}: the library gave an action of the unknown kind {kind}")
         self._ended = True
@@ -350,8 +379,8 @@ def _count(what: str, value: int) -> int:
 
 # --- the library's functions ---
 
-(_ADVANCE, _TAKESHOT, _RESTORE, _FIRSTURN, _YOUTURN, _TERMINATE) = range(6)
-_YOUTURN_WITH_CHECK = 7
+_ADVANCE, _TAKESHOT, _RESTORE, _FIRSTURN, _YOUTURN, _TERMINATE = range(6)
+_YOUTURN_WITH_CHECK, _RECORD, _REVERSE = 7, 8, 9
 
 
 class _Action(ctypes.Structure):
@@ -359,10 +388,10 @@ class _Action(ctypes.Structure):
 
     _fields_ = [
         ("kind", ctypes.c_int),
+        ("read_again", ctypes.c_int),
         ("start", ctypes.c_int64),
         ("stop", ctypes.c_int64),
         ("slot", ctypes.c_int64),
-        ("read_again", ctypes.c_int),
     ]
 
 

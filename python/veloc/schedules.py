@@ -10,6 +10,8 @@ The classes have the arguments of that package's, and its names as well:
 - `Revolve`: snapshots in memory, the fewest forward steps.
 - `Multistage` (`MultistageCheckpointSchedule`): in memory and on disk, the fewest forward steps.
 - `HRevolve`: in memory and on disk, the least time.
+- `Mixed` (`MixedCheckpointSchedule`): a snapshot has a state, or what the adjoint of a step needs,
+  whichever takes fewer steps.
 - `TwoLevel` (`TwoLevelCheckpointSchedule`): the number of steps is not known before.
 - `Resumed` goes on after a crash, with the snapshots that are left on disk.
 
@@ -22,7 +24,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ._library import Error
-from .schedule import Action, Advance, FirstTurn, Restore, Schedule, TakeShot, YouTurn
+from .schedule import Action, Advance, FirstTurn, Record, Restore, Schedule, TakeShot, YouTurn
+from .schedule import Reverse as ReverseRecord
 
 try:
     import checkpoint_schedules as package
@@ -42,6 +45,8 @@ RAM, DISK, WORK = package.StorageType.RAM, package.StorageType.DISK, package.Sto
 
 __all__ = [
     "HRevolve",
+    "Mixed",
+    "MixedCheckpointSchedule",
     "Multistage",
     "MultistageCheckpointSchedule",
     "Resumed",
@@ -75,13 +80,20 @@ class _Fixed(Base):  # type: ignore[misc]
         yield package.EndReverse()
 
     def _actions(self) -> Iterator[Any]:
+        records = set()
         for action in _translated(self._schedule, self._storage):
             if isinstance(action, package.Forward):
                 self._n = action.n1
+                if action.write_adj_deps and action.storage is not WORK:
+                    records.add(action.n0)
             elif isinstance(action, package.Reverse):
                 if self._r == 0:
                     yield package.EndForward()
                 self._r += 1
+            elif action.n in records:
+                # The forward cannot go on from a record: it counts as behind its step.
+                records.remove(action.n)
+                self._n = action.n + 1
             else:
                 self._n = action.n
             yield action
@@ -109,6 +121,11 @@ def _translated(
             case Restore(state=state, slot=slot, read_again=read_again):
                 kind = Copy if read_again else Move
                 yield kind(state + offset, storage[slot], WORK)
+            case Record(step=step, slot=slot):
+                yield Forward(step - 1, step, False, True, storage[slot])
+            case ReverseRecord(step=step, slot=slot):
+                yield Move(step - 1, storage[slot], WORK)
+                yield Reverse(step, step - 1, True)
             case FirstTurn(step=step) | YouTurn(step=step):
                 if kept is not None:
                     raise Error(f"{schedule!r} stores state {step - 1}, and turns from it")
@@ -118,13 +135,13 @@ def _translated(
 
 
 def _slots(max_n: int, *snapshots: int) -> list[int]:
-    """How many of these are of use: state 0 has one, and the last step needs none."""
+    """How many of these can be of use."""
     for count in snapshots:
         if count < 0:
             raise ValueError(f"{count} snapshots: their number cannot be negative")
     if max_n > 1 and not any(snapshots):
         raise ValueError(f"no snapshots, for {max_n} steps: the first state must be kept")
-    return [min(count, max(1, max_n - 1)) for count in snapshots]
+    return [min(count, max(1, max_n)) for count in snapshots]
 
 
 class Revolve(_Fixed):
@@ -192,7 +209,8 @@ class Multistage(_Fixed):
         in_memory, on_disk = _slots(max_n, snapshots_in_ram, snapshots_on_disk)
         slots = max(1, min(in_memory + on_disk, max_n - 1))
         in_memory = min(in_memory, slots)
-        super().__init__(max_n, Schedule(max_n, slots), [RAM] * in_memory + [DISK] * (slots - in_memory))
+        storage = [RAM] * in_memory + [DISK] * (slots - in_memory)
+        super().__init__(max_n, Schedule(max_n, slots), storage)
 
     def _iterator(self) -> Iterator[Any]:
         uses = [0] * len(self._storage)
@@ -204,6 +222,22 @@ class Multistage(_Fixed):
         where = dict(zip(most, self._storage))
         self._storage = [where[slot] for slot in range(len(uses))]
         return super()._iterator()
+
+
+class Mixed(_Fixed):
+    """A snapshot has a state, or what the adjoint of one step needs, whichever takes fewer forward
+    steps. Both are taken to be as large.
+
+    Source: Maddison, "Step-based checkpointing with high-level algorithmic differentiation", J.
+    Comput. Sci. 82 (2024).
+    """
+
+    def __init__(self, max_n: int, snapshots: int, *, storage: Any = DISK) -> None:
+        if storage not in (RAM, DISK):
+            raise ValueError(f"snapshots in {storage}: they can be in RAM or on DISK")
+        [slots] = _slots(max_n, snapshots)
+        slots = max(1, slots)
+        super().__init__(max_n, Schedule(max_n, slots, rule="mixed"), [storage] * slots)
 
 
 def _two_level(
@@ -296,8 +330,9 @@ class Resumed(_Fixed):
     """Goes on after a crash with the snapshots that are left on disk, at the steps `on_disk`.
 
     `snapshots_in_ram` and `snapshots_on_disk` are as before the crash; those in memory are lost.
-    `adjoint` is the step at whose start the adjoint was stored last, None if it was not. If step 0
-    is not on disk, the program must have its state.
+    Step 0 must be among them: a program that has its state writes it first. `adjoint` is the step at
+    whose start the adjoint was stored last, None if it was not; with it there is no EndForward, as
+    the forward calculation has ended before the crash.
     """
 
     def __init__(
@@ -313,19 +348,28 @@ class Resumed(_Fixed):
         rd: float = 2,
     ) -> None:
         left: list[int | None] = [*on_disk]
+        if 0 not in left:
+            raise ValueError(f"on_disk is {left}, without step 0: nothing can be computed before the first")
         disks = max(1, snapshots_on_disk, len(left))
-        [in_memory] = _slots(max_n, snapshots_in_ram)
+        in_memory = _slots(max_n, snapshots_in_ram, disks)[0]
         schedule, storage = _two_level(max_n, in_memory, disks, wd / uf, rd / uf)
         super().__init__(max_n, schedule, storage)
         schedule.resume([None] * in_memory + left, adjoint)
-        self._left = adjoint
+        self._left, self._adjoint = dict(enumerate(left, start=in_memory)), adjoint
 
     def _actions(self) -> Iterator[Any]:
-        if self._left is not None:
-            self._n, self._r = self._max_n, self._max_n - self._left
-            yield package.EndForward()
+        if self._adjoint is not None:
+            self._r = self._max_n - self._adjoint
+        first: dict[int, bool] = {}
+        for action in self._schedule.copy():
+            if isinstance(action, (TakeShot, Restore)):
+                first.setdefault(action.slot, isinstance(action, Restore))
+        for slot, state in self._left.items():
+            if not first.get(slot):
+                yield package.Move(state, DISK, package.StorageType.NONE)
         yield from super()._actions()
 
 
+MixedCheckpointSchedule = Mixed
 MultistageCheckpointSchedule = Multistage
 TwoLevelCheckpointSchedule = TwoLevel
