@@ -228,8 +228,8 @@ impl Config {
     /// Reads `options`, keys and values, and the environment, as [`Config::load`] reads a file.
     ///
     /// # Errors
-    /// An option without a key, a key that is given twice (the message names it and both values), and
-    /// what [`Config::load`] refuses in a file, with "option" in place of the file.
+    /// An option without a key, an unknown key, a key that is given twice (the message names it and both
+    /// values), and what [`Config::load`] refuses in a file, with "option" in place of the file.
     pub fn from_options(options: &[(&str, &str)]) -> Result<Config> {
         let given = Given::by_options(options)?;
         check_environment()?;
@@ -282,6 +282,8 @@ struct Given {
     pairs: Vec<(String, String)>,
     /// Sections of a file, which have no meaning.
     sections: Vec<String>,
+    /// An unknown key is an error, and not a warning.
+    strict: bool,
 }
 
 impl Given {
@@ -293,6 +295,7 @@ impl Given {
             each: origin.to_owned(),
             pairs: content.root,
             sections: content.sections,
+            strict: false,
         })
     }
 
@@ -303,6 +306,7 @@ impl Given {
             each: "option".to_owned(),
             pairs: options::read(options)?,
             sections: Vec::new(),
+            strict: true,
         })
     }
 }
@@ -342,7 +346,7 @@ fn variable(text: Option<String>) -> Option<String> {
 
 /// Reads what is given, and the environment above it.
 fn read(given: Given, env: impl Fn(&str) -> Option<String>) -> Result<(Config, Vec<String>)> {
-    let Given { origin, each, pairs, sections } = given;
+    let Given { origin, each, pairs, sections, strict } = given;
     let mut warnings = Vec::new();
     for section in &sections {
         warnings.push(format!(
@@ -353,7 +357,13 @@ fn read(given: Given, env: impl Fn(&str) -> Option<String>) -> Result<(Config, V
     let mut settings = Settings::default();
     for (name, text) in pairs {
         let Some(key) = keys::find(&name) else {
-            warnings.push(unknown(&name, &each));
+            let unknown = format!("{each}: unknown key {name}");
+            let suggestion = keys::nearest(&name).map(|key| format!("; was {} meant?", key.name));
+            let suggestion = suggestion.unwrap_or_default();
+            if strict {
+                return Err(Error::invalid(unknown + &suggestion));
+            }
+            warnings.push(format!("{unknown} is ignored{suggestion}"));
             continue;
         };
         if text.is_empty() {
@@ -381,15 +391,6 @@ fn read(given: Given, env: impl Fn(&str) -> Option<String>) -> Result<(Config, V
         None => error,
     })?;
     Ok((config, warnings))
-}
-
-/// The warning about a key that is not in the table.
-fn unknown(name: &str, origin: &str) -> String {
-    let suggestion = match keys::nearest(name) {
-        Some(key) => format!("; was {} meant?", key.name),
-        None => String::new(),
-    };
-    format!("{origin}: unknown key {name} is ignored{suggestion}")
 }
 
 #[cfg(test)]
