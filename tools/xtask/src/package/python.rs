@@ -31,7 +31,9 @@ pub(super) fn check(package: &Installed, work: &Path, stage: &Stage) -> Result<(
             path.push(tools);
         }
         Err(error) => {
-            println!("skipped: the wheel, types and pictures, as their tools are not installed: {error}");
+            println!(
+                "skipped: the wheel, types and pictures, as their tools are not installed: {error}"
+            );
             copy_folder(&source.join("veloc"), &site.join("veloc"))?;
         }
     }
