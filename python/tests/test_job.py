@@ -180,6 +180,50 @@ class Dlpack:
         return self.device
 
 
+class Capsule(ctypes.Structure):
+    """DLManagedTensorVersioned of a range of bytes, and the DLManagedTensor that is in it behind its head."""
+
+    _fields_ = [
+        ("version", ctypes.c_uint32 * 2),
+        ("owner", ctypes.c_void_p * 2),
+        ("flags", ctypes.c_uint64),
+        ("data", ctypes.c_void_p),
+        ("device", ctypes.c_int32 * 2),
+        ("ndim", ctypes.c_int32),
+        ("kind", ctypes.c_uint8 * 2),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+class Bytes:
+    """A range of bytes that hands itself over by DLPack: since 1.0 with flags, and before without."""
+
+    def __init__(self, address, length, device=1, flags=None, bits=8):
+        self.device, self.bits, self.stream = device, bits, "none"
+        self.length = ctypes.c_int64(length)
+        # The address is that of what the offset leads to.
+        self.capsule = Capsule(version=(1, 0), flags=flags or 0, data=address - 64, device=(device, 0), ndim=1,
+                               kind=(1, bits), lanes=1, shape=ctypes.addressof(self.length), byte_offset=64)
+        self.versioned = flags is not None
+
+    def __dlpack__(self, stream="none", max_version=None, copy=None):
+        if max_version is not None and not self.versioned:
+            raise TypeError("unexpected keyword argument 'max_version'")
+        self.stream = stream
+        new = ctypes.pythonapi.PyCapsule_New
+        new.argtypes, new.restype = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p], ctypes.py_object
+        address = ctypes.addressof(self.capsule)
+        if self.versioned:
+            return new(address, b"dltensor_versioned", None)
+        return new(address + Capsule.data.offset, b"dltensor", None)
+
+    def __dlpack_device__(self):
+        return self.device, 0
+
+
 class Tensor:
     """What PyTorch's tensors say of themselves: of one that autograd tracks nothing else can be asked."""
 
@@ -246,6 +290,31 @@ class Arrays(WithFolder):
             ):
                 with self.subTest(name), self.assertRaisesRegex(error, "region 3"):
                     job.protect(3, what)
+
+    def test_both_versions_of_dlpack_and_their_flags(self):
+        """Catches restores into a copy or into memory that is read-only, offsets and devices that are ignored."""
+        values = numpy.arange(100, dtype=numpy.uint8)
+        address = values.ctypes.data
+        with self.job() as job:
+            for version, array in enumerate((Bytes(address, 100), Bytes(address, 100, flags=0))):
+                job.protect(0, array)
+                values[:] = version + 1
+                job.checkpoint("bytes", version)
+                values[:] = 0
+                job.restart("bytes", version)
+                self.assertEqual(values.tolist(), [version + 1] * 100)
+                self.assertEqual(array.stream, "none")
+            job.protect(0, Bytes(address, 100, flags=1))
+            with self.assertRaisesRegex(ValueError, "region 0.*written"):
+                job.restart("bytes", 1)
+            with self.assertRaisesRegex(ValueError, "region 0.*copy"):
+                job.protect(0, Bytes(address, 100, flags=2))
+            with self.assertRaisesRegex(TypeError, "region 0.*4 bits"):
+                job.protect(0, Bytes(address, 100, bits=4))
+            # The stream of a device is not waited for: the library orders its copies itself.
+            device = Bytes(address, 100, device=2)
+            region = veloc._regions.region_of(0, device)
+            self.assertEqual((region.range.place(), device.stream), ((address, 100), -1))
 
     def test_an_array_that_has_changed_since_is_refused_and_nothing_is_lost(self):
         """Catches checkpoints of memory that the array has not any more."""
@@ -374,9 +443,11 @@ class Ends(WithFolder):
             class Busy:
                 def __getattr__(self, name):
                     assert name == "VELOC_Checkpoint_finished"
-                    return lambda: 0
+                    return self.busy
+                def busy(self):
+                    print("ready", flush=True)
+                    return 0
             job._calls = lambda: Busy()
-            print("ready", flush=True)
             job.wait()
             """,
             status=-signal.SIGINT,

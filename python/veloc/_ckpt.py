@@ -20,7 +20,6 @@ class Ckpt(Job):
     """
 
     def __init__(self, id: Any, cfg: str) -> None:
-        text("cfg", cfg)
         if hasattr(id, "py2f"):
             super().__init__(cfg, comm=id)
         else:

@@ -73,7 +73,7 @@ class Job:
         # The regions of each name that has its own, and under None those of all others.
         self._groups: dict[str | None, dict[int, Region | ObjectRegion]] = {None: {}}
         self._comm = comm
-        self._end = weakref.finalize(self, _end, os.getpid())
+        self._end: weakref.finalize[[int], Job] = weakref.finalize(self, _end, os.getpid())
         _jobs.add(self)
 
     def __enter__(self) -> Job:

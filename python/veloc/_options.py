@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import numbers
 import os
-import tempfile
 from collections.abc import Mapping
 from typing import Any, Union
 
@@ -12,6 +12,12 @@ from ._library import check, declare, library, number, text
 
 #: What an option can be: a text as in the file, or what stands for one; None: it is not given.
 Value = Union[str, bool, int, float, "os.PathLike[str]", None]
+
+
+class _Option(ctypes.Structure):
+    """VELOC_Option."""
+
+    _fields_ = [("key", ctypes.c_char_p), ("value", ctypes.c_char_p)]
 
 
 def start(
@@ -28,43 +34,43 @@ def start(
     if isinstance(config, Mapping):
         options = {**config, **options}
         config = None
-    if config is not None and options:
+    calls, rank = library(), number("rank", rank or 0, ctypes.c_uint)
+    if config is None:
+        given = [_option(key, value) for key, value in options.items() if value is not None]
+        list = (_Option * len(given))(*given)
+        if comm is None:
+            check(calls.VELOC_Init_single_options(rank, list, len(given)))
+        else:
+            check(calls.VELOC_Init_options_fortran(comm.py2f(), list, len(given)))
+        return
+    if options:
         raise TypeError(
             f"a configuration file, {os.fspath(config)}, and options ({', '.join(options)}) are given: "
             "write them into the file, or give options alone"
         )
-    if config is None:
-        # Until there is VELOC_Init_options.
-        with tempfile.NamedTemporaryFile("w") as file:
-            for key, value in options.items():
-                if value is not None:
-                    file.write(f"{key} = {as_text(key, value)}\n")
-            file.flush()
-            _start_by_file(file.name, comm, rank)
-    else:
-        _start_by_file(config, comm, rank)
+    cfg = text("config", config)
+    check(
+        calls.VELOC_Init_single(rank, cfg)
+        if comm is None
+        else calls.VELOC_Init_fortran(comm.py2f(), cfg)
+    )
 
 
-def _start_by_file(config: str | os.PathLike[str], comm: Any, rank: int | None) -> None:
-    cfg = text("cfg", config)
-    if comm is None:
-        check(library().VELOC_Init_single(number("rank", rank or 0, ctypes.c_uint), cfg))
-    else:
-        check(library().VELOC_Init_fortran(comm.py2f(), cfg))
-
-
-def as_text(key: str, value: Value) -> str:
-    """The value of an option as a configuration file has it."""
+def _option(key: str, value: Value) -> _Option:
+    """A key and its value as a configuration file has it."""
     if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (str, int, float)):
-        return str(value)
-    if isinstance(value, os.PathLike):
-        return os.fsdecode(value)
-    raise TypeError(f"option {key} is {value!r}; it must be a text, a number, a bool or a path")
+        value = "true" if value else "false"
+    elif isinstance(value, numbers.Real):
+        value = str(value)
+    elif not isinstance(value, (str, os.PathLike)):
+        raise TypeError(f"option {key} is {value!r}; it must be a text, a number, a bool or a path")
+    return _Option(text("the key of an option", key), text(f"option {key}", value))
 
 
+_options, _name, _status = [ctypes.c_void_p, ctypes.c_size_t], ctypes.c_char_p, ctypes.c_int
 declare(
-    ("Init_single", [ctypes.c_uint, ctypes.c_char_p], ctypes.c_int),
-    ("Init_fortran", [ctypes.c_int, ctypes.c_char_p], ctypes.c_int),
+    ("Init_single", [ctypes.c_uint, _name], _status),
+    ("Init_fortran", [ctypes.c_int, _name], _status),
+    ("Init_single_options", [ctypes.c_uint, *_options], _status),
+    ("Init_options_fortran", [ctypes.c_int, *_options], _status),
 )

@@ -31,7 +31,9 @@ pub(super) fn check(package: &Installed, work: &Path, stage: &Stage) -> Result<(
             path.push(tools);
         }
         Err(error) => {
-            println!("skipped: the wheel, types and pictures, as their tools are not installed: {error}");
+            println!(
+                "skipped: the wheel, types and pictures, as their tools are not installed: {error}"
+            );
             copy_folder(&source.join("veloc"), &site.join("veloc"))?;
         }
     }
@@ -95,7 +97,7 @@ fn over_mpi(mpi: Mpi, site: &Path, work: &Path, tests: &Path) -> Result<()> {
     let scratch = work.join("python-scratch");
     write(&config, &format!("mode = async\nscratch = {}\n", scratch.display()))?;
     let mut command = mpi.starter(&interpreter());
-    command.arg(tests.join("over_mpi.py")).arg(config);
+    command.arg(tests.join("over_mpi.py")).arg(config).arg(work.join("python-options"));
     println!("$ {}", line(&command));
     let (stdout, stderr) = outputs(command.env("PYTHONPATH", site))?;
     if stdout == "done\n" {

@@ -54,14 +54,24 @@ fn only_file(folder: &Path) -> Result<PathBuf> {
     let files = std::fs::read_dir(folder).when(what)?.collect::<std::io::Result<Vec<_>>>();
     match &files.when(what)?[..] {
         [file] => Ok(file.path()),
-        files => Err(Error::new(format!("{}: {} files instead of one", folder.display(), files.len()))),
+        files => {
+            Err(Error::new(format!("{}: {} files instead of one", folder.display(), files.len())))
+        }
     }
 }
 
 /// Installs it into a folder for modules.
 pub(super) fn install(wheel: &Path, site: &Path) -> Result<()> {
     let mut command = clean(interpreter());
-    command.args(["-m", "pip", "install", "--no-deps", "--no-index", "--root-user-action", "ignore"]);
+    command.args([
+        "-m",
+        "pip",
+        "install",
+        "--no-deps",
+        "--no-index",
+        "--root-user-action",
+        "ignore",
+    ]);
     quietly(command.arg("--target").arg(site).arg(wheel)).map(drop)
 }
 
@@ -74,7 +84,11 @@ pub(super) fn works_where_nothing_else_is(wheel: &Path, work: &Path) -> Result<(
     quietly(command.arg(&fresh))?;
     let (bin, python) = (fresh.join("bin"), fresh.join("bin/python"));
     let mut command = clean(interpreter());
-    command.args(["-m", "pip", "--python"]).arg(&python).args(["install", "--no-deps", "--no-index"]);
+    command.args(["-m", "pip", "--python"]).arg(&python).args([
+        "install",
+        "--no-deps",
+        "--no-index",
+    ]);
     quietly(command.arg(wheel).env("PATH", &bin))?;
     let home = work.join("fresh-home");
     folder(&home)?;
@@ -88,7 +102,9 @@ pub(super) fn works_where_nothing_else_is(wheel: &Path, work: &Path) -> Result<(
             (_, errors) => Err(Error::new(format!("{} says\n{errors}", line(&command)))),
         }
     };
-    for (readme, first, last) in [("README.md", "99.0", "0.0"), ("python/README.md", "100.0", "100.0")] {
+    for (readme, first, last) in
+        [("README.md", "99.0", "0.0"), ("python/README.md", "100.0", "100.0")]
+    {
         let text = read(&root().join(readme))?;
         let program = text.split_once("```python\n").and_then(|(_, rest)| rest.split_once("```"));
         let Some((program, _)) = program else {
@@ -107,7 +123,10 @@ pub(super) fn works_where_nothing_else_is(wheel: &Path, work: &Path) -> Result<(
     ] {
         let said = run(arguments)?;
         if !said.contains(wanted) {
-            return Err(Error::new(format!("{} does not say {wanted}\n{said}", arguments.join(" "))));
+            return Err(Error::new(format!(
+                "{} does not say {wanted}\n{said}",
+                arguments.join(" ")
+            )));
         }
     }
     Ok(())
