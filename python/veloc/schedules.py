@@ -28,7 +28,7 @@ from .schedule import Action, Advance, FirstTurn, Record, Restore, Schedule, Tak
 from .schedule import Reverse as ReverseRecord
 
 try:
-    import checkpoint_schedules as package
+    import checkpoint_schedules as package  # type: ignore[import-untyped,import-not-found,unused-ignore]
 except ImportError as error:
     raise ImportError(
         "veloc.schedules needs the package checkpoint_schedules, which cannot be imported "
@@ -37,7 +37,13 @@ except ImportError as error:
     ) from error
 if TYPE_CHECKING:
     # That package has no types.
-    Base: Any = object
+    class Base:
+        _n: int
+        _r: int
+        _max_n: Any
+
+        def __init__(self, max_n: int | None = None) -> None: ...
+
 else:
     Base = package.CheckpointSchedule
 
@@ -55,7 +61,7 @@ __all__ = [
     "TwoLevelCheckpointSchedule",
 ]
 
-class _Fixed(Base):  # type: ignore[misc]
+class _Fixed(Base):
     """The actions of a `veloc.Schedule` whose number of steps is known, as the package's."""
 
     def __init__(self, max_n: int, schedule: Schedule, storage: Sequence[Any]) -> None:
@@ -80,7 +86,7 @@ class _Fixed(Base):  # type: ignore[misc]
         yield package.EndReverse()
 
     def _actions(self) -> Iterator[Any]:
-        records = set()
+        records: set[int] = set()
         for action in _translated(self._schedule, self._storage):
             if isinstance(action, package.Forward):
                 self._n = action.n1
@@ -250,7 +256,7 @@ def _two_level(
     return Schedule(max_n, in_memory, disk_slots=on_disk, disk_write=write, disk_read=read), storage
 
 
-class TwoLevel(Base):  # type: ignore[misc]
+class TwoLevel(Base):
     """For a number of steps that is not known before: a snapshot every `period` steps, and
     `binomial_snapshots` more while the adjoint goes through a period.
 
