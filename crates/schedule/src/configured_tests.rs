@@ -149,3 +149,37 @@ fn an_unknown_number_of_steps() {
     let adjoint = Survivors { states: Vec::new(), adjoint: Some(7), at_start: true };
     assert!(message(ConfiguredSchedule::online(3).unwrap().resume(&adjoint)).contains("state 7"));
 }
+
+/// What a mixed schedule excludes, whichever is set first; another rule ends it. Catches a setting that is
+/// accepted and has no effect.
+#[test]
+fn what_a_mixed_schedule_excludes() {
+    type Set = fn(&mut ConfiguredSchedule) -> Result<()>;
+    let settings: [(&str, Set); 4] = [
+        ("3 slots on disk", |course| course.set_disk(3, 1.0, 1.0)),
+        ("the resilience distance 40", |course| course.set_resilience(40)),
+        ("the adjoint distance 9", |course| course.set_adjoint(9)),
+        ("a mean time between failures", |course| course.set_failures(100.0, 1.0, 1.0)),
+    ];
+    for (what, set) in settings {
+        let words = format!("the rule mixed and {what} exclude each other");
+        let mut course = ConfiguredSchedule::new(100, 5).unwrap();
+        course.set_mixed().unwrap();
+        assert_eq!(message(set(&mut course)), words);
+        assert_eq!(course.cost().unwrap().advances, 252);
+        course.set_rule(Rule::Optimal).unwrap();
+        set(&mut course).unwrap();
+        assert_eq!(message(course.set_mixed()), words);
+        assert!(!course.mixed);
+    }
+    let mut course = ConfiguredSchedule::new(100, 5).unwrap();
+    course.set_mixed().unwrap();
+    let left = Survivors { states: Vec::new(), adjoint: None, at_start: true };
+    for refused in [course.resume(&left), course.resume_stopped(&left)] {
+        assert!(message(refused).contains("mixed and going on after a crash"));
+    }
+    let mut online = ConfiguredSchedule::online(5).unwrap();
+    assert!(
+        message(online.set_mixed()).contains("the rule mixed: the number of steps is not known")
+    );
+}

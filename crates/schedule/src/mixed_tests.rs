@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::binomial::MAX_STEPS;
+use crate::configured::{ConfiguredSchedule, Way};
+use crate::pack::sealed;
 use std::collections::{HashMap, HashSet};
 
 /// The least numbers of all forward steps, those that are recorded among them, by slots and steps: straight
@@ -193,4 +195,53 @@ fn the_longest() {
     }
     assert!(Mixed::cost(MAX_STEPS, MOST_STATES + 1).is_none());
     assert!(Mixed::cost(MAX_STEPS, 1000).is_some());
+}
+
+/// Bytes of which one was changed before they were sealed are refused, or are a schedule that runs to its end.
+/// Catches a position that is accepted and has no slot for what comes next, or nothing before the adjoint.
+#[test]
+fn what_is_unpacked_runs_to_its_end() {
+    let (mut accepted, mut refused) = (0, 0);
+    for (steps, slots) in [(1, 1), (5, 1), (9, 2), (12, 3), (14, 20)] {
+        let mut course = ConfiguredSchedule::new(steps, slots).unwrap();
+        course.set_mixed().unwrap();
+        while course.next_action().unwrap() != Action::Terminate {
+            let bytes = course.pack();
+            let content = &bytes[..bytes.len() - 8];
+            for (place, value) in
+                (5..content.len()).flat_map(|place| (0..24).map(move |v| (place, v)))
+            {
+                let mut content = content.to_vec();
+                content[place] = value;
+                let case = format!("{content:?}");
+                let Ok(mut course) = ConfiguredSchedule::unpack(&sealed(content)) else {
+                    refused += 1;
+                    continue;
+                };
+                accepted += 1;
+                let Way::Mixed(Mixed { mut fine, slots, .. }) = course.way else { continue };
+                while let Ok(action) = course.next_action() {
+                    match action {
+                        Action::Firsturn { step, .. }
+                        | Action::Youturn { step, .. }
+                        | Action::Reverse { step, .. } => {
+                            assert_eq!(step, fine, "{case}");
+                            fine -= 1;
+                        }
+                        Action::Advance { from, to } => assert!(from < to && to < fine, "{case}"),
+                        Action::Record { step, slot } => {
+                            assert!(step < fine && slot < slots, "{case}");
+                        }
+                        Action::Takeshot { state, slot, .. }
+                        | Action::Restore { state, slot, .. } => {
+                            assert!(state < fine && slot < slots, "{case}");
+                        }
+                        Action::Terminate => {}
+                    }
+                }
+                assert_eq!(fine, 0, "{case}");
+            }
+        }
+    }
+    assert!(accepted > 1000 && refused > 1000, "{accepted}, {refused}");
 }

@@ -104,17 +104,30 @@ fn walked(problem: &Problem, page: &mut Page) {
     let mut since = HashMap::<u64, (f64, u64)>::new();
     let mut slots_of = HashMap::<u64, Vec<u64>>::new();
     loop {
-        match walker.step() {
+        let action = walker.step();
+        match action {
             Action::Advance { from, to } => page.forward(from, to, (to - from) as f64),
-            Action::Takeshot { state, slot } => {
+            Action::Takeshot { state, slot, .. } | Action::Record { step: state, slot } => {
+                // A record is drawn as the state from which its step begins.
+                let state = match action {
+                    Action::Record { step, .. } => step - 1,
+                    _ => state,
+                };
                 slots_of.entry(state).or_default().push(slot);
                 if let Some((begun, state)) = since.insert(slot, (page.now, state)) {
                     page.stored(state, begun);
                 }
+                if matches!(action, Action::Record { .. }) {
+                    page.forward(state, state + 1, 1.0);
+                }
             }
             Action::Restore { .. } => {}
-            Action::Firsturn { step, .. } | Action::Youturn { step, .. } => {
-                page.forward(step - 1, step, 1.0);
+            Action::Firsturn { step, .. }
+            | Action::Youturn { step, .. }
+            | Action::Reverse { step, .. } => {
+                if !matches!(action, Action::Reverse { .. }) {
+                    page.forward(step - 1, step, 1.0);
+                }
                 page.now += 1.0;
                 page.adjoint(step - 1);
                 // What is not needed any more ends here.

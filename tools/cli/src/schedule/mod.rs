@@ -12,8 +12,9 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result};
+use anyhow::{ensure, Context as _, Result};
 use clap::Args;
+use schedule::infeasible::mixed_and;
 use serde::Serialize;
 
 use crate::output;
@@ -75,6 +76,13 @@ struct Drawn<'a> {
 pub(crate) fn run(options: &Schedule) -> Result<()> {
     let problem = options.plan.problem()?;
     let times = options.taking.times()?;
+    for (option, is_set) in [
+        ("--crash-after", options.crash_after.is_some()),
+        ("--compare", options.compare),
+        ("--step-time", times.is_some()),
+    ] {
+        ensure!(!problem.mixed || !is_set, mixed_and(option));
+    }
     let crash = options.crash_after.map(|state| (options.crash_in, state));
     let figures = plan::Figures::of(&problem, crash)?;
     let compare = options.compare.then(|| more::compare(&problem)).transpose()?;

@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 use schedule::binomial::MAX_STEPS;
 use schedule::disk::{Disk, MAX_COST, UNIT};
 use schedule::estimate::Times;
-use schedule::infeasible::{check_rule, refusal};
+use schedule::infeasible::{check_rule, mixed_and, refusal};
 use schedule::rule;
 use schedule::schedule::Plan;
 use serde::Serialize;
@@ -71,6 +71,8 @@ pub(super) enum Rule {
     /// The shortest distances that repeat no more (section 4.2)
     #[value(alias = "alternative")]
     Shortest,
+    /// A slot has a state, or the record of a step: what its adjoint needs
+    Mixed,
 }
 
 /// The plan that is asked for.
@@ -115,7 +117,7 @@ impl Options {
             resilience: self.resilience.unwrap_or(u64::MAX),
             adjoint: self.adjoint,
             rule: match self.rule {
-                Rule::Optimal => rule::Rule::Optimal,
+                Rule::Optimal | Rule::Mixed => rule::Rule::Optimal,
                 Rule::Resilient => rule::Rule::Resilient,
                 Rule::Monotone => rule::Rule::Monotone,
                 Rule::Shortest => rule::Rule::Shortest,
@@ -142,7 +144,15 @@ impl Options {
         });
         let disk = disk.transpose()?;
         check_rule(plan.rule, disk)?;
-        Ok(Problem { plan, disk, online: self.online })
+        let mixed = self.rule == Rule::Mixed;
+        for (option, is_set) in [
+            ("--disk-slots", disk.is_some()),
+            ("--resilience", self.resilience.is_some()),
+            ("--adjoint", self.adjoint.is_some()),
+        ] {
+            ensure!(!mixed || !is_set, mixed_and(option));
+        }
+        Ok(Problem { plan, disk, online: self.online, mixed })
     }
 }
 

@@ -8,6 +8,7 @@ use schedule::cost::{PlanCost, MOST_ACTIONS};
 use schedule::disk::{Disk, UNIT};
 use schedule::infeasible::too_many;
 use schedule::levels::{self, TwoLevel};
+use schedule::mixed::Mixed;
 use schedule::online::Online;
 use schedule::resume::{resume, Survivors};
 use schedule::rule;
@@ -26,12 +27,14 @@ pub(super) struct Problem {
     pub disk: Option<Disk>,
     /// Whether the number of steps is not known before the end.
     pub online: bool,
+    /// Whether slots have states or records, instead of the plan's rule.
+    pub mixed: bool,
 }
 
 impl Problem {
-    /// Whether its slots are all alike, and its end is known.
+    /// Whether its slots are all alike and have states, and its end is known.
     pub(super) fn is_plain(&self) -> bool {
-        self.disk.is_none() && !self.online
+        self.disk.is_none() && !self.online && !self.mixed
     }
 }
 
@@ -57,7 +60,7 @@ pub(super) struct Figures {
     pub advances: u128,
     /// These, and those that are recorded.
     pub forward_evals: u128,
-    /// States that are stored.
+    /// States that are stored, and records.
     pub takeshots: u128,
     /// How often the step that is repeated most is computed without being recorded, at the most.
     pub repetition: u64,
@@ -120,12 +123,16 @@ pub(super) struct Crash {
 impl Figures {
     /// Of a problem, and of a crash when a sweep has come to a state.
     pub(super) fn of(problem: &Problem, crash: Option<(Sweep, u64)>) -> Result<Figures> {
-        let Problem { plan, disk, online } = problem;
+        let Problem { plan, disk, online, mixed } = problem;
         let slots = plan.slots.saturating_add(disk.map_or(0, |disk| disk.slots));
         let ideal = advances(plan.steps, slots.min(plan.steps));
         let (cost, transfers) = match (disk, online) {
             (None, false) => {
-                let cost = PlanCost::of(plan).ok_or_else(|| too_many(plan));
+                let cost = match mixed {
+                    true => Mixed::cost(plan.steps, plan.slots),
+                    false => PlanCost::of(plan),
+                };
+                let cost = cost.ok_or_else(|| too_many(plan));
                 (cost.with_context(|| format!("--slots {}", plan.slots))?, None)
             }
             (None, true) => {
@@ -160,8 +167,7 @@ impl Figures {
             repetition: cost.repetition,
             max_gap: cost.max_gap,
             first_sweep: cost.first_sweep,
-            least_resilience: (!online && disk.is_none())
-                .then(|| least_free(plan.steps, plan.slots)),
+            least_resilience: problem.is_plain().then(|| least_free(plan.steps, plan.slots)),
             ideal_advances: (*online || disk.is_some()).then_some(ideal),
             transfers,
             crash,
@@ -171,7 +177,7 @@ impl Figures {
 
 impl From<&Problem> for Asked {
     fn from(problem: &Problem) -> Asked {
-        let Problem { plan, disk, online } = *problem;
+        let Problem { plan, disk, online, mixed } = *problem;
         let name = rule::Rule::ALL.iter().find(|(rule, _)| *rule == plan.rule);
         let steps_of = |parts: u64| parts as f64 / UNIT as f64;
         Asked {
@@ -179,7 +185,7 @@ impl From<&Problem> for Asked {
             slots: plan.slots,
             resilience: Some(plan.resilience).filter(|distance| *distance < u64::MAX),
             adjoint: plan.adjoint,
-            rule: name.map_or("", |(_, name)| name),
+            rule: if mixed { "mixed" } else { name.map_or("", |(_, name)| name) },
             online,
             disk_slots: disk.map(|disk| disk.slots),
             write_cost: disk.map(|disk| steps_of(disk.write)),

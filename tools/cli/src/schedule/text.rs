@@ -39,7 +39,8 @@ pub(super) fn show(problem: &Problem, report: &Report) -> String {
     let per_step = figures.forward_evals as f64 / plan.steps as f64;
     row("for each step", format!("{per_step:.2}"));
     row("most repetitions of a step", figures.repetition.to_string());
-    row("states stored", figures.takeshots.to_string());
+    let what = if problem.mixed { "states and records stored" } else { "states stored" };
+    row(what, figures.takeshots.to_string());
     if let Some(transfers) = &figures.transfers {
         row("states written to disk", transfers.disk_writes.to_string());
         row("states read from disk", transfers.disk_reads.to_string());
@@ -149,7 +150,10 @@ fn picture(problem: &Problem, text: &mut String) {
     let mut walker = Walker::new(Way::new(problem), plan.steps);
     let mut next = plan.steps;
     for _ in 0..ACTIONS {
-        let (Action::Firsturn { step, .. } | Action::Youturn { step, .. }) = walker.step() else {
+        let (Action::Firsturn { step, .. }
+        | Action::Youturn { step, .. }
+        | Action::Reverse { step, .. }) = walker.step()
+        else {
             continue;
         };
         if step <= next || step == 1 {
@@ -163,7 +167,7 @@ fn picture(problem: &Problem, text: &mut String) {
     let _ = writeln!(text, "{:>15}  (the way is too long to be drawn)", "...");
 }
 
-/// What is stored before the turn of `step`, which has just been made.
+/// What is stored before the adjoint of `step`, which has just been computed.
 fn line(plan: &Plan, step: u64, mut slots: Vec<Stored>, text: &mut String) {
     let column =
         |state: u64| (u128::from(state) * (WIDTH as u128 - 1) / u128::from(plan.steps)) as usize;

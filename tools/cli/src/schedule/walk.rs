@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use schedule::levels::TwoLevel;
+use schedule::mixed::Mixed;
 use schedule::online::Online;
 use schedule::remaining::Remaining;
 use schedule::schedule::{Action, Schedule, Stored};
@@ -32,6 +33,8 @@ pub(super) enum Way {
     Known(Schedule),
     /// Some are on disk.
     Levels(TwoLevel),
+    /// They have states or records.
+    Mixed(Mixed),
     /// The end, which is this state, is not known.
     Open(Online, u64, Option<u64>),
 }
@@ -41,6 +44,7 @@ impl Way {
     pub(super) fn new(problem: &Problem) -> Way {
         let plan = problem.plan;
         match problem.disk {
+            _ if problem.mixed => Way::Mixed(Mixed::new(plan.steps, plan.slots)),
             Some(disk) => Way::Levels(TwoLevel::new(plan, disk)),
             None if problem.online => Way::Open(Online::new(plan.slots), plan.steps, plan.adjoint),
             None => Way::Known(Schedule::new(plan)),
@@ -59,6 +63,7 @@ impl Way {
         match self {
             Way::Known(schedule) => schedule.next_action(),
             Way::Levels(schedule) => schedule.next_action(),
+            Way::Mixed(schedule) => schedule.next_action(),
             Way::Open(online, end, _) => online.leap(*end),
         }
     }
@@ -89,9 +94,13 @@ impl Walker {
         let action = self.way.next_action();
         match action {
             Action::Advance { from, to } => self.advances += u128::from(to - from),
-            Action::Takeshot { state, slot } => {
+            Action::Takeshot { state, slot, .. } => {
                 self.slots.insert(slot, state);
             }
+            Action::Record { step, slot } => {
+                self.slots.insert(slot, step - 1);
+            }
+            Action::Reverse { step, .. } => self.fine = step - 1,
             Action::Firsturn { step, check } | Action::Youturn { step, check } => {
                 self.fine = step - 1;
                 self.adjoint = if check { Some(self.fine) } else { self.adjoint };

@@ -229,6 +229,33 @@ fn an_end_that_is_not_known() {
     }
 }
 
+/// Slots with states and records. Catches an option that a mixed schedule cannot have and that has no effect,
+/// and a picture that leaves out adjoint steps from records.
+#[test]
+fn states_and_records() {
+    let job = Job::new();
+    let asked = "schedule --steps 250 --slots 10 --rule mixed";
+    let found = job.veloc(&format!("{asked} --json")).json();
+    assert_eq!((&found["forward_evals"], &found["plan"]["rule"]), (&json!(717), &json!("mixed")));
+    assert_eq!(found["least_resilience"], json!(null));
+    let text = job.veloc(&format!("{asked} --out mixed")).success();
+    assert!(text.contains("states and records stored"), "{text}");
+    assert_eq!(text.matches('◀').count(), 26, "{text}");
+    for option in [
+        "--resilience 100",
+        "--adjoint 9",
+        "--disk-slots 3",
+        "--crash-after 9",
+        "--compare",
+        "--step-time 1",
+    ] {
+        let name = option.split(' ').next().unwrap();
+        let words = format!("the rule mixed and {name} exclude each other");
+        job.veloc(&format!("{asked} {option}")).failure(&[&words]);
+    }
+    job.veloc("schedule --steps 9 --slots 3 --online --rule mixed").failure(&["rule of its own"]);
+}
+
 /// What disk costs is counted in, and what is in memory does not survive a crash.
 #[test]
 fn slots_on_disk() {

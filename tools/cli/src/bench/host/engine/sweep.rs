@@ -132,7 +132,8 @@ fn looped(size: Size, rounds: u32) -> Result<(f64, u64)> {
     // SAFETY: there is room for the pointer.
     check(unsafe { VELOC_Schedule_create(size.steps, size.slots, &mut schedule) })?;
     loop {
-        let mut action = VELOC_Action { kind: VELOC_ACTION_ERROR, from: 0, to: 0, slot: -1 };
+        let mut action =
+            VELOC_Action { kind: VELOC_ACTION_ERROR, read_again: 0, from: 0, to: 0, slot: -1 };
         // SAFETY: it is a schedule, and there is room for an action.
         check(unsafe { VELOC_Schedule_next(schedule, &mut action) })?;
         match action.kind {
