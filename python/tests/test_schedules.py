@@ -6,12 +6,16 @@ import importlib.util
 import io
 import itertools
 import math
+import pathlib
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 import warnings
 
+import numpy
 import veloc
 
 HAS_SCHEDULES = importlib.util.find_spec("checkpoint_schedules") is not None
@@ -280,6 +284,39 @@ class Fast(unittest.TestCase):
         few = min(took(10) for _ in range(5))
         many = min(took(10**9) for _ in range(5))
         self.assertLess(many, 20 * few)
+
+
+@unittest.skipUnless(HAS_SCHEDULES, "checkpoint_schedules is not installed")
+class Example(unittest.TestCase):
+    """examples/disk_slots.py"""
+
+    def run_it(self, *arguments):
+        program = pathlib.Path(__file__).resolve().parents[1] / "examples" / "disk_slots.py"
+        command = [sys.executable, str(program), *map(str, arguments)]
+        run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+        self.assertEqual(run.returncode, 0 if len(arguments) == 1 else -signal.SIGKILL)
+        return run.stdout
+
+    def test_killed_and_started_again_it_prints_the_same(self):
+        with tempfile.TemporaryDirectory() as folder:
+            whole = self.run_it(folder)
+            self.assertEqual(list(pathlib.Path(folder).glob("*.dat")), [])
+            for step in (500, 431, 430, 120, 7):
+                self.run_it(folder, step)
+            self.assertEqual(self.run_it(folder), whole)
+            self.assertEqual(float.fromhex(whole), self.wanted())
+
+    @staticmethod
+    def wanted():
+        """The same with all states kept."""
+        states, state = [], numpy.linspace(0, 1, 10_000)
+        for _ in range(500):
+            states.append(state.copy())
+            state = state + 0.01 * state * (1 - state)
+        adjoint = 2 * state
+        for before in reversed(states):
+            adjoint *= 1 + 0.01 * (1 - 2 * before)
+        return adjoint.sum()
 
 
 class WithoutThePackage(unittest.TestCase):

@@ -52,13 +52,13 @@ class Snapshots:
 
     # --- the job ---
 
-    def open(self, slots: int, arrays: Sequence[Any]) -> None:
-        """Begins the job, with room in memory for so many states, unless a job was given."""
+    def open(self, states: int, state: Sequence[Any], adjoint: Sequence[Any]) -> None:
+        """Begins the job, with room in memory for so many states and an adjoint, unless a job was
+        given."""
         if self._given is not None:
             self._job = self._given
             return
-        each = sum(_range(id, array).place()[1] + _OVERHEAD for id, array in enumerate(arrays))
-        room = slots * (each + _OVERHEAD) + _LEAST_ROOM
+        room = states * _room(state) + _room(adjoint) + _LEAST_ROOM
         options: dict[str, Value] = {"mode": "async", "host_cache_size": f"{room}B"}
         if self._directory is None:
             options |= {"ephemeral": True, "gpu_cache_size": "0"}
@@ -191,6 +191,11 @@ class Snapshots:
                 f"slot {version} of {name.decode()} has state {self._mark[4]}, not {state}: does "
                 "another program use this directory and name?"
             )
+
+
+def _room(arrays: Sequence[Any]) -> int:
+    ranges = [_range(id, array) for id, array in enumerate(arrays)]
+    return _OVERHEAD + sum(range.place()[1] + _OVERHEAD for range in ranges)
 
 
 def _range(id: int, array: Any) -> Range:

@@ -82,6 +82,11 @@ class Revolver:
     In memory a snapshot is given back as soon as it is read for the last time.
     """
 
+    #: Snapshots that have room in memory while they are written or read.
+    _IN_FLIGHT = 2
+    #: Whether there is no room in memory for others.
+    _IN_FILES_ALONE = False
+
     def __init__(
         self,
         checkpoint: Any,
@@ -192,7 +197,7 @@ class Revolver:
         """Removes all snapshots of this name, so that the computation begins anew."""
         if self._next == "apply_reverse":
             raise Error("discard: the computation is under way")
-        self._snapshots.open(0, [])
+        self._snapshots.open(0, [], [])
         try:
             self._snapshots.remove()
         finally:
@@ -219,7 +224,10 @@ class Revolver:
 
     def _begin(self) -> None:
         """Begins the job, and goes on from what a crash has left."""
-        self._snapshots.open(self._slots, self.checkpoint.get_data(0))
+        in_memory = min(self._slots, self.n_checkpoints + self._IN_FLIGHT)
+        if self._IN_FILES_ALONE:
+            in_memory = self._IN_FLIGHT
+        self._snapshots.open(in_memory, self.checkpoint.get_data(0), self._adjoint or [])
         states = self._snapshots.find_states(self._slots)
         if self._adjoint is not None:
             self._left = self._snapshots.find_adjoint()
@@ -272,7 +280,9 @@ MemoryRevolver = Revolver
 
 
 class DiskRevolver(Revolver):
-    """A Revolver whose snapshots are files below `filedir`."""
+    """A Revolver whose snapshots are files in `filedir`, of which two at a time are in memory."""
+
+    _IN_FILES_ALONE = True
 
     def __init__(
         self,
