@@ -80,13 +80,13 @@ int VELOC_Init_single(unsigned int id,
  * VELOC_Init_single with options in place of a file.
  *
  * What a file may say, options may: docs/configuration.md has the keys. The environment
- * (`VELOC_<KEY>`) stands above them, and an unknown key is a warning.
+ * (`VELOC_<KEY>`) stands above them.
  *
  * @param id       as for VELOC_Init_single
  * @param options  keys and values; NULL if there are none. Not used after the call
  * @param n        how many; 0: the environment has all of the configuration
- * @return VELOC_SUCCESS; VELOC_FAILURE as VELOC_Init_single, if a key or value is NULL, and if a key
- *         is given twice
+ * @return VELOC_SUCCESS; VELOC_FAILURE as VELOC_Init_single, if a key or value is NULL, a key is
+ *         unknown (which in a file is a warning), or given twice
  *
  * Source: an addition of this library.
  *

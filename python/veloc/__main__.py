@@ -24,7 +24,8 @@ def main() -> None:
     found = program()
     if found is None:
         sys.exit(f"error: there is no program veloc: neither {bundled('veloc')}, nor in PATH")
-    os.execv(found, ["veloc", *sys.argv[1:]])
+    # By its path: it looks for veloc-backend beside itself.
+    os.execv(found, [found, *sys.argv[1:]])
 
 
 if __name__ == "__main__":

@@ -118,8 +118,8 @@ pub(super) fn works_where_nothing_else_is(wheel: &Path, work: &Path) -> Result<(
     }
     for (arguments, wanted) in [
         (&["-m", "veloc", "--version"][..], env!("CARGO_PKG_VERSION")),
-        (&["-m", "veloc", "ls", "checkpoints"], "forward"),
-        (&["-m", "veloc", "doctor"], "veloc-backend"),
+        (&["-m", "veloc", "ls", "--scratch", "checkpoints"], "forward"),
+        (&["-m", "veloc", "doctor"], "_native/veloc-backend"),
     ] {
         let said = run(arguments)?;
         if !said.contains(wanted) {
