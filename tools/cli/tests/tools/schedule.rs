@@ -240,7 +240,7 @@ fn states_and_records() {
     assert_eq!(found["least_resilience"], json!(null));
     let text = job.veloc(&format!("{asked} --out mixed")).success();
     assert!(text.contains("states and records stored"), "{text}");
-    assert_eq!(text.matches('◀').count(), 26, "{text}");
+    assert_eq!(text.matches('◀').count(), 25, "{text}");
     for option in [
         "--resilience 100",
         "--adjoint 9",
