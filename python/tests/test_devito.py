@@ -69,6 +69,42 @@ class Devito(unittest.TestCase):
             """
         )
 
+    def test_it_takes_as_much_memory_as_pyrevolve(self):
+        """Catches snapshots that are kept twice, and memory that is made ready and not used."""
+        said = self.program(
+            """
+            import pyrevolve
+            def grown(kind):
+                # In a process of its own, so that each begins with the same memory.
+                read, write = os.pipe()
+                child = os.fork()
+                if child == 0:
+                    import veloc.revolve
+                    module = {"pyrevolve": pyrevolve, "veloc": veloc.revolve}[kind]
+                    u = TimeFunction(name="u", grid=model.grid, time_order=2, space_order=4)
+                    u.data[:] = 1
+                    checkpoint = DevitoCheckpoint([u])
+
+                    class Nothing:
+                        def apply(self, t_start, t_end):
+                            pass
+
+                    revolver = module.Revolver(checkpoint, Nothing(), Nothing(), 2000, 4000)
+                    revolver.apply_forward()
+                    revolver.apply_reverse()
+                    status = pathlib.Path("/proc/self/status").read_text()
+                    os.write(write, status.split("VmHWM:")[1].split()[0].encode())
+                    os._exit(0)
+                os.close(write)
+                assert os.waitpid(child, 0)[1] == 0
+                return int(os.read(read, 100))
+
+            print(grown("pyrevolve"), grown("veloc"))
+            """
+        )
+        theirs, ours = map(int, said.split())
+        self.assertLess(ours, 1.1 * theirs)
+
     def test_killed_at_5_random_steps_and_started_again(self):
         """Catches a start from the beginning, and an adjoint that is not that of its state."""
         said = self.program(

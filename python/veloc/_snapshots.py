@@ -19,7 +19,7 @@ _Mark = ctypes.c_int64 * 5
 #: The region that has it. The arrays have the numbers from 0 on.
 _MARK = 2**31 - 1
 #: What a snapshot takes in memory beside its arrays, and for each of them, at the most.
-_OVERHEAD = 4096
+_OVERHEAD = 512
 _LEAST_ROOM = 1 << 20
 
 
