@@ -49,6 +49,8 @@ pub fn adjoint_packages() -> Result<PathBuf> {
         "numpy==2.4.3",
         "pyadjoint-ad==2026.10.0",
         "pyrevolve==2.2.8",
+        // Devito's examples import it.
+        "pytest==9.2.0",
     ];
     install("adjoint-packages", names.map(str::to_owned))
 }
