@@ -12,7 +12,7 @@
 ! number that C's int cannot hold is refused.
 module veloc
   use, intrinsic :: iso_c_binding, only: c_bool, c_char, c_double, c_f_pointer, c_funloc, &
-      c_funptr, c_int, c_int64_t, c_loc, c_null_char, c_null_funptr, c_ptr, c_size_t, c_sizeof
+      c_funptr, c_int, c_int64_t, c_loc, c_null_char, c_null_funptr, c_null_ptr, c_ptr, c_size_t, c_sizeof
   implicit none
   private
 
@@ -31,7 +31,8 @@ module veloc
       VELOC_INTEGER1 = 1, VELOC_INTEGER2 = 2, VELOC_INTEGER4 = 4, VELOC_INTEGER8 = 8, &
       VELOC_LOGICAL1 = 1, VELOC_REAL4 = 4, VELOC_REAL8 = 8
 
-  public :: VELOC_Init, VELOC_Init_single, VELOC_Finalize, VELOC_Last_error, VELOC_Set_stream
+  public :: VELOC_Init, VELOC_Init_options, VELOC_Init_single, VELOC_Init_single_options
+  public :: VELOC_Finalize, VELOC_Last_error, VELOC_Set_stream
   public :: VELOC_Mem_protect, VELOC_Mem_unprotect, VELOC_Mem_clear
   public :: VELOC_Region_protect, VELOC_Region_unprotect, VELOC_Region_clear
   public :: VELOC_Route_file, VELOC_Cleanup
@@ -48,6 +49,16 @@ module veloc
   interface VELOC_Init
     procedure init_int, init_long
   end interface
+
+  ! The same with options in place of a file: (comm, keys, values, err), two arrays of text.
+  interface VELOC_Init_options
+    procedure init_options_int, init_options_long
+  end interface
+
+  ! VELOC_Option of C.
+  type, bind(c) :: option
+    type(c_ptr) :: key, value
+  end type
 
   ! Protects an array or scalar of any type and rank: (id, array, err). It must have the attribute
   ! target or live as long as it is protected; a section with gaps is refused.
@@ -75,6 +86,20 @@ module veloc
       import :: c_int, c_char
       integer(c_int), value :: id
       character(kind=c_char), intent(in) :: config(*)
+    end function
+    integer(c_int) function c_init_options(comm, options, n) &
+        bind(c, name='VELOC_Init_options_fortran')
+      import :: c_int, c_size_t, option
+      integer(c_int), value :: comm
+      type(option), intent(in) :: options(*)
+      integer(c_size_t), value :: n
+    end function
+    integer(c_int) function c_init_single_options(id, options, n) &
+        bind(c, name='VELOC_Init_single_options')
+      import :: c_int, c_size_t, option
+      integer(c_int), value :: id
+      type(option), intent(in) :: options(*)
+      integer(c_size_t), value :: n
     end function
     integer(c_int) function c_finalize(drain) bind(c, name='VELOC_Finalize')
       import :: c_int
@@ -450,6 +475,62 @@ contains
     character(len=*), intent(in) :: config_file
     integer, intent(out) :: err
     if (fits('id', id, err)) err = c_init_single(int(id, c_int), c_text(config_file))
+  end subroutine
+
+  subroutine init_options_int(comm, keys, values, err)
+    integer(c_int), intent(in) :: comm
+    character(len=*), intent(in) :: keys(:), values(:)
+    integer, intent(out) :: err
+    call start(.true., comm, keys, values, err)
+  end subroutine
+
+  subroutine init_options_long(comm, keys, values, err)
+    integer(c_int64_t), intent(in) :: comm
+    character(len=*), intent(in) :: keys(:), values(:)
+    integer, intent(out) :: err
+    if (long_fits('comm', comm, err)) call start(.true., int(comm, c_int), keys, values, err)
+  end subroutine
+
+  subroutine VELOC_Init_single_options(id, keys, values, err)
+    integer, intent(in) :: id
+    character(len=*), intent(in) :: keys(:), values(:)
+    integer, intent(out) :: err
+    if (fits('id', id, err)) call start(.false., int(id, c_int), keys, values, err)
+  end subroutine
+
+  ! Starts a job by options, over a communicator or with the number of a single process. Another number of
+  ! values than of keys goes on as one option without a value, so that all processes of a job hear of it.
+  subroutine start(over_comm, number, keys, values, err)
+    logical, intent(in) :: over_comm
+    integer(c_int), intent(in) :: number
+    character(len=*), intent(in) :: keys(:), values(:)
+    integer, intent(out) :: err
+    character(kind=c_char), allocatable, target :: texts(:, :)
+    type(option) :: options(max(size(keys), size(values)))
+    integer :: i
+    allocate(texts(max(len(keys), len(values)) + 1, 2 * size(options)))
+    do i = 1, size(options)
+      options(i)%key = c_null_ptr
+      options(i)%value = c_null_ptr
+      if (i <= size(keys)) call put(2 * i - 1, keys(i), options(i)%key)
+      if (i <= size(values)) call put(2 * i, values(i), options(i)%value)
+    end do
+    if (over_comm) then
+      err = c_init_options(number, options, int(size(options), c_size_t))
+    else
+      err = c_init_single_options(number, options, int(size(options), c_size_t))
+    end if
+
+  contains
+
+    subroutine put(at, text, address)
+      integer, intent(in) :: at
+      character(len=*), intent(in) :: text
+      type(c_ptr), intent(out) :: address
+      texts(:len_trim(text) + 1, at) = c_text(text)
+      address = c_loc(texts(1, at))
+    end subroutine
+
   end subroutine
 
   subroutine VELOC_Finalize(drain, err)

@@ -1,4 +1,4 @@
-! VELOC_Init for programs that `use mpi_f08`, whose communicators are of a type of their own, too.
+! VELOC_Init and VELOC_Init_options for programs that `use mpi_f08`, whose communicators are of a type of their own, too.
 ! Everything else is in the module veloc, which this one hands on.
 module veloc_f08
   use mpi_f08, only: MPI_Comm
@@ -9,7 +9,11 @@ module veloc_f08
     module procedure init_comm
   end interface
 
-  private :: init_comm
+  interface VELOC_Init_options
+    module procedure init_options_comm
+  end interface
+
+  private :: init_comm, init_options_comm
 
 contains
 
@@ -18,6 +22,13 @@ contains
     character(len=*), intent(in) :: config_file
     integer, intent(out) :: err
     call VELOC_Init(comm%MPI_VAL, config_file, err)
+  end subroutine
+
+  subroutine init_options_comm(comm, keys, values, err)
+    type(MPI_Comm), intent(in) :: comm
+    character(len=*), intent(in) :: keys(:), values(:)
+    integer, intent(out) :: err
+    call VELOC_Init_options(comm%MPI_VAL, keys, values, err)
   end subroutine
 
 end module

@@ -23,8 +23,8 @@
  * is read next, and the reason of an error. Adjoint computations and their schedules are in
  * veloc/adjoint.h, figures in veloc/metrics.h, the log of messages in veloc-mpi.h.
  *
- * VELOC_Init is declared where there is MPI. Define VELOC_NO_MPI to do without; the library is the
- * same.
+ * VELOC_Init and VELOC_Init_options are declared where there is MPI. Define VELOC_NO_MPI to do
+ * without; the library is the same.
  */
 #ifndef VELOC_NO_MPI
 #ifdef __has_include
@@ -37,6 +37,20 @@
 #ifndef VELOC_NO_MPI
 #include <mpi.h>
 #endif
+
+/**
+ * A key of the configuration and its value, as they would stand in the file.
+ */
+typedef struct VELOC_Option {
+    /**
+     * The key. Case does not matter.
+     */
+    const char *key;
+    /**
+     * The value, as text. An empty one is as good as none; NULL is an error.
+     */
+    const char *value;
+} VELOC_Option;
 
 #ifdef __cplusplus
 extern "C" {
@@ -62,6 +76,26 @@ extern "C" {
 int VELOC_Init_single(unsigned int id,
                       const char *cfg_file);
 
+/**
+ * VELOC_Init_single with options in place of a file.
+ *
+ * What a file may say, options may: docs/configuration.md has the keys. The environment
+ * (`VELOC_<KEY>`) stands above them, and an unknown key is a warning.
+ *
+ * @param id       as for VELOC_Init_single
+ * @param options  keys and values; NULL if there are none. Not used after the call
+ * @param n        how many; 0: the environment has all of the configuration
+ * @return VELOC_SUCCESS; VELOC_FAILURE as VELOC_Init_single, if a key or value is NULL, and if a key
+ *         is given twice
+ *
+ * Source: an addition of this library.
+ *
+ * @pre `options` is NULL or points to `n` of them, whose texts are NULL or strings that end with NUL.
+ */
+int VELOC_Init_single_options(unsigned int id,
+                              const struct VELOC_Option *options,
+                              size_t n);
+
 #ifndef VELOC_NO_MPI
 /**
  * Initialises the library over an MPI communicator. Collective.
@@ -80,6 +114,22 @@ int VELOC_Init_single(unsigned int id,
  * @pre `comm` is a communicator of the process's MPI; `cfg_file` is NULL or a string that ends with NUL.
  */
 int VELOC_Init(MPI_Comm comm, const char *cfg_file);
+#endif
+
+#ifndef VELOC_NO_MPI
+/**
+ * VELOC_Init with options in place of a file. Collective.
+ *
+ * @param comm     as for VELOC_Init
+ * @param options  as for VELOC_Init_single_options, those of this process
+ * @param n        how many
+ * @return VELOC_SUCCESS; VELOC_FAILURE as VELOC_Init and VELOC_Init_single_options
+ *
+ * Source: an addition of this library.
+ *
+ * @pre `comm` is a communicator of the process's MPI; `options` as for VELOC_Init_single_options.
+ */
+int VELOC_Init_options(MPI_Comm comm, const struct VELOC_Option *options, size_t n);
 #endif
 
 /**

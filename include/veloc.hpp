@@ -20,6 +20,8 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 /* As in veloc.h: define VELOC_NO_MPI to do without. */
 #ifndef VELOC_NO_MPI
@@ -110,16 +112,25 @@ public:
 };
 
 /**
+ * Keys of the configuration and their values, as they would stand in the file:
+ * {{"mode", "async"}, {"scratch", "/local/scratch"}}. A map m gives {m.begin(), m.end()}.
+ */
+using options_t = std::vector<std::pair<std::string, std::string>>;
+
+/**
  * The client of this process. The first call starts a job, unless VELOC_Init has; later ones give
  * the same client, whatever their arguments.
  *
  * @throw std::runtime_error if the job could not be started, with the reason
  */
 client_t *get_client(unsigned int id, const std::string &cfg_file);
+/** The same with options in place of a file; as VELOC_Init_single_options. */
+client_t *get_client(unsigned int id, const options_t &options);
 
 #ifndef VELOC_NO_MPI
 /** The same over an MPI communicator. Collective. */
 client_t *get_client(MPI_Comm comm, const std::string &cfg_file);
+client_t *get_client(MPI_Comm comm, const options_t &options);
 #endif
 
 } // namespace veloc

@@ -103,6 +103,24 @@ static void ends()
     }
     CHECK(thrown);
 
+    // Options, as a list or from a map, of one key or more.
+    const std::map<std::string, std::string> map = {{"ephemeral", "true"}, {"mode", "sync"}};
+    delete veloc::get_client(0u, {map.begin(), map.end()});
+    delete veloc::get_client(0u, {{"mode", "sync"}, {"ephemeral", "true"}, {"touch_threads", "1"}});
+    for (const auto &[options, words] : {
+             std::pair<veloc::options_t, const char *>{{{"mode", "sink"}}, "option: mode = \"sink\""},
+             {{{"mode", "sync"}, {"MODE", "sync"}}, "mode is given twice"},
+             {{{"mode", std::string("a\0b", 3)}}, "NUL"},
+         }) {
+        thrown = false;
+        try {
+            veloc::get_client(0u, options);
+        } catch (const std::runtime_error &error) {
+            thrown = std::strstr(error.what(), words) != nullptr;
+        }
+        CHECK(thrown);
+    }
+
     // Upstream's client is one and the same in both interfaces.
     EQUAL(VELOC_Init_single(0, configuration.c_str()), VELOC_SUCCESS);
     veloc::client_t *c = client();

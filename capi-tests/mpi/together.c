@@ -54,10 +54,17 @@ static void together(const char *configuration, const char *scratch)
 
 static void misfit(const char *configuration)
 {
+    const VELOC_Option options[] = {{"mode", "sync"}, {"ephemeral", "true"}};
+    VELOC_Option own_mode[] = {options[0], options[1], options[0]};
     const char *own = rank == 1 ? "there-is-no-such.cfg" : configuration;
     REFUSED(VELOC_Init(MPI_COMM_WORLD, own),
             rank == 1 ? "there-is-no-such.cfg" : "process 1: |there-is-no-such.cfg");
     REFUSED(VELOC_Init(MPI_COMM_NULL, configuration), "MPI_COMM_NULL");
+    /* Nor if it is options that do not fit. */
+    REFUSED(VELOC_Init_options(MPI_COMM_WORLD, own_mode, rank == 1 ? 3 : 2),
+            rank == 1 ? "mode is given twice" : "process 1: |mode is given twice");
+    OK(VELOC_Init_options(MPI_COMM_WORLD, options, 2));
+    OK(VELOC_Finalize(1));
     OK(VELOC_Init(MPI_COMM_WORLD, configuration));
     OK(VELOC_Finalize(1));
     MPI_Finalize();

@@ -45,6 +45,22 @@ static const struct {
     {"mode = async\nscratch = D\nhost_cache_size = \xff\n", "line 3|UTF-8"},
 };
 
+/* Options that VELOC_Init_single_options must refuse, beside mode = async and ephemeral = true. */
+static const struct {
+    VELOC_Option option;
+    const char *words;
+} bad_options[] = {
+    {{"touch", "none"}, "option|touch|none"},
+    {{"scratch", "~/x"}, "option|scratch|~/x"},
+    {{"chksum", "maybe"}, "option|chksum|maybe"},
+    {{"axl_type", "x"}, "option|axl_type|not supported"},
+    {{"Mode", "sync"}, "option|mode|twice|async|sync"},
+    {{NULL, "x"}, "the key of option 3|NULL"},
+    {{"touch", NULL}, "option|touch|NULL"},
+    {{"", "x"}, "option 3|no key"},
+    {{"scratch", "/tmp/\xff"}, "option|scratch|UTF-8"},
+};
+
 static char path[4096];
 
 static const char *below(const char *directory, const char *name)
@@ -86,6 +102,32 @@ static void configurations(const char *directory)
     REFUSED(VELOC_Init_single(0, NULL), "cfg_file|NULL");
     REFUSED(VELOC_Init_single(0, ""), "configuration");
     REFUSED(VELOC_Init_single(0, "/tmp/\xff\xfe"), "UTF-8");
+}
+
+static void options(void)
+{
+    VELOC_Option given[] = {{"mode", "async"}, {"ephemeral", "true"}, {NULL, NULL}};
+    unsigned i;
+    for (i = 0; i < sizeof bad_options / sizeof bad_options[0]; i++) {
+        given[2] = bad_options[i].option;
+        printf("options %u\n", i);
+        REFUSED(VELOC_Init_single_options(0, given, 3), bad_options[i].words);
+        REFUSED(VELOC_Checkpoint_wait(), "VELOC_Init");
+    }
+    REFUSED(VELOC_Init_single_options(0, given, 1), "options|scratch is missing");
+    REFUSED(VELOC_Init_single_options(0, NULL, 3), "options|NULL|3");
+    REFUSED(VELOC_Init_single_options(0, given, (size_t)-1), "18446744073709551615");
+    REFUSED(VELOC_Init_single_options(0, NULL, 0), "mode");
+    /* Unknown keys are warnings, an empty value is none; the texts are the caller's afterwards. */
+    given[2].key = "scrath";
+    given[2].value = "/nowhere";
+    OK(VELOC_Init_single_options(0, given, 3));
+    REFUSED(VELOC_Init_single_options(0, given, 3), "initialised already");
+    OK(VELOC_Finalize(1));
+    given[2].key = "scratch";
+    given[2].value = "";
+    OK(VELOC_Init_single_options(0, given, 3));
+    OK(VELOC_Finalize(1));
 }
 
 static void outside_a_job(const char *when)
@@ -362,6 +404,7 @@ int main(int argc, char **argv)
     CHECK(argc > 2);
     EQUAL(strlen(VELOC_Last_error()), 0);
     configurations(argv[2]);
+    options();
     outside_a_job("before the job");
     OK(VELOC_Init_single(4294967295u, argv[1]));
     names_and_versions();

@@ -9,10 +9,13 @@
 
 #include <cstddef>
 
+#include "veloc.h"
+
 extern "C" {
 
 /* As in veloc.h, but for a communicator of any MPI. */
 int VELOC_Init(void *comm, const char *cfg_file);
+int VELOC_Init_options(void *comm, const VELOC_Option *options, size_t n);
 
 typedef struct VELOC_Cxx_written {
     void *buffer;

@@ -3,6 +3,8 @@
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
+// As client.cpp has it: abi.h declares for every MPI.
+#define VELOC_NO_MPI
 #include "veloc/cache.hpp"
 
 #include <algorithm>

@@ -96,6 +96,15 @@ const char *text(const std::string &string)
     return string.c_str();
 }
 
+/* Options as C has them, valid as long as these. */
+std::vector<VELOC_Option> list(const options_t &options)
+{
+    std::vector<VELOC_Option> list;
+    for (const auto &[key, value] : options)
+        list.push_back({text(key), text(value)});
+    return list;
+}
+
 /* Called by the library for every checkpoint that has ended. */
 void checkpoint_ended(const char *name, int version) noexcept
 {
@@ -268,6 +277,14 @@ client_t *get_over(std::uintptr_t comm, const std::string &cfg_file)
     return get([&] { return VELOC_Init(reinterpret_cast<void *>(comm), text(cfg_file)); });
 }
 
+client_t *get_over(std::uintptr_t comm, const options_t &options)
+{
+    return get([&] {
+        const std::vector<VELOC_Option> given = list(options);
+        return VELOC_Init_options(reinterpret_cast<void *>(comm), given.data(), given.size());
+    });
+}
+
 } // namespace
 
 client_t::~client_t() = default;
@@ -275,6 +292,14 @@ client_t::~client_t() = default;
 client_t *get_client(unsigned int id, const std::string &cfg_file)
 {
     return get([&] { return VELOC_Init_single(id, text(cfg_file)); });
+}
+
+client_t *get_client(unsigned int id, const options_t &options)
+{
+    return get([&] {
+        const std::vector<VELOC_Option> given = list(options);
+        return VELOC_Init_single_options(id, given.data(), given.size());
+    });
 }
 
 // What an MPI_Comm is stands in each MPI's own mpi.h, and the name of a function says it. These are
@@ -294,6 +319,21 @@ client_t *get_client(int comm, const std::string &cfg_file)
 client_t *get_client(MPI_ABI_Comm *comm, const std::string &cfg_file)
 {
     return get_over(reinterpret_cast<std::uintptr_t>(comm), cfg_file);
+}
+
+client_t *get_client(ompi_communicator_t *comm, const options_t &options)
+{
+    return get_over(reinterpret_cast<std::uintptr_t>(comm), options);
+}
+
+client_t *get_client(int comm, const options_t &options)
+{
+    return get_over(static_cast<unsigned int>(comm), options);
+}
+
+client_t *get_client(MPI_ABI_Comm *comm, const options_t &options)
+{
+    return get_over(reinterpret_cast<std::uintptr_t>(comm), options);
 }
 
 } // namespace veloc

@@ -1,4 +1,4 @@
-"""A job over an mpi4py communicator: over_mpi.py <configuration>. Rank 0 prints "done"."""
+"""Jobs over an mpi4py communicator: over_mpi.py <configuration> <scratch>. Rank 0 prints "done"."""
 
 import sys
 
@@ -19,5 +19,25 @@ with veloc.Ckpt(world, sys.argv[1]) as ckpt:
     assert latest == 3, f"rank {world.rank}: {latest}"
     ckpt.restart("ranks", latest)
     assert (state == 100 * world.rank + 3).all(), f"rank {world.rank}: {state}"
+
+# By options, and with what one rank refuses: nobody waits for it, and no byte changes.
+state[:] = world.rank
+with veloc.Job(mode="async", scratch=sys.argv[2], comm=world) as job:
+    job.protect(0, state)
+    job.checkpoint("options", 1)
+    state[:] = -1
+    state.flags.writeable = world.rank != 1
+    job.protect(0, state)
+    try:
+        job.restart("options", 1)
+    except (ValueError, veloc.Error) as error:
+        assert isinstance(error, ValueError) == (world.rank == 1), error
+    else:
+        raise AssertionError("restored")
+    assert (state == -1).all(), f"rank {world.rank}: {state}"
+    state.flags.writeable = True
+    job.protect(0, state)
+    job.restart("options", job.latest("options"))
+    assert (state == world.rank).all(), f"rank {world.rank}: {state}"
 if world.rank == 0:
     print("done")

@@ -1,19 +1,25 @@
-"""Checkpoints of arrays and objects, with the interface of VELOC.
+"""Checkpoints of arrays and objects, on the levels of VELOC.
 
     import numpy, veloc
 
     state = numpy.zeros(100_000)
-    with veloc.Ckpt(0, "veloc.cfg") as ckpt:
-        ckpt.protect(0, state)
-        ckpt.checkpoint("forward", 1)
-        ckpt.restart("forward", ckpt.restart_test("forward"))
+    with veloc.Job(mode="async", scratch="/local/ckpt", persistent="/parallel/ckpt") as job:
+        job.protect(0, state)
+        first = job.latest("forward")          # None: there is none
+        if first is not None:
+            job.restart("forward", first)      # into state
+        for step in range(0 if first is None else first + 1, 100):
+            state += 1                         # compute
+            job.checkpoint("forward", step)
 
-A region of a checkpoint is an array of the host (of NumPy, or anything with a writable buffer), an
-array of a GPU (CuPy, Numba, PyTorch: whatever has `__cuda_array_interface__`), or any object that
-can be pickled, in a `Pickled`. Files are those of VELOC.
+A region of a checkpoint is an array of the host (of NumPy, PyTorch, or anything with a writable
+buffer), an array of a GPU (CuPy, Numba, PyTorch: whatever has `__cuda_array_interface__` or
+`__dlpack__`), or any object that can be pickled, in a `Pickled`. Files are those of VELOC, and
+`Ckpt` has the interface of its own Python classes.
 """
 
 from ._ckpt import Ckpt
+from ._job import Job
 from ._library import Error
 from ._regions import Pickled
 
@@ -23,4 +29,4 @@ NumPyCkpt = PickleCkpt = Ckpt
 #: The version of this library; that of VELOC whose interface this is, is 1.8.
 __version__ = "0.1.0"
 
-__all__ = ["Ckpt", "Error", "NumPyCkpt", "PickleCkpt", "Pickled"]
+__all__ = ["Ckpt", "Error", "Job", "NumPyCkpt", "PickleCkpt", "Pickled"]

@@ -1,5 +1,7 @@
 """Finds libveloc-client.so and declares its functions."""
 
+from __future__ import annotations
+
 import ctypes
 import functools
 import operator
@@ -7,73 +9,72 @@ import os
 import pathlib
 import sys
 import sysconfig
+from collections.abc import Sequence
+from typing import Any
 
 NAME = "libveloc-client.so"
+
+#: Of each function of the library that is used here its arguments and its result: without them
+#: ctypes would cut a size to 32 bits.
+_TYPES: dict[str, tuple[Sequence[Any], Any]] = {}
 
 
 class Error(RuntimeError):
     """A call of the library failed. The text is the library's: the call, the thing, the value."""
 
 
+def declare(*functions: tuple[str, Sequence[Any], Any]) -> None:
+    """Declares functions, each by its name without `VELOC_`, its arguments and its result.
+
+    The library need not be loaded: a module declares what it uses as it is imported.
+    """
+    for name, arguments, result in functions:
+        _TYPES[f"VELOC_{name}"] = arguments, result
+
+
+class Library(ctypes.CDLL):
+    """The library, whose functions get their types as they are first used."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _TYPES:
+            raise AttributeError(f"{name} is not declared")
+        try:
+            function = super().__getattr__(name)
+        except AttributeError:
+            raise Error(f"{self._name} has no function {name}: it is of another version") from None
+        function.argtypes, function.restype = _TYPES[name]
+        return function
+
+
 @functools.lru_cache(maxsize=None)
-def library():
+def library() -> Library:
     """The library, loaded once."""
     given = os.environ.get("VELOC_LIBRARY")
     path = given or _installed() or NAME
     try:
-        loaded = ctypes.CDLL(path)
+        loaded = Library(path)
     except OSError as error:
         where = "as VELOC_LIBRARY says" if given else "set VELOC_LIBRARY or LD_LIBRARY_PATH"
         raise Error(f"cannot load {path} ({where}): {error}") from None
-    _declare(loaded)
+    # Errors are exceptions here: once one is asked for, the library does not print them, too.
+    loaded.VELOC_Last_error()
     return loaded
 
 
-def _installed():
-    """The library of the prefix that this package, or else this Python, is installed in."""
+def bundled(name: str) -> pathlib.Path:
+    """Where a wheel has a file of the library's, which need not be there."""
+    return pathlib.Path(__file__).resolve().parent / "_native" / name
+
+
+def _installed() -> str | None:
+    """The library in this package, or else of the prefix that it, or this Python, is installed in."""
     machine = sysconfig.get_config_var("MULTIARCH") or ""
     folders = [*pathlib.Path(__file__).resolve().parents, pathlib.Path(sys.prefix)]
-    for folder in folders:
-        for lib in ("lib", "lib64", f"lib/{machine}"):
-            path = folder / lib / NAME
-            if path.is_file():
-                return str(path)
-    return None
+    found = [folder / lib / NAME for folder in folders for lib in ("lib", "lib64", f"lib/{machine}")]
+    return next((str(path) for path in [bundled(NAME), *found] if path.is_file()), None)
 
 
-def _declare(loaded):
-    """Gives the functions their types: without them a size would be cut to 32 bits."""
-    name, version, id = ctypes.c_char_p, ctypes.c_int, ctypes.c_int
-    address, size, status = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
-    for function, arguments, result in (
-        ("Init_single", [ctypes.c_uint, name], status),
-        ("Init_fortran", [ctypes.c_int, name], status),
-        ("Finalize", [ctypes.c_int], status),
-        ("Last_error", [], ctypes.c_char_p),
-        ("Set_stream", [address], status),
-        ("Mem_protect", [id, address, size, size], status),
-        ("Region_protect", [id, address, size, size, name], status),
-        ("Mem_unprotect", [id], status),
-        ("Region_unprotect", [id, name], status),
-        ("Checkpoint", [name, version], status),
-        ("Checkpoint_wait", [], status),
-        ("Checkpoint_finished", [], status),
-        ("Cleanup", [name], status),
-        ("Restart_test", [name, version], ctypes.c_int),
-        ("Restart_begin", [name, version], status),
-        ("Recover_ckpt_size", [name, version, id], size),
-        ("Recover_mem", [], status),
-        ("Restart_end", [ctypes.c_int], status),
-        ("Prefetch_enqueue", [name, version], status),
-        ("Prefetch_start", [], status),
-    ):
-        declared = getattr(loaded, f"VELOC_{function}")
-        declared.argtypes, declared.restype = arguments, result
-    # Errors are exceptions here: once one is asked for, the library does not print them, too.
-    loaded.VELOC_Last_error()
-
-
-def number(what, value, kind=ctypes.c_int):
+def number(what: str, value: Any, kind: Any = ctypes.c_int) -> int:
     """The number as C's type `kind` can hold it: ctypes would cut off what does not fit."""
     bits = 8 * ctypes.sizeof(kind)
     # A type of ctypes is signed if -1 stays what it is.
@@ -85,20 +86,23 @@ def number(what, value, kind=ctypes.c_int):
     return given
 
 
-def text(what, value):
+def text(what: str, value: str | os.PathLike[str]) -> bytes:
     """The text as C has it: what stands behind a NUL would be cut off."""
-    given = os.fsencode(value) if what == "cfg" else value.encode()
+    given = os.fsencode(value)
     if b"\0" in given:
         raise ValueError(f"{what} is {value!r}, with a NUL in it")
     return given
 
 
-def last_error():
+def last_error() -> Error:
     """The reason of this thread's last failure, as an exception to raise."""
     return Error(library().VELOC_Last_error().decode(errors="replace"))
 
 
-def check(status):
+def check(status: int) -> None:
     """Raises the reason if a call has failed."""
     if status != 0:
         raise last_error()
+
+
+declare(("Last_error", [], ctypes.c_char_p))

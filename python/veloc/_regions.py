@@ -1,9 +1,15 @@
 """What can be protected, as ranges of memory."""
 
+from __future__ import annotations
+
 import ctypes
 import math
 import pickle
 import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from . import _dlpack
 
 
 class Pickled:
@@ -11,66 +17,101 @@ class Pickled:
 
     Every checkpoint has the `value` of that moment, and a restart puts another object in its
     place. As with pickle itself: restore no files that others may have written.
+
+    >>> step = Pickled({"step": 1})
+    >>> step.value["step"]
+    1
     """
 
-    def __init__(self, value=None):
+    def __init__(self, value: Any = None) -> None:
         self.value = value
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Pickled({self.value!r})"
 
 
+class Range(NamedTuple):
+    """A range of memory."""
+
+    address: int
+    elements: int
+    #: Bytes of each.
+    size: int
+    readonly: bool = False
+
+    def place(self) -> tuple[int, int]:
+        """Its address and its bytes."""
+        return self.address, self.elements * self.size
+
+
 class Region:
-    """A range of memory, and the object that it lasts as long as."""
+    """An array, which lasts as long as this, and the range of memory that it has."""
 
-    def __init__(self, owner, address, count, size, readonly=False):
+    def __init__(self, owner: Any, range: Range) -> None:
         self.owner = owner
-        self.address = address
-        self.count = count
-        self.size = size
-        self.readonly = readonly
+        self.range = range
+        #: What was protected before, where an interrupt came between.
+        self.before: object = None
 
-    def check(self, id):
+    def check(self, id: int) -> None:
+        """Raises ValueError if the array has moved, or has another size than the library knows."""
+        # While there is a memoryview, nobody can give the buffer another size.
+        if isinstance(self.owner, memoryview):
+            return
+        now = _range_of(id, self.owner)
+        if now is not None and now.place() == self.range.place():
+            return
+        bytes = self.range.place()[1]
+        what = "elsewhere" if now and now.place()[1] == bytes else "of another size"
+        raise ValueError(
+            f"region {id}: the array is {what} since it was protected with {bytes} bytes at "
+            f"{self.range.address:#x}"
+            + (f": now {now.place()[1]} bytes at {now.address:#x}" if now else "")
+            + "; protect it again"
+        )
+
+    def check_writable(self, id: int) -> None:
         """Raises ValueError if a restart could not write to it."""
-        if self.readonly:
+        if self.range.readonly:
             raise ValueError(f"region {id}: the array cannot be written to")
 
 
 class ObjectRegion:
     """A `Pickled`, and the memory that it had in its last checkpoint or restart, if any."""
 
-    def __init__(self, pickled):
+    def __init__(self, pickled: Pickled) -> None:
         self.pickled = pickled
-        self.memory = None
+        self.memory: Region | None = None
 
-    def write(self):
+    def write(self) -> Region:
         """Puts the object into memory, for a checkpoint."""
         text = pickle.dumps(self.pickled.value)
-        self.memory = Region(text, ctypes.cast(text, ctypes.c_void_p).value, len(text), 1)
+        address = ctypes.cast(ctypes.c_char_p(text), ctypes.c_void_p).value or 0
+        self.memory = Region(text, Range(address, len(text), 1))
+        return self.memory
 
-    def make_room(self, length):
+    def make_room(self, length: int) -> Region:
         """Makes memory of so many bytes, for a restart."""
         owner = bytearray(length)
-        self.memory = Region(owner, _address(owner, length), length, 1)
+        self.memory = Region(owner, Range(_address(owner, length), length, 1))
+        return self.memory
 
-    def read(self):
+    def read(self) -> None:
         """Puts what memory has into the object."""
-        self.pickled.value = pickle.loads(self.memory.owner)
+        if self.memory is not None:
+            self.pickled.value = pickle.loads(self.memory.owner)
 
 
-def region_of(id, what):
-    """The region of an array of a GPU, of NumPy, of any other writable buffer, or of a `Pickled`.
+def region_of(id: int, what: Any) -> Region | ObjectRegion:
+    """The region of an array, of any writable buffer, or of a `Pickled`.
 
     Raises TypeError if it is nothing of this, ValueError if it is no range of memory.
     """
     if isinstance(what, Pickled):
         return ObjectRegion(what)
-    interface = getattr(what, "__cuda_array_interface__", None)
-    # A scalar of NumPy's has one, too: for a copy that is gone as soon as it is made.
-    if interface is None and hasattr(what, "__setitem__"):
-        interface = getattr(what, "__array_interface__", None)
-    if interface is not None:
-        return _of_interface(id, what, interface)
+    range = _range_of(id, what)
+    if range is not None:
+        return Region(what, range)
     try:
         view = memoryview(what)
     except TypeError:
@@ -81,43 +122,92 @@ def region_of(id, what):
     if view.readonly or not view.c_contiguous:
         why = "cannot be written to" if view.readonly else "has gaps between its elements"
         raise ValueError(f"region {id}: the {type(what).__name__} {why}")
-    # The view stays: while it does, nobody can give the buffer another size.
-    return Region(view, _address(view, view.nbytes), view.nbytes // view.itemsize, view.itemsize)
+    address = _address(view, view.nbytes)
+    return Region(view, Range(address, view.nbytes // view.itemsize, view.itemsize))
 
 
-def _address(buffer, length):
+def _address(buffer: Any, length: int) -> int:
     return ctypes.addressof((ctypes.c_char * length).from_buffer(buffer))
 
 
-def _of_interface(id, what, interface):
+def _range_of(id: int, what: Any) -> Range | None:
+    """The memory that an array has now, by what it says itself; None for what has but a buffer."""
+    if hasattr(what, "data_ptr") and hasattr(what, "element_size"):
+        return _of_tensor(id, what)
+    interface = getattr(what, "__cuda_array_interface__", None)
+    # A scalar of NumPy's has one, too: for a copy that is gone as soon as it is made.
+    if interface is None and hasattr(what, "__setitem__"):
+        interface = getattr(what, "__array_interface__", None)
+    if interface is not None:
+        return _of_interface(id, what, interface)
+    if hasattr(what, "__dlpack__") and hasattr(what, "__dlpack_device__"):
+        return _of_dlpack(id, what)
+    return None
+
+
+def _of_tensor(id: int, what: Any) -> Range:
+    """The memory of a tensor of PyTorch's: what autograd tracks has no interface but its own."""
+    if what.device.type not in ("cpu", "cuda"):
+        raise TypeError(f"region {id}: a tensor on {what.device} is not in memory of the host or of CUDA")
+    size, shape = what.element_size(), tuple(what.shape)
+    try:
+        address, strides = what.data_ptr(), [stride * size for stride in what.stride()]
+    except RuntimeError as error:
+        raise TypeError(f"region {id}: the tensor has no range of memory: {error}") from None
+    return _range(id, address, shape, strides, size)
+
+
+def _of_interface(id: int, what: Any, interface: Mapping[str, Any]) -> Range:
     """The memory of an array with NumPy's interface or with CUDA's, which has the same members."""
     if interface.get("mask") is not None:
         raise ValueError(f"region {id}: the array has a mask")
     size = _element_size(id, what, interface["typestr"])
-    shape = tuple(interface["shape"])
-    strides = interface.get("strides")
+    address, readonly = interface["data"]
+    return _range(id, address, interface["shape"], interface.get("strides"), size, readonly)
+
+
+def _of_dlpack(id: int, what: Any) -> Range:
+    """The memory of an array that hands itself over by DLPack."""
+    try:
+        tensor = _dlpack.describe(what)
+    except (TypeError, ValueError, BufferError) as error:
+        raise type(error)(f"region {id}: {error}") from None
+    return _range(id, tensor.address, tensor.shape, tensor.strides, tensor.size, tensor.readonly)
+
+
+def _range(
+    id: int,
+    address: int,
+    shape: Sequence[int],
+    strides: Sequence[int] | None,
+    size: int,
+    readonly: bool = False,
+) -> Range:
+    """The range of an array with these strides in bytes (None: without gaps)."""
     if strides is not None and not _is_one_range(shape, strides, size):
         raise ValueError(
-            f"region {id}: an array of shape {shape} and strides {tuple(strides)} has gaps between "
-            "its elements; protect the whole array, or a copy"
+            f"region {id}: an array of shape {tuple(shape)} and strides {tuple(strides)} (bytes) has "
+            "gaps between its elements; protect the whole array, or a copy"
         )
-    address, readonly = interface["data"]
-    return Region(what, address, math.prod(shape), size, readonly)
+    return Range(address, math.prod(shape), size, readonly)
 
 
-def _element_size(id, what, typestr):
+def _element_size(id: int, what: Any, typestr: str) -> int:
     """Bytes of an element."""
-    kind, number = re.match(r"[<>|=]([A-Za-z])(\d*)", typestr).groups()
+    found = re.match(r"[<>|=]([A-Za-z])(\d*)", typestr)
+    kind, number = found.groups() if found else ("", "")
     if kind == "O" or getattr(getattr(what, "dtype", None), "hasobject", False):
         raise TypeError(
             f"region {id}: the elements of the array are references to objects; protect a "
             "veloc.Pickled"
         )
+    if not number:
+        raise TypeError(f"region {id}: the elements of the array are of an unknown type, {typestr!r}")
     # Of text, it is the number of letters.
     return int(number) * (4 if kind == "U" else 1)
 
 
-def _is_one_range(shape, strides, size):
+def _is_one_range(shape: Sequence[int], strides: Sequence[int], size: int) -> bool:
     """Whether the elements, in whichever order of dimensions, follow one another without gaps."""
     if 0 in shape:
         return True

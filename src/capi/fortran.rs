@@ -2,11 +2,10 @@
 //! module is the only caller.
 
 use std::ffi::{c_char, c_int, c_void};
-use std::time::Instant;
 
 use super::adjoint::protect_part;
-use super::boundary::{start_client, status, string, with_client};
-use super::job::{start_logging, start_over};
+use super::boundary::{status, string, with_client};
+use super::job::{by_file, by_options, start_over, VELOC_Option};
 use client::regions::Memory;
 use mpi::Mpi;
 use os::error::{Error, Result};
@@ -17,17 +16,26 @@ use os::error::{Error, Result};
 /// `comm` is a communicator of the process's MPI; `cfg_file` is NULL or a string that ends with NUL.
 #[no_mangle]
 pub unsafe extern "C" fn VELOC_Init_fortran(comm: c_int, cfg_file: *const c_char) -> c_int {
-    status("VELOC_Init", || {
-        let since = Instant::now();
-        start_logging();
-        let mpi = Mpi::find().ok_or_else(Mpi::not_found)?;
-        start_client(|| {
-            // SAFETY: the caller's promise.
-            let comm = unsafe { mpi.comm(mpi.comm_of_fortran(comm)?) }?;
-            // SAFETY: as above.
-            start_over(comm, since, || unsafe { string("cfg_file", cfg_file) })
-        })
-    })
+    // SAFETY: the caller's promise.
+    let comm = |mpi: &Mpi| unsafe { mpi.comm(mpi.comm_of_fortran(comm)?) };
+    // SAFETY: as above.
+    start_over("VELOC_Init", comm, || unsafe { by_file(cfg_file) })
+}
+
+/// The same of `VELOC_Init_options`.
+///
+/// # Safety
+/// `comm` is a communicator of the process's MPI; `options` as for `VELOC_Init_single_options`.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Init_options_fortran(
+    comm: c_int,
+    options: *const VELOC_Option,
+    n: usize,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let comm = |mpi: &Mpi| unsafe { mpi.comm(mpi.comm_of_fortran(comm)?) };
+    // SAFETY: as above.
+    start_over("VELOC_Init_options", comm, || unsafe { by_options(options, n) })
 }
 
 /// `VELOC_Mem_protect`, or `VELOC_Region_protect` if the name has characters. The module passes a blank for

@@ -10,7 +10,7 @@ use super::boundary::{end_client, print_errors, start_client, status, string, wi
 use client::Client;
 use config::Config;
 use mpi::{Comm, Mpi};
-use os::error::Result;
+use os::error::{Error, Result};
 use os::logging;
 
 /// Messages go to stderr unless the application has a logger of its own: warnings and errors, or
@@ -21,9 +21,55 @@ pub(super) fn start_logging() {
     });
 }
 
-/// Reads a configuration, which says how its own errors are told, too.
-fn configuration(path: &str) -> Result<Config> {
+/// The configuration at `cfg_file`, which says how its own errors are told, too.
+///
+/// # Safety
+/// `cfg_file` is NULL or a string that ends with NUL.
+pub(super) unsafe fn by_file(cfg_file: *const c_char) -> Result<Config> {
+    // SAFETY: the caller's promise.
+    let path = unsafe { string("cfg_file", cfg_file) }?;
     Config::load(Path::new(path)).inspect(|config| print_errors(config.print_errors))
+}
+
+/// The most options of a call: many more than there are keys.
+const MOST_OPTIONS: usize = 4096;
+
+/// The same by options.
+///
+/// # Safety
+/// `options` is NULL or points to `n` of them, whose texts are NULL or strings that end with NUL.
+pub(super) unsafe fn by_options(options: *const VELOC_Option, n: usize) -> Result<Config> {
+    if n > MOST_OPTIONS {
+        return Err(Error::invalid(format!(
+            "n is {n}; a call takes at most {MOST_OPTIONS} options"
+        )));
+    }
+    if options.is_null() && n > 0 {
+        return Err(Error::invalid(format!("options is NULL, and n is {n}")));
+    }
+    let options: &[VELOC_Option] = match n {
+        0 => &[],
+        // SAFETY: not NULL; the rest is the caller's promise.
+        _ => unsafe { std::slice::from_raw_parts(options, n) },
+    };
+    let pairs = options.iter().enumerate().map(|(index, option)| {
+        // SAFETY: the caller's promise.
+        let key = unsafe { string(&format!("the key of option {}", index + 1), option.key) }?;
+        // SAFETY: as above.
+        Ok((key, unsafe { string(&format!("option: the value of {key}"), option.value) }?))
+    });
+    let pairs: Vec<(&str, &str)> = pairs.collect::<Result<_>>()?;
+    Config::from_options(&pairs).inspect(|config| print_errors(config.print_errors))
+}
+
+/// A key of the configuration and its value, as they would stand in the file.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct VELOC_Option {
+    /// The key. Case does not matter.
+    pub key: *const c_char,
+    /// The value, as text. An empty one is as good as none; NULL is an error.
+    pub value: *const c_char,
 }
 
 /// Initialises the library for a process without MPI.
@@ -44,14 +90,43 @@ fn configuration(path: &str) -> Result<Config> {
 /// `cfg_file` is NULL or a string that ends with NUL.
 #[no_mangle]
 pub unsafe extern "C" fn VELOC_Init_single(id: c_uint, cfg_file: *const c_char) -> c_int {
-    status("VELOC_Init_single", || {
+    // SAFETY: the caller's promise.
+    start_single("VELOC_Init_single", id, || unsafe { by_file(cfg_file) })
+}
+
+/// VELOC_Init_single with options in place of a file.
+///
+/// What a file may say, options may: docs/configuration.md has the keys. The environment
+/// (`VELOC_<KEY>`) stands above them.
+///
+/// @param id       as for VELOC_Init_single
+/// @param options  keys and values; NULL if there are none. Not used after the call
+/// @param n        how many; 0: the environment has all of the configuration
+/// @return VELOC_SUCCESS; VELOC_FAILURE as VELOC_Init_single, if a key or value is NULL, a key is
+///         unknown (which in a file is a warning), or given twice
+///
+/// Source: an addition of this library.
+///
+/// # Safety
+/// `options` is NULL or points to `n` of them, whose texts are NULL or strings that end with NUL.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Init_single_options(
+    id: c_uint,
+    options: *const VELOC_Option,
+    n: usize,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    start_single("VELOC_Init_single_options", id, || unsafe { by_options(options, n) })
+}
+
+/// Starts a job of one process.
+fn start_single(call: &str, id: c_uint, config: impl FnOnce() -> Result<Config>) -> c_int {
+    status(call, || {
         let since = Instant::now();
         start_logging();
-        // SAFETY: the caller's promise.
-        let path = unsafe { string("cfg_file", cfg_file) }?;
         start_client(|| {
             logging::set_process(id, 1);
-            let client = Client::start_single(configuration(path)?, id)?;
+            let client = Client::start_single(config()?, id)?;
             client.count_init(since);
             Ok(client)
         })
@@ -75,29 +150,52 @@ pub unsafe extern "C" fn VELOC_Init_single(id: c_uint, cfg_file: *const c_char) 
 /// `comm` is a communicator of the process's MPI; `cfg_file` is NULL or a string that ends with NUL.
 #[no_mangle]
 pub unsafe extern "C" fn VELOC_Init(comm: *mut c_void, cfg_file: *const c_char) -> c_int {
-    status("VELOC_Init", || {
-        let since = Instant::now();
-        start_logging();
-        let mpi = Mpi::find().ok_or_else(Mpi::not_found)?;
-        start_client(|| {
-            // SAFETY: the caller's promise.
-            let comm = unsafe { mpi.comm(comm as usize) }?;
-            // SAFETY: as above.
-            start_over(comm, since, || unsafe { string("cfg_file", cfg_file) })
-        })
-    })
+    // SAFETY: the caller's promise.
+    let comm = |mpi: &Mpi| unsafe { mpi.comm(comm as usize) };
+    // SAFETY: as above.
+    start_over("VELOC_Init", comm, || unsafe { by_file(cfg_file) })
+}
+
+/// VELOC_Init with options in place of a file. Collective.
+///
+/// @param comm     as for VELOC_Init
+/// @param options  as for VELOC_Init_single_options, those of this process
+/// @param n        how many
+/// @return VELOC_SUCCESS; VELOC_FAILURE as VELOC_Init and VELOC_Init_single_options
+///
+/// Source: an addition of this library.
+///
+/// # Safety
+/// `comm` is a communicator of the process's MPI; `options` as for VELOC_Init_single_options.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Init_options(
+    comm: *mut c_void,
+    options: *const VELOC_Option,
+    n: usize,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let comm = |mpi: &Mpi| unsafe { mpi.comm(comm as usize) };
+    // SAFETY: as above.
+    start_over("VELOC_Init_options", comm, || unsafe { by_options(options, n) })
 }
 
 /// Starts a job over the application's communicator. What is wrong on one process is agreed on by
 /// all: nobody waits for those that failed.
-pub(super) fn start_over<'a>(
-    comm: Comm,
-    since: Instant,
-    path: impl FnOnce() -> Result<&'a str>,
-) -> Result<Client> {
-    let client = Client::start_mpi(|| configuration(path()?), comm.dup()?)?;
-    client.count_init(since);
-    Ok(client)
+pub(super) fn start_over(
+    call: &str,
+    comm: impl FnOnce(&Mpi) -> Result<Comm>,
+    config: impl FnOnce() -> Result<Config>,
+) -> c_int {
+    status(call, || {
+        let since = Instant::now();
+        start_logging();
+        let mpi = Mpi::find().ok_or_else(Mpi::not_found)?;
+        start_client(|| {
+            let client = Client::start_mpi(config, comm(&mpi)?.dup()?)?;
+            client.count_init(since);
+            Ok(client)
+        })
+    })
 }
 
 /// Ends the job. Safe in any state, also twice and after `MPI_Finalize`. Afterwards the library can

@@ -245,12 +245,14 @@ fn it_exports_the_interface_and_nothing_else() {
     let (c, cxx): (BTreeSet<&str>, BTreeSet<&str>) =
         names.iter().partition(|name| name.starts_with("VELOC_"));
     assert!(c.contains("VELOC_Checkpoint"), "{c:?}");
-    let of_get_client = |comm: &str| format!("veloc::get_client({comm}, {STRING})");
-    let wanted = [
-        of_get_client("unsigned int"),
-        of_get_client("int"),
-        of_get_client("ompi_communicator_t*"),
-        of_get_client("MPI_ABI_Comm*"),
+    let of_get_client = |given: String| {
+        ["unsigned int", "int", "ompi_communicator_t*", "MPI_ABI_Comm*"]
+            .map(|comm| format!("veloc::get_client({comm}, {given})"))
+    };
+    let string = STRING.trim_end_matches(" const&");
+    let pair = format!("std::pair<{string}, {string} >");
+    let options = format!("std::vector<{pair}, std::allocator<{pair} > > const&");
+    let mut wanted = vec![
         format!("veloc::cached_file_t::cached_file_t({STRING})"),
         "veloc::cached_file_t::~cached_file_t()".to_owned(),
         format!("veloc::cached_file_t::open({STRING}, int, unsigned int)"),
@@ -263,6 +265,8 @@ fn it_exports_the_interface_and_nothing_else() {
         "typeinfo name for veloc::client_t".to_owned(),
         "veloc::client_t::~client_t()".to_owned(),
     ];
+    wanted.extend(of_get_client(STRING.to_owned()));
+    wanted.extend(of_get_client(options));
     assert_eq!(cxx, wanted.iter().map(String::as_str).collect());
     let text = output(Command::new("readelf").arg("-d").arg(&library)).unwrap();
     assert!(text.contains("Library soname: [libveloc-client.so]"), "{text}");

@@ -1,5 +1,5 @@
-//! The configuration: an INI file in upstream's syntax, overridden by `VELOC_<KEY>` in the
-//! environment, read once into typed values.
+//! The configuration: an INI file in upstream's syntax, or keys and values of a call, overridden by
+//! `VELOC_<KEY>` in the environment, read once into typed values.
 //!
 //! Every key stands once, in [`KEYS`], with its default and its meaning. Old configurations keep
 //! working: an unknown key, and a key of upstream's that has no effect here, are warnings. A value
@@ -16,6 +16,7 @@ mod directories;
 mod document;
 mod ini;
 mod keys;
+mod options;
 mod settings;
 mod value;
 
@@ -215,25 +216,24 @@ impl Config {
     pub fn load(path: &Path) -> Result<Config> {
         let named = !path.as_os_str().is_empty();
         let text = if named { read_text(path)? } else { String::new() };
-        for key in KEYS {
-            let variable = key.variable();
-            if let Err(env::VarError::NotUnicode(value)) = os::environment::var(&variable) {
-                return Err(Error::invalid(format!(
-                    "environment variable {variable}: {} is not UTF-8",
-                    value.to_string_lossy()
-                )));
-            }
-        }
+        check_environment()?;
         let origin = match named {
             true => format!("configuration file {}", path.display()),
             false => "environment (the name of the configuration file is empty)".to_owned(),
         };
-        let (config, warnings) = read(&text, &origin, |name| os::environment::var(name).ok())?;
-        // The others have read the same.
-        if os::logging::speaks_for_all() {
-            warnings.iter().for_each(|warning| log::warn!("{warning}"));
-        }
-        Ok(Config { file: std::path::absolute(path).ok(), ..config })
+        let read = read(Given::by_text(&text, &origin)?, |name| os::environment::var(name).ok())?;
+        Ok(Config { file: std::path::absolute(path).ok(), ..told(read) })
+    }
+
+    /// Reads `options`, keys and values, and the environment, as [`Config::load`] reads a file.
+    ///
+    /// # Errors
+    /// An option without a key, an unknown key, a key that is given twice (the message names it and both
+    /// values), and what [`Config::load`] refuses in a file, with "option" in place of the file.
+    pub fn from_options(options: &[(&str, &str)]) -> Result<Config> {
+        let given = Given::by_options(options)?;
+        check_environment()?;
+        Ok(told(read(given, |name| os::environment::var(name).ok())?))
     }
 
     /// The same from `text`, with `env` in place of the environment (it is asked for whole names,
@@ -245,7 +245,69 @@ impl Config {
         text: &str,
         env: impl Fn(&str) -> Option<String>,
     ) -> Result<(Config, Vec<String>)> {
-        read(text, "configuration", env)
+        read(Given::by_text(text, "configuration")?, env)
+    }
+}
+
+/// Refuses variables that are no text.
+fn check_environment() -> Result<()> {
+    for key in KEYS {
+        let variable = key.variable();
+        if let Err(env::VarError::NotUnicode(value)) = os::environment::var(&variable) {
+            return Err(Error::invalid(format!(
+                "environment variable {variable}: {} is not UTF-8",
+                value.to_string_lossy()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The configuration, once its warnings are logged.
+fn told((config, warnings): (Config, Vec<String>)) -> Config {
+    // The others have read the same.
+    if os::logging::speaks_for_all() {
+        warnings.iter().for_each(|warning| log::warn!("{warning}"));
+    }
+    config
+}
+
+/// What there is beside the environment: a file, or the options of a call.
+struct Given {
+    /// What messages call it.
+    origin: String,
+    /// What messages call one of the values.
+    each: String,
+    /// Keys, in lower case, and values.
+    pairs: Vec<(String, String)>,
+    /// Sections of a file, which have no meaning.
+    sections: Vec<String>,
+    /// An unknown key is an error, and not a warning.
+    strict: bool,
+}
+
+impl Given {
+    /// By a file's text, which messages call `origin`.
+    fn by_text(text: &str, origin: &str) -> Result<Given> {
+        let content = ini::read(text).map_err(|error| malformed(origin, &error))?;
+        Ok(Given {
+            origin: origin.to_owned(),
+            each: origin.to_owned(),
+            pairs: content.root,
+            sections: content.sections,
+            strict: false,
+        })
+    }
+
+    /// By the options of a call.
+    fn by_options(options: &[(&str, &str)]) -> Result<Given> {
+        Ok(Given {
+            origin: "options".to_owned(),
+            each: "option".to_owned(),
+            pairs: options::read(options)?,
+            sections: Vec::new(),
+            strict: true,
+        })
     }
 }
 
@@ -282,31 +344,33 @@ fn variable(text: Option<String>) -> Option<String> {
     text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// Reads `text`, which messages call `origin`.
-fn read(
-    text: &str,
-    origin: &str,
-    env: impl Fn(&str) -> Option<String>,
-) -> Result<(Config, Vec<String>)> {
-    let content = ini::read(text).map_err(|error| malformed(origin, &error))?;
+/// Reads what is given, and the environment above it.
+fn read(given: Given, env: impl Fn(&str) -> Option<String>) -> Result<(Config, Vec<String>)> {
+    let Given { origin, each, pairs, sections, strict } = given;
     let mut warnings = Vec::new();
-    for section in &content.sections {
+    for section in &sections {
         warnings.push(format!(
             "{origin}: section [{section}] is ignored; keys stand before any section"
         ));
     }
 
     let mut settings = Settings::default();
-    for (name, text) in content.root {
+    for (name, text) in pairs {
         let Some(key) = keys::find(&name) else {
-            warnings.push(unknown(&name, origin));
+            let unknown = format!("{each}: unknown key {name}");
+            let suggestion = keys::nearest(&name).map(|key| format!("; was {} meant?", key.name));
+            let suggestion = suggestion.unwrap_or_default();
+            if strict {
+                return Err(Error::invalid(unknown + &suggestion));
+            }
+            warnings.push(format!("{unknown} is ignored{suggestion}"));
             continue;
         };
         if text.is_empty() {
             // Not given: what else there is counts, as for upstream.
             continue;
         }
-        let setting = Setting { text, origin: origin.to_string() };
+        let setting = Setting { text, origin: each.clone() };
         if settings.given.insert(key.name, setting).is_some() {
             warnings.push(format!("{origin}: {name} is given more than once; the last one counts"));
         }
@@ -320,22 +384,13 @@ fn read(
     }
     settings.judge_unsupported(&mut warnings)?;
     settings.judge_paths(&mut warnings);
-    let config = settings.into_config(origin).map_err(|error| match content.sections.first() {
+    let config = settings.into_config(&origin).map_err(|error| match sections.first() {
         // The warnings are not seen if there is an error.
         Some(section) => error
             .followed_by(format!("what stands below [{section}] is not read; take the line away")),
         None => error,
     })?;
     Ok((config, warnings))
-}
-
-/// The warning about a key that is not in the table.
-fn unknown(name: &str, origin: &str) -> String {
-    let suggestion = match keys::nearest(name) {
-        Some(key) => format!("; was {} meant?", key.name),
-        None => String::new(),
-    };
-    format!("{origin}: unknown key {name} is ignored{suggestion}")
 }
 
 #[cfg(test)]

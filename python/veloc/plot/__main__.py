@@ -1,12 +1,19 @@
 """The command `python -m veloc.plot`."""
 
+from __future__ import annotations
+
 import argparse
 import pathlib
 import re
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
-def arguments():
+def arguments() -> argparse.ArgumentParser:
     """What can be asked for."""
     parser = argparse.ArgumentParser(
         prog="python -m veloc.plot", description="Draws pictures, as SVG and PNG.")
@@ -29,7 +36,7 @@ def arguments():
     return parser
 
 
-def save(figure, stem):
+def save(figure: Figure, stem: str | pathlib.Path) -> None:
     """Writes `stem`.svg and `stem`.png."""
     import matplotlib
 
@@ -41,7 +48,7 @@ def save(figure, stem):
     print(f"{stem}.svg, .png")
 
 
-def results(asked):
+def results(asked: argparse.Namespace) -> bool:
     """Draws results, and says what is in them and what is missing; whether all could be read."""
     from . import figures
     from .results import by_device, extent, read
@@ -69,7 +76,7 @@ def results(asked):
     return not damaged and drawn > 0
 
 
-def main(given=None):
+def main(given: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit code."""
     asked = arguments().parse_args(given)
     try:

@@ -1,9 +1,15 @@
 """A page with its heading, and bars, stacks, lines and boxes for its panels; matplotlib draws."""
 
+from __future__ import annotations
+
 import math
 import statistics
 import textwrap
+from collections.abc import Iterable, Sequence
+from typing import Any
 
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MultipleLocator, NullFormatter
 
@@ -12,8 +18,13 @@ PALETTE = "#0072B2 #D55E00 #009E73 #E69F00 #CC79A7 #56B4E9 #000000 #F0E442".spli
 HATCHES = (None, "////", "....", "xxxx")
 INK, FAINT, ALARM = "#222222", "#666666", "#B02000"
 
+#: Keywords of matplotlib's that say how something is drawn.
+Style = dict[str, Any]
+#: The values of the repeats, or why there are none.
+Cell = list[float] | str
+
 #: Those of matplotlib that all pictures have.
-SETTINGS = {
+SETTINGS: Any = {
     "font.size": 9,
     "axes.axisbelow": True,
     "axes.grid": True,
@@ -32,20 +43,20 @@ SETTINGS = {
 ORDERS = 20
 
 
-def style(number):
+def style(number: int) -> dict[str, Any]:
     """How the `number`th of several things is filled."""
     colour, hatch = PALETTE[number % 8], HATCHES[number // 8 % 4]
     return {"facecolor": "white" if hatch else colour, "edgecolor": colour, "hatch": hatch}
 
 
-def size(number):
+def size(number: float) -> str:
     """Bytes for people: `128 MiB`."""
     power = min(int(math.log2(number) / 10), 3) if number >= 1 else 0
     text = f"{number / 1024**power:.2f}".rstrip("0").rstrip(".")
     return f"{text} {('B', 'KiB', 'MiB', 'GiB')[power]}"
 
 
-def time_unit(seconds):
+def time_unit(seconds: Sequence[float]) -> tuple[str, float]:
     """The unit in which the longest of these times reads best, and how many of it are a second."""
     longest = max(seconds, default=0)
     if 0 < longest < 1e-3:
@@ -53,16 +64,23 @@ def time_unit(seconds):
     return ("ms", 1e3) if 0 < longest < 1 else ("s", 1)
 
 
-def digits(number):
+def digits(number: float) -> str:
     """A number in three digits."""
     return f"{number:.{max(0, 2 - math.floor(math.log10(number)))}f}" if number > 0 else "0"
 
 
-def page(title, facts, warnings, foot, panels=1, height=4.6):
+def page(
+    title: str,
+    facts: Sequence[str],
+    warnings: Sequence[str],
+    foot: Sequence[str],
+    panels: int = 1,
+    height: float = 4.6,
+) -> tuple[Figure, Any]:
     """A figure with a heading and a foot, and the axes of its panels."""
     width, line = 9 if panels == 1 else 13, 0.18
 
-    def wrap(texts):
+    def wrap(texts: Iterable[str]) -> list[str]:
         # A fact is broken only if it is longer than a line.
         kept = [text if len(text) > width * 13 else text.replace(" ", "\xa0") for text in texts]
         return textwrap.wrap(" · ".join(kept), int(width * 14.5), break_on_hyphens=False)
@@ -70,7 +88,8 @@ def page(title, facts, warnings, foot, panels=1, height=4.6):
     facts, foot, red = wrap(facts), wrap(foot), [line for text in warnings for line in wrap([text])]
     heights = [0.45 + line * (len(facts) + 1.3 * len(red)), height, 0.1 + line * len(foot)]
     figure = Figure(figsize=(width, sum(heights)), layout="constrained")
-    head, body, below = figure.subfigures(3, 1, height_ratios=heights)
+    parts: Any = figure.subfigures(3, 1, height_ratios=heights)
+    head, body, below = parts
     head.text(0.01, 1 - 0.1 / heights[0], title, fontsize=13, va="top")
     head.text(0.01, 1 - 0.4 / heights[0], "\n".join(facts), color=FAINT, linespacing=1.3, va="top")
     if red:
@@ -79,9 +98,9 @@ def page(title, facts, warnings, foot, panels=1, height=4.6):
     return figure, body.subplots(1, panels, squeeze=False)[0]
 
 
-def legend(figure, width, where="upper"):
+def legend(figure: Any, width: float, where: str = "upper") -> None:
     """One legend of what all axes of a figure have labelled, above or below them."""
-    entries = {}
+    entries: dict[str, Any] = {}
     for axes in figure.axes:
         for handle, label in zip(*axes.get_legend_handles_labels()):
             entries.setdefault(label, handle)
@@ -90,13 +109,19 @@ def legend(figure, width, where="upper"):
         figure.legend(entries.values(), entries, loc=f"outside {where} left", ncols=columns)
 
 
-def binary_ticks(axis, most):
+def binary_ticks(axis: Axis, most: float) -> None:
     """Ticks of an axis of bytes that are multiples of a power of two."""
     axis.set_major_locator(MultipleLocator(2 ** math.ceil(math.log2(most / 6)) if most else 1))
     axis.set_major_formatter(FuncFormatter(lambda value, _: size(value)))
 
 
-def value_axis(axes, values, title, logarithmic=None, sizes=False):
+def value_axis(
+    axes: Axes,
+    values: Iterable[float],
+    title: str,
+    logarithmic: bool | None = None,
+    sizes: bool = False,
+) -> None:
     """Scales the y axis: logarithmic (by default where values differ by orders), or from 0."""
     axes.set_ylabel(title)
     axes.grid(axis="x", visible=False)
@@ -116,7 +141,7 @@ def value_axis(axes, values, title, logarithmic=None, sizes=False):
             binary_ticks(axes.yaxis, greatest)
 
 
-def name_axis(axes, names, title):
+def name_axis(axes: Axes, names: Sequence[str], title: str) -> None:
     """An axis with a name at each whole number."""
     axes.set_xticks(range(len(names)), names)
     axes.set_xlim(-0.5, len(names) - 0.5)
@@ -124,21 +149,21 @@ def name_axis(axes, names, title):
     axes.set_xlabel(title)
 
 
-def note(axes, at, height, text, room, colour=INK):
+def note(axes: Axes, at: float, height: float, text: str, room: float, colour: str = INK) -> None:
     """Writes above a place of a panel, upright if it has no room (inches)."""
     upright = len(text) * 0.07 > room
     axes.annotate(text, (at, height), (0, 4), textcoords="offset points", color=colour, ha="center",
                   va="bottom", rotation=90 if upright else 0, fontsize=8)
 
 
-def absence(axes, at, why):
+def absence(axes: Axes, at: float, why: str) -> None:
     """Says in the place of a bar why there is none."""
     axes.annotate(why, (at, 0.03), xycoords=("data", "axes fraction"), rotation=90, ha="center",
                   color=ALARM if why == "failed" else FAINT, fontsize=8,
                   bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})
 
 
-def spread(values):
+def spread(values: Sequence[float]) -> tuple[float, float, float]:
     """The median, and how far the least and the greatest are from it, if they are."""
     if not values:
         return math.nan, math.nan, math.nan
@@ -148,7 +173,16 @@ def spread(values):
     return median, median - least, greatest - median
 
 
-def bars(axes, places, place_title, series, title, notes=(), floors=(), **axis):
+def bars(
+    axes: Axes,
+    places: Sequence[str],
+    place_title: str,
+    series: Sequence[tuple[str, Style, Sequence[Cell]]],
+    title: str,
+    notes: Sequence[str] = (),
+    floors: Sequence[tuple[str, float | None]] = (),
+    **axis: Any,
+) -> None:
     """Bars in groups: the median of each, with a line from the least to the greatest.
 
     `series` are a label, a style, and for each place the values of the repeats, or why there are
@@ -177,7 +211,14 @@ def bars(axes, places, place_title, series, title, notes=(), floors=(), **axis):
     value_axis(axes, drawn, title, **axis)
 
 
-def stacks(axes, places, place_title, parts, groups, title):
+def stacks(
+    axes: Axes,
+    places: Sequence[str],
+    place_title: str,
+    parts: Sequence[tuple[str, Style]],
+    groups: Sequence[Sequence[tuple[str, Sequence[float] | str, str]]],
+    title: str,
+) -> None:
     """Bars made of parts (a label and a style), in groups.
 
     `groups` are for each place all bars: the name, the height of each part, in percent (or why there
@@ -206,7 +247,13 @@ def stacks(axes, places, place_title, parts, groups, title):
     axes.set(ylim=(0, 130), yticks=range(0, 101, 20))
 
 
-def lines(axes, series, place_title, title, **axis):
+def lines(
+    axes: Axes,
+    series: Sequence[tuple[str, Style, dict[int, list[float]]]],
+    place_title: str,
+    title: str,
+    **axis: Any,
+) -> None:
     """Lines through medians: `series` are a label, keywords of the line, and the values by place."""
     drawn = []
     for label, look, points in series:
@@ -217,7 +264,14 @@ def lines(axes, series, place_title, title, **axis):
     value_axis(axes, drawn, title, **axis)
 
 
-def boxes(axes, names, values, place_title, title, **axis):
+def boxes(
+    axes: Axes,
+    names: Sequence[str],
+    values: Sequence[Sequence[float]],
+    place_title: str,
+    title: str,
+    **axis: Any,
+) -> None:
     """A box from quartile to quartile, with lines to the least and the greatest."""
     drawn = axes.boxplot(values, whis=(0, 100), positions=range(len(values)), patch_artist=True)
     for number, box in enumerate(drawn["boxes"]):

@@ -3,14 +3,25 @@
 Each function below `pictures` yields names of files and figures.
 """
 
+from __future__ import annotations
+
 import re
 import statistics
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from . import chart
 from .chart import digits, size, style, time_unit
-from .results import extent, groups, processes, text_of, uniform, value_of, values
+from .results import Json, Pool, extent, groups, means, processes, text_of, uniform, value_of, values
+
+#: What was measured of plans; the same by approach; names of files and figures.
+Points = list[Json]
+Series = dict[str, Points]
+Pictures = Iterator[tuple[str, Figure]]
 
 #: In the order of legends and colours.
 APPROACHES = ("ours", "direct-pin", "uvm", "incremental-memset", "ring", "uvm-budget")
@@ -45,7 +56,7 @@ AXES = {
 
 
 @matplotlib.rc_context(chart.SETTINGS)
-def pictures(pool):
+def pictures(pool: Pool) -> tuple[dict[str, Figure], list[str]]:
     """The figures by the names of their files, and what is missing, each with the reason."""
     points = list(pool.points.values())
     host = [point for point in points if point["plan"]["configuration"] == "large-host"]
@@ -54,7 +65,8 @@ def pictures(pool):
     uneven = [point for point in host if not uniform(point["plan"])]
     busy = [point for point in points if point["plan"]["compute"] == "kernel"]
     several = "no setup was measured with several "
-    found, missing = {}, []
+    found: dict[str, Figure] = {}
+    missing = []
     for name, made, why in (
         ("3a", sizes(pool, uneven), "all checkpoints that were measured have the same size"),
         ("4a", initialisation(pool), "cache initialisation alone was not measured"),
@@ -84,21 +96,21 @@ def pictures(pool):
 # --- groups and series ---
 
 
-def fields_of(axis):
+def fields_of(axis: str) -> list[str]:
     """What a picture along an axis holds fixed."""
     # The sizes of further processes come with them.
     sizes = "first sizes" if axis == "processes" else "sizes"
     return [sizes if field == "sizes" else field for field in FIXED if field != axis]
 
 
-def swept(points, axis):
+def swept(points: Points, axis: str) -> list[Points]:
     """Groups of points along an axis; intervals may be only one, if no group has several."""
     found = [of for of in groups(points, fields_of(axis)) if any(point["runs"] for point in of)]
     several = [of for of in found if len(places_of(by_approach(of), axis)) > 1]
     return several or (found if axis == "interval_ms" else [])
 
 
-def by_approach(group):
+def by_approach(group: Points) -> Series:
     """Of each approach its points; of `ours` those with the defaults, or with most points."""
     series = {}
     for approach in APPROACHES:
@@ -111,29 +123,31 @@ def by_approach(group):
     return series
 
 
-def places_of(series, axis):
+def places_of(series: Series, axis: str) -> list[Any]:
     """The places along an axis at which anything was planned."""
     return sorted({value_of(point["plan"], axis) for of in series.values() for point in of})
 
 
-def at(points, axis, place):
+def at(points: Points, axis: str, place: Any) -> Json | None:
     """The point at a place of an axis, if one was planned."""
     return next((point for point in points if value_of(point["plan"], axis) == place), None)
 
 
-def cells(points, axis, places, figure):
+def cells(
+    points: Iterable[Json], axis: str, places: Iterable[Any], figure: Callable[[Json], float]
+) -> list[chart.Cell]:
     """By place the values of the repeats, or why there are none; nothing of what was not planned."""
     points = list(points)
     found = [at(points, axis, place) for place in places]
     return [values(point, figure) if point else "" for point in found]
 
 
-def look(approach):
+def look(approach: str) -> chart.Style:
     """The colour of an approach, in every picture."""
     return style(APPROACHES.index(approach))
 
 
-def file_name(base, group, others, fields):
+def file_name(base: str, group: Points, others: list[Points], fields: Sequence[str]) -> str:
     """The name of a file: its figure, and what it takes to tell its group from the others."""
     for field in fields:
         own = text_of(group[0]["plan"], field)
@@ -143,7 +157,14 @@ def file_name(base, group, others, fields):
     return re.sub("[^a-z0-9.]+", "-", base.lower()).strip("-")[:100]
 
 
-def begin(pool, title, points, facts, panels=1, **room):
+def begin(
+    pool: Pool,
+    title: str,
+    points: Points,
+    facts: Sequence[str],
+    panels: int = 1,
+    **room: float,
+) -> tuple[Figure, Any]:
     """A page that says what was measured, how much of it, where, and what must not be overlooked."""
     facts = [pool.device, *facts, *(extent(points)[:4] if points else [])]
     wrong = sum(one["wrong_versions"] for point in points for one in processes(point))
@@ -151,7 +172,7 @@ def begin(pool, title, points, facts, panels=1, **room):
     return chart.page(title, facts, [*pool.warnings, *warnings], pool.foot(), panels, **room)
 
 
-def setup(series, fields):
+def setup(series: Series, fields: Iterable[str]) -> tuple[list[str], Points]:
     """The facts that a group holds fixed, the settings of ours, and all points."""
     points = [point for of in series.values() for point in of]
     facts = [text_of(points[0]["plan"], field) for field in fields]
@@ -164,7 +185,7 @@ def setup(series, fields):
 # --- figures 3 to 6 ---
 
 
-def sizes(pool, points):
+def sizes(pool: Pool, points: Points) -> Pictures:
     """Figure 3a: the sizes of checkpoints that are not all alike."""
     found = groups(points, ["sizes"])
     for group in found:
@@ -182,9 +203,9 @@ def sizes(pool, points):
         yield file_name("3a-sizes", group, found, ["sizes"]), figure
 
 
-def initialisation(pool):
+def initialisation(pool: Pool) -> Pictures:
     """Figure 4a: how fast caches become usable, alone."""
-    rates = {}
+    rates: dict[str, dict[int, list[float]]] = {}
     for (what, count, length, step), seconds in pool.initialisation.items():
         label = f"{what}, {size(length)}" + f" in steps of {size(step)}" * bool(step)
         of = [length / statistics.mean(repeat) / 1e9 for repeat in seconds if any(repeat)]
@@ -202,17 +223,19 @@ def initialisation(pool):
     yield "4a-initialisation", figure
 
 
-def checkpoint_time(figures):
+def checkpoint_time(figures: Json) -> float:
     """How long a process was blocked by initialisation and checkpoints."""
-    return figures["init"] + sum(figures["checkpoints"])
+    return float(figures["init"] + sum(figures["checkpoints"]))
 
 
-def all_time(figures):
+def all_time(figures: Json) -> float:
     """The same, and by restores."""
     return checkpoint_time(figures) + sum(figures["restores"])
 
 
-def blocked(pool, points, checkpoints, both, axis="interval_ms"):
+def blocked(
+    pool: Pool, points: Points, checkpoints: str | None, both: str, axis: str = "interval_ms"
+) -> Pictures:
     """Figures 3b to 6c: how long the application was blocked, approach beside approach."""
     found = swept(points, axis)
     for name, time in ((checkpoints, checkpoint_time), (both, all_time)):
@@ -226,30 +249,41 @@ def blocked(pool, points, checkpoints, both, axis="interval_ms"):
             yield file_name(f"{name}-{what}", group, found, fields_of(axis)), figure
 
 
-def compare(pool, axes, series, axis, time):
+def compare(
+    pool: Pool,
+    axes: Axes,
+    series: Sequence[tuple[str, chart.Style, Points]],
+    axis: str,
+    time: Callable[[Json], float],
+) -> None:
     """Bars of blocked time; the series have a label, a style, and points."""
     points = [point for _, _, of in series for point in of]
     places = sorted({value_of(point["plan"], axis) for point in points})
-    unit, scale = time_unit([t for p in points if p["runs"] for t in values(p, time)])
+    unit, scale = time_unit([t for p in points if p["runs"] for t in means(p, time)])
     rows = [(label, fill, cells(of, axis, places, lambda one: scale * time(one)))
             for label, fill, of in series]
-    notes, floors = [], []
+    notes: list[str] = []
+    floors: list[tuple[str, float | None]] = []
     by_label = {label: row for label, _, row in rows}
     for own, other in zip(by_label.get("ours", []), by_label.get("direct-pin", [])):
-        both = all(cell and not isinstance(cell, str) for cell in (own, other))
-        ratio = both and statistics.median(own) and statistics.median(other) / statistics.median(own)
+        ratio = 0.0
+        if own and other and not isinstance(own, str) and not isinstance(other, str):
+            middle = statistics.median(own)
+            ratio = statistics.median(other) / middle if middle else 0
         notes.append(f"{digits(ratio)} x" if ratio else "")
     for place in places:
-        floor = pool.floor(at(points, axis, place)["plan"])
+        point = at(points, axis, place)
+        floor = pool.floor(point["plan"]) if point else None
         # Each byte is copied once, or there and back.
         there_and_back = time is all_time
         floors.append(("floor: bare copies" + " there and back" * there_and_back,
-                       floor and scale * (1 + there_and_back) * statistics.median(floor["passes"])))
+                       scale * (1 + there_and_back) * statistics.median(floor["passes"])
+                       if floor else None))
     names = [size(place) if axis == "host_cache" else f"{place:g}" for place in places]
     chart.bars(axes, names, AXES[axis], rows, f"blocked per process ({unit})", notes, floors)
 
 
-def settings(pool, points, name, field):
+def settings(pool: Pool, points: Points, name: str, field: str) -> Pictures:
     """Figure 5c, and the same for further settings: ours beside itself."""
     ours = [point for point in points if point["plan"]["approach"] == "ours"]
     fields = [*fields_of("interval_ms"), "settings" if field == "variant" else "variant"]
@@ -270,7 +304,9 @@ def settings(pool, points, name, field):
 # --- beyond the paper ---
 
 
-def detail(make, pool, points):
+def detail(
+    make: Callable[[Pool, Series, list[str], Points], Figure | None], pool: Pool, points: Points
+) -> Pictures:
     """Pictures of each setup along compute intervals, by a function that gives a figure, or None."""
     fields = fields_of("interval_ms")
     found = swept(points, "interval_ms")
@@ -281,7 +317,7 @@ def detail(make, pool, points):
             yield file_name(make.__name__, group, found, fields), figure
 
 
-def causes(pool, series, facts, points):
+def causes(pool: Pool, series: Series, facts: list[str], points: Points) -> Figure | None:
     """Why the application was blocked: means, which add up, as medians do not."""
     told = {cause["name"] for point in points for one in processes(point) for cause in one["causes"]
             if cause["seconds"]}
@@ -305,7 +341,13 @@ def causes(pool, series, facts, points):
     return figure
 
 
-def shares(approach, point, names, calls, time):
+def shares(
+    approach: str,
+    point: Json | None,
+    names: Sequence[str],
+    calls: Sequence[str],
+    time: Callable[[Json], float],
+) -> tuple[str, list[float] | str, str]:
     """The stack of a point: the share of each cause, and the time."""
     if not point or not point["runs"]:
         return approach, values(point, time) if point else "", ""
@@ -320,17 +362,17 @@ def shares(approach, point, names, calls, time):
     return approach, heights, f"{digits(scale * total / len(every))} {unit}"
 
 
-def disturbance(pool, series, facts, points):
+def disturbance(pool: Pool, series: Series, facts: list[str], points: Points) -> Figure | None:
     """How much longer compute intervals are than without background work."""
     places = places_of(series, "interval_ms")
     title = "Compute intervals beside background work"
     figure, panels = begin(pool, title, points, facts, 2)
     for axes, key, heading in zip(panels, ("forward_intervals", "backward_intervals"),
                                   ("forward (checkpoints)", "backward (restores)")):
-        def longer(figures):
-            return 100 * (statistics.mean(figures[key]) / figures["quiet_interval"] - 1)
+        def longer(figures: Json, key: str = key) -> float:
+            return float(100 * (statistics.mean(figures[key]) / figures["quiet_interval"] - 1))
 
-        def told(point):
+        def told(point: Json, key: str = key) -> bool:
             return all(one[key] and one["quiet_interval"] for one in processes(point))
 
         rows = [(approach, look(approach), cells(filter(told, of), "interval_ms", places, longer))
@@ -344,17 +386,17 @@ def disturbance(pool, series, facts, points):
     return figure
 
 
-def at_shortest(series):
+def at_shortest(series: Series) -> tuple[str, dict[str, Json]]:
     """The shortest interval at which anything was measured, and its points."""
     shortest = min(p["plan"]["interval_ms"] for of in series.values() for p in of if p["runs"])
     there = {approach: at(of, "interval_ms", shortest) for approach, of in series.items()}
     return f"{shortest:g} ms between checkpoints", {a: p for a, p in there.items() if p and p["runs"]}
 
 
-def each_checkpoint(pool, series, facts, points):
+def each_checkpoint(pool: Pool, series: Series, facts: list[str], points: Points) -> Figure | None:
     """How long each checkpoint blocked, at the shortest interval, where waiting is worst."""
     fact, there = at_shortest(series)
-    times = {}
+    times: dict[str, dict[int, list[float]]] = {}
     for approach, point in there.items():
         for run in point["runs"]:
             of = [one["checkpoints"] for one in run["processes"]]
@@ -379,7 +421,7 @@ def each_checkpoint(pool, series, facts, points):
     return figure
 
 
-def hops(pool, series, facts, points):
+def hops(pool: Pool, series: Series, facts: list[str], points: Points) -> Figure | None:
     """Bytes and rate per hop, at the shortest interval."""
     fact, there = at_shortest(series)
     told = {hop["name"] for p in there.values() for one in processes(p) for hop in one["hops"]
@@ -392,7 +434,7 @@ def hops(pool, series, facts, points):
         amount, rate = [], []
         for name in names:
             moved, took = (
-                values(point, lambda one: sum(h[key] for h in one["hops"] if h["name"] == name))
+                means(point, lambda one: sum(h[key] for h in one["hops"] if h["name"] == name))
                 for key in ("bytes", "seconds")
             )
             # What is not counted has no bar, rather than one of 0.

@@ -1,5 +1,8 @@
 """The plan of an adjoint computation: which state is computed when, and how long it is stored."""
 
+from __future__ import annotations
+
+import argparse
 import json
 import pathlib
 
@@ -14,7 +17,7 @@ LINES = (("stored", "#2f9e57", 1.5), ("forward", "#2b6cb0", 1), ("adjoint", "#b4
 
 
 @matplotlib.rc_context(SETTINGS)
-def draw(asked):
+def draw(asked: argparse.Namespace) -> tuple[Figure, list[str]]:
     """The figure of a file of `veloc schedule --out FILE`, and what has to be said of it."""
     path = asked.files[0]
     try:

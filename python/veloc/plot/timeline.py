@@ -1,17 +1,33 @@
 """The trace of a job (VELOC_TRACE) as one picture, in the manner of figure 1 of HiPC'22."""
 
+from __future__ import annotations
+
+import argparse
 import collections
 import dataclasses
 import json
 import pathlib
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from .chart import ALARM, SETTINGS, binary_ticks, legend
+from .results import Json
 
-Span = collections.namedtuple("Span", "name blocked start end version")
+
+class Span(NamedTuple):
+    """Something that took time; in ms."""
+
+    name: str
+    blocked: bool
+    start: float
+    end: float
+    version: int | None
+
 
 CALLS = ("init", "checkpoint", "restore", "drain")
 #: The time between the application's calls, and what has no place of its own.
@@ -67,7 +83,7 @@ COUNTERS = {
 WIDTH = 13
 
 
-def read(path):
+def read(path: str) -> tuple[list[Json], bool]:
     """The events of a trace, and whether its end is missing, as a killed job leaves it."""
     text = pathlib.Path(path).read_text(encoding="utf-8", errors="replace").lstrip()
     cut = not text or text[0] == "[" and text.rstrip()[-1] != "]"
@@ -87,15 +103,16 @@ class Process:
     """What one process did; times are in ms from the first span of all."""
 
     id: int
-    facts: dict = dataclasses.field(default_factory=dict)
-    spans: list = dataclasses.field(default_factory=list)
-    evictions: list = dataclasses.field(default_factory=list)
-    modes: list = dataclasses.field(default_factory=list)
-    computing: list = dataclasses.field(default_factory=list)
-    counters: dict = dataclasses.field(default_factory=lambda: collections.defaultdict(list))
+    facts: Json = dataclasses.field(default_factory=dict)
+    spans: list[Span] = dataclasses.field(default_factory=list)
+    evictions: list[tuple[float, str]] = dataclasses.field(default_factory=list)
+    modes: list[tuple[float, str]] = dataclasses.field(default_factory=list)
+    computing: list[tuple[float, float]] = dataclasses.field(default_factory=list)
+    counters: dict[str, list[tuple[float, float]]] = dataclasses.field(
+        default_factory=lambda: collections.defaultdict(list))
     title: str = ""
 
-    def add(self, event, origin):
+    def add(self, event: Json, origin: float) -> None:
         """Takes in one event."""
         kind, name, args = event["ph"], event.get("name", ""), event.get("args", {})
         start = (event.get("ts", 0) - origin) / 1000
@@ -113,7 +130,7 @@ class Process:
         elif kind == "C" and name in COUNTERS:
             self.counters[name].append((start, args.get("bytes", 0)))
 
-    def finish(self, letter):
+    def finish(self, letter: str) -> None:
         """Sorts, and makes spans of the decisions of `touch = auto`, each until the next one."""
         over = max((span.end for span in self.spans if span.name == "touch"), default=0)
         self.modes.sort()
@@ -125,27 +142,27 @@ class Process:
         rank = f"rank {self.rank()} (process {self.id})" if self.rank() >= 0 else f"process {self.id}"
         self.title = f"({letter}) {self.strategy()}" if letter else rank
 
-    def crop(self, begin, end):
+    def crop(self, begin: float, end: float) -> None:
         """Leaves what is in a window."""
         self.spans = [span for span in self.spans if span.end >= begin and span.start <= end]
         self.evictions = [(at, tier) for at, tier in self.evictions if begin <= at <= end]
         self.computing = [(a, b) for a, b in self.computing if b >= begin and a <= end]
 
-    def rank(self):
+    def rank(self) -> int:
         """Its rank; -1 if it has said none."""
         return int(self.facts.get("rank", -1))
 
-    def strategy(self):
+    def strategy(self) -> str:
         """How it keeps checkpoints, in words."""
         keys = ("approach", "touch", "pin")
         return ", ".join(f"{key} = {self.facts[key]}" for key in keys if key in self.facts)
 
-    def lanes(self):
+    def lanes(self) -> list[tuple[str, list[float], list[list[Span]]]]:
         """The lanes that have anything in them: names, times of evictions, and rows of spans."""
         own = [span for span in self.spans if span.blocked or span.name in CALLS]
         known = {name for _, _, groups in LANES for names in groups for name in names}
         rest = {span.name for span in self.spans} - known - {span.name for span in own}
-        found = [("application", [], [own])]
+        found: list[tuple[str, list[float], list[list[Span]]]] = [("application", [], [own])]
         for label, tier, groups in (*LANES, ("other", None, [rest])):
             marks = [at for at, of in self.evictions if of == tier]
             rows = [row for names in groups for row in packed(
@@ -155,9 +172,9 @@ class Process:
         return found
 
 
-def packed(spans):
+def packed(spans: Iterable[Span]) -> list[list[Span]]:
     """Rows of spans that do not overlap: each span is in the first row that is free."""
-    rows = []
+    rows: list[list[Span]] = []
     for span in spans:
         row = next((row for row in rows if row[-1].end <= span.start), None)
         if row:
@@ -167,12 +184,13 @@ def packed(spans):
     return rows
 
 
-def processes(files, compare):
+def processes(files: Sequence[list[Json]], compare: bool) -> list[Process]:
     """The processes of several files by rank; to compare, those of each file begin at 0."""
-    found = []
+    found: list[Process] = []
     for letter, events in zip("ABCDEFGHIJKLMNOPQRSTUVWXYZ", files):
         common = events if compare else [event for of in files for event in of]
-        origin, of_file = min(event["ts"] for event in common if event["ph"] == "X"), {}
+        origin = min(event["ts"] for event in common if event["ph"] == "X")
+        of_file: dict[int, Process] = {}
         for event in events:
             id = event.get("pid", 0)
             of_file.setdefault(id, Process(id)).add(event, origin)
@@ -182,7 +200,7 @@ def processes(files, compare):
     return found if compare else sorted(found, key=lambda process: (process.rank(), process.id))
 
 
-def look(span):
+def look(span: Span) -> tuple[str, str]:
     """The colour of a span, and its name in the legend."""
     if span.blocked:
         named = {"order": "queued work", "map": "mapping"}.get(span.name, span.name)
@@ -190,11 +208,12 @@ def look(span):
     return ACTIVITIES.get(span.name, OTHER)
 
 
-def draw_lanes(axes, process):
+def draw_lanes(axes: Axes, process: Process) -> None:
     """The application's calls and waits, and below them what went on beside it."""
     gaps = [(begin, end - begin) for begin, end in process.computing]
     axes.broken_barh(gaps, (-0.7, 1.4), color=COMPUTE[0], label=COMPUTE[1])
-    ticks, y = {}, 0
+    ticks: dict[str, float] = {}
+    y = 0.0
     for label, marks, rows in process.lanes():
         # Many threads share the room of a few.
         height = min(1, 4 / max(1, len(rows)))
@@ -211,9 +230,10 @@ def draw_lanes(axes, process):
     axes.grid(axis="y", visible=False)
 
 
-def draw_spans(axes, row, y, height):
+def draw_spans(axes: Axes, row: list[Span], y: float, height: float) -> None:
     """The spans of a row, waits over their calls; and their versions, where there is room."""
-    by_look, (left, right) = {}, axes.get_xlim()
+    by_look: dict[tuple[str, str], list[Span]] = {}
+    left, right = axes.get_xlim()
     for span in sorted(row, key=lambda span: span.blocked):
         by_look.setdefault(look(span), []).append(span)
     for (colour, label), spans in by_look.items():
@@ -233,7 +253,7 @@ def draw_spans(axes, row, y, height):
                           color="white" if dark else "black")
 
 
-def draw_counters(axes, process):
+def draw_counters(axes: Axes, process: Process) -> None:
     """How much of the caches is mapped, touched, registered and taken."""
     counters = process.counters
     left, right = axes.get_xlim()
@@ -247,7 +267,7 @@ def draw_counters(axes, process):
 
 
 @matplotlib.rc_context(SETTINGS)
-def draw(asked):
+def draw(asked: argparse.Namespace) -> tuple[Figure, list[str]]:
     """The figure, and what has to be said of it."""
     files, told = [], []
     for path in asked.files:
@@ -274,7 +294,7 @@ def draw(asked):
     return page(found, (asked.begin, end), asked), told
 
 
-def page(found, window, asked):
+def page(found: Sequence[Process], window: tuple[float, float], asked: argparse.Namespace) -> Figure:
     """Lanes, and counters where there are any, of all processes below each other."""
     panels = []
     for process in found:

@@ -2,8 +2,8 @@
 //! `veloc/metrics.h`), made from `src/capi`, and `include/veloc-mpi.h`, made from
 //! `crates/message-log/src/capi.rs`.
 //!
-//! cbindgen translates; what it cannot say is put right in `header/text.rs`: `VELOC_Init` takes an
-//! `MPI_Comm`, and only where there is MPI.
+//! cbindgen translates; what it cannot say is put right in `header/text.rs`: `VELOC_Init` and
+//! `VELOC_Init_options` take an `MPI_Comm`, and only where there is MPI.
 
 mod text;
 
@@ -53,7 +53,7 @@ pub fn headers() -> Result<Vec<Header>> {
     let calls = |config: &mut Config| {
         config.include_guard = Some("VELOC_H".into());
         config.after_includes = Some(text::INCLUDES.into());
-        config.export.item_types = vec![ItemType::Functions];
+        config.export.item_types = vec![ItemType::Functions, ItemType::Structs];
     };
     let beside = |guard: &'static str| {
         move |config: &mut Config| {

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 use xtask::stage::{stage, Profile};
-use xtask::{bundle, docs, notices, nvidia, programs, quick, repeat, suite, Result};
+use xtask::{bundle, docs, notices, nvidia, package, programs, quick, repeat, suite, Result};
 
 /// The project's own commands.
 #[derive(Debug, Parser)]
@@ -66,6 +66,8 @@ enum Task {
         #[arg(long)]
         release: bool,
     },
+    /// Install the package and build the wheel for Python, and run programs that use them
+    Package,
     /// Make a folder that tests and measures the library on a machine with a GPU, without Rust
     GpuBundle {
         /// Where to make it [default: <target>/gpu-bundle]
@@ -110,6 +112,7 @@ fn run(task: Task) -> Result<()> {
             println!("{}", stage(profile)?.folder.display());
             Ok(())
         }
+        Task::Package => package::check(Profile::Release),
         Task::GpuBundle { out } => {
             println!("{}", bundle::make(out)?.display());
             Ok(())

@@ -3,6 +3,7 @@
 mod consumers;
 mod mpi;
 mod python;
+mod wheel;
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

@@ -33,9 +33,11 @@ pub fn installed_together(packages: &[(&str, &str)]) -> Result<PathBuf> {
     install(&format!("{first}-{version}"), wanted.chain(["--no-deps".to_owned()]))
 }
 
-/// A folder with the newest of a package that there is for this Python, and what it depends on.
-pub fn installed_whole(package: &str) -> Result<PathBuf> {
-    install(package, [package.to_owned()])
+/// A folder with what builds, checks and types the package `veloc`, and with what its pictures are drawn
+/// with. (Without isolation pip builds with these, and not with others that it fetches each time.)
+pub fn tools() -> Result<PathBuf> {
+    let names = ["hatchling>=1.27", "pyelftools>=0.30", "auditwheel", "mypy", "matplotlib"];
+    install("tools", names.map(str::to_owned))
 }
 
 /// A folder of this name with what pip makes of these arguments.

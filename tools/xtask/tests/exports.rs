@@ -12,8 +12,9 @@ use xtask::{files, header, runtime};
 
 /// The functions that the Fortran module calls and C programs have no use for: those of its
 /// interfaces that are in no header.
-const FORTRAN: [&str; 5] = [
+const FORTRAN: [&str; 6] = [
     "VELOC_Init_fortran",
+    "VELOC_Init_options_fortran",
     "VELOC_Fortran_protect",
     "VELOC_Fortran_adjoint_protect",
     "VELOC_Fortran_refuse",

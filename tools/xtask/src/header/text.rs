@@ -53,8 +53,8 @@ pub(super) const INCLUDES: &str = "\
  * is read next, and the reason of an error. Adjoint computations and their schedules are in
  * veloc/adjoint.h, figures in veloc/metrics.h, the log of messages in veloc-mpi.h.
  *
- * VELOC_Init is declared where there is MPI. Define VELOC_NO_MPI to do without; the library is the
- * same.
+ * VELOC_Init and VELOC_Init_options are declared where there is MPI. Define VELOC_NO_MPI to do
+ * without; the library is the same.
  */
 #ifndef VELOC_NO_MPI
 #ifdef __has_include
@@ -68,10 +68,10 @@ pub(super) const INCLUDES: &str = "\
 #include <mpi.h>
 #endif";
 
-/// The declaration of the one function that needs MPI, as Rust has it and as C does.
-const MPI_FUNCTION: [&str; 2] = [
-    "int VELOC_Init(void *comm, const char *cfg_file);",
-    "int VELOC_Init(MPI_Comm comm, const char *cfg_file);",
+/// How the declarations of the functions begin that need MPI, as Rust has them and as C does.
+const MPI_FUNCTIONS: [[&str; 2]; 2] = [
+    ["int VELOC_Init(void *comm,", "int VELOC_Init(MPI_Comm comm,"],
+    ["int VELOC_Init_options(void *comm,", "int VELOC_Init_options(MPI_Comm comm,"],
 ];
 
 /// What C++ programs get beyond C, at the end of `veloc.h`.
@@ -144,8 +144,18 @@ pub(super) fn defs(translated: &str) -> String {
 
 /// `veloc.h` of cbindgen's text.
 pub(super) fn veloc(translated: &str) -> Result<String> {
-    let text = preconditions(translated);
-    let [found, wanted] = MPI_FUNCTION;
+    let mut text = preconditions(translated);
+    for declarations in MPI_FUNCTIONS {
+        text = with_mpi(&text, declarations)?;
+    }
+    let Some((before, "\n")) = text.split_once(END) else {
+        return Err(Error::new(format!("cbindgen does not end with `{END}`")));
+    };
+    Ok(comments(&format!("{before}{CXX}{END}\n")))
+}
+
+/// The text with a declaration as C has it, and with its comment only where there is MPI.
+fn with_mpi(text: &str, [found, wanted]: [&str; 2]) -> Result<String> {
     let [before, after] = text.split(found).collect::<Vec<_>>()[..] else {
         return Err(Error::new(format!("cbindgen does not say `{found}` once")));
     };
@@ -153,12 +163,10 @@ pub(super) fn veloc(translated: &str) -> Result<String> {
         return Err(Error::new(format!("`{found}` has no comment in front of it")));
     };
     let (before, comment) = before.split_at(comment);
-    let Some((after, "\n")) = after.split_once(END) else {
-        return Err(Error::new(format!("cbindgen does not end with `{END}`")));
+    let Some((rest, after)) = after.split_once(";\n") else {
+        return Err(Error::new(format!("`{found}` has no end")));
     };
-    let text =
-        format!("{before}#ifndef VELOC_NO_MPI\n{comment}{wanted}\n#endif{after}{CXX}{END}\n");
-    Ok(comments(&text))
+    Ok(format!("{before}#ifndef VELOC_NO_MPI\n{comment}{wanted}{rest};\n#endif\n{after}"))
 }
 
 /// A header of C's alone of cbindgen's text.
@@ -208,15 +216,15 @@ mod tests {
     }
 
     #[test]
-    fn the_function_with_a_communicator_needs_mpi() {
-        let text = "/**\n * Other.\n */\nint other(void);\n\n/**\n * It.\n */\n\
-                    int VELOC_Init(void *comm, const char *cfg_file);\n#endif  /* VELOC_H */\n";
-        let made = veloc(text).unwrap();
-        assert_eq!(
-            made.replace(CXX, ""),
-            "/**\n * Other.\n */\nint other(void);\n\n#ifndef VELOC_NO_MPI\n/**\n * It.\n */\n\
-             int VELOC_Init(MPI_Comm comm, const char *cfg_file);\n#endif\n#endif  /* VELOC_H */\n"
-        );
+    fn the_functions_with_a_communicator_need_mpi() {
+        let of = |[found, wanted]: [&str; 2], mpi: bool| match mpi {
+            true => format!("#ifndef VELOC_NO_MPI\n/**\n * It.\n */\n{wanted}\n  n);\n#endif\n"),
+            false => format!("/**\n * It.\n */\n{found}\n  n);\n"),
+        };
+        let all = |mpi: bool| MPI_FUNCTIONS.map(|function| of(function, mpi)).concat();
+        let other = "/**\n * Other.\n */\nint other(void);\n\n";
+        let made = veloc(&format!("{other}{}{END}\n", all(false))).unwrap();
+        assert_eq!(made.replace(CXX, ""), format!("{other}{}{END}\n", all(true)));
         assert!(made.contains(CXX));
         let error = veloc("int VELOC_Init(int comm);").unwrap_err();
         assert!(error.to_string().contains("void *comm"), "{error}");

@@ -1,42 +1,44 @@
-//! The Python package, installed by pip beside the library, and its tests.
+//! The Python package and its tests.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
 use super::mpi::{self, Mpi};
-use super::{clean, outputs, quietly, Installed};
+use super::{clean, outputs, quietly, wheel, Installed};
 use crate::error::{Error, Result, While};
-use crate::files::{copy, copy_folder, folder as create, write};
+use crate::files::{copy_folder, folder as create, write};
 use crate::project::{line, root, run};
-use crate::python::{has_module, installed_whole, interpreter};
+use crate::python::{has_module, interpreter, tools};
 use crate::stage::Stage;
 
-/// Installs it into the prefix and runs its tests on what is installed.
+/// Makes the wheel, and runs the tests on what is in it; without the tools for that, on the sources beside the
+/// installed library.
 pub(super) fn check(package: &Installed, work: &Path, stage: &Stage) -> Result<()> {
     // Python leaves files beside what it runs.
     let (sources, source) = (root().join("python"), work.join("python"));
-    for file in ["pyproject.toml", "build_backend.py", "README.md"] {
-        copy(&sources.join(file), &source.join(file))?;
-    }
     for folder in ["veloc", "tests"] {
         copy_folder(&sources.join(folder), &source.join(folder))?;
     }
     let site = package.prefix.join("lib/python3/site-packages");
-    let mut command = clean(interpreter());
-    // As on a network that is shut: the package needs nothing else to be built.
-    command.args(["-m", "pip", "install", "--no-deps", "--no-index"]);
-    quietly(command.arg("--target").arg(&site).arg(&source))?;
-    let about = site.join(concat!("veloc-", env!("CARGO_PKG_VERSION"), ".dist-info"));
-    fs::metadata(&about).when(|| format!("looking for {}", about.display()))?;
-
-    let tests = source.join("tests");
     let mut path = vec![site.clone()];
-    match installed_whole("matplotlib") {
-        Ok(matplotlib) => path.push(matplotlib),
-        Err(error) => println!("skipped: pictures, as matplotlib is not installed: {error}"),
+    match tools() {
+        Ok(tools) => {
+            wheel::is_typed(&tools, work)?;
+            let wheel = wheel::build(&tools, work)?;
+            wheel::works_where_nothing_else_is(&wheel, work)?;
+            wheel::install(&wheel, &site)?;
+            path.push(tools);
+        }
+        Err(error) => {
+            println!(
+                "skipped: the wheel, types and pictures, as their tools are not installed: {error}"
+            );
+            copy_folder(&source.join("veloc"), &site.join("veloc"))?;
+        }
     }
-    let has_matplotlib = path.len() > 1;
+    let has_tools = path.len() > 1;
+    let tests = source.join("tests");
     let path = std::env::join_paths(path).when(|| "a path for Python".to_string())?;
     let mut command = clean(interpreter());
     command.args(["-m", "unittest", "discover", "--start-directory"]).arg(&tests);
@@ -44,7 +46,7 @@ pub(super) fn check(package: &Installed, work: &Path, stage: &Stage) -> Result<(
     command.env("PYTHONWARNINGS", "error");
     println!("$ {}", line(&command));
     run(&mut command)?;
-    if has_matplotlib {
+    if has_tools {
         pictures(package, work, &path, stage)?;
     }
 
@@ -95,7 +97,7 @@ fn over_mpi(mpi: Mpi, site: &Path, work: &Path, tests: &Path) -> Result<()> {
     let scratch = work.join("python-scratch");
     write(&config, &format!("mode = async\nscratch = {}\n", scratch.display()))?;
     let mut command = mpi.starter(&interpreter());
-    command.arg(tests.join("over_mpi.py")).arg(config);
+    command.arg(tests.join("over_mpi.py")).arg(config).arg(work.join("python-options"));
     println!("$ {}", line(&command));
     let (stdout, stderr) = outputs(command.env("PYTHONPATH", site))?;
     if stdout == "done\n" {

@@ -1,0 +1,339 @@
+"""The class `Job`."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+import types
+import warnings
+import weakref
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ._library import Error, Library, check, declare, last_error, library, number, text
+from ._metrics import metrics
+from ._options import Value, start
+from ._regions import ObjectRegion, Region, region_of
+
+#: What VELOC_Restart_test says where it has found none and nothing is wrong.
+_NONE_FOUND = "VELOC_Restart_test: there is no such version"
+
+#: Those of this process; one at the most has not ended.
+_jobs: weakref.WeakSet[Job] = weakref.WeakSet()
+
+
+class Job:
+    """The job of this process: what is protected, and its checkpoints.
+
+    It is configured by keywords, by a mapping, or by the file `config`; the keys and their values
+    are those of the file (`host_cache_size="2G"`), and bools, numbers and paths can be given as
+    such. What the environment says (`VELOC_MODE`) stands above. A process has one job at a time.
+
+    `comm` is an mpi4py communicator, over which the job is then collective; without it, `rank` is
+    the number of this process in the names of files.
+
+    At the end of a `with` block everything is in the files that the configuration asks for; where
+    the block raises, or the interpreter ends in the middle, nothing that was taken is lost, but
+    nobody waits for it. What the library refuses raises `Error`, with its reason; a number, a text
+    or an array that it cannot have, ValueError or TypeError.
+
+    >>> import numpy, veloc
+    >>> state = numpy.zeros(1000)
+    >>> with veloc.Job(mode="async", ephemeral=True, host_cache_size="64M") as job:
+    ...     job.protect(0, state)
+    ...     for step in range(3):
+    ...         state += 1
+    ...         job.checkpoint("forward", step)
+    ...     job.latest("forward")
+    ...     for step in reversed(range(3)):
+    ...         job.restart("forward", step)
+    ...         print(state[0])
+    2
+    3.0
+    2.0
+    1.0
+    """
+
+    def __init__(
+        self,
+        config: str | os.PathLike[str] | Mapping[str, Value] | None = None,
+        *,
+        comm: Any = None,
+        rank: int | None = None,
+        **options: Value,
+    ) -> None:
+        try:
+            start(config, options, comm, rank)
+        except KeyboardInterrupt:
+            # It may have begun all the same, and nobody would have it.
+            if not any(job._end.alive for job in _jobs):
+                library().VELOC_Finalize(0)
+            raise
+        # The regions of each name that has its own, and under None those of all others.
+        self._groups: dict[str | None, dict[int, Region | ObjectRegion]] = {None: {}}
+        self._comm = comm
+        self._end: weakref.finalize[[int], Job] = weakref.finalize(self, _end, os.getpid())
+        _jobs.add(self)
+
+    def __enter__(self) -> Job:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: types.TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.finalize(drain=True)
+            return
+        self._finalize_beside_an_error()
+
+    def finalize(self, drain: bool = False) -> None:
+        """Ends the job; `drain` waits until everything is in files.
+
+        Happens by itself, without `drain`, when the object is no longer used and when the
+        interpreter ends. A second time it does nothing.
+        """
+        if not self._end.alive:
+            return
+        try:
+            if drain:
+                self._pause_until_finished()
+        except BaseException:
+            self._finalize_beside_an_error()
+            raise
+        self._end.detach()
+        check(library().VELOC_Finalize(int(drain)))
+
+    # --- regions ---
+
+    def protect(self, id: int, what: Any, name: str | None = None) -> None:
+        """Makes an array or a `Pickled` part of checkpoints, in place of what has this id.
+
+        An array is one of NumPy, CuPy, Numba or PyTorch, or anything with
+        `__cuda_array_interface__`, `__array_interface__`, a writable buffer or `__dlpack__`, in
+        memory of the host or of a GPU. It must be one range of memory; it is not copied, and is
+        kept alive until `unprotect`.
+
+        With `name`, it is part of the checkpoints of that name alone, which then has no others.
+        """
+        calls, id, group = self._calls(), number("id", id), self._groups.get(name, {})
+        if name is not None:
+            text("name", name)
+        region = region_of(id, what)
+        before = group.get(id)
+        if isinstance(region, ObjectRegion):
+            if before is not None:
+                self.unprotect(id, name)
+        else:
+            # From here on both are alive, whichever the library has if this is interrupted.
+            region.before = before
+            self._groups[name] = group
+            group[id] = region
+            try:
+                self._protect(calls, id, region, name)
+            except Error:
+                del group[id]
+                if before is not None:
+                    group[id] = before
+                raise
+            region.before = None
+        group[id] = region
+        self._groups[name] = group
+
+    def unprotect(self, id: int, name: str | None = None) -> None:
+        """Ends the protection of a region."""
+        calls, group = self._calls(), self._groups.get(name, {})
+        region = group.get(id)
+        # The library has met an object if it has been in memory.
+        if not isinstance(region, ObjectRegion) or region.memory is not None:
+            if name is None:
+                check(calls.VELOC_Mem_unprotect(number("id", id)))
+            else:
+                check(calls.VELOC_Region_unprotect(number("id", id), text("name", name)))
+        del group[id]
+
+    def set_stream(self, stream: Any) -> None:
+        """Hands over the stream in which the program computes, in place of all streams.
+
+        It is one of PyTorch or CuPy, or the address of a CUstream; 0: there is none any more.
+        """
+        address = getattr(stream, "cuda_stream", getattr(stream, "ptr", stream))
+        check(self._calls().VELOC_Set_stream(number("stream", address, ctypes.c_size_t)))
+
+    # --- checkpoints ---
+
+    def checkpoint(self, name: str, version: int) -> None:
+        """Takes a checkpoint of everything that is protected.
+
+        Returns when the arrays may be changed again; files are written in the background.
+        """
+        calls, which = self._calls(), (text("name", name), number("version", version))
+        group, regions = self._regions(name)
+        for id, region in regions.items():
+            if isinstance(region, ObjectRegion):
+                self._protect(calls, id, region.write(), group)
+            else:
+                region.check(id)
+        check(calls.VELOC_Checkpoint(*which))
+
+    def wait(self) -> None:
+        """Waits until every checkpoint has come as far down as the configuration asks for."""
+        calls = self._calls()
+        self._pause_until_finished()
+        check(calls.VELOC_Checkpoint_wait())
+
+    def finished(self) -> bool:
+        """Whether every checkpoint has come as far down as the configuration asks for."""
+        found: int = self._calls().VELOC_Checkpoint_finished()
+        if found < 0:
+            raise last_error()
+        return found == 1
+
+    def cleanup(self, name: str) -> None:
+        """Removes the checkpoints of a name from memory and scratch."""
+        check(self._calls().VELOC_Cleanup(text("name", name)))
+
+    def metrics(self) -> dict[str, Any]:
+        """What the library has measured of this job: `VELOC_Get_metrics`, by its names.
+
+        Sums have `bytes`, `nanoseconds` and `count`; `hops` and `blocked` are by the two levels of
+        a transfer (`AtoH`: from the application's memory to the host buffer) and by the cause of a
+        wait.
+        """
+        self._calls()
+        return metrics()
+
+    # --- restarts ---
+
+    def latest(self, name: str, before: int | None = None) -> int | None:
+        """The newest version that can be restored, and is less than `before`; None if there is none.
+
+        Collective over MPI.
+        """
+        calls, which = self._calls(), text("name", name)
+        if before is None or before > 1:
+            last = 0 if before is None else number("before", before) - 1
+            found: int = calls.VELOC_Restart_test(which, last)
+            if found >= 0:
+                return found
+            error = last_error()
+            if str(error) != _NONE_FOUND:
+                raise error
+        # For the function above, 0 is no bound.
+        elif before == 1 and calls.VELOC_Restart_begin(which, 0) == 0:
+            check(calls.VELOC_Restart_end(0))
+            return 0
+        return None
+
+    def restart(self, name: str, version: int) -> None:
+        """Restores a checkpoint into the protected arrays and objects. Collective over MPI."""
+        calls, which = self._calls(), (text("name", name), number("version", version))
+        regions = self._regions(name)[1]
+        try:
+            for id, region in regions.items():
+                if isinstance(region, Region):
+                    region.check(id)
+                    region.check_writable(id)
+        except BaseException:
+            if self._comm is not None:
+                # The others are waiting, and hear of it: no checkpoint has an empty name.
+                calls.VELOC_Restart_begin(b"", 0)
+            raise
+        if any(isinstance(region, ObjectRegion) for region in regions.values()):
+            self._restart_objects(calls, name, which)
+        else:
+            check(calls.VELOC_Restart(*which))
+
+    def prefetch(self, name: str, versions: Iterable[int]) -> None:
+        """Hints that these checkpoints will be restored, in this order, after those hinted before."""
+        calls, which = self._calls(), text("name", name)
+        for version in versions:
+            check(calls.VELOC_Prefetch_enqueue(which, number("version", version)))
+        check(calls.VELOC_Prefetch_start())
+
+    # --- within ---
+
+    def _calls(self) -> Library:
+        """The library, for this job: another may have begun since this one has ended."""
+        if not self._end.alive:
+            raise Error("this veloc job has ended: no call belongs to it any more")
+        return library()
+
+    def _finalize_beside_an_error(self) -> None:
+        """Ends the job while another exception is on its way, which goes on."""
+        try:
+            self.finalize()
+        except Error as error:
+            warnings.warn(str(error), RuntimeWarning, stacklevel=3)
+
+    def _pause_until_finished(self) -> None:
+        """Waits in steps, between which the interpreter hears of Ctrl-C."""
+        calls, pause = self._calls(), 0.0001
+        while calls.VELOC_Checkpoint_finished() == 0:
+            time.sleep(pause)
+            pause = min(2 * pause, 0.01)
+
+    def _restart_objects(self, calls: Library, name: str, which: tuple[bytes, int]) -> None:
+        """The same where there are objects, whose sizes are known only from the checkpoint."""
+        group, regions = self._regions(name)
+        objects = [(id, found) for id, found in regions.items() if isinstance(found, ObjectRegion)]
+        check(calls.VELOC_Restart_begin(*which))
+        try:
+            for id, region in objects:
+                length = calls.VELOC_Recover_ckpt_size(*which, id)
+                if length == 0:
+                    raise last_error()
+                self._protect(calls, id, region.make_room(length), group)
+            check(calls.VELOC_Recover_mem())
+        except BaseException:
+            calls.VELOC_Restart_end(0)
+            raise
+        check(calls.VELOC_Restart_end(1))
+        for _, region in objects:
+            region.read()
+
+    def _protect(self, calls: Library, id: int, region: Region, name: str | None) -> None:
+        address, count, size, _ = region.range
+        if name is None:
+            check(calls.VELOC_Mem_protect(id, address, count, size))
+        else:
+            check(calls.VELOC_Region_protect(id, address, count, size, text("name", name)))
+
+    def _regions(self, name: str) -> tuple[str | None, dict[int, Region | ObjectRegion]]:
+        """The group that the checkpoints of a name have, and its regions."""
+        group = name if self._groups.get(name) else None
+        return group, self._groups[group]
+
+
+def _end(process: int) -> None:
+    """Ends a job that nobody has ended: its object is gone, or the interpreter ends."""
+    # A forked process has a copy of the object, and no job.
+    if os.getpid() == process:
+        check(library().VELOC_Finalize(0))
+
+
+_name, _version, _id, _status = ctypes.c_char_p, ctypes.c_int, ctypes.c_int, ctypes.c_int
+_address, _size = ctypes.c_void_p, ctypes.c_size_t
+declare(
+    ("Finalize", [ctypes.c_int], _status),
+    ("Set_stream", [_address], _status),
+    ("Mem_protect", [_id, _address, _size, _size], _status),
+    ("Region_protect", [_id, _address, _size, _size, _name], _status),
+    ("Mem_unprotect", [_id], _status),
+    ("Region_unprotect", [_id, _name], _status),
+    ("Checkpoint", [_name, _version], _status),
+    ("Checkpoint_wait", [], _status),
+    ("Checkpoint_finished", [], ctypes.c_int),
+    ("Cleanup", [_name], _status),
+    ("Restart_test", [_name, _version], ctypes.c_int),
+    ("Restart", [_name, _version], _status),
+    ("Restart_begin", [_name, _version], _status),
+    ("Recover_ckpt_size", [_name, _version, _id], _size),
+    ("Recover_mem", [], _status),
+    ("Restart_end", [ctypes.c_int], _status),
+    ("Prefetch_enqueue", [_name, _version], _status),
+    ("Prefetch_start", [], _status),
+)
