@@ -22,6 +22,20 @@ from ._ckpt import Ckpt
 from ._job import Job
 from ._library import Error
 from ._regions import Pickled
+from .adjoint import adjoint_discard, adjoint_protect, adjoint_run, adjoint_stop
+from .schedule import (
+    Action,
+    Advance,
+    Cost,
+    Failures,
+    FirstTurn,
+    Record,
+    Restore,
+    Reverse,
+    Schedule,
+    TakeShot,
+    YouTurn,
+)
 
 #: The names of VELOC's own two classes, which are one here.
 NumPyCkpt = PickleCkpt = Ckpt
@@ -29,4 +43,26 @@ NumPyCkpt = PickleCkpt = Ckpt
 #: The version of this library; that of VELOC whose interface this is, is 1.8.
 __version__ = "0.1.0"
 
-__all__ = ["Ckpt", "Error", "Job", "NumPyCkpt", "PickleCkpt", "Pickled"]
+__all__ = [
+    "Action",
+    "Advance",
+    "Ckpt",
+    "Cost",
+    "Error",
+    "Failures",
+    "FirstTurn",
+    "Job",
+    "NumPyCkpt",
+    "PickleCkpt",
+    "Pickled",
+    "Record",
+    "Restore",
+    "Reverse",
+    "Schedule",
+    "TakeShot",
+    "YouTurn",
+    "adjoint_discard",
+    "adjoint_protect",
+    "adjoint_run",
+    "adjoint_stop",
+]

@@ -40,6 +40,19 @@ pub fn tools() -> Result<PathBuf> {
     install("tools", names.map(str::to_owned))
 }
 
+/// A folder with the adjoint packages that `veloc.revolve` and `veloc.schedules` are tested with, and what these
+/// depend on. A new version goes in here after its tests have passed.
+pub fn adjoint_packages() -> Result<PathBuf> {
+    let names = [
+        "checkpoint-schedules==1.0.4",
+        "devito==4.8.23",
+        "numpy==2.4.3",
+        "pyadjoint-ad==2026.10.0",
+        "pyrevolve==2.2.8",
+    ];
+    install("adjoint-packages", names.map(str::to_owned))
+}
+
 /// A folder of this name with what pip makes of these arguments.
 fn install(name: &str, arguments: impl IntoIterator<Item = String>) -> Result<PathBuf> {
     let folder = target_directory()?.join("python").join(name);

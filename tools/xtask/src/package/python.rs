@@ -9,7 +9,7 @@ use super::{clean, outputs, quietly, wheel, Installed};
 use crate::error::{Error, Result, While};
 use crate::files::{copy_folder, folder as create, write};
 use crate::project::{line, root, run};
-use crate::python::{has_module, interpreter, tools};
+use crate::python::{adjoint_packages, has_module, interpreter, tools};
 use crate::stage::Stage;
 
 /// Makes the wheel, and runs the tests on what is in it; without the tools for that, on the sources beside the
@@ -17,7 +17,7 @@ use crate::stage::Stage;
 pub(super) fn check(package: &Installed, work: &Path, stage: &Stage) -> Result<()> {
     // Python leaves files beside what it runs.
     let (sources, source) = (root().join("python"), work.join("python"));
-    for folder in ["veloc", "tests"] {
+    for folder in ["veloc", "tests", "examples"] {
         copy_folder(&sources.join(folder), &source.join(folder))?;
     }
     let site = package.prefix.join("lib/python3/site-packages");
@@ -46,6 +46,7 @@ pub(super) fn check(package: &Installed, work: &Path, stage: &Stage) -> Result<(
     command.env("PYTHONWARNINGS", "error");
     println!("$ {}", line(&command));
     run(&mut command)?;
+    with_adjoint_packages(&site, &tests, stage)?;
     if has_tools {
         pictures(package, work, &path, stage)?;
     }
@@ -59,6 +60,24 @@ pub(super) fn check(package: &Installed, work: &Path, stage: &Stage) -> Result<(
             Ok(())
         }
     }
+}
+
+/// Runs the tests that need Devito, pyrevolve, checkpoint_schedules or pyadjoint, which the run before has
+/// skipped. These packages have warnings of their own.
+fn with_adjoint_packages(site: &Path, tests: &Path, stage: &Stage) -> Result<()> {
+    let packages = match adjoint_packages() {
+        Ok(packages) => packages,
+        Err(error) => {
+            println!("skipped: Devito, pyadjoint, as they are not installed: {error}");
+            return Ok(());
+        }
+    };
+    let path = std::env::join_paths([site, &packages]).when(|| "a path for Python".to_string())?;
+    let mut command = clean(interpreter());
+    command.args(["-m", "unittest", "test_devito", "test_schedules"]).current_dir(tests);
+    command.env("PYTHONPATH", &path).env("LD_LIBRARY_PATH", stage.softcuda());
+    println!("$ {}", line(&command));
+    run(&mut command)
 }
 
 /// What the program writes is what the pictures are made of. Catches a name that has changed on one side.
