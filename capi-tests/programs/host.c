@@ -264,6 +264,8 @@ static void newest(void)
     CHECK(VELOC_Restart_test("x", 2) < 0);
     CHECK(VELOC_Restart_test("none", 0) < 0);
     CHECK(VELOC_Restart_test("x.", 0) < 0);
+    REFUSED(VELOC_Restart_test("x", 2), "no checkpoint \"x\", version 2 or an older one|in memory");
+    REFUSED(VELOC_Restart("x", 2), "no checkpoint \"x\" version 2|in memory");
     EQUAL(VELOC_Restart_test("xx", 0), 20);
     /* Version 0 is a version, and "newest of all" as an argument. */
     OK(VELOC_Checkpoint("zero", 0));
