@@ -38,6 +38,30 @@
 #include <mpi.h>
 #endif
 
+/**
+ * A region of memory, for VELOC_Mem_protect_list.
+ *
+ * Source: an addition of this library.
+ */
+typedef struct VELOC_Region {
+    /**
+     * Names the region in checkpoints, as for VELOC_Mem_protect.
+     */
+    int id;
+    /**
+     * Its first byte, on the host or the device.
+     */
+    void *ptr;
+    /**
+     * Number of elements.
+     */
+    size_t count;
+    /**
+     * Bytes of an element.
+     */
+    size_t base_size;
+} VELOC_Region;
+
 #ifdef __cplusplus
 extern "C" {
 #endif /* __cplusplus */
@@ -137,6 +161,21 @@ int VELOC_Mem_protect(int id,
                       void *ptr,
                       size_t count,
                       size_t base_size);
+
+/**
+ * Protects all regions of a list, each as VELOC_Mem_protect does, or none of them.
+ *
+ * @param list  the regions, each with an id of its own. It is not needed after the call
+ * @param n     their number
+ * @return VELOC_SUCCESS; VELOC_FAILURE if the list is NULL and `n` is not 0, two regions have the
+ *         same id, or VELOC_Mem_protect would refuse one, which the reason names as list[i]: then
+ *         what was protected before is protected as before
+ *
+ * Source: an addition of this library.
+ *
+ * @pre `list` is NULL or points to `n` regions.
+ */
+int VELOC_Mem_protect_list(const struct VELOC_Region *list, size_t n);
 
 /**
  * Protects a region of memory as VELOC_Mem_protect does, with flags.

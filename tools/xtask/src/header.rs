@@ -53,7 +53,7 @@ pub fn headers() -> Result<Vec<Header>> {
     let calls = |config: &mut Config| {
         config.include_guard = Some("VELOC_H".into());
         config.after_includes = Some(text::INCLUDES.into());
-        config.export.item_types = vec![ItemType::Functions];
+        config.export.item_types = vec![ItemType::Functions, ItemType::Structs];
     };
     let beside = |guard: &'static str| {
         move |config: &mut Config| {
