@@ -12,14 +12,14 @@ const CASES: [&str; 14] = [
     "protected-again",  // upstream freezes the regions at a name's first checkpoint
     "own-regions",      // a name's own regions taken for everybody's, or frozen
     "replaced-by-less", // upstream leaves the old tail; an old file over a new one
-    "newest", // names and versions taken for others'; an answer that is printed as an error
-    "all-or-nothing", // upstream overwrites regions before it finds that one does not fit
-    "cleanup", // upstream takes a dot for any letter
-    "hints",  // hints that are refused because nothing is there yet
-    "cleanup-at-once", // a write under way that comes back after its removal
-    "many",   // what is evicted comes back wrong
-    "finished", // a poll that never ends
-    "empty-region", // no bytes, taken for bytes that are lost
+    "newest",           // names and versions taken for others'; none, taken for an error
+    "all-or-nothing",   // upstream overwrites regions before it finds that one does not fit
+    "cleanup",          // upstream takes a dot for any letter
+    "hints",            // hints that are refused because nothing is there yet
+    "cleanup-at-once",  // a write under way that comes back after its removal
+    "many",             // what is evicted comes back wrong
+    "finished",         // a poll that never ends
+    "empty-region",     // no bytes, taken for bytes that are lost
 ];
 
 fn all_cases(configuration: &str) {
