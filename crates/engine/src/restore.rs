@@ -126,14 +126,16 @@ impl Shared {
 
     fn no_such(&self, name: &str, version: i32) -> String {
         let discarded = self.catalog.read(|state| state.counts().discards);
-        let mut text = format!("there is no checkpoint \"{name}\" version {version}");
+        let mut text = format!(
+            "there is no checkpoint \"{name}\" version {version} of rank {} in memory{}",
+            self.files.rank(),
+            self.files.looked_in()
+        );
         if discarded > 0 {
             text += &format!(
                 " (of this ephemeral job, {discarded} that were restored before were discarded to \
                  make room)"
             );
-        } else if self.files.has_scratch() {
-            text += &format!(", in memory or in a file of rank {}", self.files.rank());
         }
         text
     }
