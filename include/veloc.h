@@ -218,7 +218,7 @@ int VELOC_Mem_protect(int id,
  * @param list  the regions, each with an id of its own. It is not needed after the call
  * @param n     their number
  * @return VELOC_SUCCESS; VELOC_FAILURE if the list is NULL and `n` is not 0, two regions have the
- *         same id, or VELOC_Mem_protect would refuse one, which the reason names as list[i]: then
+ *         same id, or VELOC_Mem_protect would refuse one, which the reason names as `list[i]`: then
  *         what was protected before is protected as before
  *
  * Source: an addition of this library.
@@ -488,8 +488,8 @@ int VELOC_Cleanup(const char *name);
  *
  * @param name     as VELOC_Checkpoint
  * @param version  the newest version to consider; 0: the newest of all
- * @return the version; VELOC_FAILURE if there is none (nothing is printed then; VELOC_Last_error has
- *         what was asked for and where it was looked for), or if the arguments are wrong
+ * @return the version; VELOC_FAILURE if there is none (nothing is printed then; VELOC_Last_error
+ *         has what was asked for and where it was looked for), or if the arguments are wrong
  *
  * Source: VELOC_Restart_test of VELOC 1.8 (which returns -2 when there is none).
  *

@@ -62,7 +62,7 @@ pub struct VELOC_Region {
 /// @param list  the regions, each with an id of its own. It is not needed after the call
 /// @param n     their number
 /// @return VELOC_SUCCESS; VELOC_FAILURE if the list is NULL and `n` is not 0, two regions have the
-///         same id, or VELOC_Mem_protect would refuse one, which the reason names as list[i]: then
+///         same id, or VELOC_Mem_protect would refuse one, which the reason names as `list[i]`: then
 ///         what was protected before is protected as before
 ///
 /// Source: an addition of this library.

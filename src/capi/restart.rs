@@ -13,8 +13,8 @@ use os::error::{Error, Result};
 ///
 /// @param name     as VELOC_Checkpoint
 /// @param version  the newest version to consider; 0: the newest of all
-/// @return the version; VELOC_FAILURE if there is none (nothing is printed then; VELOC_Last_error has
-///         what was asked for and where it was looked for), or if the arguments are wrong
+/// @return the version; VELOC_FAILURE if there is none (nothing is printed then; VELOC_Last_error
+///         has what was asked for and where it was looked for), or if the arguments are wrong
 ///
 /// Source: VELOC_Restart_test of VELOC 1.8 (which returns -2 when there is none).
 ///
