@@ -1,10 +1,12 @@
 /*
- * How much of the host buffer is touched: need <configuration> <what> [versions=N] [bytes=N]
+ * How much of the host buffer has pages: need <configuration> <what> [versions=N] [bytes=N]
  *
  *   ahead     takes so many checkpoints; what is touched stays within what they need, and gets there
+ *   back      takes so many, and removes them: the pages go back, but for the slack
+ *   reuse     takes and restores so many, under two names, one after the other: both get the same room
+ *   full      takes checkpoints until one does not fit; the error says how many do
  *   device    protects device memory, and waits until more is touched than that
- *   whole     waits until all of it is touched
- *   grows     finds less memory than the bytes of the buffer; gets more (MEMINFO), and waits for it all
+ *   grows     finds less memory than the bytes of the buffer; gets more (MEMINFO), and has it all
  *
  * Prints "touched N of M" in the end.
  */
@@ -22,25 +24,97 @@ static uint64_t touched(void)
     return metrics.host_touched;
 }
 
+/* What may be touched where so many bytes are held. */
+static uint64_t most_touched(uint64_t held)
+{
+    const uint64_t least = 64 << 20, tenth = held / 10;
+    return held + (tenth > least ? tenth : least);
+}
+
 static void take(void *memory, size_t bytes, int versions)
 {
-    /* Eight checkpoints ahead, twice what was used and its headers, and the rest of a unit. */
+    /* Eight checkpoints ahead, and twice what is held, in whole units; a copy may count twice for a moment. */
     const uint64_t unit = 4 << 20;
-    uint64_t least = 8 * (uint64_t)bytes, most = least + unit;
+    uint64_t wanted = 8 * (uint64_t)bytes;
     int version;
     OK(VELOC_Mem_protect(1, memory, bytes, 1));
-    while (touched() < least)
-        CHECK(metrics.host_touched <= most);
+    while (touched() + unit <= wanted)
+        ;
     for (version = 0; version < versions; version++) {
+        CHECK(metrics.host_touched <= wanted + unit + bytes);
         fill(memory, bytes, 1, version);
         OK(VELOC_Checkpoint("need", version));
-        least += 2 * (uint64_t)bytes;
-        most += 2 * (bytes + 4096);
-        CHECK(touched() <= most);
+        wanted += 2 * ((uint64_t)bytes + 4096);
+        CHECK(touched() <= wanted + unit + bytes);
     }
-    while (touched() < least)
-        CHECK(metrics.host_touched <= most);
-    CHECK(touched() <= most);
+    wanted -= 2 * 4096 * (uint64_t)versions;
+    while (touched() + unit <= wanted)
+        ;
+    CHECK(metrics.host_touched <= most_touched((uint64_t)versions * (bytes + 4096)) + unit);
+}
+
+/* `more` are held besides. */
+static void forward(const char *name, void *memory, size_t bytes, int versions, int more)
+{
+    const uint64_t unit = 4 << 20;
+    int version;
+    for (version = 0; version < versions; version++) {
+        fill(memory, bytes, *name, version);
+        OK(VELOC_Checkpoint(name, version));
+        CHECK(touched() <= most_touched((uint64_t)(versions + more) * (bytes + 4096)) + unit);
+    }
+}
+
+static void reverse(const char *name, void *memory, size_t bytes, int versions)
+{
+    while (versions-- > 0) {
+        memset(memory, 0, bytes);
+        OK(VELOC_Restart(name, versions));
+        CONTENT(memory, bytes, *name, versions);
+    }
+}
+
+static void give_back(void *memory, size_t bytes, int versions)
+{
+    int round;
+    OK(VELOC_Mem_protect(1, memory, bytes, 1));
+    for (round = 0; round < 2; round++) {
+        forward("need", memory, bytes, versions, 0);
+        CHECK(touched() >= (uint64_t)versions * bytes / 2);
+        OK(VELOC_Checkpoint_wait());
+        reverse("need", memory, bytes, versions);
+        OK(VELOC_Cleanup("need"));
+        while (touched() > most_touched(0) + (4 << 20))
+            ;
+    }
+}
+
+static void reuse(void *memory, size_t bytes, int versions)
+{
+    OK(VELOC_Mem_protect(1, memory, bytes, 1));
+    forward("a", memory, bytes, versions, 0);
+    reverse("a", memory, bytes, versions);
+    /* Nothing is discarded before its room is used: an adjoint may go over its states again. */
+    reverse("a", memory, bytes, versions);
+    /* The first one is the one that was read last. */
+    forward("b", memory, bytes, versions, 1);
+    reverse("b", memory, bytes, versions);
+}
+
+static void overflow(void *memory, size_t bytes, int least, int most)
+{
+    char words[64];
+    int version = 0;
+    OK(VELOC_Mem_protect(1, memory, bytes, 1));
+    while (fill(memory, bytes, 'n', version), VELOC_Checkpoint("need", version) == VELOC_SUCCESS) {
+        version++;
+        CHECK(version <= most);
+        touched();
+    }
+    CHECK(version >= least);
+    snprintf(words, sizeof words, "no room|host_cache_size|in which %d of this size fit", version);
+    REFUSED(VELOC_Checkpoint("need", version), least == most ? words : "no room|host_cache_size");
+    reverse("need", memory, bytes, version);
 }
 
 static void grow(void *memory, size_t bytes, uint64_t whole)
@@ -58,9 +132,9 @@ static void grow(void *memory, size_t bytes, uint64_t whole)
     CHECK(meminfo != NULL);
     fputs("MemTotal: 8000000 kB\nMemAvailable: 4000000 kB\n", meminfo);
     CHECK(fclose(meminfo) == 0);
-    while (touched() < whole)
-        ;
-    CHECK(metrics.host_capacity == whole);
+    do
+        touched();
+    while (metrics.host_capacity < whole);
     fill(memory, bytes, 1, 1);
     OK(VELOC_Checkpoint("need", 1));
     memset(memory, 0, bytes);
@@ -90,9 +164,13 @@ int main(int argc, char **argv)
             take(memory, bytes, versions);
         else if (strcmp(what, "grows") == 0)
             grow(memory, bytes, number(argc, argv, "whole", 0));
+        else if (strcmp(what, "back") == 0)
+            give_back(memory, bytes, versions);
+        else if (strcmp(what, "reuse") == 0)
+            reuse(memory, bytes, versions);
         else
-            while (touched() < metrics.host_capacity)
-                ;
+            overflow(memory, bytes, (int)number(argc, argv, "least", 0),
+                     (int)number(argc, argv, "most", 0));
         OK(VELOC_Finalize(1));
     }
     printf("touched %llu of %llu\n", (unsigned long long)metrics.host_touched,

@@ -1,5 +1,5 @@
-//! How far the host buffer is touched: wholly where its size was asked for or a device fills it, and as
-//! far as checkpoints need it elsewhere. What is checked in the process stands in `programs/need.c`.
+//! How far the host buffer is touched: wholly where a device fills it, and as far as checkpoints need it
+//! elsewhere; and what becomes of pages that nobody needs any more. What is checked in the process stands in `programs/need.c`.
 
 use std::fs;
 
@@ -11,22 +11,65 @@ use capi_tests::program::told_memory;
 /// that does not.
 #[test]
 fn nobody_asked_for_so_much() {
-    for configuration in
-        ["mode = async\nephemeral = true\n", "mode = async\nscratch = DIR/scratch\n"]
-    {
+    for configuration in [
+        "mode = async\nephemeral = true\n",
+        "mode = async\nephemeral = true\nhost_cache_size = 1G\n",
+        "mode = async\nscratch = DIR/scratch\n",
+        "mode = async\nscratch = DIR/scratch\nhost_cache_size = 1G\n",
+    ] {
         let job = Job::new(configuration);
         let ended = job.run("need", "ahead versions=20").succeed();
         assert!(ended.stdout.contains("touched "), "{}", ended.stdout);
     }
 }
 
-/// Catches a size that was asked for, or a device, for which pages are made too late.
+/// Catches a device for which pages are made too late.
 #[test]
-fn all_is_wanted_at_once() {
-    let job = Job::new("mode = async\nephemeral = true\nhost_cache_size = 64M\n");
-    job.run("need", "whole").succeed();
-    let job = Job::new("mode = async\nephemeral = true\ngpu_cache_size = 8M\n");
-    job.run_device("need", "device").succeed();
+fn a_device_wants_all_at_once() {
+    for size in ["", "host_cache_size = 1G\n"] {
+        let job = Job::new(&format!("mode = async\nephemeral = true\ngpu_cache_size = 8M\n{size}"));
+        job.run_device("need", "device").succeed();
+    }
+}
+
+/// Catches pages of removed checkpoints that stay, those of others that go, and more pages than a job was
+/// promised to cost, with memory of its own and with memory that the backend shares.
+#[test]
+fn pages_that_nobody_needs_go_back() {
+    for configuration in
+        ["mode = async\nephemeral = true\n", "mode = async\nscratch = DIR/scratch\n"]
+    {
+        Job::new(configuration).run("need", "back versions=30 bytes=8000000").succeed();
+    }
+}
+
+/// Catches consumed checkpoints that keep their room while new ones get new pages, and those that are
+/// discarded although no new one needs the room.
+#[test]
+fn what_was_passed_is_used_again_first() {
+    let job = Job::new("mode = async\nephemeral = true\n");
+    job.run("need", "reuse versions=30 bytes=8000000").succeed();
+}
+
+/// Catches an error that does not say how many checkpoints fit.
+#[test]
+fn what_does_not_fit_is_told() {
+    let job = Job::new("mode = async\nephemeral = true\nhost_cache_size = 100M\n");
+    job.run("need", "full bytes=16000000 least=6 most=6").succeed();
+}
+
+/// A job whose buffer has no size finds 40 MB of memory that others could have, whatever it uses: it may use
+/// three times as much, and looks each 128 MiB. Catches a buffer that takes what it does not have to itself, and
+/// one that stays as small as it was.
+#[test]
+fn it_follows_the_memory_that_is_available() {
+    let job = Job::new("mode = async\nephemeral = true\nhost_cache_size = auto\n");
+    let meminfo = job.path("meminfo");
+    fs::write(&meminfo, "MemTotal: 1000000 kB\nMemAvailable: 40000 kB\n").unwrap();
+    let run = job.run("need", "full bytes=8000000 least=14 most=60");
+    let run = run.env("MEMINFO", &meminfo).env("LD_PRELOAD", told_memory(&job.path("")));
+    let ended = run.succeed();
+    assert!(ended.stderr.contains("the host buffer is limited to"), "{}", ended.stderr);
 }
 
 /// A machine has less memory than the host buffer is to have, and is given more. Catches a job that does

@@ -113,7 +113,7 @@ impl Memory {
 pub fn check_writable(regions: &[(i32, &Memory, u64)]) -> Result<()> {
     let ranges: Vec<_> = regions.iter().map(|(_, memory, len)| (memory.address, *len)).collect();
     let bad = access::first_unwritable(&ranges).or_else(|| {
-        // Read at most once, and not at all for memory that was looked at before.
+        // Opened at most once, and not at all for memory that was looked at before.
         let mappings = LazyCell::new(Mappings::now);
         regions.iter().position(|(_, memory, len)| {
             !memory.was_writable(*len) && !memory.is_writable(*len, &mappings)

@@ -70,6 +70,9 @@ impl Key {
 /// How sizes are written, for the `values` column.
 const SIZE: &str = "size: a number of GiB, or a number with K, M, G, T or B";
 
+/// How a size is written that the library may choose.
+const SIZE_OR_AUTO: &str = "auto, or a size as above";
+
 /// How paths are written.
 pub(crate) const PATH: &str = "path";
 
@@ -118,11 +121,12 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "host_cache_size",
         task: Task::Memory,
-        values: SIZE,
-        role: Role::Optional,
-        meaning: "Host memory set aside for checkpoints, 0 for none; its pages are made in the background. \
-                  Without it 1/8 of the memory that is available, at most 1 GiB (8 GiB with \
-                  ephemeral = true); a job without a device then gets pages only as it uses them.",
+        values: SIZE_OR_AUTO,
+        role: Role::Default("auto"),
+        meaning: "The most host memory for checkpoints, 0 for none. Its pages are made in the background: as they \
+                  are needed, or, with a device, all of them. auto: 1/8 of the memory that is available, at most \
+                  1 GiB (8 GiB with ephemeral = true); an ephemeral job without a device gets what it needs, up to \
+                  3/4 of the memory that is available meanwhile.",
     },
     Key {
         name: "restore_order",

@@ -88,7 +88,7 @@ impl Settings {
             scratch: self.read("scratch", value::path)?,
             persistent: self.read("persistent", value::path)?,
             gpu_cache_size: self.read("gpu_cache_size", value::size)?,
-            host_cache_size: self.read("host_cache_size", value::size)?,
+            host_cache_size: self.read("host_cache_size", value::size_or_auto)?.flatten(),
             gpu_chunk_size: self
                 .required("gpu_chunk_size", origin, |text| value::size_up_to(text, u64::MAX))?,
             ephemeral: self.required("ephemeral", origin, value::switch)?,

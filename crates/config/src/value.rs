@@ -95,6 +95,14 @@ pub(crate) fn path(text: &str) -> Result<PathBuf, Allowed> {
     }
 }
 
+/// A size as [`size`] has it; none for `auto`.
+pub(crate) fn size_or_auto(text: &str) -> Result<Option<u64>, Allowed> {
+    if text.eq_ignore_ascii_case("auto") {
+        return Ok(None);
+    }
+    size(text).map(Some).map_err(|allowed| format!("auto, {allowed}"))
+}
+
 /// A size in bytes. A plain number counts GiB, as upstream's GPU prototype has it; with K, M, G or
 /// T (and iB or B behind it, if one likes) it counts those powers of 1024, with B alone bytes. It
 /// may have a fraction.
@@ -178,6 +186,13 @@ mod tests {
             assert!(count_from(text, 2, 64).is_err(), "{text}");
         }
         assert!(count_from("1", 2, 64).unwrap_err().contains("from 2 to 64"));
+    }
+
+    #[test]
+    fn a_size_that_the_library_chooses() {
+        assert_eq!(size_or_auto("Auto"), Ok(None));
+        assert_eq!(size_or_auto("2K"), Ok(Some(2048)));
+        assert!(size_or_auto("automatic").unwrap_err().starts_with("auto, a number of GiB"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::buffer::with_device;
 use super::lane::Lane;
 use super::lifecycle::Engine;
 use super::shared::{DeviceSide, Own};
@@ -72,7 +73,17 @@ impl Engine {
         }
         if let Some(host) = &self.host {
             // A device fills the buffer faster than pages can be touched.
-            host.want_all();
+            let most = match self.config.host_cache_size {
+                None if self.config.ephemeral => with_device(&memory::physical()?),
+                _ => host.len(),
+            };
+            let whole = host.want_first(most);
+            self.catalog.step(|state| {
+                state.pack(Level::HOST, false);
+                if whole < host.len() {
+                    state.shorten(Level::HOST, whole);
+                }
+            });
             prepare::place(&self.shared);
             let small = memory::shared_huge_pages() == HugePages::Never;
             if small && self.config.huge_pages && host.mapping().kind() == mapping::Kind::Shared {

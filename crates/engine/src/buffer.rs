@@ -4,16 +4,19 @@ use config::{Config, Mode};
 use levels::host_buffer::HostBuffer;
 use os::error::{Error, Result};
 use os::mapping::{supports_populate, Mapping};
-use os::memory;
+use os::memory::{self, Physical};
 use os::shared::SharedMemory;
 use os::size;
 use recovery::link::HandOff;
 
-/// Without `host_cache_size`, the host buffer gets at most this share of the available memory.
+/// Of the memory that there is, so many quarters are the most that a host buffer without a size can grow to, in an
+/// ephemeral job without a device. How much of that it uses follows the memory that is available (`guard`).
+const QUARTERS: u64 = 3;
+/// Without `host_cache_size`, any other host buffer gets at most this share of the available memory.
 const HOST_SHARE: u64 = 8;
 /// Without `host_cache_size`, the largest host buffer in bytes of a job that writes files.
 const HOST_DEFAULT: u64 = 1 << 30;
-/// The same for an ephemeral job, which keeps everything in the buffer.
+/// The same for an ephemeral job with a device, which keeps everything in the buffer.
 const HOST_DEFAULT_EPHEMERAL: u64 = 8 << 30;
 
 /// The host buffer, and what is handed to the backend.
@@ -34,7 +37,7 @@ pub(super) fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option
             }
             given
         }
-        None if config.ephemeral => HOST_DEFAULT_EPHEMERAL.min(physical.available / HOST_SHARE),
+        None if config.ephemeral => physical.total / 4 * QUARTERS,
         None => HOST_DEFAULT.min(physical.available / HOST_SHARE),
     };
     if bytes == 0 {
@@ -52,23 +55,35 @@ pub(super) fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option
         return Ok((None, or_without(hand_off)));
     }
     let (chunk, huge) = (config.pin_chunk_size, config.huge_pages);
-    let touched = |buffer: HostBuffer| match config.host_cache_size {
-        Some(_) => buffer,
-        // The default may be larger than the application needs.
-        None => buffer.by_need(),
-    };
     if config.outlives_application() {
         let shared = shared(bytes, huge).and_then(|(host, mapping)| {
             let ledger = SharedMemory::create("veloc-ledger", ledger_size(bytes))?;
             Ok(Some((mapping, HandOff { ledger, host: Some(host) })))
         });
         if let Some((mapping, hand_off)) = or_without(shared) {
-            return Ok((Some(touched(HostBuffer::over(mapping, chunk, huge))), Some(hand_off)));
+            return Ok((Some(HostBuffer::over(mapping, chunk, huge).by_need()), Some(hand_off)));
         }
     }
-    let buffer = HostBuffer::reserve(bytes, chunk, huge)
-        .map_err(|error| error.within(format!("host_cache_size is {}", size::show(bytes))))?;
-    Ok((Some(touched(buffer)), None))
+    let reserve = |bytes| {
+        HostBuffer::reserve(bytes, chunk, huge)
+            .map_err(|error| error.within(format!("host_cache_size is {}", size::show(bytes))))
+    };
+    let buffer = match reserve(bytes) {
+        // Addresses may be limited, too.
+        Err(error) if config.host_cache_size.is_none() => {
+            let less = with_device(&physical);
+            log::warn!("the host buffer has {} at most: {error}", size::show(less));
+            reserve(less)
+        }
+        reserved => reserved,
+    }?;
+    Ok((Some(buffer.by_need()), None))
+}
+
+/// The size of an ephemeral job's buffer without `host_cache_size`, once there is a device: it is touched and
+/// registered from end to end.
+pub(super) fn with_device(physical: &Physical) -> u64 {
+    HOST_DEFAULT_EPHEMERAL.min(physical.available / HOST_SHARE)
 }
 
 /// Shared memory for the buffer, mapped. It uses huge pages that were set aside, if there are enough and this

@@ -16,20 +16,35 @@ pub(crate) const CHECK_EVERY: u64 = 128 << 20;
 /// This share of the physical memory is left to other uses.
 const KEEP_FREE_SHARE: u64 = 32;
 
+/// A buffer that grows as far as memory allows leaves this share of what it has itself to other uses, so that
+/// it gets three quarters of what is available to a job that is alone.
+const KEEP_OWN_SHARE: u64 = 3;
+
 /// The bytes used since the last check, and its result.
 #[derive(Debug)]
 pub(crate) struct Guard {
     since_look: AtomicU64,
     short: AtomicBool,
+    /// The buffer has no size: it follows the memory that is available.
+    follows: bool,
 }
 
 impl Default for Guard {
     fn default() -> Self {
-        Guard { since_look: AtomicU64::new(CHECK_EVERY), short: AtomicBool::new(false) }
+        Guard {
+            since_look: AtomicU64::new(CHECK_EVERY),
+            short: AtomicBool::new(false),
+            follows: false,
+        }
     }
 }
 
 impl Guard {
+    /// The guard of a buffer without a size, if it `follows` the memory that is available.
+    pub(crate) fn new(follows: bool) -> Guard {
+        Guard { follows, ..Guard::default() }
+    }
+
     /// Counts `bytes` of new pages. Returns whether a check is due.
     pub(crate) fn is_due(&self, bytes: u64) -> bool {
         let used = self.since_look.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
@@ -44,11 +59,12 @@ impl Guard {
         self.since_look.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Takes the result of a check. Returns whether memory is short, if that has changed. It stops being
+    /// Takes the result of a check, and the bytes of pages that the buffer has. Returns whether memory is short, if that has changed. It stops being
     /// short when as much is free as can be used until the next check. Only one thread at a time may call
     /// this.
-    pub(crate) fn judge(&self, found: Physical) -> Option<bool> {
-        let keep = found.total / KEEP_FREE_SHARE;
+    pub(crate) fn judge(&self, found: Physical, own: u64) -> Option<bool> {
+        let share = if self.follows { own / KEEP_OWN_SHARE } else { 0 };
+        let keep = share.max(found.total / KEEP_FREE_SHARE);
         let least = if self.is_short() { keep.saturating_add(CHECK_EVERY) } else { keep };
         let short = found.available < least;
         (self.short.swap(short, Ordering::Relaxed) != short).then_some(short)
@@ -71,9 +87,10 @@ mod tests {
         /// between two checks than are left to other uses.
         #[test]
         fn what_it_says_is_what_was_found(
+            follows in any::<bool>(),
             steps in prop::collection::vec((0..CHECK_EVERY, 0..64 * CHECK_EVERY, 1..64 * CHECK_EVERY), 1..200),
         ) {
-            let guard = Guard::default();
+            let guard = Guard::new(follows);
             let (mut unseen, mut looked, mut was_short) = (0, false, false);
             for (bytes, available, total) in steps {
                 unseen += bytes;
@@ -83,8 +100,13 @@ mod tests {
                 }
                 (unseen, looked) = (0, true);
                 let found = Physical { total: total.max(available), available };
-                let changed = guard.judge(found);
+                let own = found.total - available;
+                let changed = guard.judge(found, own);
                 let keep = found.total / KEEP_FREE_SHARE;
+                let keep = if follows { keep.max(own / 3) } else { keep };
+                if follows && own > found.total / 4 * 3 + 3 {
+                    prop_assert!(guard.is_short(), "more than three quarters");
+                }
                 if available < keep {
                     prop_assert!(guard.is_short());
                 } else if available >= keep + CHECK_EVERY {

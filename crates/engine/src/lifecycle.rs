@@ -74,6 +74,7 @@ impl Engine {
         shape.memory.extend(rows);
         let mut state = State::new(shape);
         state.record_to(trace.clone());
+        state.pack(Level::HOST, true);
         let link = hand_off.and_then(|hand_off| {
             let ledger = Ledger::new(&hand_off.ledger);
             let opened = ledger.and_then(|ledger| {

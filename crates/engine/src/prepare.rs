@@ -68,23 +68,31 @@ pub(crate) fn map(shared: &Shared) -> Result<()> {
 /// While memory is short, touching threads check it again after this time.
 const CHECK_AGAIN: Duration = Duration::from_secs(1);
 
+/// Pages beyond the slack that nobody has used for so long go back.
+const GIVE_BACK_AFTER: Duration = Duration::from_secs(1);
+
 /// Touches the wanted pages of the host buffer, and continues when more are wanted. Several threads may do so
 /// at once.
 pub(crate) fn touch(shared: &Shared) -> Result<()> {
     let host = shared.host()?;
     let method = method(shared, host);
     loop {
+        host.hold(shared.catalog.read(|state| state.used(Level::HOST)));
         // Before a unit is claimed: a claimed unit counts as having its pages.
         if shared.memory_is_short(TOUCH_UNIT) {
             shared.pace.all_touched();
-            while shared.memory_is_short(CHECK_EVERY) && host.await_memory(CHECK_AGAIN) {}
+            while shared.memory_is_short(CHECK_EVERY) && host.await_memory(CHECK_AGAIN) {
+                give_back(shared, host);
+            }
         }
         let unit = match host.claim() {
             Claim::Unit(unit) => unit,
             Claim::Enough => {
                 // In the meantime, flushes need not choose a mode.
                 shared.pace.all_touched();
-                host.await_need();
+                if host.await_need(GIVE_BACK_AFTER) {
+                    give_back(shared, host);
+                }
                 continue;
             }
             Claim::Nothing => break,
@@ -122,6 +130,37 @@ pub(crate) fn touch(shared: &Shared) -> Result<()> {
     }
     shared.pace.all_touched();
     Ok(())
+}
+
+/// Gives back what no checkpoint has used since it was last looked at, at least [`GIVE_BACK_AFTER`] ago, but for
+/// the slack. The room is nobody's meanwhile, a unit at a time.
+fn give_back(shared: &Shared, host: &HostBuffer) {
+    let Some(mut last) = shared.gave_back.try_lock().filter(|at| at.elapsed() >= GIVE_BACK_AFTER)
+    else {
+        return;
+    };
+    *last = Instant::now();
+    let held = shared.catalog.step(|state| state.most_used(Level::HOST));
+    let mut surplus = host.surplus(held);
+    while surplus >= TOUCH_UNIT && !shared.stopping() {
+        let find = |free| host.last_idle(free);
+        let Some(unit) = shared.catalog.step(|state| state.set_aside(Level::HOST, find)) else {
+            break;
+        };
+        let given = host.give_back(&unit);
+        shared.catalog.step(|state| state.put_back(Level::HOST, &unit));
+        match given {
+            Ok(true) => surplus = surplus.saturating_sub(unit.end - unit.start),
+            Ok(false) => break,
+            Err(error) => {
+                shared.degrade("give back", format!("the host buffer keeps unused pages: {error}"));
+                break;
+            }
+        }
+    }
+    if shared.trace.is_on() {
+        host.with_touched(|bytes| shared.trace.counter(Counter::HostTouched, bytes));
+    }
 }
 
 /// Binds the host buffer to the device's memory node, if there are several nodes.

@@ -62,6 +62,8 @@ pub struct Shared {
     pub(crate) gate: Gate,
     /// The machine's memory.
     pub(crate) guard: Guard,
+    /// When pages were last given back. Held meanwhile.
+    pub(crate) gave_back: Mutex<Instant>,
     /// The deferred captures.
     pub(crate) deferred: DeferredCaptures,
     /// Held while a file gets or loses its name, together with the catalog's step that records it: an older
@@ -126,6 +128,7 @@ impl Shared {
         let pace = Pace::new(config.touch);
         let interval = Mutex::new(Interval::new(config.persistent_interval));
         let limits = [config.scratch_versions, config.max_versions];
+        let follows = config.ephemeral && config.host_cache_size.is_none();
         Shared {
             retention: limits.map(|limit| Mutex::new(Retention::new(limit))),
             common: std::array::from_fn(|_| Mutex::new(Common::all())),
@@ -141,7 +144,8 @@ impl Shared {
             trace,
             pace,
             gate: Gate::default(),
-            guard: Guard::default(),
+            guard: Guard::new(follows),
+            gave_back: Mutex::new(Instant::now()),
             deferred: DeferredCaptures::default(),
             naming: Mutex::new(()),
             asked: Mutex::new(HashSet::new()),
@@ -292,7 +296,7 @@ impl Shared {
     fn follow_memory_pressure(&self, host: &HostBuffer, physical: Physical) {
         // Judged within the step, so that concurrent checks do not undo each other's result.
         let changed = self.catalog.step(|state| {
-            let short = self.guard.judge(physical)?;
+            let short = self.guard.judge(physical, host.touched_bytes())?;
             host.rest(short);
             match short {
                 true => state.limit(Level::HOST, host.front()),
@@ -403,6 +407,7 @@ mod tests {
             }
         });
         let host = engine.host.as_ref().unwrap();
+        host.want_all();
         while host.touched_bytes() < host.len() {
             std::thread::yield_now();
         }

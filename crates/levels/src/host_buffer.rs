@@ -107,7 +107,7 @@ impl HostBuffer {
         }
     }
 
-    /// It is touched as far as it is needed ([`policy::prefault`]), until [`HostBuffer::want_all`].
+    /// It has pages as far as they are needed ([`policy::prefault`]), until [`HostBuffer::want_all`].
     pub fn by_need(self) -> HostBuffer {
         self.guarded.lock().pages.go_by_need();
         self
@@ -158,12 +158,50 @@ impl HostBuffer {
         }
     }
 
-    /// Waits until more is needed than has its pages, or [`HostBuffer::stop`] is called.
-    pub fn await_need(&self) {
+    /// Waits until more is needed than has its pages, or [`HostBuffer::stop`] is called. Where there may be
+    /// pages to give back, at most for `time`; then true.
+    pub fn await_need(&self, time: Duration) -> bool {
         let mut guarded = self.guarded.lock();
         while !guarded.stopping && guarded.pages.has_enough() {
+            if guarded.pages.surplus(0) > 0 {
+                guarded = self.needed.wait_for(guarded, time);
+                return !guarded.stopping && guarded.pages.has_enough();
+            }
             guarded = self.needed.wait(guarded);
         }
+        false
+    }
+
+    /// So many bytes are held.
+    pub fn hold(&self, bytes: u64) {
+        self.learn(|pages| pages.hold(bytes));
+    }
+
+    /// How many bytes of pages are to go back, where at most `held` were held for a while.
+    pub fn surplus(&self, held: u64) -> u64 {
+        match self.mapping.kind() {
+            // They were set aside, and are nobody else's.
+            mapping::Kind::SharedHuge => 0,
+            mapping::Kind::Private | mapping::Kind::Shared => {
+                self.guarded.lock().pages.surplus(held)
+            }
+        }
+    }
+
+    /// The last unit with idle pages within these bytes, which hold nothing ([`Pages::last_idle`]).
+    pub fn last_idle(&self, bytes: Range<u64>) -> Option<Range<u64>> {
+        self.guarded.lock().pages.last_idle(bytes)
+    }
+
+    /// Gives the pages of a unit from [`HostBuffer::last_idle`] back to the system. Its bytes must hold
+    /// nothing, and nobody may write there meanwhile. False: it has kept them.
+    pub fn give_back(&self, unit: &Range<u64>) -> Result<bool> {
+        if !self.guarded.lock().pages.giving_back(unit) {
+            return Ok(false);
+        }
+        let discarded = self.mapping.discard(unit.start as usize..unit.end as usize);
+        self.change(|pages| pages.given_back(unit));
+        discarded.map(|()| true)
     }
 
     /// A checkpoint may have so many bytes.
@@ -174,6 +212,18 @@ impl HostBuffer {
     /// All of it is to be touched.
     pub fn want_all(&self) {
         self.learn(Pages::want_all);
+    }
+
+    /// The same of its first `bytes`, in whole chunks; gives how many bytes these have. What lies behind them
+    /// stays without pages.
+    pub fn want_first(&self, bytes: u64) -> u64 {
+        let mut whole = 0;
+        self.learn(|pages| {
+            let (first, more) = pages.want_first(bytes);
+            whole = first;
+            more
+        });
+        whole
     }
 
     fn learn(&self, learn: impl FnOnce(&mut Pages) -> bool) {
@@ -251,12 +301,9 @@ impl HostBuffer {
         if guarded.pages.all_touched() && !guarded.pages.is_being_written() {
             return;
         }
-        let more = guarded.pages.written(extents);
+        guarded.pages.written(extents);
         drop(guarded);
         self.changed.notify_all();
-        if more {
-            self.needed.notify_all();
-        }
     }
 
     /// How many of these bytes lie in units without pages.

@@ -5,12 +5,14 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // A test stops at the first fault.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use shuttle::rand::{thread_rng, Rng};
+use shuttle::sync::Mutex;
 use shuttle::thread;
 
 use super::host_buffer::{Claim, HostBuffer, TouchMethod, TOUCH_UNIT};
-use crate::space::Extent;
+use crate::space::{Extent, Space};
 use policy::register::Pin;
 
 const ITERATIONS: usize = 3_000;
@@ -172,7 +174,9 @@ fn touched_by_need() {
                 Claim::Unit(unit) => {
                     buffer.touch(&unit, TouchMethod::Write(TOUCH_UNIT as usize)).unwrap();
                 }
-                Claim::Enough => buffer.await_need(),
+                Claim::Enough => {
+                    buffer.await_need(Duration::ZERO);
+                }
                 Claim::Nothing => return,
             }
         }
@@ -197,12 +201,120 @@ fn touched_by_need() {
     for thread in work {
         thread.join().unwrap();
     }
-    // Eight checkpoints, and twice the unit and a half that were used: all four units.
+    // Eight checkpoints, and twice the two units that were used: all four units.
     while buffer.touched_bytes() < 4 * TOUCH_UNIT {
         thread::yield_now();
     }
     buffer.stop();
     for thread in touching {
         thread.join().unwrap();
+    }
+}
+
+/// Pages are given back while flushes write, others touch by need and, with a device that has turned up
+/// meanwhile, chunks are registered: each as the engine has it, with the room of the catalog under a lock
+/// of its own. Catches pages that go under a checkpoint, whose bytes are lost, or under a registration, whose
+/// device would write to memory that is nobody's; and one who waits for pages that are going.
+#[test]
+fn pages_go_back_beside_flushes() {
+    for device in [false, true] {
+        shuttle::check_random(move || given_back(device), ITERATIONS);
+    }
+}
+
+fn given_back(device: bool) {
+    let units = 4;
+    let buffer = HostBuffer::reserve(units * TOUCH_UNIT, TOUCH_UNIT, false).unwrap();
+    let buffer = Arc::new(buffer.by_need());
+    let mut space = Space::new(TOUCH_UNIT);
+    space.grow(buffer.len());
+    space.pack(true);
+    let space = Arc::new(Mutex::new(space));
+    let touch = {
+        let (buffer, space) = (buffer.clone(), space.clone());
+        move || loop {
+            let held = {
+                let space = space.lock().unwrap();
+                space.capacity() - space.free()
+            };
+            buffer.hold(held);
+            match buffer.claim() {
+                Claim::Unit(unit) => {
+                    buffer.touch(&unit, TouchMethod::Write(TOUCH_UNIT as usize)).unwrap();
+                }
+                Claim::Enough => {
+                    buffer.await_need(Duration::ZERO);
+                }
+                Claim::Nothing => return,
+            }
+        }
+    };
+    let flush = |value: u8| {
+        let (buffer, space) = (buffer.clone(), space.clone());
+        move || {
+            for round in 0..2 {
+                let Some(extents) = space.lock().unwrap().allocate(TOUCH_UNIT) else { return };
+                let at = buffer.address(extents[0].offset);
+                buffer.writing(&extents);
+                // SAFETY: the room is this thread's.
+                unsafe { at.write(value + round) };
+                thread::yield_now();
+                buffer.written(&extents);
+                thread::yield_now();
+                // SAFETY: as above.
+                assert_eq!(unsafe { at.read() }, value + round, "the pages of a checkpoint went");
+                space.lock().unwrap().release(&extents);
+            }
+        }
+    };
+    let give_back = {
+        let (buffer, space) = (buffer.clone(), space.clone());
+        move || {
+            for _ in 0..3 {
+                let unit = {
+                    let mut space = space.lock().unwrap();
+                    let found = space.holes().find_map(|free| buffer.last_idle(free));
+                    found.filter(|unit| {
+                        space.take(&[Extent { offset: unit.start, len: unit.end - unit.start }])
+                    })
+                };
+                let Some(unit) = unit else { continue };
+                buffer.give_back(&unit).unwrap();
+                let len = unit.end - unit.start;
+                space.lock().unwrap().release(&[Extent { offset: unit.start, len }]);
+            }
+        }
+    };
+    let register = {
+        let buffer = buffer.clone();
+        move || {
+            if !device {
+                return;
+            }
+            buffer.want_all();
+            while let Some(chunk) = buffer.next_registration(Pin::Chunked) {
+                let Some(registration) = buffer.begin_registration(chunk) else { continue };
+                let touched = buffer
+                    .untouched(&[Extent { offset: buffer.chunk(chunk).start, len: TOUCH_UNIT }]);
+                assert_eq!(touched, 0, "pages of a chunk went that is registered");
+                thread::yield_now();
+                registration.end(true);
+            }
+        }
+    };
+    let work = [
+        thread::spawn(flush(1)),
+        thread::spawn(flush(11)),
+        thread::spawn(give_back),
+        thread::spawn(register),
+    ];
+    let touching = thread::spawn(touch);
+    for thread in work {
+        thread.join().unwrap();
+    }
+    buffer.stop();
+    touching.join().unwrap();
+    if device {
+        assert_eq!(buffer.registered_bytes(), buffer.len(), "chunks that nobody registers");
     }
 }

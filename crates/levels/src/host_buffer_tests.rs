@@ -155,7 +155,7 @@ fn touching_waits_for_need() {
         assert_eq!(buffer.claim(), Claim::Enough);
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| {
-                buffer.await_need();
+                assert!(!buffer.await_need(Duration::ZERO), "there is nothing to give back");
                 buffer.claim()
             });
             while buffer.needed.waiters() == 0 {
@@ -187,4 +187,36 @@ fn a_chunk_counts_as_registered_once_it_is() {
     drop(buffer.begin_registration(next).unwrap());
     assert!(!buffer.is_registered(2 * U));
     assert_eq!(buffer.next_registration(Pin::Serial), None);
+}
+
+/// Catches memory that the system does not get back, bytes beside it that are lost, and a wait that does
+/// not end where there is something to give back.
+#[test]
+fn idle_pages_go_back_to_the_system() {
+    let memory = os::shared::SharedMemory::create("test", 40 * U).unwrap();
+    let shared = HostBuffer::over(Mapping::of(&memory).unwrap(), 2 * U, false);
+    for buffer in [buffer(40), shared] {
+        let buffer = buffer.by_need();
+        buffer.hold(40 * U);
+        while let Claim::Unit(unit) = buffer.claim() {
+            buffer.touch(&unit, TouchMethod::Populate).unwrap();
+        }
+        assert_eq!(buffer.touched_bytes(), 40 * U);
+        for offset in [0, 39 * U] {
+            // SAFETY: within the mapping; no other thread.
+            unsafe { buffer.address(offset).write(7) };
+        }
+        buffer.hold(U);
+        assert_eq!(buffer.surplus(U), 40 * U - U - (64 << 20));
+        assert_eq!(buffer.claim(), Claim::Nothing);
+        let unit = buffer.last_idle(U..40 * U).unwrap();
+        assert_eq!(unit, 39 * U..40 * U);
+        assert!(buffer.give_back(&unit).unwrap() && !buffer.give_back(&unit).unwrap());
+        assert_eq!(buffer.touched_bytes(), 39 * U);
+        // SAFETY: as above.
+        let bytes = [0, 39 * U].map(|offset| unsafe { buffer.address(offset).read() });
+        assert_eq!(bytes, [7, 0]);
+        assert_eq!(buffer.claim(), Claim::Enough);
+        assert!(buffer.await_need(Duration::ZERO), "there is more");
+    }
 }

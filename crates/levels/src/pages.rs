@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use crate::space::Extent;
-use policy::prefault::PrefaultTarget;
+use policy::prefault::{self, PrefaultTarget};
 use policy::register::{self, Next, Pin};
 
 /// Bytes touched in one step: short enough that a flush hardly waits for the step at hand.
@@ -60,15 +60,23 @@ pub struct Pages {
     len: u64,
     layout: Chunks,
     touched: Vec<bool>,
-    /// Units that a copy is writing to: it makes their pages.
+    /// Units that somebody touches at the moment.
+    claimed: Vec<bool>,
+    /// How many of those there are.
+    being_touched: u64,
+    /// Units that a copy is writing to: it makes their pages. And those whose pages are being given back.
     written_to: Vec<bool>,
     /// How many of those there are.
     being_written: usize,
     touched_bytes: u64,
     /// Units below this one are touched, or being touched or written to.
     front: usize,
+    /// No unit from this one on is touched.
+    top: usize,
     /// What is to be touched for now, if not all.
     target: Option<PrefaultTarget>,
+    /// Nothing is touched from this unit on.
+    end: usize,
     chunks: Vec<Chunk>,
     /// For each chunk, its units that have no pages.
     untouched_units: Vec<u32>,
@@ -87,11 +95,15 @@ impl Pages {
             len,
             layout,
             touched: vec![false; len.div_ceil(TOUCH_UNIT) as usize],
+            claimed: vec![false; len.div_ceil(TOUCH_UNIT) as usize],
+            being_touched: 0,
             written_to: vec![false; len.div_ceil(TOUCH_UNIT) as usize],
             being_written: 0,
             touched_bytes: 0,
             front: 0,
+            top: 0,
             target: None,
+            end: len.div_ceil(TOUCH_UNIT) as usize,
             chunks: vec![Chunk::Open; layout.count()],
             untouched_units: (0..layout.count()).map(|chunk| units(layout.bytes(chunk))).collect(),
             registered_bytes: 0,
@@ -121,28 +133,55 @@ impl Pages {
         self.target.take().is_some()
     }
 
+    /// As much of it as whole chunks of its first `bytes` are is to be touched, and registered, and nothing
+    /// behind them. Gives how many bytes that are, and whether there is more to claim by that.
+    pub fn want_first(&mut self, bytes: u64) -> (u64, bool) {
+        if bytes >= self.len {
+            return (self.len, self.want_all());
+        }
+        let chunks = (bytes / self.layout.size) as usize;
+        self.end = (chunks as u64 * self.layout.size / TOUCH_UNIT) as usize;
+        for chunk in &mut self.chunks[chunks..] {
+            if *chunk == Chunk::Open {
+                *chunk = Chunk::Refused;
+            }
+        }
+        (chunks as u64 * self.layout.size, self.want_all())
+    }
+
     /// A checkpoint may have so many bytes. Whether there is more to claim by that.
     pub fn expect(&mut self, bytes: u64) -> bool {
         self.learn(|target| target.note_checkpoint(bytes))
     }
 
+    /// So many bytes are held. Whether there is more to claim by that.
+    pub fn hold(&mut self, bytes: u64) -> bool {
+        self.learn(|target| target.hold(bytes))
+    }
+
     fn learn(&mut self, learn: impl FnOnce(&mut PrefaultTarget)) -> bool {
+        let had_enough = self.is_enough();
         let Some(target) = &mut self.target else { return false };
-        let before = target.bytes();
         learn(target);
-        let at = self.front as u64 * TOUCH_UNIT;
-        at < self.len && before <= at && at < target.bytes()
+        had_enough && !self.is_enough()
     }
 
     /// Whether all that is needed for now has pages, or is being given them, and there is more.
     pub(crate) fn has_enough(&mut self) -> bool {
         self.pass();
-        self.front < self.touched.len() && self.front as u64 * TOUCH_UNIT >= self.wanted()
+        self.front < self.touched.len() && self.is_enough()
     }
 
-    /// Bytes that are to have pages for now.
-    fn wanted(&self) -> u64 {
-        self.target.map_or(self.len, |target| target.bytes())
+    fn is_enough(&self) -> bool {
+        let Some(target) = &self.target else { return self.front >= self.end };
+        let wanted = target.bytes();
+        // By whole units, so that there are not more bytes than wanted; but one is the least.
+        self.made() >= wanted || self.made() > 0 && self.made() + TOUCH_UNIT > wanted
+    }
+
+    /// Bytes that have pages, or are being given them.
+    fn made(&self) -> u64 {
+        self.touched_bytes + (self.being_touched + self.being_written as u64) * TOUCH_UNIT
     }
 
     /// Goes on to the next unit that neither has pages nor is being given them.
@@ -165,9 +204,16 @@ impl Pages {
         if self.front == self.touched.len() || self.has_enough() {
             return None;
         }
-        let unit = self.front as u64;
+        let unit = self.front;
         self.front += 1;
-        Some(unit * TOUCH_UNIT..((unit + 1) * TOUCH_UNIT).min(self.len))
+        self.claimed[unit] = true;
+        self.being_touched += 1;
+        Some(self.bytes_of(unit))
+    }
+
+    fn bytes_of(&self, unit: usize) -> Range<u64> {
+        let start = unit as u64 * TOUCH_UNIT;
+        start..(start + TOUCH_UNIT).min(self.len)
     }
 
     /// Whether copies are making pages: should they fail, there will be more to claim.
@@ -177,7 +223,11 @@ impl Pages {
 
     /// The pages of a claimed unit exist.
     pub fn touched(&mut self, unit: Range<u64>) {
-        self.mark((unit.start / TOUCH_UNIT) as usize);
+        let unit = (unit.start / TOUCH_UNIT) as usize;
+        if std::mem::take(&mut self.claimed[unit]) {
+            self.being_touched -= 1;
+        }
+        self.mark(unit);
     }
 
     /// A copy is about to write there, which makes the pages: the units that it wholly covers need
@@ -189,25 +239,20 @@ impl Pages {
         for unit in self.covered(extents) {
             self.write_to(unit, !self.touched[unit]);
         }
-        self.used(extents)
+        let bytes = extents.iter().map(|extent| extent.len).sum();
+        self.learn(|target| target.note_use(bytes))
     }
 
     /// The copy has written its bytes, so their pages exist. Units that are wholly covered count as
-    /// touched. Whether there is more to claim by that, as more is used.
-    pub fn written(&mut self, extents: &[Extent]) -> bool {
+    /// touched.
+    pub fn written(&mut self, extents: &[Extent]) {
         if self.all_touched() && !self.is_being_written() {
-            return false;
+            return;
         }
         for unit in self.covered(extents) {
             self.write_to(unit, false);
             self.mark(unit);
         }
-        self.used(extents)
-    }
-
-    fn used(&mut self, extents: &[Extent]) -> bool {
-        let end = extents.iter().map(|extent| extent.offset + extent.len).max().unwrap_or(0);
-        self.learn(|target| target.note_use(end))
     }
 
     /// The copy has failed: what it was to write needs to be touched after all.
@@ -260,6 +305,59 @@ impl Pages {
     /// Every byte before this one has its page, or is being given it.
     pub fn front(&self) -> u64 {
         (self.front as u64 * TOUCH_UNIT).min(self.len)
+    }
+
+    // ---- giving pages back ---------------------------------------------------------------
+
+    /// How many bytes of pages are to go back, where at most `held` were held for a while.
+    pub fn surplus(&self, held: u64) -> u64 {
+        match self.target {
+            Some(_) => prefault::surplus(self.touched_bytes, held),
+            None => 0,
+        }
+    }
+
+    /// The last unit with pages that lies wholly in these bytes, which hold nothing and will hold nothing
+    /// meanwhile. Nobody touches it, and it is not registered.
+    pub fn last_idle(&mut self, bytes: Range<u64>) -> Option<Range<u64>> {
+        while self.top > 0 && !self.touched[self.top - 1] {
+            self.top -= 1;
+        }
+        let first = bytes.start.div_ceil(TOUCH_UNIT) as usize;
+        let end = if bytes.end == self.len {
+            self.touched.len()
+        } else {
+            (bytes.end / TOUCH_UNIT) as usize
+        };
+        let idle = |&unit: &usize| {
+            let chunk = self.layout.of(unit as u64 * TOUCH_UNIT);
+            self.touched[unit]
+                && !self.claimed[unit]
+                && !matches!(self.chunks[chunk], Chunk::Registering | Chunk::Registered)
+        };
+        let unit = (first..end.min(self.top)).rev().find(idle)?;
+        Some(self.bytes_of(unit))
+    }
+
+    /// The pages of such a unit are about to go. Nobody touches it and its chunk is not registered until
+    /// [`Pages::given_back`]. False: it is to keep them after all.
+    pub fn giving_back(&mut self, unit: &Range<u64>) -> bool {
+        if self.target.is_none() || self.last_idle(unit.clone()).as_ref() != Some(unit) {
+            return false;
+        }
+        let index = (unit.start / TOUCH_UNIT) as usize;
+        self.touched[index] = false;
+        self.touched_bytes -= unit.end - unit.start;
+        self.untouched_units[self.layout.of(unit.start)] += 1;
+        self.write_to(index, true);
+        true
+    }
+
+    /// They are gone.
+    pub fn given_back(&mut self, unit: &Range<u64>) {
+        let index = (unit.start / TOUCH_UNIT) as usize;
+        self.write_to(index, false);
+        self.front = self.front.min(index);
     }
 
     /// Bytes that have their pages.
@@ -358,9 +456,10 @@ impl Pages {
 
     fn mark(&mut self, unit: usize) {
         if !std::mem::replace(&mut self.touched[unit], true) {
-            let start = unit as u64 * TOUCH_UNIT;
-            self.touched_bytes += (start + TOUCH_UNIT).min(self.len) - start;
-            self.untouched_units[self.layout.of(start)] -= 1;
+            let bytes = self.bytes_of(unit);
+            self.touched_bytes += bytes.end - bytes.start;
+            self.untouched_units[self.layout.of(bytes.start)] -= 1;
+            self.top = self.top.max(unit + 1);
         }
     }
 }

@@ -84,7 +84,7 @@ fn what_rests_is_waited_for_but_keeps_nothing_off() {
     }
 }
 
-/// Catches pages for which there is no need, pages that stay away although what is used grows, those
+/// Catches pages for which there is no need, pages that stay away although what is held grows, those
 /// of a copy that fails beyond the need, and a need that still limits what is all wanted.
 #[test]
 fn touching_goes_by_need() {
@@ -94,21 +94,130 @@ fn touching_goes_by_need() {
     assert_eq!(pages.claim(), None);
     assert!(pages.expect(U / 8 + 1), "more than a unit, with eight checkpoints");
     assert!(!pages.expect(U / 8), "no more than before");
-    assert_eq!((pages.claim(), pages.claim(), pages.claim()), (Some(0..U), Some(U..2 * U), None));
-    // Eight checkpoints, and twice what is used: a bit more than four units.
-    let first = [Extent { offset: 0, len: U + U / 2 }];
+    assert_eq!((pages.claim(), pages.claim()), (Some(0..U), None), "never more than is wanted");
+    pages.touched(0..U);
+    // Eight checkpoints, and twice what is held: a bit more than five units, two of them by the copy.
+    let first = [Extent { offset: 0, len: 2 * U }];
     assert!(pages.writing(&first));
     pages.written(&first);
+    assert_eq!(pages.touched_bytes(), 2 * U);
     assert_eq!(std::iter::from_fn(|| pages.claim()).count(), 3);
     assert!(pages.has_enough());
     let next = [Extent { offset: 6 * U, len: U }];
-    assert!(pages.writing(&next), "a need for more than fifteen units");
-    assert_eq!((pages.claim(), pages.claim()), (Some(5 * U..6 * U), Some(7 * U..8 * U)));
+    assert!(pages.writing(&next), "two units more, one of them by the copy");
+    assert_eq!((pages.claim(), pages.claim()), (Some(5 * U..6 * U), None));
     pages.not_written(&next);
-    assert_eq!(pages.claim(), Some(6 * U..7 * U));
-    assert_eq!(std::iter::from_fn(|| pages.claim()).count(), 9);
-    assert!(pages.has_enough());
+    assert_eq!((pages.claim(), pages.claim()), (Some(6 * U..7 * U), None));
+    assert!(!pages.hold(2 * U) && pages.has_enough());
+    assert!(pages.hold(4 * U), "a bit more than nine units");
+    assert_eq!(std::iter::from_fn(|| pages.claim()).count(), 2);
     assert!(pages.want_all());
-    assert_eq!(std::iter::from_fn(|| pages.claim()).count(), 4);
+    assert_eq!(std::iter::from_fn(|| pages.claim()).count(), 11);
     assert!(!pages.has_enough(), "nothing is left");
+}
+
+/// Catches a buffer that is touched or registered beyond what is wanted of it, or that waits for the rest.
+#[test]
+fn the_first_part_alone_is_wanted() {
+    for pin in [Pin::Chunked, Pin::Serial] {
+        let mut pages = Pages::new(6 * U, 2 * U);
+        pages.go_by_need();
+        assert_eq!(pages.want_first(5 * U), (4 * U, true));
+        for unit in 0..4 {
+            assert_eq!(pages.claim(), Some(unit * U..(unit + 1) * U));
+            pages.touched(unit * U..(unit + 1) * U);
+        }
+        assert!(pages.claim().is_none() && pages.has_enough());
+        for chunk in 0..2 {
+            assert_eq!(pages.next_registration(pin), Next::Register(chunk));
+            assert!(pages.begin_registration(chunk));
+            pages.registration_ended(chunk, true);
+        }
+        assert_eq!(pages.next_registration(pin), Next::Done);
+    }
+    let mut pages = Pages::new(6 * U, 2 * U);
+    pages.go_by_need();
+    assert_eq!(pages.want_first(7 * U), (6 * U, true));
+    assert_eq!(std::iter::from_fn(|| pages.claim()).count(), 6);
+}
+
+/// Catches pages that go while somebody touches or registers them, or that hold something by parts; and
+/// pages that do not come back.
+#[test]
+fn idle_pages_go_back() {
+    let mut pages = Pages::new(6 * U - 512, 2 * U);
+    pages.go_by_need();
+    pages.hold(6 * U);
+    for unit in 0..6 {
+        assert_eq!(pages.claim().unwrap().start, unit * U);
+    }
+    assert_eq!(pages.last_idle(0..6 * U - 512), None, "all are being touched");
+    for unit in 0..6 {
+        pages.touched(unit * U..(unit + 1) * U);
+    }
+    assert_eq!(pages.last_idle(0..6 * U - 512), Some(5 * U..6 * U - 512));
+    assert_eq!(pages.last_idle(U / 2..4 * U - 1), Some(2 * U..3 * U));
+    assert_eq!(pages.last_idle(U / 2..2 * U - 1), None);
+    assert!(pages.begin_registration(2));
+    assert_eq!(pages.last_idle(2 * U..6 * U - 512), Some(3 * U..4 * U));
+    let unit = 3 * U..4 * U;
+    assert!(pages.giving_back(&unit) && !pages.giving_back(&unit));
+    assert_eq!(pages.touched_bytes(), 5 * U - 512);
+    assert_eq!(pages.claim(), None, "they are going");
+    assert_ne!(pages.next_registration(Pin::Chunked), Next::Register(1));
+    pages.given_back(&unit);
+    assert_eq!(pages.claim(), Some(unit.clone()));
+    pages.touched(unit.clone());
+    assert_eq!(pages.touched_bytes(), 6 * U - 512);
+    pages.want_all();
+    assert!(!pages.giving_back(&unit), "a device wants all of them");
+}
+
+mod random {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// The model is a flag for each unit, and copies that cover units. Catches a count of pages that drifts
+        /// away from what there is, more pages than are wanted, and claims of what has its pages.
+        #[test]
+        fn pages_are_as_many_as_are_counted(
+            steps in prop::collection::vec((0..6u8, 0..12u64, 0..12u64), 1..80)
+        ) {
+            let mut pages = Pages::new(12 * U, 3 * U);
+            pages.go_by_need();
+            let mut there = [false; 12];
+            for (what, first, last) in steps {
+                let units = first.min(last)..first.max(last) + 1;
+                let extents = [Extent { offset: units.start * U, len: (units.end - units.start) * U }];
+                match what {
+                    0 => {
+                        pages.writing(&extents);
+                        pages.written(&extents);
+                        units.for_each(|unit| there[unit as usize] = true);
+                    }
+                    1 => {
+                        pages.writing(&extents);
+                        pages.not_written(&extents);
+                    }
+                    2 => while let Some(unit) = pages.claim() {
+                        let index = (unit.start / U) as usize;
+                        prop_assert!(!std::mem::replace(&mut there[index], true));
+                        pages.touched(unit);
+                    },
+                    3 => { pages.hold(first * U); }
+                    4 => { pages.expect(first * U / 8); }
+                    _ => while let Some(unit) = pages.last_idle(units.start * U..units.end * U) {
+                        let index = (unit.start / U) as usize;
+                        prop_assert!(std::mem::take(&mut there[index]) && units.contains(&(index as u64)));
+                        prop_assert!(pages.giving_back(&unit));
+                        pages.given_back(&unit);
+                    }
+                }
+                let count = there.iter().filter(|there| **there).count() as u64;
+                prop_assert_eq!(pages.touched_bytes(), count * U);
+                prop_assert_eq!(pages.untouched(&[Extent { offset: 0, len: 12 * U }]), (12 - count) * U);
+            }
+        }
+    }
 }

@@ -6,6 +6,7 @@
 //! fragmentation (the paper's FIFO order, HiPC'22 section IV-C, without its ring's worst case).
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +26,10 @@ pub struct Space {
     capacity: u64,
     free_bytes: u64,
     cursor: u64,
+    /// The lowest holes are taken first: they are likely to have pages.
+    packs: bool,
+    /// The most bytes that were taken at once since [`Space::most_taken`] was called.
+    most_taken: u64,
     /// Offset of each hole -> its length. Holes never touch.
     holes: BTreeMap<u64, u64>,
     /// What was given up, as (offset, length).
@@ -40,9 +45,36 @@ impl Space {
             capacity: 0,
             free_bytes: 0,
             cursor: 0,
+            packs: false,
+            most_taken: 0,
             holes: BTreeMap::new(),
             withdrawn: Vec::new(),
         }
+    }
+
+    /// From here on the lowest holes are taken first, or else those behind the last one.
+    pub fn pack(&mut self, packs: bool) {
+        self.packs = packs;
+    }
+
+    /// Whether the lowest holes are taken first.
+    pub fn packs(&self) -> bool {
+        self.packs
+    }
+
+    /// The most bytes that were taken at once since the last call.
+    pub fn most_taken(&mut self) -> u64 {
+        let now = self.taken();
+        std::mem::replace(&mut self.most_taken, now).max(now)
+    }
+
+    fn taken(&self) -> u64 {
+        self.capacity - self.free_bytes
+    }
+
+    /// The runs of free bytes, the last one first.
+    pub fn holes(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        self.holes.iter().rev().map(|(&offset, &len)| offset..offset + len)
     }
 
     /// Adds `bytes` (rounded down to the granule) behind the end.
@@ -127,6 +159,7 @@ impl Space {
             need -= len;
             taken.push(Extent { offset, len });
         }
+        self.most_taken = self.most_taken.max(self.taken());
         Some(taken)
     }
 
@@ -166,8 +199,9 @@ impl Space {
 
     /// The next hole at or behind the cursor, else the first one.
     fn hole_at_cursor(&self) -> Option<(u64, u64)> {
+        let cursor = if self.packs { 0 } else { self.cursor };
         self.holes
-            .range(self.cursor..)
+            .range(cursor..)
             .next()
             .or_else(|| self.holes.iter().next())
             .map(|(&o, &l)| (o, l))
@@ -295,6 +329,25 @@ mod tests {
         let second = [Extent { offset: 90, len: 4 }, Extent { offset: 20, len: 16 }];
         let runs: Vec<_> = side_by_side(&first, &second, 15).collect();
         assert_eq!(runs, [(0, 90, 4), (4, 20, 6), (50, 26, 5)]);
+    }
+
+    /// Catches freed room that is left alone while there is other room, and a peak that is forgotten.
+    #[test]
+    fn what_packs_takes_the_lowest_room() {
+        let mut space = Space::new(1);
+        space.grow(100);
+        space.pack(true);
+        let first = space.allocate(10).unwrap();
+        space.allocate(10).unwrap();
+        space.release(&first);
+        assert_eq!(space.holes().collect::<Vec<_>>(), [20..100, 0..10]);
+        let next = [Extent { offset: 0, len: 10 }, Extent { offset: 20, len: 5 }];
+        assert_eq!(space.allocate(15).unwrap(), next);
+        space.release(&next);
+        assert_eq!((space.most_taken(), space.most_taken()), (25, 10));
+        space.pack(false);
+        space.cursor = 20;
+        assert_eq!(space.allocate(5).unwrap(), [Extent { offset: 20, len: 5 }]);
     }
 
     #[derive(Clone, Debug)]

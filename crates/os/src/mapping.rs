@@ -192,6 +192,26 @@ impl Mapping {
         unsafe { self.advise(&range, libc::MADV_POPULATE_WRITE, "MADV_POPULATE_WRITE") }
     }
 
+    /// Gives the whole pages of `range` (bytes from the base) back to the system: its bytes are 0 afterwards, in
+    /// all processes that share them. Nobody may use them meanwhile.
+    ///
+    /// # Errors
+    /// A range that is not within the mapping, or `madvise` failed.
+    pub fn discard(&self, range: Range<usize>) -> Result<()> {
+        let page = page_size();
+        let whole = range.start.next_multiple_of(page)..range.end / page * page;
+        if whole.is_empty() {
+            return self.addresses(&range).map(drop);
+        }
+        let advice = match self.kind {
+            Kind::Private => libc::MADV_DONTNEED,
+            // Of shared memory that would only unmap the pages.
+            Kind::Shared | Kind::SharedHuge => libc::MADV_REMOVE,
+        };
+        // SAFETY: the caller says that nobody uses these bytes; it changes no other page.
+        unsafe { self.advise(&whole, advice, "giving pages back") }
+    }
+
     /// Allocates every page of `range` (bytes from the base) by touching one byte in each `step` bytes:
     /// the page size, or the huge page size where huge pages are certain. The contents are kept, even
     /// with concurrent writers. If there is no memory, the kernel kills a process;
@@ -354,6 +374,37 @@ mod tests {
         // SAFETY: as above.
         let byte = unsafe { mapping.base().as_ptr().add(2 * page).read() };
         assert_eq!(byte, 0xa5);
+    }
+
+    /// Catches pages that stay, and those of neighbours that go.
+    #[test]
+    fn discarding_takes_whole_pages_alone() {
+        use std::os::unix::fs::MetadataExt as _;
+        let page = page_size();
+        let shared = SharedMemory::create("test", 4 * page as u64).unwrap();
+        // Of shared memory the file tells.
+        let file = std::fs::File::from(shared.file().unwrap().try_clone_to_owned().unwrap());
+        let blocks = || file.metadata().unwrap().blocks() as usize * 512 / page;
+        for mapping in [small_pages(4 * page), Mapping::of(&shared).unwrap()] {
+            mapping.touch(0..4 * page, page).unwrap();
+            // SAFETY: within the mapping, which only this test uses.
+            let byte = |at: usize| unsafe { mapping.base().as_ptr().add(at) };
+            for at in 0..4 {
+                // SAFETY: as above.
+                unsafe { byte(at * page).write(7) };
+            }
+            mapping.discard(1..3 * page + 1).unwrap();
+            match mapping.kind() {
+                Kind::Private => {
+                    assert_eq!(resident(&mapping, 0..4 * page), [true, false, false, true]);
+                }
+                _ => assert_eq!(blocks(), 2),
+            }
+            // SAFETY: as above.
+            let bytes = [0, 1, 2, 3].map(|at| unsafe { byte(at * page).read() });
+            assert_eq!(bytes, [7, 0, 0, 7]);
+            assert!(mapping.discard(0..5 * page).is_err());
+        }
     }
 
     #[test]

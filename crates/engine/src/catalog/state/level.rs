@@ -2,6 +2,7 @@
 //! catalog knows which levels there are.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use super::State;
 use crate::catalog::entry::{Entry, Id, Level, Part, Stage, MOST, PARTS};
@@ -14,6 +15,8 @@ use policy::evict::EvictionClass;
 pub(super) struct Memory {
     pub(super) spec: LevelSpec,
     pub(super) space: Space,
+    /// Free room that nobody gets for the moment: its pages are being given back to the system.
+    pub(super) aside: u64,
     /// Whether it will not grow any more.
     pub(super) complete: bool,
     /// Checkpoints that could be flushed from it. Consumed ones come last, the others in the order in which
@@ -36,6 +39,7 @@ impl Memory {
         }
         Memory {
             space,
+            aside: 0,
             complete: !spec.grows || spec.capacity == 0,
             spec,
             flush: BTreeSet::new(),
@@ -137,6 +141,42 @@ impl State {
     pub fn completed(&mut self, level: Level) {
         self.level_mut(level).complete = true;
         self.resized(level);
+    }
+
+    /// Room that was freed is given out first: it has pages already. Or else FIFO, as in HiPC'22.
+    pub(crate) fn pack(&mut self, level: Level, packs: bool) {
+        self.level_mut(level).space.pack(packs);
+    }
+
+    /// Sets free room aside that `find` picks in one of the runs of free bytes, the last one first. To be
+    /// followed by [`State::put_back`].
+    pub fn set_aside(
+        &mut self,
+        level: Level,
+        find: impl FnMut(Range<u64>) -> Option<Range<u64>>,
+    ) -> Option<Range<u64>> {
+        let memory = self.level_mut(level);
+        let found = memory.space.holes().find_map(find)?;
+        let len = found.end - found.start;
+        if !memory.space.take(&[Extent { offset: found.start, len }]) {
+            return None;
+        }
+        memory.aside += len;
+        Some(found)
+    }
+
+    /// That room is free again.
+    pub fn put_back(&mut self, level: Level, room: &Range<u64>) {
+        let len = room.end - room.start;
+        let memory = self.level_mut(level);
+        memory.aside -= len;
+        memory.space.release(&[Extent { offset: room.start, len }]);
+        self.changes += 1;
+    }
+
+    /// The most bytes of a level that were used at once since the last call.
+    pub(crate) fn most_used(&mut self, level: Level) -> u64 {
+        self.level_mut(level).space.most_taken()
     }
 
     /// Limits a level to what is used of its first `bytes` and its existing room beyond them: memory is

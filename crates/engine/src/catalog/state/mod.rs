@@ -37,6 +37,8 @@ pub use requests::*;
 #[derive(Debug, Default)]
 struct Versions {
     live: BTreeMap<i32, Id>,
+    /// The checkpoint that was restored last.
+    last_read: Option<Id>,
     /// Versions that could be fetched to a level, by level.
     fetch: [BTreeSet<i32>; MOST],
     /// Versions that could be read from a file.

@@ -122,6 +122,9 @@ impl State {
             if success {
                 self.next_consumed += 1;
                 self.counts.restores += 1;
+                if let Some(versions) = self.names.get_mut(&entry.name) {
+                    versions.last_read = Some(id);
+                }
                 self.rekey(id, |entry| {
                     if !entry.hints.is_empty() {
                         entry.hints.remove(0);

@@ -8,6 +8,10 @@ use crate::catalog::entry::{Id, Level, Stage, PARTS};
 use levels::space::Extent;
 use os::error::{Error, Kind};
 use policy::evict::EvictionClass;
+use policy::order::RestoreOrder;
+
+/// So many consumed checkpoints are looked at for one that was passed.
+const MOST_LOOKED_AT: usize = 64;
 
 impl State {
     pub(super) fn take_room(
@@ -15,6 +19,7 @@ impl State {
         len: u64,
         level: Level,
     ) -> std::result::Result<Vec<Extent>, Reserve> {
+        self.reuse_passed(len, level);
         loop {
             let memory = self.level_mut(level);
             if let Some(extents) = memory.space.allocate(len) {
@@ -45,6 +50,37 @@ impl State {
         }
     }
 
+    /// Where pages are made by need, and a job reads in reverse order: discards up to `len` bytes of checkpoints
+    /// that were consumed and of whose name one was read since that was taken earlier, so that their room is used
+    /// again before new pages are. Nothing else may be discarded before room is short: it may be read once more.
+    /// The order of taking counts, not that of versions, which may be numbers of slots.
+    fn reuse_passed(&mut self, len: u64, level: Level) {
+        let may_discard = self.shape.ephemeral && !self.shape.scratch;
+        let packs = self.level(level).space.packs();
+        if !packs || !may_discard || self.shape.order != RestoreOrder::Reverse {
+            return;
+        }
+        let is_passed = |id: &Id| {
+            let entry = self.entries.get(id)?;
+            let versions = self.names.get(&entry.name)?;
+            (versions.last_read? < *id).then_some(entry.parts.iter().map(|p| p.len).sum())
+        };
+        // Those taken last are passed first. There are few others behind them, if any.
+        let victims = self.level(level).victims.range((EvictionClass::Discardable, 0)..).rev();
+        let mut left = self.level(level).space.rounded(len);
+        let mut passed: Vec<Id> = Vec::new();
+        for (_, id) in victims.take(MOST_LOOKED_AT) {
+            if left == 0 {
+                break;
+            }
+            if let Some(bytes) = is_passed(id) {
+                left = left.saturating_sub(bytes);
+                passed.push(*id);
+            }
+        }
+        passed.into_iter().for_each(|id| self.evict(id, level));
+    }
+
     fn no_room(&self, len: u64, level: Level) -> Error {
         let cause = self.last_failure.as_ref().filter(|_| self.anything_failed());
         let why = if let Some(cause) = cause {
@@ -56,10 +92,11 @@ impl State {
             "nothing in it can be flushed or evicted".to_owned()
         };
         let Memory { spec, space, .. } = self.level(level);
+        let fit = space.capacity() / space.rounded(len).max(1);
         Error::new(
             Kind::NoRoom,
             format!(
-                "no room for {len} bytes in the {} ({}, {} bytes): {why}",
+                "no room for {len} bytes in the {} ({}, {} bytes), in which {fit} of this size fit: {why}",
                 spec.name,
                 spec.key,
                 space.capacity()
@@ -116,6 +153,7 @@ impl State {
     /// Whether anything may leave a level.
     pub(super) fn room_can_come(&self, level: Level) -> bool {
         self.in_flight > 0
+            || self.level(level).aside > 0
             || self.flush_can_come(level)
             || !self.write.is_empty()
             // A checkpoint that bypasses scratch leaves memory for persistent.

@@ -56,6 +56,78 @@ fn an_ephemeral_job_without_files_is_told_when_nothing_was_consumed() {
     assert_eq!(world.state.counts().discards, 1);
 }
 
+/// Catches consumed checkpoints that keep their room while new ones get more of it, and one that is discarded
+/// although a reverse order may read it again.
+#[test]
+fn what_a_reverse_order_has_passed_is_used_again_first() {
+    let mut world = world(0, 400, false, true);
+    world.state.pack(Level::HOST, true);
+    for version in 0..5 {
+        assert!(world.capture(version, [0, 12]));
+    }
+    for version in [4, 4, 3, 3] {
+        world.restore(version);
+    }
+    let used = world.state.used(Level::HOST);
+    assert_eq!(world.state.counts().discards, 0, "no room is needed");
+    for (version, discarded) in [(10, 1), (11, 1), (12, 1)] {
+        assert!(world.capture(version, [0, 12]));
+        assert_eq!(world.state.counts().discards, discarded);
+        assert_eq!(world.state.check(), Ok(()));
+    }
+    assert!(world.state.find(NAME, 4).is_none() && world.state.find(NAME, 3).is_some());
+    assert_eq!(world.state.used(Level::HOST), used + 24);
+    // Over the same states once more.
+    for version in [12, 3, 2, 1, 0, 3, 2] {
+        world.restore(version);
+    }
+    assert!(world.capture(20, [0, 24]));
+    assert!(world.state.find(NAME, 12).is_none(), "the newest first");
+    assert!(world.state.find(NAME, 3).is_none());
+    assert!([0, 1, 2, 10, 11].iter().all(|v| world.state.find(NAME, *v).is_some()));
+}
+
+/// Versions are numbers of slots, as of a schedule that gives slots out again. Catches a state that is discarded
+/// although the adjoint has not come to it, as another one has a lower number.
+#[test]
+fn what_was_passed_goes_by_the_order_of_taking() {
+    let mut world = world(0, 400, false, true);
+    world.state.pack(Level::HOST, true);
+    for slot in [7, 5] {
+        assert!(world.capture(slot, [0, 12]));
+    }
+    for slot in [7, 5] {
+        world.restore(slot);
+    }
+    for slot in [8, 9] {
+        assert!(world.capture(slot, [0, 12]));
+    }
+    assert_eq!(world.state.counts().discards, 0);
+    world.restore(7);
+    assert!(world.capture(10, [0, 12]));
+    assert!(world.state.find(NAME, 5).is_none() && world.state.find(NAME, 7).is_some());
+}
+
+/// Catches a capture that is refused, or never woken up, while the pages of free room are given back.
+#[test]
+fn room_that_is_set_aside_is_waited_for() {
+    let mut world = world(0, 40, false, true);
+    assert!(world.capture(0, [0, 12]));
+    let state = &mut world.state;
+    assert_eq!(state.set_aside(Level::HOST, |free| (free.end < 40).then_some(free)), None);
+    let unit = state.set_aside(Level::HOST, |free| Some(free.end - 8..free.end)).unwrap();
+    assert_eq!(unit, 32..40);
+    assert_eq!(state.check(), Ok(()));
+    let id = state.open(NAME, 1);
+    let reserved = state.reserve(id, Part::Host, 28, Level::HOST);
+    assert!(matches!(reserved, Reserve::Wait(WaitFor::Room(Level::HOST))));
+    let before = state.changes();
+    state.put_back(Level::HOST, &unit);
+    assert_ne!(state.changes(), before);
+    assert!(matches!(state.reserve(id, Part::Host, 28, Level::HOST), Reserve::Got { .. }));
+    assert_eq!(state.check(), Ok(()));
+}
+
 /// Catches files that are written because the application waits for flushes, although the host buffer has room.
 #[test]
 fn an_ephemeral_job_does_not_spill_while_flushes_have_room() {

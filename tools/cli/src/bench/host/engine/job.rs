@@ -118,11 +118,20 @@ impl Job {
         Ok(())
     }
 
-    /// Waits until all pages of the host buffer exist.
+    /// Waits until no more pages of the host buffer are made: those for what is expected exist.
     pub(super) fn until_touched(&self) -> Result<()> {
-        self.until("touching the host buffer", |metrics| {
-            metrics.host_touched >= metrics.host_capacity
-        })
+        let mut touched = None;
+        let since = Instant::now();
+        loop {
+            let now = self.metrics()?.host_touched;
+            if touched.replace(now) == Some(now) {
+                return Ok(());
+            }
+            if since.elapsed() > STUCK {
+                bail!("touching the host buffer: not done after {} s", STUCK.as_secs());
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
     }
 }
 

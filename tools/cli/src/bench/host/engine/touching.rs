@@ -2,14 +2,13 @@
 //! of the address space, which every thread of the process shares. Larger heaps, stacks of new
 //! threads and mapped files need it.
 
-use std::thread::sleep;
+use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
-use anyhow::{ensure, Result};
+use anyhow::{ensure, Context as _, Result};
 use levels::host_buffer::{HostBuffer, TouchMethod, TOUCH_UNIT};
 use os::mapping::Mapping;
 
-use super::job::Job;
 use super::tell;
 use crate::bench::host::pages::touch_all;
 use crate::bench::host::{Figure, Goal};
@@ -23,9 +22,6 @@ const BYTES: usize = 64 << 10;
 
 /// Between two mappings.
 const PAUSE: Duration = Duration::from_micros(200);
-
-/// Mappings between two looks at how far touching is.
-const LOOK_EVERY: usize = 16;
 
 /// The most that a mapping may take beside touching, in microseconds: the median.
 const MEDIAN_US: f64 = 50.0;
@@ -61,30 +57,32 @@ pub(super) fn run(huge: u64, repeats: u32) -> Result<()> {
     Ok(())
 }
 
-/// The times of mappings in seconds, from the start of a job until its host buffer is touched, and
-/// the rate of touching in GB/s.
+/// The times of mappings in seconds, until a host buffer is touched as the library touches it, and the rate of
+/// touching in GB/s.
 fn beside_touching(method: &str, huge: bool) -> Result<(Vec<f64>, f64)> {
     // A hypervisor may have to find the memory first. What was used just now is there.
     let before = HostBuffer::reserve(BUFFER, TOUCH_UNIT, huge)?;
     touch_all(&before, 1, |unit| before.touch(unit, TouchMethod::here()))?;
     drop(before);
-    let job = Job::start(&format!(
-        "mode = async\nephemeral = true\nhost_cache_size = {BUFFER}B\ntouch_threads = 1\n\
-         touch_method = {method}\nhuge_pages = {huge}\n"
-    ))?;
+    let buffer = HostBuffer::reserve(BUFFER, TOUCH_UNIT, huge)?;
+    let method = match method {
+        "auto" => buffer.touch_method(),
+        _ => TouchMethod::Populate,
+    };
     let mut times = Vec::new();
-    loop {
-        for _ in 0..LOOK_EVERY {
+    let took = scope(|scope| {
+        let touching = scope.spawn(|| {
+            let since = Instant::now();
+            touch_all(&buffer, 1, |unit| buffer.touch(unit, method)).map(|()| since.elapsed())
+        });
+        while !touching.is_finished() {
             let since = Instant::now();
             drop(Mapping::reserve(BYTES)?);
             times.push(since.elapsed().as_secs_f64());
             sleep(PAUSE);
         }
-        let metrics = job.metrics()?;
-        if metrics.host_touched >= metrics.host_capacity {
-            let touch = metrics.touch;
-            ensure!(touch.nanoseconds > 0, "touching took no time");
-            return Ok((times, touch.bytes as f64 / touch.nanoseconds as f64));
-        }
-    }
+        touching.join().ok().context("the thread that touches pages panicked")?
+    })?;
+    ensure!(!times.is_empty(), "touching took no time");
+    Ok((times, BUFFER as f64 / took.as_nanos() as f64))
 }
