@@ -92,9 +92,7 @@ int VELOC_Init_single(unsigned int id,
  *
  * @pre `options` is NULL or points to `n` of them, whose texts are NULL or strings that end with NUL.
  */
-int VELOC_Init_single_options(unsigned int id,
-                              const struct VELOC_Option *options,
-                              size_t n);
+int VELOC_Init_single_options(unsigned int id, const struct VELOC_Option *options, size_t n);
 
 #ifndef VELOC_NO_MPI
 /**
