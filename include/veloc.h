@@ -104,21 +104,19 @@ int VELOC_Init_single(unsigned int id,
  * VELOC_Init_single with options in place of a file.
  *
  * What a file may say, options may: docs/configuration.md has the keys. The environment
- * (`VELOC_<KEY>`) stands above them, and an unknown key is a warning.
+ * (`VELOC_<KEY>`) stands above them.
  *
  * @param id       as for VELOC_Init_single
  * @param options  keys and values; NULL if there are none. Not used after the call
  * @param n        how many; 0: the environment has all of the configuration
- * @return VELOC_SUCCESS; VELOC_FAILURE as VELOC_Init_single, if a key or value is NULL, and if a key
- *         is given twice
+ * @return VELOC_SUCCESS; VELOC_FAILURE as VELOC_Init_single, if a key or value is NULL, a key is
+ *         unknown (which in a file is a warning), or given twice
  *
  * Source: an addition of this library.
  *
  * @pre `options` is NULL or points to `n` of them, whose texts are NULL or strings that end with NUL.
  */
-int VELOC_Init_single_options(unsigned int id,
-                              const struct VELOC_Option *options,
-                              size_t n);
+int VELOC_Init_single_options(unsigned int id, const struct VELOC_Option *options, size_t n);
 
 #ifndef VELOC_NO_MPI
 /**

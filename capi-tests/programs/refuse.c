@@ -118,15 +118,15 @@ static void options(void)
     REFUSED(VELOC_Init_single_options(0, NULL, 3), "options|NULL|3");
     REFUSED(VELOC_Init_single_options(0, given, (size_t)-1), "18446744073709551615");
     REFUSED(VELOC_Init_single_options(0, NULL, 0), "mode");
-    /* Unknown keys are warnings, an empty value is none; the texts are the caller's afterwards. */
+    /* In a file this is a warning. */
     given[2].key = "scrath";
     given[2].value = "/nowhere";
-    OK(VELOC_Init_single_options(0, given, 3));
-    REFUSED(VELOC_Init_single_options(0, given, 3), "initialised already");
-    OK(VELOC_Finalize(1));
+    REFUSED(VELOC_Init_single_options(0, given, 3), "unknown key scrath|scratch meant");
+    /* An empty value is none; the texts are the caller's afterwards. */
     given[2].key = "scratch";
     given[2].value = "";
     OK(VELOC_Init_single_options(0, given, 3));
+    REFUSED(VELOC_Init_single_options(0, given, 3), "initialised already");
     OK(VELOC_Finalize(1));
 }
 
