@@ -26,7 +26,7 @@ def main() -> None:
     adjoint = numpy.zeros(CELLS)
     with veloc.Job(mode="async", scratch=folder, threaded=True) as job:
         # A slot is a name, and the version in it the step. The adjoint is counted up as it goes back.
-        names = [f"slot-{number}" for number in range(ON_DISK + 1)]
+        names = [f"slot{number}" for number in range(ON_DISK + 1)]
         for name in names:
             job.protect(0, state, name=name)
         job.protect(0, adjoint, name="adjoint")

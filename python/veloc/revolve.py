@@ -73,6 +73,8 @@ class Revolver:
       again, with the least number of steps. `name` tells several computations in one directory
       apart, `tag` (a number) one computation from the next under the same name: the iteration of an
       optimisation. Without a directory nothing is written.
+    - `resilience_distance`: how many steps snapshots may be apart in the forward pass, so that no
+      crash in it costs more.
     - `adjoint`: the arrays of the adjoint (its state, and what it computes), which are then stored
       every `adjoint_distance` of its steps (default: a twentieth of all). Without them a program
       that was killed in the reverse pass begins that anew, from the states that are left.
@@ -104,6 +106,7 @@ class Revolver:
         name: str = "revolve",
         directory: str | os.PathLike[str] | None = None,
         tag: int = 0,
+        resilience_distance: int | None = None,
         adjoint: Sequence[Any] | None = None,
         adjoint_distance: int | None = None,
         job: Job | None = None,
@@ -135,6 +138,7 @@ class Revolver:
             disk_slots=n_disk_checkpoints,
             disk_write=disk_write,
             disk_read=disk_read,
+            resilience_distance=resilience_distance,
             adjoint_distance=adjoint_distance if adjoint is not None else None,
         )
         self._slots = self.n_checkpoints + n_disk_checkpoints
