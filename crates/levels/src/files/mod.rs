@@ -21,6 +21,7 @@ mod age;
 mod aggregate;
 mod attempts;
 mod backlog;
+mod beside;
 mod checksums;
 mod directories;
 mod expected;

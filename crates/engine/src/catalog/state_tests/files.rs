@@ -59,6 +59,7 @@ fn cleaning_up_waits_for_the_persistent_copy() {
         persistent: true,
         ephemeral: false,
         order: RestoreOrder::Reverse,
+        beside: None,
     };
     let mut world = World::new(job);
     assert!(world.capture(1, [0, 20]));
@@ -144,6 +145,7 @@ fn a_file_that_is_being_made_persistent_is_not_removed() {
         persistent: true,
         ephemeral: false,
         order: RestoreOrder::Reverse,
+        beside: None,
     });
     for _ in 0..2 {
         assert!(world.capture(1, [0, 4]));
@@ -170,6 +172,7 @@ fn what_is_gone_before_it_is_copied_is_written_again() {
         persistent: true,
         ephemeral: false,
         order: RestoreOrder::Reverse,
+        beside: None,
     });
     let write = |world: &mut World| {
         let job = world.state.next_write().unwrap();
@@ -210,6 +213,7 @@ fn what_scratch_cannot_take_goes_to_persistent() {
         persistent: true,
         ephemeral: false,
         order: RestoreOrder::Reverse,
+        beside: None,
     });
     let mut taken = |version: i32, awaits: bool| {
         let state = &mut world.state;
