@@ -30,6 +30,9 @@
 
 pub mod backlog;
 mod both;
+#[cfg(test)]
+#[cfg(not(feature = "model-check"))]
+mod both_tests;
 pub mod capture;
 pub mod catalog;
 mod copy;

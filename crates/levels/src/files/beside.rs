@@ -77,3 +77,35 @@ impl Files {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use config::Config;
+    use std::fs;
+
+    /// Catches a file that is continued at another place than where it ended, and a digest of something else.
+    #[test]
+    fn a_file_is_continued_with_the_rest_of_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().display();
+        let text = format!("mode = async\nscratch = {at}/s\npersistent = {at}/p\n");
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let files = Files::open(&config, 0).unwrap();
+        let bytes: Vec<u8> = (0..3 * PIECE as usize + 17).map(|i| (i ^ (i >> 9)) as u8).collect();
+        fs::write(files.scratch_path("x", 1).unwrap(), &bytes).unwrap();
+        let scratch = files.open_scratch("x", 1).unwrap();
+        for begun in [0, 1, PIECE as usize, bytes.len()] {
+            let mut output = files.create_straight("x", 1, None).unwrap();
+            output.put(&bytes[..begun]).unwrap();
+            files.append_scratch(&scratch, &mut output, "x", 1).unwrap();
+            let written = output.finish();
+            assert_eq!(
+                written.digest,
+                Some(format::proof::Digest::of(files.digest().unwrap(), &bytes))
+            );
+            files.publish_beside(&written, "x", 1).unwrap();
+            assert_eq!(fs::read(files.persistent_path("x", 1).unwrap()).unwrap(), bytes);
+        }
+    }
+}

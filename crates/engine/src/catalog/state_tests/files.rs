@@ -271,3 +271,79 @@ fn many_failures_are_one_report() {
     assert!(report.contains("4 more"), "{report}");
     assert_eq!(world.state.take_failure(), None);
 }
+
+/// A job whose persistent files are written from memory, of 8 bytes and more at the same time as scratch.
+fn beside(host: u64) -> World {
+    World::new(Job0 {
+        device: 0,
+        host,
+        third: None,
+        scratch: true,
+        persistent: true,
+        ephemeral: false,
+        order: RestoreOrder::Reverse,
+        beside: Some(8),
+    })
+}
+
+/// Catches a persistent file that waits for the one in scratch to be written, or that gets its name before it.
+#[test]
+fn both_files_are_written_from_memory_and_scratch_is_named_first() {
+    let mut world = beside(100);
+    assert!(world.capture(1, [0, 20]) && world.capture(2, [0, 4]));
+    let state = &mut world.state;
+    let write = state.next_write().unwrap();
+    let mut persist = state.next_persist().unwrap();
+    assert!(write.id == persist.id && persist.straight.is_some());
+    assert_eq!(state.is_alone(persist.id), None, "scratch is not there yet");
+    state.leave_memory(&mut persist);
+    state.check().unwrap();
+    state.write_done(&write, Ok(()));
+    assert_eq!(state.is_alone(persist.id), Some(false));
+    state.persist_done(&persist, Ok(()));
+    // For a small one no second thread is woken; it is read from memory all the same.
+    let write = state.next_write().unwrap();
+    assert!(state.next_persist().is_none());
+    state.write_done(&write, Ok(()));
+    assert!(state.next_persist().unwrap().straight.is_some());
+    state.check().unwrap();
+}
+
+/// Catches a slow persistent that keeps the application waiting for memory that scratch has the bytes of.
+#[test]
+fn a_persistent_file_keeps_no_memory_that_others_wait_for() {
+    let mut world = beside(24);
+    assert!(world.capture(1, [0, 20]));
+    let state = &mut world.state;
+    let write = state.next_write().unwrap();
+    let mut persist = state.next_persist().unwrap();
+    let id = state.open(NAME, 2);
+    let reserve = |state: &mut State| state.reserve(id, Part::Host, 20, Level::HOST);
+    assert!(matches!(reserve(state), Reserve::Wait(_)));
+    assert!(!state.is_to_leave_memory(persist.id), "no file has its bytes");
+    state.write_done(&write, Ok(()));
+    assert!(matches!(reserve(state), Reserve::Wait(_)) && state.is_to_leave_memory(persist.id));
+    let changes = state.changes();
+    state.leave_memory(&mut persist);
+    assert!(state.changes() > changes, "nobody is told");
+    assert!(matches!(reserve(state), Reserve::Got { .. }));
+    state.abort(id);
+    state.persist_done(&persist, Ok(()));
+    state.check().unwrap();
+}
+
+/// Catches a checkpoint that is written to persistent once more, or counts as one that others lack there,
+/// because scratch refused it while it was being written there.
+#[test]
+fn what_scratch_refuses_meanwhile_is_in_persistent_alone() {
+    let mut world = beside(100);
+    assert!(world.capture(1, [0, 20]));
+    let state = &mut world.state;
+    let (write, persist) = (state.next_write().unwrap(), state.next_persist().unwrap());
+    assert_eq!(state.write_done(&write, Err(failure())), After::Warn);
+    assert_eq!(state.is_alone(persist.id), Some(true));
+    assert!(!state.is_extra(persist.id));
+    state.persist_done(&persist, Ok(()));
+    assert!(state.is_past_scratch(persist.id) && state.drained());
+    state.check().unwrap();
+}
