@@ -19,6 +19,7 @@ use os::sync::Mutex;
 
 mod age;
 mod aggregate;
+mod aligned;
 mod attempts;
 mod backlog;
 mod beside;
