@@ -73,6 +73,7 @@ impl Shared {
         if let Some(id) = self.catalog.read(|state| state.find(name, version)) {
             return Ok(id);
         }
+        self.warn_of_nothing_inherited();
         self.await_earlier_jobs();
         let found = self.files.look(name, version).map_err(|error| match error.kind() {
             Kind::NotFound => Error::new(Kind::NotFound, self.no_such(name, version)),
@@ -134,6 +135,9 @@ impl Shared {
             );
         } else if self.files.has_scratch() {
             text += &format!(", in memory or in a file of rank {}", self.files.rank());
+        }
+        if let Some(why) = self.nothing_inherited() {
+            text += &format!("; {why}");
         }
         text
     }

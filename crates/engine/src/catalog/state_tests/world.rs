@@ -146,8 +146,8 @@ impl World {
         successor.memory[staging] = self.memory[staging].clone();
         successor.scratch = self.scratch.clone();
         successor.persistent = self.persistent.clone();
-        for (record, standing) in ledger::read(&self.ledger).unwrap() {
-            successor.state.take_over(&record, standing).unwrap();
+        for (record, standing, _) in ledger::read(&self.ledger).unwrap() {
+            successor.state.take_over(&record, standing, None).unwrap();
         }
         successor
     }
