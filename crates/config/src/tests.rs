@@ -29,6 +29,8 @@ fn defaults() {
             host_cache_size: None,
             gpu_chunk_size: 128 << 20,
             ephemeral: false,
+            hand_over: None,
+            hand_over_time: 600,
             restore_order: RestoreOrder::Reverse,
             touch: Touch::Auto,
             touch_threads: 0,
