@@ -449,11 +449,13 @@ fn the_programs_of_the_guide() {
             })
         };
         let [forward, adjoint] = blocks("fortran")[..] else { panic!("two programs") };
-        let _ = run("forward", forward).succeed();
+        let ended = run("forward", forward).end();
+        assert!(ended.status.success(), "{}{}", ended.stdout, ended.stderr);
         for name in names(&two.job.scratch()) {
             let _ = fs::remove_file(two.job.scratch().join(name));
         }
-        let ended = run("adjoint", adjoint).succeed();
+        let ended = run("adjoint", adjoint).end();
+        assert!(ended.status.success(), "{}{}", ended.stdout, ended.stderr);
         let sums: Vec<f64> =
             ended.stdout.lines().filter_map(|line| line.trim().parse().ok()).collect();
         assert_eq!(sums.len(), processes, "{}", ended.stdout);
