@@ -136,6 +136,7 @@ impl Client {
             // No file can have a newer one, and a folder of many takes long to read.
             return Ok(known);
         }
+        self.engine.warn_of_nothing_inherited();
         self.engine.await_earlier_jobs();
         newest_file(&self.engine.files, name, bound, known)
     }

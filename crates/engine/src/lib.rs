@@ -40,6 +40,7 @@ pub mod deferred;
 mod encode;
 mod gate;
 mod guard;
+mod inherit;
 mod lane;
 mod pace;
 pub mod place;

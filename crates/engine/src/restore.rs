@@ -73,6 +73,7 @@ impl Shared {
         if let Some(id) = self.catalog.read(|state| state.find(name, version)) {
             return Ok(id);
         }
+        self.warn_of_nothing_inherited();
         self.await_earlier_jobs();
         let found = self.files.look(name, version).map_err(|error| match error.kind() {
             Kind::NotFound => Error::new(Kind::NotFound, self.no_such(name, version)),
@@ -136,6 +137,9 @@ impl Shared {
                 " (of this ephemeral job, {discarded} that were restored before were discarded to \
                  make room)"
             );
+        }
+        if let Some(why) = self.nothing_inherited() {
+            text += &format!("; {why}");
         }
         text
     }

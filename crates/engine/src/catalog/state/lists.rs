@@ -135,7 +135,7 @@ impl State {
                 && !self.claims.contains(&id),
             read: in_file && entry.routed.is_none() && self.could_be_read(entry),
             failed: entry.has_failed(),
-            exposed: entry.is_exposed(),
+            exposed: entry.is_exposed(self.hands_over),
             ..Lists::default()
         };
         for level in self.levels() {
