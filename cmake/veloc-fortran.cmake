@@ -22,6 +22,11 @@ if("C" IN_LIST _veloc_languages AND "Fortran" IN_LIST _veloc_languages)
             "${VELOC_FORTRAN_DIR}/veloc.f90" "${VELOC_FORTRAN_DIR}/veloc_schedules.f90"
             "${_veloc_descriptor}")
         target_link_libraries(veloc_fortran PUBLIC veloc::client)
+        # A project that is strict with its own sources need not be less so for arrays of any type.
+        if(CMAKE_Fortran_COMPILER_ID STREQUAL "GNU")
+            target_compile_options(veloc_fortran PRIVATE
+                "$<$<COMPILE_LANGUAGE:Fortran>:-std=f2018>")
+        endif()
         # It includes a header of the Fortran compiler's, which a C compiler of another make lacks.
         if(CMAKE_Fortran_COMPILER_ID STREQUAL "GNU" AND NOT CMAKE_C_COMPILER_ID STREQUAL "GNU")
             execute_process(
@@ -48,6 +53,9 @@ if("C" IN_LIST _veloc_languages AND "Fortran" IN_LIST _veloc_languages)
     endif()
 endif()
 if("Fortran" IN_LIST _veloc_languages AND NOT TARGET veloc_fortran_mpi)
+    _veloc_fortran_module(fortran_2003 veloc_2003
+        "${VELOC_FORTRAN_DIR}/veloc_2003.f90" "${VELOC_FORTRAN_DIR}/veloc_schedules.f90")
+    target_link_libraries(veloc_fortran_2003 PUBLIC veloc::client)
     _veloc_fortran_module(fortran_mpi veloc_parts "${VELOC_FORTRAN_DIR}/veloc_parts.f90")
     target_link_libraries(veloc_fortran_mpi PUBLIC veloc::mpi)
 endif()

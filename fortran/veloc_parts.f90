@@ -7,8 +7,8 @@
 !
 ! To be compiled by the compiler of the program that uses it. Needs libveloc-mpi.so and nothing else.
 module veloc_parts
-  use, intrinsic :: iso_c_binding, only: c_char, c_f_pointer, c_int, c_int64_t, c_null_char, c_ptr, &
-      c_size_t, c_sizeof
+  use, intrinsic :: iso_c_binding, only: c_char, c_f_pointer, c_int, c_int64_t, c_int8_t, c_null_char, &
+      c_ptr, c_size_t
   implicit none
   private
 
@@ -125,7 +125,7 @@ contains
     type(VELOC_Part_figures), intent(out) :: figures
     integer, intent(out) :: err
     figures = VELOC_Part_figures(0, 0, 0, 0, 0, 0, 0, 0)
-    err = c_get_figures(figures, c_sizeof(figures))
+    err = c_get_figures(figures, size(transfer(figures, [0_c_int8_t]), kind=c_size_t))
   end subroutine
 
   ! Whether C's int can hold the number, where default integers have 64 bits. If not, the call that it

@@ -162,8 +162,8 @@ module veloc_schedules
       integer(c_size_t), intent(inout) :: size
     end function
     integer(c_int) function c_unpack(bytes, size, handle) bind(c, name='VELOC_Schedule_unpack')
-      import :: c_int, c_ptr, c_size_t
-      type(c_ptr), value :: bytes
+      import :: c_int, c_int8_t, c_ptr, c_size_t
+      integer(c_int8_t), intent(in) :: bytes(*)
       integer(c_size_t), value :: size
       type(c_ptr), intent(inout) :: handle
     end function
@@ -297,10 +297,10 @@ contains
   end subroutine
 
   subroutine VELOC_Schedule_unpack(bytes, schedule, err)
-    integer(c_int8_t), target, contiguous, intent(in) :: bytes(:)
+    integer(c_int8_t), intent(in) :: bytes(:)
     type(VELOC_Schedule), intent(inout) :: schedule
     integer, intent(out) :: err
-    err = c_unpack(c_loc(bytes), size(bytes, kind=c_size_t), schedule%handle)
+    err = c_unpack(bytes, size(bytes, kind=c_size_t), schedule%handle)
   end subroutine
 
   ! One that was not made, or is freed already, is left alone.

@@ -52,6 +52,30 @@ typedef struct VELOC_Option {
     const char *value;
 } VELOC_Option;
 
+/**
+ * A region of memory, for VELOC_Mem_protect_list.
+ *
+ * Source: an addition of this library.
+ */
+typedef struct VELOC_Region {
+    /**
+     * Names the region in checkpoints, as for VELOC_Mem_protect.
+     */
+    int id;
+    /**
+     * Its first byte, on the host or the device.
+     */
+    void *ptr;
+    /**
+     * Number of elements.
+     */
+    size_t count;
+    /**
+     * Bytes of an element.
+     */
+    size_t base_size;
+} VELOC_Region;
+
 #ifdef __cplusplus
 extern "C" {
 #endif /* __cplusplus */
@@ -92,9 +116,7 @@ int VELOC_Init_single(unsigned int id,
  *
  * @pre `options` is NULL or points to `n` of them, whose texts are NULL or strings that end with NUL.
  */
-int VELOC_Init_single_options(unsigned int id,
-                              const struct VELOC_Option *options,
-                              size_t n);
+int VELOC_Init_single_options(unsigned int id, const struct VELOC_Option *options, size_t n);
 
 #ifndef VELOC_NO_MPI
 /**
@@ -187,6 +209,21 @@ int VELOC_Mem_protect(int id,
                       void *ptr,
                       size_t count,
                       size_t base_size);
+
+/**
+ * Protects all regions of a list, each as VELOC_Mem_protect does, or none of them.
+ *
+ * @param list  the regions, each with an id of its own. It is not needed after the call
+ * @param n     their number
+ * @return VELOC_SUCCESS; VELOC_FAILURE if the list is NULL and `n` is not 0, two regions have the
+ *         same id, or VELOC_Mem_protect would refuse one, which the reason names as `list[i]`: then
+ *         what was protected before is protected as before
+ *
+ * Source: an addition of this library.
+ *
+ * @pre `list` is NULL or points to `n` regions.
+ */
+int VELOC_Mem_protect_list(const struct VELOC_Region *list, size_t n);
 
 /**
  * Protects a region of memory as VELOC_Mem_protect does, with flags.
@@ -449,7 +486,8 @@ int VELOC_Cleanup(const char *name);
  *
  * @param name     as VELOC_Checkpoint
  * @param version  the newest version to consider; 0: the newest of all
- * @return the version; VELOC_FAILURE if there is none or the arguments are wrong
+ * @return the version; VELOC_FAILURE if there is none (nothing is printed then; VELOC_Last_error
+ *         has what was asked for and where it was looked for), or if the arguments are wrong
  *
  * Source: VELOC_Restart_test of VELOC 1.8 (which returns -2 when there is none).
  *

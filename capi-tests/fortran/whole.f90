@@ -67,6 +67,18 @@ program whole
   call VELOC_Mem_protect(8, c_loc(raw), -1, 8, err); call refused(err, 'count is -1')
   call VELOC_Mem_unprotect(8, err); call refused(err, 'region 8')
 
+  ! All of a list or nothing.
+  call VELOC_Mem_protect_list([VELOC_Region(7, c_loc(raw), 5, 8), VELOC_Region(8, c_loc(raw), -1, 8)], err)
+  call refused(err, 'list(2): region 8: count is -1')
+  call VELOC_Mem_protect_list([VELOC_Region(2_c_int64_t**32, c_loc(raw), 1, 8)], err)
+  call refused(err, 'list(1): id is 4294967296')
+  call VELOC_Mem_protect_list([VELOC_Region(7, c_loc(raw), 5, 8), VELOC_Region(7, c_loc(step), 1, 4)], err)
+  call refused(err, 'list(2): region 7 is also list(1)')
+  call VELOC_Mem_unprotect(8, err); call refused(err, 'region 8')
+  call VELOC_Mem_protect_list([VELOC_Region(7, c_loc(raw), size(raw), VELOC_REAL8), &
+      VELOC_Region(4, c_loc(step), 1, storage_size(step) / 8)], err)
+  call ok(err, 'VELOC_Mem_protect_list')
+
   do version = 1, 3
     call fill(version)
     call VELOC_Checkpoint('f', version, err); call ok(err, 'VELOC_Checkpoint')
@@ -89,6 +101,7 @@ program whole
   call VELOC_Restart_test('f', 0, version); call check(version == 3, 'the newest version')
   call VELOC_Restart_test('f', 2, version); call check(version == 2, 'the newest up to 2')
   call VELOC_Restart_test('nothing', 0, version); call check(version < 0, 'no version')
+  call refused(version, '"nothing", any version, of rank 3 in memory, in ')
 
   ! Piece by piece, and only some regions.
   call fill(9)

@@ -43,9 +43,17 @@ enum { AWKWARD = sizeof awkward / sizeof awkward[0] };
 static void round_trip(void)
 {
     void *memory[AWKWARD];
+    VELOC_Region list[AWKWARD];
     int version, i;
-    for (i = 0; i < AWKWARD; i++)
-        memory[i] = protect(awkward[i].id, awkward[i].bytes, 0);
+    for (i = 0; i < AWKWARD; i++) {
+        memory[i] = get_memory(awkward[i].bytes);
+        list[i].id = awkward[i].id;
+        list[i].ptr = memory[i];
+        list[i].count = awkward[i].bytes;
+        list[i].base_size = 1;
+    }
+    OK(VELOC_Mem_protect_list(list, AWKWARD));
+    memset(list, 0xee, sizeof list);
     for (version = 0; version < 4; version++) {
         for (i = 0; i < AWKWARD; i++)
             fill(memory[i], awkward[i].bytes, awkward[i].id, version);
@@ -264,6 +272,8 @@ static void newest(void)
     CHECK(VELOC_Restart_test("x", 2) < 0);
     CHECK(VELOC_Restart_test("none", 0) < 0);
     CHECK(VELOC_Restart_test("x.", 0) < 0);
+    REFUSED(VELOC_Restart_test("x", 2), "no checkpoint \"x\", version 2 or an older one|in memory");
+    REFUSED(VELOC_Restart("x", 2), "no checkpoint \"x\" version 2|in memory");
     EQUAL(VELOC_Restart_test("xx", 0), 20);
     /* Version 0 is a version, and "newest of all" as an argument. */
     OK(VELOC_Checkpoint("zero", 0));

@@ -134,9 +134,11 @@ static void outside_a_job(const char *when)
 {
     char text[1024] = "untouched";
     int id = 1;
+    VELOC_Region region = {1, NULL, 0, 1};
     VELOC_Metrics metrics;
     printf("%s\n", when);
     REFUSED(VELOC_Mem_protect(1, text, 4, 1), "VELOC_Init");
+    REFUSED(VELOC_Mem_protect_list(&region, 1), "VELOC_Init");
     REFUSED(VELOC_Mem_unprotect(1), "VELOC_Init");
     REFUSED(VELOC_Mem_clear(), "VELOC_Init");
     REFUSED(VELOC_Region_protect(1, text, 4, 1, "x"), "VELOC_Init");
@@ -220,6 +222,40 @@ static void names_and_versions(void)
     OK(VELOC_Restart(longest, 2147483647));
     OK(VELOC_Cleanup(longest));
     OK(VELOC_Mem_unprotect(9));
+}
+
+/* All of a list or nothing: what was protected before is a checkpoint's afterwards, and no more. */
+static void lists(void)
+{
+    static unsigned char memory[64];
+    VELOC_Region list[3] = {{1, NULL, 8, 4}, {2, NULL, 16, 1}, {3, NULL, 1, 1}};
+    int i;
+    for (i = 0; i < 3; i++)
+        list[i].ptr = memory + 16 * i;
+    OK(VELOC_Mem_protect(1, memory, 5, 1));
+    list[2].ptr = NULL;
+    REFUSED(VELOC_Mem_protect_list(list, 3), "list[2]|region 3|NULL");
+    list[2].ptr = (void *)(uintptr_t)8;
+    REFUSED(VELOC_Mem_protect_list(list, 3), "list[2]|region 3|1 bytes at 0x8");
+    list[2].ptr = memory;
+    list[2].base_size = (size_t)-1;
+    REFUSED(VELOC_Mem_protect_list(list, 3), "list[2]|region 3");
+    list[2].base_size = 1;
+    list[2].id = 1;
+    REFUSED(VELOC_Mem_protect_list(list, 3), "list[2]|region 1|list[0]");
+    REFUSED(VELOC_Mem_protect_list(NULL, 2), "2 entries");
+    REFUSED(VELOC_Mem_protect_list(list, (size_t)-1), "entries");
+    REFUSED(VELOC_Mem_unprotect(2), "region 2");
+    OK(VELOC_Mem_protect_list(NULL, 0));
+    OK(VELOC_Checkpoint("list", 1));
+    EQUAL(VELOC_Recover_ckpt_size("list", 1, 1), 5);
+    EQUAL(VELOC_Recover_ckpt_size("list", 1, 2), 0);
+    OK(VELOC_Mem_protect_list(list, 2));
+    OK(VELOC_Checkpoint("list", 2));
+    EQUAL(VELOC_Recover_ckpt_size("list", 2, 1), 32);
+    EQUAL(VELOC_Recover_ckpt_size("list", 2, 2), 16);
+    OK(VELOC_Mem_clear());
+    OK(VELOC_Cleanup("list"));
 }
 
 static void pointers_and_sizes(void)
@@ -408,6 +444,7 @@ int main(int argc, char **argv)
     outside_a_job("before the job");
     OK(VELOC_Init_single(4294967295u, argv[1]));
     names_and_versions();
+    lists();
     pointers_and_sizes();
     order_of_calls();
     memory_that_is_only_read();

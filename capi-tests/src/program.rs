@@ -126,6 +126,15 @@ pub fn fortran_example(compiler: &str, name: &str, own_modules: &[&str]) -> Path
     compile_fortran(compiler, &["-O2"], name, &["veloc", "veloc_f08"], &files)
 }
 
+/// The executable of a program whose text stands elsewhere.
+pub fn fortran_of_text(compiler: &str, name: &str, text: &str) -> PathBuf {
+    let folder = staged().folder.join(format!("texts/{}/{compiler}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join(format!("{name}.f90"));
+    std::fs::write(&file, text).unwrap();
+    compile_fortran(compiler, &["-O1"], name, &["veloc"], &[file])
+}
+
 fn compile_fortran(
     compiler: &str,
     flags: &[&str],

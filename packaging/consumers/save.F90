@@ -1,4 +1,5 @@
-! Saves and restores: save-fortran <configuration>, with `use mpi` or, as save-f08, `use mpi_f08`
+! Saves and restores: save-fortran <configuration>, with `use mpi` or, as save-f08, `use mpi_f08`; as
+! save-2003 with the module for Fortran 2003
 !
 ! Prints "done" if everything was as it should be, on every process.
 program save_state
@@ -7,8 +8,11 @@ program save_state
   use veloc_f08
 #elif defined(WITH_MPI)
   use mpi
-  use veloc
-#else
+#endif
+#if defined(WITH_2003)
+  use, intrinsic :: iso_c_binding, only: c_loc
+  use veloc_2003
+#elif !defined(WITH_F08)
   use veloc
 #endif
   use veloc_schedules
@@ -30,7 +34,11 @@ program save_state
   call VELOC_Init_single(0, config, err)
   call check(err == VELOC_SCES, 'VELOC_Init_single')
 #endif
+#ifdef WITH_2003
+  call VELOC_Mem_protect(0, c_loc(state), size(state), VELOC_REAL8, err)
+#else
   call VELOC_Mem_protect(0, state, err)
+#endif
   call check(err == VELOC_SCES, 'VELOC_Mem_protect')
   do version = 1, 3
     state = 100 * rank + version

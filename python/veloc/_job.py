@@ -16,8 +16,8 @@ from ._metrics import metrics
 from ._options import Value, start
 from ._regions import ObjectRegion, Region, region_of
 
-#: What VELOC_Restart_test says where it has found none and nothing is wrong.
-_NONE_FOUND = "VELOC_Restart_test: there is no such version"
+#: How the answer of VELOC_Restart_test begins where it has found none and nothing is wrong.
+_NONE_FOUND = "VELOC_Restart_test: there is no checkpoint "
 
 #: Those of this process; one at the most has not ended.
 _jobs: weakref.WeakSet[Job] = weakref.WeakSet()
@@ -220,7 +220,7 @@ class Job:
             if found >= 0:
                 return found
             error = last_error()
-            if str(error) != _NONE_FOUND:
+            if not str(error).startswith(_NONE_FOUND):
                 raise error
         # For the function above, 0 is no bound.
         elif before == 1 and calls.VELOC_Restart_begin(which, 0) == 0:

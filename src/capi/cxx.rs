@@ -10,6 +10,7 @@ use super::boundary::{
     call_back, guarded, has_client, report, status, string, with_client, with_name,
 };
 use super::job::start_logging;
+use super::restart::{newest, search};
 use super::{VELOC_FAILURE, VELOC_SUCCESS};
 use client::callbacks::{Object, Written};
 use config::Config;
@@ -165,12 +166,11 @@ pub unsafe extern "C" fn VELOC_Cxx_restart_test(
         // SAFETY: the caller's promise.
         return unsafe { super::VELOC_Restart_test(name, version) };
     };
-    let found = guarded("restart_test", || {
+    newest("restart_test", || {
         // SAFETY: the caller's promise.
         let name = unsafe { string("name", name) }?;
-        with_client(|client| client.restart_test(name, version, Some(rank)))
-    });
-    found.ok().flatten().unwrap_or(VELOC_FAILURE)
+        with_client(|client| search(client, name, version, Some(rank)))
+    })
 }
 
 /// `VELOC_Restart`, of another rank's checkpoint if `target_rank` is 0 or more.

@@ -1,11 +1,12 @@
-//! What the module in `fortran/veloc.f90` needs beyond the C interface. Not in the header: the
-//! module is the only caller.
+//! What the modules in `fortran/` need beyond the C interface. Not in the header: the
+//! modules are the only callers.
 
 use std::ffi::{c_char, c_int, c_void};
 
 use super::adjoint::protect_part;
 use super::boundary::{status, string, with_client};
 use super::job::{by_file, by_options, start_over, VELOC_Option};
+use super::regions::entries;
 use client::regions::Memory;
 use mpi::Mpi;
 use os::error::{Error, Result};
@@ -68,6 +69,38 @@ pub unsafe extern "C" fn VELOC_Fortran_protect(
     })
 }
 
+/// The module's `VELOC_Region`. Its integers have 64 bits, so that none is cut on the way here.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Region {
+    id: i64,
+    ptr: *mut c_void,
+    count: i64,
+    base_size: i64,
+}
+
+/// `VELOC_Mem_protect_list`.
+///
+/// # Safety
+/// `list` points to `n` regions.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Fortran_protect_list(list: *const Region, n: usize) -> c_int {
+    status("VELOC_Mem_protect_list", || {
+        // SAFETY: the caller's promise.
+        let list = unsafe { entries(list, n) }?;
+        let called = |place| format!("list({})", place + 1);
+        let memory = |region: &Region| -> Result<(c_int, Memory)> {
+            let id = c_int::try_from(region.id).map_err(|_| beyond("id", region.id))?;
+            let count = size(id, "count", region.count)?;
+            let base_size = size(id, "base_size", region.base_size)?;
+            Ok((id, Memory::new(id, region.ptr as u64, count, base_size)?))
+        };
+        let memory = |(place, region)| memory(region).map_err(|error| error.within(called(place)));
+        let regions = list.iter().enumerate().map(memory).collect::<Result<_>>()?;
+        with_client(|client| client.protect_list(regions, called))
+    })
+}
+
 /// `VELOC_Adjoint_protect`.
 #[no_mangle]
 pub extern "C" fn VELOC_Fortran_adjoint_protect(
@@ -106,9 +139,14 @@ pub unsafe extern "C" fn VELOC_Fortran_refuse_number(what: *const c_char, number
     status("the Fortran interface", || {
         // SAFETY: the caller's promise.
         let what = unsafe { string("what", what) }?;
-        let (least, most) = (c_int::MIN, c_int::MAX);
-        Err(Error::invalid(format!("{what} is {number}; it must be from {least} to {most}")))
+        Err(beyond(what, number))
     })
+}
+
+/// A number that C's `int` cannot hold.
+fn beyond(what: &str, number: i64) -> Error {
+    let (least, most) = (c_int::MIN, c_int::MAX);
+    Error::invalid(format!("{what} is {number}; it must be from {least} to {most}"))
 }
 
 fn size(id: c_int, what: &str, given: i64) -> Result<usize> {

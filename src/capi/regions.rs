@@ -41,6 +41,65 @@ pub extern "C" fn VELOC_Mem_protect(
     })
 }
 
+/// A region of memory, for VELOC_Mem_protect_list.
+///
+/// Source: an addition of this library.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct VELOC_Region {
+    /// Names the region in checkpoints, as for VELOC_Mem_protect.
+    pub id: c_int,
+    /// Its first byte, on the host or the device.
+    pub ptr: *mut c_void,
+    /// Number of elements.
+    pub count: usize,
+    /// Bytes of an element.
+    pub base_size: usize,
+}
+
+/// Protects all regions of a list, each as VELOC_Mem_protect does, or none of them.
+///
+/// @param list  the regions, each with an id of its own. It is not needed after the call
+/// @param n     their number
+/// @return VELOC_SUCCESS; VELOC_FAILURE if the list is NULL and `n` is not 0, two regions have the
+///         same id, or VELOC_Mem_protect would refuse one, which the reason names as `list[i]`: then
+///         what was protected before is protected as before
+///
+/// Source: an addition of this library.
+///
+/// # Safety
+/// `list` is NULL or points to `n` regions.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Mem_protect_list(list: *const VELOC_Region, n: usize) -> c_int {
+    status("VELOC_Mem_protect_list", || {
+        // SAFETY: the caller's promise.
+        let list = unsafe { entries(list, n) }?;
+        let called = |place| format!("list[{place}]");
+        let memory = |(place, region): (usize, &VELOC_Region)| {
+            let &VELOC_Region { id, ptr, count, base_size } = region;
+            let memory = Memory::new(id, ptr as u64, count, base_size);
+            Ok((id, memory.map_err(|error| error.within(called(place)))?))
+        };
+        let regions = list.iter().enumerate().map(memory).collect::<Result<_>>()?;
+        with_client(|client| client.protect_list(regions, called))
+    })
+}
+
+/// The entries of a list.
+///
+/// # Safety
+/// `list` is NULL or points to `n` entries.
+pub(super) unsafe fn entries<'a, T>(list: *const T, n: usize) -> Result<&'a [T]> {
+    if n == 0 {
+        return Ok(&[]);
+    }
+    if list.is_null() || n > isize::MAX as usize / size_of::<T>() {
+        return Err(Error::invalid(format!("{n} entries at {list:p} are no list")));
+    }
+    // SAFETY: not NULL, and not longer than memory can be; the rest is the caller's promise.
+    Ok(unsafe { std::slice::from_raw_parts(list, n) })
+}
+
 /// Protects a region of memory as VELOC_Mem_protect does, with flags.
 ///
 /// With VELOC_READ_ONLY the capture is deferred: the application leaves the region as it is until it

@@ -4,8 +4,8 @@ use std::ffi::{c_char, c_int};
 
 use super::boundary::{guarded, keep, selection, status, string, with_client, with_name};
 use super::VELOC_FAILURE;
-use client::Selection;
-use os::error::Error;
+use client::{Client, Selection};
+use os::error::{Error, Result};
 
 /// The newest version that can be restored. Collective under MPI: the newest that every process
 /// can restore. With erasure coding (`ec_interval`) a process that lacks it first rebuilds it, if
@@ -13,7 +13,8 @@ use os::error::Error;
 ///
 /// @param name     as VELOC_Checkpoint
 /// @param version  the newest version to consider; 0: the newest of all
-/// @return the version; VELOC_FAILURE if there is none or the arguments are wrong
+/// @return the version; VELOC_FAILURE if there is none (nothing is printed then; VELOC_Last_error
+///         has what was asked for and where it was looked for), or if the arguments are wrong
 ///
 /// Source: VELOC_Restart_test of VELOC 1.8 (which returns -2 when there is none).
 ///
@@ -21,16 +22,34 @@ use os::error::Error;
 /// `name` is NULL or a string that ends with NUL.
 #[no_mangle]
 pub unsafe extern "C" fn VELOC_Restart_test(name: *const c_char, version: c_int) -> c_int {
-    let found = guarded("VELOC_Restart_test", || {
+    newest("VELOC_Restart_test", || {
         // SAFETY: the caller's promise.
         let name = unsafe { string("name", name) };
-        with_name(name, |client, name| client.restart_test(name, version, None))
-    });
-    match found {
-        Ok(Some(version)) => version,
+        with_name(name, |client, name| search(client, name, version, None))
+    })
+}
+
+/// The newest version, or what was not found.
+pub(super) fn search(
+    client: &mut Client,
+    name: &str,
+    version: c_int,
+    of: Option<u32>,
+) -> Result<std::result::Result<c_int, String>> {
+    let found = client.restart_test(name, version, of)?;
+    Ok(found.ok_or_else(|| client.nothing_found(name, version, of)))
+}
+
+/// Runs the body of a call that searches for the newest version.
+pub(super) fn newest(
+    call: &str,
+    body: impl FnOnce() -> Result<std::result::Result<c_int, String>>,
+) -> c_int {
+    match guarded(call, body) {
+        Ok(Ok(version)) => version,
         // An answer rather than an error: it is kept, but not said.
-        Ok(None) => {
-            keep("VELOC_Restart_test: there is no such version");
+        Ok(Err(nothing)) => {
+            keep(&format!("{call}: {nothing}"));
             VELOC_FAILURE
         }
         Err(_) => VELOC_FAILURE,

@@ -44,6 +44,23 @@ fn without_mpi_by(compiler: &str) {
     }
 }
 
+/// The module for compilers that are told to take nothing newer, or can take nothing newer. Catches
+/// anything in it that is, a warning, and an address, list, size of a struct or buffer that is wrong.
+#[test]
+fn in_fortran_2003() {
+    if found("gfortran").is_none() {
+        println!("skipped: gfortran is not installed");
+        return;
+    }
+    for standard in ["-std=f2003", "-std=f2008", "-std=f2018"] {
+        let job = Job::new(CONFIGURATION);
+        let flags = &[standard, "-pedantic", "-Werror"];
+        let modules = &["veloc_2003", "veloc_schedules"];
+        let program = fortran_program("gfortran", flags, &["strict"], modules);
+        let _ = Run::new(&program).arg(job.path("veloc.cfg")).succeed();
+    }
+}
+
 /// Catches an argument of a schedule that is passed in the wrong way, and a struct with other members.
 #[test]
 fn schedules() {

@@ -20,6 +20,7 @@ mod failing;
 mod faults;
 mod files;
 mod fortran;
+mod handover;
 mod heat;
 mod host;
 mod hostile;

@@ -55,6 +55,7 @@ fn of_all(config: &Config) -> Vec<(&'static str, String)> {
     vec![
         ("mode", mode.to_owned()),
         ("ephemeral", config.ephemeral.to_string()),
+        ("hand_over", config.hand_over.as_deref().unwrap_or("none").to_owned()),
         ("persistent", persistent.to_owned()),
         ("persistent_interval", interval(config.persistent_interval)),
         ("max_versions", config.max_versions.to_string()),

@@ -165,7 +165,8 @@ impl Client {
         self.leave_phase();
         self.tell_of_vain_hints();
         drop(self.offered.take());
-        let (drain, all_agree) = self.conclude(drain);
+        // The next job gets what is in the host buffer, and need not wait until it is in files.
+        let (drain, all_agree) = self.conclude(drain && !self.engine.hands_over());
         let engine = &self.engine;
         let drained = if drain { engine.drain() } else { engine.hand_over() };
         if drain {

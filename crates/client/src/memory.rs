@@ -1,5 +1,6 @@
 //! What the application protects: the kind of each region's memory, and the stream that it computes in.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::callbacks::Object;
@@ -14,7 +15,38 @@ use os::error::{Error, Result};
 
 impl Client {
     /// Protects memory, or changes an id's region: for the checkpoints of a name alone, or for any.
-    pub fn protect(&mut self, group: Option<&str>, id: i32, mut region: Memory) -> Result<()> {
+    pub fn protect(&mut self, group: Option<&str>, id: i32, region: Memory) -> Result<()> {
+        let region = self.checked(group, id, region)?;
+        self.keep(group, [(id, region)]);
+        Ok(())
+    }
+
+    /// Protects all regions of a list for any checkpoint, or none of them.
+    ///
+    /// # Errors
+    /// The first region's, within what its place in the list is `called`; or an id is there twice.
+    pub fn protect_list(
+        &mut self,
+        list: Vec<(i32, Memory)>,
+        called: impl Fn(usize) -> String,
+    ) -> Result<()> {
+        let mut places = BTreeMap::new();
+        let mut checked = Vec::with_capacity(list.len());
+        for (place, (id, region)) in list.into_iter().enumerate() {
+            if let Some(before) = places.insert(id, place) {
+                let before = called(before);
+                let why = format!("{}: region {id} is also {before}", called(place));
+                return Err(Error::invalid(why));
+            }
+            let region = self.checked(None, id, region);
+            checked.push((id, region.map_err(|error| error.within(called(place)))?));
+        }
+        self.keep(None, checked);
+        Ok(())
+    }
+
+    /// A region that can be protected, with the part that it belongs to.
+    fn checked(&self, group: Option<&str>, id: i32, mut region: Memory) -> Result<Memory> {
         group.map_or(Ok(()), names::validate_name)?;
         self.check_id(id)?;
         self.check_protects(group, id, &Protected::Memory(region.clone()))?;
@@ -34,10 +66,15 @@ impl Client {
                 region.len
             )));
         }
+        Ok(region)
+    }
+
+    fn keep(&mut self, group: Option<&str>, regions: impl IntoIterator<Item = (i32, Memory)>) {
         let group = self.regions.group_mut(group);
-        group.protect(id, Protected::Memory(region));
+        for (id, region) in regions {
+            group.protect(id, Protected::Memory(region));
+        }
         self.engine.expect(group.bytes());
-        Ok(())
     }
 
     /// Protects an object, which the application writes and reads by itself.

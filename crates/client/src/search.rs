@@ -30,6 +30,25 @@ impl Client {
         found
     }
 
+    /// What `restart_test` was asked for and has not found, and where it looked.
+    pub fn nothing_found(&self, name: &str, version: i32, of: Option<u32>) -> String {
+        let wanted = match version {
+            0 => "any version".to_owned(),
+            version => format!("version {version} or an older one"),
+        };
+        let other = self.other(of);
+        let files = &self.engine.files;
+        let place = match other {
+            Some(rank) => format!("of rank {rank}"),
+            None if of.is_none() && self.has_others() => {
+                format!("that all processes have; rank {} has looked in memory", files.rank())
+            }
+            None => format!("of rank {} in memory", files.rank()),
+        };
+        let looked_in = files.looked_in();
+        format!("there is no checkpoint \"{name}\", {wanted}, {place}{looked_in}")
+    }
+
     /// The newest version that this process has, if it is `alone` concerned; or that all have.
     fn newest_of_all(
         &mut self,
@@ -117,6 +136,7 @@ impl Client {
             // No file can have a newer one, and a folder of many takes long to read.
             return Ok(known);
         }
+        self.engine.warn_of_nothing_inherited();
         self.engine.await_earlier_jobs();
         newest_file(&self.engine.files, name, bound, known)
     }

@@ -111,6 +111,24 @@ pub const KEYS: &[Key] = &[
                   overflows into scratch.",
     },
     Key {
+        name: "hand_over",
+        task: Task::Places,
+        values: "1 to 64 letters, digits, dots, hyphens and underscores",
+        role: Role::Optional,
+        meaning: "The name under which veloc-backend keeps the host cache when the job has ended, for \
+                  the next job that has the same name here, the same number of processes and the same \
+                  directories: that one finds the checkpoints in memory. Needs mode = async, and no \
+                  scratch with ephemeral = true.",
+    },
+    Key {
+        name: "hand_over_time",
+        task: Task::Places,
+        values: "seconds, 1 to 86400",
+        role: Role::Default("600"),
+        meaning: "How long veloc-backend keeps it. Then the memory goes, and with ephemeral = true the \
+                  checkpoints in it.",
+    },
+    Key {
         name: "gpu_cache_size",
         task: Task::Memory,
         values: SIZE,

@@ -44,6 +44,9 @@ pub const LARGEST_PIN_CHUNK: u64 = 1 << 30;
 /// The most seconds between two looks at a client: a day.
 pub(crate) const LONGEST_WATCHDOG: usize = 86_400;
 
+/// The most seconds for which memory is kept for another job: a day.
+pub(crate) const LONGEST_HAND_OVER: usize = 86_400;
+
 /// The most versions that a limit can be: as many as there are.
 pub(crate) const MOST_VERSIONS: usize = i32::MAX as usize;
 
@@ -137,6 +140,10 @@ pub struct Config {
     pub gpu_chunk_size: u64,
     /// The checkpoints are of no use after the run, so they need not reach a file.
     pub ephemeral: bool,
+    /// The name under which the backend keeps the host buffer for the next job of this name.
+    pub hand_over: Option<String>,
+    /// For how many seconds, 1 to a day.
+    pub hand_over_time: u64,
     /// The order in which versions are expected back.
     pub restore_order: RestoreOrder,
     /// How pages are touched.
@@ -196,10 +203,11 @@ pub struct Config {
 }
 
 impl Config {
-    /// Whether what is in the host buffer is to be written even if the application is killed: only
-    /// then is there a backend.
+    /// Whether what is in the host buffer is to be written even if the application is killed, or to be
+    /// kept for another job: only then is there a backend.
     pub fn outlives_application(&self) -> bool {
-        self.mode == Mode::Async && !self.ephemeral && !self.threaded
+        let wanted_later = !self.ephemeral || self.hand_over.is_some();
+        self.mode == Mode::Async && wanted_later && !self.threaded
     }
 
     /// Whether scratch files are to be protected by other processes.

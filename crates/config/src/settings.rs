@@ -7,7 +7,8 @@ use super::keys::{self, Role, KEYS};
 use super::value::{self, Allowed};
 use super::{
     Config, Mode, Pin, RestoreOrder, SyncFiles, Touch, TouchMethod, LARGEST_GROUP,
-    LARGEST_PIN_CHUNK, LONGEST_WATCHDOG, MOST_PARALLEL, MOST_TOUCH_THREADS, MOST_VERSIONS,
+    LARGEST_PIN_CHUNK, LONGEST_HAND_OVER, LONGEST_WATCHDOG, MOST_PARALLEL, MOST_TOUCH_THREADS,
+    MOST_VERSIONS,
 };
 use os::error::{Error, Result};
 
@@ -92,6 +93,10 @@ impl Settings {
             gpu_chunk_size: self
                 .required("gpu_chunk_size", origin, |text| value::size_up_to(text, u64::MAX))?,
             ephemeral: self.required("ephemeral", origin, value::switch)?,
+            hand_over: self.read("hand_over", value::label)?,
+            hand_over_time: self.required("hand_over_time", origin, |text| {
+                value::count_from(text, 1, LONGEST_HAND_OVER).map(|seconds| seconds as u64)
+            })?,
             restore_order: self.required("restore_order", origin, |text| {
                 let words = [
                     ("reverse", RestoreOrder::Reverse),
@@ -178,6 +183,7 @@ impl Settings {
                  checkpoint has to outlive the run"
             )));
         }
+        judge_hand_over(&config).map_err(|error| error.within(origin))?;
         Ok(config)
     }
 
@@ -207,4 +213,23 @@ impl Settings {
             Error::invalid(format!("{origin}: {name} is missing; it takes {values}"))
         })
     }
+}
+
+/// # Errors
+/// A key without which, or with which, no memory can be handed over.
+fn judge_hand_over(config: &Config) -> Result<()> {
+    let Some(name) = &config.hand_over else { return Ok(()) };
+    let why = if config.mode == Mode::Sync {
+        "mode = sync, which leaves nothing in the host cache; it needs mode = async"
+    } else if config.threaded {
+        "threaded = true, without veloc-backend, which would keep the memory"
+    } else if config.host_cache_size == Some(0) {
+        "host_cache_size = 0: there is no host cache to hand over"
+    } else if config.ephemeral && config.scratch.is_some() {
+        "ephemeral = true with scratch: what overflows into files would not be handed over; leave \
+         scratch out"
+    } else {
+        return Ok(());
+    };
+    Err(Error::invalid(format!("hand_over = {name} does not go with {why}")))
 }

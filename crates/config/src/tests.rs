@@ -29,6 +29,8 @@ fn defaults() {
             host_cache_size: None,
             gpu_chunk_size: 128 << 20,
             ephemeral: false,
+            hand_over: None,
+            hand_over_time: 600,
             restore_order: RestoreOrder::Reverse,
             touch: Touch::Auto,
             touch_threads: 0,
@@ -64,7 +66,7 @@ fn defaults() {
 fn every_key_is_read() {
     let (config, warnings) = text_and_env(
         "mode = sync\nscratch = /s\npersistent = /p\ngpu_cache_size = 0.5\n\
-         host_cache_size = 12\ngpu_chunk_size = 2M\nephemeral = yes\nrestore_order = random\n\
+         host_cache_size = 12\ngpu_chunk_size = 2M\nephemeral = yes\nhand_over_time = 90\nrestore_order = random\n\
          touch = concurrent\ntouch_threads = 16\ntouch_method = populate\nhuge_pages = off\n\
          pin = chunked\npin_chunk_size = 1G\ntrace = /t.json\nthreaded = true\n\
          watchdog_interval = 7\nmax_parallelism = 4\nlog_prefix = /l\nsync_files = full\n\
@@ -84,6 +86,8 @@ fn every_key_is_read() {
             host_cache_size: Some(12 << 30),
             gpu_chunk_size: 2 << 20,
             ephemeral: true,
+            hand_over: None,
+            hand_over_time: 90,
             restore_order: RestoreOrder::Random,
             touch: Touch::Concurrent,
             touch_threads: 16,
@@ -319,5 +323,25 @@ fn what_is_no_file_is_refused() {
     for path in [&*pipe, &*long, folder.path(), Path::new("/dev/zero")] {
         let error = Config::load(path).unwrap_err().to_string();
         assert!(error.contains(&format!("configuration file {}", path.display())), "{error}");
+    }
+}
+
+#[test]
+fn memory_that_is_handed_over() {
+    let (config, _) = with("hand_over = shot-7\nhost_cache_size = 1").unwrap();
+    assert_eq!(config.hand_over.as_deref(), Some("shot-7"));
+    let memory_alone =
+        text_and_env("mode = async\nephemeral = true\nhand_over = a", &[]).unwrap().0;
+    assert!(config.outlives_application() && memory_alone.outlives_application());
+    for (wrong, words) in [
+        ("mode = sync", ["hand_over = a", "mode = sync"]),
+        ("threaded = true", ["hand_over = a", "threaded = true"]),
+        ("host_cache_size = 0", ["hand_over = a", "host_cache_size = 0"]),
+        ("ephemeral = true", ["hand_over = a", "ephemeral = true with scratch"]),
+        ("hand_over = a b", ["hand_over = \"a b\"", "letters"]),
+        ("hand_over_time = 0", ["hand_over_time", "from 1 to 86400"]),
+    ] {
+        let error = with(&format!("hand_over = a\n{wrong}")).unwrap_err().to_string();
+        assert!(words.iter().all(|word| error.contains(word)), "{wrong}: {error}");
     }
 }

@@ -68,6 +68,15 @@ pub(crate) fn count_from(text: &str, least: usize, most: usize) -> Result<usize,
     count(text, most).ok().filter(|number| *number >= least).ok_or_else(allowed)
 }
 
+/// A name that can stand in a list and on a command line as it is.
+pub(crate) fn label(text: &str) -> Result<String, Allowed> {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+    match (1..=64).contains(&text.len()) && text.bytes().all(fits) && !text.starts_with('-') {
+        true => Ok(text.to_owned()),
+        false => Err("1 to 64 letters, digits, dots, hyphens (not first) and underscores".into()),
+    }
+}
+
 /// Seconds between two of something: `None` for -1, which is never.
 pub(crate) fn interval(text: &str) -> Result<Option<u64>, Allowed> {
     if text == "-1" {

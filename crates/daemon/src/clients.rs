@@ -11,7 +11,9 @@ use os::shared::SharedMemory;
 use os::socket::{wait_for, Message, Socket};
 use os::sync::{Condvar, Mutex};
 use recovery::kill::{wait_for_exit, EXIT_TIMEOUT};
-use recovery::protocol::{decode, encode, Reply, Request};
+use recovery::protocol::{decode, encode, Hello, Reply, Request};
+
+use super::keep::fits;
 
 /// How often a waiting client is told that the backend is alive. It gives up after some seconds of
 /// silence.
@@ -28,12 +30,71 @@ pub(super) struct Client {
     process: Option<OwnedFd>,
     /// The process id, for messages.
     pub(super) number: i32,
+    writing: Mutex<Writing>,
+}
+
+/// The writing of what a client has left.
+#[derive(Debug, Default)]
+struct Writing {
+    /// The client, while its memory may be handed over.
+    hello: Option<Hello>,
+    engine: Option<Arc<engine::shared::Shared>>,
+    /// The next job waits for the memory.
+    is_wanted: bool,
+}
+
+/// How a client has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// It has said so.
+    Normal,
+    /// It was killed, or has become another program.
+    Killed,
+    /// It lives on without its connection.
+    Lives,
 }
 
 impl Client {
     fn new(socket: Socket) -> Client {
         let process = socket.peer();
-        Client { number: socket.peer_number(), socket, process }
+        Client { number: socket.peer_number(), socket, process, writing: Mutex::default() }
+    }
+
+    /// What this client leaves is for the next job that fits.
+    pub(super) fn offers(&self, hello: &Hello) {
+        self.writing.lock().hello = Some(hello.clone());
+    }
+
+    /// An engine writes what this client has left, until it is stopped because the next job waits.
+    pub(super) fn is_written_by(&self, engine: Arc<engine::shared::Shared>) {
+        let mut writing = self.writing.lock();
+        if writing.is_wanted {
+            engine.stop();
+        }
+        writing.engine = Some(engine);
+    }
+
+    /// Whether the next job waits for what this client has left.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.writing.lock().is_wanted
+    }
+
+    /// Writing is over. Returns whether the next job waits.
+    pub(super) fn is_written(&self) -> bool {
+        let mut writing = self.writing.lock();
+        writing.engine = None;
+        std::mem::take(&mut writing.is_wanted)
+    }
+
+    /// The job that `asks` waits for the memory of this client, if it fits.
+    fn hurry(&self, asks: &Hello) {
+        let mut writing = self.writing.lock();
+        if writing.hello.as_ref().is_some_and(|left| fits(left, asks).is_ok()) {
+            writing.is_wanted = true;
+            if let Some(engine) = &writing.engine {
+                engine.stop();
+            }
+        }
     }
 
     /// Whether the client has ended or sent something, waiting at most this long.
@@ -52,9 +113,9 @@ impl Client {
         self.has_ended(Duration::ZERO) || is_ending(process)
     }
 
-    /// Waits for the client's end. Whether its data is to be recovered: not if the process lives on
-    /// without its connection, unless it has become another program, which does not map this `ledger`.
-    pub(super) fn wait_for_end(&self, look: Duration, ledger: &SharedMemory) -> Result<bool> {
+    /// Waits for the client's end. Its data is not to be recovered if the process lives on without its
+    /// connection, unless it has become another program, which does not map this `ledger`.
+    pub(super) fn wait_for_end(&self, look: Duration, ledger: &SharedMemory) -> Result<End> {
         loop {
             while !self.has_ended(look) {}
             let message = if self.has_message() { self.socket.receive()? } else { None };
@@ -65,14 +126,27 @@ impl Client {
                     let _ = self.socket.send(&encode(&Reply::Alive)?, &[]);
                     continue;
                 }
-                (Some(Request::Goodbye), _) | (None, None) => Ok(true),
+                (Some(Request::Goodbye), _) => Ok(End::Normal),
+                (None, None) => Ok(End::Killed),
                 // A killed process may close its connection before it has exited, and still has files
                 // open then.
-                (None, Some(process)) => {
-                    Ok(self.is_another_program(ledger) || wait_for_exit(process, EXIT_TIMEOUT))
-                }
+                (None, Some(process)) => Ok(self.has_left(process, ledger)),
             };
         }
+    }
+
+    /// How a client has ended whose connection is closed.
+    fn has_left(&self, process: &OwnedFd, ledger: &SharedMemory) -> End {
+        match self.is_another_program(ledger) || wait_for_exit(process, EXIT_TIMEOUT) {
+            true => End::Killed,
+            false => End::Lives,
+        }
+    }
+
+    /// The same of a client that has got the memory of another one, and was not heard of since.
+    pub(super) fn has_given_back(&self, ledger: &SharedMemory) -> bool {
+        let left = self.process.as_ref().map(|process| self.has_left(process, ledger));
+        left.is_none_or(|left| left != End::Lives)
     }
 
     /// Whether the process has become another program (`execve`) and is not exiting.
@@ -96,6 +170,15 @@ impl Client {
             self.socket.receive()
         } else {
             Ok(None)
+        }
+    }
+
+    /// Waits for the next message, for as long as the client lives and has its connection.
+    pub(super) fn next_message(&self, look: Duration) -> Result<Option<Message>> {
+        while !self.has_ended(look) {}
+        match self.has_message() {
+            true => self.socket.receive(),
+            false => Ok(None),
         }
     }
 
@@ -164,8 +247,9 @@ impl Clients {
 
 impl Registration {
     /// Sets this client's rank, and waits until the data of all earlier clients of that rank that have
-    /// ended is written. Clients that are still alive are not waited for.
-    pub(super) fn wait_for_predecessors(&self, rank: u32) {
+    /// ended is written. Clients that are still alive are not waited for. If this one `asks` for their
+    /// memory, what fits is not written any further. Returns one that lives and could have left some.
+    pub(super) fn wait_for_predecessors(&self, rank: u32, asks: Option<&Hello>) -> Option<i32> {
         let Clients { all, changed } = &*self.clients;
         let here = encode(&Reply::Alive).unwrap_or_default();
         let mut now = all.lock();
@@ -185,12 +269,18 @@ impl Registration {
                     // Its hello has not been read yet.
                     None => waits = true,
                     Some(of) if of != rank || lives.contains(number) => {}
-                    Some(_) if client.has_ended_or_ends() => waits = true,
+                    Some(_) if client.has_ended_or_ends() => {
+                        waits = true;
+                        if let Some(asks) = asks {
+                            client.hurry(asks);
+                        }
+                    }
                     Some(_) => lives.push(*number),
                 }
             }
             if !waits {
-                return;
+                let alive = lives.iter().filter_map(|number| now.by_number.get(number)).next_back();
+                return alive.map(|(_, client)| client.number);
             }
             drop(now);
             // Without the lock, as the client may be stopped; it may also have ended.
@@ -244,9 +334,9 @@ mod tests {
             let (_, [(first, own), (second, other)]) = clients(&format!("unread-{same}"));
             drop(own);
             thread::scope(|scope| {
-                let waiting = scope.spawn(|| second.wait_for_predecessors(7));
+                let waiting = scope.spawn(|| second.wait_for_predecessors(7, None));
                 assert!(hears(&other), "it does not wait");
-                first.wait_for_predecessors(if same { 7 } else { 8 });
+                first.wait_for_predecessors(if same { 7 } else { 8 }, None);
                 if same {
                     assert!(hears(&other) && hears(&other), "it waits no more");
                     drop(first);
@@ -260,15 +350,15 @@ mod tests {
     #[test]
     fn who_lives_is_no_predecessor() {
         let (_, [(first, _own), (second, _other)]) = clients("lives");
-        first.wait_for_predecessors(7);
-        second.wait_for_predecessors(7);
+        first.wait_for_predecessors(7, None);
+        second.wait_for_predecessors(7, None);
     }
 
     /// Catches a client that stays registered after a panic, so that later ones wait for ever.
     #[test]
     fn after_a_panic_nobody_waits() {
         let (clients, [(first, own), (second, _other)]) = clients("panic");
-        first.wait_for_predecessors(7);
+        first.wait_for_predecessors(7, None);
         drop(own);
         let attending = thread::spawn(move || {
             let _attended = first;
@@ -277,7 +367,7 @@ mod tests {
         assert!(attending.join().is_err());
         let (done, ends) = std::sync::mpsc::channel();
         thread::spawn(move || {
-            second.wait_for_predecessors(7);
+            second.wait_for_predecessors(7, None);
             drop(second);
             done.send(()).unwrap();
         });

@@ -4,7 +4,9 @@
 #![deny(clippy::disallowed_methods)]
 
 mod clients;
+mod keep;
 mod recover;
+mod serve;
 
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::Path;
@@ -13,16 +15,17 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use clients::{Clients, Registration};
+use clients::Clients;
 use config::Config;
+use keep::Keeper;
 use os::affinity;
-use os::error::{Error, Kind, Result};
+use os::error::{Error, Result};
 use os::logging;
-use os::shared::SharedMemory;
 use os::socket::{connect_to, listen_at, Listener, Socket};
 use os::sync::{Condvar, Mutex};
 use recovery::log as log_file;
-use recovery::protocol::{decode, encode, path as path_of, portable, Hello, Reply, PROTOCOL};
+use recovery::protocol::{path as path_of, portable};
+use serve::serve_client;
 
 /// How often to check whether the backend can end.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -30,9 +33,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// How long a backend that was started by a client waits for that client, which connects at once unless
 /// it has ended. A later client starts another backend.
 const START_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// How long a new connection may be silent, until a client's `watchdog_interval` is known.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Set by SIGTERM: end when no client is left.
 static TERMINATING: AtomicBool = AtomicBool::new(false);
@@ -165,6 +165,7 @@ struct Backend {
     writers: Arc<WriterLimit>,
     /// The clients' common `watchdog_interval`.
     interval: Arc<OnceLock<Duration>>,
+    keeper: Arc<Keeper>,
 }
 
 /// Counts the clients whose data is being written.
@@ -217,7 +218,11 @@ impl Backend {
                     thread::sleep(POLL_INTERVAL);
                 }
             }
-            let nobody = self.clients.is_empty();
+            self.keeper.expire();
+            if TERMINATING.load(Ordering::Relaxed) {
+                self.keeper.free("veloc-backend was told to end");
+            }
+            let nobody = self.clients.is_empty() && self.keeper.is_empty();
             let forgotten = had_clients || started.elapsed() > START_TIMEOUT;
             let ends = TERMINATING.load(Ordering::Relaxed) || (on_demand && forgotten);
             if nobody && ends {
@@ -235,11 +240,12 @@ impl Backend {
 
     fn add_client(&self, socket: Socket) {
         let (writers, interval) = (self.writers.clone(), self.interval.clone());
+        let keeper = self.keeper.clone();
         // Before its hello is read, so that the backend does not end meanwhile.
         let registration = self.clients.register(socket);
         let spawned = thread::Builder::new().name("veloc-client".to_owned()).spawn(move || {
             logging::set_topic(Some(format!("process {}", registration.client.number).into()));
-            if let Err(error) = serve_client(&registration, &writers, &interval) {
+            if let Err(error) = serve_client(&registration, &writers, &interval, &keeper) {
                 log::error!("{error}");
             }
         });
@@ -247,53 +253,6 @@ impl Backend {
             log::error!("a client is refused: {error}");
         }
     }
-}
-
-/// Serves one client until it has ended and its data is written.
-fn serve_client(
-    registration: &Registration,
-    writers: &WriterLimit,
-    interval: &OnceLock<Duration>,
-) -> Result<()> {
-    let client = &registration.client;
-    client.socket.check_user()?;
-    let patience = interval.get().copied().unwrap_or(HELLO_TIMEOUT);
-    let Some(message) = client.await_hello(patience)? else {
-        return Ok(());
-    };
-    let hello: Hello = decode(&message.bytes)?;
-    log_file::set_directory(&hello.config);
-    if hello.protocol != PROTOCOL {
-        return Err(Error::invalid(format!("it uses protocol version {}", hello.protocol)));
-    }
-    let mut files = message.files.into_iter();
-    let ledger =
-        files.next().ok_or_else(|| Error::new(Kind::Corrupt, "a hello without a ledger"))?;
-    let ledger = SharedMemory::from_file(ledger)?;
-    let host = files.next().map(SharedMemory::from_file).transpose()?;
-    let rank = hello.process.rank;
-    logging::set_topic(Some(format!("process {}, rank {rank}", client.number).into()));
-    log::info!("is here");
-
-    registration.wait_for_predecessors(rank);
-    // The client may have ended meanwhile.
-    let _ = client.socket.send(&encode(&Reply::PredecessorsDone)?, &[]);
-    let look = Duration::from_secs(hello.config.watchdog_interval.max(1));
-    let look = *interval.get_or_init(|| look);
-    if !client.wait_for_end(look, &ledger)? {
-        log::warn!("it is alive but has closed its connection, so its data is not recovered");
-        return Ok(());
-    }
-    let config = &hello.config;
-    let left = writers
-        .with(config.max_parallelism, || {
-            recover::finish(config, hello.process, &hello.directories, host.as_ref(), &ledger)
-        })
-        .map_err(|error| error.within("writing what it left"))?;
-    if left > 0 {
-        log::warn!("ended with {left} checkpoints not in their files: they are written now");
-    }
-    Ok(())
 }
 
 // The model checks' locks work only within a model check.

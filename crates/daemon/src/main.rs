@@ -9,10 +9,15 @@ use std::process::ExitCode;
 use daemon::{run, Outcome, Start};
 use log::LevelFilter;
 use os::logging;
-use recovery::{usage, version, SOCKET_OPTION};
+use recovery::{handover, usage, version, SOCKET_OPTION};
 
 fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if let [word, name] = &arguments[..] {
+        if word == usage::DROP {
+            return free(&name.to_string_lossy());
+        }
+    }
     let mut path = None;
     let (mut foreground, mut handed_over) = (false, false);
     for argument in &arguments {
@@ -42,6 +47,19 @@ fn main() -> ExitCode {
         Ok(Outcome::Served) => ExitCode::SUCCESS,
         Ok(Outcome::AlreadyThere) => {
             say("veloc-backend: there is one for this configuration already\n")
+        }
+        Err(error) => {
+            eprintln!("veloc-backend: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Has a backend free what it keeps under this name.
+fn free(name: &str) -> ExitCode {
+    match handover::drop_kept(name) {
+        Ok(freed) => {
+            say(&freed.iter().map(|kept| format!("freed {}\n", kept.shown())).collect::<String>())
         }
         Err(error) => {
             eprintln!("veloc-backend: {error}");

@@ -4,34 +4,40 @@ use std::sync::Arc;
 
 use config::{Config, Pin};
 use engine::Engine;
-use levels::files::Identities;
 use levels::host_buffer::HostBuffer;
-use levels::ledger::{self, Record, Standing};
-use os::error::Result;
+use levels::ledger::{self, Ledger, Left};
+use os::error::{Error, Kind, Result};
 use os::mapping::Mapping;
 use os::shared::SharedMemory;
-use recovery::Process;
+use recovery::protocol::Hello;
+
+use super::clients::Client;
 
 /// The most unwritten checkpoints that an error names.
 const MOST_NAMES: usize = 16;
 
 /// Writes the checkpoints in `host` that are not in files yet, as `ledger` says. Returns the number of
-/// checkpoints in the ledger.
+/// those. Where the memory is handed over, the ledger stays true, and the next job may have it `stopped`.
 ///
 /// # Errors
-/// Something could not be written; the message says what is lost.
+/// Something could not be written; the message says what is lost. [`Kind::Internal`]: the memory may still
+/// be in use.
 pub(super) fn finish(
-    config: &Config,
-    process: Process,
-    directories: &Identities,
+    client: &Client,
+    hello: &Hello,
     host: Option<&SharedMemory>,
     ledger: &SharedMemory,
 ) -> Result<usize> {
-    let records = ledger::read(ledger)?;
-    if records.is_empty() {
+    let Hello { config, process, directories, .. } = hello;
+    let (kept, records) = match config.hand_over.is_some() {
+        true => Ledger::resume(ledger).map(|(ledger, left)| (Some(ledger), left))?,
+        false => (None, ledger::read(ledger)?),
+    };
+    let due = records.iter().filter(|(_, standing, _)| standing.is_due()).count();
+    if due == 0 {
         return Ok(0);
     }
-    let unplaced = |(record, standing): &&(Record<'_>, Standing)| {
+    let unplaced = |(record, standing, _): &&Left| {
         standing.persist && record.place.is_none() && record.routed.is_none()
     };
     let unplaced = records.iter().filter(unplaced).count();
@@ -45,18 +51,34 @@ pub(super) fn finish(
     let mapping = host.map(Mapping::of).transpose()?;
     let buffer =
         mapping.map(|mapping| HostBuffer::over(mapping, config.pin_chunk_size, config.huge_pages));
-    let engine = Engine::take_over(config, process, directories, buffer, &records)?;
-    engine.drain().map_err(|error| {
-        let [lost, owed] = engine.left_behind();
-        let lost = names(&lost).map(|names| format!("lost with its memory: {names}"));
-        let owed = names(&owed).map(|names| format!("in scratch alone: {names}"));
-        let left: Vec<String> = lost.into_iter().chain(owed).collect();
-        if left.is_empty() {
-            return error;
-        }
-        error.followed_by(left.join("; "))
-    })?;
-    Ok(records.len())
+    let keeps = kept.is_some();
+    let engine = Engine::take_over(config, *process, directories, buffer, &records, kept)?;
+    client.is_written_by(engine.shared().clone());
+    let drained = engine.drain();
+    if keeps && !engine.stop_workers() {
+        let what = "a thread that writes has not ended, so the memory is not handed over";
+        return Err(Error::new(Kind::Internal, what));
+    }
+    match drained {
+        Err(_) if client.is_wanted() => Ok(0),
+        Err(error) => Err(unwritten(&engine, error)),
+        Ok(()) => Ok(due),
+    }
+}
+
+/// The error with what could not be written.
+fn unwritten(engine: &Engine, error: Error) -> Error {
+    let [lost, owed] = engine.left_behind();
+    let lost = names(&lost).map(|names| match engine.hands_over() {
+        true => format!("in memory alone: {names}"),
+        false => format!("lost with its memory: {names}"),
+    });
+    let owed = names(&owed).map(|names| format!("in scratch alone: {names}"));
+    let left: Vec<String> = lost.into_iter().chain(owed).collect();
+    if left.is_empty() {
+        return error;
+    }
+    error.followed_by(left.join("; "))
 }
 
 /// The first of the versions and how many more there are; `None`: there are none.

@@ -19,6 +19,19 @@ const HOST_DEFAULT: u64 = 1 << 30;
 /// The same for an ephemeral job with a device, which keeps everything in the buffer.
 const HOST_DEFAULT_EPHEMERAL: u64 = 8 << 30;
 
+/// The host buffer that another job has handed over. Its pages are made as they are needed: most are there.
+pub(super) fn taken(config: &Config, host: &SharedMemory) -> Result<HostBuffer> {
+    if config.host_cache_size.is_some_and(|bytes| bytes != host.len()) {
+        log::warn!(
+            "host_cache_size is {}, but the host buffer is that of the job that handed it over, with {}",
+            size::show(config.host_cache_size.unwrap_or(0)),
+            size::show(host.len())
+        );
+    }
+    let mapping = Mapping::of(host)?;
+    Ok(HostBuffer::over(mapping, config.pin_chunk_size, config.huge_pages).by_need())
+}
+
 /// The host buffer, and what is handed to the backend.
 pub(super) fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option<HandOff>)> {
     let physical = memory::physical()?;

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::lifecycle::Engine;
 use super::prepare;
 use crate::catalog::state::State;
-use os::error::Result;
+use os::error::{Error, Kind, Result};
 use trace::metrics::Cause;
 use trace::Activity;
 
@@ -46,6 +46,9 @@ impl Engine {
     /// # Errors
     /// The errors of [`Engine::drain`].
     pub fn hand_over(&self) -> Result<()> {
+        if self.hands_over() {
+            return self.hand_memory_over();
+        }
         let nothing_left = |state: &State| state.drained() && state.unwritten().is_none();
         if self.config.ephemeral || self.catalog.read(nothing_left) {
             return Ok(());
@@ -65,6 +68,60 @@ impl Engine {
             }
         }
         self.drain()
+    }
+
+    /// The same of a job whose host buffer is for the next one (`hand_over`): until that has everything.
+    ///
+    /// # Errors
+    /// Something could not be written, or, of an ephemeral job, does not reach the next one; it is named.
+    fn hand_memory_over(&self) -> Result<()> {
+        let _span = self.trace.span(Activity::Drain);
+        let since = Instant::now();
+        let can_end =
+            |state: &mut State| !state.arriving() && (state.is_handed_over() || state.drained());
+        let waited = self.catalog.wait(|state| can_end(state).then_some(()));
+        self.metrics.waited(Cause::Drain, since);
+        waited?;
+        let (left, unwritten) = self.catalog.read(|state| {
+            (state.not_handed_over(), state.drained() && state.unwritten().is_some())
+        });
+        let nothing = self.catalog.read(|state| state.live() == 0);
+        if nothing || left.is_empty() && !unwritten && self.successor_answers() {
+            return Ok(());
+        }
+        if !self.config.ephemeral {
+            // To files, with an error if that fails.
+            return self.drain();
+        }
+        let name = self.config.hand_over.as_deref().unwrap_or_default();
+        let Some((first, version)) = left.first() else {
+            return Err(Error::new(
+                Kind::System,
+                format!(
+                    "hand_over = {name}: there is no veloc-backend that could keep the memory, so the \
+                     checkpoints of this ephemeral job end with it"
+                ),
+            ));
+        };
+        let more =
+            if left.len() > 1 { format!(" and {} more", left.len() - 1) } else { String::new() };
+        Err(Error::new(
+            Kind::NoRoom,
+            format!(
+                "hand_over = {name}: the host buffer (host_cache_size) has no room for \"{first}\" version \
+                 {version}{more}, which are lost with the device cache; the rest is handed over"
+            ),
+        ))
+    }
+
+    /// Stops the workers and waits until they have ended. False: one has not, and may still use the memory.
+    pub fn stop_workers(&self) -> bool {
+        self.shared.stop();
+        let said = os::threads::join(self.workers.lock().drain(..), os::threads::JOIN_TIMEOUT);
+        for what in &said {
+            log::error!("{what}");
+        }
+        said.is_empty()
     }
 
     /// Ends the job when the application may free its memory, that is, when its deferred captures are
@@ -99,10 +156,7 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        self.shared.stop();
-        for what in os::threads::join(self.workers.lock().drain(..), os::threads::JOIN_TIMEOUT) {
-            log::error!("{what}");
-        }
+        self.stop_workers();
         prepare::unpin(&self.shared);
         // The files of an ephemeral job are useless after it.
         self.remove_spilled();

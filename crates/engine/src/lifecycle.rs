@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
 use super::buffer::host_buffer;
+use super::inherit::{self, inherit, Inherited, Memory};
 use super::shared::Shared;
 use super::store::Store;
 use super::{bypass, deferred, encode, prepare, storage, transfer};
@@ -16,7 +17,7 @@ use device::{kinds, Device};
 use erasure::node::Node;
 use levels::files::{Files, Identities};
 use levels::host_buffer::HostBuffer;
-use levels::ledger::{Ledger, Record, Standing};
+use levels::ledger::{Ledger, Left};
 use levels::level::{self, Level, LevelSpec};
 use os::affinity;
 use os::error::{Error, Kind, Result};
@@ -66,7 +67,16 @@ impl Engine {
         warn_of_unused(&config);
         let (files, refused) = bypass::open_files(&config, rank)?;
         let files = files.of_job(process.ranks);
-        let (host, hand_off) = host_buffer(&config)?;
+        let Inherited { memory, missing, asked } = inherit(&config, process, &files);
+        let (host, hand_off, inherited) = match memory {
+            Some(Memory { host, hand_off, ledger, left }) => {
+                (Some(host), Some(hand_off), Some((ledger, left)))
+            }
+            None => {
+                let (host, hand_off) = host_buffer(&config)?;
+                (host, hand_off, None)
+            }
+        };
         // Not earlier: a job that cannot start must not replace the file of a running one.
         let trace = recorder(&config, rank);
         let mut shape = shape(&config, &files, host.as_ref());
@@ -75,12 +85,21 @@ impl Engine {
         let mut state = State::new(shape);
         state.record_to(trace.clone());
         state.pack(Level::HOST, true);
+        let hands_over = config.hand_over.is_some();
+        let ledger = match inherited {
+            Some((ledger, left)) => {
+                state.hand_over_to(ledger);
+                inherit::take(&mut state, host.as_ref(), &left);
+                None
+            }
+            None => hand_off.as_ref().map(|hand_off| Ledger::new(&hand_off.ledger)),
+        };
         let link = hand_off.and_then(|hand_off| {
-            let ledger = Ledger::new(&hand_off.ledger);
+            let ledger = ledger.transpose();
             let opened = ledger.and_then(|ledger| {
                 Ok((ledger, {
                     let directories = files.identities();
-                    Link::open(&config, process, directories, hand_off)?
+                    Link::open(&config, process, directories, hand_off, asked)?
                 }))
             });
             opened
@@ -93,12 +112,17 @@ impl Engine {
                 .ok()
         });
         let link = link.map(|(ledger, link)| {
-            state.note_to(ledger);
+            match ledger {
+                Some(ledger) if hands_over => state.hand_over_to(ledger),
+                Some(ledger) => state.note_to(ledger),
+                None => {}
+            }
             link
         });
         let catalog = Catalog::new(state);
         let mut shared = Shared::new(config, catalog, host, files, link, trace);
         shared.lower = lower;
+        shared.missing = missing;
         let shared = Arc::new(shared);
         log::info!(
             "checkpoints of number {rank}: host buffer of {}, scratch {:?}, persistent {:?}{}",
@@ -116,7 +140,8 @@ impl Engine {
     }
 
     /// Continues where another process has ended: takes its host buffer and the checkpoints in it or in
-    /// scratch that have still to reach a file, and only writes them.
+    /// scratch that have still to reach a file, and only writes them. If it goes on with their `ledger`, that
+    /// stays true, and another process can go on where this one is stopped.
     ///
     /// If the job had other processes, old versions are not removed: it is unknown which of them the others
     /// have.
@@ -125,16 +150,16 @@ impl Engine {
         process: Process,
         directories: &Identities,
         host: Option<HostBuffer>,
-        left: &[(Record<'_>, Standing)],
+        left: &[Left],
+        ledger: Option<Ledger>,
     ) -> Result<Engine> {
         let files =
             Files::open_for_successor(&config, process.rank, directories)?.of_job(process.ranks);
         let mut state = State::new(shape(&config, &files, host.as_ref()));
-        for (record, standing) in left {
-            if let Err(error) = state.take_over(record, *standing) {
-                log::error!("{error}");
-            }
+        if let Some(ledger) = ledger {
+            state.hand_over_to(ledger);
         }
+        inherit::take(&mut state, None, left);
         let catalog = Catalog::new(state);
         let config = match process.is_single() {
             true => config,
@@ -312,5 +337,6 @@ fn shape(config: &Config, files: &Files, host: Option<&HostBuffer>) -> Shape {
         persistent: files.has_persistent(),
         ephemeral: config.ephemeral,
         order: config.restore_order,
+        beside: files.may_write_beside().then_some(storage::BESIDE),
     }
 }

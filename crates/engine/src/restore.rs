@@ -73,6 +73,7 @@ impl Shared {
         if let Some(id) = self.catalog.read(|state| state.find(name, version)) {
             return Ok(id);
         }
+        self.warn_of_nothing_inherited();
         self.await_earlier_jobs();
         let found = self.files.look(name, version).map_err(|error| match error.kind() {
             Kind::NotFound => Error::new(Kind::NotFound, self.no_such(name, version)),
@@ -126,14 +127,19 @@ impl Shared {
 
     fn no_such(&self, name: &str, version: i32) -> String {
         let discarded = self.catalog.read(|state| state.counts().discards);
-        let mut text = format!("there is no checkpoint \"{name}\" version {version}");
+        let mut text = format!(
+            "there is no checkpoint \"{name}\" version {version} of rank {} in memory{}",
+            self.files.rank(),
+            self.files.looked_in()
+        );
         if discarded > 0 {
             text += &format!(
                 " (of this ephemeral job, {discarded} that were restored before were discarded to \
                  make room)"
             );
-        } else if self.files.has_scratch() {
-            text += &format!(", in memory or in a file of rank {}", self.files.rank());
+        }
+        if let Some(why) = self.nothing_inherited() {
+            text += &format!("; {why}");
         }
         text
     }

@@ -50,6 +50,8 @@ pub struct Shared {
     pub files: Files,
     /// The successor, which continues if this process is killed.
     pub link: Option<Link>,
+    /// Why there is no memory of the job before (`hand_over`), if there was to be.
+    pub(crate) missing: Option<String>,
     /// The other processes, once there is erasure coding.
     pub erasure: OnceLock<Node>,
     /// The counters.
@@ -139,6 +141,7 @@ impl Shared {
             device: OnceLock::new(),
             files,
             link,
+            missing: None,
             erasure: OnceLock::new(),
             metrics: Metrics::new(trace.clone()),
             trace,

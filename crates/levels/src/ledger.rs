@@ -2,7 +2,8 @@
 //! to write it, should this one be killed.
 //!
 //! A record stands for a checkpoint whose bytes are complete in the host buffer, which is shared
-//! memory as well, or in scratch, and which has still to reach a file. The writer changes the
+//! memory as well, or in scratch, and which has still to reach a file. In a job that hands its memory
+//! over (`hand_over`) one stands for each checkpoint in the host buffer. The writer changes the
 //! ledger at every step; the reader reads it once, when the writer has ended. So the only question
 //! is what a writer leaves that is ended between any two instructions, and the answer is one word:
 //! a record counts from the moment its state is stored, and the state is stored last. For the same
@@ -25,7 +26,7 @@ mod words;
 use words::{Link, Words, CONTENT, FIRST};
 
 /// First word of a ledger: "veloc" and the version of this layout and of [`Record`].
-const MAGIC: u64 = 0x0004_0063_6f6c_6576;
+const MAGIC: u64 = 0x0005_0063_6f6c_6576;
 
 /// One checkpoint, as its successor needs to know it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,15 +63,26 @@ pub struct Standing {
     pub doomed: bool,
     /// It is known where it goes in an aggregated file.
     pub placed: bool,
+    /// It is there for the job that comes next, and no scratch file of it is to be written.
+    pub kept: bool,
+    /// Its persistent file is complete.
+    pub in_persistent: bool,
+    /// It was restored, and need not be again.
+    pub consumed: bool,
 }
 
 impl Standing {
     /// There is something left to do, and somebody else could do it.
-    pub fn is_of_use(self) -> bool {
+    pub fn is_due(self) -> bool {
         match self.in_scratch {
             true => self.persist,
-            false => self.in_host,
+            false => self.in_host && !self.kept,
         }
+    }
+
+    /// The same, or the next job finds it in the host buffer.
+    pub fn is_of_use(self) -> bool {
+        self.is_due() || self.in_host
     }
 
     fn word(self) -> u64 {
@@ -79,6 +91,9 @@ impl Standing {
             | u64::from(self.persist) << 3
             | u64::from(self.doomed) << 4
             | u64::from(self.placed) << 5
+            | u64::from(self.kept) << 6
+            | u64::from(self.in_persistent) << 7
+            | u64::from(self.consumed) << 8
     }
 
     fn of(word: u64) -> Standing {
@@ -89,6 +104,9 @@ impl Standing {
             persist: bit(3),
             doomed: bit(4),
             placed: bit(5),
+            kept: bit(6),
+            in_persistent: bit(7),
+            consumed: bit(8),
         }
     }
 }
@@ -115,6 +133,29 @@ impl Ledger {
         let words = Words::map(memory)?;
         words.store(words.get(0), MAGIC, Ordering::Relaxed);
         Ok(Ledger { words, free: Vec::new(), used: 0, said_full: false })
+    }
+
+    /// The ledger that another writer has left in `memory`, to be gone on with, and what it has, the
+    /// oldest checkpoint first. What cannot be read is said and struck out.
+    ///
+    /// # Errors
+    /// As [`read`].
+    pub fn resume(memory: &SharedMemory) -> Result<(Ledger, Vec<Left>)> {
+        let words = Words::map(memory)?;
+        let (left, used) = scan(&words)?;
+        let mut taken = vec![false; used as usize];
+        for (.., slot) in &left {
+            let mut next = Some(slot.0);
+            while let Some(index) = next.filter(|&index| !taken[index as usize]) {
+                taken[index as usize] = true;
+                next = Link::of(words.slot(index, 1).load(Ordering::Relaxed)).next;
+            }
+        }
+        let free: Vec<u32> = (0..used).rev().filter(|&index| !taken[index as usize]).collect();
+        for &index in &free {
+            words.store(words.slot(index, 0), 0, Ordering::Release);
+        }
+        Ok((Ledger { words, free, used, said_full: false }, left))
     }
 
     /// From here on only so many stores are made: the process is killed then, as far as the memory
@@ -219,13 +260,20 @@ impl Ledger {
     }
 }
 
+/// A checkpoint that a writer has left, how far it had come, and where its record stands.
+pub type Left = (Record<'static>, Standing, Slot);
+
 /// Reads what a writer has left, the oldest checkpoint first. What cannot be read is said and left
 /// out.
 ///
 /// # Errors
 /// The memory is no ledger, or one of another version of this library.
-pub fn read(memory: &SharedMemory) -> Result<Vec<(Record<'static>, Standing)>> {
-    let words = Words::map(memory)?;
+pub fn read(memory: &SharedMemory) -> Result<Vec<Left>> {
+    scan(&Words::map(memory)?).map(|(left, _)| left)
+}
+
+/// The same, and how many slots were ever used.
+fn scan(words: &Words) -> Result<(Vec<Left>, u32)> {
     let magic = words.get(0).load(Ordering::Acquire);
     if magic != MAGIC {
         return Err(Error::new(Kind::Corrupt, format!("{magic:#x} is no ledger of this version")));
@@ -241,13 +289,13 @@ pub fn read(memory: &SharedMemory) -> Result<Vec<(Record<'static>, Standing)>> {
             Ok(mut record) => {
                 let standing = Standing::of(state);
                 record.place = standing.placed.then(|| words.place(index));
-                found.push((record, standing));
+                found.push((record, standing, Slot(index)));
             }
             Err(error) => log::error!("a checkpoint in the ledger is lost: {error}"),
         }
     }
-    found.sort_by_key(|(record, _)| record.id);
-    Ok(found)
+    found.sort_by_key(|(record, ..)| record.id);
+    Ok((found, used))
 }
 
 #[cfg(test)]

@@ -24,8 +24,22 @@ fn record(id: Id, regions: usize, extents: usize) -> Record<'static> {
     }
 }
 
-const HELD: Standing =
-    Standing { in_host: true, in_scratch: false, persist: true, doomed: false, placed: false };
+const HELD: Standing = Standing {
+    in_host: true,
+    in_scratch: false,
+    persist: true,
+    doomed: false,
+    placed: false,
+    kept: false,
+    in_persistent: false,
+    consumed: false,
+};
+
+/// What a ledger has, without the places of the records.
+fn read(memory: &SharedMemory) -> Result<Vec<(Record<'static>, Standing)>> {
+    let left = super::read(memory)?;
+    Ok(left.into_iter().map(|(record, standing, _)| (record, standing)).collect())
+}
 
 fn held(record: &Record<'_>) -> Standing {
     Standing { placed: record.place.is_some(), ..HELD }
@@ -48,6 +62,41 @@ fn what_is_written_is_read_in_the_order_of_age() {
     assert_eq!(read(&memory).unwrap()[1], (record(9, 1, 1), now));
     ledger.remove(young);
     assert_eq!(read(&memory).unwrap().len(), 1);
+}
+
+/// Catches a successor that writes over records which it has taken over, and one that does not use the
+/// room of those that are struck out.
+#[test]
+fn a_successor_goes_on_with_the_ledger() {
+    let memory = SharedMemory::create("ledger", 16 << 10).unwrap();
+    let mut first = Ledger::new(&memory).unwrap();
+    let slots: Vec<Slot> = (1..=6)
+        .map(|id| first.put(&record(id, 30, 3), held(&record(id, 30, 3))).unwrap())
+        .collect();
+    first.remove(slots[1]);
+    first.remove(slots[4]);
+    let kept =
+        Standing { kept: true, in_persistent: true, consumed: true, ..held(&record(4, 30, 3)) };
+    first.set(slots[3], kept, None);
+    drop(first);
+    let (mut second, left) = Ledger::resume(&memory).unwrap();
+    let ids: Vec<(Id, Standing)> = left.iter().map(|(r, standing, _)| (r.id, *standing)).collect();
+    let as_put = |id| (id, held(&record(id, 30, 3)));
+    assert_eq!(ids, [as_put(1), as_put(3), (4, kept), as_put(6)]);
+    second.remove(left[0].2);
+    for id in 10..1000 {
+        let record = record(id, 60, 3);
+        let slot = second.put(&record, held(&record)).unwrap();
+        second.remove(slot);
+    }
+    let last = record(1000, 60, 3);
+    second.put(&last, held(&last)).unwrap();
+    let rest = [3, 6].map(|id| (record(id, 30, 3), held(&record(id, 30, 3))));
+    let [third, sixth] = rest;
+    assert_eq!(
+        read(&memory).unwrap(),
+        [third, (record(4, 30, 3), kept), sixth, (last.clone(), held(&last))]
+    );
 }
 
 /// Catches a record that counts before it is whole: what is left by a writer that ends before
@@ -106,5 +155,10 @@ proptest! {
             ledger.words.get(1 + at).store(word, Ordering::Relaxed);
         }
         let _ = read(&memory);
+        if let Ok((mut second, left)) = Ledger::resume(&memory) {
+            let found = left.len();
+            let new = second.put(&record(3, 1, 3), HELD);
+            prop_assert_eq!(read(&memory).unwrap().len(), found + usize::from(new.is_some()));
+        }
     }
 }

@@ -62,8 +62,8 @@ pub struct Pages {
     touched: Vec<bool>,
     /// Units that somebody touches at the moment.
     claimed: Vec<bool>,
-    /// How many of those there are.
-    being_touched: u64,
+    /// Units that have pages, or are being given them.
+    given: u64,
     /// Units that a copy is writing to: it makes their pages. And those whose pages are being given back.
     written_to: Vec<bool>,
     /// How many of those there are.
@@ -96,7 +96,7 @@ impl Pages {
             layout,
             touched: vec![false; len.div_ceil(TOUCH_UNIT) as usize],
             claimed: vec![false; len.div_ceil(TOUCH_UNIT) as usize],
-            being_touched: 0,
+            given: 0,
             written_to: vec![false; len.div_ceil(TOUCH_UNIT) as usize],
             being_written: 0,
             touched_bytes: 0,
@@ -181,7 +181,16 @@ impl Pages {
 
     /// Bytes that have pages, or are being given them.
     fn made(&self) -> u64 {
-        self.touched_bytes + (self.being_touched + self.being_written as u64) * TOUCH_UNIT
+        self.given * TOUCH_UNIT
+    }
+
+    /// Changes a unit. Touching and copies may be at the same one, which counts once.
+    fn change(&mut self, unit: usize, change: impl FnOnce(&mut Self)) {
+        let is_given =
+            |pages: &Pages| pages.touched[unit] || pages.claimed[unit] || pages.written_to[unit];
+        self.given -= u64::from(is_given(self));
+        change(self);
+        self.given += u64::from(is_given(self));
     }
 
     /// Goes on to the next unit that neither has pages nor is being given them.
@@ -206,8 +215,7 @@ impl Pages {
         }
         let unit = self.front;
         self.front += 1;
-        self.claimed[unit] = true;
-        self.being_touched += 1;
+        self.change(unit, |pages| pages.claimed[unit] = true);
         Some(self.bytes_of(unit))
     }
 
@@ -224,10 +232,10 @@ impl Pages {
     /// The pages of a claimed unit exist.
     pub fn touched(&mut self, unit: Range<u64>) {
         let unit = (unit.start / TOUCH_UNIT) as usize;
-        if std::mem::take(&mut self.claimed[unit]) {
-            self.being_touched -= 1;
-        }
-        self.mark(unit);
+        self.change(unit, |pages| {
+            pages.claimed[unit] = false;
+            pages.mark(unit);
+        });
     }
 
     /// A copy is about to write there, which makes the pages: the units that it wholly covers need
@@ -250,8 +258,10 @@ impl Pages {
             return;
         }
         for unit in self.covered(extents) {
-            self.write_to(unit, false);
-            self.mark(unit);
+            self.change(unit, |pages| {
+                pages.set_written_to(unit, false);
+                pages.mark(unit);
+            });
         }
     }
 
@@ -346,10 +356,12 @@ impl Pages {
             return false;
         }
         let index = (unit.start / TOUCH_UNIT) as usize;
-        self.touched[index] = false;
         self.touched_bytes -= unit.end - unit.start;
         self.untouched_units[self.layout.of(unit.start)] += 1;
-        self.write_to(index, true);
+        self.change(index, |pages| {
+            pages.touched[index] = false;
+            pages.set_written_to(index, true);
+        });
         true
     }
 
@@ -449,6 +461,10 @@ impl Pages {
     }
 
     fn write_to(&mut self, unit: usize, now: bool) {
+        self.change(unit, |pages| pages.set_written_to(unit, now));
+    }
+
+    fn set_written_to(&mut self, unit: usize, now: bool) {
         let before = std::mem::replace(&mut self.written_to[unit], now);
         self.being_written += usize::from(now);
         self.being_written -= usize::from(before);

@@ -116,6 +116,22 @@ fn touching_goes_by_need() {
     assert!(!pages.has_enough(), "nothing is left");
 }
 
+/// Catches one who touches, and is left asleep as a unit counted twice that a copy had written as well.
+#[test]
+fn a_unit_counts_once() {
+    let mut pages = Pages::new(4 * U, U);
+    pages.go_by_need();
+    pages.expect(U / 8);
+    let unit = pages.claim().unwrap();
+    let copy = [Extent { offset: 0, len: U }];
+    assert!(pages.writing(&copy), "three units");
+    pages.touched(unit);
+    assert!(!pages.has_enough());
+    assert_eq!((pages.claim(), pages.claim()), (Some(U..2 * U), Some(2 * U..3 * U)));
+    pages.written(&copy);
+    assert!(pages.claim().is_none() && pages.has_enough());
+}
+
 /// Catches a buffer that is touched or registered beyond what is wanted of it, or that waits for the rest.
 #[test]
 fn the_first_part_alone_is_wanted() {

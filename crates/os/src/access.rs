@@ -79,8 +79,11 @@ pub struct Mappings {
     asked: Option<File>,
     /// All of them, ascending, with whether each is writable; read where nobody can be asked: tens of
     /// microseconds for some hundred of them, milliseconds for thousands. `None`: unknown.
-    all: OnceCell<Option<Vec<(Range<u64>, bool)>>>,
+    all: OnceCell<Option<List>>,
 }
+
+/// The addresses of mappings, ascending, and whether each is writable.
+type List = Vec<(Range<u64>, bool)>;
 
 impl Mappings {
     /// The mappings as they are now.
@@ -207,7 +210,7 @@ fn writable_in(mappings: &[(Range<u64>, bool)], wanted: Range<u64>) -> bool {
 }
 
 /// The mappings in the text of `/proc/self/maps`.
-fn listed(maps: &str) -> Vec<(Range<u64>, bool)> {
+fn listed(maps: &str) -> List {
     maps.lines().filter_map(mapping).collect()
 }
 

@@ -7,13 +7,15 @@
 //! an application. So checkpoints cost no messages, and an application whose backend was killed
 //! continues: it logs a warning and starts another one ([`link`]).
 //!
-//! There is one backend per user and configuration. The first client that finds none listens at the
+//! There is one backend per user and configuration, or, for jobs that hand their memory over
+//! ([`handover`]), per user and name. The first client that finds none listens at the
 //! backend's path, passes the socket to the program it starts, and connects like any other client. The
 //! system queues what is sent to the socket, so nobody waits for the program to start.
 
 #![deny(clippy::disallowed_methods)]
 
 mod child;
+pub mod handover;
 pub mod kill;
 mod launch;
 pub mod link;

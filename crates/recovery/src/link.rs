@@ -8,7 +8,9 @@ use std::thread::{self, Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::child::{BackendChild, START_TIMEOUT};
-use super::protocol::{decode, encode, path as path_of, portable, Hello, Reply, Request, PROTOCOL};
+use super::protocol::{
+    decode, encode, path as path_of, portable, First, Hello, Reply, Request, PROTOCOL,
+};
 use super::{kill, launch, Process};
 use config::Config;
 use levels::files::Identities;
@@ -81,7 +83,8 @@ struct LinkState {
 }
 
 impl Link {
-    /// Hands the memory to the backend of this configuration, which is started if there is none.
+    /// Hands the memory to the backend of this configuration, which is started if there is none. `asked` is
+    /// a connection over which it has [answered](super::handover::ask) already.
     ///
     /// # Errors
     /// There is no backend, and none can be started.
@@ -90,6 +93,7 @@ impl Link {
         process: Process,
         directories: Identities,
         hand_off: HandOff,
+        asked: Option<Socket>,
     ) -> Result<Link> {
         super::log::prepare(config);
         let hello = Hello { protocol: PROTOCOL, config: portable(config)?, process, directories };
@@ -105,7 +109,12 @@ impl Link {
         let file = config.file.clone();
         let (now, changed) = (Mutex::new(now), Condvar::new());
         let shared = Arc::new(Shared { hello, file, path, hand_off, now, changed });
-        let (socket, started) = shared.connect(launch::launch)?;
+        let said = asked.map(|socket| shared.say_hello(&socket).map(|()| (Arc::new(socket), None)));
+        let (socket, started) = match said {
+            Some(Ok(here)) => here,
+            // It has ended since.
+            Some(Err(_)) | None => shared.connect(launch::launch)?,
+        };
         {
             let mut now = shared.now.lock();
             now.socket = Some(socket.clone());
@@ -219,16 +228,12 @@ impl Shared {
         launch: impl Fn(Listener, Option<&Path>) -> Result<Child>,
     ) -> Result<(Arc<Socket>, Option<BackendChild>)> {
         let path = &self.path;
-        let hello = encode(&self.hello)?;
-        let HandOff { ledger, host } = &self.hand_off;
-        let files: Vec<_> =
-            std::iter::once(ledger).chain(host).map(SharedMemory::file).collect::<Result<_>>()?;
         let mut started: Option<BackendChild> = None;
         let mut failed = Error::new(Kind::System, "nobody takes a connection");
         let since = Instant::now();
         while since.elapsed() < CONNECT_TIMEOUT {
             if let Some(socket) = connect_to(path)? {
-                match (socket.send(&hello, &files), started.take()) {
+                match (self.say_hello(&socket), started.take()) {
                     (Ok(()), started) => return Ok((Arc::new(socket), started)),
                     (Err(error), Some(started)) => {
                         return Err(started.ended_error().followed_by(error));
@@ -249,6 +254,14 @@ impl Shared {
             }
         }
         Err(failed.within(format!("connecting to {}", path.display())))
+    }
+
+    fn say_hello(&self, socket: &Socket) -> Result<()> {
+        let hello = encode(&First::Hello(Box::new(self.hello.clone())))?;
+        let HandOff { ledger, host } = &self.hand_off;
+        let files: Vec<_> =
+            std::iter::once(ledger).chain(host).map(SharedMemory::file).collect::<Result<_>>()?;
+        socket.send(&hello, &files)
     }
 
     fn watch(&self, mut socket: Arc<Socket>, mut started: Option<BackendChild>) {
@@ -316,10 +329,8 @@ impl Shared {
         }
     }
 
-    /// How long a backend that must answer may be silent.
     fn longest_silence(&self) -> Duration {
-        let seconds = self.hello.config.watchdog_interval;
-        Duration::from_secs(seconds.clamp(SHORTEST_SILENCE, LONGEST_SILENCE))
+        longest_silence(&self.hello.config)
     }
 
     /// Starts to wait for the backend's answer. `started`: its process, if this client has started it.
@@ -399,6 +410,11 @@ impl Shared {
         self.now.lock().stuck = Some(error);
         self.changed.notify_all();
     }
+}
+
+/// How long a backend that must answer may be silent.
+pub(crate) fn longest_silence(config: &Config) -> Duration {
+    Duration::from_secs(config.watchdog_interval.clamp(SHORTEST_SILENCE, LONGEST_SILENCE))
 }
 
 /// How receiving ended.

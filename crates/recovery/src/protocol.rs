@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::handover::Kept;
 use super::Process;
 use config::Config;
 use format::checksum::Checksum;
@@ -12,9 +13,22 @@ use os::error::{Error, Kind, Result};
 use os::private;
 
 /// The version: it changes with every change of the messages or of the shared memory.
-pub const PROTOCOL: u32 = 6;
+pub const PROTOCOL: u32 = 7;
 
-/// A client's first message. Its ledger and its host buffer, if any, are attached.
+/// The first message over a connection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum First {
+    /// A client. Its ledger and its host buffer, if any, are attached.
+    Hello(Box<Hello>),
+    /// A client asks for the memory that is kept for it. Its hello follows the answer.
+    Asks(Box<Hello>),
+    /// Somebody asks what is kept.
+    Lists,
+    /// What is kept is to be freed.
+    Drops,
+}
+
+/// What a client says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// [`PROTOCOL`].
@@ -37,12 +51,23 @@ pub enum Request {
 }
 
 /// A backend's messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
     /// The data of all earlier clients of that rank is written.
     PredecessorsDone,
     /// The backend is alive; also sent while it writes an earlier client's data.
     Alive,
+    /// The memory that was asked for: ledger and host buffer are attached.
+    Memory,
+    /// There is no memory.
+    Nothing {
+        /// Why.
+        text: String,
+        /// The jobs do not fit together.
+        is_wrong: bool,
+    },
+    /// Something that is, or was, kept. The connection ends after the last.
+    Keeps(Box<Kept>),
 }
 
 /// The configuration for another process: paths are absolute, and settings that concern only the
@@ -66,29 +91,64 @@ pub fn portable(config: &Config) -> Result<Config> {
     Ok(config)
 }
 
-/// The socket path of the backend of this user and (portable) configuration.
+/// The socket path of the backend of this user and (portable) configuration. Jobs that hand their memory
+/// over to each other have one backend, whatever else their configurations say.
 ///
 /// # Errors
 /// There is no directory that only this user can enter.
 pub fn path(config: &Config) -> Result<PathBuf> {
-    Ok(private::directory()?.join(name(config)?))
+    match &config.hand_over {
+        Some(name) => path_of_name(name),
+        None => Ok(private::directory()?.join(name_in(&mount_space(), BACKEND, config)?)),
+    }
 }
 
-/// The socket's name.
-fn name(config: &Config) -> Result<String> {
-    // In another container or a job with its own /tmp the same paths mean other directories, so it needs
-    // another backend.
-    let space = std::fs::read_link("/proc/self/ns/mnt").unwrap_or_default();
-    name_in(&space, config)
+/// That of the backend that keeps memory under this name (`hand_over`).
+///
+/// # Errors
+/// As [`path`].
+pub(crate) fn path_of_name(name: &str) -> Result<PathBuf> {
+    Ok(private::directory()?.join(name_in(&mount_space(), KEEPER, &name)?))
 }
 
-/// The name in the mount namespace `space`.
-fn name_in(space: &Path, config: &Config) -> Result<String> {
+/// The sockets of all backends that keep memory under a name.
+///
+/// # Errors
+/// As [`path`]; or the directory cannot be read.
+pub(crate) fn kept_sockets() -> Result<Vec<PathBuf>> {
+    let directory = private::directory()?;
+    let failed = |error| Error::system(format!("reading {}", directory.display()), &error);
+    let prefix = format!("{KEEPER}-{PROTOCOL}-");
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(&directory).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let digits = name.strip_prefix(&prefix);
+        if digits.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit())) {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+/// The names of sockets begin so.
+const BACKEND: &str = "backend";
+/// The same where memory is handed over.
+const KEEPER: &str = "hand-over";
+
+/// In another container or a job with its own /tmp the same paths mean other directories, so it needs
+/// another backend.
+fn mount_space() -> PathBuf {
+    std::fs::read_link("/proc/self/ns/mnt").unwrap_or_default()
+}
+
+/// The name in the mount namespace `space` of the socket for `what`.
+fn name_in(space: &Path, prefix: &str, what: &impl Serialize) -> Result<String> {
     // A directory for temporary files may be shared by several nodes.
     let host = rustix::system::uname();
-    let digest = Checksum::of(&encode(&(space, host.nodename().to_bytes(), config))?);
+    let digest = Checksum::of(&encode(&(space, host.nodename().to_bytes(), what))?);
     let digits: String = digest.as_bytes()[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(format!("backend-{PROTOCOL}-{digits}"))
+    Ok(format!("{prefix}-{PROTOCOL}-{digits}"))
 }
 
 /// Encodes a message.
@@ -139,13 +199,18 @@ mod tests {
         let config = |more: &str| {
             let text = format!("mode = async\nscratch = /s\n{more}");
             let (config, _) = Config::from_text(&text, |_| None).unwrap();
-            name(&portable(&config).unwrap()).unwrap()
+            path(&portable(&config).unwrap()).unwrap()
         };
         let (here, _) = Config::from_text("mode = async\nscratch = /s\n", |_| None).unwrap();
-        let of = |space: &str| name_in(Path::new(space), &here).unwrap();
+        let of = |space: &str| name_in(Path::new(space), BACKEND, &here).unwrap();
         assert_ne!(of("mnt:[1]"), of("mnt:[2]"), "the same path is another directory there");
         assert_eq!(config(""), config("trace = /t.json\n"));
         assert_ne!(config(""), config("persistent = /p\n"));
-        assert!(config("").len() < 80, "the paths of sockets are short");
+        assert!(config("").as_os_str().len() < 80, "the paths of sockets are short");
+        // Two programs have different caches.
+        let handed = |more: &str| config(&format!("hand_over = a\n{more}"));
+        assert_eq!(handed(""), handed("gpu_cache_size = 5M\nhost_cache_size = 1G\n"));
+        assert_ne!(handed(""), config(""));
+        assert_ne!(handed(""), config("hand_over = b\n"));
     }
 }

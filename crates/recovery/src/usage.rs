@@ -7,16 +7,22 @@ pub const PROGRAM: &str = "veloc-backend";
 pub const ABOUT: &str = "Hold the host buffers of a node's jobs, and write what they leave";
 
 /// What it does, in paragraphs.
-pub const DETAILS: [&str; 3] = [
+pub const DETAILS: [&str; 4] = [
     "It serves the jobs of one user and one configuration (mode = async): it holds their host \
      buffers, and when a job has ended, or was killed, it writes what is in them to scratch and to \
      persistent.",
     "The library starts it by itself, on each node; that one ends with its last job. One that is \
      started by hand stays until SIGTERM.",
+    "For jobs with hand_over = NAME it keeps the host buffer after their end, until the next job of that \
+     name takes it, hand_over_time is over, or `veloc-backend drop NAME` frees it. `veloc ls` shows what \
+     is kept.",
     "Ends with exit code 0, also if there is one for this configuration already; 1 for a failure; 2 \
      for options that cannot be read. Messages go to veloc-backend-<host>-<user>.log in log_prefix, \
      or in /tmp/veloc-<uid>; VELOC_LOG says how much is logged.",
 ];
+
+/// The word by which what is kept under a name is freed.
+pub const DROP: &str = "drop";
 
 /// The positional argument and its meaning.
 pub const ARGUMENT: (&str, &str) = ("CONFIGURATION", "The configuration of the jobs");
@@ -31,7 +37,11 @@ pub const OPTIONS: [(&str, Option<char>, &str); 4] = [
 
 /// The text of `--help`.
 pub fn help() -> String {
-    let mut text = format!("{ABOUT}\n\nUsage: {PROGRAM} [OPTIONS] <{}>\n\n", ARGUMENT.0);
+    let mut text = format!(
+        "{ABOUT}\n\nUsage: {PROGRAM} [OPTIONS] <{}>\n       \
+         {PROGRAM} {DROP} <NAME>\n\n",
+        ARGUMENT.0
+    );
     for paragraph in DETAILS {
         text += &folded(paragraph);
         text.push('\n');

@@ -12,7 +12,7 @@
 //! to depth `d`, as the last of the piece, and makes room for up to `k` more steps at depth `d`. So of `l =
 //! β(c, d) + m` steps, `m` are at depth `d`, and the fewest advances have as few such pieces as possible: those
 //! with the most slots. There are `C(c - k + d - 1, d - 1)` with `k` slots. That gives the number of advances,
-//! the first piece and the number of stores in closed form ([`Cut`]).
+//! the first piece and the number of stores in closed form (`Cut`).
 //!
 //! Source: Maddison, "Step-based checkpointing with high-level algorithmic differentiation", J. Comput. Sci. 82
 //! (2024), states the problem and solves it by dynamic programming; the closed form is this library's.

@@ -107,38 +107,29 @@ fn play(steps: u64, slots: u64, schedule: impl Iterator<Item = Action>) -> Playe
 /// closed form that is off, a record that is read as a state, a slot that is read after its last read.
 #[test]
 fn the_least_number_of_steps() {
-    let (most, slots) = (250, 249);
-    let least = table(most, slots);
-    for slots in 1..=slots {
-        for steps in 1..=most {
-            // All slots for all lengths up to a length, and further on some.
+    for (slots, row) in table(250, 249).iter().enumerate().skip(1) {
+        for (steps, &least) in row.iter().enumerate().skip(1) {
+            let case = format!("{steps} steps, {slots} slots");
+            let (l, c) = (steps as u64, slots as u64);
+            let advances = Cut::of(l, c).map_or(0, |cut| cut.advances());
+            assert_eq!(advances + u128::from(l), u128::from(least), "{case}");
+            // With many slots some are played.
             if slots > 24 && steps > 60 && (steps + slots) % 7 > 0 && slots + 1 != steps {
                 continue;
             }
-            let case = format!("{steps} steps, {slots} slots");
-            let (l, c) = (steps as u64, slots as u64);
             let mut schedule = Mixed::new(l, c);
             let played = play(l, c, &mut schedule);
-            assert_eq!(played.forward, u128::from(least[slots][steps]), "{case}");
+            assert_eq!(played.forward, u128::from(least), "{case}");
             let done = schedule.done();
-            assert_eq!(
-                (done.advances, u128::from(done.takeshots)),
-                (played.advances, played.stores)
-            );
+            let counted = (done.advances, u128::from(done.takeshots));
+            assert_eq!(counted, (played.advances, played.stores), "{case}");
             let cost = Mixed::cost(l, c).unwrap();
-            assert_eq!((cost.advances, cost.takeshots), (played.advances, played.stores), "{case}");
+            assert_eq!((cost.advances, cost.takeshots), counted, "{case}");
             assert_eq!(
-                (cost.repetition, cost.first_sweep),
-                (played.repetition, played.first_sweep)
+                (cost.repetition, &cost.first_sweep),
+                (played.repetition, &played.first_sweep)
             );
-        }
-    }
-    // The closed form for all of them.
-    for slots in 1..=slots {
-        for steps in 1..=most {
-            let advances = Cut::of(steps as u64, slots as u64).map_or(0, |cut| cut.advances());
-            let all = advances + steps as u128;
-            assert_eq!(all, u128::from(least[slots][steps]), "{steps} steps, {slots} slots");
+            assert_eq!(cost.max_gap, PlanCost::with(played.first_sweep, l).max_gap, "{case}");
         }
     }
 }

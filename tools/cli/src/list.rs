@@ -3,13 +3,18 @@
 use anyhow::Result;
 use clap::Args;
 use format::names;
+use recovery::handover::Kept;
+use serde::Serialize;
 
-use crate::output;
 use crate::stored::group::{ask, Question};
 use crate::stored::places::{Places, MOST_RANKS};
 use crate::stored::show;
+use crate::{held, output};
 
 /// List stored checkpoints: versions, ranks, and where their copies are
+///
+/// What a veloc-backend of this user keeps in memory on this host (hand_over) is shown as well; without
+/// any directory, that alone. `veloc backend drop NAME` frees it.
 ///
 /// Reads the headers alone, unless with --verify. Ends with exit code 0 also if copies are bad or
 /// missing: veloc verify judges.
@@ -18,7 +23,7 @@ pub(crate) struct List {
     /// Only checkpoints of this name
     name: Option<String>,
     #[command(flatten)]
-    places: Places,
+    places: Option<Places>,
     /// The ranks of the job are 0 to N-1 [default: all that have any version of a name]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_RANKS))]
     ranks: Option<u32>,
@@ -33,21 +38,40 @@ pub(crate) struct List {
     json: bool,
 }
 
+/// What is in files, and what is kept in memory.
+#[derive(Serialize)]
+struct All<'a, T: Serialize> {
+    #[serde(flatten)]
+    answer: &'a T,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    in_memory: &'a [Kept],
+}
+
 /// Lists.
 pub(crate) fn run(list: &List) -> Result<()> {
     if let Some(name) = &list.name {
         names::validate_name(name)?;
     }
+    let kept = held::kept(list.name.as_deref())?;
+    let Some(places) = &list.places else {
+        return match list.json {
+            true => output::print_json(&All { answer: &(), in_memory: &kept }),
+            false => output::print(&held::table(&kept)),
+        };
+    };
     let answer = ask(&Question {
-        directories: &list.places.directories()?,
+        directories: &places.directories()?,
         name: list.name.as_deref(),
         version: None,
         ranks: list.ranks,
         read_all: list.verify,
     })?;
-    match list.json {
-        true => output::print_json(&answer)?,
-        false => output::print(&show::table(&answer, list.each))?,
+    if list.json {
+        return output::print_json(&All { answer: &answer, in_memory: &kept });
     }
-    Ok(())
+    output::print(&show::table(&answer, list.each))?;
+    match kept.is_empty() {
+        true => Ok(()),
+        false => output::print(&held::table(&kept)),
+    }
 }

@@ -13,6 +13,7 @@ use config::VERSION;
 mod backend;
 mod bench;
 mod doctor;
+mod held;
 mod inspect;
 mod list;
 mod model;

@@ -294,10 +294,18 @@ impl Entry {
         self.parts.iter().any(PartState::flush_has_failed)
     }
 
-    /// Whether only this process's memory has the bytes that have still to reach a file.
-    pub(crate) fn is_exposed(&self) -> bool {
+    /// Whether only this process's memory has the bytes that have still to reach a file, or, where the
+    /// host buffer is `handed_over`, the next job.
+    pub(crate) fn is_exposed(&self, handed_over: bool) -> bool {
         let due = self.needs_memory() || self.persistent.is_due();
-        self.life == Life::Live && due && self.noted.is_none()
+        let awaited =
+            handed_over && self.can_be_kept() && self.consumed.is_none() && !self.in_file();
+        self.life == Life::Live && (due || awaited) && self.noted.is_none()
+    }
+
+    /// Whether the next job may find it in the host buffer: it has bytes, and this job has taken it.
+    pub(crate) fn can_be_kept(&self) -> bool {
+        self.routed.is_none() && !self.found && self.parts.iter().any(|part| part.len > 0)
     }
 
     /// Whether its manager decides which versions of its name are kept.

@@ -148,8 +148,19 @@ impl Files {
     pub(super) fn no_file(&self, name: &str, version: i32) -> Error {
         Error::new(
             Kind::NotFound,
-            format!("no file of checkpoint \"{name}\" version {version}, rank {}", self.rank),
+            format!(
+                "no file of checkpoint \"{name}\" version {version}, rank {}{}",
+                self.rank,
+                self.looked_in()
+            ),
         )
+    }
+
+    /// Where files are looked for, behind what was not found there; empty without a directory.
+    pub fn looked_in(&self) -> String {
+        let levels = [FileLevel::Scratch, FileLevel::Persistent];
+        let there = levels.into_iter().filter_map(|level| self.directory(level));
+        there.map(|directory| format!(", in {}", directory.display())).collect()
     }
 
     /// Says that what is about to be restored is another user's.

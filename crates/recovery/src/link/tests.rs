@@ -120,7 +120,7 @@ fn what_cannot_be_ended_is_not_written_over() {
     let listener = listen_at(&path).unwrap().unwrap();
     let hand_off =
         HandOff { ledger: SharedMemory::create("veloc-test", 4096).unwrap(), host: None };
-    let link = Link::open(&config, Process::single(7), Vec::new(), hand_off).unwrap();
+    let link = Link::open(&config, Process::single(7), Vec::new(), hand_off, None).unwrap();
     let served = listener.accept(Duration::from_secs(60)).unwrap().unwrap();
     assert!(!link.wait_for_predecessors());
     let error = link.may_write().unwrap_err().to_string();

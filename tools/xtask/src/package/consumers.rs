@@ -34,13 +34,16 @@ pub(super) fn with_cmake(
     quietly(Command::new("cmake").arg("--build").arg(&build))?;
     let mut programs = vec!["save-c"];
     if languages.contains("CXX") {
-        programs.extend(["save-cxx", "save-client", "save-fortran"]);
+        programs.extend(["save-cxx", "save-client", "save-fortran", "save-2003"]);
         programs.extend(mpi.map(|_| "save-f08"));
     }
     if mpi.is_some() {
         programs.extend(["parts-c", "parts-fortran"]);
     }
-    programs.iter().try_for_each(|program| run(work, &build.join(program), mpi, None))
+    programs.iter().try_for_each(|program| run(work, &build.join(program), mpi, None))?;
+    let prefix = build.join("installed");
+    quietly(Command::new("cmake").arg("--install").arg(&build).arg("--prefix").arg(&prefix))?;
+    run(work, &prefix.join("bin/save-c"), mpi, None)
 }
 
 /// The example in Fortran, built as its README says.
@@ -62,7 +65,8 @@ pub(super) fn heat(package: &Installed, work: &Path, mpi: Mpi) -> Result<()> {
     Ok(())
 }
 
-/// By pkg-config, as a Makefile would.
+/// By pkg-config, as a Makefile would. The programs find the library by the path that the guide puts into
+/// them.
 pub(super) fn with_pkg_config(package: &Installed, work: &Path) -> Result<()> {
     let folder = new_folder(work, "pkg-config")?;
     pkg_config(package, &["--exists", "veloc >= 1.8 veloc < 2"])?;
@@ -70,20 +74,35 @@ pub(super) fn with_pkg_config(package: &Installed, work: &Path) -> Result<()> {
         let program = folder.join(source.replace('.', "-"));
         let mut command = Command::new(compiler);
         command.arg(sources().join(source)).arg("-o").arg(&program);
-        quietly(command.args(pkg_config(package, &["--cflags", "--libs", "veloc"])?))?;
-        run(work, &program, None, Some(package))?;
+        command.args(pkg_config(package, &["--cflags", "--libs", "veloc"])?);
+        quietly(command.arg(path_in_program(package, "veloc")?))?;
+        run(work, &program, None, None)?;
     }
 
     let module = pkg_config(package, &["--variable=fortrandir", "veloc"])?.concat();
-    let (descriptor, program) = (folder.join("descriptor.o"), folder.join("save-fortran"));
+    let descriptor = folder.join("descriptor.o");
     let mut command = Command::new("cc");
     quietly(command.arg("-c").arg(format!("{module}/descriptor.c")).arg("-o").arg(&descriptor))?;
-    let mut command = Command::new("gfortran");
-    command.arg("-J").arg(&folder);
-    command.args(["veloc", "veloc_schedules"].map(|name| format!("{module}/{name}.f90")));
-    command.arg(sources().join("save.F90")).arg(&descriptor).arg("-o").arg(&program);
-    quietly(command.args(pkg_config(package, &["--libs", "veloc"])?))?;
-    run(work, &program, None, Some(package))
+    for (name, flags, modules) in [
+        ("save-fortran", &[][..], ["veloc", "veloc_schedules"]),
+        ("save-2003", &["-std=f2008", "-DWITH_2003"], ["veloc_2003", "veloc_schedules"]),
+    ] {
+        let program = folder.join(name);
+        let mut command = Command::new("gfortran");
+        command.args(flags).arg("-J").arg(&folder);
+        command.args(modules.map(|name| format!("{module}/{name}.f90")));
+        command.arg(sources().join("save.F90")).arg(&descriptor).arg("-o").arg(&program);
+        command.args(pkg_config(package, &["--libs", "veloc"])?);
+        quietly(command.arg(path_in_program(package, "veloc")?))?;
+        run(work, &program, None, None)?;
+    }
+    Ok(())
+}
+
+/// The flag of the guide by which a program finds a library at run time.
+fn path_in_program(package: &Installed, library: &str) -> Result<String> {
+    let libdir = pkg_config(package, &["--variable=libdir", library])?.concat();
+    Ok(format!("-Wl,-rpath,{libdir}"))
 }
 
 /// By pkg-config, with the compiler of an MPI.
@@ -100,8 +119,9 @@ pub(super) fn with_pkg_config_and_mpi(package: &Installed, work: &Path, mpi: Mpi
         let program = folder.join(source.replace('.', "-"));
         let mut command = Command::new(mpi.command(compiler));
         command.args(before).arg(sources().join(source)).arg("-o").arg(&program);
-        quietly(command.args(pkg_config(package, &["--cflags", "--libs", library])?))?;
-        run(work, &program, Some(mpi), Some(package))?;
+        command.args(pkg_config(package, &["--cflags", "--libs", library])?);
+        quietly(command.arg(path_in_program(package, library)?))?;
+        run(work, &program, Some(mpi), None)?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::State;
 use crate::catalog::entry::{Entry, FileCopy, Id, Level, Life, MemoryCopy, Part, Stage, PARTS};
-use levels::ledger::{Ledger, Record, Standing};
+use levels::ledger::{Ledger, Record, Slot, Standing};
 use os::error::{Error, Kind, Result};
 
 impl State {
@@ -14,11 +14,18 @@ impl State {
         self.ledger = Some(ledger);
     }
 
+    /// The same of all that is in the host buffer: another job takes it over.
+    pub(crate) fn hand_over_to(&mut self, ledger: Ledger) {
+        self.hands_over = true;
+        self.note_to(ledger);
+    }
+
     /// Updates the record of an entry in the ledger.
     pub(super) fn note(&mut self, id: Id) {
         let Some(ledger) = &mut self.ledger else { return };
         let Some(entry) = self.entries.get_mut(&id) else { return };
-        let wanted = standing(entry, self.staging);
+        let hands_over = self.hands_over;
+        let wanted = standing(entry, self.staging, hands_over);
         match (entry.noted, wanted.is_of_use()) {
             (None, false) => {}
             (None, true) => {
@@ -35,13 +42,13 @@ impl State {
                 entry.noted = Some((slot, wanted));
             }
         }
-        if !entry.is_exposed() && entry.replaces.is_some() {
+        if !entry.is_exposed(hands_over) && entry.replaces.is_some() {
             self.drop_replaced(id);
         }
     }
 
-    /// Whether the ledger has everything that has still to reach a file, so that this process is not needed
-    /// for it.
+    /// Whether the ledger has everything that has still to reach a file, or another job, so that this
+    /// process is not needed for it.
     pub fn is_handed_over(&self) -> bool {
         self.exposed == 0
     }
@@ -57,13 +64,48 @@ impl State {
         left
     }
 
-    /// Takes over a checkpoint that another process has left in the staging level or in scratch.
+    /// The checkpoints that the ledger does not have though another job should get them, by name and
+    /// version.
+    pub fn not_handed_over(&self) -> Vec<(Arc<str>, i32)> {
+        let exposed = self.entries.values().filter(|entry| entry.lists.exposed);
+        exposed.map(|entry| (entry.name.clone(), entry.version)).collect()
+    }
+
+    /// Takes over a checkpoint that another process has left in the staging level or in scratch. Where this
+    /// one goes on with the ledger, it stands at `slot` there.
     ///
     /// # Errors
     /// Its bytes are outside the level, or where another one's are.
-    pub fn take_over(&mut self, record: &Record<'_>, standing: Standing) -> Result<()> {
-        let id = self.next_id;
-        self.next_id += 1;
+    pub fn take_over(
+        &mut self,
+        record: &Record<'_>,
+        standing: Standing,
+        slot: Option<Slot>,
+    ) -> Result<()> {
+        let taken = self.take_one_over(record, standing, slot);
+        if let (Err(_), Some(ledger), Some(slot)) = (&taken, &mut self.ledger, slot) {
+            ledger.remove(slot);
+        }
+        taken
+    }
+
+    fn take_one_over(
+        &mut self,
+        record: &Record<'_>,
+        standing: Standing,
+        slot: Option<Slot>,
+    ) -> Result<()> {
+        let id = record.id;
+        if self.entries.contains_key(&id) || id == Id::MAX {
+            return Err(Error::new(
+                Kind::Corrupt,
+                format!(
+                    "checkpoint \"{}\" version {} has the number of another one",
+                    record.name, record.version
+                ),
+            ));
+        }
+        self.next_id = self.next_id.max(id + 1);
         let staging = self.staging;
         let mut entry = Entry::new(self.interned(&record.name), record.version);
         entry.regions = Arc::from(&*record.regions);
@@ -87,10 +129,21 @@ impl State {
             let extents = Arc::from(&**extents);
             *state.copy_mut(staging) = MemoryCopy { stage: Stage::Ready, extents, readers: 0 };
         }
-        entry.scratch = if standing.in_scratch { FileCopy::Present } else { FileCopy::Wanted };
+        entry.scratch = match (standing.in_scratch, standing.kept) {
+            (true, _) => FileCopy::Present,
+            (false, false) => FileCopy::Wanted,
+            (false, true) => FileCopy::Absent,
+        };
         if standing.persist {
             entry.persistent = FileCopy::Wanted;
+        } else if standing.in_persistent {
+            entry.persistent = FileCopy::Present;
         }
+        if standing.consumed {
+            entry.consumed = Some(self.next_consumed);
+            self.next_consumed += 1;
+        }
+        entry.noted = slot.filter(|_| self.ledger.is_some()).map(|slot| (slot, standing));
         entry.routed = record.routed.as_deref().map(Arc::from);
         entry.place = record.place;
         entry.doomed = standing.doomed;
@@ -101,18 +154,22 @@ impl State {
 }
 
 /// The ledger's content for an entry.
-fn standing(entry: &Entry, staging: Level) -> Standing {
+fn standing(entry: &Entry, staging: Level, hands_over: bool) -> Standing {
     if !matches!(entry.life, Life::Live | Life::Held) {
         return Standing::default();
     }
-    let in_scratch = entry.scratch == FileCopy::Present;
+    let (in_scratch, needed) = (entry.scratch == FileCopy::Present, entry.needs_memory());
+    let is_kept = hands_over && entry.can_be_kept();
     Standing {
-        in_host: entry.needs_memory()
+        in_host: (needed || is_kept)
             && entry.parts.iter().all(|part| part.len == 0 || part.is_ready(staging)),
         in_scratch,
         persist: entry.persistent.is_due() || entry.persistent == FileCopy::Undecided,
         doomed: entry.doomed,
         placed: entry.place.is_some(),
+        kept: is_kept && !in_scratch && !needed,
+        in_persistent: is_kept && entry.persistent == FileCopy::Present,
+        consumed: is_kept && entry.consumed.is_some(),
     }
 }
 

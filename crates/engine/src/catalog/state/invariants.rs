@@ -39,7 +39,7 @@ impl State {
         if exposed != self.exposed {
             return Err(format!("{exposed} are exposed, not {}", self.exposed));
         }
-        let holds = self.entries.values().filter(|entry| entry.is_exposed());
+        let holds = self.entries.values().filter(|entry| entry.is_exposed(self.hands_over));
         let held_for: BTreeSet<Id> = holds.filter_map(|entry| entry.replaces).collect();
         let held =
             self.entries.iter().filter(|(_, entry)| entry.life == Life::Held).map(|(id, _)| *id);

@@ -95,6 +95,8 @@ pub struct State {
     trace: Recorder,
     /// Records what is not in files yet, for the successor if this process is killed.
     ledger: Option<Ledger>,
+    /// Whether the ledger records all that is in the host buffer, for the job that comes next.
+    hands_over: bool,
     /// The number of checkpoints that have still to reach a file and are not in the ledger, if there is one.
     exposed: usize,
     /// Replaced checkpoints that keep their memory until the new ones are safe.
@@ -139,6 +141,7 @@ impl State {
             counts: Counts::default(),
             trace: Recorder::off(),
             ledger: None,
+            hands_over: false,
             exposed: 0,
             held: BTreeSet::new(),
             changes: 0,
@@ -153,6 +156,11 @@ impl State {
     /// A number that changes with everything that may be waited for.
     pub fn changes(&self) -> u64 {
         self.changes
+    }
+
+    /// Whether persistent files are written from memory where it has the bytes.
+    pub(crate) fn writes_beside(&self) -> bool {
+        self.shape.beside.is_some()
     }
 
     /// Whether no checkpoint is being flushed, written or persisted, or could be.

@@ -8,7 +8,8 @@ impl State {
     /// Replaces a checkpoint with a newer one of its name and version. Its file stays until the new one
     /// replaces it.
     pub(super) fn replace(&mut self, older: Id, newer: Id) {
-        let exposed = self.entries.get(&newer).is_some_and(|entry| entry.is_exposed());
+        let exposed =
+            self.entries.get(&newer).is_some_and(|entry| entry.is_exposed(self.hands_over));
         let held = match self.entries.get_mut(&older).filter(|_| exposed) {
             Some(entry) if is_worth_holding(entry) => Some(older),
             // It was not safe itself: the one that was held for it is held further.

@@ -71,6 +71,7 @@ fn a_state() -> State {
         persistent: true,
         ephemeral: false,
         order: RestoreOrder::Reverse,
+        beside: None,
     })
 }
 
@@ -85,8 +86,8 @@ fn the_ledger_of_any_moment_is_that_before_a_step_or_after_it() {
     for killed in 0..=stores {
         let (memory, _) = killed_after(killed);
         let mut successor = a_state();
-        for (record, standing) in ledger::read(&memory).unwrap() {
-            successor.take_over(&record, standing).unwrap();
+        for (record, standing, _) in ledger::read(&memory).unwrap() {
+            successor.take_over(&record, standing, None).unwrap();
         }
         let found = |version: i32| {
             let entry = successor.entry(successor.find(NAME, version)?).unwrap();

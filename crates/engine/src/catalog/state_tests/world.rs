@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::catalog::entry::{FileCopy, FileLevel, Id, Level, Region, PARTS};
+use crate::catalog::entry::{FileCopy, FileLevel, Id, Level, PartState, Region, PARTS};
 use crate::catalog::state::*;
 use levels::ledger::{self, Ledger};
 use levels::level::LevelSpec;
 use levels::space::{cut, Extent};
 use os::error::{Error, Kind};
+use os::mapping::Mapping;
 use os::shared::SharedMemory;
 use policy::order::RestoreOrder;
 
@@ -36,6 +37,8 @@ pub(super) struct World {
     pub(super) scratch: HashMap<(String, i32), BTreeMap<i32, Vec<u8>>>,
     pub(super) persistent: HashMap<(String, i32), BTreeMap<i32, Vec<u8>>>,
     pub(super) jobs: Vec<Job>,
+    /// What the writer of a persistent file has read before it has left memory to others.
+    pub(super) read_by_persist: HashMap<Id, BTreeMap<i32, Vec<u8>>>,
     /// The deferred captures.
     pub(super) deferred: HashMap<Id, Deferred>,
     /// The captured bytes of each checkpoint.
@@ -53,6 +56,7 @@ pub(super) struct World {
     pub(super) ephemeral: bool,
     pub(super) scratch_wanted: bool,
     pub(super) fill: u8,
+    hands_over: bool,
 }
 
 pub(super) const NAME: &str = "wave";
@@ -66,6 +70,7 @@ pub(super) struct Job0 {
     pub(super) persistent: bool,
     pub(super) ephemeral: bool,
     pub(super) order: RestoreOrder,
+    pub(super) beside: Option<u64>,
 }
 
 /// One more level of memory, which takes a row and bytes.
@@ -110,6 +115,7 @@ impl World {
             persistent: job.persistent && job.scratch,
             ephemeral: job.ephemeral,
             order: job.order,
+            beside: job.beside,
         });
         state.expect_capacity(Level::DEVICE, job.device);
         let levels = job.levels().into_iter().enumerate();
@@ -125,6 +131,7 @@ impl World {
             scratch: HashMap::new(),
             persistent: HashMap::new(),
             jobs: Vec::new(),
+            read_by_persist: HashMap::new(),
             deferred: HashMap::new(),
             captured: HashMap::new(),
             expected: BTreeMap::new(),
@@ -136,7 +143,45 @@ impl World {
             ephemeral: job.ephemeral,
             scratch_wanted: job.scratch,
             fill: 0,
+            hands_over: false,
         }
+    }
+
+    /// The same, which begins: all in the host buffer is for another job.
+    pub(super) fn handing_over(mut self) -> World {
+        self.hands_over = true;
+        self.state.hand_over_to(Ledger::new(&self.ledger).unwrap());
+        self
+    }
+
+    /// The job that goes on with memory and ledger if the process is killed now.
+    pub(super) fn heir(&self, job: Job0) -> World {
+        let mut heir = World::new(job);
+        heir.hands_over = true;
+        let [from, to] = [&self.ledger, &heir.ledger].map(|memory| Mapping::of(memory).unwrap());
+        // SAFETY: both have these bytes, and no other thread uses them.
+        unsafe { from.base().as_ptr().copy_to_nonoverlapping(to.base().as_ptr(), from.len()) };
+        let (ledger, left) = Ledger::resume(&heir.ledger).unwrap();
+        heir.state.hand_over_to(ledger);
+        let staging = self.state.staging().index();
+        heir.memory[staging] = self.memory[staging].clone();
+        heir.scratch = self.scratch.clone();
+        heir.persistent = self.persistent.clone();
+        for (record, standing, slot) in left {
+            heir.state.take_over(&record, standing, Some(slot)).unwrap();
+        }
+        heir
+    }
+
+    /// Where a version is in the host buffer and whether it was restored, if that has all of it.
+    pub(super) fn kept(&self, version: i32) -> Option<([Vec<Extent>; 2], bool)> {
+        let entry = self.state.entry(self.state.find(NAME, version)?)?;
+        let staging = self.state.staging();
+        let all = entry.parts.iter().all(|part| part.len == 0 || part.is_ready(staging));
+        let extents = |part: &PartState| part.copy(staging).extents.to_vec();
+        let [first, second] = &entry.parts;
+        (all && entry.can_be_kept())
+            .then(|| ([extents(first), extents(second)], entry.consumed.is_some()))
     }
 
     /// The successor if the process is killed now, with its host buffer, files and ledger.
@@ -146,8 +191,8 @@ impl World {
         successor.memory[staging] = self.memory[staging].clone();
         successor.scratch = self.scratch.clone();
         successor.persistent = self.persistent.clone();
-        for (record, standing) in ledger::read(&self.ledger).unwrap() {
-            successor.state.take_over(&record, standing).unwrap();
+        for (record, standing, _) in ledger::read(&self.ledger).unwrap() {
+            successor.state.take_over(&record, standing, None).unwrap();
         }
         successor
     }
@@ -344,7 +389,8 @@ impl World {
 
 pub(super) fn world(device: u64, host: u64, scratch: bool, ephemeral: bool) -> World {
     let order = RestoreOrder::Reverse;
-    let job = Job0 { device, host, third: None, scratch, persistent: false, ephemeral, order };
+    let (persistent, beside) = (false, None);
+    let job = Job0 { device, host, third: None, scratch, persistent, ephemeral, order, beside };
     let mut world = World::new(job);
     while world.to_map > 0 {
         world.map();

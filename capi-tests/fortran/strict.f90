@@ -1,0 +1,98 @@
+! The interface in Fortran 2003, with nothing newer in the program either: strict <configuration>
+! Prints "done" if everything was as it should be, and stops where it was not.
+module strict_adjoint
+  use, intrinsic :: iso_c_binding
+  use veloc_2003
+  implicit none
+  integer, parameter :: STEPS = 30
+  integer(c_int64_t), target :: u(7), lambda(7)
+contains
+  subroutine protect(err)
+    integer, intent(inout) :: err
+    call VELOC_Adjoint_protect(VELOC_ADJOINT_STATE, 0, c_loc(u), size(u), VELOC_INTEGER8, err)
+    if (err == VELOC_SCES) &
+        call VELOC_Adjoint_protect(VELOC_ADJOINT_GRADIENT, 0, c_loc(lambda), size(lambda), VELOC_INTEGER8, err)
+  end subroutine
+
+  subroutine forward(from, to, err)
+    integer(c_int64_t), intent(in) :: from, to
+    integer, intent(inout) :: err
+    if (any(u /= from)) err = 7
+    u = to
+  end subroutine
+
+  ! Has state step - 1, and adds it up.
+  subroutine reverse(step, err)
+    integer(c_int64_t), intent(in) :: step
+    integer, intent(inout) :: err
+    if (any(u /= step - 1)) err = 8
+    if (step == STEPS) lambda = 0
+    lambda = lambda + u
+  end subroutine
+end module
+
+program strict
+  use, intrinsic :: iso_c_binding
+  use strict_adjoint
+  use veloc_2003
+  use veloc_schedules
+  implicit none
+  real(c_float), target :: field(6, 5)
+  integer(c_int), target :: step
+  type(VELOC_Adjoint) :: run
+  type(VELOC_Schedule) :: schedule, again
+  type(VELOC_Cost) :: cost
+  integer(c_int8_t), allocatable, target :: bytes(:)
+  character(len=1000) :: config
+  integer :: err, version
+
+  call get_command_argument(1, config)
+  call VELOC_Init_single(0, config, err); call ok('VELOC_Init_single')
+  call VELOC_Mem_protect(1, c_loc(field), size(field), VELOC_REAL4, err); call ok('an address')
+  call VELOC_Mem_protect_list([VELOC_Region(1, c_loc(field), size(field), VELOC_REAL4), &
+      VELOC_Region(2, c_loc(step), 1, VELOC_INTEGER4)], err)
+  call ok('a list')
+  do version = 1, 3
+    step = version
+    field = real(version)
+    call VELOC_Checkpoint('strict', version, err); call ok('VELOC_Checkpoint')
+  end do
+  call VELOC_Restart_test('strict', 0, version)
+  if (version /= 3) call fail('the newest version')
+  do version = 3, 1, -1
+    call VELOC_Restart('strict', version, err); call ok('VELOC_Restart')
+    if (step /= version .or. any(nint(field) /= version)) call fail('the state')
+  end do
+
+  u = 0
+  run = VELOC_Adjoint(name='reverse', steps=STEPS, slots=4, protect=protect, forward=forward, &
+      adjoint=reverse)
+  call VELOC_Adjoint_run(run, err); call ok('VELOC_Adjoint_run')
+  if (any(lambda /= STEPS * (STEPS - 1) / 2)) call fail('the gradient')
+
+  call VELOC_Schedule_create(100_VELOC_COUNT, 5_VELOC_COUNT, schedule, err); call ok('a schedule')
+  call VELOC_Schedule_pack(schedule, bytes, err); call ok('VELOC_Schedule_pack')
+  call VELOC_Schedule_unpack(bytes, again, err); call ok('VELOC_Schedule_unpack')
+  call VELOC_Schedule_cost(again, cost, err); call ok('VELOC_Schedule_cost')
+  if (cost%advances /= 316) call fail('the cost of the schedule')
+  call VELOC_Schedule_free(schedule, err); call ok('VELOC_Schedule_free')
+  call VELOC_Schedule_free(again, err); call ok('VELOC_Schedule_free')
+  call VELOC_Finalize(1, err); call ok('VELOC_Finalize')
+  print '(a)', 'done'
+
+contains
+
+  subroutine ok(what)
+    character(len=*), intent(in) :: what
+    if (err /= VELOC_SCES) call fail(what)
+  end subroutine
+
+  subroutine fail(what)
+    character(len=*), intent(in) :: what
+    character(len=400) :: why
+    call VELOC_Last_error(why)
+    print '(3a)', what, ': ', trim(why)
+    stop 1
+  end subroutine
+
+end program

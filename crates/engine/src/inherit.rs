@@ -1,0 +1,122 @@
+//! The host buffer that an earlier job has handed over (`hand_over`): a job of the same name begins with
+//! what is in it.
+
+use super::buffer;
+use super::shared::Shared;
+use crate::catalog::state::State;
+use config::Config;
+use levels::files::Files;
+use levels::host_buffer::HostBuffer;
+use levels::ledger::{Ledger, Left};
+use os::error::Result;
+use os::size;
+use os::socket::Socket;
+use recovery::handover;
+use recovery::link::HandOff;
+use recovery::Process;
+
+/// What a job begins with.
+#[derive(Debug, Default)]
+pub(super) struct Inherited {
+    /// The memory of the job before, if there is some.
+    pub memory: Option<Memory>,
+    /// Why there is none, if the job asks for it.
+    pub missing: Option<String>,
+    /// The connection to the backend that was asked.
+    pub asked: Option<Socket>,
+}
+
+/// A host buffer with what is in it.
+#[derive(Debug)]
+pub(super) struct Memory {
+    pub host: HostBuffer,
+    pub hand_off: HandOff,
+    pub ledger: Ledger,
+    pub left: Vec<Left>,
+}
+
+impl Inherited {
+    fn without(missing: String) -> Inherited {
+        Inherited { missing: Some(missing), ..Inherited::default() }
+    }
+}
+
+/// Asks the backend for the memory of the job before, if this one is to begin with it.
+pub(super) fn inherit(config: &Config, process: Process, files: &Files) -> Inherited {
+    let Some(name) = &config.hand_over else { return Inherited::default() };
+    let answer = match handover::ask(config, process, &files.identities()) {
+        Ok(answer) => answer,
+        Err(error) => {
+            log::warn!("hand_over = {name}: {error}");
+            return Inherited::without(error.to_string());
+        }
+    };
+    match answer.memory {
+        Ok(hand_off) => match open(config, hand_off) {
+            Ok(memory) => {
+                log::info!(
+                    "hand_over = {name}: {} checkpoints are in the host buffer of {}",
+                    memory.left.len(),
+                    size::show(memory.host.len())
+                );
+                Inherited { memory: Some(memory), missing: None, asked: answer.socket }
+            }
+            Err(error) => {
+                log::error!("hand_over = {name}: the memory cannot be used: {error}");
+                Inherited::without(error.to_string())
+            }
+        },
+        Err(reason) => {
+            if reason.is_wrong && os::logging::speaks_for_all() {
+                log::error!("hand_over = {name}: {}; files are used", reason.text);
+            }
+            Inherited { memory: None, missing: Some(reason.text), asked: answer.socket }
+        }
+    }
+}
+
+fn open(config: &Config, hand_off: HandOff) -> Result<Memory> {
+    let host = hand_off.host.as_ref().map(|host| buffer::taken(config, host)).transpose()?;
+    let host = host.ok_or_else(|| os::error::Error::invalid("there is no host buffer"))?;
+    let (ledger, left) = Ledger::resume(&hand_off.ledger)?;
+    Ok(Memory { host, hand_off, ledger, left })
+}
+
+/// Takes over what is in the host buffer.
+pub(super) fn take(state: &mut State, host: Option<&HostBuffer>, left: &[Left]) {
+    for (record, standing, slot) in left {
+        match state.take_over(record, *standing, Some(*slot)) {
+            Ok(()) => {
+                for (_, extents) in record.parts.iter().filter(|_| standing.in_host) {
+                    if let Some(host) = host {
+                        host.writing(extents);
+                        host.written(extents);
+                    }
+                }
+            }
+            Err(error) => log::error!("{error}"),
+        }
+    }
+}
+
+impl Shared {
+    /// Whether the host buffer is for the next job of this name.
+    pub fn hands_over(&self) -> bool {
+        self.config.hand_over.is_some()
+    }
+
+    /// Why this job has nothing of the one before it, though it was to; for messages.
+    pub(crate) fn nothing_inherited(&self) -> Option<String> {
+        let (name, why) = (self.config.hand_over.as_ref()?, self.missing.as_ref()?);
+        Some(format!("hand_over = {name}: {why}"))
+    }
+
+    /// Says, once, why files are looked at and not the memory of an earlier job.
+    pub fn warn_of_nothing_inherited(&self) {
+        if let Some(why) = self.nothing_inherited() {
+            let then =
+                if self.config.ephemeral { "there are no checkpoints" } else { "files are used" };
+            self.degrade("hand_over", format!("{why}; {then}"));
+        }
+    }
+}

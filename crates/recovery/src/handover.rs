@@ -1,0 +1,200 @@
+//! A host buffer that one job leaves to the next one of its name (`hand_over`): asking the backend for it,
+//! and for what it keeps.
+
+use std::os::fd::AsFd as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::link::{longest_silence, HandOff};
+use super::protocol::{
+    decode, encode, kept_sockets, path as path_of, path_of_name, portable, First, Hello, Reply,
+    PROTOCOL,
+};
+use super::Process;
+use config::Config;
+use levels::files::Identities;
+use os::error::{Error, Kind, Result};
+use os::shared::SharedMemory;
+use os::socket::{connect_to, wait_for, Socket};
+
+/// How long a backend that is only asked for a list may be silent.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What one process of a job has left with the backend.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// The name (`hand_over`).
+    pub name: String,
+    /// Whose it is.
+    pub process: Process,
+    /// The names of checkpoints: each with its oldest and newest version, and how many there are.
+    pub checkpoints: Vec<(String, i32, i32, u64)>,
+    /// The bytes of all of them.
+    pub bytes: u64,
+    /// They are in no file.
+    pub ephemeral: bool,
+    /// Since when, in seconds since 1970.
+    pub since: u64,
+    /// When the memory goes.
+    pub until: u64,
+}
+
+impl Kept {
+    /// Its rank and its checkpoints, in words.
+    pub fn shown(&self) -> String {
+        let of = match self.process.ranks {
+            0 | 1 => String::new(),
+            ranks => format!(" of {ranks}"),
+        };
+        let kind = if self.ephemeral { ", in no file" } else { "" };
+        let bytes = os::size::show(self.bytes);
+        format!(
+            "{}, rank {}{of}: {} ({bytes}{kind})",
+            self.name,
+            self.process.rank,
+            self.versions()
+        )
+    }
+
+    /// The checkpoints.
+    pub fn versions(&self) -> String {
+        let one = |(name, first, last, count): &(String, i32, i32, u64)| match first == last {
+            true => format!("\"{name}\" version {first}"),
+            false => format!("\"{name}\" versions {first} to {last} ({count})"),
+        };
+        self.checkpoints.iter().map(one).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// What the backend answered to a job that asked for the memory of the one before it.
+#[derive(Debug)]
+pub struct Answer {
+    /// The memory, or why there is none.
+    pub memory: std::result::Result<HandOff, Reason>,
+    /// The connection, over which [`super::link::Link::open`] goes on. While it exists, nobody else gets the
+    /// memory.
+    pub socket: Option<Socket>,
+}
+
+/// Why there is no memory for a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// In words.
+    pub text: String,
+    /// The two jobs do not fit together, which is an error of the user's.
+    pub is_wrong: bool,
+}
+
+impl Answer {
+    fn none(text: String, socket: Option<Socket>) -> Answer {
+        Answer { memory: Err(Reason { text, is_wrong: false }), socket }
+    }
+}
+
+/// Asks for the memory that the last job of this name has left to this process. Waits until the backend has
+/// ended the write in hand, if it writes what that job left.
+///
+/// # Errors
+/// The backend cannot be asked.
+pub fn ask(config: &Config, process: Process, directories: &Identities) -> Result<Answer> {
+    let config = portable(config)?;
+    let here = rustix::system::uname();
+    let nobody = || {
+        let host = here.nodename().to_string_lossy();
+        Answer::none(
+            format!("no veloc-backend on the host {host} keeps anything of this name"),
+            None,
+        )
+    };
+    let Some(socket) = connect_to(&path_of(&config)?)? else { return Ok(nobody()) };
+    let patience = longest_silence(&config);
+    let hello = Hello { protocol: PROTOCOL, config, process, directories: directories.clone() };
+    if socket.send(&encode(&First::Asks(Box::new(hello)))?, &[]).is_err() {
+        // It has just ended.
+        return Ok(nobody());
+    }
+    loop {
+        let Some((reply, files)) = receive(&socket, patience)? else { return Ok(nobody()) };
+        match reply {
+            Reply::Alive => {}
+            Reply::Nothing { text, is_wrong } => {
+                return Ok(Answer { memory: Err(Reason { text, is_wrong }), socket: Some(socket) });
+            }
+            Reply::Memory => {
+                let mut files = files.into_iter().map(SharedMemory::from_file);
+                let missing =
+                    || Error::new(Kind::Corrupt, "an answer of veloc-backend without memory");
+                let ledger = files.next().ok_or_else(missing)??;
+                let host = Some(files.next().ok_or_else(missing)??);
+                return Ok(Answer { memory: Ok(HandOff { ledger, host }), socket: Some(socket) });
+            }
+            _ => {
+                return Err(Error::new(
+                    Kind::Corrupt,
+                    "an answer of veloc-backend to another question",
+                ))
+            }
+        }
+    }
+}
+
+/// The next message, within this time. `None`: the backend has ended.
+fn receive(
+    socket: &Socket,
+    at_most: Duration,
+) -> Result<Option<(Reply, Vec<std::os::fd::OwnedFd>)>> {
+    let since = Instant::now();
+    while wait_for(&[socket.as_fd()], at_most.saturating_sub(since.elapsed())) != [true] {
+        if since.elapsed() >= at_most {
+            let what = format!("veloc-backend has not answered for {} s", at_most.as_secs());
+            return Err(Error::new(Kind::System, what));
+        }
+    }
+    let Some(message) = socket.receive()? else { return Ok(None) };
+    Ok(Some((decode(&message.bytes)?, message.files)))
+}
+
+/// What all backends of this user keep on this host, by name and rank.
+///
+/// # Errors
+/// A backend cannot be asked.
+pub fn kept() -> Result<Vec<Kept>> {
+    let mut found = Vec::new();
+    for path in kept_sockets()? {
+        // One that is about to end has nothing.
+        let Some(socket) = said(&path, &First::Lists)? else { continue };
+        while let Some((Reply::Keeps(kept), _)) = receive(&socket, PATIENCE)? {
+            found.push(*kept);
+        }
+    }
+    found.sort_by(|a, b| {
+        (&a.name, a.process.rank, a.since).cmp(&(&b.name, b.process.rank, b.since))
+    });
+    Ok(found)
+}
+
+/// Has what is kept under this name freed, on this host. Returns what it was.
+///
+/// # Errors
+/// Nothing is kept under this name; or the backend cannot be asked.
+pub fn drop_kept(name: &str) -> Result<Vec<Kept>> {
+    let mut found = Vec::new();
+    if let Some(socket) = said(&path_of_name(name)?, &First::Drops)? {
+        while let Some((Reply::Keeps(kept), _)) = receive(&socket, PATIENCE)? {
+            found.push(*kept);
+        }
+    }
+    if found.is_empty() {
+        let what = format!("no veloc-backend of this user on this host keeps anything as {name}");
+        return Err(Error::new(Kind::NotFound, what));
+    }
+    Ok(found)
+}
+
+/// A connection over which this was said. `None`: there is no backend.
+fn said(path: &Path, first: &First) -> Result<Option<Socket>> {
+    let Some(socket) = connect_to(path)? else { return Ok(None) };
+    Ok(socket.send(&encode(first)?, &[]).is_ok().then_some(socket))
+}

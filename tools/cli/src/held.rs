@@ -1,0 +1,29 @@
+//! What a veloc-backend keeps in memory for the next job (`hand_over`), for `veloc ls`.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::Result;
+use recovery::handover::{self, Kept};
+
+/// What is kept on this host, of all checkpoints or of those with this name.
+pub(crate) fn kept(name: Option<&str>) -> Result<Vec<Kept>> {
+    let mut kept = handover::kept()?;
+    if let Some(name) = name {
+        kept.retain(|kept| kept.checkpoints.iter().any(|(of, ..)| of == name));
+    }
+    Ok(kept)
+}
+
+/// As lines: for each process what it is, and for how long it has been and will be kept.
+pub(crate) fn table(kept: &[Kept]) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    if kept.is_empty() {
+        return "veloc-backend keeps nothing in memory on this host\n".to_owned();
+    }
+    let mut text = "in memory on this host (hand_over):\n".to_owned();
+    for kept in kept {
+        let (age, left) = (now.saturating_sub(kept.since), kept.until.saturating_sub(now));
+        text += &format!("  {}, for {age} s, and for {left} s more\n", kept.shown());
+    }
+    text
+}
