@@ -113,7 +113,7 @@ public:
 
 /**
  * Keys of the configuration and their values, as they would stand in the file:
- * {{"mode", "async"}, {"scratch", "/local/scratch"}}. A map m gives {m.begin(), m.end()}.
+ * {{"mode", "async"}, {"scratch", "/local/scratch"}}. A map m gives options_t(m.begin(), m.end()).
  */
 using options_t = std::vector<std::pair<std::string, std::string>>;
 

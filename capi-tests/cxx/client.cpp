@@ -105,7 +105,7 @@ static void ends()
 
     // Options, as a list or from a map, of one key or more.
     const std::map<std::string, std::string> map = {{"ephemeral", "true"}, {"mode", "sync"}};
-    delete veloc::get_client(0u, {map.begin(), map.end()});
+    delete veloc::get_client(0u, veloc::options_t(map.begin(), map.end()));
     delete veloc::get_client(0u, {{"mode", "sync"}, {"ephemeral", "true"}, {"touch_threads", "1"}});
     for (const auto &[options, words] : {
              std::pair<veloc::options_t, const char *>{{{"mode", "sink"}}, "option: mode = \"sink\""},
