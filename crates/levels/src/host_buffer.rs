@@ -196,12 +196,22 @@ impl HostBuffer {
     /// Gives the pages of a unit from [`HostBuffer::last_idle`] back to the system. Its bytes must hold
     /// nothing, and nobody may write there meanwhile. False: it has kept them.
     pub fn give_back(&self, unit: &Range<u64>) -> Result<bool> {
-        if !self.guarded.lock().pages.giving_back(unit) {
+        if !self.giving_back(unit) {
             return Ok(false);
         }
         let discarded = self.mapping.discard(unit.start as usize..unit.end as usize);
-        self.change(|pages| pages.given_back(unit));
+        self.given_back(unit);
         discarded.map(|()| true)
+    }
+
+    /// From here on nobody touches the unit or registers its chunk. False: it is to keep its pages.
+    pub(crate) fn giving_back(&self, unit: &Range<u64>) -> bool {
+        self.guarded.lock().pages.giving_back(unit)
+    }
+
+    /// Its pages are gone.
+    pub(crate) fn given_back(&self, unit: &Range<u64>) {
+        self.change(|pages| pages.given_back(unit));
     }
 
     /// A checkpoint may have so many bytes.
