@@ -223,7 +223,15 @@ proptest! {
         let mut heir = world.heir(job);
         agree(&world, &heir)?;
         heir.expected = world.expected.clone();
+        // The others may have been in device memory alone, and older ones stand in for them.
+        heir.expected.retain(|version, _| world.kept(*version).is_some());
+        (heir.cleaned, heir.pruned) = (world.cleaned.clone(), world.pruned.clone());
         for step in more {
+            if let Step::Restore(version) | Step::RestoreExpecting(version, _) = step {
+                if !heir.expected.contains_key(&version) {
+                    continue;
+                }
+            }
             make(&mut heir, job, step);
             if let Err(broken) = heir.state.check() {
                 return Err(TestCaseError::fail(broken));

@@ -37,6 +37,13 @@ impl State {
                 entry.noted = None;
             }
             (Some((_, now)), true) if now == wanted => {}
+            // It was read back, to another place: a new record, before the old one goes.
+            (Some((old, now)), true) if wanted.in_host && !now.in_host => {
+                if let Some(slot) = ledger.put(&record(id, entry, self.staging), wanted) {
+                    ledger.remove(old);
+                    entry.noted = Some((slot, wanted));
+                }
+            }
             (Some((slot, _)), true) => {
                 ledger.set(slot, wanted, entry.place.as_ref());
                 entry.noted = Some((slot, wanted));
@@ -96,13 +103,17 @@ impl State {
         slot: Option<Slot>,
     ) -> Result<()> {
         let id = record.id;
-        if self.entries.contains_key(&id) || id == Id::MAX {
+        if self.entries.contains_key(&id) {
+            // Its writer was killed between a new record and the end of the old one: either is true.
+            if let (Some(ledger), Some(slot)) = (&mut self.ledger, slot) {
+                ledger.remove(slot);
+            }
+            return Ok(());
+        }
+        if id == Id::MAX {
             return Err(Error::new(
                 Kind::Corrupt,
-                format!(
-                    "checkpoint \"{}\" version {} has the number of another one",
-                    record.name, record.version
-                ),
+                format!("checkpoint \"{}\" has the number {id}", record.name),
             ));
         }
         self.next_id = self.next_id.max(id + 1);
