@@ -5,7 +5,7 @@
 //! (`/dev/shm`) if that is another one.
 
 use std::fs::{self, File};
-use std::io::{Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -139,8 +139,9 @@ fn small(scratch: &Path, (sync, forced): (&str, bool), more: &str, repeats: u32)
             let versions = round * COUNT..(round + 1) * COUNT;
             let floor = seconds(|| {
                 versions.clone().try_for_each(|version| {
-                    first.write(version % VERSIONS, false)?;
-                    second.write(version % VERSIONS, forced)
+                    first.write(version, false)?;
+                    second.write(version, forced)?;
+                    [&first, &second].into_iter().try_for_each(|bare| bare.remove(version))
                 })
             })?;
             let ours = seconds(|| {
@@ -149,8 +150,9 @@ fn small(scratch: &Path, (sync, forced): (&str, bool), more: &str, repeats: u32)
             })?;
             let copied = seconds(|| {
                 versions.clone().try_for_each(|version| {
-                    first.write(version % VERSIONS, false)?;
-                    second.copy(&first, version % VERSIONS, &mut buffer)
+                    first.write(version, false)?;
+                    second.copy(&first, version, &mut buffer)?;
+                    [&first, &second].into_iter().try_for_each(|bare| bare.remove(version))
                 })
             })?;
             if round > 0 {
@@ -194,6 +196,14 @@ impl Bare<'_> {
             File::open(self.folder)?.sync_all()?;
         }
         Ok(())
+    }
+
+    /// Removes the file that a limit of two versions removes once there is this one.
+    fn remove(&self, version: i32) -> Result<()> {
+        match fs::remove_file(self.path(version - VERSIONS)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(()),
+        }
     }
 
     /// The same as a copy of another one's.
