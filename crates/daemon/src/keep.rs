@@ -182,6 +182,8 @@ fn describe(hello: &Hello, left: &[Left]) -> Kept {
             .collect(),
         bytes,
         ephemeral: hello.config.ephemeral,
+        scratch: hello.config.scratch.clone(),
+        persistent: hello.config.persistent.clone(),
         since,
         until: since + hello.config.hand_over_time,
     }

@@ -2,7 +2,7 @@
 //! and for what it keeps.
 
 use std::os::fd::AsFd as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -35,6 +35,10 @@ pub struct Kept {
     pub bytes: u64,
     /// They are in no file.
     pub ephemeral: bool,
+    /// The scratch directory of the job.
+    pub scratch: Option<PathBuf>,
+    /// Its persistent directory.
+    pub persistent: Option<PathBuf>,
     /// Since when, in seconds since 1970.
     pub since: u64,
     /// When the memory goes.

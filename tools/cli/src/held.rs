@@ -1,13 +1,25 @@
 //! What a veloc-backend keeps in memory for the next job (`hand_over`), for `veloc ls`.
 
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
+use config::Directories;
 use recovery::handover::{self, Kept};
 
-/// What is kept on this host, of all checkpoints or of those with this name.
-pub(crate) fn kept(name: Option<&str>) -> Result<Vec<Kept>> {
+/// What is kept on this host: by all jobs or by those with one of these directories, of all checkpoints or
+/// of those with this name.
+pub(crate) fn kept(directories: Option<&Directories>, name: Option<&str>) -> Result<Vec<Kept>> {
     let mut kept = handover::kept()?;
+    if let Some(asked) = directories {
+        let is = |one: &Option<PathBuf>, other: &Option<PathBuf>| {
+            let one = one.as_deref().and_then(|path| std::path::absolute(path).ok());
+            one.is_some() && one == *other
+        };
+        kept.retain(|kept| {
+            is(&asked.scratch, &kept.scratch) || is(&asked.persistent, &kept.persistent)
+        });
+    }
     if let Some(name) = name {
         kept.retain(|kept| kept.checkpoints.iter().any(|(of, ..)| of == name));
     }

@@ -13,8 +13,8 @@ use crate::{held, output};
 
 /// List stored checkpoints: versions, ranks, and where their copies are
 ///
-/// What a veloc-backend of this user keeps in memory on this host (hand_over) is shown as well; without
-/// any directory, that alone. `veloc backend drop NAME` frees it.
+/// What a veloc-backend of this user keeps in memory on this host for jobs with these directories
+/// (hand_over) is shown as well; without any directory, all that is kept, alone. `veloc backend drop NAME` frees it.
 ///
 /// Reads the headers alone, unless with --verify. Ends with exit code 0 also if copies are bad or
 /// missing: veloc verify judges.
@@ -52,15 +52,16 @@ pub(crate) fn run(list: &List) -> Result<()> {
     if let Some(name) = &list.name {
         names::validate_name(name)?;
     }
-    let kept = held::kept(list.name.as_deref())?;
-    let Some(places) = &list.places else {
+    let directories = list.places.as_ref().map(Places::directories).transpose()?;
+    let kept = held::kept(directories.as_ref(), list.name.as_deref())?;
+    let Some(directories) = &directories else {
         return match list.json {
             true => output::print_json(&All { answer: &(), in_memory: &kept }),
             false => output::print(&held::table(&kept)),
         };
     };
     let answer = ask(&Question {
-        directories: &places.directories()?,
+        directories,
         name: list.name.as_deref(),
         version: None,
         ranks: list.ranks,
