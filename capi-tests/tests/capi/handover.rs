@@ -85,6 +85,14 @@ impl Two {
 impl Drop for Two {
     fn drop(&mut self) {
         let _ = self.free();
+        if !thread::panicking() {
+            // What is being written is kept only then.
+            until("the backends end", || {
+                let nobody = backends(&self.job).is_empty();
+                let _ = (!nobody).then(|| self.free());
+                nobody
+            });
+        }
     }
 }
 
