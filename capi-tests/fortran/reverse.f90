@@ -197,9 +197,9 @@ program reverse
   call VELOC_Adjoint_run(what, err)
   call refused(err, 'VELOC_Adjoint_run: ')
   what = plain
-  what%rule = 4
+  what%rule = 5
   call VELOC_Adjoint_run(what, err)
-  call refused(err, 'rule 4')
+  call refused(err, 'rule 5')
   if (bit_size(err) > 32) then
     beyond = huge(0_c_int)
     beyond = beyond + 1

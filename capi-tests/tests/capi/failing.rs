@@ -152,7 +152,7 @@ fn what_scratch_has_in_part_goes_to_persistent() {
 #[test]
 fn neither_scratch_nor_persistent_takes_it() {
     for (configuration, fails) in [
-        (SYNC, "fail=x:2:x-0-2.dat|No_space_left|nor_can_persistent"),
+        (SYNC, "fail=x:2:x-0-2.dat|No_space_left|failed_as_well"),
         (ASYNC, "take=x:2 late=persistent"),
     ] {
         let configuration = format!("{configuration}persistent = DIR/persistent\n");
