@@ -46,8 +46,7 @@ impl State {
         let live = entry.life == Life::Live;
         if live && lasting && is_of_the_file_system(&error) {
             entry.scratch = FileCopy::Bypassed;
-            let goes_there = [FileCopy::Wanted, FileCopy::Undecided, FileCopy::Writing];
-            if !goes_there.contains(&entry.persistent) {
+            if !matches!(entry.persistent, FileCopy::Wanted | FileCopy::Undecided) {
                 entry.persistent = FileCopy::Wanted;
                 entry.scratch = FileCopy::Substituted;
             }

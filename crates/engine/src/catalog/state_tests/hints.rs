@@ -59,7 +59,6 @@ proptest! {
             persistent,
             ephemeral,
             order: RestoreOrder::Random,
-            beside: None,
         });
         while world.to_map > 0 {
             world.map();

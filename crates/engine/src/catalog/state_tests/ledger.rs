@@ -71,7 +71,6 @@ fn a_state() -> State {
         persistent: true,
         ephemeral: false,
         order: RestoreOrder::Reverse,
-        beside: None,
     })
 }
 
