@@ -220,6 +220,8 @@ proptest! {
         let mut heir = world.heir(job);
         agree(&world, &heir)?;
         heir.expected = world.expected.clone();
+        // Ids stay: a version that is taken again and fails may leave the inherited one.
+        heir.captured = world.captured.clone();
         // The others may have been in device memory alone, and older ones stand in for them.
         heir.expected.retain(|version, _| world.kept(*version).is_some());
         (heir.cleaned, heir.pruned) = (world.cleaned.clone(), world.pruned.clone());
