@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use capi_tests::backends::{backends, until, wait_for_backends, MARK};
 use capi_tests::checkpoint_file::parse;
@@ -86,10 +86,15 @@ impl Drop for Two {
     fn drop(&mut self) {
         let _ = self.free();
         if !thread::panicking() {
-            // What is being written is kept only then.
+            // What is being written is kept only then. A backend looks whether it can end when nobody has
+            // called it for half a second.
+            let mut freed = Instant::now();
             until("the backends end", || {
                 let nobody = backends(&self.job).is_empty();
-                let _ = (!nobody).then(|| self.free());
+                if !nobody && freed.elapsed() > Duration::from_secs(2) {
+                    let _ = self.free();
+                    freed = Instant::now();
+                }
                 nobody
             });
         }

@@ -210,7 +210,6 @@ impl Backend {
                 Ok(Some(socket)) => {
                     had_clients = true;
                     self.add_client(socket);
-                    continue;
                 }
                 Ok(None) => {}
                 Err(error) => {

@@ -112,6 +112,7 @@ fn documents(out: &Path) -> Result<()> {
         let example = Path::new("examples").join(example);
         copy_folder(&root().join(&example), &out.join(&example))?;
     }
+    copy_folder(&root().join("python/examples"), &out.join("python/examples"))?;
     copy_folder(&root().join("docs"), &out.join("docs"))
 }
 
