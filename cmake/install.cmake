@@ -26,7 +26,8 @@ install(FILES "${VELOC_SOFTCUDA}" DESTINATION "${softcuda}" RENAME libcuda.so.1)
 file(CREATE_LINK libcuda.so.1 "${PROJECT_BINARY_DIR}/libcuda.so" SYMBOLIC)
 install(FILES "${PROJECT_BINARY_DIR}/libcuda.so" DESTINATION "${softcuda}")
 # CMake strips what it has built itself, cargo's programs are left to us.
-set(files "${CMAKE_INSTALL_BINDIR}/veloc-rtm" "${softcuda}/libcuda.so.1")
+set(files "${CMAKE_INSTALL_BINDIR}/veloc-rtm" "${softcuda}/libcuda.so.1"
+    "${CMAKE_INSTALL_LIBDIR}/libveloc-mpi.so")
 foreach(program IN LISTS VELOC_PROGRAMS)
     get_filename_component(name "${program}" NAME)
     list(APPEND files "${CMAKE_INSTALL_BINDIR}/${name}")

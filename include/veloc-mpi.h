@@ -60,7 +60,7 @@ typedef struct VELOC_Part_figures {
      */
     uint64_t parts;
     /**
-     * Of the logged bytes, those in this library's memory (`VELOC_MPI_LOG_MEMORY`).
+     * Logged bytes in this library's memory (`VELOC_MPI_LOG_MEMORY`).
      */
     uint64_t memory;
     /**

@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 
 use crate::job::Job;
 
-/// The variable that the descendants of a job's runs can be told by.
+/// The variable by which the descendants of a job's runs are recognised.
 pub const MARK: &str = "CAPI_TESTS_JOB";
 
-/// Those that live, also while they are becoming processes of their own: for a moment there are two
-/// then, of which one is about to end. [`serving`] waits until that is over.
+/// The backends that live. While a backend becomes a process of its own there are two for a moment,
+/// of which one is about to end; [`serving`] waits until that is over.
 pub fn backends(job: &Job) -> Vec<u32> {
     look(job).0
 }
 
-/// Waits until the job has one backend that serves: from here on its number stays the same, and
+/// Waits until the job has one backend that serves: from here on its process id stays the same, and
 /// SIGTERM does not end it at once.
 pub fn serving(job: &Job) -> u32 {
     let mut found = Vec::new();
@@ -26,18 +26,18 @@ pub fn serving(job: &Job) -> u32 {
     found[0]
 }
 
-/// Waits until what the job's runs have left is written: then their backends end.
+/// Waits until everything that the job's runs have left is written: then their backends end.
 pub fn wait_for_backends(job: &Job) {
     let nobody = || {
         let (found, unknown) = look(job);
         found.is_empty() && !unknown
     };
-    // One look may miss a backend that becomes a process of its own meanwhile: where it was, it is
-    // gone, and where it is now was looked before. The next look finds it.
+    // One look may miss a backend that becomes a process of its own meanwhile: the old process is
+    // gone, and the place of the new one was looked at before. The next look finds it.
     until("the backends end with their last client", || nobody() && nobody());
 }
 
-/// Waits for something that has to come. A test that waits for so long has failed.
+/// Waits until `holds`. A test that waits too long has failed.
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let since = Instant::now();
     while !holds() {
@@ -46,8 +46,8 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// The backends of this job, and whether there is one of which it cannot be told whose it is: a
-/// process that has just become the program, or is about to be gone, has no environment.
+/// The backends of this job, and whether there is one whose job is unknown: a process that has just
+/// become the program, or is about to end, has no environment.
 fn look(job: &Job) -> (Vec<u32>, bool) {
     let mark = format!("{MARK}={}", job.path("").display());
     let (mut found, mut unknown) = (Vec::new(), false);
@@ -56,7 +56,7 @@ fn look(job: &Job) -> (Vec<u32>, bool) {
         if !is_backend(&entry.path()) {
             continue;
         }
-        // That of another user's is not to be read, and none of ours.
+        // The environment of another user's backend cannot be read, and it is none of ours.
         let Ok(environment) = fs::read(entry.path().join("environ")) else { continue };
         if environment.is_empty() {
             unknown |= state(&entry.path()).is_some_and(|state| !matches!(state, 'Z' | 'X'));
@@ -67,7 +67,7 @@ fn look(job: &Job) -> (Vec<u32>, bool) {
     (found, unknown)
 }
 
-/// Whether a process is the program, by its file or, once that is known, by its name.
+/// Whether a process runs the backend, by its file or, once that is known, by its name.
 fn is_backend(process: &Path) -> bool {
     let program = "veloc-backend";
     let file = fs::read_link(process.join("exe"));
@@ -75,14 +75,14 @@ fn is_backend(process: &Path) -> bool {
         || fs::read(process.join("comm")).is_ok_and(|name| name.starts_with(program.as_bytes()))
 }
 
-/// The state of a process as the system shows it; `None`: there is none any more.
+/// The state of a process as the system shows it; `None` if it has ended.
 fn state(process: &Path) -> Option<char> {
     let stat = fs::read_to_string(process.join("stat")).ok()?;
-    // The name before it may hold anything.
+    // The name before the state may hold anything.
     stat.rsplit_once(") ")?.1.chars().next()
 }
 
-/// Whether SIGTERM is handled: a backend sees to that when it has become a process of its own.
+/// Whether SIGTERM is handled: a backend does so once it has become a process of its own.
 fn catches_term(process: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));

@@ -6,7 +6,7 @@
 /// A region of a file: its id and its bytes.
 pub type Region = (i32, Vec<u8>);
 
-/// Reads a file, or says what is wrong with it.
+/// Reads a file; an error says what is wrong with it.
 pub fn parse(bytes: &[u8]) -> Result<Vec<Region>, String> {
     let mut rest = bytes;
     let count = u64::from_le_bytes(*take::<8>(&mut rest)?);

@@ -1,4 +1,4 @@
-//! What compilers make of the programs: made once for each content of sources and headers, also between runs.
+//! Compiled programs: made once for each content of sources and headers, and kept between runs.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 
 use crate::program::staged;
 
-/// The folder with what `make` puts there, called `name`. It is made anew when a file among `inputs`, or below
-/// a folder among them, has changed, or `how`: compiler and flags. Several threads and processes may ask at
-/// once; what one has made serves all.
+/// The folder called `name` with the files that `make` puts there. It is made anew when a file
+/// among `inputs`, or below a folder among them, has changed, or `how`: compiler and flags. Several
+/// threads and processes may ask at once; the folder that one has made serves all.
 pub(crate) fn compiled(
     name: &str,
     how: &str,
@@ -39,7 +39,7 @@ fn compiled_in(
     make(unfinished.path());
     match fs::rename(unfinished.path(), &folder) {
         Ok(()) => {}
-        // Another one was faster.
+        // Another process was faster.
         Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {}
         Err(error) => panic!("{}: {error}", folder.display()),
     }
@@ -62,7 +62,7 @@ fn add(path: &Path, hasher: &mut DefaultHasher) {
 mod tests {
     use super::*;
 
-    /// Catches a cache that keeps what was made of an old header, and one that makes everything anew.
+    /// Catches a cache that keeps files made of an old header, and one that makes everything anew.
     #[test]
     fn a_changed_input_is_seen() {
         let (all, headers) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -9,19 +9,18 @@ use xtask::project::root;
 
 use crate::program::{finish, staged, Flavour};
 
-/// Where everything here is made, for the life of the process.
+/// The folder in which everything here is made, for the life of the process.
 fn folder() -> &'static Path {
     static FOLDER: OnceLock<TempDir> = OnceLock::new();
     FOLDER.get_or_init(|| tempfile::tempdir().unwrap()).path()
 }
 
-/// The folder with `libveloc-client.so`: the layer and the Rust library in one, as an installation
-/// has it.
+/// The folder with `libveloc-client.so`: the C++ layer and the Rust library, as installed.
 pub fn library() -> &'static Path {
     library_of(Flavour::Plain)
 }
 
-/// The same of a flavour, in which the layer is compiled.
+/// The folder with `libveloc-client.so`, in which the C++ layer is compiled in this flavour.
 pub fn library_of(flavour: Flavour) -> &'static Path {
     static PLAIN: OnceLock<PathBuf> = OnceLock::new();
     static SANITIZED: OnceLock<PathBuf> = OnceLock::new();
@@ -57,7 +56,7 @@ pub fn cxx_program(name: &str, flavour: Flavour) -> PathBuf {
     program(compiler(flavour), name, flavour, &[])
 }
 
-/// The same, linked with other libraries.
+/// The executable of a program in `cxx/`, linked with these libraries as well.
 pub fn cxx_program_with(name: &str, libraries: &[&str]) -> PathBuf {
     program(compiler(Flavour::Plain), name, Flavour::Plain, libraries)
 }
@@ -82,7 +81,7 @@ fn program(mut command: Command, name: &str, flavour: Flavour, libraries: &[&str
         return executable;
     }
     let sources = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/cxx"));
-    // Where the stand-in for bitsery is.
+    // The folder of the stand-in for bitsery.
     command.arg("-I").arg(sources);
     command.arg(sources.join(format!("{name}.cpp")));
     let second = sources.join(format!("{name}_calls.cpp"));

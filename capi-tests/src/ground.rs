@@ -9,7 +9,7 @@ use crate::job::Job;
 use crate::program::faults;
 use crate::run::Run;
 
-/// What one directory of a job lies on.
+/// The file system of one directory of a job.
 #[derive(Debug)]
 pub struct Ground {
     directory: PathBuf,
@@ -21,7 +21,7 @@ pub struct Ground {
 enum Kind {
     /// A tmpfs that the processes of the run alone see, in a namespace of their own.
     Mounted,
-    /// This library in front of the calls, which looks for this file.
+    /// This library in front of the calls, which fail by it once this file exists.
     Injected(PathBuf, PathBuf),
 }
 
@@ -32,7 +32,7 @@ impl Ground {
         Ground::new(job, below, room, kind)
     }
 
-    /// The same on a real file system; none if it cannot be had.
+    /// A real file system for the directory `below` of a job, with so many bytes of room; or none.
     pub fn mounted(job: &Job, below: &str, room: usize) -> Option<Ground> {
         can_mount().then(|| Ground::new(job, below, room, Kind::Mounted))
     }
@@ -43,7 +43,7 @@ impl Ground {
         Ground { directory, room, kind }
     }
 
-    /// Runs `run` on it.
+    /// Runs `run` on the file system.
     #[must_use]
     pub fn under(&self, run: Run) -> Run {
         match &self.kind {
@@ -59,7 +59,7 @@ impl Ground {
         }
     }
 
-    /// The command of a shell that makes it read-only.
+    /// The command of a shell that makes the file system read-only.
     pub fn to_read_only(&self) -> String {
         match &self.kind {
             Kind::Mounted => format!("mount -o remount,ro {}", self.directory.display()),
@@ -67,7 +67,7 @@ impl Ground {
         }
     }
 
-    /// The one that makes it what it was.
+    /// The command of a shell that makes the file system writable again.
     pub fn to_writable(&self) -> String {
         match &self.kind {
             Kind::Mounted => format!("mount -o remount,rw {}", self.directory.display()),
@@ -80,7 +80,7 @@ impl Ground {
         format!("head -c {bytes} /dev/zero > {}/filler", self.directory.display())
     }
 
-    /// The one that gives them back.
+    /// The command of a shell that frees those bytes.
     pub fn to_empty(&self) -> String {
         format!("rm {}/filler", self.directory.display())
     }

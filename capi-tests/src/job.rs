@@ -10,14 +10,14 @@ use crate::backends::MARK;
 use crate::program::{program, Flavour};
 use crate::run::Run;
 
-/// A job's directory. Removed with everything in it.
+/// A job's directory. It is removed with its content when this is dropped.
 #[derive(Debug)]
 pub struct Job {
     directory: TempDir,
 }
 
 impl Job {
-    /// With this configuration, in which `DIR` stands for the job's directory.
+    /// A job with this configuration, in which `DIR` stands for the job's directory.
     pub fn new(configuration: &str) -> Job {
         let job = Job { directory: tempfile::tempdir().unwrap() };
         job.configure(configuration);
@@ -51,7 +51,7 @@ impl Job {
         self.run_flavour(name, Flavour::Plain, arguments)
     }
 
-    /// The same of another flavour.
+    /// A run of a program of this flavour in this job, without a device.
     pub fn run_flavour(&self, name: &str, flavour: Flavour, arguments: &str) -> Run {
         let arguments = arguments.replace("DIR", &self.path("").display().to_string());
         Run::new(&program(name, flavour))
@@ -66,7 +66,7 @@ impl Job {
     }
 }
 
-/// The files of a directory with their contents; hidden ones, too. None if there is no directory.
+/// The files of a directory with their contents, hidden ones included. None without a directory.
 pub fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let Ok(entries) = fs::read_dir(directory) else { return BTreeMap::new() };
     entries

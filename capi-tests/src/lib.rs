@@ -1,8 +1,8 @@
-//! What the tests of the C interface share: C programs compiled against the staged library and run
+//! Helpers of the tests of the C interface: C programs compiled against the staged library and run
 //! as processes of their own, jobs with directories of their own, and checkpoint files read and
 //! made by hand.
 //!
-//! Nothing here uses the library from Rust: what is tested is what a C program sees.
+//! Nothing here uses the library from Rust: the tests see what a C program sees.
 
 // A helper of tests fails by panicking, like the test that calls it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

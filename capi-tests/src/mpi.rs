@@ -18,7 +18,7 @@ pub struct Mpi {
     arguments: &'static str,
 }
 
-/// Open MPI, by root, on any number of cores. Who waits gives its core to others.
+/// Open MPI, by root, on any number of cores. A process that waits gives its core to others.
 pub const OPEN_MPI: Mpi = Mpi {
     compiler: "mpicc.openmpi",
     fortran: "mpifort.openmpi",
@@ -36,21 +36,21 @@ pub const MPICH: Mpi = Mpi {
     arguments: "",
 };
 
-/// The installations of a test that is the same under each: both with `cargo xtask test --all`, else one,
-/// `first` if it is there.
+/// The installations for a test that is the same under each: both with `cargo xtask test --all`,
+/// otherwise one, `first` if it is there.
 pub fn every_mpi(first: &Mpi) -> impl Iterator<Item = &'static Mpi> {
     let mut both = [&OPEN_MPI, &MPICH];
     both.sort_by_key(|mpi| (found(mpi.compiler).is_none(), mpi.compiler != first.compiler));
     both.into_iter().take(if is_all() { 2 } else { 1 })
 }
 
-/// Whether everything is to run, as before a release, also what is nearly the same as another test.
+/// Whether everything is to run, as before a release, including nearly equal tests.
 pub fn is_all() -> bool {
     std::env::var_os("VELOC_TEST_ALL").is_some()
 }
 
 impl Mpi {
-    /// What starts so many processes, if this MPI is installed.
+    /// A command that starts so many processes, if this MPI is installed.
     pub fn start(&self, processes: usize) -> Option<Run> {
         let (Some(_), Some(starter)) = (found(self.compiler), found(self.starter)) else {
             println!("skipped: {} is not installed", self.compiler);

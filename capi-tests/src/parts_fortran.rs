@@ -1,4 +1,4 @@
-//! The Fortran programs of the message log's tests, and an interface for Fortran that they have not.
+//! The Fortran programs of the message log's tests, and an interface for Fortran that they lack.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,7 @@ use crate::compiled::compiled;
 use crate::mpi::OPEN_MPI;
 use crate::program::{compiler, finish, sources, staged};
 
-/// How a program gets at MPI.
+/// How a program gets the interface of MPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interface {
     /// `use mpi`.
@@ -41,14 +41,14 @@ pub fn parts_program(compiler: &str, interface: Interface, name: &str, linked: b
         command.args(["-cpp", "-g", "-Wall", "-Wextra"]).args(interface.flags());
         command.arg("-I").arg(parts());
         if compiler == OPEN_MPI.fortran {
-            // It has persistent collective calls by names of its own.
+            // This MPI has persistent collective calls under names of its own.
             command.arg("-DWITH_MPIX");
         }
         command.arg("-J").arg(folder).arg(&module).args(&files);
         command.arg("-o").arg(folder.join(name));
         match linked {
             true => command.arg("-L").arg(staged().lib()).arg("-lveloc-mpi"),
-            // Beside the program, wherever that will be.
+            // The empty library is beside the program, wherever that will be.
             false => command.arg(empty_library(folder)).arg("-Wl,-rpath,$ORIGIN"),
         };
         finish(command);
@@ -69,8 +69,7 @@ pub fn long_program() -> PathBuf {
     .join("long")
 }
 
-/// An object that passes for an interface for Fortran, compiled with these flags, in a folder of its
-/// own.
+/// An object that passes for an interface for Fortran, compiled with these flags, in this folder.
 pub fn stand_in(compiler: &str, flags: &[&str], folder: &Path) -> PathBuf {
     let library = folder.join("libmpi_mpifh_standin.so");
     let mut command = Command::new(compiler);
@@ -80,7 +79,7 @@ pub fn stand_in(compiler: &str, flags: &[&str], folder: &Path) -> PathBuf {
     library
 }
 
-/// What the library offers, and nothing behind it.
+/// A library with the exported names of the one that logs messages, and nothing behind them.
 fn empty_library(folder: &Path) -> PathBuf {
     let library = folder.join("libparts-none.so");
     let mut command = compiler();

@@ -10,17 +10,17 @@ use xtask::stage::{stage, Profile, Stage};
 /// How a program is compiled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Flavour {
-    /// As a user would.
+    /// As a user would compile it.
     #[default]
     Plain,
     /// With AddressSanitizer and UndefinedBehaviorSanitizer.
     Sanitized,
 }
 
-/// The libraries and headers: those built from this tree, or, to test an installation that is laid
-/// out like a stage, those in the folder `VELOC_STAGE`.
+/// The libraries and headers: built from this tree or, to test an installation that is laid out
+/// like a stage, from the folder `VELOC_STAGE`.
 pub fn staged() -> &'static Stage {
-    // A failure is kept, too: to try again for each test would take as long each time.
+    // A failure is kept as well: another attempt in each test would take as long each time.
     static STAGE: OnceLock<Result<Stage, String>> = OnceLock::new();
     let stage = STAGE.get_or_init(|| {
         if let Some(folder) = std::env::var_os("VELOC_STAGE") {
@@ -64,7 +64,7 @@ pub fn mpi_program(compiler: &str, source: &str) -> PathBuf {
 /// linked with the library that logs messages, or finds it if it is preloaded.
 pub fn parts_program(compiler: &str, name: &str, linked: bool) -> PathBuf {
     let mut command = Command::new(compiler);
-    // MPICH declares as an array what MPI_STATUSES_IGNORE is not.
+    // MPICH declares MPI_STATUSES_IGNORE as an array, which it is not.
     command.args(["-O1", "-Wno-stringop-overflow"]);
     let source = format!("../parts/{name}.c");
     if !linked {
@@ -81,7 +81,7 @@ fn compile(mut command: Command, source: &str, libraries: &[&str]) -> PathBuf {
     command.args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-g", "-I"]);
     command.arg(stage.include()).arg(&source).arg("-L").arg(stage.lib()).args(libraries);
     let name = source.file_stem().unwrap().to_string_lossy().into_owned();
-    // Whatever a program may include.
+    // All files that a program may include.
     let mut inputs = vec![source.clone(), stage.include(), sources().join("../../examples/hager")];
     inputs.extend(headers(sources()).chain(headers(&sources().join("../parts"))));
     let how = format!("{command:?}");
@@ -117,8 +117,8 @@ pub fn fortran_program(
     compile_fortran(compiler, flags, name, modules, &sources)
 }
 
-/// The executable of the example in Fortran `examples/<name>/<name>.f90`, which has these modules of
-/// its own.
+/// The executable of the Fortran example `examples/<name>/<name>.f90`, with these modules of its
+/// own.
 pub fn fortran_example(compiler: &str, name: &str, own_modules: &[&str]) -> PathBuf {
     let folder = sources().join("../../examples").join(name);
     let files: Vec<PathBuf> =
@@ -126,7 +126,7 @@ pub fn fortran_example(compiler: &str, name: &str, own_modules: &[&str]) -> Path
     compile_fortran(compiler, &["-O2"], name, &["veloc", "veloc_f08"], &files)
 }
 
-/// The executable of a program whose text stands elsewhere.
+/// The executable of a Fortran program with this text.
 pub fn fortran_of_text(compiler: &str, name: &str, text: &str) -> PathBuf {
     let folder = staged().folder.join(format!("texts/{}/{compiler}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
@@ -147,7 +147,7 @@ fn compile_fortran(
     let mut inputs = vec![interface.clone()];
     inputs.extend_from_slice(files);
     let how = format!("{compiler} {flags:?} {modules:?}");
-    // What a compiler makes of a module is of use to itself alone, and with these flags.
+    // Module files serve only the compiler that made them, with the same flags.
     compiled(name, &how, &inputs, |folder| {
         let shim = folder.join("descriptor.o");
         let mut command = self::compiler();
@@ -155,7 +155,7 @@ fn compile_fortran(
         command.arg(&shim).arg(interface.join("descriptor.c"));
         let flang = compiler.starts_with("flang");
         if flang {
-            // The C compiler is not of its make, and has another header of that name.
+            // The C compiler is of another make, and has another header of that name.
             let program = std::fs::canonicalize(found(compiler).unwrap()).unwrap();
             command.arg("-I").arg(program.parent().unwrap().join("../include/flang"));
         }
@@ -196,48 +196,47 @@ pub fn nvtx_standin(folder: &Path) -> PathBuf {
     shared_library(&folder.join("libnvToolsExt.so.1"), "../nvtx/standin.c")
 }
 
-/// A library to be loaded ahead of others, which says what `fsync` is called for.
+/// A library to be loaded ahead of others, which prints the files that `fsync` is called for.
 pub fn sync_witness(folder: &Path) -> PathBuf {
     shared_library(&folder.join("libsync.so"), "../preload/sync.c")
 }
 
-/// A library to be loaded ahead of others, in front of the calls that change files.
+/// A library to be loaded ahead of others, which intercepts the calls that change files.
 pub fn faults(folder: &Path) -> PathBuf {
     shared_library(&folder.join("libfaults.so"), "../preload/faults.c")
 }
 
-/// A library to be loaded before all others, by which a process is killed as soon as it has given a
-/// file the name that `DIES_AT` ends.
+/// A library to be loaded before all others, which kills the process as soon as it has given a file
+/// a name that ends with `DIES_AT`.
 pub fn dying(folder: &Path) -> PathBuf {
     shared_library(&folder.join("libdying.so"), "../preload/dying.c")
 }
 
-/// A library to be loaded before all others, by which a process waits for the file `HELD_UNTIL` before it
-/// gives a file the name that `HOLDS_AT` ends.
+/// A library to be loaded before all others, which makes a process wait for the file `HELD_UNTIL`
+/// before it gives a file a name that ends with `HOLDS_AT`.
 pub fn holding(folder: &Path) -> PathBuf {
     shared_library(&folder.join("libholding.so"), "../preload/holding.c")
 }
 
-/// A library to be loaded ahead of others, by which calls of MPI fail; made by the compiler of an MPI
-/// installation.
+/// A library to be loaded ahead of others, which makes calls of MPI fail, for one MPI.
 pub fn mpi_faults(mpi: &str, folder: &Path) -> PathBuf {
     let library = folder.join("libmpifaults.so");
     shared_library_by(Command::new(mpi), &library, "../preload/mpi.c")
 }
 
-/// A library to be loaded behind the one that logs messages, by which an MPI takes buffers in device
-/// memory; made by the compiler of its installation.
+/// A library to be loaded behind the one that logs messages, with which an MPI takes buffers in
+/// device memory; made by the compiler of its installation.
 pub fn cuda_aware(mpi: &str, folder: &Path) -> PathBuf {
     let library = folder.join("libaware.so");
     shared_library_by(Command::new(mpi), &library, "../preload/aware.c")
 }
 
-/// A library to be loaded ahead of others, by which the one that logs messages gets no memory.
+/// A library to be loaded ahead of others, which gives the one that logs messages no memory.
 pub fn starving(folder: &Path) -> PathBuf {
     shared_library(&folder.join("libstarve.so"), "../preload/starve.c")
 }
 
-/// A library to be loaded ahead of others, by which the file `MEMINFO` tells how much memory there is.
+/// A library to be loaded ahead of others, with which the file `MEMINFO` tells the free memory.
 pub fn told_memory(folder: &Path) -> PathBuf {
     shared_library(&folder.join("libmeminfo.so"), "../preload/meminfo.c")
 }

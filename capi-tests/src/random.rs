@@ -9,7 +9,7 @@ use crate::checkpoint_file::word;
 pub struct Random(u64);
 
 impl Random {
-    /// With the seed of the environment, else one from the clock. Prints which.
+    /// A generator with the seed of the environment, or one from the clock. Prints the seed.
     pub fn seeded(what: &str) -> Random {
         let given = std::env::var("CAPI_TESTS_SEED").ok().and_then(|text| text.parse().ok());
         let seed = given.unwrap_or_else(|| {

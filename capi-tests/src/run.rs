@@ -14,10 +14,10 @@ use xtask::said::of_a_slow_start;
 use crate::program::staged;
 
 /// A process that has printed nothing for so long hangs. Nothing is timed by this: it is many times
-/// what any program here takes, and one that does many things after each other says so meanwhile.
+/// what any program here takes, and a program with several steps prints something after each.
 const HANG: Duration = Duration::from_secs(120);
 
-/// One that has not ended after so long does, whatever it prints.
+/// A process that has not ended after so long hangs, whatever it prints.
 const LONGEST: Duration = Duration::from_secs(1200);
 
 /// A process to be started.
@@ -30,22 +30,22 @@ pub struct Run {
 /// A process that has ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// How.
+    /// The exit status.
     pub status: ExitStatus,
-    /// What it printed.
+    /// The standard output.
     pub stdout: String,
-    /// What it and the library said.
+    /// The standard error, of the program and the library.
     pub stderr: String,
     what: String,
 }
 
-/// A process under way. Killed when it is dropped.
+/// A process under way. It is killed when this is dropped.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
     what: String,
     since: Instant,
-    /// When it had last printed something, and how much it had printed by then.
+    /// When the process last printed something, and how much it had printed by then.
     heard: (Instant, usize),
     stdout: Collected,
     stderr: Collected,
@@ -69,9 +69,9 @@ impl Run {
         }
         command
             .env("LD_LIBRARY_PATH", staged().lib())
-            // A program that has the library within itself is nowhere near it.
+            // A program that contains the library is not near the backend.
             .env("VELOC_BIN", staged().bin())
-            // Most programs ask for errors, after which the library would print no more of them.
+            // Most programs ask for errors, after which the library would not print them any more.
             .env("VELOC_PRINT_ERRORS", "true")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -79,7 +79,7 @@ impl Run {
         Run { what: executable.display().to_string(), command }
     }
 
-    /// With the software device as its CUDA driver.
+    /// Gives the run the software device as its CUDA driver.
     #[must_use]
     pub fn with_device(mut self) -> Run {
         let paths = std::env::join_paths([staged().lib(), staged().softcuda()]).unwrap();
@@ -87,7 +87,7 @@ impl Run {
         self
     }
 
-    /// With an argument more.
+    /// Adds an argument.
     #[must_use]
     pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Run {
         self.what = format!("{} {}", self.what, argument.as_ref().to_string_lossy());
@@ -95,13 +95,13 @@ impl Run {
         self
     }
 
-    /// With arguments, separated by spaces.
+    /// Adds arguments, separated by spaces.
     #[must_use]
     pub fn args(self, arguments: &str) -> Run {
         arguments.split_whitespace().fold(self, Run::arg)
     }
 
-    /// With a variable of the environment.
+    /// Sets a variable of the environment.
     #[must_use]
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Run {
         self.what = format!("{name}={} {}", value.as_ref().to_string_lossy(), self.what);
@@ -109,14 +109,14 @@ impl Run {
         self
     }
 
-    /// With anything else.
+    /// Changes the command in any other way.
     #[must_use]
     pub fn with(mut self, change: impl FnOnce(&mut Command)) -> Run {
         change(&mut self.command);
         self
     }
 
-    /// Started by another program, which gets it behind these arguments.
+    /// Has the run started by another program, behind these arguments.
     #[must_use]
     pub fn by(self, program: &str, arguments: &[&str]) -> Run {
         let mut command = Command::new(program);
@@ -131,7 +131,7 @@ impl Run {
         Run { what: format!("{program} {}", self.what), command }
     }
 
-    /// Starts it.
+    /// Starts the process.
     pub fn start(mut self) -> Running {
         let mut child =
             self.command.spawn().unwrap_or_else(|error| panic!("{}: {error}", self.what));
@@ -145,19 +145,19 @@ impl Run {
         }
     }
 
-    /// Runs it to its end.
+    /// Runs the process to its end.
     pub fn end(self) -> Ended {
         self.start().end()
     }
 
-    /// Runs it to its end, which must be a good one.
+    /// Runs the process to its end, which must be a success.
     pub fn succeed(self) -> Ended {
         self.end().succeeded()
     }
 }
 
 impl Running {
-    /// Waits for its end. Panics if it hangs.
+    /// Waits for the end of the process. Panics if it hangs.
     pub fn end(mut self) -> Ended {
         let status = self.wait();
         Ended {
@@ -168,7 +168,7 @@ impl Running {
         }
     }
 
-    /// Waits until it has printed this line. Panics if it ends without, or hangs.
+    /// Waits until the process has printed this line. Panics if it ends without the line, or hangs.
     pub fn wait_for_line(&mut self, line: &str) {
         loop {
             let ended = self.child.try_wait().unwrap().is_some();
@@ -183,13 +183,12 @@ impl Running {
         }
     }
 
-    /// Whether it, or the library, has said this by now.
+    /// Whether the process, or the library, has printed these words on standard error by now.
     pub fn has_said(&self, words: &str) -> bool {
         self.stderr.text().contains(words)
     }
 
-    /// Waits until the library has said this, on a line with whatever else. Panics if it ends without,
-    /// or hangs.
+    /// Waits until a line of standard error has these words. Panics if the process ends, or hangs.
     pub fn wait_until_said(&mut self, words: &str) {
         loop {
             let ended = self.child.try_wait().unwrap().is_some();
@@ -204,25 +203,25 @@ impl Running {
         }
     }
 
-    /// Sends it a signal.
+    /// Sends the process a signal.
     pub fn signal(&self, signal: i32) {
-        // SAFETY: a child that has not been waited for, so its number is still its own.
+        // SAFETY: a child that has not been waited for, so its process id is still its own.
         assert_eq!(unsafe { libc::kill(self.child.id() as libc::pid_t, signal) }, 0);
     }
 
-    /// Its standard input, which [`Run::with`] must have made a pipe.
+    /// The standard input of the process, which [`Run::with`] must have made a pipe.
     pub fn input(&mut self) -> &mut ChildStdin {
         self.child.stdin.as_mut().unwrap()
     }
 
-    /// Ends its standard input.
+    /// Ends the standard input of the process.
     #[must_use]
     pub fn end_input(mut self) -> Running {
         self.child.stdin = None;
         self
     }
 
-    /// Its process id.
+    /// The process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -259,15 +258,14 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It has ended, or the test has.
+        // The process has ended, or the test has.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 impl Ended {
-    /// Panics, with what it printed, unless it ended by itself with status 0 and said that it had
-    /// come to its end.
+    /// Panics, with the output, unless the process ended with status 0 and printed its last line.
     #[must_use]
     pub fn succeeded(self) -> Ended {
         if self.status.success() && self.stdout.lines().last() == Some("done") {
@@ -285,7 +283,7 @@ impl Ended {
         );
     }
 
-    /// The lines of standard error, but for what is said of a backend that takes long to start: a slow
+    /// The lines of standard error, except those about a backend that takes long to start: a slow
     /// machine has none within a second.
     pub fn complaints(&self) -> Vec<&str> {
         self.stderr.lines().filter(|line| !of_a_slow_start(line)).collect()

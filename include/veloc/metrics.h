@@ -185,7 +185,7 @@ typedef struct VELOC_Metrics {
      */
     uint64_t device_capacity;
     /**
-     * Of those, free bytes.
+     * Free bytes of the mapped device cache.
      */
     uint64_t device_free;
     /**
@@ -193,7 +193,7 @@ typedef struct VELOC_Metrics {
      */
     uint64_t host_capacity;
     /**
-     * Of those, free bytes.
+     * Free bytes of the host buffer.
      */
     uint64_t host_free;
     /**
@@ -249,11 +249,11 @@ typedef struct VELOC_Metrics {
      */
     uint64_t touch_mode;
     /**
-     * How often `touch = auto` has changed its mind.
+     * How often `touch = auto` has changed its mode.
      */
     uint64_t touch_changes;
     /**
-     * What it decides by, in bytes per second, 0 where nothing was measured: touching alone,
+     * Rates that decide the touching, in bytes per second, 0 where not measured: touching alone,
      * touching beside a flush, flushing to touched pages, to untouched pages, beside touching.
      */
     double touch_rates[5];

@@ -178,7 +178,7 @@ pub extern "C" fn VELOC_Adjoint_protect(
     status("VELOC_Adjoint_protect", || protect_part(what, id, ptr, count, base_size))
 }
 
-/// What VELOC_Adjoint_protect does.
+/// The body of VELOC_Adjoint_protect.
 pub(super) fn protect_part(
     what: c_int,
     id: c_int,
@@ -324,7 +324,7 @@ unsafe fn whole(what: *const VELOC_Adjoint) -> Result<VELOC_Adjoint> {
     Ok(unsafe { whole.assume_init() })
 }
 
-/// What the caller wants.
+/// The settings and callbacks that the caller has given.
 ///
 /// # Safety
 /// As VELOC_Adjoint_run.
@@ -380,8 +380,8 @@ unsafe fn understood(what: *const VELOC_Adjoint) -> Result<(Settings, Callbacks)
     Ok((settings, callbacks))
 }
 
-/// Calls a callback. If it does not succeed, its error, with that of the last call of the library's that
-/// has failed in it.
+/// Calls a callback. If it fails, its error is followed by that of the last failed call of the
+/// library within it.
 fn judged(callback: impl FnOnce() -> c_int, what: impl FnOnce() -> String) -> Result<()> {
     match kept_meanwhile(callback) {
         (VELOC_SUCCESS, _) => Ok(()),

@@ -59,15 +59,15 @@ pub(super) fn print_errors(when: PrintErrors) {
     PRINT_ERRORS.store(when as u8, Ordering::Relaxed);
 }
 
-/// Whether an error is printed: once for each job, and not by two who both know how.
+/// Whether the library prints an error: once for each job, and not if the program prints it.
 fn prints(error: &Error) -> bool {
     let when = PRINT_ERRORS.load(Ordering::Relaxed);
     let prints_itself = when == PrintErrors::Auto as u8 && HAS_ASKED.load(Ordering::Relaxed);
     when != PrintErrors::Never as u8 && !prints_itself && !error.is_told_by_another()
 }
 
-/// Keeps and prints an error of which no call can tell, such as one of a C++ destructor: who asks for errors of
-/// calls does not look for it.
+/// Keeps and prints an error that no call returns, such as one of a C++ destructor: programs that
+/// ask for errors of calls do not look for it.
 pub(super) fn report(call: &str, error: Error) {
     let error = error.within(call);
     if PRINT_ERRORS.load(Ordering::Relaxed) != PrintErrors::Never as u8 {
@@ -186,8 +186,9 @@ pub(super) fn start_client(start: impl FnOnce() -> Result<Client>) -> Result<()>
     Ok(())
 }
 
-/// Has the library called when the process ends: and once it uses a device, also before the driver ends,
-/// which has asked for the same when it was loaded or first used. Who asks last is called first.
+/// Has the library called when the process ends and, once it uses a device, also before the driver
+/// ends. The driver has registered its own end when it was loaded or first used, and the last to
+/// register is called first.
 fn hear_of_the_end(client: &Client) {
     static AT_EXIT: Once = Once::new();
     static BEFORE_DRIVER: Once = Once::new();

@@ -1,4 +1,4 @@
-//! What calls return, and the values of their arguments.
+//! Return values of calls, and values of their arguments.
 
 /// The call did what it says.
 pub const VELOC_SUCCESS: i32 = 0;

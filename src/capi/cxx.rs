@@ -1,5 +1,5 @@
-//! What the C++ layer in `cpp/` needs beyond the C interface. Not in the header: the layer is the
-//! only caller. `cpp/src/abi.h` declares these functions to it.
+//! Functions for the C++ layer in `cpp/` beyond the C interface. Not in the header: the layer is
+//! the only caller. `cpp/src/abi.h` declares these functions to it.
 
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::os::unix::ffi::OsStrExt;
@@ -23,7 +23,7 @@ const REASON_BYTES: usize = 256;
 #[repr(C)]
 #[derive(Debug)]
 pub struct VELOC_Cxx_object {
-    /// What the functions are given first.
+    /// The first argument of the functions.
     pub context: *mut c_void,
     /// Writes the object. On success (0) there are so many bytes there until `forget`.
     pub write: unsafe extern "C" fn(
@@ -52,15 +52,15 @@ unsafe impl Send for VELOC_Cxx_object {}
 // SAFETY: as above.
 unsafe impl Sync for VELOC_Cxx_object {}
 
-/// What an object was written as.
+/// The bytes of an object that was written.
 #[repr(C)]
 #[derive(Debug)]
 pub struct VELOC_Cxx_written {
-    /// What is to be given to `forget`.
+    /// The argument of `forget`.
     pub buffer: *mut c_void,
     /// The bytes.
     pub bytes: *const c_void,
-    /// Their number.
+    /// The number of bytes.
     pub len: usize,
 }
 

@@ -1,5 +1,5 @@
-//! What the modules in `fortran/` need beyond the C interface. Not in the header: the
-//! modules are the only callers.
+//! Functions for the modules in `fortran/` beyond the C interface. Not in the header: the modules
+//! are the only callers.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -23,7 +23,7 @@ pub unsafe extern "C" fn VELOC_Init_fortran(comm: c_int, cfg_file: *const c_char
     start_over("VELOC_Init", comm, || unsafe { by_file(cfg_file) })
 }
 
-/// The same of `VELOC_Init_options`.
+/// `VELOC_Init_options` with a communicator of Fortran.
 ///
 /// # Safety
 /// `comm` is a communicator of the process's MPI; `options` as for `VELOC_Init_single_options`.

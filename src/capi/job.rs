@@ -34,10 +34,10 @@ pub(super) unsafe fn by_file(cfg_file: *const c_char) -> Result<Config> {
 /// The most options of a call: many more than there are keys.
 const MOST_OPTIONS: usize = 4096;
 
-/// The same by options.
+/// A configuration from options.
 ///
 /// # Safety
-/// `options` is NULL or points to `n` of them, whose texts are NULL or strings that end with NUL.
+/// `options` is NULL or points to `n` options, whose texts are NULL or strings that end with NUL.
 pub(super) unsafe fn by_options(options: *const VELOC_Option, n: usize) -> Result<Config> {
     if n > MOST_OPTIONS {
         return Err(Error::invalid(format!(
@@ -179,8 +179,8 @@ pub unsafe extern "C" fn VELOC_Init_options(
     start_over("VELOC_Init_options", comm, || unsafe { by_options(options, n) })
 }
 
-/// Starts a job over the application's communicator. What is wrong on one process is agreed on by
-/// all: nobody waits for those that failed.
+/// Starts a job over the application's communicator. The processes agree on an error of any of
+/// them, so that none waits for those that failed.
 pub(super) fn start_over(
     call: &str,
     comm: impl FnOnce(&Mpi) -> Result<Comm>,

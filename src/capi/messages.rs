@@ -1,5 +1,5 @@
-//! What `libveloc-mpi.so` needs of this library. Not in the header: that library is the only caller, and
-//! looks for the table by its name.
+//! Functions for `libveloc-mpi.so`. Not in the header: that library is the only caller, and looks
+//! for the table by its name.
 
 use std::ffi::{c_char, c_int};
 use std::os::fd::IntoRawFd;

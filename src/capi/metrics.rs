@@ -1,4 +1,4 @@
-//! What the library has measured of itself.
+//! The library's metrics of a job.
 
 use std::ffi::{c_char, c_int};
 use std::sync::atomic::Ordering;
@@ -94,11 +94,11 @@ pub struct VELOC_Metrics {
     pub init: VELOC_Sum,
     /// Bytes of the device cache that are mapped.
     pub device_capacity: u64,
-    /// Of those, free bytes.
+    /// Free bytes of the mapped device cache.
     pub device_free: u64,
     /// Bytes of the host buffer.
     pub host_capacity: u64,
-    /// Of those, free bytes.
+    /// Free bytes of the host buffer.
     pub host_free: u64,
     /// Bytes of the host buffer whose pages exist.
     pub host_touched: u64,
@@ -126,9 +126,9 @@ pub struct VELOC_Metrics {
     pub device_misses: u64,
     /// The touching in force: 0 sequential, 1 concurrent.
     pub touch_mode: u64,
-    /// How often `touch = auto` has changed its mind.
+    /// How often `touch = auto` has changed its mode.
     pub touch_changes: u64,
-    /// What it decides by, in bytes per second, 0 where nothing was measured: touching alone,
+    /// Rates that decide the touching, in bytes per second, 0 where not measured: touching alone,
     /// touching beside a flush, flushing to touched pages, to untouched pages, beside touching.
     pub touch_rates: [f64; 5],
     /// Bytes of a checkpoint, a running mean.

@@ -14,7 +14,7 @@ use schedule::binomial::MAX_STEPS;
 use schedule::revolve::{self, Revolve, RevolveState, Step, Wrong};
 
 thread_local! {
-    /// What there is to be known of computations under way, by where their `check` is.
+    /// The computations under way, by the address of their `check`.
     static UNDER_WAY: RefCell<HashMap<usize, Revolve>> = RefCell::default();
 }
 

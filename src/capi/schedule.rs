@@ -308,13 +308,13 @@ pub unsafe extern "C" fn VELOC_Schedule_cost(
         let fit = |number: u128| i64::try_from(number).unwrap_or(i64::MAX);
         // SAFETY: the caller's promise.
         let course = unsafe { schedule.as_ref() }.ok_or_else(no_schedule)?.course.clone();
-        let outlook = course.cost().map_err(schedule_error)?;
+        let plan_cost = course.cost().map_err(schedule_error)?;
         let given = VELOC_Cost {
-            advances: fit(outlook.advances),
-            forward_evaluations: fit(outlook.advances + u128::from(course.steps())),
-            takeshots: fit(outlook.takeshots),
-            repetition: fit(outlook.repetition.into()),
-            max_gap: fit(outlook.max_gap.into()),
+            advances: fit(plan_cost.advances),
+            forward_evaluations: fit(plan_cost.advances + u128::from(course.steps())),
+            takeshots: fit(plan_cost.takeshots),
+            repetition: fit(plan_cost.repetition.into()),
+            max_gap: fit(plan_cost.max_gap.into()),
         };
         // SAFETY: not NULL, and the caller's promise.
         unsafe { cost.write(given) };
@@ -496,7 +496,7 @@ impl From<Action> for VELOC_Action {
         };
         let read_again = match action {
             Action::Takeshot { read_again, .. } | Action::Restore { read_again, .. } => read_again,
-            // Its only read.
+            // A record is read only once.
             Action::Record { .. } => true,
             _ => false,
         };

@@ -1,4 +1,4 @@
-//! What can be set of a schedule before its first action.
+//! Settings of a schedule before its first action.
 
 use std::ffi::c_int;
 
@@ -171,7 +171,7 @@ pub unsafe extern "C" fn VELOC_Schedule_least_distance(
             .course
             .least_distance()
             .map_err(schedule_error)?;
-        // SAFETY: not NULL, and the caller's promise. It is at most MAX_STEPS.
+        // SAFETY: not NULL, and the caller's promise. The value is at most MAX_STEPS.
         unsafe { distance.write(least as i64) };
         Ok(())
     })

@@ -1,4 +1,4 @@
-//! Notes the commit that the program is built from: results name it.
+//! Notes the commit that the program is built from, which results name.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Schedules of adjoint computations, from C. What is checked stands in `programs/adjoint.c`.
+//! Schedules of adjoint computations, from C. The checks are in `programs/adjoint.c`.
 
 use capi_tests::job::Job;
 
@@ -16,8 +16,8 @@ fn schedules_with_crashes() {
     }
 }
 
-/// A pass whose end is not known, slots on disk, and slots with states and records, each handed on as bytes at every action. What is
-/// checked stands in `programs/schedules.c`.
+/// A pass whose end is not known, slots on disk, and slots with states and records, each packed to
+/// bytes and restored at every action. The checks are in `programs/schedules.c`.
 #[test]
 fn schedules_of_other_kinds() {
     let job = Job::new("mode = sync\nscratch = DIR/scratch\n");

@@ -1,5 +1,5 @@
-//! Adjoint computations of several processes, one of which fails: all end with the error of that one,
-//! and go on together. What is checked in the processes stands in `mpi/ring.c`.
+//! Adjoint computations of several processes, one of which fails: all end with the error of that
+//! process, and go on together. The processes check this in `mpi/ring.c`.
 
 use capi_tests::backends::{wait_for_backends, MARK};
 use capi_tests::job::{names, Job};
@@ -23,10 +23,10 @@ fn failed(ended: &Ended) -> u64 {
     ended.figure("failed")
 }
 
-/// Callbacks, states that are not the same again, and files that cannot be written, on any process and
-/// at any step, forward and reverse, while the others are elsewhere. Catches a process that is not
-/// told and waits, one that says another's reason, a communicator that is left, and a run that cannot
-/// go on from what a failed one has left.
+/// Callbacks, states that are not the same again, and files that cannot be written, on any process
+/// and at any step, forward and reverse, while the others are elsewhere. Catches a process that is
+/// not told and waits, an error with another process's reason, a communicator that is left, and a
+/// run that cannot go on from what a failed run has left.
 #[test]
 fn failures_of_one_are_told_to_all() {
     for (mpi, processes, seed) in [(&OPEN_MPI, 3, 1), (&MPICH, 2, 2)] {
@@ -37,25 +37,26 @@ fn failures_of_one_are_told_to_all() {
     }
 }
 
-/// A bit changes in a stored state of one process: that one names it, and does its steps until all know;
-/// the state goes, and the next run is without it. Catches a damaged state that is gone on from, one that
-/// stays and is come to again and again, and a process that leaves the others waiting.
+/// A bit changes in a stored state of one process: that process names it, and does its steps until
+/// all know; the state is removed, and the next run does without it. Catches a damaged state that a
+/// run goes on from, a damaged state that stays, and a process that leaves the others waiting.
 #[test]
 fn a_state_that_was_damaged_is_named_and_removed() {
     for (mpi, processes, lone) in [(&OPEN_MPI, 3, 0), (&MPICH, 2, 0), (&MPICH, 2, 1)] {
-        // It would be refused by its proof.
+        // With proofs the state would be refused before it is compared.
         let job = Job::new(&format!("{SYNC}proof = off\n"));
         let arguments = format!("lone={lone} verify=1 kinds=b times=3 seed=7");
         let Some(run) = ring(mpi, &job, processes, &arguments) else { continue };
         let ended = run.succeed();
         assert_eq!(failed(&ended), 3);
-        // The last one went on: state 0, and what lies behind the damaged one, was there.
+        // The last run went on: state 0, and the states behind the damaged one, were there.
         assert!(ended.figure("first") < 300, "{}{}", ended.stdout, ended.stderr);
     }
 }
 
-/// A state of one process is not the same again, and so are not those that the others compute from it by the
-/// next steps: all name that process and that state. Catches the lowest process's that is named instead.
+/// A state of one process differs when it is computed again, and so do the states that the others
+/// compute from it in the next steps: all name that process and that state. Catches a message that
+/// names the lowest process instead.
 #[test]
 fn the_first_state_that_differs_is_named_by_all() {
     for (mpi, processes, seed) in [(&OPEN_MPI, 3, 4), (&MPICH, 2, 6)] {
@@ -66,9 +67,10 @@ fn the_first_state_that_differs_is_named_by_all() {
     }
 }
 
-/// Failures of processes that exchange something in each step, at any step, forward and reverse: one that
-/// cannot store goes on with its steps until all know, and needs no state that it could not store. Catches one
-/// that ends at once, or that comes to a state it has not, and leaves the others waiting for it in a step.
+/// Failures of processes that exchange something in each step, at any step, forward and reverse: a
+/// process that cannot store goes on with its steps until all know, and needs no state that it
+/// could not store. Catches a process that ends at once, or that needs a state it does not have,
+/// and leaves the others waiting in a step.
 #[test]
 fn who_cannot_store_keeps_nobody_waiting() {
     for (mpi, device) in [(&OPEN_MPI, false), (&MPICH, false), (&MPICH, true)] {
@@ -81,8 +83,8 @@ fn who_cannot_store_keeps_nobody_waiting() {
     }
 }
 
-/// One process has another name, other numbers, or arguments that cannot be: all are told, and the next
-/// run is as any other. Catches one that begins alone, or returns alone and is waited for.
+/// One process has another name, other numbers, or impossible arguments: all are told, and the next
+/// run works. Catches a process that begins alone, or returns alone and is waited for.
 #[test]
 fn who_is_asked_for_something_else_is_told() {
     for mpi in every_mpi() {
@@ -94,7 +96,7 @@ fn who_is_asked_for_something_else_is_told() {
     }
 }
 
-/// MPI fails on one process, in what it tells the others or in what it hears: all are told all the same.
+/// MPI fails on one process, when it sends or when it receives: all are told nevertheless.
 #[test]
 fn failures_of_mpi_are_told_to_all() {
     for (mpi, faults) in [
@@ -110,8 +112,9 @@ fn failures_of_mpi_are_told_to_all() {
     }
 }
 
-/// A callback that fails while the others wait for that process in theirs: it gets its error, and can
-/// end the job. Catches one that waits for ever for those that wait for it.
+/// A callback fails while the other processes wait for its process in theirs: the failing one gets
+/// its error, and can end the job. Catches a process that waits for ever for those that wait for
+/// it.
 #[test]
 fn who_is_waited_for_in_a_step_gets_its_error() {
     let job = Job::new(SYNC);
@@ -134,9 +137,9 @@ fn stops_of_one_are_stops_of_all() {
     }
 }
 
-/// Checkpoints of the application's own, between runs that fail on one process: old versions of them go,
-/// whatever the processes have stored of the runs. Catches processes that have not begun as many rounds of
-/// what they agree on after such a run, or of other checkpoints: they would keep all versions.
+/// Checkpoints of the application's own, between runs that fail on one process: their old versions
+/// are removed, whatever the processes have stored of the runs. Catches processes that have begun
+/// different numbers of agreements after such a run: they would keep all versions.
 #[test]
 fn after_a_failure_the_processes_agree_again() {
     for (mpi, processes, kinds) in [(&OPEN_MPI, 3, "ccs"), (&MPICH, 2, "cs"), (&MPICH, 3, "sc")] {
@@ -157,10 +160,10 @@ fn after_a_failure_the_processes_agree_again() {
     }
 }
 
-/// The scratch directory of one process is lost, and later that of another: what it had is rebuilt from
-/// the parities of the others, and the run goes on where it was. Catches a run that looks only at what
-/// is there, an adjoint that is removed before the next one has parities, and parities that are not made
-/// again.
+/// The scratch directory of one process is lost, and later that of another: its files are rebuilt
+/// from the parities of the others, and the run goes on where it was. Catches a run that looks only
+/// at existing files, an adjoint that is removed before the next has parities, and parities not
+/// made again.
 #[test]
 fn what_a_lost_directory_had_is_rebuilt() {
     for (mpi, mode) in [(&OPEN_MPI, "async"), (&MPICH, "sync")] {
@@ -189,8 +192,8 @@ fn what_a_lost_directory_had_is_rebuilt() {
     }
 }
 
-/// The same where parities are made of few versions: the last adjoint that has any stays until the next
-/// one has them. Catches one that goes because of newer ones that are lost with a directory.
+/// Parities are made of few versions: the last adjoint that has any stays until the next one has
+/// them. Catches an adjoint that is removed because of newer ones that are lost with a directory.
 #[test]
 fn what_has_parities_at_intervals_stays() {
     for mpi in every_mpi() {
@@ -212,8 +215,8 @@ fn what_has_parities_at_intervals_stays() {
     }
 }
 
-/// A process is killed, and the directory of one is lost, again and again. Catches files and parities of
-/// different moments that are taken for those of one.
+/// A process is killed, and the directory of one is lost, again and again. Catches files and
+/// parities of different moments that are taken for those of the same.
 #[test]
 fn what_a_killed_job_has_left_of_a_lost_directory_is_rebuilt() {
     let mut random = Random::seeded("apart::what_a_killed_job_has_left");

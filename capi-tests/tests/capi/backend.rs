@@ -1,4 +1,4 @@
-//! Jobs that end with work undone, the backend that does it, and the end of backends.
+//! Jobs that end with work undone, the backend that does the work, and the end of backends.
 
 pub(crate) mod flood;
 mod late;
@@ -9,7 +9,7 @@ use std::fs;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use capi_tests::backends::{backends, serving, wait_for_backends, MARK};
+use capi_tests::backends::{backends, serving, until, wait_for_backends, MARK};
 use capi_tests::job::{names, Job};
 use capi_tests::run::{Ended, Run, Running};
 
@@ -43,8 +43,8 @@ fn dies(ended: &Ended) {
     assert_eq!(ended.status.signal(), Some(libc::SIGKILL), "{}", ended.stdout);
 }
 
-/// All that was taken is restored by the next job, which waits until it is written; and then there
-/// are no backends and nothing half written any more.
+/// The next job restores all checkpoints that were taken, waiting until they are written; after
+/// that there are no backends and no half written files.
 fn nothing_is_lost(job: &Job, how: &str, more: &str) {
     let ended = run(job, &format!("{how} {more}")).end();
     if how == "kill" {
@@ -72,14 +72,14 @@ fn a_job_that_exits_or_does_not_drain_leaves_its_work_to_the_backend() {
     nothing_is_lost(&job, "finalize", "");
 }
 
-/// The next job may be of the same process, which has not ended.
+/// The next job may belong to the same process, which has not ended.
 #[test]
 fn a_process_finds_what_its_own_last_job_has_left() {
     let ended = run(&job(""), "again").succeed();
     assert_eq!(ended.figure("descriptors"), 0);
 }
 
-/// What the backend does is what the job would have done: the same files everywhere.
+/// The backend does what the job would have done: the same files everywhere.
 #[test]
 fn the_backend_persists_as_well() {
     let job = job("persistent = DIR/persistent\n");
@@ -100,9 +100,9 @@ fn the_backend_persists_as_well() {
     assert!(time.starts_with("[20") && line.contains(", rank 0: "), "{text}");
 }
 
-/// The backend has another working directory. Catches a path that it takes for one below its own:
-/// nothing that the job has left was written then; and a log that is lost because its directory was
-/// not there.
+/// The backend has another working directory. Catches a relative path that the backend takes for
+/// one below its own directory, so that nothing of the job would be written; and a log that is lost
+/// because its directory did not exist.
 #[test]
 fn relative_paths_are_those_of_the_job() {
     let job = Job::new(
@@ -118,12 +118,12 @@ fn relative_paths_are_those_of_the_job() {
     wait_for_backends(&job);
     assert_eq!(names(&job.persistent()).len(), 40);
     assert_eq!(names(&job.path("meta")).len(), 40);
-    // It says that it has written them.
+    // The log says that the backend has written the files.
     assert_eq!(names(&job.path("logs")).len(), 1);
     let _ = there(run(&job, "read")).succeed();
 }
 
-/// Catches a backend that learns of a client's end only from the connection: a child has it open.
+/// Catches a backend that learns of a client's end by the connection, which a child keeps open.
 #[test]
 fn a_child_of_the_killed_job_holds_nothing_up() {
     let job = job("");
@@ -143,18 +143,18 @@ fn a_job_whose_process_becomes_another_program_loses_nothing() {
     assert_eq!(ended.figure("restored"), 40);
 }
 
-/// A job goes on without its backend, says so, and has another one before long.
+/// A job goes on without its backend, says so, and soon has another one.
 #[test]
 fn a_killed_backend_is_replaced() {
     let job = job("");
     let mut running = stays(&job, "");
     let first = serving(&job);
     kill(first, libc::SIGKILL);
-    // It has been given what the first one had.
+    // The new backend has been given what the first one had.
     running.wait_until_said("there is a veloc-backend again");
     running.input().write_all(b"go on\n").unwrap();
     running.wait_for_line("more");
-    // The new one writes what is left.
+    // The new backend writes the rest.
     running.signal(libc::SIGKILL);
     let ended = running.end();
     dies(&ended);
@@ -178,8 +178,8 @@ fn one_backend_for_each_configuration() {
     wait_for_backends(&other);
 }
 
-/// Catches a job that waits for ever, without a word, for a backend that does not answer; and one that such
-/// a backend takes from other jobs, too.
+/// Catches a job that waits for ever, without a message, for a backend that does not answer; and
+/// one that ends such a backend although other jobs use it.
 #[test]
 fn a_backend_that_does_not_answer_is_ended() {
     let job = job("persistent = DIR/persistent\nwatchdog_interval = 1\n");
@@ -187,8 +187,12 @@ fn a_backend_that_does_not_answer_is_ended() {
     let by_hand = Run::new(&program).arg(job.path("veloc.cfg")).env(MARK, job.path("")).end();
     assert!(by_hand.status.success());
     let backend = serving(&job);
-    // One that has nothing to do with it.
-    let mut other = stays(&job, "rank=1");
+    // A job that does not use that backend.
+    let mut other = stays(&job, "rank=1 versions=4");
+    let is_its = |name: &String| name.starts_with("left-1-");
+    until("its versions are in persistent", || {
+        names(&job.persistent()).iter().filter(|name| is_its(name)).count() == 4
+    });
     // A job that is killed with copies to persistent still to be made.
     let persistent = job.persistent().display().to_string();
     let run = job
@@ -215,7 +219,7 @@ fn a_backend_that_does_not_answer_is_ended() {
     other.signal(libc::SIGKILL);
     dies(&other.end());
     wait_for_backends(&job);
-    let _ = self::run(&job, "read rank=1").succeed();
+    let _ = self::run(&job, "read rank=1 versions=4").succeed();
     let _ = job.run("script", "size=1000000 restore=x:1:77 finalize=0").succeed();
     wait_for_backends(&job);
 }

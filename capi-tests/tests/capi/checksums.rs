@@ -1,4 +1,4 @@
-//! `chksum = true`: what is kept of each file, and what happens to a file that is not what it was.
+//! `chksum = true`: the checksum of each file, and how files are treated that do not match theirs.
 
 use std::fs;
 use std::path::Path;
@@ -19,8 +19,9 @@ fn flip(path: &Path) {
     fs::write(path, bytes).unwrap();
 }
 
-/// Upstream's place and form, for small files and for those that are hashed on another thread, in
-/// memory's order and in several calls. Catches a digest of other bytes than those in the file.
+/// The place and form of upstream's checksums, for small files and for those that are hashed on
+/// another thread, in memory's order and in several calls. Catches a digest of other bytes than the
+/// file's.
 #[test]
 fn each_file_has_its_digest() {
     for configuration in [ASYNC, SYNC] {
@@ -38,8 +39,7 @@ fn each_file_has_its_digest() {
     }
 }
 
-/// Upstream restores a flipped bit silently without checksums, and with them fails although the
-/// persistent copy is good.
+/// Without checksums upstream restores a flipped bit, with them it fails despite a good copy.
 #[test]
 fn a_bad_copy_is_passed_over() {
     for configuration in [ASYNC, SYNC] {
@@ -70,7 +70,7 @@ fn regions_that_share_memory() {
     job.run("script", "size=1048576 alias=16 restore=x:1:17").succeed();
 }
 
-/// A checksum that is missing says nothing; one that is damaged makes copies without a proof doubtful.
+/// A missing checksum says nothing; a damaged checksum makes copies without a proof doubtful.
 #[test]
 fn checksums_that_are_missing_or_damaged() {
     let job = Job::new(ASYNC);
@@ -84,7 +84,7 @@ fn checksums_that_are_missing_or_damaged() {
 }
 
 /// A version that is written again has the new file's checksum, and a run without checksums leaves
-/// none that would condemn its files.
+/// no old checksum that would condemn its files.
 #[test]
 fn rewritten_versions() {
     let job = Job::new(ASYNC);
@@ -96,7 +96,7 @@ fn rewritten_versions() {
     job.run("script", "newest=x:1 restore=x:1:6").succeed();
 }
 
-/// A file of the application's own is covered too, once it is where it belongs.
+/// A file of the application's own has a checksum as well, once it is in its place.
 #[test]
 fn routed_files() {
     for configuration in [ASYNC, SYNC] {
@@ -111,7 +111,7 @@ fn routed_files() {
     }
 }
 
-/// What is removed takes its checksum along.
+/// A removed file takes its checksum along.
 #[test]
 fn cleaned_up() {
     let job = Job::new("mode = async\nscratch = DIR/scratch\nmeta = DIR/meta\nchksum = true\n");

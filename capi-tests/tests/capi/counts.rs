@@ -1,4 +1,4 @@
-//! Counts of schedules against another implementation. What is compared stands in `python/counts.py`.
+//! Counts of schedules against another implementation, which are compared in `python/counts.py`.
 
 use std::path::Path;
 
@@ -6,8 +6,7 @@ use capi_tests::program::staged;
 use capi_tests::run::Run;
 use xtask::python::{installed, interpreter};
 
-/// Catches a schedule that takes more advances than need be, or fewer than is possible; and costs of
-/// disk that are not the least.
+/// Catches too many advances, or fewer than possible, and costs of disk that are not the least.
 #[test]
 fn against_checkpoint_schedules() {
     let package = match installed("checkpoint_schedules", "1.0.4") {

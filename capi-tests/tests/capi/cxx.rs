@@ -1,5 +1,4 @@
-//! The C++ interface, in a library linked as an installation has it. What is checked stands in
-//! `cxx/`.
+//! The C++ interface, in a library linked as an installation has it. The checks are in `cxx/`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,7 +16,7 @@ const CONFIGURATIONS: [&str; 3] = [
     "mode = async\nscratch = DIR/scratch\nhost_cache_size = 300K\n",
 ];
 
-/// A text argument, as a function's name has it.
+/// The type of a text argument in the demangled names of functions.
 const STRING: &str =
     "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> > const&";
 
@@ -55,15 +54,13 @@ fn adjoint_computations() {
     in_every_job("adjoint", "");
 }
 
-/// Catches a client that outlives its job as a dangling pointer, as upstream's does, or a job that
-/// is started twice.
+/// Catches a client that outlives its job as a dangling pointer, and a job that is started twice.
 #[test]
 fn beginnings_and_ends() {
     in_every_job("client", "ends");
 }
 
-/// Catches a schedule that is freed twice or never, copied, or left behind by a move, and an error
-/// that is not thrown.
+/// Catches a schedule freed twice or never, copied, or left behind by a move, and a lost error.
 #[test]
 fn schedules() {
     for flavour in [Flavour::Plain, Flavour::Sanitized] {
@@ -78,8 +75,8 @@ fn objects() {
     in_every_job("objects", "round-trips");
 }
 
-/// Catches exceptions that cross the border, checkpoints that stay open or half filled, and a call
-/// that waits for itself.
+/// Catches exceptions that cross the border, checkpoints that stay open, and a call that waits for
+/// itself.
 #[test]
 fn objects_that_refuse() {
     in_every_job("objects", "refusals");
@@ -116,14 +113,14 @@ fn other_ranks() {
     }
 }
 
-/// Catches a routine that is called not at all, twice, too early, or for a checkpoint that has
-/// failed; and a copy of what is lent that keeps the application waiting.
+/// Catches a release routine that is not called, called twice, called too early, or called for a
+/// checkpoint that has failed; and a copy of lent memory that keeps the application waiting.
 #[test]
 fn release_routines() {
     for (configuration, by) in [
         ("mode = async\nscratch = DIR/scratch\nhost_cache_size = 64M\n", "worker"),
         ("mode = async\nephemeral = true\nhost_cache_size = 64M\n", "worker"),
-        // Beside others it goes to a file, once after it was lent.
+        // Beside other checkpoints it goes to a file, after it was lent.
         ("mode = async\nscratch = DIR/scratch\nhost_cache_size = 1500K\n", "worker"),
         ("mode = async\nscratch = DIR/scratch\nhost_cache_size = 300K\n", "caller"),
         ("mode = sync\nscratch = DIR/scratch\npersistent = DIR/persistent\n", "caller"),
@@ -132,8 +129,8 @@ fn release_routines() {
     }
 }
 
-/// Catches an exception that ends the process, is not heard of, or costs a checkpoint; with the C++
-/// layer, and in the library without it.
+/// Catches an exception that ends the process, is lost, or costs a checkpoint; with the C++ layer,
+/// and in the library without it.
 #[test]
 fn release_routines_that_throw() {
     for configuration in [
@@ -156,14 +153,14 @@ fn release_on_device(job: &Job, arguments: &str) -> Run {
     run.arg(job.path("veloc.cfg")).arg("device").args(arguments)
 }
 
-/// The same with device memory.
+/// Release routines of device memory.
 #[test]
 fn release_routines_of_device_memory() {
     for (configuration, by) in [
         ("mode = async\nscratch = DIR/scratch\ngpu_cache_size = 16M\n", "worker"),
         ("mode = async\nephemeral = true\ngpu_cache_size = 16M\nhost_cache_size = 64M\n", "worker"),
         ("mode = async\nscratch = DIR/scratch\ngpu_cache_size = 0\n", "worker"),
-        // Without a host buffer the device cache takes it.
+        // Without a host buffer the device cache takes the checkpoint.
         (
             "mode = async\nscratch = DIR/scratch\ngpu_cache_size = 16M\nhost_cache_size = 0\n",
             "caller",
@@ -174,8 +171,8 @@ fn release_routines_of_device_memory() {
     }
 }
 
-/// Catches a loan that does not end with a failure, a checkpoint that is taken for one, and a
-/// `VELOC_Finalize(0)` that keeps a failure to itself.
+/// Catches a loan that does not end when its copy fails, a failed copy that counts as a checkpoint,
+/// and a `VELOC_Finalize(0)` that does not report the failure.
 #[test]
 fn a_loan_whose_copy_fails() {
     let configuration = "mode = async\nscratch = DIR/scratch\ngpu_cache_size = 16M\n";
@@ -186,7 +183,7 @@ fn a_loan_whose_copy_fails() {
     }
 }
 
-/// Catches adapters that lose what they are to write, or do not notice bytes of something else's.
+/// Catches adapters that lose bytes, or do not notice bytes of another object.
 #[test]
 fn adapters() {
     for (program, header, libraries) in [
@@ -196,7 +193,7 @@ fn adapters() {
             Some("/usr/include/boost/archive/binary_oarchive.hpp"),
             &["boost_serialization"],
         ),
-        // Debian has no bitsery: what the adapter uses of it stands in the tests.
+        // Debian has no bitsery: a stand-in for it is in the tests.
         ("adapt_bitsery", None, &[]),
     ] {
         if header.is_some_and(|header| !Path::new(header).exists()) {
@@ -209,7 +206,7 @@ fn adapters() {
 }
 
 /// Catches bytes that are lost, in the wrong place or read before they are written, failures that
-/// nobody hears of, and files that stay in scratch.
+/// are not reported, and files that stay in scratch.
 #[test]
 fn cached_files() {
     let job = Job::new("mode = async\nscratch = DIR/scratch\n");
@@ -239,7 +236,7 @@ fn an_object_compiled_against_upstream() {
 fn it_exports_the_interface_and_nothing_else() {
     let library = library().join("libveloc-client.so");
     let text = output(Command::new("nm").args(["-DC", "--defined-only"]).arg(&library)).unwrap();
-    // Behind the address and the letter of its kind.
+    // The name stands behind the address and the letter of its kind.
     let names: BTreeSet<&str> =
         text.lines().map(|line| line.splitn(3, ' ').nth(2).unwrap()).collect();
     let (c, cxx): (BTreeSet<&str>, BTreeSet<&str>) =
@@ -306,8 +303,7 @@ fn over_mpi() {
     under_every_mpi("together");
 }
 
-/// Catches an exception of one rank that is lost, that keeps the others waiting, or of which they hear
-/// nothing.
+/// Catches an exception of one rank that is lost, keeps the others waiting, or is hidden from them.
 #[test]
 fn a_callback_that_throws_on_one_rank() {
     under_every_mpi("thrown");

@@ -1,5 +1,5 @@
-//! Checkpoint files in number that nobody should have made: each damaged in another way, and then given to
-//! a restart. What is done to them, and what must come of it, stands in `programs/damage.c`.
+//! Many damaged checkpoint files, each damaged in another way and given to a restart.
+//! `programs/damage.c` damages them and checks the result.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,25 +11,26 @@ use capi_tests::random::Random;
 use capi_tests::run::{Ended, Run};
 use xtask::stage::{build, Profile};
 
-/// Files that one process damages at the most, so that none is silent for long, nor says too much.
+/// The most files that one process damages, so that none is silent for long or prints too much.
 const AT_ONCE: u64 = 1000;
 
-/// How many files are damaged: so many in all, or as `VELOC_HOSTILE` says.
+/// The number of files to damage in all, or as `VELOC_HOSTILE` says.
 fn hostile_files() -> u64 {
     let said = std::env::var("VELOC_HOSTILE").ok();
     said.map_or(400, |number| number.parse().expect("VELOC_HOSTILE is a number"))
 }
 
-/// How a kind of files is made and restored.
+/// How files of a kind are made and restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Plain,
     Sanitized,
-    /// So many processes.
+    /// By so many processes.
     Mpi(usize),
 }
 
-/// How files are made and damaged, as the program's arguments say, and how many of a hundred are.
+/// A kind of files: how they are made and damaged, as program arguments, and their share in
+/// percent.
 struct Kind {
     share: u64,
     by: By,
@@ -84,8 +85,8 @@ fn no_panic(ended: &Ended) {
     assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
 }
 
-/// Catches a crash, an endless read, and bytes that are restored and are not those that were stored, or
-/// that get into memory which a restart that fails was to leave alone.
+/// Catches a crash, an endless read, restored bytes that are not those that were stored, and bytes
+/// in memory that a failing restart was to leave alone.
 #[test]
 fn damaged_files_in_number() {
     let mut random = Random::seeded("damaged::damaged_files_in_number");
@@ -111,7 +112,7 @@ fn damaged_files_in_number() {
     }
 }
 
-/// The same files, looked at by the tools. Catches one that crashes, or does not end.
+/// Damaged files, looked at by the tools. Catches a tool that crashes, or does not end.
 #[test]
 fn damaged_files_are_looked_at() {
     let built = build(&["veloc-cli"], Profile::Debug).unwrap();
@@ -142,7 +143,7 @@ fn paths(folder: &Path) -> Vec<PathBuf> {
     all.step_by(3).collect()
 }
 
-/// The tool says what it finds, or why it cannot, and nothing else.
+/// Runs the tool, which must print what it finds, or why it cannot, and nothing else.
 fn look(veloc: &Path, arguments: &str) {
     let ended = Run::new(veloc).args(arguments).end();
     no_panic(&ended);

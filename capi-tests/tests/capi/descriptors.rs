@@ -1,5 +1,4 @@
-//! Applications that close descriptors which are not theirs. What is checked stands in
-//! `programs/closes.c`.
+//! Applications that close descriptors of the library. The checks are in `programs/closes.c`.
 
 use capi_tests::job::Job;
 use capi_tests::run::Ended;
@@ -13,8 +12,8 @@ fn ends(arguments: &str) -> Ended {
     ended
 }
 
-/// Catches descriptors in the way of those who close what they have inherited: with as many as the
-/// system usually grants, and with more.
+/// Catches descriptors in the way of programs that close what they have inherited: with as many as
+/// the system usually grants, and with more.
 #[test]
 fn who_closes_low_descriptors_does_the_library_no_harm() {
     for arguments in ["limit=1024 upto=64", "limit=2048 upto=1024", "limit=2048 upto=1024 drain=0"]
@@ -33,7 +32,7 @@ fn who_closes_all_descriptors_loses_nothing_and_hears_of_it() {
     }
 }
 
-/// Catches what is written to, taken from or closed in place of the library's own.
+/// Catches a library that uses or closes an application's descriptor with the number of its own.
 #[test]
 fn a_number_that_is_the_applications_by_now_is_left_alone() {
     for drain in 0..=1 {

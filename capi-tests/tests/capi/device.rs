@@ -1,5 +1,5 @@
-//! Device memory, on the software device. Every program checks every byte it restores, and that it
-//! has not misused the device.
+//! Device memory, on the software device. Every program checks every byte that it restores, and
+//! that it has not misused the device.
 
 use std::fs;
 
@@ -30,13 +30,14 @@ fn everything_listed_for_a_gpu() {
         println!("{program} {arguments} | {}", configuration.replace('\n', " | "));
         let job = Job::new(&configuration);
         let run = job.run_device(&program, &arguments).env("SOFTCUDA_DEVICES", "2");
-        // What went with its context is not touched again: a driver may crash on it.
+        // Memory that went with its context must not be used again: a driver may crash on it.
         run.env("SOFTCUDA_STALE", "fatal").succeed();
     }
 }
 
-/// Memory that several handles are mapped in, where the driver says of a pointer what one handle is mapped
-/// at, and where it says what is reserved. Catches memory that is refused, or beyond what is mapped is not.
+/// Memory in which several handles are mapped, with drivers whose range of a pointer is that of one
+/// handle, and with drivers whose range is the reservation. Catches memory that is refused, and
+/// memory beyond the mapping that is not.
 #[test]
 fn memory_of_several_handles() {
     for ranges in ["handle", "reservation"] {
@@ -45,8 +46,8 @@ fn memory_of_several_handles() {
     }
 }
 
-/// Catches a host buffer that has small pages without a word, a word for each region, and one where nobody
-/// asked for huge pages or the system gives them.
+/// Catches a host buffer with small pages that is not reported, a report for each region, and a
+/// report where huge pages were not asked for or were granted.
 #[test]
 fn small_pages_of_shared_memory_are_named_once() {
     let enabled = "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
@@ -63,16 +64,16 @@ fn small_pages_of_shared_memory_are_named_once() {
         let job = Job::new(&configuration);
         let ended =
             job.run_device("shot", "managed=1000 versions=3").env("VELOC_LOG", "info").succeed();
-        // Where pages were set aside, those are taken.
+        // Pages that the system has set aside are used.
         let set_aside = ended.stderr.contains("were set aside");
         let said = ended.stderr.matches("shmem_enabled").count();
         assert_eq!(said, if set_aside { 0 } else { expected }, "{configuration}{}", ended.stderr);
     }
 }
 
-/// Memory of `malloc`, in a job with a device whose queue stands still. Catches checkpoints of host memory
-/// that wait for the device because its kernels could reach any memory, and those that do not where programs
-/// let kernels write to it.
+/// Memory of `malloc`, in a job with a device whose queue stands still. Catches checkpoints of host
+/// memory that wait for the device without need, and checkpoints that do not where programs let
+/// kernels write to it.
 #[test]
 fn host_memory_waits_for_no_device() {
     for (pageable, kind) in [("no", 1), ("hmm", 1), ("ats", 2)] {
@@ -86,7 +87,7 @@ fn host_memory_waits_for_no_device() {
     }
 }
 
-/// Catches checkpoints that break the capture of a graph, and captures that nobody names.
+/// Catches checkpoints that break the capture of a graph, and captures that are not reported.
 #[test]
 fn graphs_that_are_being_captured_stay_whole() {
     for configuration in [
@@ -98,7 +99,7 @@ fn graphs_that_are_being_captured_stay_whole() {
     }
 }
 
-/// The same shots on devices of other speeds: what overlaps with what differs.
+/// Shots on devices of other speeds: different copies overlap.
 #[test]
 fn shots_at_other_speeds() {
     let mut random = Random::seeded("shots_at_other_speeds");
@@ -127,8 +128,8 @@ fn shot(configuration: &str, arguments: &str) -> (Job, Ended) {
     (job, ended)
 }
 
-/// A shot that is larger than both caches really uses every tier: a test of the tests above, and
-/// of the figures.
+/// A shot that is larger than both caches uses every level: a test of the tests above, and of
+/// figures.
 #[test]
 fn a_shot_passes_through_every_tier() {
     let (job, ended) = shot(
@@ -149,9 +150,9 @@ fn a_shot_passes_through_every_tier() {
     assert_eq!(names(&job.scratch()), names(&job.persistent()));
 }
 
-/// Catches hints that are refused or lost because they come before their checkpoints, and those that stay
-/// with the files of an earlier run when their versions are taken anew: what is hinted first would never
-/// be in the device cache before its restore.
+/// Catches hints that are refused or lost because they come before their checkpoints, and hints
+/// that stay with the files of an earlier run when their versions are taken anew: the first hinted
+/// version would never be in the device cache before its restore.
 #[test]
 fn hints_before_the_checkpoints() {
     for order in ["same", "random"] {
@@ -162,7 +163,7 @@ fn hints_before_the_checkpoints() {
         for seed in [1, 2] {
             let arguments = format!("hints=before order={order} seed={seed}");
             let ended = job.run_device("shot", &arguments).env("VELOC_LOG", "info").succeed();
-            // Nothing else has any fetched: no order is expected.
+            // Only hints cause prefetches here: no order is expected.
             assert!(ended.figure("fetches") > 0 && ended.figure("device_hits") >= 4);
             assert!(!ended.stderr.contains("hinted and never there"), "{}", ended.stderr);
         }
@@ -173,8 +174,8 @@ fn hints_before_the_checkpoints() {
     assert!(ended.stderr.contains(told), "{}", ended.stderr);
 }
 
-/// What is larger than the device cache goes to the host buffer, what is larger than that streams
-/// to scratch.
+/// A checkpoint that is larger than the device cache goes to the host buffer, and one that is
+/// larger than that streams to scratch.
 #[test]
 fn what_is_too_large_goes_a_tier_down() {
     let configuration = |host: &str| {
@@ -188,7 +189,7 @@ fn what_is_too_large_goes_a_tier_down() {
     assert!(ended.figure("AtoF") > 0 && ended.figure("AtoH") == 0);
 }
 
-/// An ephemeral job writes nothing while it has room, what overflows otherwise, and removes it.
+/// An ephemeral job writes only what overflows its memory, and removes that at its end.
 #[test]
 fn ephemeral_shots() {
     let (job, ended) = shot(
@@ -207,7 +208,7 @@ fn ephemeral_shots() {
     assert!(ended.figure("HtoF") > 0 && ended.figure("spills") > 0);
     assert!(names(&job.scratch()).is_empty(), "{:?}", names(&job.scratch()));
 
-    // Nothing is consumed and there is nowhere to go: an answer, not a wait for ever.
+    // Nothing is consumed and no other level has room: an error, not a wait for ever.
     let (_, ended) = shot(
         "mode = async\nephemeral = true\ngpu_cache_size = 8M\nhost_cache_size = 16M\n",
         "wall=1",
@@ -216,11 +217,11 @@ fn ephemeral_shots() {
     assert!(ended.figure("discards") > 0);
 }
 
-/// The device has less memory left than the cache was to have: what could be mapped is used, which
-/// is said once.
+/// The device has less memory than the cache was to have: the job uses what could be mapped, and
+/// says so.
 #[test]
 fn out_of_device_memory_while_mapping() {
-    // Some of it is the application's, so that the last chunk or chunks cannot be had.
+    // The application uses some of it, so that the last chunk or chunks cannot be had.
     for mebibytes in [12, 4, 2] {
         let job = Job::new(&format!(
             "mode = async\nscratch = DIR/scratch\ngpu_cache_size = {mebibytes}M\n\
@@ -266,7 +267,7 @@ fn nothing_is_staged_while_nothing_is_registered() {
             let job = Job::new(&format!("{keys}pin = {pin}\n"));
             job.run_device("ring", "").succeed();
         }
-        // The driver registers nothing: said once for each who copies, and nothing is lost.
+        // The driver registers nothing: this is reported once by each worker, and nothing is lost.
         let job = Job::new(&format!(
             "mode = async\nephemeral = true\nhost_cache_size = 64M\n{cache}\npin = off\n"
         ));
@@ -278,32 +279,30 @@ fn nothing_is_staged_while_nothing_is_registered() {
     }
 }
 
-/// Catches workers that take a processor from the application while the device copies, to the host buffer
-/// or to files.
+/// Catches workers that take a processor while the device copies, to the host buffer or to files.
 #[test]
 fn workers_sleep_while_the_device_copies() {
     for keys in ["ephemeral = true\nhost_cache_size = 64M", "scratch = DIR/s\nhost_cache_size = 0"]
     {
         let job = Job::new(&format!("mode = async\n{keys}\ngpu_cache_size = 64M\n"));
-        // So slowly that most of it is left to do when the application waits.
+        // The device is so slow that most copies are left when the application waits.
         let run = job.run_device("ring", "asleep=1").env("SOFTCUDA_BANDWIDTH", "dtoh=0.03");
         run.env("SOFTCUDA_SPIN", "1").succeed();
     }
 }
 
-/// A service that shares the device (MPS) gives the process less than the device says that it has. Catches
-/// a job that fails over it, or waits for a cache that cannot come.
+/// A service that shares the device (MPS) gives the process less than the device says that it has.
+/// Catches a job that fails because of that, or waits for a cache that cannot come.
 #[test]
 fn less_memory_than_the_device_says() {
     let keys = "mode = async\nephemeral = true\nhost_cache_size = 64M\ngpu_cache_size = 64M\n";
     let job = Job::new(&format!("{keys}gpu_chunk_size = 2M\n"));
-    // The program's own memory, and a few versions.
+    // Room for the program's own memory, and a few versions.
     let ended = job.run_device("ring", "").env("SOFTCUDA_LIMIT", "24M").succeed();
     assert!(ended.stderr.contains("device cache"), "{}", ended.stderr);
 }
 
-/// Catches a device cache that was asked for and left out without a word, and one that is named again with
-/// each checkpoint.
+/// Catches a device cache that is left out without a warning, and a warning with each checkpoint.
 #[test]
 fn a_device_cache_without_a_device() {
     let keys = "mode = async\nephemeral = true\nhost_cache_size = 8M\n";
@@ -319,8 +318,8 @@ fn a_device_cache_without_a_device() {
     }
 }
 
-/// The driver was loaded after the job had begun, and ends before its end is noticed. Catches workers
-/// that go on copying, what is said of a driver that has ended as if it had failed, and a job whose
+/// The driver was loaded after the job had begun, and ends before its end is noticed. Catches
+/// workers that go on copying, errors about a driver that has ended and not failed, and a job whose
 /// handler finalizes it too late for the device and in time for the host.
 #[test]
 fn the_driver_ends_first() {
@@ -341,7 +340,7 @@ fn the_driver_ends_first() {
     let ended = run("without-finalize");
     assert!(ended.stderr.contains("ends without VELOC_Finalize"), "{}", ended.stderr);
     assert!(!ended.stderr.contains("DEINITIALIZED"), "{}", ended.stderr);
-    // One may be about to begin.
+    // Another copy may be about to begin.
     let copies =
         ended.stderr.matches("cuMemcpyDtoHAsync_v2: called after the driver's end").count();
     assert!(copies <= 1, "{}", ended.stderr);

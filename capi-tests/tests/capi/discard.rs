@@ -1,5 +1,5 @@
-//! Adjoint computations of several processes that are not gone on with: what each has left, in all places and
-//! of all kinds, is removed by `VELOC_Adjoint_discard`. What is checked in the processes stands in `mpi/ring.c`.
+//! Adjoint computations of several processes that do not go on: `VELOC_Adjoint_discard` removes the
+//! files of each process, in all places and of all kinds. The processes check this in `mpi/ring.c`.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use capi_tests::job::{names, Job};
 use crate::apart::ring;
 use crate::mpi::{every_mpi, MPICH, OPEN_MPI};
 
-/// Where a job of three processes keeps files.
+/// The directories in which a job of three processes keeps files.
 fn places(job: &Job) -> Vec<PathBuf> {
     let scratch = (0..3).map(|rank| job.path(&format!("scratch-{rank}")));
     scratch.chain([job.persistent(), job.path("meta")]).filter(|path| path.exists()).collect()
@@ -25,10 +25,10 @@ fn left(job: &Job) -> Vec<String> {
     places(job).into_iter().flat_map(of_place).collect()
 }
 
-/// States, adjoints and hashes of each process, in scratch, in persistent, in one file with those of others,
-/// with checksums and with parities; a later job removes them, whoever comes to that first. Catches one that
-/// leaves a name, a place, or what stands beside a file, one that removes what is the application's, and a
-/// process that goes on from what another has removed.
+/// States, adjoints and hashes of each process, in scratch, in persistent, in one file with those
+/// of others, with checksums and with parities; a later job removes them, whoever comes to that
+/// first. Catches a discard that leaves a name, a place, or a note beside a file, a discard that
+/// removes the application's files, and a process that uses a file that another has removed.
 #[test]
 fn what_all_have_left_is_discarded() {
     for (mpi, mode, more, kinds) in [
@@ -84,8 +84,8 @@ fn what_all_have_left_is_discarded() {
     }
 }
 
-/// The same in the job in which the run has failed, while what it has stored is still on its way. Catches a
-/// discard that looks at files alone, behind which others come to their places.
+/// A discard in the job in which the run has failed, while its checkpoints are still being written.
+/// Catches a discard that looks at files alone, after which others come to their places.
 #[test]
 fn what_is_on_its_way_is_discarded() {
     for (mpi, more) in [(&OPEN_MPI, ""), (&MPICH, "ec_interval = 0\n")] {
@@ -100,8 +100,8 @@ fn what_is_on_its_way_is_discarded() {
     }
 }
 
-/// A checkpoint of the application's own on one process, under each of a run's names: all are told to give the
-/// run another name, and nobody is sent to a call that is refused for the same reason.
+/// One process has a checkpoint of the application's own under one of the run's names: all are told
+/// to give the run another name, and no message advises a call that is refused for the same reason.
 #[test]
 fn nobody_is_sent_to_a_discard_that_is_refused() {
     for mpi in every_mpi() {

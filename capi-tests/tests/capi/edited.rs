@@ -1,5 +1,5 @@
-//! Adjoint computations that are called again with another state 0 than the first job had, as of a model that
-//! was changed and has the same tag. What is checked in the processes stands in `programs/edited.c`.
+//! Adjoint computations that are called again with another state 0 than in the first job, as with a
+//! changed model and the same tag. The checks are in `programs/edited.c`.
 
 use capi_tests::backends::wait_for_backends;
 use capi_tests::job::{files, names, Job};
@@ -11,15 +11,15 @@ use crate::mpi::{every_mpi, Mpi};
 const SYNC: &str = "mode = sync\nscratch = DIR/scratch\n";
 const ASYNC: &str = "mode = async\nscratch = DIR/scratch\n";
 
-/// What the library says beside its errors, which the programs look at themselves, what the software
-/// device is, and which pages the system has.
+/// The library's messages except errors, which the programs check themselves, the notice about the
+/// software device, and the one about huge pages.
 fn said(ended: &Ended) -> Vec<&str> {
     let others = [": error: ", "software stand-in", "shmem_enabled"];
     let of_others = |line: &&str| !others.iter().any(|other| line.contains(other));
     ended.complaints().into_iter().filter(of_others).collect()
 }
 
-/// What is said where bytes differ, once; nothing else is.
+/// Asserts that a difference of bytes is the only message.
 fn warned(ended: &Ended, words: &[&str]) {
     assert_eq!(said(ended).len(), 1, "{}", ended.stderr);
     let all = ["\"edited\" (tag 7)", "is not state 0 of the store", "VELOC_Adjoint_discard"];
@@ -28,7 +28,7 @@ fn warned(ended: &Ended, words: &[&str]) {
     }
 }
 
-/// The run has gone on, without a word.
+/// Asserts that the run has gone on without a message.
 fn silent(ended: &Ended) {
     assert!(said(ended).is_empty(), "{}", ended.stderr);
     assert!(ended.stdout.contains("right, went on\n"), "{}", ended.stdout);
@@ -44,8 +44,8 @@ fn killed(configuration: &str, plan: &str) -> Job {
     job
 }
 
-/// Bytes differ: the run goes on, and says so. Catches a restart from the store of another model of which
-/// nobody hears, and a warning where nothing differs.
+/// Bytes differ: the run goes on, and warns. Catches a restart from the store of another model
+/// without a warning, and a warning where nothing differs.
 #[test]
 fn another_state_0_is_said() {
     for configuration in [SYNC, ASYNC] {
@@ -65,8 +65,8 @@ fn another_state_0_is_said() {
     }
 }
 
-/// More bytes than are compared at a time. Catches a place that is counted from where a piece begins, and a
-/// rest that is not looked at.
+/// More bytes than are compared at a time. Catches a place that is counted from where a piece
+/// begins, and a rest that is not compared.
 #[test]
 fn bytes_are_counted_from_the_beginning_of_their_region() {
     let plan = "steps=6 bytes=40000001";
@@ -75,11 +75,11 @@ fn bytes_are_counted_from_the_beginning_of_their_region() {
     warned(&ended, &["1 of the 40000001 bytes of region 1 differ, the first is byte 40000000;"]);
 }
 
-/// State 0 was stored with a hash of the application's: another state is refused, and neither the store nor the
-/// state is changed by that; bytes that the hash leaves out are no matter. One that was stored with a hash of the
-/// library's is refused by any other hash. Catches a hash of the library's that is taken for one of the
-/// application's, a first job that stores its hash only where replays are verified, and a run that begins anew
-/// with the state of the store.
+/// State 0 was stored with a hash of the application's: another state is refused, which changes
+/// neither the store nor the state; bytes that the hash leaves out do not matter. A state 0 with a
+/// hash of the library's is refused by any other hash. Catches a hash of the library's that is
+/// taken for one of the application's, a first job that stores its hash only if replays are
+/// verified, and a run that begins anew with the state of the store.
 #[test]
 fn another_state_0_is_refused_by_its_hash() {
     for first in ["hash=1", "verify=1", "verify=1 hash=1"] {
@@ -104,8 +104,8 @@ fn another_state_0_is_refused_by_its_hash() {
     }
 }
 
-/// State 0 was stored without a hash, and the job that goes on has one: its bytes are compared. Catches a hash that
-/// is compared with none.
+/// State 0 was stored without a hash, and the next job has a hash function: the bytes are compared.
+/// Catches a hash that is compared with none.
 #[test]
 fn a_state_0_without_a_hash_is_compared_by_its_bytes() {
     silent(&killed(SYNC, "die=80").run("edited", "hash=1").succeed());
@@ -113,8 +113,8 @@ fn a_state_0_without_a_hash_is_compared_by_its_bytes() {
     warned(&ended, &["1 of the 16 bytes of region 0 differ, the first is byte 8;"]);
 }
 
-/// In one job, where memory alone has the states, or files; states in device memory as well. Catches device
-/// memory that is not looked at, or left as it is in the store.
+/// Within one job, with states in memory alone or in files, and in device memory as well. Catches
+/// device memory that is not compared, or left as it is in the store.
 #[test]
 fn wherever_states_are() {
     for device in [false, true] {
@@ -144,8 +144,9 @@ fn wherever_states_are() {
     }
 }
 
-/// A file that is lost when it is to be compared: the run goes on as far as it can do without, ends with the state
-/// that it cannot read, and the next call has state 0. Catches a restart that fails for the comparison.
+/// The file of state 0 is lost before the comparison: the run goes on as far as it can, ends with
+/// the state that it cannot read, and the next call has state 0. Catches a restart that fails for
+/// the comparison.
 #[test]
 fn a_state_0_that_cannot_be_read() {
     let job = killed(SYNC, "die=80");
@@ -164,8 +165,8 @@ fn of_two(mpi: &Mpi, job: &Job, plan: &str) -> Option<Run> {
     Some(run.arg(job.path("veloc.cfg")).args(plan))
 }
 
-/// One process of two has another state 0, or both have: all are refused, or one speaks for all. Catches a
-/// process that goes on alone, or is waited for, and as many warnings as there are processes.
+/// One process of two has another state 0, or both have: all are refused, or one warns for all.
+/// Catches a process that goes on alone, or is waited for, and a warning of each process.
 #[test]
 fn of_several_processes() {
     for mpi in every_mpi() {
@@ -174,9 +175,10 @@ fn of_several_processes() {
             let hash = if plan.contains("hash=1") { " hash=1" } else { "" };
             let killed = of_two(mpi, &job, &format!("die=80{hash}"))?.end();
             assert!(!killed.status.success());
-            // What was killed last may still be ending.
+            // The backend of the killed run may still be ending.
             wait_for_backends(&job);
-            // A process that was killed because the other one was may have left half a file, which goes.
+            // A process that was killed because of the other one may leave half a file, which is
+            // removed.
             let stored = || {
                 let mut stored = files(&job.scratch());
                 stored.retain(|name, _| name.starts_with("edited"));

@@ -1,5 +1,4 @@
-//! Forks, exits and kills, and what the next job finds. What is checked stands in
-//! `programs/ends.c`.
+//! Forks, exits and kills, and what the next job finds. The checks are in `programs/ends.c`.
 
 use std::fs;
 
@@ -32,14 +31,14 @@ fn an_exit_without_finalize() {
     assert_eq!(files(&job), 0);
 }
 
-/// Catches an exit that calls a driver which has ended before it: the driver is loaded when the job has
-/// begun. `cargo xtask nvidia` does the same with NVIDIA's.
+/// Catches an exit that calls a driver which has ended before it: the driver is loaded when the job
+/// has begun. `cargo xtask nvidia` tests this with NVIDIA's driver.
 #[test]
 fn an_exit_without_finalize_where_the_driver_came_late() {
     Job::new(ASYNC).run_device("late", "").succeed();
 }
 
-/// Catches a job that restores what another, ephemeral one had left when it was killed.
+/// Catches a job that restores what a killed ephemeral job had left.
 #[test]
 fn the_files_of_a_killed_ephemeral_job() {
     let job = Job::new(OVERFLOWING);
@@ -51,7 +50,7 @@ fn the_files_of_a_killed_ephemeral_job() {
     assert_eq!(files(&job), 0, "the next job removes them");
 }
 
-/// Catches paths that mean something else after the application has changed its directory.
+/// Catches paths that change their meaning when the application changes its directory.
 #[test]
 fn a_relative_scratch_stays_where_it_was() {
     let job = Job::new("mode = async\nscratch = below\n");
@@ -73,7 +72,7 @@ fn scratch_and_persistent_must_differ() {
     assert!(ended.stdout.contains("same directory"), "{}", ended.stdout);
 }
 
-/// Catches memory that cannot be read being taken for host memory.
+/// Catches unreadable memory that is taken for host memory.
 #[test]
 fn memory_that_is_none() {
     Job::new(ASYNC).run("ends", "case=wild").succeed();

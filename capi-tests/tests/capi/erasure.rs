@@ -1,5 +1,5 @@
 //! Erasure coding over MPI: every process has a scratch directory of its own, some of which are
-//! lost between two jobs. What is checked in the processes stands in `mpi/erasure.c`.
+//! lost between two jobs. The processes check this in `mpi/erasure.c`.
 
 mod damage;
 mod places;
@@ -27,7 +27,7 @@ impl Jobs {
     /// `None` if this MPI is not installed.
     fn new(mpi: &'static Mpi, processes: usize, configuration: &str) -> Option<Jobs> {
         mpi.start(1)?;
-        // What every process has overridden stands here for the reader alone.
+        // This line is for the reader alone: every process overrides it.
         let configuration =
             format!("scratch = DIR/scratch\nhost_cache_size = 64M\n{configuration}");
         let job = Job::new(&configuration);
@@ -48,7 +48,7 @@ impl Jobs {
         self.run(arguments).succeeded()
     }
 
-    /// A run that ends when it is told why this cannot be.
+    /// A run that is to end with the reason why a version cannot be restored.
     fn refused(&self, lost: usize, version: i32, words: &str) {
         let arguments = format!("case=refused to={version} lost={lost}");
         let run = self.mpi.start(self.processes).unwrap();
@@ -82,7 +82,7 @@ impl Jobs {
         (0..self.processes).map(|rank| files(&self.scratch(rank))).collect()
     }
 
-    /// The versions of which every process keeps parities.
+    /// The versions for which every process keeps parities.
     fn protected(&self) -> Vec<i32> {
         let of = |rank: usize| {
             let versions = |name: &String| {
@@ -110,8 +110,8 @@ fn damage_middle(path: &Path) {
     damage(path, fs::metadata(path).unwrap().len() as usize / 2);
 }
 
-/// Catches a port at which anybody gets a descriptor and a thread of the process for as long as they like:
-/// then the application has none left for its checkpoints.
+/// Catches a port at which any client gets a descriptor and a thread of the process for as long as
+/// it likes, so that the application has none left for its checkpoints.
 fn strangers(mpi: &'static Mpi) {
     let Some(jobs) = Jobs::new(mpi, 3, "mode = sync\nec_interval = 0\n") else { return };
     jobs.good(&format!("case=take to=12 strangers={}", flood(400)));
@@ -128,7 +128,7 @@ fn strangers_call_mpich() {
     strangers(&MPICH);
 }
 
-/// One directory lost of four, then another one: everything is as it was, parities included.
+/// One directory of four is lost, then another one: everything is as it was, parities included.
 fn one_lost(mpi: &'static Mpi, mode: &str) {
     let configuration = format!("mode = {mode}\nec_interval = 0\n");
     let Some(jobs) = Jobs::new(mpi, 4, &configuration) else { return };
@@ -150,7 +150,7 @@ fn one_lost(mpi: &'static Mpi, mode: &str) {
     }
     jobs.lose(0);
     jobs.good("case=begin to=3");
-    // Version 2 was not rebuilt for process 2, and so has lost two.
+    // Version 2 was not rebuilt for process 2, which therefore lacks two files.
     jobs.refused(2, 2, "both files of number 0|both files of number 2");
 }
 
@@ -182,7 +182,7 @@ fn two_lost_directories_are_rebuilt() {
     assert!(before[1]["x-1-3.dat"] == files(&jobs.scratch(1))["x-1-3.dat"]);
 }
 
-/// What cannot be rebuilt is passed over, for the newest version that can.
+/// A version that cannot be rebuilt is passed over, for the newest version that can.
 #[test]
 fn an_older_version_is_taken_when_the_newest_is_lost() {
     let Some(jobs) = Jobs::new(&MPICH, 4, "mode = async\nec_interval = 0\n") else { return };
@@ -216,7 +216,7 @@ fn a_failure_domain_may_be_lost() {
     assert!(!ended.stderr.contains("in the failure domain"), "{}", ended.stderr);
     jobs.lose(2);
     jobs.lose(3);
-    // Formed by hosts, the groups of this job are others than those of the files.
+    // Groups formed by hosts differ from those of the files.
     jobs.good("case=restore expect=1");
 }
 
@@ -227,7 +227,7 @@ fn an_interval_that_does_not_end_protects_nothing() {
     assert!(jobs.protected().is_empty());
 }
 
-/// At most one version in an interval, and the same for all groups.
+/// At most one version in an interval is protected, the same in all groups.
 #[test]
 fn an_interval_chooses_the_same_versions_everywhere() {
     let configuration = "mode = async\nec_interval = 1\nec_group = 2\n";
@@ -239,9 +239,9 @@ fn an_interval_chooses_the_same_versions_everywhere() {
     jobs.good(&format!("case=restore expect={}", protected.last().unwrap()));
 }
 
-/// What is protected stays in scratch until something else is, also beyond `scratch_versions`: in
-/// this job, and as what an earlier one has left. Catches a limit that leaves only versions of which
-/// nobody has made parities.
+/// A protected version stays in scratch until another one is protected, also beyond
+/// `scratch_versions`: in this job, and after an earlier one. Catches a limit that leaves versions
+/// without parities alone.
 #[test]
 fn a_limit_leaves_what_is_protected() {
     let of_scratch = "mode = async\nscratch_versions = 1\n";
@@ -266,14 +266,14 @@ fn a_limit_leaves_what_is_protected() {
     assert_eq!(jobs.protected(), [last]);
     jobs.lose(1);
     jobs.good(&restore);
-    // And the one after that each version.
+    // The job after that protects each version.
     configure("ec_interval = 0\n");
     jobs.good("case=take from=41 to=50");
     assert_eq!(jobs.protected(), [50]);
     assert_eq!(names(&jobs.scratch(2)).len(), 2);
 }
 
-/// Files of the application's own, with the notes that tell them.
+/// Files of the application's own, with the notes that identify them.
 #[test]
 fn files_of_the_application_are_rebuilt() {
     let Some(jobs) = Jobs::new(&MPICH, 3, "mode = async\nec_interval = 0\n") else { return };
@@ -288,7 +288,7 @@ fn parities_go_with_their_checkpoints() {
     let Some(jobs) = Jobs::new(&MPICH, 3, "mode = async\nec_interval = 0\n") else { return };
     jobs.good("case=take");
     assert_eq!(jobs.protected(), [1, 2, 3]);
-    // Also those whose checkpoint is not there any more.
+    // Files whose checkpoint does not exist any more are rebuilt as well.
     fs::remove_file(jobs.data(1, 2)).unwrap();
     jobs.good("case=cleanup");
     for rank in 0..3 {
@@ -296,7 +296,7 @@ fn parities_go_with_their_checkpoints() {
     }
 }
 
-/// The whole job is killed while parities are being made: what is restored is whole.
+/// The whole job is killed while parities are being made: restored files are whole.
 #[test]
 fn a_job_that_is_killed_while_it_encodes() {
     let Some(jobs) = Jobs::new(&MPICH, 4, "mode = sync\nec_interval = 0\n") else { return };
@@ -321,9 +321,9 @@ fn processes_must_be_configured_alike() {
     jobs.good("case=init other=2 words=ec_parity");
 }
 
-/// Processes that have taken different versions, and of which one alone drains, end, with parities of
-/// what all have. Catches a wait for parities in which not everybody takes part, which never ends,
-/// and a failure that is told of the end of the library's own listener.
+/// Processes that have taken different versions, and of which one alone drains, end, with parities
+/// of the versions that all have. Catches an endless wait for parities in which not all processes
+/// take part, and an error because the library's own listener has ended.
 #[test]
 fn a_drain_of_one_process_is_one_of_all() {
     for mpi in every_mpi() {

@@ -1,6 +1,6 @@
-//! File systems that become full or read-only in the middle of a job: the call that meets it returns
-//! -1 and names the file and the reason, what there was before is still there, and the job goes on
-//! once the file system does. On real file systems where they can be had, and always on stand-ins.
+//! File systems that become full or read-only in the middle of a job: the call concerned returns -1
+//! and names the file and the reason, older files are still there, and the job goes on once the
+//! file system does. On real file systems where they can be had, and always on stand-ins.
 
 mod read_only;
 mod room;
@@ -19,10 +19,10 @@ pub(crate) const SYNC: &str = "mode = sync\nscratch = DIR/scratch\n";
 
 pub(crate) const ASYNC: &str = "mode = async\nscratch = DIR/scratch\nhost_cache_size = 16M\n";
 
-/// Room of the file systems here: for a checkpoint of [`SMALL`], and a large one in part.
+/// Room of the file systems here: enough for a checkpoint of [`SMALL`], and part of a large one.
 pub(crate) const ROOM: usize = 4 << 20;
 
-/// Does this once on each ground for the directory `below` of a job of its own.
+/// Runs a test once on each ground for the directory `below` of a job of its own.
 pub(crate) fn on_each(configuration: &str, below: &str, test: impl Fn(&Job, &Ground)) {
     let job = Job::new(configuration);
     test(&job, &Ground::injected(&job, below, ROOM));
@@ -32,8 +32,8 @@ pub(crate) fn on_each(configuration: &str, below: &str, test: impl Fn(&Job, &Gro
     }
 }
 
-/// Has the script program do all of this. What begins with `run=` is one command of a shell; in the
-/// others, blanks separate the commands.
+/// Has the script program run these commands. A text that begins with `run=` is one command of a
+/// shell; in the others, blanks separate the commands.
 pub(crate) fn script(ground: &Ground, run: Run, commands: &[String]) -> Ended {
     ground.under(with_commands(run, commands)).succeed()
 }
@@ -53,8 +53,8 @@ pub(crate) fn shell(command: String) -> String {
     format!("run={command}")
 }
 
-/// The same from the memory of a device, of which pieces are on their way when the file takes no more. Catches
-/// pieces that the next checkpoint takes for its own.
+/// Scratch fills up while a checkpoint is written from device memory, of which pieces are on their
+/// way. Catches pieces that the next checkpoint takes for its own.
 #[test]
 fn scratch_fills_up_below_a_device() {
     on_each(SYNC, "scratch", |job, ground| {
@@ -62,16 +62,16 @@ fn scratch_fills_up_below_a_device() {
     });
 }
 
-/// Scratch fills up while a checkpoint is written to it, by the application or by a worker. Catches a
-/// failure that is not said, a half file with the name of a whole one, a temporary file that keeps
-/// the room, and an older version that goes with it.
+/// Scratch fills up while a checkpoint is written to it, by the application or by a worker. Catches
+/// a failure that is not reported, a half file with the name of a whole one, a temporary file that
+/// keeps the room, and an older version that is lost.
 #[test]
 fn scratch_fills_up() {
     on_each(SYNC, "scratch", |job, ground| {
         let commands = [
             "size=1000000 take=x:1 size=3500000 fail=x:2:x-0-2.dat|No_space_left".into(),
             "size=1000000 newest=x:1 restore=x:1 take=x:3 restore=x:3".into(),
-            // A version that is written again stays what it was.
+            // A version that could not be written again stays what it was.
             shell(ground.to_fill(1_500_000)),
             "fail=x:3:x-0-3.dat|No_space_left restore=x:3".into(),
             shell(ground.to_empty()),
@@ -86,16 +86,17 @@ fn scratch_fills_up() {
             shell(ground.to_fill(2_500_000)),
             "take=x:2 late=x-0-2.dat|No_space_left newest=x:2 restore=x:2 restore=x:1".into(),
             shell(ground.to_empty()),
-            // From its file: a new job knows nothing else.
+            // Restored from its file: a new job has nothing in memory.
             "wait drain newest=x:2 restore=x:2 restore=x:1".into(),
         ];
         script(ground, job.run("script", ""), &commands);
     });
 }
 
-/// What scratch cannot take goes straight to persistent, from the host buffer or from the application's
-/// memory: nobody's call fails, it is said once, and a restart finds it. Catches a version that was
-/// taken again and whose old file in scratch is taken for the nearest copy, and its old checksum.
+/// Checkpoints that scratch cannot take go straight to persistent, from the host buffer or from the
+/// application's memory: no call fails, one message says so, a restart finds them. Catches a
+/// version that was taken again and whose old file in scratch is taken for the nearest copy, and
+/// its old checksum.
 #[test]
 fn what_scratch_cannot_take_goes_to_persistent() {
     let more = "persistent = DIR/persistent\nmeta = DIR/meta\nchksum = true\n";
@@ -110,7 +111,7 @@ fn what_scratch_cannot_take_goes_to_persistent() {
                 shell(ground.to_fill(1_900_000)),
                 "take=x:2 wait finished=1 restore=x:2 restore=x:1".into(),
                 in_scratch("filler x-0-0.dat x-0-1.dat"),
-                // Its old file makes room for the next one.
+                // The version's old file makes room for the next one.
                 "take=x:1:9 wait".into(),
                 in_scratch("filler x-0-0.dat"),
                 "take=x:3 wait".into(),
@@ -125,13 +126,14 @@ fn what_scratch_cannot_take_goes_to_persistent() {
                 "drain newest=x:5 restore=x:5 restore=x:4".into(),
             ];
             let ended = script(ground, job.run("script", ""), &commands);
-            // By each of the two jobs that met it.
+            // Once by each of the two jobs concerned.
             assert_eq!(ended.stderr.matches("written to persistent alone").count(), 2);
         });
     }
 }
 
-/// Regions that are added call by call take what was written of the checkpoint along to persistent.
+/// The written part of a checkpoint whose regions are added call by call goes to persistent as
+/// well.
 #[test]
 fn what_scratch_has_in_part_goes_to_persistent() {
     let more = "persistent = DIR/persistent\n";
@@ -148,7 +150,7 @@ fn what_scratch_has_in_part_goes_to_persistent() {
     });
 }
 
-/// With neither of them, the call that meets it fails, and both are tried again.
+/// If neither directory has room, the call concerned fails, and both are tried again.
 #[test]
 fn neither_scratch_nor_persistent_takes_it() {
     for (configuration, fails) in [
@@ -168,7 +170,7 @@ fn neither_scratch_nor_persistent_takes_it() {
                 "wait take=x:3 wait drain newest=x:3 restore=x:3 restore=x:1".into(),
             ];
             script(ground, job.run("script", ""), &commands);
-            // What the call has refused is nowhere.
+            // A checkpoint that a call has refused is nowhere.
             let refused = configuration.starts_with(SYNC);
             assert_eq!(names(&job.persistent()).contains(&"x-0-2.dat".to_owned()), !refused);
         });
@@ -222,8 +224,8 @@ fn persistent_fills_up() {
     }
 }
 
-/// Catches a `VELOC_Checkpoint_finished` that forgets a failure once it has told of it, and a
-/// `VELOC_Finalize(0)` that gives up what it could not write, without a word.
+/// Catches a `VELOC_Checkpoint_finished` that forgets a failure once it has reported it, and a
+/// `VELOC_Finalize(0)` that drops unwritten checkpoints without a message.
 #[test]
 fn what_could_not_be_written_is_not_finished() {
     for (mode, take) in [
@@ -245,8 +247,8 @@ fn what_could_not_be_written_is_not_finished() {
     }
 }
 
-/// A scratch file that somebody removes before it is copied, while memory still has it. Catches a
-/// checkpoint that is lost with it all the same, and one of which nobody hears.
+/// A scratch file is removed by another program before it is copied, while memory still has it.
+/// Catches a checkpoint that is lost with it, and a loss that is not reported.
 #[test]
 fn a_scratch_file_that_is_gone_is_written_again() {
     let both = "scratch = DIR/scratch\npersistent = DIR/persistent\nhost_cache_size = 16M\n";
@@ -258,7 +260,7 @@ fn a_scratch_file_that_is_gone_is_written_again() {
         .arg(format!("run=mv {persistent} {persistent}.away; touch {persistent}"))
         .args("take=x:1 late=persistent")
         .arg(format!("run=rm {scratch} {persistent}; mv {persistent}.away {persistent}"))
-        // It is written again; its copy is made when it is asked for once more.
+        // The file is written again; its copy is made when it is asked for once more.
         .args("late=x-0-1.dat wait finished=1 restore=x:1");
     run.succeed();
     assert_eq!(capi_tests::job::names(&job.persistent()), ["x-0-1.dat"]);
@@ -266,7 +268,7 @@ fn a_scratch_file_that_is_gone_is_written_again() {
     let _ = job.run("script", "size=1000000 newest=x:1 restore=x:1").succeed();
 }
 
-/// Without a backend, `VELOC_Finalize(0)` writes what was taken, or says that it cannot.
+/// Without a backend, `VELOC_Finalize(0)` writes all checkpoints, or says that it cannot.
 #[test]
 fn without_a_backend_nothing_is_dropped() {
     let job = Job::new("mode = async\nthreaded = true\nscratch = DIR/scratch\n");
@@ -285,9 +287,9 @@ fn without_a_backend_nothing_is_dropped() {
         .succeed();
 }
 
-/// What has failed by then is said by `VELOC_Finalize(0)`, also where others are still being written and
-/// left to the backend, which gets them all the same. Catches a failure that the backend's log alone
-/// knows of.
+/// Failures up to then are reported by `VELOC_Finalize(0)`, even if other checkpoints are still
+/// being written and left to the backend, which gets them nevertheless. Catches a failure that only
+/// the backend's log knows of.
 #[test]
 fn a_failure_is_said_when_others_are_handed_over() {
     let job = Job::new(ASYNC);
@@ -299,7 +301,7 @@ fn a_failure_is_said_when_others_are_handed_over() {
         .arg(format!("run=mkdir {scratch}/x-0-1.dat; echo 0 > {hold}"))
         .args("take=x:1 size=4000000 take=x:2")
         .arg(format!("run=echo 1000000 > {hold}.new; mv {hold}.new {hold}"))
-        // Then the first one has failed.
+        // By then the first one has failed.
         .arg(format!("run=until ls -A {scratch} | grep -q x-0-2; do sleep 0.01; done"))
         // A worker ends between two writes.
         .arg(format!("run=(sleep 1; rm {hold}) &"))
@@ -310,8 +312,8 @@ fn a_failure_is_said_when_others_are_handed_over() {
     job.run("script", "size=4000000 newest=x:2 restore=x:2").succeed();
 }
 
-/// Network file systems say of some bytes that they could not be written when the file is closed. Catches
-/// a file that gets its name all the same, and the loss of the bytes that there are.
+/// Network file systems report for some bytes only when the file is closed that they could not be
+/// written. Catches a file that gets its name nevertheless, and the loss of the bytes that exist.
 #[test]
 fn what_is_said_when_a_file_is_closed() {
     let lasting = "persistent = DIR/persistent\nsync_files = none\n";
@@ -335,7 +337,8 @@ fn what_is_said_when_a_file_is_closed() {
     }
 }
 
-/// What scratch says so of goes to persistent, as what it says of at once does.
+/// A checkpoint for which scratch reports a failure at the close goes to persistent, like one for
+/// which it reports the failure at once.
 #[test]
 fn what_is_said_when_a_file_is_closed_sends_it_to_persistent() {
     for mode in [SYNC, ASYNC] {

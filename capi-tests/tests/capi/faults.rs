@@ -1,5 +1,5 @@
-//! Upstream's faults: which test of ours each of them would fail. [`FAULTS`] is the list; the tests
-//! of those faults that are no other subject's follow it.
+//! Upstream's faults, each with the test of ours that it would fail. [`FAULTS`] is the list; tests
+//! of faults that belong to no other subject follow it.
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
@@ -12,8 +12,8 @@ use capi_tests::backends::{backends, serving, wait_for_backends};
 use capi_tests::job::{names, Job};
 use capi_tests::program::sync_witness;
 
-/// A test here, and what upstream (VELOC 1.8) does that would fail it: crashes, hangs, lost data and
-/// wrong data. Slowness is no test's matter: `veloc bench` measures it.
+/// A test here, and the behaviour of upstream (VELOC 1.8) that would fail it: crashes, hangs, lost
+/// data and wrong data. Slowness is not tested here: `veloc bench` measures it.
 const FAULTS: &[(&str, &str, &[&str])] = &[
     ("files.rs", "selective_captures_are_sorted", &["CKPT_SOME erases while it iterates"]),
     (
@@ -71,7 +71,7 @@ const FAULTS: &[(&str, &str, &[&str])] = &[
 ];
 
 /// Catches a test that is renamed or removed and so protects from nothing any more, and a case that
-/// is taken off the list of `host.rs`.
+/// is removed from the list of `host.rs`.
 #[test]
 fn every_fault_has_its_test() {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/capi");
@@ -88,8 +88,7 @@ fn every_fault_has_its_test() {
 
 const ASYNC: &str = "mode = async\nscratch = DIR/scratch\nlog_prefix = DIR\n";
 
-/// Upstream's daemon ends with a client that is killed while it waits, and with it all others'
-/// checkpoints.
+/// Upstream's daemon ends with a client that is killed while it waits, and loses all others' files.
 #[test]
 fn a_client_that_is_killed_in_wait() {
     let job = Job::new(ASYNC);
@@ -103,7 +102,7 @@ fn a_client_that_is_killed_in_wait() {
     let backend = serving(&job);
     for first in [1u32, 100, 200] {
         let mut killed = job.run("durable", &format!("write first={first}")).start();
-        // The next of its calls is a wait.
+        // The next call of the client is a wait.
         killed.wait_for_line(&format!("taken {}", (first + 1).next_multiple_of(3)));
         killed.signal(libc::SIGKILL);
         assert!(!killed.end().status.success());
@@ -116,8 +115,8 @@ fn a_client_that_is_killed_in_wait() {
     wait_for_backends(&job);
 }
 
-/// A backend that is killed with its client leaves nothing that the next job trips over: no file
-/// that says it is ready, no socket, no half written checkpoint.
+/// A backend that is killed with its client leaves nothing that disturbs the next job: no file that
+/// says it is ready, no socket, no half written checkpoint.
 #[test]
 fn what_a_killed_backend_leaves_stops_no_job() {
     let job = Job::new(ASYNC);
@@ -150,7 +149,7 @@ fn scratch_alone_restarts() {
     }
 }
 
-/// Upstream's maximum over the ranks is a version that some of them lack.
+/// Upstream's maximum over the ranks is a version that some ranks lack.
 #[test]
 fn the_newest_that_all_have() {
     for mpi in [&crate::mpi::OPEN_MPI, &crate::mpi::MPICH] {
@@ -192,8 +191,8 @@ fn a_checkpoint_that_failed_is_over_and_goes_nowhere() {
     assert_eq!(names(&job.persistent()), ["x-0-1.dat"]);
 }
 
-/// What `sync_files` promises is asked of the system: the bytes under the temporary name, and then
-/// the directory with the name.
+/// The system is asked to keep what `sync_files` promises: the bytes under the temporary name, and
+/// then the directory with the name.
 #[test]
 fn files_reach_the_storage_before_their_names() {
     for (value, scratch, persistent) in

@@ -1,4 +1,4 @@
-//! What is in the directories, read and made without the library.
+//! The content of the directories, read and made without the library.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,13 +11,14 @@ use capi_tests::job::{files, names, Job};
 const ASYNC: &str = "mode = async\nscratch = DIR/scratch\n";
 const PERSISTENT: &str = "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\n";
 
-/// The regions of `host.c`'s cases write and read.
+/// The regions that the cases of `host.c` write and read.
 fn written(version: i32) -> Vec<Region> {
     vec![(-3, content(-3, version, 5)), (1, content(1, version, 10_000))]
 }
 
-/// Every file is exactly what the format says, in every mode, and there is no other: a wrong order
-/// of the ids (signed), a wrong header, padding between regions, a tail of an older file.
+/// Every file is exactly as the format says, in every mode, and there is no other file. Catches a
+/// wrong order of the (signed) ids, a wrong header, padding between regions, and an old file's
+/// tail.
 #[test]
 fn files_are_as_the_format_says() {
     let lowest = i32::MIN;
@@ -65,8 +66,8 @@ fn selective_captures_are_sorted() {
     }
 }
 
-/// A version that is replaced by less leaves nothing of the old one behind; one that is given up
-/// leaves nothing at all.
+/// A version that is replaced by a smaller one leaves nothing of the old one; a version that is
+/// given up leaves nothing at all.
 #[test]
 fn nothing_is_left_of_what_was_replaced_or_given_up() {
     for configuration in [PERSISTENT, "mode = sync\nscratch = DIR/scratch\n"] {
@@ -83,7 +84,7 @@ fn nothing_is_left_of_what_was_replaced_or_given_up() {
     }
 }
 
-/// A dot in a name is a dot; persistent copies stay, also those that were still to be made.
+/// A dot in a name is a dot; persistent copies stay, including those that were still to be made.
 #[test]
 fn cleanup_removes_scratch_files_of_one_name() {
     let job = Job::new(PERSISTENT);
@@ -111,14 +112,14 @@ fn cleanup_removes_scratch_files_of_one_name() {
     assert_eq!(names(&job.scratch()), ["gone-0-3.dat", "stays-0-1.dat"]);
 }
 
-/// The files that are no secret of the library's.
+/// The files except the library's hidden ones.
 fn visible(directory: &Path) -> Vec<String> {
     names(directory).into_iter().filter(|name| !name.starts_with('.')).collect()
 }
 
 const SYNC_PERSISTENT: &str = "mode = sync\nscratch = DIR/scratch\npersistent = DIR/persistent\n";
 
-/// A routed file gets to where the application wanted it, with a link in persistent; a later
+/// A routed file gets to the place that the application wanted, with a link in persistent; a later
 /// process finds it in scratch, and by the link alone.
 #[test]
 fn routed_files() {
@@ -138,7 +139,7 @@ fn routed_files() {
     }
 }
 
-/// Without persistent, the file gets to its place all the same, and restarts from scratch.
+/// Without persistent, the file still gets to its place, and restarts from scratch.
 #[test]
 fn routed_files_without_persistent() {
     for configuration in [ASYNC, "mode = sync\nscratch = DIR/scratch\n"] {
@@ -149,7 +150,7 @@ fn routed_files_without_persistent() {
     }
 }
 
-/// Whatever tells a routed file from others does not outlive it.
+/// The note that marks a routed file does not outlive the file.
 #[test]
 fn routed_files_that_are_removed_or_replaced() {
     for configuration in [PERSISTENT, SYNC_PERSISTENT, ASYNC] {
@@ -168,7 +169,7 @@ fn routed_files_that_are_removed_or_replaced() {
     }
 }
 
-/// Files that another program has made, by the format, restore here.
+/// Files that another program has made in this format are restored.
 #[test]
 fn files_made_by_hand_restore() {
     let job = Job::new(ASYNC);
@@ -193,7 +194,7 @@ fn restarts_in_a_new_process() {
     assert!(!ended.status.success(), "restored from nothing");
 }
 
-/// Every way in which a file can be no checkpoint.
+/// Every way in which a file can fail to be a checkpoint.
 fn damaged() -> Vec<(&'static str, Vec<u8>)> {
     let good = encode(&written(2));
     let with = |at: usize, bytes: &[u8]| {
@@ -239,7 +240,7 @@ fn damaged_files_are_passed_over() {
         let ended = job.run("host", "read last=1").succeed();
         assert!(ended.stderr.contains("x-0-2.dat"), "not a word of it: {}", ended.stderr);
     }
-    // What only looks like a checkpoint's file.
+    // A directory or a link under the name of a checkpoint's file.
     fs::remove_file(job.scratch().join("x-0-2.dat")).unwrap();
     let good = encode(&written(1));
     for name in [
@@ -260,13 +261,13 @@ fn damaged_files_are_passed_over() {
     job.run("host", "read last=1").succeed();
 }
 
-/// What a killed process has left half written is removed when its rank comes back; other ranks'
-/// and living processes' files are left alone.
+/// Files that a killed process has left half written are removed when its rank comes back; those of
+/// other ranks and of living processes are left alone.
 #[test]
 fn leftovers_are_removed() {
     let job = Job::new(PERSISTENT);
     job.run("host", "write last=1").succeed();
-    // This process lives; the highest number is nobody's.
+    // This process lives; no process has the highest id.
     let alive = format!(".x-0-4.dat.tmp-{}-0", std::process::id());
     let dead = |rank: u32| format!(".x-{rank}-4.dat.tmp-4194304-0");
     for directory in [job.scratch(), job.persistent()] {
@@ -280,7 +281,7 @@ fn leftovers_are_removed() {
     }
 }
 
-/// An ephemeral job leaves nothing of its own in scratch, and takes nothing of others' away.
+/// An ephemeral job leaves nothing of its own in scratch, and removes nothing of other jobs.
 #[test]
 fn ephemeral_jobs_leave_scratch_as_it_was() {
     let job = Job::new(ASYNC);
@@ -288,13 +289,13 @@ fn ephemeral_jobs_leave_scratch_as_it_was() {
     let before = files(&job.scratch());
     job.configure("mode = async\nephemeral = true\nscratch = DIR/scratch\nhost_cache_size = 1M\n");
     job.run("host", "read last=3").succeed();
-    // Overflows to scratch.
+    // This checkpoint overflows to scratch.
     job.run("host", "write name=other last=40 bytes=100000").succeed();
     assert!(files(&job.scratch()) == before, "{:?}", names(&job.scratch()));
 }
 
-/// Catches a `VELOC_Init` that keeps the application waiting for the same list of a directory, which may be
-/// long and on a slow file system, more than once.
+/// Catches a `VELOC_Init` that keeps the application waiting more than once for the list of a
+/// directory, which may be long and on a slow file system.
 #[test]
 fn each_directory_is_listed_once_when_a_job_begins() {
     for below in ["scratch", "persistent", "meta"] {

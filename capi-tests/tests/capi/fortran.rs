@@ -1,4 +1,4 @@
-//! The Fortran module, compiled as its users compile it. What is checked stands in `fortran/`.
+//! The Fortran module, compiled as its users compile it. The checks are in `fortran/`.
 
 use capi_tests::job::Job;
 use capi_tests::program::{fortran_program, found};
@@ -9,14 +9,14 @@ const CONFIGURATION: &str = "mode = async\nscratch = DIR/scratch\n";
 
 /// Catches wrong sizes of elements, addresses of copies, sections with gaps that are taken for
 /// ranges of memory, texts that are not ended or not cut, numbers that are cut to 32 bits, kinds of
-/// integers for which there is no procedure, and procedures of the program's that are called with the
-/// wrong arguments.
+/// integers for which there is no procedure, and procedures of the program's that get wrong
+/// arguments.
 #[test]
 fn without_mpi() {
     without_mpi_by("gfortran");
 }
 
-/// The same by LLVM's compiler, which hands arrays over in other descriptors.
+/// The Fortran module with LLVM's compiler, which passes arrays in other descriptors.
 #[test]
 fn by_flang() {
     match FLANG.into_iter().find(|name| found(name).is_some()) {
@@ -44,8 +44,9 @@ fn without_mpi_by(compiler: &str) {
     }
 }
 
-/// The module for compilers that are told to take nothing newer, or can take nothing newer. Catches
-/// anything in it that is, a warning, and an address, list, size of a struct or buffer that is wrong.
+/// The module for compilers that are told to take nothing newer than Fortran 2003, or can take
+/// nothing newer. Catches newer features in it, warnings, and wrong addresses, lists, sizes or
+/// buffers.
 #[test]
 fn in_fortran_2003() {
     if found("gfortran").is_none() {
@@ -79,7 +80,7 @@ fn schedules() {
     }
 }
 
-/// Catches an integer that is passed for a communicator where it has to be translated.
+/// Catches an integer that is passed as a communicator without being translated.
 #[test]
 fn over_mpi() {
     for (name, arguments) in
@@ -104,13 +105,12 @@ fn over_mpi() {
     }
 }
 
-/// The adjoint of the guide, with a model. Catches a guide that does not compile, or computes
-/// something else.
+/// The adjoint of the guide, with a model. Catches a guide that does not compile, or is wrong.
 #[test]
 fn the_adjoint_of_the_guide() {
     let guide = include_str!("../../../docs/guide.md");
     let blocks = guide.split("```fortran\n").filter_map(|text| text.split("```").next());
-    // Others are whole programs.
+    // Other blocks are whole programs.
     let mut blocks = blocks.skip_while(|block| !block.starts_with("module flow"));
     let (module, call) = (blocks.next().unwrap(), blocks.next().unwrap());
     let (declared, call) = call.split_once('\n').unwrap();
@@ -156,7 +156,7 @@ end subroutine
     let _ = Run::new(&program).arg(job.path("veloc.cfg")).succeed();
 }
 
-/// Of the model's last state by its first.
+/// The derivative of the model's last state by its first.
 fn derivative() -> f64 {
     let (mut u, mut slope) = (0.5, 1.0);
     for _ in 0..1000 {

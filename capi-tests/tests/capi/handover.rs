@@ -1,4 +1,4 @@
-//! Two programs, of which the second finds in memory what the first has left there (`hand_over`).
+//! Two programs, of which the second finds the first one's checkpoints in memory (`hand_over`).
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ use capi_tests::run::{Ended, Run};
 const FILES: &str = "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\n";
 const MEMORY: &str = "mode = async\nephemeral = true\n";
 
-/// Two jobs with a name that no other test has. What is kept of them goes with this.
+/// Two jobs with a name that no other test has. Their kept memory is freed when this is dropped.
 struct Two {
     job: Job,
     name: String,
@@ -33,7 +33,7 @@ impl Two {
         two
     }
 
-    /// The configuration, with the name and the directory of the backend's log.
+    /// Writes the configuration, with the name and the directory of the backend's log.
     fn configure(&self, configuration: &str) {
         let memory =
             if configuration.contains("host_cache_size") { "" } else { "host_cache_size = 16M\n" };
@@ -47,7 +47,7 @@ impl Two {
         self.job.run("two", arguments)
     }
 
-    /// The adjoint run, which reads nothing from files.
+    /// Runs the adjoint, which reads nothing from files.
     fn reads_memory_alone(&self, arguments: &str, from: u64) {
         let ended = self.run(&format!("adjoint from={from} {arguments}")).succeed();
         check(&ended, from);
@@ -86,8 +86,8 @@ impl Drop for Two {
     fn drop(&mut self) {
         let _ = self.free();
         if !thread::panicking() {
-            // What is being written is kept only then. A backend looks whether it can end when nobody has
-            // called it for half a second.
+            // Checkpoints that are being written are kept only once they are written. A backend
+            // looks whether it can end when nobody has called it for half a second.
             let mut freed = Instant::now();
             until("the backends end", || {
                 let nobody = backends(&self.job).is_empty();
@@ -101,15 +101,15 @@ impl Drop for Two {
     }
 }
 
-/// All was restored, the newest first, and nothing from files.
+/// Asserts that all versions were restored, the newest first, and none from files.
 fn check(ended: &Ended, from: u64) {
     let expected: Vec<u64> = (1..=from).rev().collect();
     assert_eq!(ended.figures("restored"), expected, "{}{}", ended.stdout, ended.stderr);
     assert_eq!(ended.figures("read"), [0], "{}{}", ended.stdout, ended.stderr);
 }
 
-/// Catches a ledger that forgets what is in files, memory that is not kept behind them, and restores
-/// that look at files first. What was read is not kept any further.
+/// Catches a list of versions that forgets those in files, memory that is not kept beside them, and
+/// restores that look at files first. Checkpoints that were read are not kept any longer.
 #[test]
 fn the_second_program_needs_no_files() {
     for drain in [0, 1] {
@@ -127,8 +127,9 @@ fn the_second_program_needs_no_files() {
     }
 }
 
-/// The second program comes while the first one's states are being written. Catches two engines that
-/// write from one memory, a write that nobody finishes, and a second program that waits for all.
+/// The second program comes while the first one's states are being written. Catches two engines
+/// that write from the same memory, a write that nobody finishes, and a second program that waits
+/// for all writes.
 #[test]
 fn what_is_not_written_yet_is_written_by_the_second_program() {
     let two = Two::new(&format!("{FILES}host_cache_size = 64M\nmax_parallelism = 1\n"));
@@ -158,7 +159,7 @@ fn without_any_file() {
     assert_eq!(two.log(), "");
 }
 
-/// What is in device memory alone when the first program ends reaches the host buffer first.
+/// Checkpoints in device memory alone when the first program ends reach the host buffer first.
 #[test]
 fn from_device_memory() {
     for configuration in [MEMORY, FILES] {
@@ -170,7 +171,8 @@ fn from_device_memory() {
     }
 }
 
-/// Host buffer too small for what the device holds: an error that names it, and the rest is there.
+/// The host buffer is too small for the device cache's content: an error says so, the rest is
+/// there.
 #[test]
 fn what_does_not_fit_is_named() {
     let two = Two::new(&format!("{MEMORY}gpu_cache_size = 4M\nhost_cache_size = 400K\n"));
@@ -185,7 +187,7 @@ fn what_does_not_fit_is_named() {
     assert_eq!(ended.figures("restored"), [2, 1], "{}{}", ended.stdout, ended.stderr);
 }
 
-/// Killed at any moment: what was taken is there, and can be gone on with by either program.
+/// The first program is killed at any moment: either program can go on from its checkpoints.
 #[test]
 fn the_first_program_is_killed() {
     let mut random = Random::seeded("handover::the_first_program_is_killed");
@@ -204,14 +206,14 @@ fn the_first_program_is_killed() {
         }
         let steps = taken + 5;
         let again = two.run(&format!("forward again=1 size=3000 steps={steps}")).succeed();
-        // The last one may have been taken when the process was killed, before it said so.
+        // The last checkpoint may have been taken just before the process was killed.
         assert!(again.figure("newest") - taken <= 1, "{}", again.stdout);
         assert_eq!(again.figures("taken").last(), Some(&steps));
         two.reads_memory_alone("size=3000", steps);
     }
 }
 
-/// Catches memory that is lost with a second program which is killed, and a ledger that it has spoilt.
+/// Catches memory that is lost with a killed second program, and a list of versions that it spoils.
 #[test]
 fn the_second_program_is_killed() {
     for configuration in [MEMORY, FILES] {
@@ -229,7 +231,7 @@ fn the_second_program_is_killed() {
     }
 }
 
-/// At any moment, also while it starts.
+/// The second program is killed at any moment, also while it starts.
 #[test]
 fn the_second_program_is_killed_at_any_moment() {
     let mut random = Random::seeded("handover::the_second_program_is_killed_at_any_moment");
@@ -251,7 +253,7 @@ fn the_second_program_is_killed_at_any_moment() {
     two.wait_for_files(30);
 }
 
-/// The memory goes with the backend: files are used, which is said once, or there is an error.
+/// The memory goes with the backend: files are used, with one message, or there is an error.
 #[test]
 fn the_backend_is_killed() {
     let two = Two::new(FILES);
@@ -288,7 +290,7 @@ fn on_another_host() {
     two.reads_memory_alone("", 8);
 }
 
-/// When the time is over the memory goes, which is an error where it was all that there was.
+/// When the time is over the memory is freed, which is an error if there are no files.
 #[test]
 fn the_time_is_over() {
     for configuration in [MEMORY, FILES] {
@@ -317,7 +319,7 @@ fn dropped() {
     assert_eq!(two.run("adjoint rank=3").succeed().figures("restored"), [0; 0]);
 }
 
-/// Jobs that do not fit together: files, and why.
+/// Jobs that do not fit together use files, and say why.
 #[test]
 fn other_directories_and_ranks() {
     let two = Two::new(FILES);
@@ -332,12 +334,12 @@ fn other_directories_and_ranks() {
         let word = word.replace("DIR", &two.job.path("").display().to_string()).replace("//", "/");
         assert!(ended.stderr.contains(&word), "{word}: {}", ended.stderr);
     }
-    // Nobody has taken it.
+    // Nobody has taken the memory.
     two.configure(FILES);
     two.reads_memory_alone("", 8);
 }
 
-/// While the first program runs its memory is its own.
+/// While the first program runs, its memory is its own.
 #[test]
 fn the_first_program_is_alive() {
     let two = Two::new(FILES);
@@ -355,7 +357,7 @@ fn the_first_program_is_alive() {
     two.reads_memory_alone("", 8);
 }
 
-/// Keys that do not go together, and names that are none.
+/// Keys that exclude each other, and invalid names.
 #[test]
 fn bad_configurations() {
     for (configuration, words) in [
@@ -394,7 +396,7 @@ fn mpi_run(two: &Two, mpi: &Mpi, processes: usize, arguments: &str) -> Option<Ru
     Some(run.args(arguments))
 }
 
-/// Each process gets its own; another number of processes gets none.
+/// Each process gets its own memory; with another number of processes none gets any.
 #[test]
 fn over_mpi() {
     for mpi in every_mpi(&OPEN_MPI) {
@@ -415,8 +417,8 @@ fn over_mpi() {
     }
 }
 
-/// The programs of the guide, as they stand there, without MPI and as it says for MPI. Catches a guide that
-/// nobody can follow.
+/// The programs of the guide, exactly as printed, without MPI and with the guide's changes for MPI.
+/// Catches a guide that nobody can follow.
 #[test]
 fn the_programs_of_the_guide() {
     let guide = include_str!("../../../docs/guide.md");

@@ -21,11 +21,11 @@ struct Heat {
     mpi: &'static Mpi,
     ranks: usize,
     program: PathBuf,
-    /// The gradient of a run that nothing has happened to.
+    /// The gradient of an undisturbed run.
     whole: BTreeMap<String, Vec<u8>>,
 }
 
-/// Under each MPI that is installed. A process of MPICH that waits keeps its core busy.
+/// The example under each installed MPI. A process of MPICH that waits keeps its core busy.
 fn everywhere() -> &'static [Heat] {
     static INSTALLED: OnceLock<Vec<Heat>> = OnceLock::new();
     INSTALLED.get_or_init(|| {
@@ -57,7 +57,7 @@ impl Heat {
         .arg(job.path("veloc.cfg"))
     }
 
-    /// With a signal to a process after so many of its steps.
+    /// A run with a signal to one process after so many of its steps.
     fn struck(&self, job: &Job, rank: u64, steps: u64, signal: i32) -> Ended {
         self.run(job).env("HEAT_MISHAP", format!("{rank} {steps} {signal}")).end()
     }
@@ -72,7 +72,7 @@ fn gradient(job: &Job) -> BTreeMap<String, Vec<u8>> {
     files(&job.path("")).into_iter().filter(|(name, _)| name.starts_with("gradient-")).collect()
 }
 
-/// Whether the adjoint has begun, by what is stored.
+/// Whether the adjoint has begun, judging by the stored checkpoints.
 fn turned(scratch: &Path) -> bool {
     names(scratch).iter().any(|name| name.starts_with("heat.adjoint-"))
 }
@@ -81,8 +81,8 @@ fn said(ended: &Ended) -> String {
     format!("{}{}", ended.stdout, ended.stderr)
 }
 
-/// Catches a gradient that is not that of the misfit: the library gave the adjoint a wrong state, or
-/// the adjoint of the halo is wrong. A job that has come to its end leaves nothing.
+/// Catches a gradient that is not that of the misfit, because of a wrong state or a wrong adjoint
+/// of the halo. A job that has come to its end leaves no files.
 fn uninterrupted(heat: &Heat) -> BTreeMap<String, Vec<u8>> {
     let job = job();
     let ended = heat.run(&job).succeed();
@@ -106,8 +106,8 @@ fn killed_processes() {
         let job = job();
         let (mut forward, mut reverse) = (0, 0);
         let last = loop {
-            // Once anywhere in the first sweep, which leaves the last step to the reverse one; then as
-            // far as it takes to get on.
+            // Once anywhere in the first sweep, with the last step left to the reverse one; then
+            // after as many steps as it takes to make progress.
             let steps = match forward {
                 0 => 1 + random.below(STEPS - 1),
                 _ => 21 + random.below(STEPS),
@@ -149,7 +149,7 @@ fn killed_between_the_files_of_two_processes() {
     }
 }
 
-/// Stopped by time, and by a signal to one process, in the first sweep and after it.
+/// Runs are stopped by time, and by a signal to one process, in the first sweep and after it.
 #[test]
 fn planned_stops() {
     for heat in everywhere() {

@@ -1,5 +1,5 @@
-//! The protocol with host memory, in every kind of job. What is checked in each case, and which
-//! fault it would catch, stands in `programs/host.c`.
+//! The protocol with host memory, in every kind of job. The checks of each case, and the fault that
+//! it would catch, are in `programs/host.c`.
 
 use capi_tests::job::Job;
 use capi_tests::program::maimed_driver;
@@ -31,7 +31,7 @@ fn all_cases(configuration: &str) {
     }
 }
 
-/// Those that look at files in a second life of the job as well.
+/// Runs all cases, and those that look at files in a second life of the job.
 fn all_cases_with_files(configuration: &str) {
     all_cases(configuration);
     Job::new(configuration).run("host", "two-lives").succeed();
@@ -54,7 +54,7 @@ fn sync_jobs() {
     all_cases_with_files("mode = sync\nscratch = DIR/scratch\n");
 }
 
-/// Everything is evicted at once, and the large ones stream to their files.
+/// Every checkpoint is evicted at once, and large ones stream to their files.
 #[test]
 fn host_buffer_smaller_than_a_checkpoint() {
     all_cases_with_files("mode = async\nscratch = DIR/scratch\nhost_cache_size = 300K\n");
@@ -71,8 +71,7 @@ fn ephemeral_jobs() {
     all_cases("mode = sync\nephemeral = true\nscratch = DIR/scratch\nhost_cache_size = 2M\n");
 }
 
-/// A host program on a machine with a device driver loaded, even one that is of no use: its
-/// checkpoints must not suffer.
+/// A host program with a device driver loaded, even a useless one: its checkpoints must not suffer.
 #[test]
 fn drivers_of_every_sort() {
     let configuration = "mode = async\nscratch = DIR/scratch\n";
@@ -103,7 +102,7 @@ fn threads() {
     }
 }
 
-/// The environment overrides the file; a key that is not known is a warning that names it.
+/// The environment overrides the file; an unknown key causes a warning that names it.
 #[test]
 fn settings_from_the_environment() {
     let job = Job::new("mode = nonsense\nscratch = /nonexistent/x\nscrach = 1\n");
@@ -116,8 +115,8 @@ fn settings_from_the_environment() {
     assert!(ended.stderr.contains("scrach") && ended.stderr.contains("scratch"));
 }
 
-/// Catches an empty name of a configuration that is taken for a file, where the environment has all that a
-/// job needs; and a NULL that is taken for that.
+/// Catches an empty name of a configuration that is taken for a file although the environment has
+/// all that a job needs, and a NULL that is taken for an empty name.
 #[test]
 fn an_empty_name_is_no_configuration_file() {
     for mode in ["sync", "async"] {
@@ -136,7 +135,7 @@ fn an_empty_name_is_no_configuration_file() {
     }
 }
 
-/// Catches a word for `VELOC_LOG` that silences warnings and errors, with not a word of itself.
+/// Catches a value of `VELOC_LOG` that silences warnings and errors, and is not reported itself.
 #[test]
 fn how_much_is_logged() {
     let said = |value: &str| {
@@ -154,8 +153,8 @@ fn how_much_is_logged() {
     assert!(said("config=warn").contains("scrach"));
 }
 
-/// Catches a checkpoint that ends the process where memory was given back that is still protected: the
-/// page is in the middle of a region. In memory, straight to a file, and by a worker.
+/// Catches a checkpoint that ends the process if memory was freed that is still protected: the
+/// missing page is in the middle of a region. In memory, straight to a file, and by a worker.
 #[test]
 fn memory_that_is_gone_is_refused_with_its_region() {
     let asynchronous = "mode = async\nscratch = DIR/scratch\nhost_cache_size = 4M\n";

@@ -1,4 +1,4 @@
-//! Files that nobody should have made, and directories that are in nobody's order.
+//! Files that no program should make, and directories in disorder.
 
 use std::ffi::CString;
 use std::fs;
@@ -21,7 +21,7 @@ const BYTES: usize = 1000;
 /// How many damaged files are made.
 const DAMAGED: i32 = 120;
 
-/// A good file, cut, lengthened, or with bits turned over; half of these in its header.
+/// A good file that is cut, lengthened, or has flipped bits; half of these in its header.
 fn damage(good: &[u8], random: &mut Random) -> Vec<u8> {
     let mut bytes = good.to_vec();
     match random.below(4) {
@@ -29,7 +29,7 @@ fn damage(good: &[u8], random: &mut Random) -> Vec<u8> {
         1 => bytes.extend((0..=random.below(40)).map(|byte| byte as u8)),
         which => {
             let among = if which == 2 { 20 } else { bytes.len() };
-            // An odd number of flips: some bit is another in the end.
+            // An odd number of flips: at least one bit differs in the end.
             for _ in 0..=2 * random.below(3) {
                 bytes[random.below(among as u64) as usize] ^= 1 << random.below(8);
             }
@@ -38,8 +38,8 @@ fn damage(good: &[u8], random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-/// Files of versions 1 to [`DAMAGED`], each damaged in another way, and a good one behind them. Where
-/// `meta` is given, the checksums of what they were.
+/// Files of versions 1 to [`DAMAGED`], each damaged in another way, and a good one behind them.
+/// With `meta`, it gets the checksums of the undamaged files.
 fn make_damaged(job: &Job, meta: Option<&Path>, random: &mut Random) -> String {
     let good = encode(&[(1, content(1, 1, BYTES))]);
     fs::create_dir(job.scratch()).unwrap();
@@ -70,9 +70,9 @@ fn damaged_files_with_checksums() {
     assert_eq!(ended.figures("restored"), [DAMAGED as u64 + 1]);
 }
 
-/// Without checksums a flipped bit of a region's content cannot be seen; but nothing crashes, nothing
-/// is written beyond the region (the program runs under AddressSanitizer), what is refused changes
-/// nothing, and a file that is not what its header says is refused.
+/// Without checksums a flipped bit of a region's content cannot be seen; but nothing crashes,
+/// nothing is written beyond the region (the program runs under AddressSanitizer), a refused file
+/// changes nothing, and a file that does not match its header is refused.
 #[test]
 fn damaged_files_without_checksums() {
     let mut random = Random::seeded("hostile::damaged_files_without_checksums");
@@ -88,8 +88,8 @@ fn damaged_files_without_checksums() {
     assert!(ended.figures("restored").contains(&(DAMAGED as u64 + 1)));
 }
 
-/// Headers that lie: counts and sizes that overflow, negative ones, more than the file or memory has.
-/// Catches an allocation by the header's word.
+/// Headers with false numbers: counts and sizes that overflow, negative ones, more than the file or
+/// memory has. Catches an allocation of the size that a header claims.
 #[test]
 fn headers_that_lie() {
     let job = Job::new(SCRATCH);
@@ -127,8 +127,8 @@ fn make_pipe(path: &Path) {
     assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
 }
 
-/// Pipes, directories and links that go nowhere or round in circles, under the names of a
-/// checkpoint, its checksum and its note. Catches an open that waits for a pipe's other end for ever.
+/// Pipes, directories and links to nowhere or in circles, under the names of a checkpoint, its
+/// checksum and its note. Catches an open that waits for a pipe's other end for ever.
 #[test]
 fn what_is_no_file() {
     for configuration in [SCRATCH, PERSISTENT] {
@@ -156,8 +156,7 @@ fn what_is_no_file() {
     }
 }
 
-/// A checkpoint takes the place of a link and leaves alone what it points to; so does its removal.
-/// Catches a write through the link.
+/// A checkpoint replaces a link and leaves the target alone, as does its removal.
 #[test]
 fn links_out_of_the_directory() {
     let job = Job::new(PERSISTENT);
@@ -176,7 +175,7 @@ fn links_out_of_the_directory() {
     assert_eq!(names(&job.scratch()), [""; 0]);
 }
 
-/// Tens of thousands of files that are none of the job's: they are neither offered nor removed.
+/// Tens of thousands of files of other programs: they are neither offered nor removed.
 #[test]
 fn a_directory_full_of_foreign_files() {
     let job = Job::new(SCRATCH);
@@ -228,7 +227,7 @@ fn two_jobs_in_one_directory() {
     }
 }
 
-/// What cannot be removed does not keep what can, and is named.
+/// Files that cannot be removed do not prevent the removal of others, and are named.
 #[test]
 fn cleanup_passes_over_what_it_cannot_remove() {
     let job = Job::new("mode = sync\nscratch = DIR/scratch\n");

@@ -1,5 +1,4 @@
-//! Regions of the lowest id, which an adjoint computation's checkpoints have, too: what tells these is not
-//! the id.
+//! Regions of the lowest id, by which checkpoints of adjoint computations are not recognised.
 
 use std::fs;
 
@@ -15,8 +14,8 @@ fn of_x(versions: &[i32]) -> Vec<String> {
     versions.iter().map(|version| format!("x-0-{version}.dat")).collect()
 }
 
-/// Regions that a version does not have are named, once, and keep their memory. Catches a restart that
-/// leaves them in silence.
+/// Regions that a version does not have are named, once, and keep their memory. Catches a restart
+/// that ignores them without a message.
 #[test]
 fn regions_that_a_version_lacks() {
     let job = Job::new("mode = async\nscratch = DIR/scratch\n");
@@ -27,9 +26,9 @@ fn regions_that_a_version_lacks() {
     assert!(!said.contains("version 2 does not"), "{said}");
 }
 
-/// A program that protects it, and nothing else, is one like any other: it is restored after a kill, also
-/// from a file of VELOC's, and limits apply to what it takes. Catches an id that is refused, and checkpoints
-/// that are taken for the library's own, of which all stay.
+/// A program that protects the lowest id, and nothing else, is a program like any other: it is
+/// restored after a kill, also from a file of VELOC's, and limits apply to its checkpoints. Catches
+/// an id that is refused, and checkpoints that are taken for the library's own, which all stay.
 #[test]
 fn of_an_application() {
     for mode in ["sync", "async"] {
@@ -53,9 +52,9 @@ fn of_an_application() {
     }
 }
 
-/// The states of a run, beside checkpoints of an application's own, all under limits: its states stay, the
-/// others do not, whatever ids the regions of either have. Catches a region of the application's that takes
-/// the place of what says where a state belongs, and limits that apply to a run after a restart.
+/// The states of a run, beside checkpoints of an application's own, all under limits: the states
+/// stay, the others do not, whatever ids the regions of either have. Catches a region of the
+/// application's that replaces the description of a state, and limits on a restarted run.
 #[test]
 fn of_a_run_and_beside_it() {
     for mode in ["sync", "async"] {
@@ -80,11 +79,11 @@ fn of_a_run_and_beside_it() {
                 let regions = parse(&bytes).unwrap();
                 let mark = if id == LOWEST { i32::MAX } else { LOWEST };
                 let (_, bytes) = regions.iter().find(|(id, _)| *id == mark).unwrap();
-                // As earlier versions of the library have it, where they can have it at all.
+                // The layout of earlier versions of the library, where they can have such a region.
                 assert!(bytes.len() == 80 && bytes.starts_with(b"VELOCad2"), "{name}");
                 assert!(regions.iter().any(|(found, bytes)| *found == id && bytes.len() == 116));
             }
-            // With another set of ids it is another computation.
+            // With another set of ids the computation is another one.
             let other = if id == LOWEST { 5 } else { LOWEST };
             let refused = format!("id={other} bytes=100 expect=left_as_it_is|no_region_{other}");
             job.run("sweep", &refused).succeed();
@@ -96,8 +95,9 @@ fn of_a_run_and_beside_it() {
     }
 }
 
-/// What an application has taken under the name of a run, with a region of the lowest id and of the length
-/// that a run's has. Catches a state that is passed over as a damaged one, and overwritten.
+/// A checkpoint of the application under the name of a run, with a region of the lowest id and of
+/// the length that a run's has. Catches a checkpoint that is taken for a damaged state, and
+/// overwritten.
 #[test]
 fn an_application_under_the_name_of_a_run() {
     let job = Job::new("mode = sync\nscratch = DIR/scratch\n");
@@ -108,8 +108,8 @@ fn an_application_under_the_name_of_a_run() {
     job.run("script", &format!("size=80 id={LOWEST} restore=sweep:0")).succeed();
 }
 
-/// A state of which a bit has changed in what says where it belongs is a damaged one: the run goes on without
-/// it. Catches one that counts as the application's, for which the run is refused for ever.
+/// A state whose description has a flipped bit is damaged: the run goes on without it. Catches a
+/// state that counts as the application's, so that the run is refused for ever.
 #[test]
 fn a_damaged_state_is_none_of_an_application() {
     for at in [0, 7, 8, 75] {
@@ -117,7 +117,7 @@ fn a_damaged_state_is_none_of_an_application() {
         job.run("sweep", "fail=110 expect=returned_-1").succeed();
         let path = job.scratch().join("sweep-0-1.dat");
         let mut bytes = fs::read(&path).unwrap();
-        // Behind the count and the two regions of the header.
+        // Flips a bit behind the count and the two regions of the header.
         bytes[8 + 2 * 12 + at] ^= 4;
         fs::write(&path, bytes).unwrap();
         let ended = job.run("sweep", "").succeed();

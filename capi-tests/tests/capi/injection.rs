@@ -1,4 +1,4 @@
-//! Every driver call made to fail in turn. What must be true then stands in `programs/inject.c`.
+//! Every driver call made to fail in turn. `programs/inject.c` checks what must be true then.
 
 use capi_tests::job::Job;
 
@@ -9,7 +9,7 @@ const OUT_OF_MEMORY: u32 = 2;
 const ILLEGAL_ADDRESS: u32 = 700;
 const UNKNOWN: u32 = 999;
 
-/// What a call fails with: the likely thing, where there is one.
+/// The error of a failing call: the likely one, where there is one.
 fn code(call: &str) -> u32 {
     match call {
         "cuMemCreate" | "cuMemMap" | "cuMemAddressReserve" | "cuMemHostRegister_v2" => {
@@ -90,7 +90,7 @@ fn every_call_fails_in_a_sync_job() {
     inject_everywhere("mode = sync\nscratch = DIR/scratch\npersistent = DIR/persistent\n", "");
 }
 
-/// Device cache straight to files.
+/// The device cache is written straight to files.
 #[test]
 fn every_call_fails_without_a_host_buffer() {
     inject_everywhere(

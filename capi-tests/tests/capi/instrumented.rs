@@ -1,5 +1,5 @@
 //! The host programs under AddressSanitizer, UndefinedBehaviorSanitizer and valgrind: the library
-//! must not write beyond what it is given, nor read what was never written.
+//! must not write beyond the memory it is given, nor read memory that was never written.
 
 use std::path::Path;
 
@@ -48,7 +48,7 @@ fn valgrind() {
         println!("SKIPPED: valgrind is not installed");
         return;
     }
-    // It runs everything on one processor, many times slower.
+    // Valgrind runs everything on one processor, many times slower.
     for (configuration, name, arguments) in [
         (JOBS[0], "host", "round-trip"),
         (JOBS[0], "host", "selective"),

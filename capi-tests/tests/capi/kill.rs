@@ -1,4 +1,4 @@
-//! Jobs that are killed at any moment, and the ones that come after them.
+//! Jobs that are killed at any moment, and the jobs after them.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::thread;
@@ -19,9 +19,9 @@ fn killed_at_any_moment(what: &str, configuration: &str, kept: &str, persistent_
     killed(what, &job, kept, persistent_alone, &|run| run, false);
 }
 
-/// Nothing of which `kept` was printed is lost or damaged; nothing half written is offered; the next
-/// job of the rank removes what the dead one left. The runs are made `on` something; `both`: backends
-/// are killed as well, right before.
+/// No version for which `kept` was printed is lost or damaged; no half written file is offered; the
+/// next job of the rank removes the rest of the dead one. The runs are made `on` something; `both`:
+/// backends are killed as well, right before.
 fn killed(
     what: &str,
     job: &Job,
@@ -53,7 +53,7 @@ fn killed(
             }
         }
         if persistent_alone {
-            // A node that has lost its scratch has lost its backend, too.
+            // A node that has lost its scratch has lost its backend as well.
             wait_for_backends(job);
             let _ = std::fs::remove_dir_all(job.scratch());
         }
@@ -72,15 +72,15 @@ fn killed(
     println!("{what}: killed {KILLS} times, {} versions", first - 1);
 }
 
-/// How often the storm kills: so often in all, or as `VELOC_KILLS` says.
+/// The number of kills of a storm, or as `VELOC_KILLS` says.
 fn kills_of_storm() -> u64 {
     let said = std::env::var("VELOC_KILLS").ok();
     said.map_or(200, |number| number.parse().expect("VELOC_KILLS is a number"))
 }
 
-/// Job after job goes on where the one before was killed, together with its backend, in any order and at
-/// any moment, also while it starts or restores. What it restores is a version that was complete, as a
-/// whole, and no older than one that was waited for.
+/// Job after job goes on where the one before was killed, together with its backend, in any order
+/// and at any moment, also while it starts or restores. It restores a version that was complete, as
+/// a whole, and no older than any version that was waited for.
 fn storm(what: &str, configuration: &str, kills: u64) {
     let job = Job::new(configuration);
     let mut random = Random::seeded(what);
@@ -89,7 +89,7 @@ fn storm(what: &str, configuration: &str, kills: u64) {
     let mut restores = 0;
     for round in 0..kills {
         let mut running = job.run("durable", "go-on").start();
-        // However slow the machine, every other one gets that far.
+        // However slow the machine, every other job gets that far.
         if round % 2 == 0 {
             running.wait_for_line("goes on");
         }
@@ -120,7 +120,7 @@ fn storm(what: &str, configuration: &str, kills: u64) {
         taken = ended.figures("taken").last().copied().unwrap_or(taken);
         kept = ended.figures("durable").last().copied().unwrap_or(kept);
     }
-    // The last backends may have something to write yet, and the last job removes what is left.
+    // The last backends may still have something to write, and the last job removes the rest.
     let last = job.run("durable", "read").succeed();
     let newest = last.figures("restored").first().copied().unwrap_or(0);
     assert!((kept..=taken + 1).contains(&newest), "{what}: {newest}, not {kept} to {taken}");
@@ -151,7 +151,7 @@ fn a_storm() {
     }
 }
 
-/// What was taken is kept by the backend: nothing need have been waited for.
+/// The backend keeps all checkpoints: none need have been waited for.
 #[test]
 fn async_jobs() {
     killed_at_any_moment(
@@ -188,8 +188,9 @@ fn sync_jobs() {
     killed_at_any_moment("kill::sync_jobs", sync, "taken", false);
 }
 
-/// Scratch has room for a few checkpoints and is gone with the job: the others go to persistent alone,
-/// by the job or by its backend, and if that is killed too, nothing is lost that had been waited for.
+/// Scratch has room for a few checkpoints and is lost with the job: the others go to persistent
+/// alone, by the job or by its backend, and if that is killed too, no checkpoint that was waited
+/// for is lost.
 #[test]
 fn jobs_on_a_full_scratch() {
     let both = "scratch = DIR/scratch\npersistent = DIR/persistent\n";

@@ -1,5 +1,5 @@
-//! What a callback of `VELOC_Adjoint_run` does to the memory and the checkpoints of the run: all that would
-//! fail much later, or make a wrong adjoint, is refused when it is done. The table is in
+//! Misuse of the memory and the checkpoints of a run by a callback of `VELOC_Adjoint_run`: calls
+//! that would fail later, or make a wrong adjoint, are refused. The table is in
 //! `programs/meddle.c`.
 
 use capi_tests::backends::wait_for_backends;
@@ -24,7 +24,7 @@ fn what_is_the_runs_stays_as_it_is() {
     }
 }
 
-/// The same, killed in either sweep and gone on with.
+/// A run with refused calls is killed in either sweep, and goes on.
 #[test]
 fn what_was_refused_does_no_harm_after_a_kill() {
     for configuration in &CONFIGURATIONS[..2] {
@@ -36,8 +36,8 @@ fn what_was_refused_does_no_harm_after_a_kill() {
     }
 }
 
-/// A job that is ended in a callback, and a child that goes on as the process: each is told that, and nothing
-/// else. Catches a word of damaged states where none is damaged.
+/// A job is ended in a callback, and a forked child goes on as the process: each is told that, and
+/// nothing else. Catches a message about damaged states where none is damaged.
 #[test]
 fn a_run_without_its_job_says_that_alone() {
     for at in [20, 90] {
@@ -52,8 +52,8 @@ fn a_run_without_its_job_says_that_alone() {
     }
 }
 
-/// Catches a run that cannot be begun anew but by hand: what is left of it in a file, also in persistent, is
-/// refused by a computation of another size for ever. And a removal of what is not a run's.
+/// Catches a run that can be begun anew only by hand, because its remaining files, also in
+/// persistent, make a computation of another size fail for ever; and a removal of other files.
 #[test]
 fn a_run_is_discarded() {
     for configuration in &CONFIGURATIONS[..2] {

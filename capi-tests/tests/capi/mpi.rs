@@ -1,5 +1,5 @@
-//! The library over MPI: one and the same binary of ours under Open MPI and under MPICH, neither of
-//! which it is linked to. What is checked stands in `mpi/together.c`.
+//! The library over MPI: the same binary under Open MPI and under MPICH, neither of which it is
+//! linked to. The checks are in `mpi/together.c`.
 
 mod aggregated;
 
@@ -16,7 +16,7 @@ const AGGREGATED: &str = "mode = MODE\nscratch = DIR/scratch\npersistent = DIR/p
 
 pub(crate) use capi_tests::mpi::{Mpi, MPICH, OPEN_MPI};
 
-/// The installations of a test that is the same under each.
+/// The installations for a test that is the same under each.
 pub(crate) fn every_mpi() -> impl Iterator<Item = &'static Mpi> {
     capi_tests::mpi::every_mpi(&MPICH)
 }
@@ -51,7 +51,7 @@ fn mpich() {
     under(&MPICH);
 }
 
-/// A process that has no name for what it restarts fails together with the others. Catches one that
+/// A process without a name for its restart fails together with the others. Catches a process that
 /// returns before they meet: they would wait for it for ever.
 #[test]
 fn a_name_that_one_process_lacks() {
@@ -64,9 +64,9 @@ fn a_name_that_one_process_lacks() {
     }
 }
 
-/// Processes whose configurations differ in what they do together: all are told which key, and who has
-/// which value. Catches calls that only some of them make, for which those would wait for ever; and one
-/// whose configuration cannot be read, of which the others are told nothing.
+/// Processes whose configurations differ in keys that must agree: all are told which key, and who
+/// has which value. Catches calls that only some processes make, and that those would wait in for
+/// ever; and a process whose configuration cannot be read, while the others are told nothing.
 #[test]
 fn configurations_that_differ() {
     let keys = [
@@ -89,7 +89,7 @@ fn configurations_that_differ() {
         );
         let one = |&(key, given, value): &(&str, &str, &str)| {
             let variable = format!("VELOC_{}", key.to_uppercase());
-            // "_" is a blank there.
+            // "_" stands for a blank there.
             let words = key.replace('_', "|");
             let (own, others) = match given {
                 "" => (format!("{words}|{value}"), format!("process_1:_|{words}|{value}")),
@@ -114,9 +114,10 @@ fn configurations_that_differ() {
     }
 }
 
-/// A version that one process cannot restore any more is restored by none, and nothing is overwritten: its
-/// files have gone in mid-job, are cut off or have changed, or it has too little memory. Catches a process
-/// that counts on a file because it has written it, and an answer that follows from that.
+/// A version that one process cannot restore any more is restored by none, and nothing is
+/// overwritten: its files are removed in mid-job, are cut or have changed, or the process has too
+/// little memory. Catches a process that counts on a file because it has written it, and an answer
+/// based on that.
 #[test]
 fn a_restart_that_one_process_cannot_make() {
     for mpi in every_mpi() {
@@ -163,8 +164,9 @@ fn a_restart_that_one_process_cannot_make() {
     }
 }
 
-/// The program of the guide, by the guide's own lines: a second job goes on where the first has ended,
-/// and where one rank lacks a version, from the one before. Catches a guide that nobody can follow.
+/// The program of the guide, started with the guide's own lines: a second job goes on where the
+/// first has ended or, if a rank lacks a version, from the one before. Catches a guide that nobody
+/// can follow.
 #[test]
 fn the_job_of_the_guide() {
     let guide = include_str!("../../../docs/guide.md");
@@ -200,9 +202,9 @@ fn the_job_of_the_guide() {
     }
 }
 
-/// A job that removes old versions and is killed in the middle of its checkpoints, each process
-/// somewhere else, has a version that all can restore. Catches a process that removes what is its
-/// own alone to decide on.
+/// A job that removes old versions is killed in the middle of its checkpoints, with each process
+/// somewhere else, and still has a version that all can restore. Catches a process that removes
+/// versions by its own decision alone.
 #[test]
 fn limits_leave_a_version_that_all_have() {
     for mpi in every_mpi() {
@@ -233,8 +235,8 @@ fn limits_leave_a_version_that_all_have() {
     }
 }
 
-/// A job that is killed before it has taken as many versions as are to stay has removed what earlier jobs
-/// have left beyond that. Catches files that become more with each job that is killed.
+/// A job that is killed before it has taken as many versions as are to stay has removed older ones
+/// of earlier jobs beyond that. Catches files that become more with each killed job.
 #[test]
 fn limits_are_kept_by_jobs_that_are_killed() {
     for mpi in every_mpi() {
@@ -251,14 +253,14 @@ fn limits_are_kept_by_jobs_that_are_killed() {
         for directory in [job.scratch(), job.persistent()] {
             let left = names(&directory);
             let left = left.iter().filter(|name| !name.starts_with('.')).count();
-            // Of the last ones it is not known yet whether all have them.
+            // It is not known yet whether all processes have the last versions.
             assert!((3 * 10..=3 * 13).contains(&left), "{:?}", names(&directory));
         }
         mpi.script(&job, "newest=x:39 restore=x:39").unwrap().succeed();
     }
 }
 
-/// In the end each process has as many versions as the limits say, also one that was slower.
+/// In the end each process has as many versions as the limits say, also a slower one.
 #[test]
 fn limits_are_kept_in_the_end() {
     for mpi in every_mpi() {
@@ -277,8 +279,7 @@ fn limits_are_kept_in_the_end() {
     }
 }
 
-/// All processes copy the same checkpoints to persistent, or none. Catches processes that ask their
-/// own clocks.
+/// All processes copy the same checkpoints to persistent. Catches processes that ask their clocks.
 #[test]
 fn intervals_are_agreed_on() {
     for mpi in every_mpi() {
@@ -308,7 +309,7 @@ fn intervals_are_agreed_on() {
     }
 }
 
-/// Processes that take different checkpoints keep them all, and are told.
+/// Processes that take different checkpoints keep them all, and get a warning.
 #[test]
 fn different_checkpoints_are_kept() {
     for mpi in every_mpi() {
@@ -321,10 +322,11 @@ fn different_checkpoints_are_kept() {
     }
 }
 
-/// A call of MPI that fails on one process ends the agreement: the processes say so and what it means,
-/// no call waits for ever, and nothing is removed or lost. Catches a process that goes on to wait for
-/// results that cannot come, also in `mode = sync`, where it waits for each aggregated file; one that
-/// removes versions by what it knew before; and parts of aggregated files that stay where nobody looks.
+/// A call of MPI that fails on one process ends the agreement: the processes report it and its
+/// consequences, no call waits for ever, and nothing is removed or lost. Catches a process that
+/// goes on to wait for results that cannot come, also in `mode = sync`, where it waits for each
+/// aggregated file; a process that removes versions by older results; and parts of aggregated files
+/// that stay where nobody looks.
 #[test]
 fn an_error_of_mpi_ends_the_agreement() {
     let limits = "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\n\
@@ -356,8 +358,7 @@ fn an_error_of_mpi_ends_the_agreement() {
     }
 }
 
-/// Catches checkpoints that wait for an agreement that cannot come any more, and never reach
-/// persistent.
+/// Catches checkpoints that wait for an impossible agreement, and never reach persistent.
 #[test]
 fn what_is_undecided_is_copied_after_mpi_has_ended() {
     let interval = "mode = async\nthreaded = true\nscratch = DIR/scratch\n\
@@ -378,8 +379,8 @@ fn what_is_undecided_is_copied_after_mpi_has_ended() {
 }
 
 /// A restart of an earlier job's checkpoint compares each file before it reads it, once, unless
-/// `VELOC_Restart_test` has. Catches a file that is compared again, and one that is not, and restored on
-/// some processes.
+/// `VELOC_Restart_test` has. Catches a file that is compared twice, and a file that is not
+/// compared, and restored on some processes.
 #[test]
 fn restarts_with_checksums_compare_once() {
     for mpi in every_mpi() {
@@ -398,7 +399,7 @@ fn restarts_with_checksums_compare_once() {
             bytes[1000] ^= 4;
             std::fs::write(path, bytes).unwrap();
         };
-        // On one process, the next copy is read in place of the bad one.
+        // On one process, the next copy is read in place of the bad copy.
         flip(job.scratch());
         let ended = script("reads=0 restore=x:2 @0:reads=250 @2:reads=250 restore=x:1").unwrap();
         let ended = ended.succeed();

@@ -1,14 +1,14 @@
-//! How far the host buffer is touched: wholly where a device fills it, and as far as checkpoints need it
-//! elsewhere; and what becomes of pages that nobody needs any more. What is checked in the process stands in `programs/need.c`.
+//! How far the host buffer is touched: wholly where a device fills it, and as far as checkpoints
+//! need it elsewhere; and how unneeded pages are freed. The checks are in `programs/need.c`.
 
 use std::fs;
 
 use capi_tests::job::Job;
 use capi_tests::program::told_memory;
 
-/// Catches touching that takes processors and memory for what nobody will use, and touching that stays
-/// behind what is stored, in a job that ends in files (whose buffer is shared with the backend) and in one
-/// that does not.
+/// Catches touching that takes processors and memory which nobody will use, and touching that stays
+/// behind the checkpoints, in a job with files (and a buffer that the backend shares) and in one
+/// without.
 #[test]
 fn nobody_asked_for_so_much() {
     for configuration in [
@@ -32,8 +32,8 @@ fn a_device_wants_all_at_once() {
     }
 }
 
-/// Catches pages of removed checkpoints that stay, those of others that go, and more pages than a job was
-/// promised to cost, with memory of its own and with memory that the backend shares.
+/// Catches pages of removed checkpoints that stay, pages of other checkpoints that are freed, and
+/// more pages than a job was promised to cost, with and without memory that the backend shares.
 #[test]
 fn pages_that_nobody_needs_go_back() {
     for configuration in
@@ -43,8 +43,8 @@ fn pages_that_nobody_needs_go_back() {
     }
 }
 
-/// Catches consumed checkpoints that keep their room while new ones get new pages, and those that are
-/// discarded although no new one needs the room.
+/// Catches consumed checkpoints that keep their room while new ones get new pages, and consumed
+/// checkpoints that are discarded although no new one needs the room.
 #[test]
 fn what_was_passed_is_used_again_first() {
     let job = Job::new("mode = async\nephemeral = true\n");
@@ -58,9 +58,9 @@ fn what_does_not_fit_is_told() {
     job.run("need", "full bytes=16000000 least=6 most=6").succeed();
 }
 
-/// A job whose buffer has no size finds 40 MB of memory that others could have, whatever it uses: it may use
-/// three times as much, and looks each 128 MiB. Catches a buffer that takes what it does not have to itself, and
-/// one that stays as small as it was.
+/// A job whose buffer has no size finds 40 MB of memory that others could have, whatever it uses:
+/// it may use three times as much, and looks each 128 MiB. Catches a buffer that takes memory that
+/// others need, and a buffer that stays as small as it was.
 #[test]
 fn it_follows_the_memory_that_is_available() {
     let job = Job::new("mode = async\nephemeral = true\nhost_cache_size = auto\n");
@@ -72,8 +72,8 @@ fn it_follows_the_memory_that_is_available() {
     assert!(ended.stderr.contains("the host buffer is limited to"), "{}", ended.stderr);
 }
 
-/// A machine has less memory than the host buffer is to have, and is given more. Catches a job that does
-/// not start, and a buffer that stays small for ever.
+/// A machine has less memory than the host buffer is to have, and gets more later. Catches a job
+/// that does not start, and a buffer that stays small for ever.
 #[test]
 fn memory_that_comes_later() {
     let job = Job::new("mode = async\nscratch = DIR/scratch\nhost_cache_size = 64M\n");

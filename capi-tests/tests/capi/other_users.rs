@@ -1,4 +1,4 @@
-//! Directories in which another user has written. As root, which can make that user's files.
+//! Directories in which another user has written, tested as root, which can make that user's files.
 
 use std::fs;
 use std::os::unix::fs::chown;
@@ -24,7 +24,7 @@ fn give_away(path: &Path) {
     chown(path, Some(NOBODY), None).unwrap();
 }
 
-/// Catches a version that another user has put there and that is taken for the newest one.
+/// Catches a version that another user has put there and that counts as the newest.
 #[test]
 fn a_newer_version_of_another_user_is_not_the_newest() {
     if !is_root("a_newer_version_of_another_user_is_not_the_newest") {
@@ -42,8 +42,8 @@ fn a_newer_version_of_another_user_is_not_the_newest() {
     assert_eq!(names(&job.scratch()), ["x-0-9.dat"]);
 }
 
-/// All of a colleague's checkpoints, and none of one's own. Catches a restore without a word, and one
-/// that is refused.
+/// All checkpoints are a colleague's, and none is one's own. Catches a restore without a message,
+/// and a restore that is refused.
 #[test]
 fn a_colleagues_checkpoints_can_be_restored() {
     if !is_root("a_colleagues_checkpoints_can_be_restored") {

@@ -1,7 +1,7 @@
-//! Several processes that register their host buffers in turns, of which one dies or stops in its
-//! turn. The others must come to their end.
+//! Several processes register their host buffers one after the other, and one of them dies or stops
+//! while it holds the node lock. The others must come to their end.
 //!
-//! They wait for their turn for a bounded time; here a wait without end would show.
+//! They wait for the lock for a bounded time; a wait without end would show here.
 
 use capi_tests::job::Job;
 use capi_tests::run::Running;
@@ -12,8 +12,8 @@ const CHUNKED: &str =
 const SERIAL: &str = "mode = async\nephemeral = true\ngpu_cache_size = 8M\nhost_cache_size = 32M\n\
                       pin = serial\n";
 
-/// One whose registration, and so its turn, takes longer than any test. It takes no checkpoints:
-/// its own copies would wait for the registration.
+/// A process whose registration, during which it holds the node lock, takes longer than any test.
+/// It takes no checkpoints: its own copies would wait for the registration.
 fn stuck(job: &Job) -> Running {
     let mut stuck = job
         .run_device("pin", "rank=0 versions=0")
@@ -55,7 +55,7 @@ fn one_is_stopped_in_its_turn() {
     others_finish(|stuck| stuck.signal(libc::SIGSTOP));
 }
 
-/// It lives, but its driver call does not return.
+/// The process lives, but its driver call does not return.
 #[test]
 fn one_is_stuck_in_its_turn() {
     others_finish(|_| {});

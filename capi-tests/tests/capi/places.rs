@@ -1,4 +1,4 @@
-//! Directories that cannot be looked at while a job runs, and what is said of what was found.
+//! Directories that cannot be looked at while a job runs, and the messages about what was found.
 
 use std::fs;
 
@@ -9,8 +9,8 @@ use xtask::files::write_program;
 const ASYNC: &str = "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\n";
 const SYNC: &str = "mode = sync\nscratch = DIR/scratch\npersistent = DIR/persistent\n";
 
-/// Catches a place that is down and takes the other one along, and one that is passed over without a
-/// word.
+/// Catches a directory that is down and makes the other one unusable, and a directory that is
+/// passed over without a message.
 #[test]
 fn one_place_that_cannot_be_listed() {
     for configuration in [ASYNC, SYNC] {
@@ -30,8 +30,8 @@ fn one_place_that_cannot_be_listed() {
     }
 }
 
-/// Catches a copy that is complained of each time that it is looked at, and once more where there is
-/// no other; and ids that stand twice in a header, which are none that cannot be read.
+/// Catches a copy that is reported each time that it is looked at, and once more where there is no
+/// other; and ids that stand twice in a header and make it unreadable.
 #[test]
 fn a_bad_copy_is_named_once() {
     let job = Job::new(ASYNC);
@@ -51,7 +51,7 @@ fn a_bad_copy_is_named_once() {
     job.run("script", "refuse=y:1:no_checkpoint|rank_0").succeed();
 }
 
-/// The order of versions that were taken within a moment is that of taking, also for the next job.
+/// Versions that were taken at almost the same time keep their order, also for the next job.
 #[test]
 fn versions_of_one_moment() {
     for configuration in [ASYNC, SYNC] {

@@ -1,19 +1,19 @@
-//! What is printed on standard error of calls that fail: one line each, once for each job, and nothing by the
-//! library where the program prints it.
+//! Lines on standard error about calls that fail: one line each, once for each job, and none by the
+//! library where the program prints the error.
 
 use capi_tests::job::Job;
 use capi_tests::run::Ended;
 
 use crate::mpi::every_mpi;
 
-/// The lines of errors: from where, and what.
+/// The lines of errors: their origin, and their text.
 fn errors(ended: &Ended) -> Vec<(&str, &str)> {
     let lines = ended.stderr.lines().filter(|line| line.starts_with("veloc"));
     lines.filter_map(|line| line.split_once(": error: ")).collect()
 }
 
-/// Catches errors that are printed twice, by the library and by a program that asks for them; and errors that
-/// nobody prints.
+/// Catches errors printed twice, by the library and by a program that asks for them, and lost
+/// errors.
 #[test]
 fn programs_that_ask_print_by_themselves() {
     let job = Job::new("mode = sync\nscratch = DIR/scratch\n");
@@ -34,8 +34,8 @@ fn programs_that_ask_print_by_themselves() {
     }
 }
 
-/// Catches one line of each process where all have failed alike, and lines of those that have only heard of
-/// it.
+/// Catches one line for each process where all have failed alike, and lines of processes that have
+/// only been told of the failure.
 #[test]
 fn what_fails_everywhere_is_printed_once() {
     for mpi in every_mpi() {

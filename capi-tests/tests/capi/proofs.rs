@@ -1,5 +1,5 @@
-//! What proves that a file is the one that was written: damage, exchanged files, files of another job
-//! and of other programs, by default and with the keys that say otherwise.
+//! Proofs that a file is the one that was written: damage, exchanged files, files of another job
+//! and of other programs, by default and with the keys that change this.
 
 use std::fs;
 use std::path::Path;
@@ -27,8 +27,8 @@ fn exchange(one: &Path, other: &Path) {
     fs::rename(aside, other).unwrap();
 }
 
-/// By default. Catches a flipped bit that is restored in silence, in small files and large ones, and
-/// a copy whose proof stayed behind when it was made.
+/// Damage with the default configuration. Catches a flipped bit that is restored without a message,
+/// in small files and large ones, and a copy that was made without its proof.
 #[test]
 fn damage_is_found() {
     for configuration in [ASYNC, SYNC] {
@@ -50,7 +50,7 @@ fn damage_is_found() {
     }
 }
 
-/// Catches damage that nobody can get past, and a key that also silences.
+/// Catches damage that no key lets a restart accept, and a key that also silences the warning.
 #[test]
 fn what_does_not_fit_can_be_accepted() {
     let job = Job::new(SYNC);
@@ -68,8 +68,8 @@ fn what_does_not_fit_can_be_accepted() {
     assert!(!ended.stderr.contains("x-0-1.dat"), "{}", ended.stderr);
 }
 
-/// Of ranks, versions and names, also where all of them have the same length. Catches a file that is
-/// taken for another one because nothing in it is damaged.
+/// Files of other ranks, versions and names, also where all have the same length. Catches a file
+/// that is taken for another one because nothing in it is damaged.
 #[test]
 fn exchanged_files_are_found() {
     let job = Job::new("mode = sync\nscratch = DIR/scratch\n");
@@ -86,7 +86,7 @@ fn exchanged_files_are_found() {
         job.run("script", &format!("rank=0 {refused}")).succeed();
         exchange(&first, &second);
         job.run("script", "rank=0 restore=x:1").succeed();
-        // The content alone, in place.
+        // Exchanges the content alone, in place.
         let [mine, its] = [&first, &second].map(|path| fs::read(path).unwrap());
         fs::write(&first, its).unwrap();
         job.run("script", "rank=0 refuse=x:1:x-0-1.dat").succeed();
@@ -95,8 +95,8 @@ fn exchanged_files_are_found() {
     }
 }
 
-/// As upstream's. Catches files that are refused because they have no proof, and a proof that outlives
-/// its file and condemns the next one.
+/// Files without a proof, such as upstream's. Catches files that are refused because they have no
+/// proof, and a proof that outlives its file and condemns the next one.
 #[test]
 fn files_without_a_proof_are_accepted() {
     let job = Job::new(SYNC);
@@ -112,8 +112,8 @@ fn files_without_a_proof_are_accepted() {
     job.run("script", "newest=x:1 restore=x:1:5").succeed();
 }
 
-/// Catches a checkpoint that fails where a file system keeps no attributes, one that says nothing, and
-/// one that says it for each file.
+/// Catches a checkpoint that fails on a file system without attributes, one that reports nothing,
+/// and one that reports it for each file.
 #[test]
 fn a_file_system_without_attributes() {
     for configuration in [ASYNC, SYNC] {
@@ -127,8 +127,9 @@ fn a_file_system_without_attributes() {
     }
 }
 
-/// Files of upstream, or from before: `chksum = true` and nothing to compare with. Catches a copy that
-/// counts as good without a word, and one that is taken although another can be compared.
+/// Files of upstream, or of older versions: `chksum = true` and nothing to compare with. Catches a
+/// copy that counts as good without a message, and one that is taken although another can be
+/// compared.
 #[test]
 fn with_checksums_what_cannot_be_checked_is_said() {
     let job = Job::new(&format!("{SYNC}meta = DIR/meta\nchksum = true\n"));
@@ -136,7 +137,7 @@ fn with_checksums_what_cannot_be_checked_is_said() {
     for version in [1, 2] {
         fs::remove_file(job.path(&format!("meta/x-0-{version}.dat.chksum"))).unwrap();
     }
-    // Nobody knows anything of this one; of persistent's there is still the proof.
+    // Nothing is known of this file; the file in persistent still has its proof.
     let unknown = encode(&[(1, content(1, 9, 100_000))]);
     let replace = |path: &Path| {
         fs::remove_file(path).unwrap();
@@ -152,8 +153,8 @@ fn with_checksums_what_cannot_be_checked_is_said() {
     }
 }
 
-/// A version that was durable is taken again; the new file never gets to persistent, and is lost. Catches
-/// the old one refused by the new one's checksum, which both share.
+/// A version in persistent is taken again; the new file never gets to persistent, and is lost.
+/// Catches an old file that is refused by the new one's checksum, which both share.
 #[test]
 fn taking_a_version_again_costs_no_durable_copy() {
     for mode in [ASYNC, SYNC] {
@@ -175,7 +176,7 @@ fn taking_a_version_again_costs_no_durable_copy() {
 }
 
 /// Three processes, then two, then four. Catches files of another number of processes that are
-/// restored, and a job that begins anew over them without a word.
+/// restored, and a job that begins anew over them without a message.
 #[test]
 fn another_number_of_processes() {
     for mpi in every_mpi() {
@@ -194,12 +195,12 @@ fn another_number_of_processes() {
             assert!(ended.stderr.contains(&said), "{}", ended.stderr);
         }
         of(3, "newest=x:2 restore=x:2").unwrap().succeed();
-        // One process without MPI may look at them, as it always could.
+        // One process without MPI may look at them, as before.
         job.run("script", "rank=1 newest=x:2 restore=x:2").succeed();
         job.configure(&format!("{SYNC}proof = accept\n"));
         of(2, "newest=x:2 restore=x:2").unwrap().succeed();
         assert_eq!(names(&job.scratch()).len(), 6);
-        // One that never asks is told with its first version, and not again.
+        // A job that never asks is told with its first version, and not again.
         job.configure(SYNC);
         let ended = of(4, "take=x:1 take=x:2").unwrap().succeed();
         let said = "the versions 1, 2 of \"x\" are of a job of 3 ranks, and this one has 4";
@@ -207,7 +208,7 @@ fn another_number_of_processes() {
     }
 }
 
-/// Catches a part of an aggregated file without a proof, and one that is taken for another's.
+/// Catches a part of an aggregated file without a proof, and a part that is taken for another's.
 #[test]
 fn damage_in_aggregated_files_is_found() {
     let text = "mode = MODE\nscratch = DIR/scratch\npersistent = DIR/persistent\nmeta = DIR/meta\n\
@@ -219,7 +220,7 @@ fn damage_in_aggregated_files_is_found() {
             run.succeed();
             fs::remove_dir_all(job.scratch()).unwrap();
             mpi.script(&job, "newest=x:2 restore=x:2").unwrap().succeed();
-            // In the part of the second process.
+            // This byte is in the part of the second process.
             flip(&job.persistent().join("x-agg-2.dat"), 150_000);
             let commands = "newest=x:1 restore=x:1 refuse=x:2";
             let ended = mpi.script(&job, commands).unwrap().succeed();

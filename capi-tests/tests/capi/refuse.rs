@@ -1,4 +1,4 @@
-//! What must be refused: with -1, a text that names the thing, and nothing lost.
+//! Calls that must be refused: with -1, a text that names the reason, and without a loss.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,8 +12,8 @@ use capi_tests::run::Run;
 use xtask::files::copy_program;
 
 /// Wrong configurations, names, versions, sizes, pointers, and calls out of order, before Init and
-/// after Finalize: the table is in `programs/refuse.c`. Each of them ends or hangs upstream's
-/// process, or is taken silently.
+/// after Finalize: the table is in `programs/refuse.c`. Each of these ends or hangs upstream's
+/// process, or is accepted silently.
 #[test]
 fn wrong_arguments_and_calls_out_of_order() {
     for configuration in [
@@ -25,18 +25,18 @@ fn wrong_arguments_and_calls_out_of_order() {
     }
 }
 
-/// The same with a driver in the process, where pointers are asked about.
+/// Wrong pointers with a driver in the process, which is asked about pointers.
 #[test]
 fn wrong_pointers() {
     let job = Job::new("mode = async\nscratch = DIR/scratch\n");
     job.run("refuse", "DIR").env("LD_PRELOAD", "libcuda.so.1").with_device().succeed();
 }
 
-/// A file system of one's own, unmounted when it is dropped.
+/// A temporary file system, unmounted when it is dropped.
 struct Mounted(PathBuf);
 
 impl Mounted {
-    /// Of so many bytes; none if this user may not mount.
+    /// Mounts a file system of so many bytes; none if this user may not mount.
     fn new(at: &Path, bytes: usize) -> Option<Mounted> {
         fs::create_dir_all(at).unwrap();
         let text = |text: &str| std::ffi::CString::new(text).unwrap();
@@ -58,7 +58,7 @@ impl Drop for Mounted {
     }
 }
 
-/// What is in scratch after there was room again: every checkpoint, and no temporary file.
+/// Asserts that scratch has every checkpoint after there was room again, and no temporary file.
 fn nothing_was_lost(job: &Job) {
     let scratch = files(&job.scratch());
     for (version, bytes) in [(1, 100_000), (2, 3_000_000), (3, 100_000)] {
@@ -70,10 +70,10 @@ fn nothing_was_lost(job: &Job) {
 
 const SYNC: &str = "mode = sync\nscratch = DIR/scratch\n";
 const ASYNC: &str = "mode = async\nscratch = DIR/scratch\nhost_cache_size = 16M\n";
-/// A buffer in which the large checkpoint has no place: it streams to its file.
+/// A buffer that is too small for the large checkpoint, which streams to its file.
 const STREAMED: &str = "mode = async\nscratch = DIR/scratch\nhost_cache_size = 1M\n";
 
-/// Scratch is full: the checkpoint stays in memory, is reported, and gets there when there is room.
+/// Scratch is full: the checkpoint stays in memory, is reported, and is written when there is room.
 #[test]
 fn full_scratch() {
     for (configuration, case) in [(ASYNC, "async"), (SYNC, "sync"), (STREAMED, "sync")] {
@@ -117,7 +117,7 @@ fn limited_file_size() {
     }
 }
 
-/// Scratch belongs to somebody else.
+/// Scratch belongs to another user.
 #[test]
 fn unwritable_scratch() {
     let job = Job::new(ASYNC);
@@ -128,7 +128,7 @@ fn unwritable_scratch() {
     if root {
         std::os::unix::fs::chown(job.scratch(), Some(NOBODY), None).unwrap();
     }
-    // Root may write everywhere; nobody may not, and reaches nothing outside this directory.
+    // Root may write everywhere; the user nobody may not, and reaches only this directory.
     let executable = job.path("full");
     copy_program(&program("full", Flavour::Plain), &executable).unwrap();
     fs::copy(staged().shared_library(), job.path("libveloc-client.so")).unwrap();

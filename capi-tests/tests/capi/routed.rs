@@ -1,5 +1,5 @@
-//! File-based checkpoints (`VELOC_Route_file`) of programs that do not do as they should, and of
-//! directories that were lost or are full.
+//! File-based checkpoints (`VELOC_Route_file`) of programs that misuse them, and in directories
+//! that were lost or are full.
 
 use std::fs;
 
@@ -12,8 +12,8 @@ const ASYNC: &str = "mode = async\nscratch = DIR/scratch\npersistent = DIR/persi
 const SYNC: &str = "mode = sync\nscratch = DIR/scratch\npersistent = DIR/persistent\n\
                     meta = DIR/meta\n";
 
-/// Catches a file of the application's that is replaced by the empty one that waited for its bytes,
-/// and one of two files that is lost without a word.
+/// Catches a file of the application's that is replaced by the empty file that waited for its
+/// bytes, and one of two files that is lost without a message.
 #[test]
 fn what_nobody_has_written_replaces_nothing() {
     for configuration in [ASYNC, SYNC, "mode = async\nscratch = DIR/scratch\n"] {
@@ -24,15 +24,15 @@ fn what_nobody_has_written_replaces_nothing() {
     }
 }
 
-/// Scratch is lost: the file comes back without a false warning, and stays what it is when the
-/// application's own file is gone as well.
+/// Scratch is lost: the file comes back without a false warning, and stays a file-based checkpoint
+/// when the application's own file is gone as well.
 #[test]
 fn a_file_that_came_back_is_still_one() {
     for configuration in [ASYNC, SYNC] {
         let job = Job::new(configuration);
         job.run("script", "route=x:1:DIR/own").succeed();
         fs::remove_dir_all(job.scratch()).unwrap();
-        // Without a backend, of which a slow machine has something to say.
+        // Without a backend, about which a slow machine would print a warning.
         let back =
             || job.run("script", "newest=x:1 reroute=x:1:DIR/own").env("VELOC_THREADED", "true");
         assert_eq!(back().succeed().stderr, "");
@@ -42,7 +42,7 @@ fn a_file_that_came_back_is_still_one() {
     }
 }
 
-/// Catches a search that says that a file is there, and leaves its checksum to the restart.
+/// Catches a search that reports a file as there, and leaves its checksum to the restart.
 #[test]
 fn a_changed_file_is_found_by_the_search() {
     for configuration in [ASYNC, SYNC] {
@@ -59,8 +59,8 @@ fn a_changed_file_is_found_by_the_search() {
 }
 
 /// Scratch has room for names, and next to none for bytes. Catches a path in scratch, where the
-/// application's own write fails; a warning for each file; limits, a clean-up and a restart that do not
-/// know of what is beside the files that are replaced.
+/// application's own write fails; a warning for each file; limits, a clean-up and a restart that
+/// ignore the new files beside those that they replace.
 #[test]
 fn a_full_scratch_is_no_place_for_files_of_the_application() {
     for configuration in [ASYNC, SYNC] {
@@ -71,10 +71,10 @@ fn a_full_scratch_is_no_place_for_files_of_the_application() {
             let back = |version: i32| format!("reroute=x:{version}:{}", own(version));
             let commands = [
                 format!("size=1000000 {} wait", route(1)),
-                // Half of what the last one had: a block can still be written.
+                // Leaves half the room of the last file: a block can still be written.
                 shell(ground.to_fill(2_700_000)),
                 format!("{} wait newest=x:2 {} {}", route(2), back(2), back(1)),
-                // Not even a block of the first one of a name.
+                // Leaves not even a block for the first file of a name.
                 shell(ground.to_empty()),
                 shell(ground.to_fill(3_180_000)),
                 format!("size=5000 route=y:1:{} wait size=1000000", own(9)),
@@ -82,14 +82,14 @@ fn a_full_scratch_is_no_place_for_files_of_the_application() {
                 format!("cleanup=x newest=x:4 {} {} newest=x:-1:1", back(4), back(2)),
                 shell(ground.to_empty()),
                 format!("{} drain newest=x:5 {} {}", route(5), back(5), back(4)),
-                // A new job knows how large they were from what it finds.
+                // A new job learns from the existing files how large they were.
                 shell(format!("rm {}/*", job.scratch().display())),
                 shell(ground.to_fill(3_300_000)),
                 format!("drain {} wait newest=x:5 {}", route(5), back(5)),
             ];
             let ended = script(ground, job.run("script", ""), &commands);
             let said = &ended.stderr;
-            // By the first job and by the last one.
+            // Once by the first job and once by the last one.
             assert_eq!(said.matches("written to persistent alone").count(), 2, "{said}");
             let scratch = job.scratch().display().to_string();
             assert!(said.contains(&scratch), "{said}");
@@ -100,8 +100,8 @@ fn a_full_scratch_is_no_place_for_files_of_the_application() {
     }
 }
 
-/// How large a file will be is a guess. Catches a guess that refuses one which has room, where no other
-/// place may take it, and a file that has none and is not refused.
+/// How large a file will be is a guess. Catches a guess that refuses a file that has room, where no
+/// other directory may take it, and a file without room that is not refused.
 #[test]
 fn a_guess_refuses_no_file() {
     for configuration in [ASYNC, SYNC] {
@@ -123,8 +123,8 @@ fn a_guess_refuses_no_file() {
     }
 }
 
-/// Scratch is to keep one file, and has room for some. Catches files that limits of versions leave there, so
-/// that a later one has no room.
+/// Scratch is to keep one file, and has room for some. Catches files that limits of versions leave
+/// there, so that a later file has no room.
 #[test]
 fn room_of_files_of_the_application_is_used_again() {
     for configuration in [ASYNC, SYNC] {

@@ -1,5 +1,4 @@
-//! Applications that wait for their signals in calls. What is checked in the process stands in
-//! `programs/signals.c`.
+//! Applications that wait for their signals in calls. The checks are in `programs/signals.c`.
 
 use std::fs;
 use std::io::Write as _;
@@ -8,8 +7,9 @@ use std::process::Stdio;
 use capi_tests::backends::{serving, wait_for_backends};
 use capi_tests::job::Job;
 
-/// Catches a thread of the library's that takes a signal which the application has blocked for itself, a
-/// mask that the application's thread does not get back, and a backend that inherits one.
+/// Catches a thread of the library's that takes a signal which the application has blocked for
+/// itself, a mask that the application's thread does not get back, and a backend that inherits a
+/// mask.
 #[test]
 fn the_applications_signals_are_left_to_it() {
     let job = Job::new(

@@ -1,5 +1,5 @@
-//! Adjoint computations that `VELOC_Adjoint_run` drives, killed at many places: the gradient is that
-//! of the run that was not, to the last bit.
+//! Adjoint computations that `VELOC_Adjoint_run` drives, killed at many places: the gradient is
+//! that of an undisturbed run, to the last bit.
 //!
 //! The example (`examples/hager`) is the program: problem 4.1 of Walther and Narayanan.
 
@@ -33,7 +33,7 @@ fn killed_at(job: &Job, plan: &str, steps: u64) -> Ended {
     job.run("hager", plan).env("DIE_AT", steps.to_string()).end()
 }
 
-/// As the paper has tested its own: 700,000 steps, and breakdowns everywhere.
+/// The paper's own test: 700,000 steps, and breakdowns everywhere.
 #[test]
 fn breakdowns_everywhere() {
     let (steps, distance) = (700_000, 100_000);
@@ -81,8 +81,7 @@ fn breakdowns_everywhere() {
     assert!(names(&job.scratch()).is_empty(), "{:?}", names(&job.scratch()));
 }
 
-/// The program of the guide, as it stands there, killed and started again. Catches a guide that nobody
-/// can follow.
+/// The guide's program, exactly as printed, killed and started again. Catches a useless guide.
 #[test]
 fn the_adjoint_of_the_guide() {
     let guide = include_str!("../../../docs/guide.md");
@@ -110,7 +109,7 @@ fn the_adjoint_of_the_guide() {
 }
 
 /// Wherever states are kept, and whatever the limits of versions are; several runs in one job. Each
-/// checks every state that it gets, and its result.
+/// run checks every state that it gets, and its result.
 #[test]
 fn everywhere() {
     let limits = "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\n\
@@ -120,7 +119,7 @@ fn everywhere() {
         limits,
         "mode = sync\nscratch = DIR/scratch\npersistent = DIR/persistent\n",
         "mode = async\nephemeral = true\n",
-        // Five states of 100 KB: some are in no memory tier.
+        // Five states of 100 KB: some are in no level of memory.
         "mode = async\nscratch = DIR/scratch\nhost_cache_size = 256K\n",
         "mode = async\nephemeral = true\nscratch = DIR/scratch\nhost_cache_size = 256K\n",
     ] {
@@ -148,8 +147,8 @@ fn wrong_arguments_change_nothing() {
     Job::new("mode = async\nephemeral = true\n").run("sweep", &format!("stop=50 {text}")).succeed();
 }
 
-/// What limits of versions would remove is there after a crash, whoever has written it. Catches an heir
-/// that keeps the last states alone.
+/// Versions that the limits would remove are there after a crash, whichever process has written
+/// them. Catches a backend that keeps the last states alone.
 #[test]
 fn limits_do_not_reach_what_a_killed_job_has_left() {
     let job = Job::new(&format!(
@@ -167,7 +166,7 @@ fn limits_do_not_reach_what_a_killed_job_has_left() {
     assert!(names(&job.persistent()).is_empty());
 }
 
-/// A callback that fails ends the run, and the next one goes on. Catches a store that is emptied or
+/// A callback that fails ends the run, and the next run goes on. Catches a store that is emptied or
 /// spoilt by a failure, and a restart that begins at the beginning.
 #[test]
 fn callbacks_that_fail() {
@@ -182,12 +181,12 @@ fn callbacks_that_fail() {
     }
 }
 
-/// Memory for two of nineteen states, which are in files: each is fetched while the adjoint takes its step
-/// from the one before, in the order of the states, which is not that of the versions here. Catches a run
-/// that asks for nothing ahead, or for something else than it restores next.
+/// Memory for two of nineteen states, which are in files: each is fetched while the adjoint takes
+/// its step from the one before, in the order of the states, which is not that of the versions
+/// here. Catches a run that prefetches nothing, or another state than it restores next.
 #[test]
 fn states_are_fetched_in_the_order_of_the_schedule() {
-    // Files are exchanged, of which proofs would tell.
+    // Files are exchanged, which proofs would reveal.
     let job = Job::new(&format!("{ASYNC}host_cache_size = 256K\nproof = off\n"));
     let plan = "bytes=100000 steps=20 slots=20 distance=0 adjoint=0";
     job.run("sweep", &format!("{plan} fail=20 expect=the_callback_adjoint|returned_-1")).succeed();
@@ -205,8 +204,8 @@ fn states_are_fetched_in_the_order_of_the_schedule() {
     assert_eq!(ended.figure("computed"), 21);
 }
 
-/// Programs that were compiled with an older header, or a newer one. Catches members that are read and
-/// are not there, and ones that mean something and are passed over.
+/// Programs that were compiled with an older header, or a newer one. Catches members that are read
+/// although they do not exist, and members with a meaning that are ignored.
 #[test]
 fn structures_of_other_versions() {
     for configuration in [ASYNC, "mode = async\nephemeral = true\n"] {
@@ -215,7 +214,8 @@ fn structures_of_other_versions() {
 }
 
 /// Adjoints are stored where a failure would cost more than the write: where a schedule of the same
-/// settings says. Catches settings that do not reach the schedule, and writes of ephemeral jobs.
+/// settings stores them. Catches settings that do not reach the schedule, and writes of ephemeral
+/// jobs.
 #[test]
 fn adjoints_are_stored_by_what_a_failure_would_cost() {
     let mut numbers = std::collections::BTreeSet::new();
@@ -247,12 +247,12 @@ fn stores_of_others() {
         ("slots=6", "5_slots|6_slots"),
         ("tag=7", "tag_0|tag_7"),
         ("steps=101 slots=8 tag=1", "of_another_computation|left_as_it_is"),
-        // What cannot be at all.
+        // Impossible arguments.
         ("distance=19", "95_of_the_100_steps"),
         ("slots=0", "slots_=_0"),
         ("adjoint=-1", "=_-1:_it_is_0"),
         ("rule=9", "rule_9"),
-        // Less or more memory than the store has, whose rest nobody would have restored.
+        // Less or more memory than the store has, whose rest would not be restored.
         ("bytes=8", "16_bytes_of_region_5|24_bytes_are_protected|left_as_it_is"),
         ("second=1", "no_region_6|9_bytes_are_protected|left_as_it_is"),
     ] {
@@ -270,22 +270,22 @@ fn stores_of_others() {
         assert!(before == files(&job.scratch()), "{other}");
     }
     job.run("sweep", "second=1 bytes=8").succeed();
-    // What is not of a run at all.
+    // A checkpoint that belongs to no run.
     let job = Job::new("mode = sync\nscratch = DIR/scratch\n");
     job.run("script", "take=sweep:3").succeed();
     job.run("sweep", "expect=version_3|application's_own").succeed();
     job.run("script", "restore=sweep:3").succeed();
 }
 
-/// Where nothing outlives the job a run cannot stop, but the next one is not asked to.
+/// Where nothing outlives the job a run cannot stop, but the next run is not asked to.
 #[test]
 fn a_stop_that_cannot_be_is_asked_for_once() {
     let job = Job::new("mode = async\nephemeral = true\n");
     job.run("sweep", "stop=30 again=1 expect=nothing_outlives_the_job").succeed();
 }
 
-/// Stops, by a call and by the clock, go on where they were. Catches a stop that keeps nothing of a
-/// sweep between two stored states.
+/// Stopped runs, by a call and by the clock, go on where they were. Catches a stop that keeps
+/// nothing of a sweep between two stored states.
 #[test]
 fn planned_stops() {
     let job = Job::new("mode = async\nthreaded = true\nscratch = DIR/scratch\n");
@@ -301,7 +301,7 @@ fn planned_stops() {
         stops += 1;
     }
     assert!(stops >= whole / 2000, "{stops} stops, {whole} steps");
-    // What was under way between two states is all that is computed twice.
+    // Only the steps between two states that were under way are computed twice.
     assert!(computed < whole + whole / 4, "{computed}, without stops {whole}");
     let ended = job.run("sweep", &format!("{plan} limit=1")).succeed();
     assert!(ended.stdout.contains("stopped\n"));

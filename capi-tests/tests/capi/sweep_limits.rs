@@ -1,4 +1,4 @@
-//! Adjoint computations with less than they would like: memory for fewer states than there are slots, and jobs
+//! Adjoint computations with too little: memory for fewer states than there are slots, and jobs
 //! that are over before the next state is stored.
 
 use capi_tests::backends::wait_for_backends;
@@ -9,9 +9,9 @@ use crate::mpi::{MPICH, OPEN_MPI};
 
 const ASYNC: &str = "mode = async\nscratch = DIR/scratch\n";
 
-/// Memory for fewer states than slots, and no files: the call is refused before the first step, with as many states
-/// as there is room for, and with so many slots it succeeds. Catches a check that leaves out what every state takes
-/// beside its bytes, and states that keep their room when another takes their slot.
+/// Memory for fewer states than slots, and no files: the call is refused before the first step,
+/// with as many states as there is room for, and with so many slots it succeeds. Catches a check
+/// that ignores the overhead of every state, and states that keep room when their slot is reused.
 #[test]
 fn memory_for_fewer_states() {
     let plan = "steps=400 bytes=100000 distance=0 adjoint=0 verify=1";
@@ -27,7 +27,7 @@ fn memory_for_fewer_states() {
         assert_eq!(refused.figure("computed"), 0);
         job.run("sweep", &format!("{plan} slots={fits}")).succeed();
     }
-    // As many slots as anybody wants, of which a short sweep uses few.
+    // As many slots as possible, of which a short sweep uses few.
     let job = Job::new("mode = async\nephemeral = true\nhost_cache_size = 450K\n");
     job.run("sweep", "steps=4 slots=1000 bytes=100000 distance=0 adjoint=0").succeed();
 }
@@ -63,8 +63,8 @@ fn a_chain_of_short_jobs_comes_to_its_end() {
     }
 }
 
-/// The same with several processes, each with files of its own: all store the state at which they stop in the
-/// same place. Catches places that follow from what a process alone has.
+/// Short jobs of several processes, each with files of its own: all store the state at which they
+/// stop in the same place. Catches places that follow from what a single process has.
 #[test]
 fn ranks_come_to_their_end_in_short_runs() {
     for (mpi, more) in [(&OPEN_MPI, "lone=1"), (&MPICH, "verify=1")] {
@@ -82,8 +82,9 @@ fn ranks_come_to_their_end_in_short_runs() {
     }
 }
 
-/// A chain of jobs of which some are killed on their way: what a stop has left is gone on from as often as
-/// needed. Catches a restart that takes the state of a stop for a slot's, or overwrites it too soon.
+/// A chain of jobs of which some are killed on their way: the next job goes on from the state of
+/// the last stop, as often as needed. Catches a restart that takes the state of a stop for a
+/// slot's, or overwrites it too soon.
 #[test]
 fn killed_between_stops() {
     let plan = "steps=150 slots=3 distance=0 adjoint=12 verify=1";
@@ -107,8 +108,8 @@ fn killed_between_stops() {
     job.run("sweep", plan).succeed();
 }
 
-/// A limit that is over with the first step is said, with what the step took. Catches a chain of jobs that
-/// goes on for ever and never says why.
+/// A time limit that is over with the first step is reported, with the time of the step. Catches a
+/// chain of jobs that goes on for ever and never says why.
 #[test]
 fn a_limit_that_is_too_short_is_said() {
     let job = Job::new(ASYNC);

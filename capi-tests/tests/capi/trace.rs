@@ -1,4 +1,4 @@
-//! Timelines: what they say is what the metrics say, whatever happens to the job.
+//! Timelines: they agree with the metrics, whatever happens to the job.
 
 use std::ffi::CString;
 use std::fs;
@@ -37,7 +37,7 @@ fn bytes<'a>(events: impl Iterator<Item = &'a Value>) -> u64 {
     events.map(|event| event["args"]["bytes"].as_u64().unwrap_or(0)).sum()
 }
 
-/// Waits for something that comes by itself. Many times longer than it takes is a hang.
+/// Waits until `there`, which comes true by itself. Many times longer than that is a hang.
 fn until(what: &str, there: impl Fn() -> bool) {
     let since = Instant::now();
     while !there() {
@@ -117,7 +117,7 @@ fn the_timeline_agrees_with_the_metrics() {
     assert!(warns.into_iter().any(|warning| warning.contains("GPU")));
 }
 
-/// The calls of the protocol in parts, and files instead of memory.
+/// A timeline of the protocol's calls in parts, and of files instead of memory.
 #[test]
 fn a_timeline_of_files() {
     let job = Job::new("mode = sync\nscratch = DIR/scratch\n");
@@ -132,7 +132,7 @@ fn a_killed_job_leaves_a_readable_file() {
     let job = Job::new("mode = async\nscratch = DIR/scratch\nhost_cache_size = 2M\n");
     let mut writer = job.run("durable", "write first=1").env("VELOC_TRACE", job.path("t")).start();
     writer.wait_for_line("durable 30");
-    // What was recorded before is written within a round or two of the writer.
+    // Records are written within a round or two of the writer.
     let written = || fs::read_to_string(job.path("t")).unwrap_or_default();
     until("version 25 in the file", || written().contains("\"version\":25,"));
     writer.signal(libc::SIGKILL);
@@ -149,7 +149,7 @@ fn a_killed_job_leaves_a_readable_file() {
     }
 }
 
-/// Nobody has finalized; the end of the process ends the file all the same.
+/// The job is not finalized; the end of the process still completes the file.
 #[test]
 fn a_job_that_just_ends_has_a_whole_file() {
     let job = Job::new("mode = async\nscratch = DIR/scratch\nhost_cache_size = 2M\n");
@@ -182,7 +182,7 @@ fn two_processes() {
     }
 }
 
-/// Somebody else writes to a file of that name.
+/// Another process writes to a file of that name.
 #[test]
 fn a_name_that_is_taken() {
     let job = Job::new("mode = async\nephemeral = true\nhost_cache_size = 32M\n");
@@ -195,7 +195,7 @@ fn a_name_that_is_taken() {
     assert_eq!(fs::read(job.path("t")).unwrap(), b"of another job");
 }
 
-/// The job goes on without. Catches one that waits for somebody to read its trace.
+/// The job goes on without its trace. Catches a job that waits for somebody to read the trace.
 #[test]
 fn a_file_that_cannot_be_made_is_a_warning() {
     let job = Job::new(TIERS);
@@ -248,7 +248,7 @@ fn many_jobs_leave_nothing_open() {
     let job = Job::new(EPHEMERAL);
     fs::create_dir(job.path("traces")).unwrap();
     job.run("traced", "case=again").env("VELOC_TRACE", job.path("traces/t")).succeed();
-    // As many as there were jobs, and each of its own.
+    // As many files as there were jobs, each of its own.
     let traces: Vec<_> = fs::read_dir(job.path("traces")).unwrap().collect();
     assert_eq!(traces.len(), 50);
     for trace in traces {
@@ -256,7 +256,7 @@ fn many_jobs_leave_nothing_open() {
     }
 }
 
-/// Catches a job that could not start taking the name from the one that does.
+/// Catches a job that could not start and takes the name of a job that does.
 #[test]
 fn a_job_that_did_not_start_takes_no_name() {
     let job = Job::new("mode = async\nscratch = /proc/nowhere\n");
@@ -268,7 +268,7 @@ fn a_job_that_did_not_start_takes_no_name() {
     assert!(!job.path("t.0").exists());
 }
 
-/// Both ways to NVTX, with a file and without; and none where nobody listens.
+/// Both ways to NVTX, with a file and without; and no ranges where nobody listens.
 #[test]
 fn nvtx_ranges() {
     let folder = tempfile::tempdir().unwrap();
@@ -295,7 +295,7 @@ fn nvtx_ranges() {
     let injected = shot().env("NVTX_INJECTION64_PATH", &library).succeed();
     assert!(injected.stderr.contains("nvtx injected"));
     listened(&injected);
-    // What can be recorded is: of a file that cannot be made, the ranges.
+    // If the file cannot be made, the ranges are still recorded.
     let unmade = shot().env("VELOC_TRACE", "/nonexistent/t");
     listened(&unmade.env("NVTX_INJECTION64_PATH", &library).succeed());
     let wrong = shot().env("NVTX_INJECTION64_PATH", "/nonexistent/nvtx.so").succeed();

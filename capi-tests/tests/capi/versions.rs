@@ -12,7 +12,8 @@ fn of(name: &str, versions: &[i32]) -> Vec<String> {
     names
 }
 
-/// Each tier has its own limit, each name its own versions, and another process's are left alone.
+/// Each level of files has its own limit, each name its own versions; other processes' are left
+/// alone.
 #[test]
 fn the_last_taken_stay() {
     for mode in ["sync", "async"] {
@@ -49,9 +50,9 @@ fn after_a_rollback_the_new_ones_stay() {
     }
 }
 
-/// A version whose file comes behind those of younger ones, because it could not be written before,
-/// is one too many at once. Catches a file that is removed before the catalog knows of it: its copy in
-/// persistent then fails for ever.
+/// A version whose file is written after those of younger versions, because it could not be written
+/// before, is at once one too many. Catches a file that is removed before the catalog knows of it:
+/// its copy in persistent then fails for ever.
 #[test]
 fn what_comes_late_does_not_fail() {
     let limits = "max_versions = 1\nscratch_versions = 1\nhost_cache_size = 16M\n";
@@ -73,7 +74,7 @@ fn a_version_that_is_taken_again() {
     assert_eq!(names(&job.persistent()), of("x", &[1, 3]));
 }
 
-/// The checksum stays as long as one of the copies, and goes with the last.
+/// The checksum stays as long as one of the copies, and is removed with the last.
 #[test]
 fn checksums_go_along() {
     let more = "max_versions = 2\nscratch_versions = 1\nmeta = DIR/meta\nchksum = true\n";
@@ -83,7 +84,7 @@ fn checksums_go_along() {
     assert_eq!(names(&job.path("meta")), expected);
 }
 
-/// Of a file-based checkpoint the link goes; the file is the application's own.
+/// The link of a file-based checkpoint is removed; the file is the application's own.
 #[test]
 fn routed_files_are_the_applications() {
     let job = Job::new(&configuration("sync", "max_versions = 1\nscratch_versions = 1\n"));

@@ -1,4 +1,4 @@
-//! Whose calls come to the library, and whose do not: then parts are refused.
+//! Calls that reach the library, and calls that do not: then parts are refused.
 
 use capi_tests::job::Job;
 use capi_tests::parts_fortran::stand_in;
@@ -6,7 +6,7 @@ use capi_tests::parts_fortran::stand_in;
 use crate::under::{every_mpi, run, Library};
 
 /// An interface for Fortran that is loaded while the program runs, with slots that are filled when
-/// they are first used, and with ones that are read-only from the start.
+/// they are first used, and with slots that are read-only from the start.
 const SLOTS: [&[&str]; 3] =
     [&["-Wl,-z,lazy"], &["-Wl,-z,relro,-z,now"], &["-fno-plt", "-Wl,-z,relro,-z,now"]];
 
@@ -28,7 +28,7 @@ fn interfaces_loaded_before_mpi_begins() {
     }
 }
 
-/// Catches calls that go unseen: a replay would be wrong, silently.
+/// Catches calls that are not seen: a replay would be wrong, silently.
 #[test]
 fn interfaces_that_are_not_seen() {
     passes("late", SLOTS[0]);
@@ -45,7 +45,7 @@ fn a_library_behind_mpi() {
     }
 }
 
-/// Catches calls of the profiling interface that are logged, though they are a tool's.
+/// Catches calls of the profiling interface that are logged, although a tool makes them.
 #[test]
 fn tools() {
     for mpi in every_mpi() {

@@ -1,6 +1,5 @@
-//! What checkpointing does to a program whose parts communicate, if nobody logs messages: each of
-//! these programs fails without the library. A change that made one pass would leave its test with
-//! nothing to show.
+//! Checkpointing of programs whose parts communicate, without a log of messages: each of these
+//! programs fails without the library. If one passed, its test would show nothing.
 
 use crate::under::{every_mpi, run, Library};
 
@@ -9,16 +8,15 @@ use crate::under::{every_mpi, run, Library};
 enum Failure {
     /// A check finds another value than without parts.
     Wrong,
-    /// It waits for ever.
+    /// The program waits for ever.
     Hangs,
-    /// In a way that depends on the MPI library.
+    /// The program fails in a way that depends on the MPI library.
     Somehow,
 }
 
 fn fails(how: Failure, processes: usize, name: &str, arguments: &str) {
     for mpi in every_mpi() {
-        // A program that hangs says so after these seconds. One that is slower than that is not
-        // taken for wrong.
+        // A program that hangs says so after these seconds. A slow program must not count as wrong.
         let watchdog = if matches!(how, Failure::Wrong) { 60 } else { 1 };
         let arguments = format!("{arguments} watchdog={watchdog}");
         let Some(run) = run(mpi, Library::None, processes, name, &arguments) else { continue };
@@ -47,7 +45,7 @@ fn figures_hang() {
     }
 }
 
-/// A wait for a request that is no more: of an irecv it brings no value.
+/// A wait for a request that does not exist any more: for an irecv it brings no value.
 #[test]
 fn figure_3c_fails() {
     fails(Failure::Wrong, 2, "figures", "figure=3c-receive");

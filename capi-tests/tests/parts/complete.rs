@@ -1,4 +1,4 @@
-//! Whether the library has every function of MPI's that a part may meet.
+//! Whether the library has every function of MPI's that a part may call.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,8 +11,8 @@ use xtask::project::output;
 
 use crate::under::{every_mpi, run, Library};
 
-/// What neither communicates nor completes anything, so that a replay may do it again; `*` stands for
-/// any end of a name.
+/// Functions that neither communicate nor complete anything, so that a replay may call them again;
+/// `*` stands for any end of a name.
 const LOCAL: &[&str] = &[
     "MPI_Abort",
     "MPI_Add_error_*",
@@ -95,7 +95,7 @@ const LOCAL: &[&str] = &[
     "MPI_Win_set_name",
     "MPI_Wtick",
     "MPI_Wtime",
-    // MPI's own extensions: what is said of failures, and of devices; kinds of generalized requests.
+    // MPI's own extensions: queries about failures and devices; kinds of generalized requests.
     "MPIX_Comm_failure_*",
     "MPIX_Comm_revoke",
     "MPIX_Delete_error_*",
@@ -104,7 +104,7 @@ const LOCAL: &[&str] = &[
     "MPIX_Query_*",
 ];
 
-/// What cannot be replayed.
+/// Functions that cannot be replayed.
 const UNSUPPORTED: &[&str] = &[
     "MPI_Accumulate*",
     "MPI_Close_port",
@@ -148,7 +148,7 @@ fn is_one_of(name: &str, patterns: &[&str]) -> bool {
     })
 }
 
-/// Persistent collective calls; those of messages can be replayed.
+/// Whether a function is a persistent collective call, which cannot be replayed.
 fn is_persistent_collective(name: &str) -> bool {
     let base = name.strip_suffix("_c").unwrap_or(name);
     let is_message = |way: &str| base.ends_with(&format!("{way}_init"));
@@ -176,8 +176,8 @@ fn functions(mpi: &Mpi, program: &Path) -> BTreeSet<String> {
     all.filter(|name| name.starts_with("MPI") && !translates(name)).collect()
 }
 
-/// Catches a function that passes the library by: a replay would do it again, or would not know what it
-/// has completed. And one that cannot be replayed and is not refused by its name.
+/// Catches a function that the library does not intercept: a replay would call it again, or would
+/// not know what it has completed; and an unsupported function that is not refused by name.
 #[test]
 fn every_function_is_taken_or_local_and_all_that_is_unsupported_is_refused() {
     let own = offered(&staged().message_log(), "");
@@ -193,7 +193,7 @@ fn every_function_is_taken_or_local_and_all_that_is_unsupported_is_refused() {
         let passed_by: Vec<&String> =
             all.iter().filter(|name| !own.contains(*name) && !is_one_of(name, LOCAL)).collect();
         assert!(passed_by.is_empty(), "{}: {passed_by:?}", mpi.library);
-        // That one writes to its last argument.
+        // MPI_File_open writes to its last argument.
         let refused = all.iter().filter(is_unsupported).filter(|name| *name != "MPI_File_open");
         let refused: Vec<&str> = refused.map(String::as_str).collect();
         assert!(refused.len() > 100, "{refused:?}");

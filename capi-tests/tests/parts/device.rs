@@ -19,9 +19,9 @@ fn run(mpi: &Mpi, job: &Job, with_library: bool, arguments: &str) -> Option<Run>
     Some(run.arg(parts_program(mpi.compiler, "device", false)).args(arguments))
 }
 
-/// Catches a buffer in device memory that is taken for the host's, bytes that a replay does not bring
-/// there, gaps that it fills, copies that wait for the application's queues or change its context,
-/// managed memory that goes through the driver, and failures of the driver that go unnoticed.
+/// Catches a buffer in device memory that is taken for the host's, bytes that a replay does not
+/// bring there, gaps that a replay fills, copies that wait for the application's queues or change
+/// its context, managed memory that goes through the driver, and unreported failures of the driver.
 #[test]
 fn buffers_in_device_memory() {
     for mpi in every_mpi() {
@@ -31,7 +31,7 @@ fn buffers_in_device_memory() {
     }
 }
 
-/// Catches a job that goes on when the driver has not given what was received.
+/// Catches a job that goes on when the driver could not read received bytes.
 #[test]
 fn what_cannot_be_logged_ends_the_job() {
     for mpi in every_mpi() {

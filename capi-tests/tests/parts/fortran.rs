@@ -1,4 +1,4 @@
-//! Parts of programs in Fortran, with each of MPI's interfaces for it.
+//! Parts of programs in Fortran, with each of MPI's interfaces for Fortran.
 
 use capi_tests::mpi::Mpi;
 use capi_tests::parts_fortran::{long_program, parts_program, Interface};
@@ -25,12 +25,12 @@ fn passes(interface: Interface, name: &str) {
     }
 }
 
-/// Without the library it must not come to its end.
+/// Without the library the program must not succeed.
 fn fails_alone(interface: Interface, name: &str) {
     for mpi in every_mpi() {
         let Some(run) = run(mpi, Library::None, interface, name) else { continue };
-        // Where it hangs, it is ended after a second; on a slow machine it may be ended sooner than
-        // it could, which is no success either.
+        // A program that hangs is ended after a second; on a slow machine it may be ended before it
+        // could end, which is no success either.
         let ended = run.arg("1").end();
         let done = ended.stdout.lines().any(|line| line == "done");
         assert!(!ended.status.success() && !done, "{name} passes without the library");
@@ -38,7 +38,7 @@ fn fails_alone(interface: Interface, name: &str) {
 }
 
 /// Catches messages that a replay sends, or does not deliver: to sections of arrays, MPI_BOTTOM,
-/// vectors, of any source, probed for; statuses and flags that are others in the replay.
+/// vectors, from any source, probed for; statuses and flags that differ in the replay.
 #[test]
 fn messages() {
     passes(Interface::Module, "messages");
@@ -46,8 +46,8 @@ fn messages() {
     passes(Interface::Include, "messages");
 }
 
-/// Catches waits and tests that go unseen (those of mpi_f08 under MPICH are by other names), indices
-/// that are counted otherwise in a replay, and requests that it does not know.
+/// Catches waits and tests that are not seen (those of mpi_f08 under MPICH have other names),
+/// indices that are counted differently in a replay, and requests that it does not know.
 #[test]
 fn requests() {
     passes(Interface::Module, "requests");
@@ -55,7 +55,7 @@ fn requests() {
     passes(Interface::Include, "requests");
 }
 
-/// Catches what is gathered or reduced in place, or by a function in Fortran, and differs in a replay.
+/// Catches results gathered or reduced in place, or by a Fortran function, that differ in a replay.
 #[test]
 fn collectives() {
     passes(Interface::Module, "collectives");
@@ -63,7 +63,7 @@ fn collectives() {
     passes(Interface::Include, "collectives");
 }
 
-/// Catches calls that would go wrong silently, and what the module hides of the C interface.
+/// Catches calls that would go wrong silently, and parts of the C interface that the module hides.
 #[test]
 fn what_fails() {
     passes(Interface::Module, "faulty");
@@ -71,7 +71,7 @@ fn what_fails() {
     passes(Interface::Include, "faulty");
 }
 
-/// Catches an interface whose calls are taken only if the library is linked.
+/// Catches an interface whose calls are seen only if the library is linked.
 #[test]
 fn preloaded() {
     for mpi in every_mpi() {
@@ -80,7 +80,7 @@ fn preloaded() {
     }
 }
 
-/// Each of these programs shows nothing if it passes without the library.
+/// Each of these programs would show nothing if it passed without the library.
 #[test]
 fn alone() {
     for name in ["messages", "requests", "collectives"] {

@@ -1,4 +1,4 @@
-//! Programs that do with parts what cannot be right: each is told what, by the names of the calls.
+//! Programs that misuse parts: each gets an error that names the calls.
 
 use capi_tests::job::Job;
 use capi_tests::mpi::OPEN_MPI;
@@ -6,14 +6,14 @@ use capi_tests::program::{parts_program, staged, starving};
 
 use crate::under::{every_mpi, passes, run, Library};
 
-/// Catches a divergence that goes unnoticed or is not described, and a process that cannot go on.
+/// Catches a divergence that is not noticed or is not described, and a process that cannot go on.
 #[test]
 fn divergences() {
     passes(2, "diverge", "");
 }
 
-/// The same of other kinds of calls, in one argument of each. Catches one that is not compared, and what
-/// belongs to one persistent request and comes to another.
+/// Divergences in one argument, of other kinds of calls. Catches an argument that is not compared,
+/// and results of one persistent request that go to another.
 #[test]
 fn differences_of_one_argument() {
     passes(2, "differ", "");
@@ -25,7 +25,7 @@ fn a_divergence_ends_the_job() {
     ends_the_job("diverge", &["MPI_Recv", "peer 0", "tag 5", "tag 6", "3 elements", "part 3"]);
 }
 
-/// Catches a text that is said as often as a program polls.
+/// Catches a message that is printed as often as a program polls.
 #[test]
 fn a_divergence_is_said_once() {
     for mpi in every_mpi() {
@@ -47,12 +47,12 @@ fn refusals() {
     ends_the_job("refused", &["MPI_Win_create", "part 5"]);
 }
 
-/// Catches calls from within an error handler that are taken for calls of the part. And an error handler
-/// that jumps out of its call, if the calls behind it hang, or a part whose log lacks them can be replayed.
+/// Catches calls within an error handler that are taken for calls of the part; and, if a handler
+/// jumps out of its call, later calls that hang, or a replay of the part whose log lacks them.
 #[test]
 fn error_handlers() {
     passes(2, "handlers", "case=returns");
-    // MPICH keeps its lock after a jump, and whatever comes next waits for that, without this library, too.
+    // MPICH keeps its lock after a jump, and every later call waits, also without this library.
     let mpi = &OPEN_MPI;
     for case in ["outside", "inside"] {
         let arguments = format!("case={case}");
@@ -67,15 +67,15 @@ fn threads() {
     passes(2, "refused", "case=threads");
 }
 
-/// Catches a log that runs out of memory, or a function that the MPI library does not have, if it ends
-/// the process, or goes unnoticed and gives a replay wrong values.
+/// Catches a log that runs out of memory, or a function that the MPI library does not have, if it
+/// ends the process, or is not noticed and gives a replay wrong values.
 #[test]
 fn failures_beneath() {
     passes(2, "failures", "");
 }
 
-/// Catches what the library notes of each call, if the process ends for want of memory for it, or a
-/// replay goes wrong without a word.
+/// Catches a lack of memory for the library's notes of a call that ends the process, or makes a
+/// replay wrong without a message.
 #[test]
 fn without_memory() {
     for mpi in every_mpi() {
@@ -87,7 +87,7 @@ fn without_memory() {
             "comms", "streams",
         ] {
             let Some(run) = mpi.start(2) else { continue };
-            // All streams can be told, so that it is not their number that counts.
+            // All streams have a number, so that their count does not matter.
             let run = run.args("env VELOC_MPI_STREAMS=2047").arg(format!("LD_PRELOAD={preload}"));
             let program = parts_program(mpi.compiler, "starved", false);
             let _ = run.arg(program).arg(format!("case={case}")).succeed();
@@ -95,8 +95,9 @@ fn without_memory() {
     }
 }
 
-/// Catches a process that waits, in a replay or in MPI_Finalize, for another to end a part that it does
-/// not end or for a replay that it does not make, and messages that are sent again by some.
+/// Catches a process that waits, in a replay or in MPI_Finalize, for another process to end a part
+/// that it does not end or to make a replay that it does not make, and messages that only some
+/// processes send again.
 #[test]
 fn parts_that_not_all_have() {
     let ended = ["missing", "replayed", "order", "given_up", "all_given_up", "open"];
@@ -106,7 +107,7 @@ fn parts_that_not_all_have() {
     }
 }
 
-/// The program must not come to its end, and what it says must have these words.
+/// The program must not succeed, and its output must contain these words.
 fn ends_the_job(name: &str, words: &[&str]) {
     for mpi in every_mpi() {
         let Some(run) = run(mpi, Library::Preloaded, 2, name, "case=fatal") else { continue };

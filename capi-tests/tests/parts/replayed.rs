@@ -4,8 +4,8 @@ use capi_tests::job::Job;
 
 use crate::under::{every_mpi, passes, run, Library};
 
-/// The figures of the paper, with standard and synchronous sends, with requests in the snapshots and
-/// without, with inner parts that the first run has and that it has not. Catches a send that is
+/// The figures of the paper, with standard and synchronous sends, with requests in the snapshots
+/// and without, with inner parts that the first run has or has not. Catches a send that is
 /// repeated, a receive or a wait that is not answered from the log, messages sent again by a part
 /// that is not right-tight, and bytes that stay in the log.
 #[test]
@@ -22,21 +22,20 @@ fn random_programs() {
     passes(4, "random", "seed=200 seeds=2 messages=40");
 }
 
-/// The same with parts that all processes have in common, so that messages may be sent again.
+/// Random programs with parts that all processes share, so that messages may be sent again.
 #[test]
 fn random_programs_with_common_parts() {
     passes(2, "random", "seed=1 seeds=16 common=1");
     passes(3, "random", "seed=100 seeds=20 common=1");
 }
 
-/// Catches an order of completion, an index or a status that is another in the replay.
+/// Catches an order of completion, an index or a status that differs in the replay.
 #[test]
 fn a_farm() {
     passes(4, "farm", "");
 }
 
-/// Catches persistent requests that a replay starts or loses, types packed wrongly, and halos that
-/// are not delivered.
+/// Catches persistent requests that a replay starts or loses, wrong types, and undelivered halos.
 #[test]
 fn a_halo_exchange() {
     for arguments in ["", "known=0"] {
@@ -50,7 +49,7 @@ fn bisection() {
     passes(4, "bisect", "");
 }
 
-/// Catches a replay that asks more or less often than the first run.
+/// Catches a replay that polls more or less often than the first run.
 #[test]
 fn loops_steered_by_messages() {
     passes(3, "steered", "");
@@ -63,14 +62,14 @@ fn collectives() {
     passes(4, "collectives", "");
 }
 
-/// Catches bytes logged twice, bytes not received that are logged, and what stays.
+/// Catches bytes logged twice, logged bytes that were not received, and bytes that stay in the log.
 #[test]
 fn bytes() {
     passes(3, "bytes", "");
 }
 
-/// Catches statuses, errors and elements of unusual messages that are others in the replay, and buffered
-/// sends that wait in it.
+/// Catches statuses, errors and elements of unusual messages that differ in the replay, and
+/// buffered sends that wait in it.
 #[test]
 fn exchanges_of_every_kind() {
     passes(3, "exchanges", "");
@@ -84,23 +83,23 @@ fn every_receive_again() {
     passes(3, "again", "");
 }
 
-/// Catches a message that one process sends or receives again and the other does not, as it begins in a
-/// part inside the one that is replayed and ends behind that; and a part without any call that is taken
-/// for the next one.
+/// Catches a message that one process sends or receives again and the other does not, because it
+/// begins in a part inside the replayed part and ends behind that; and a part without any call that
+/// is taken for the next one.
 #[test]
 fn parts_replayed_within_others() {
     passes(2, "within", "watchdog=100");
 }
 
-/// Catches a part that is taken for right-tight while what is before it waits for what is behind it, and
-/// one of which nobody says why nothing is sent again.
+/// Catches a part that is taken for right-tight while a call before it waits for a call behind it,
+/// and a part that sends nothing again without a reason given.
 #[test]
 fn what_lies_before_a_part_may_wait_for_what_lies_behind() {
     let both = [Library::Linked, Library::Preloaded];
     for (mpi, library) in every_mpi().flat_map(|mpi| both.map(|library| (mpi, library))) {
         let run = run(mpi, library, 2, "upstream", "watchdog=100");
         let Some(ended) = run.map(|run| run.succeed()) else { continue };
-        // By one process, once.
+        // The reason is given by one process, once.
         let said = ended.stderr.lines().filter(|line| line.contains("part 7 is sent again"));
         let said: Vec<_> = said.collect();
         let is_why = |line: &&str| line.contains("rank 0") && line.contains("tag 2 before its end");
@@ -108,9 +107,9 @@ fn what_lies_before_a_part_may_wait_for_what_lies_behind() {
     }
 }
 
-/// Catches what only odd programs do: calls on nothing and of no type, errors of every call that completes requests,
-/// types with negative bounds and blocks at negative places, error handlers and attributes that
-/// communicate, or free types, parts inside themselves, receives that are given up.
+/// Catches errors in odd programs: calls on nothing and of no type, errors of every call that
+/// completes requests, types with negative bounds and blocks at negative places, error handlers and
+/// attributes that communicate, or free types, parts inside themselves, receives that are given up.
 #[test]
 fn odd_programs() {
     passes(3, "odd", "");
@@ -124,22 +123,22 @@ fn requests_across_borders() {
     passes(3, "requests", "");
 }
 
-/// Catches handles that a replay needs and that are gone, and communicators made twice.
+/// Catches handles that a replay needs and that are freed, and communicators made twice.
 #[test]
 fn handles_that_come_and_go() {
     passes(3, "handles", "");
 }
 
-/// Catches communicators that are kept for each step of a long run, until MPI has no more, and one that
-/// stands in for another and is not the same.
+/// Catches communicators that are kept for each step of a long run, until MPI has no more, and a
+/// communicator that represents another and is not the same.
 #[test]
 fn communicators_in_every_step() {
     passes(1, "many", "own=5000");
     passes(3, "many", "");
 }
 
-/// Catches checkpoints whose messages are taken for the part's, and a region of the application's with an id
-/// that the log has, for which the checkpoint would be lost.
+/// Catches checkpoints whose messages are taken for the part's, and a region of the application's
+/// with the id of the log, for which the checkpoint would be lost.
 #[test]
 fn checkpoints_within_a_part() {
     for mpi in every_mpi() {

@@ -1,4 +1,4 @@
-//! Processes that are killed inside a part, and the ones that go on there.
+//! Processes that are killed inside a part, and the processes that go on there.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use capi_tests::run::{Ended, Run};
 
 use crate::under::{every_mpi, run, Library};
 
-/// The region that has the log, as the guide says.
+/// The region with the log, as in the guide.
 const MESSAGES: i32 = i32::MIN + 1;
 
 fn job() -> Job {
@@ -23,7 +23,7 @@ fn adjoint(mpi: &Mpi, job: &Job, arguments: &str) -> Option<Run> {
     Some(run.env(MARK, job.path("")))
 }
 
-/// What the processes have computed, to the last bit.
+/// The result of the processes, to the last bit.
 fn result(ended: &Ended) -> Vec<String> {
     let lines = ended.stdout.lines().filter(|line| line.starts_with("adjoint"));
     let mut lines: Vec<String> = lines.map(str::to_owned).collect();
@@ -38,7 +38,7 @@ fn goes_on(arguments: &str, places: &[u64]) {
         let whole = job();
         let Some(run) = adjoint(mpi, &whole, arguments) else { continue };
         let whole = run.succeed();
-        // Of three steps, places 1, 5 and 9 lie before parts, 13, 17 and 21 before replays.
+        // With three steps, places 1, 5 and 9 lie before parts, 13, 17 and 21 before replays.
         assert_eq!(whole.figure("places") % 8, 0);
         let job = job();
         let mut before = None;
@@ -56,16 +56,14 @@ fn goes_on(arguments: &str, places: &[u64]) {
         let ended = run.succeed();
         assert_eq!(ended.figures("restarted").pop(), before);
         assert_eq!(result(&ended), result(&whole));
-        // Bytes of all processes over the whole computation. A part in which they were killed is
-        // logged whole.
+        // Bytes of all processes in the whole computation. A part that was killed is logged whole.
         let resent = |ended: &Ended| ended.figures("resent").iter().sum::<u64>();
         assert!(resent(&ended) <= resent(&whole));
         assert_eq!(resent(&ended) > 0, arguments.contains("flags=1"), "{}", ended.stdout);
     }
 }
 
-/// Catches events, payloads, cursors or communicators that another process does not have, and an
-/// address of the old one.
+/// Catches events, payloads, cursors or communicators that a new process lacks, and old addresses.
 #[test]
 fn inside_a_first_run_and_inside_a_replay() {
     goes_on("", &[3, 10, 13, 16, 24]);
@@ -95,7 +93,7 @@ fn processes_that_go_on_from_different_checkpoints_are_told() {
     }
 }
 
-/// Catches a request that nobody could complete, and one that is taken for such.
+/// Catches a request that nobody could complete, and a request that is wrongly taken for such.
 #[test]
 fn a_request_under_way_is_no_part_of_a_checkpoint() {
     for mpi in every_mpi() {
@@ -106,8 +104,7 @@ fn a_request_under_way_is_no_part_of_a_checkpoint() {
     }
 }
 
-/// Catches a checkpoint that waits for a process that waits, in a part, for what comes behind the
-/// checkpoint.
+/// Catches a checkpoint that waits for a process that waits, in a part, for a later call.
 #[test]
 fn a_checkpoint_waits_for_nobody() {
     for mpi in every_mpi() {
@@ -118,7 +115,7 @@ fn a_checkpoint_waits_for_nobody() {
     }
 }
 
-/// Catches a log that is believed though its bytes are others, communicators that are taken for
+/// Catches a log that is used though its bytes have changed, communicators that are taken for
 /// others, and a process that goes on without its log.
 #[test]
 fn a_log_that_is_not_right_is_refused() {
@@ -129,7 +126,7 @@ fn a_log_that_is_not_right_is_refused() {
         wait_for_backends(&job);
         let refused = |arguments: &str, words: &[&str]| {
             let Some(run) = adjoint(mpi, &job, arguments) else { return };
-            // By the log's own digest, not by the file's proof.
+            // Refused by the log's own digest, not by the file's proof.
             let ended = run.env("VELOC_PROOF", "off").end();
             let said = ended.stdout.lines().find(|line| line.contains("refused:"));
             let said = said.unwrap_or_else(|| panic!("{}\n{}", ended.stdout, ended.stderr));

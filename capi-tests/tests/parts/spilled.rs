@@ -9,7 +9,7 @@ use capi_tests::run::{Ended, Run};
 
 use crate::under::{every_mpi, run, Library};
 
-/// The region that has the log, as the guide says.
+/// The region with the log, as in the guide.
 const MESSAGES: i32 = i32::MIN + 1;
 
 fn job() -> Job {
@@ -21,7 +21,7 @@ fn runs(job: impl Fn() -> Job, arguments: &str, body: impl FnMut(&Job, &dyn Fn(&
     runs_of(2, job, arguments, body);
 }
 
-/// The same of so many processes.
+/// Runs of so many processes, for each MPI that is installed.
 fn runs_of(
     processes: usize,
     job: impl Fn() -> Job,
@@ -43,7 +43,7 @@ fn runs_of(
     }
 }
 
-/// What of a log has a name in scratch.
+/// The number of a log's files that have a name in scratch.
 fn hidden_files(job: &Job) -> usize {
     names(&job.scratch()).iter().filter(|name| name.starts_with('.')).count()
 }
@@ -52,22 +52,22 @@ fn passes(arguments: &str) {
     runs(job, arguments, |_, start| drop(start("").succeed()));
 }
 
-/// Catches bytes of another chunk, or of another time, in a replay; a log that stays in memory, or that
-/// leaves a file or a byte; and a chunk that is given up while a kept part still needs it.
+/// Catches bytes of another chunk, or of another time, in a replay; a log that stays in memory, or
+/// that leaves a file or a byte; and a chunk that is freed while a kept part still needs it.
 #[test]
 fn a_log_larger_than_memory_is_replayed() {
     passes("");
 }
 
-/// Catches a log that waits for the client's lock, or a phase of its: while a checkpoint or a restart of
-/// the application's is open.
+/// Catches a log that waits for the client's lock, or for one of its phases, while the application
+/// has a checkpoint or a restart open.
 #[test]
 fn whatever_the_application_has_open() {
     passes("open=1");
 }
 
-/// Catches a log that goes with the job that has made its files, also when another one begins, and files
-/// that stay when the process has ended.
+/// Catches a log that is removed with the job that has made its files, also when another job
+/// begins, and files that stay when the process has ended.
 #[test]
 fn the_end_of_the_job_leaves_the_log_its_files() {
     for arguments in ["early=1", "early=1 again=1"] {
@@ -79,8 +79,8 @@ fn the_end_of_the_job_leaves_the_log_its_files() {
     }
 }
 
-/// Catches a call that fails, hangs or ends the process, because no file can be written; and a log of
-/// which nobody is told that it stays in memory.
+/// Catches a call that fails, hangs or ends the process because no file can be written, and a log
+/// that stays in memory without a message.
 #[test]
 fn without_space_the_log_stays_in_memory() {
     runs(job, "full=1", |_, start| {
@@ -94,9 +94,9 @@ fn without_space_the_log_stays_in_memory() {
     });
 }
 
-/// Catches files of a killed process that stay; a log that is not the same in the one that goes on; a
-/// checkpoint with a log in one piece, which would need the memory that there is not; and chunks in it
-/// that are believed though they are others.
+/// Catches files of a killed process that stay; a log that differs in the process that goes on; a
+/// checkpoint with a log in one piece, which would need too much memory; and chunks of it that are
+/// used though they have changed.
 #[test]
 fn a_killed_process_leaves_no_files() {
     runs(job, "", |job, start| {
@@ -112,7 +112,7 @@ fn a_killed_process_leaves_no_files() {
         assert!(chunks.iter().all(|(_, bytes)| bytes.len() == 256 << 10));
         regions[9].1[1000] ^= 1;
         fs::write(&path, encode(&regions)).unwrap();
-        // By the log's own digest, not by the file's proof.
+        // Refused by the log's own digest, not by the file's proof.
         let ended = start("").env("VELOC_PROOF", "off").end();
         let is_refused = ended.stderr.contains("damaged: its chunks do not match");
         assert!(!ended.status.success() && is_refused, "{}", ended.stderr);
@@ -137,7 +137,7 @@ fn other_ways_to_keep_the_log() {
     runs(ephemeral, "", |_, start| drop(start("").succeed()));
 }
 
-/// Catches a limit that is no number and is passed over.
+/// Catches a limit that is not a number and is ignored.
 #[test]
 fn a_limit_that_is_none_is_an_error() {
     runs(job, "", |_, start| {

@@ -6,26 +6,25 @@ use capi_tests::mpi::{is_all, Mpi, OPEN_MPI};
 use capi_tests::program::{parts_program, staged};
 use capi_tests::run::Run;
 
-/// The installations of a test that is the same under each.
+/// The installations for a test that is the same under each.
 pub(crate) fn every_mpi() -> impl Iterator<Item = &'static Mpi> {
     capi_tests::mpi::every_mpi(&OPEN_MPI)
 }
 
-/// How a program gets at the library.
+/// How a program gets the library.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Library {
-    /// It is linked with it.
+    /// The program is linked with the library.
     Linked,
-    /// The library is loaded ahead of it.
+    /// The library is loaded ahead of the program.
     Preloaded,
-    /// It is linked with it, but MPI is loaded ahead of both.
+    /// The program is linked with the library, but MPI is loaded ahead of both.
     Behind,
-    /// Not at all.
+    /// The program runs without the library.
     None,
 }
 
-/// A run of a program on so many processes, if this MPI is installed. `arguments` are separated by
-/// spaces.
+/// A run of a program on so many processes, if this MPI is installed, with these arguments.
 pub(crate) fn run(
     mpi: &Mpi,
     library: Library,
@@ -38,7 +37,7 @@ pub(crate) fn run(
     Some(run.args(arguments))
 }
 
-/// The same of a program that is made if this MPI is installed.
+/// A run of a program that is made if this MPI is installed.
 pub(crate) fn start(
     mpi: &Mpi,
     library: Library,
@@ -46,7 +45,7 @@ pub(crate) fn start(
     program: impl FnOnce() -> PathBuf,
 ) -> Option<Run> {
     let run = mpi.start(processes)?;
-    // Not into the program that starts the others.
+    // The library is not loaded into the program that starts the others.
     let preload = |run: Run, what: &str| run.arg("env").arg(format!("LD_PRELOAD={what}"));
     let run = match library {
         Library::Preloaded => preload(run, &staged().message_log().display().to_string()),
@@ -56,8 +55,7 @@ pub(crate) fn start(
     Some(run.arg(program()))
 }
 
-/// Runs a program with the library under each MPI, in both ways where everything is to run. It must come to
-/// its end.
+/// Runs a program with the library under each MPI, in both ways in a full test. It must succeed.
 pub(crate) fn passes(processes: usize, name: &str, arguments: &str) {
     let ways = if is_all() { 2 } else { 1 };
     for mpi in every_mpi() {

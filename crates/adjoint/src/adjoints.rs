@@ -16,9 +16,9 @@ use client::Client;
 use engine::catalog::entry::FileLevel;
 use os::error::{Error, Result};
 
-/// The file levels, by number.
+/// The file levels, by their number as a kind.
 const LEVELS: [FileLevel; 2] = [FileLevel::Scratch, FileLevel::Persistent];
-/// The number after them: the parities of the files in scratch.
+/// The kind after the levels: the parities of the files in scratch.
 const PARITIES: usize = 2;
 /// How many kinds of data a process may have of an adjoint: two files, and parities.
 pub(crate) const KINDS: usize = 3;
@@ -92,7 +92,7 @@ impl Adjoints {
         Adjoints { name, present, next, stored, candidate, common }
     }
 
-    /// Their name.
+    /// The name of the adjoints.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -152,7 +152,7 @@ impl Adjoints {
         self.retire(files)
     }
 
-    /// Does the same for a process without others.
+    /// Applies this process's own report, for a process without others.
     pub(crate) fn apply_alone(&mut self, files: &impl AdjointFiles) -> Result<()> {
         let (newest, _) = self.report(files);
         self.apply(files, newest, newest)
@@ -265,7 +265,7 @@ mod tests {
         (0..stored).filter(|version| has(*version)).collect()
     }
 
-    /// The minimum of all reports at an exchange.
+    /// The minimum of all processes' reports at an exchange.
     fn least(processes: &[Process], meeting: usize) -> (Versions, Versions) {
         let least = |of: fn(&(Versions, Versions)) -> &Versions| {
             std::array::from_fn(|kind| {
@@ -278,9 +278,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(400))]
 
-        /// Processes whose files are written at any time or fail, and which exchange their reports one
-        /// after the other. Catches one that removes what others need: its own newest version, or the
-        /// minimum of the newest versions, may be missing elsewhere.
+        /// Processes whose files are written at any time or fail, and which exchange their reports
+        /// one after the other. Catches a process that removes what others need: its own newest
+        /// version, or the minimum of the newest versions, may be missing elsewhere.
         #[test]
         fn there_is_always_one_that_all_have(
             events in prop::collection::vec((0..3_usize, 0..12_u8, any::<u8>()), 1..400),

@@ -57,7 +57,7 @@ impl<R: ClientAccess> Run<'_, R> {
         Ok(all.stop)
     }
 
-    /// Synchronizes the processes. An error if one of them has failed.
+    /// Synchronizes the processes. Fails if one of them has failed.
     pub(super) fn synchronize(&mut self) -> Result<()> {
         match self.exchange {
             Some(_) => self.exchange_messages(self.empty_message()?).map(drop),

@@ -65,7 +65,7 @@ fn compare_with(
     kept: &StoredState,
 ) -> Result<Option<String>> {
     if settings.verify && kept.hash.is_some() {
-        // It was compared before.
+        // The state was compared before.
         return Ok(None);
     }
     let (name, version) = (&settings.name, kept.slot as i32);

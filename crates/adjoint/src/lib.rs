@@ -84,7 +84,7 @@ pub trait ClientAccess {
     /// Calls `body` with the client.
     ///
     /// # Errors
-    /// Those of `body`, or there is no client.
+    /// The errors of `body`, or there is no client.
     fn with<T>(&self, body: impl FnOnce(&mut Client) -> Result<T>) -> Result<T>;
 }
 
@@ -93,6 +93,6 @@ pub trait ClientAccess {
 pub enum Outcome {
     /// The adjoint has come to state 0.
     Finished,
-    /// It was stopped; the next run goes on.
+    /// The run was stopped; the next run goes on.
     Stopped,
 }

@@ -33,7 +33,7 @@ pub(crate) struct Message {
     pub failure: Option<Failure>,
 }
 
-/// A process's failure. The reason is known only there.
+/// The failure of a process, which alone knows the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Failure {
     /// After how many steps of the run, which all processes count alike.

@@ -1,5 +1,5 @@
-//! The position that is stored with each state: its run, and its number there. By these bytes the store
-//! recognizes a run's checkpoint ([`format::mark`]).
+//! The position that is stored with each state: its run, and its number in the run. By these bytes
+//! the store recognizes a run's checkpoint ([`format::mark`]).
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,10 +30,10 @@ impl Role {
     const ALL: [Role; 3] = [Role::State, Role::Adjoint, Role::Hashes];
 }
 
-/// Identifies a computation; states with another identity are of no use to it.
+/// Identifies a computation: states with another identity are of no use to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Identity {
-    /// The application's number for it.
+    /// The application's number for the computation.
     pub tag: u64,
     /// Steps.
     pub steps: u64,
@@ -115,8 +115,8 @@ impl fmt::Display for Identity {
     }
 }
 
-/// The region with the position of a name's checkpoints. It is written as last set, and holds what was
-/// last read.
+/// The region that holds the position in a name's checkpoints. It is written as last set, and keeps
+/// the position that was last read.
 #[derive(Clone, Debug)]
 pub(crate) struct Marker(Arc<Cell>);
 
@@ -124,7 +124,7 @@ pub(crate) struct Marker(Arc<Cell>);
 struct Cell(Mutex<Position>);
 
 impl Marker {
-    /// With the position of state 0.
+    /// A marker with the position of state 0.
     pub(crate) fn new(role: Role, of: Identity) -> Marker {
         let position = Position { role, run: 0, of, number: 0, hash: None };
         Marker(Arc::new(Cell(Mutex::new(position))))
@@ -135,13 +135,13 @@ impl Marker {
         self.0.clone()
     }
 
-    /// Sets what is written.
+    /// Sets the position that is written.
     pub(crate) fn set(&self, run: u64, number: u64, hash: Option<u64>) {
         let mut position = self.0 .0.lock();
         (position.run, position.number, position.hash) = (run, number, hash);
     }
 
-    /// What was read last.
+    /// The position that was read last.
     pub(crate) fn get(&self) -> Position {
         *self.0 .0.lock()
     }

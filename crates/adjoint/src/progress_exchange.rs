@@ -16,7 +16,7 @@ use os::error::Result;
 
 /// The least time for which a failed process waits for the others.
 const SHORTEST_WAIT: Duration = Duration::from_secs(10);
-/// It also waits this many times the longest time between two exchanges.
+/// A failed process also waits this many times the longest time between two exchanges.
 const TIMES_LONGEST: u32 = 4;
 /// How often to poll.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
@@ -32,7 +32,7 @@ pub(crate) struct ProgressExchange {
 }
 
 impl ProgressExchange {
-    /// Over a communicator that is used for nothing else.
+    /// Exchanges over a communicator that is used for nothing else.
     ///
     /// # Errors
     /// MPI's.
@@ -62,7 +62,7 @@ impl ProgressExchange {
         Message::decode(&waited?.unwrap_or_default())
     }
 
-    /// The same, but waits at most this long. `None`: not all have come.
+    /// Exchanges messages, but waits at most this long. `None`: not all processes have come.
     ///
     /// # Errors
     /// MPI's.

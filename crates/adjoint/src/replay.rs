@@ -10,14 +10,14 @@ const MOST_HASHES: u64 = 1 << 20;
 pub(crate) struct ReplayCheck {
     /// Every `stride`th state is checked.
     stride: u64,
-    /// By state; 0: not computed yet.
+    /// The hashes by state; 0: not computed yet.
     hashes: Vec<u64>,
     /// The index of the first hash that is not in the store.
     unstored: usize,
 }
 
 impl ReplayCheck {
-    /// For a run of `steps` steps.
+    /// A check for a run of `steps` steps.
     pub(crate) fn new(steps: u64) -> ReplayCheck {
         let stride = steps.div_ceil(MOST_HASHES).max(1);
         ReplayCheck { stride, hashes: vec![0; (steps / stride) as usize + 1], unstored: 0 }
@@ -66,7 +66,7 @@ impl ReplayCheck {
     /// Checks the application's current state, which has this hash.
     ///
     /// # Errors
-    /// It had another hash before.
+    /// The state had another hash before.
     pub(crate) fn check_state(&mut self, state: u64, hash: u64) -> Result<()> {
         if !state.is_multiple_of(self.stride) {
             return Ok(());

@@ -89,7 +89,7 @@ pub(super) struct Run<'a, R> {
     pub(super) final_message: Option<Message>,
     /// Steps computed in this call.
     pub(super) computed: u64,
-    /// The read order of state `steps`; higher states are read sooner.
+    /// The position of state `steps` in the read order; higher states are read sooner.
     pub(super) first_read_order: u64,
     /// The state in each slot (a version).
     pub(super) slots: BTreeMap<u64, u64>,

@@ -27,7 +27,7 @@ pub(crate) fn check(settings: Result<&Settings>, access: &impl ClientAccess) -> 
     settings?;
     let (all, rank) = all?;
     let all: Vec<Given> = all.into_iter().map(|proposal| proposal.0).collect();
-    // Who has failed tells the user of it, else the first process.
+    // The process that has failed tells the user, or else rank 0.
     compare(&all).map_err(|error| match rank == 0 && all.iter().all(|one| one.is_ok()) {
         true => error,
         false => error.told_by_another(),

@@ -11,7 +11,7 @@ use schedule::rule::Rule;
 
 /// The suffix of the name of a run's adjoints; the longest suffix.
 const ADJOINTS: &str = ".adjoint";
-/// The suffix of the name of its hashes.
+/// The suffix of the name of a run's hashes.
 const HASHES: &str = ".hashes";
 /// The longest name of a run in bytes.
 const LONGEST_NAME: usize = names::LONGEST_NAME - ADJOINTS.len();
@@ -19,7 +19,7 @@ const LONGEST_NAME: usize = names::LONGEST_NAME - ADJOINTS.len();
 /// The settings of a run.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The name of its states; the names of its adjoints and hashes are derived from it.
+    /// The name of the run's states; the names of its adjoints and hashes are derived from it.
     pub name: String,
     /// Steps of the forward sweep.
     pub steps: i64,
@@ -42,7 +42,7 @@ pub struct Settings {
     pub limit: Option<Duration>,
 }
 
-/// A run's names: of its states, its adjoints and its hashes.
+/// The names of a run's states, its adjoints and its hashes.
 pub fn names_of(name: &str) -> [String; 3] {
     ["", ADJOINTS, HASHES].map(|ending| format!("{name}{ending}"))
 }
@@ -74,7 +74,7 @@ impl Settings {
         "turn_cost",
     ];
 
-    /// The values of these.
+    /// The values of the settings in `LABELS`.
     pub fn texts(&self) -> Vec<String> {
         let rule = Rule::ALL.iter().position(|(rule, _)| *rule == self.rule).unwrap_or(0);
         let [mtbf, write, turn] = self.failures.unwrap_or_default();

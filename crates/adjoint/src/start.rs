@@ -111,7 +111,7 @@ pub(super) fn begin(
     let failed = reports.iter().any(|report| report.found.is_err());
     let common = store_contents::common(&reports).map_err(|error| match rank == 0 && !failed {
         true => error,
-        // Who has failed tells the user of it, else the first process.
+        // The process that has failed tells the user, or else rank 0.
         false => error.told_by_another(),
     })?;
     if common.resumes {
@@ -133,7 +133,7 @@ pub(super) fn begin(
         if let Some(why) = store_contents::why_not_resumed(&reports) {
             log::warn!("\"{}\": the run begins anew: {why}", settings.name);
         }
-        // What only some processes have is useless. All remove it before any stores again.
+        // Data that only some processes have is useless. All remove it before any store again.
         let removed = access.with(|client| {
             client.remove_all(&settings.name)?;
             client.remove_all(&name_of_adjoints)?;

@@ -62,7 +62,7 @@ impl<R: ClientAccess> Run<'_, R> {
         self.check_background()?;
         let mut hash = self.verify(state)?;
         if state == 0 && hash.is_none() {
-            // A restart identifies the state 0 of this computation by it.
+            // A restart identifies the state 0 of this computation by the hash.
             hash = self.problem.hash(0)?.map(|hash| hash.max(1));
         }
         self.store_hashes(state)?;
@@ -85,7 +85,7 @@ impl<R: ClientAccess> Run<'_, R> {
         Ok(())
     }
 
-    /// An error if storing an earlier version has failed in the background.
+    /// Fails if storing an earlier version has failed in the background.
     pub(super) fn check_background(&self) -> Result<()> {
         let heard = self.access.with(|client| client.check_background());
         heard.map_err(|error| self.with_advice(error))
@@ -135,7 +135,7 @@ impl<R: ClientAccess> Run<'_, R> {
         if self.failure.is_some() {
             return Ok(());
         }
-        // It is read again, unless the adjoint takes its step from it now.
+        // The state is read again, unless the adjoint takes its step from it now.
         let next = (state + 1 < self.fine).then(|| self.read_order(state));
         let (name, version) = (&self.settings.name, slot as i32);
         self.at = None;

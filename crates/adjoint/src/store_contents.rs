@@ -1,5 +1,5 @@
-//! The contents of the store when a run starts: each process reads its own, and all come to the same
-//! result.
+//! The contents of the store when a run starts: each process reads its own, and all processes come
+//! to the same result.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ pub(crate) struct StoredState {
 /// A stored adjoint: its version, and the state that it has come to.
 pub(crate) type StoredAdjoint = (i32, u64);
 
-/// What one process has stored.
+/// The contents of one process's store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StoreContents {
     /// The run's number. `None`: nothing is stored.
@@ -48,13 +48,13 @@ pub(crate) struct StoreContents {
 /// A process's message to the others when a run starts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Report {
-    /// What it has, or why it cannot take part.
+    /// The contents of its store, or why it cannot take part.
     pub found: std::result::Result<StoreContents, String>,
     /// A random number for a new run.
     pub fresh: u64,
 }
 
-/// What all processes have.
+/// The contents that all processes have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CommonContents {
     /// The run's number.
@@ -71,13 +71,13 @@ pub(crate) struct CommonContents {
     pub next_hashes: i32,
 }
 
-/// A name, and the region by which its positions are read.
+/// A name, and the region that its positions are read with.
 pub(crate) type Named<'a, T> = (&'a str, &'a T);
 
 /// Reads what this process has stored of a run: states, adjoints and hashes. Changes nothing.
 ///
 /// # Errors
-/// Something is of another computation.
+/// Something in the store is of another computation.
 pub(crate) fn read_store(
     client: &mut Client,
     states: Named<'_, Marker>,
@@ -147,7 +147,7 @@ fn lost_warning(lost: &[String]) -> Option<String> {
     }
 }
 
-/// What to do about a store of another computation.
+/// Advice for a store of another computation.
 pub(crate) const DISCARD_HINT: &str =
     "VELOC_Adjoint_discard removes a run that is not to be gone on with";
 
@@ -191,7 +191,7 @@ fn add_checked(
     match role {
         Role::State => found.states.push(StoredState { state: number, slot, hash }),
         Role::Adjoint => found.adjoints.push((version, number)),
-        // They are returned with the hashes.
+        // Hashes are returned with their positions.
         Role::Hashes => {}
     }
     Ok(())
@@ -209,10 +209,10 @@ pub(crate) fn why_not_resumed(reports: &[Report]) -> Option<String> {
     }
 }
 
-/// What all processes have in common.
+/// Finds what all processes have in common.
 ///
 /// # Errors
-/// One cannot take part, or they have states of different runs.
+/// A process cannot take part, or the processes have states of different runs.
 pub(crate) fn common(reports: &[Report]) -> Result<CommonContents> {
     let Some(first) = reports.first() else {
         return Err(Error::invalid("there is no process"));
@@ -288,7 +288,7 @@ mod tests {
         }
     }
 
-    /// Catches a restart from what not all processes have.
+    /// Catches a restart from data that not all processes have.
     #[test]
     fn only_what_all_have_counts() {
         let mut one = found(&[(0, 0), (30, 1), (44, 2)], &[(3, 80), (4, 60)]);

@@ -8,8 +8,8 @@ use client::callbacks::{Object, Written};
 use os::error::{Error, Kind, Result};
 use os::sync::Mutex;
 
-/// The region of a checkpoint of hashes. It is written as last set, and holds what was last read: a
-/// position, the hashes (0: unknown), and a checksum.
+/// The region of a checkpoint of hashes: a position, the hashes (0: unknown), and a checksum. It is
+/// written as last set, and keeps what was last read.
 #[derive(Clone, Debug)]
 pub(crate) struct StoredHashes(Arc<Cell>);
 
@@ -17,7 +17,7 @@ pub(crate) struct StoredHashes(Arc<Cell>);
 struct Cell(Mutex<(Position, Vec<u64>)>);
 
 impl StoredHashes {
-    /// Without hashes.
+    /// A region without hashes.
     pub(crate) fn new(of: Identity) -> StoredHashes {
         let position = Position { role: Role::Hashes, run: 0, of, number: 0, hash: None };
         StoredHashes(Arc::new(Cell(Mutex::new((position, Vec::new())))))
@@ -28,14 +28,14 @@ impl StoredHashes {
         self.0.clone()
     }
 
-    /// Sets what is written: the hashes from state `first` on.
+    /// Sets the hashes that are written, from state `first` on.
     pub(crate) fn set(&self, run: u64, first: u64, hashes: Vec<u64>) {
         let mut cell = self.0 .0.lock();
         (cell.0.run, cell.0.number) = (run, first);
         cell.1 = hashes;
     }
 
-    /// What was read last; the hashes are moved out.
+    /// The position and hashes that were read last; the hashes are moved out.
     pub(crate) fn take(&self) -> (Position, Vec<u64>) {
         let mut cell = self.0 .0.lock();
         (cell.0, std::mem::take(&mut cell.1))

@@ -2,8 +2,8 @@
 //! copied to persistent, and where each process's part of an aggregated file begins.
 //!
 //! Each checkpoint begins a round (`policy/rounds.rs`), and where files are aggregated a gathering
-//! of their lengths. All calls of MPI are made from the application's own calls, and none waits
-//! before the end of the job, unless the application waits for an aggregated file.
+//! of the parts' lengths. All calls of MPI are made from the application's own calls, and none
+//! waits before the end of the job, unless the application waits for an aggregated file.
 //!
 //! An error of MPI ends the agreement for good: this process begins one last call, which tells the
 //! others so, and none after it. From there on no version is removed, and every checkpoint is copied
@@ -50,17 +50,17 @@ pub(crate) struct Agreement {
 /// Takes the next result of a queue.
 type Next = fn(&mut CollectiveQueue) -> Result<Option<Box<[i64]>>>;
 
-/// What is known of a checkpoint's copy.
+/// What is decided about a checkpoint's copy in persistent.
 #[derive(Clone, Copy, Debug, Default)]
 struct Deferred {
-    /// Whether it is made.
+    /// Whether the copy is made.
     persist: Option<bool>,
-    /// Where it goes; `Some(None)`: to a file of its own.
+    /// Where the copy goes; `Some(None)`: to a file of its own.
     place: Option<Option<AggregatePart>>,
 }
 
 impl Agreement {
-    /// Over communicators of its own. Collective. `None` if there is nothing to agree on.
+    /// Starts over new communicators. Returns `None` if there is nothing to agree on. Collective.
     pub(crate) fn start(comm: &Comm, engine: &Shared) -> Result<Option<Agreement>> {
         let config = &engine.config;
         let aggregated = config.aggregated && engine.files.has_persistent();
@@ -98,12 +98,12 @@ impl Agreement {
         let values = self.rounds.begin(key, persist, file_state(engine));
         self.post(engine, &values);
         if let Some(aggregation) = &mut self.aggregation {
-            aggregation.owed = Some(key);
+            aggregation.due = Some(key);
         }
     }
 
-    /// It has begun. Whether it is copied to persistent when it is complete: not before it is
-    /// decided if and where, or, `None`, as this process's own clock says.
+    /// The checkpoint has begun. Returns whether it is copied to persistent once it is complete:
+    /// `Some(false)`: when it is decided if and where; `None`: as this process's own clock says.
     pub(crate) fn opened(&mut self, engine: &Shared, id: Id) -> Option<bool> {
         let by_time = engine.persistence_depends_on_time();
         let defers = !self.failed && (by_time || self.aggregation.is_some());
@@ -120,7 +120,7 @@ impl Agreement {
         self.open = Some(id);
         match (defers, by_time) {
             (true, _) => Some(false),
-            // Nobody decides any more: each is copied.
+            // Nobody decides any more: each checkpoint is copied.
             (false, true) => Some(true),
             (false, false) => None,
         }
@@ -132,9 +132,9 @@ impl Agreement {
         [self.calls.begun(), gathered]
     }
 
-    /// Begins rounds and gatherings without a checkpoint until there are so many. To be called when another
-    /// process has begun so many, of checkpoints that this one never takes: what comes next is the same
-    /// for both again.
+    /// Begins rounds and gatherings without a checkpoint until there are so many. To be called when
+    /// another process has begun so many, for checkpoints that this one never takes: the next round
+    /// is the same for both again.
     pub(crate) fn even(&mut self, engine: &Shared, [rounds, gathered]: [u64; 2]) {
         while !self.failed && self.calls.begun() < rounds {
             let values = self.rounds.begin_without_key(file_state(engine));
@@ -206,7 +206,7 @@ impl Agreement {
         }
     }
 
-    /// Adds to what is known of a checkpoint's copy. Once all is, it is made.
+    /// Adds to what is decided about a checkpoint's copy, and carries it out once all is decided.
     fn learn(&mut self, engine: &Shared, id: Id, what: impl FnOnce(&mut Deferred)) {
         let Some(deferred) = self.deferred.get_mut(&id) else {
             return;
@@ -244,7 +244,7 @@ impl Agreement {
         self.decide_alone(engine);
     }
 
-    /// Everything that is undecided is copied, to a file of its own.
+    /// Has every undecided checkpoint copied to a file of its own.
     fn decide_alone(&mut self, engine: &Shared) {
         let ids: Vec<Id> = self.deferred.keys().copied().collect();
         for id in ids {
@@ -256,9 +256,9 @@ impl Agreement {
         }
     }
 
-    /// The application waits for its files. What is undecided is copied: the results get a moment
-    /// to come, but are not waited for, as another process may wait for this one. Parts of
-    /// aggregated files have no other way: they are waited for.
+    /// The application waits for its files: undecided checkpoints are copied. The results get a
+    /// moment to come but are not waited for, as another process may wait for this one. Parts of
+    /// aggregated files have no other way: their results are waited for.
     pub(crate) fn await_all(&mut self, engine: &Shared) {
         if self.aggregation.is_some() {
             return self.take(engine, CollectiveQueue::wait);
@@ -279,7 +279,7 @@ impl Agreement {
     }
 }
 
-/// What becomes of a checkpoint's file in a level, or of its parities.
+/// The state of a checkpoint's file in each level, and of its parities.
 fn file_state(engine: &Shared) -> impl Fn(Id, usize) -> FileState + '_ {
     |id, level| match level {
         0 => engine.file_state(id, FileLevel::Scratch),
@@ -288,7 +288,7 @@ fn file_state(engine: &Shared) -> impl Fn(Id, usize) -> FileState + '_ {
     }
 }
 
-/// Tells a checkpoint from others, the same on every process (FNV-1a).
+/// A key of a checkpoint that is the same on every process (FNV-1a).
 fn key(name: &str, version: i32) -> i64 {
     let bytes = name.bytes().chain([0]).chain(version.to_le_bytes());
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

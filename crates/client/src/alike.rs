@@ -1,5 +1,5 @@
-//! Whether all processes of a job have been given the same. What follows is a matter of what they were
-//! given: where that differs, some would make calls of MPI that others do not, and wait for ever.
+//! Checks that all processes of a job have been given the same settings: where these differ, some
+//! would make calls of MPI that others do not, and wait for ever.
 
 use std::collections::BTreeMap;
 
@@ -11,33 +11,33 @@ use os::error::{Error, Kind, Result};
 
 /// The most values of a setting that are named.
 const MOST_VALUES: usize = 6;
-/// The most processes, or ranges of them, that are named for each.
+/// The most ranks, or ranges of them, that are named for each value.
 const MOST_RANGES: usize = 6;
 
 /// What a process was given: a text for each label, or why it cannot take part.
 pub type Given = std::result::Result<Vec<String>, String>;
 
-/// Compares what of the configuration must be the same on all processes: what decides which calls of MPI
-/// they make together, and what files. The values are passed only where they differ. Collective.
+/// Compares the settings that must be the same on all processes, as they decide which calls of MPI
+/// and which files these make together. The values are passed only where they differ. Collective.
 ///
 /// # Errors
-/// MPI's. Inside, this process's own, that of another one, or what differs: on all processes.
+/// MPI's. The inner error, on all processes: this process's own, another's, or what differs.
 pub(super) fn configured(config: Result<Config>, comm: &Comm) -> Result<Result<Config>> {
     let (labels, texts): (Vec<_>, Vec<_>) = config.iter().flat_map(of_all).unzip();
     let given: Given = config.as_ref().map(|_| texts).map_err(ToString::to_string);
     let bytes = encode(&given)?;
     let digest = Checksum::of(&bytes).as_bytes().first_chunk().copied().unwrap_or_default();
-    // So that it can be negated.
+    // Shifted so that it can be negated.
     let digest = i64::from_le_bytes(digest) >> 1;
+    let own = comm.rank()? as usize;
     if comm.allreduce_min([digest, -digest])? == [digest, -digest] {
-        return Ok(config);
+        return Ok(config.map_err(|error| if own == 0 { error } else { error.told_by_another() }));
     }
     let all: Vec<Given> =
         comm.allgather(&bytes)?.iter().map(|b| decode(b)).collect::<Result<_>>()?;
     let what = "the processes are configured differently";
-    // The first process that cannot take part tells the user of it; else the first of all.
+    // The first process that cannot take part tells the user, or else the first of all.
     let first = all.iter().position(|one| one.is_err()).unwrap_or(0);
-    let own = comm.rank()? as usize;
     let told = all[..own.min(all.len())].contains(&given);
     let judged = config.and_then(|config| judge(what, &labels, &all).map(|()| config));
     Ok(judged.map_err(|error| match own == first || given.is_err() && !told {
@@ -46,11 +46,11 @@ pub(super) fn configured(config: Result<Config>, comm: &Comm) -> Result<Result<C
     }))
 }
 
-/// The keys with their values.
+/// The keys that must be alike, with their values.
 fn of_all(config: &Config) -> Vec<(&'static str, String)> {
     let interval = |seconds: Option<u64>| seconds.map_or("-1".to_owned(), |s| s.to_string());
     let mode = if config.mode == Mode::Sync { "sync" } else { "async" };
-    // The directory itself may have another path elsewhere.
+    // The directory itself may have another path on another host.
     let persistent = if config.persistent.is_some() { "a directory" } else { "none" };
     vec![
         ("mode", mode.to_owned()),
@@ -69,10 +69,10 @@ fn of_all(config: &Config) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Whether all were given the same, by the order of their numbers.
+/// Checks that all processes, in the order of their ranks, were given the same.
 ///
 /// # Errors
-/// The first process's that cannot take part; else `what` and, for each label, who was given which value.
+/// The first process's that cannot take part; else `what`, with each label's values and ranks.
 pub fn judge(what: &str, labels: &[&str], all: &[Given]) -> Result<()> {
     let mut given = Vec::with_capacity(all.len());
     for (rank, one) in all.iter().enumerate() {
@@ -98,7 +98,7 @@ pub fn judge(what: &str, labels: &[&str], all: &[Given]) -> Result<()> {
     Err(Error::invalid(format!("{what}: {}", differences.join("; "))))
 }
 
-/// Who was given which value, the lowest process first.
+/// The values of a label and the ranks that were given each, the lowest rank first.
 fn difference(label: &str, values: BTreeMap<&str, Vec<usize>>) -> String {
     let mut values: Vec<_> = values.into_iter().collect();
     values.sort_unstable_by_key(|(_, ranks)| ranks[0]);
@@ -112,7 +112,7 @@ fn difference(label: &str, values: BTreeMap<&str, Vec<usize>>) -> String {
     format!("{label} = {}{end}", words.join(", "))
 }
 
-/// Numbers of processes, ascending, as ranges.
+/// Ascending ranks as a text of ranges.
 pub(super) fn processes(ranks: &[usize]) -> String {
     let mut ranges = Vec::<(usize, usize)>::new();
     for &rank in ranks {

@@ -1,11 +1,10 @@
-//! What the application does for the library: it writes and reads regions that are no range of
-//! memory.
+//! Callbacks of the application, which write and read regions that are no range of memory.
 
 use std::fmt::Debug;
 
 use os::error::Result;
 
-/// Bytes that an object has been written as.
+/// The bytes of an object.
 pub type Written = Box<dyn AsRef<[u8]>>;
 
 /// A region that is no range of memory: the application writes it as bytes, and reads it from them.
@@ -13,6 +12,6 @@ pub trait Object: Debug + Send + Sync {
     /// The object as bytes.
     fn write(&self) -> Result<Written>;
 
-    /// Makes the object what it was when it was written as these bytes.
+    /// Restores the object from the bytes that it was written as.
     fn read(&self, bytes: &[u8]) -> Result<()>;
 }

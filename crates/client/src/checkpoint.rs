@@ -13,10 +13,10 @@ use format::header::encoded_len;
 use os::error::{Error, Result};
 use trace::Activity;
 
-/// What a call has captured.
+/// The places that a call has captured.
 struct Captured {
     places: Vec<Place>,
-    /// What objects were written as, which places point to.
+    /// The bytes of objects, which `places` points to.
     _written: Vec<Written>,
     _log: Option<Packed>,
 }
@@ -30,8 +30,8 @@ impl Client {
         self.take_all(false)
     }
 
-    /// Takes all regions into the checkpoint that was begun, and ends it. One that is `managed` gets its
-    /// mark.
+    /// Takes all regions into the checkpoint that was begun, and ends it. A `managed` checkpoint
+    /// gets its mark.
     pub(super) fn take_all(&mut self, managed: bool) -> Result<()> {
         let captured = self.capture(&Selection::All, managed);
         if captured.is_err() {
@@ -40,23 +40,23 @@ impl Client {
         captured.and_then(|captured| self.close(true, captured))
     }
 
-    /// Opens a checkpoint; a restart that is open has ended. A background failure that was not reported
-    /// yet is reported here, and then nothing is opened.
+    /// Opens a checkpoint, and ends a restart that is open. A background failure that was not
+    /// reported yet is reported here, and then nothing is opened.
     ///
     /// # Errors
-    /// The name is that of an adjoint computation under way, among others.
+    /// Among others, the name is that of an adjoint computation under way.
     pub fn checkpoint_begin(&mut self, name: &str, version: i32) -> Result<()> {
         self.check_not_held(name, &format!("version {version} of"))?;
         self.begin(name, version)
     }
 
-    /// The same, whoever has the name.
+    /// Opens a checkpoint, also under a name of an adjoint computation under way.
     pub(super) fn begin(&mut self, name: &str, version: i32) -> Result<()> {
         check_name(name, version)?;
         self.end_open_restart();
         self.must_be_idle()?;
         if let Some(agreement) = &mut self.agreement {
-            // Also if it does not begin here: it does on the other processes.
+            // Also if the checkpoint does not begin here: it does on the other processes.
             agreement.begin(&self.engine, name, version);
         }
         let failure = self.check_background().err().or_else(|| self.engine.broken());
@@ -79,7 +79,7 @@ impl Client {
         self.capture(selection, false).map(|_| ())
     }
 
-    /// Captures regions. What was captured is given back if it stays as it is until the application's
+    /// Captures regions. Returns what was captured if it stays as it is until the application's
     /// call returns.
     fn capture(&mut self, selection: &Selection, managed: bool) -> Result<Option<Captured>> {
         let Phase::Checkpoint { open, routed } = &self.phase else {
@@ -94,12 +94,12 @@ impl Client {
         let regions = self.regions.of(&open.name);
         let marker = regions.marker().filter(|_| managed);
         let selected = match marker {
-            // A mark may be all that there is.
+            // A managed checkpoint may have its mark alone.
             Some(_) if !regions.has_regions() => Vec::new(),
             _ => regions.select(selection)?,
         };
         let mut places = Vec::with_capacity(selected.len() + 1);
-        // What objects were written as stays until it is captured.
+        // The bytes of objects stay until they are captured.
         let mut written: Vec<Written> = Vec::new();
         let mut write = |id: i32, object: &Arc<dyn Object>| -> Result<Place> {
             let made = object.write().map_err(|error| error.within(format!("region {id}")))?;
@@ -115,7 +115,7 @@ impl Client {
         }
         for (id, region) in &selected {
             places.push(match region {
-                // Asked again each time: memory may have been freed meanwhile.
+                // Looked at again each time: memory may have been freed meanwhile.
                 Protected::Memory(memory) => self.place(*id, memory, memory.len)?,
                 Protected::Object(object) => write(*id, object)?,
             });
@@ -138,14 +138,14 @@ impl Client {
             Protected::Object(_) => None,
         };
         let releases: Vec<_> = selected.into_iter().filter_map(release).collect();
-        // What is released may change from then on.
+        // Memory that is released may change from then on.
         let stays = releases.is_empty();
         self.engine.capture(open, &places, releases)?;
         Ok(stays.then_some(Captured { places, _written: written, _log: log }))
     }
 
-    /// Closes the open checkpoint: it exists from here on, or, without `success`, never has. The
-    /// name and version of one that exists.
+    /// Closes the open checkpoint: it exists from here on, or, without `success`, never has.
+    /// Returns the name and version of a checkpoint that exists.
     pub fn checkpoint_end(&mut self, success: bool) -> Result<Option<(String, i32)>> {
         let trace = self.engine.trace.clone();
         let _span = self.span(&trace, Activity::Checkpoint);
@@ -156,7 +156,7 @@ impl Client {
         self.close(success, None).map(|()| taken)
     }
 
-    /// `captured`: all that was captured, if it is as it was then.
+    /// Closes the open checkpoint. `captured`: all that it has captured, if that has not changed.
     fn close(&mut self, success: bool, captured: Option<Captured>) -> Result<()> {
         self.must_checkpoint()?;
         let empty = matches!(
@@ -185,13 +185,13 @@ impl Client {
                 let taken = committed.is_ok().then_some((id, len));
                 if let Some(agreement) = &mut self.agreement {
                     if self.engine.is_past_scratch(id) {
-                        // It has a file of its own, and is no part of an aggregated one.
+                        // The checkpoint has a file of its own: it is no part of an aggregated one.
                         agreement.taken_alone(&self.engine, id);
                     } else {
                         agreement.taken(&self.engine, taken);
                     }
                     if self.engine.writes_directly() && agreement.aggregates() {
-                        // Before it is known where it goes, so that no worker is quicker.
+                        // Claimed before it is known where it goes, so that no worker is quicker.
                         let claim = self.engine.claim(id);
                         agreement.await_all(&self.engine);
                         let places = captured.as_ref().map(|captured| &*captured.places);
@@ -252,8 +252,8 @@ impl Client {
         }
     }
 
-    /// Ends a restart that is still open. Upstream's has no end: `VELOC_Restart_end` does nothing there,
-    /// and who leaves it out must not be left without checkpoints.
+    /// Ends a restart that is still open. In upstream `VELOC_Restart_end` does nothing, and an
+    /// application that leaves it out must not be left without checkpoints.
     pub(super) fn end_open_restart(&mut self) {
         if let Phase::Restart { restoring } = &self.phase {
             let (name, version) = (&restoring.name, restoring.version);

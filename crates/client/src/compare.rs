@@ -1,4 +1,4 @@
-//! Whether a name's memory has what a version has, neither of which is changed by that.
+//! Compares a name's memory with a version, and changes neither.
 
 use std::fmt;
 
@@ -9,23 +9,23 @@ use engine::place::Place;
 use os::error::Result;
 use trace::Activity;
 
-/// So many bytes are compared at a time. Each piece of a file is an opening of the file, and each one of
-/// device memory waits for the device; there are two buffers of as many bytes.
+/// The bytes that are compared at a time. Each piece opens its file again, or waits for the device;
+/// there are two buffers of this size.
 const PIECE: u64 = 16 << 20;
 
-/// The most regions that are named.
+/// The most regions that a text names.
 const MOST_NAMED: usize = 3;
 
 /// A region whose memory has other bytes than a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Its id.
+    /// The region's id.
     pub id: i32,
-    /// All its bytes.
+    /// The region's bytes.
     pub len: u64,
     /// How many of these differ; 1 or more.
     pub bytes: u64,
-    /// Which of them is the first, from 0 on.
+    /// The first byte that differs, from 0 on.
     pub first: u64,
 }
 
@@ -47,17 +47,17 @@ pub fn text_of(differences: &[Difference]) -> String {
 }
 
 impl Client {
-    /// Compares the memory that is protected for a name, of the host and of the device, with a managed
-    /// version, whose regions are these. Ascending by id.
+    /// Compares the memory that is protected for a name, on the host and the device, with a managed
+    /// version that has the same regions. Returns the regions that differ, ascending by id.
     ///
     /// # Errors
-    /// There is no good copy of the version, no memory, or the driver's.
+    /// There is no good copy of the version, or no memory; or the driver's.
     pub fn differences(&mut self, name: &str, version: i32) -> Result<Vec<Difference>> {
         let trace = self.engine.trace.clone();
         let _span = trace.span(Activity::Restore).of(name, version);
         self.open_own(name, version)?;
         let compared = self.compare_open();
-        // It was not consumed: it will be read as if this had not been.
+        // Comparing is no read: the version keeps its place in the order of reads.
         let ended = self.restart_end(false);
         compared.and_then(|differences| ended.map(|()| differences))
     }
@@ -69,7 +69,7 @@ impl Client {
         let mut differences = Vec::new();
         for region in restoring.regions.iter() {
             let protected = self.regions.of(&restoring.name).get(region.id);
-            // The mark is not among them.
+            // The mark is not protected memory.
             let Some(Protected::Memory(memory)) = protected else { continue };
             let place = self.place(region.id, memory, region.size)?;
             let mut found = Difference { id: region.id, len: region.size, bytes: 0, first: 0 };
@@ -130,7 +130,7 @@ mod tests {
         client.checkpoint("x", 2).unwrap();
         let full = client.checkpoint("x", 3).unwrap_err();
         assert_eq!(full.kind(), os::error::Kind::NoRoom, "{full}");
-        // Once it was read in earnest it makes room.
+        // A version that was restored makes room.
         client.restart("x", 1, None).unwrap();
         client.checkpoint("x", 3).unwrap();
     }

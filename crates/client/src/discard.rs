@@ -1,4 +1,4 @@
-//! The removal of what an adjoint computation has left that nobody will go on with.
+//! Removes what an adjoint computation has left that nobody will go on with.
 
 use super::managed::is_lost;
 use super::{Client, Phase};
@@ -9,8 +9,8 @@ impl Client {
     /// files, the persistent ones too.
     ///
     /// # Errors
-    /// That computation is under way, or one of the versions is the application's own: then nothing is
-    /// removed. What could not be removed.
+    /// The computation is under way, or one of the versions is the application's own: then nothing
+    /// is removed. Or a version could not be removed.
     pub fn discard(&mut self, names: &[String; 3]) -> Result<()> {
         for name in names {
             self.check_idle(name)?;
@@ -29,7 +29,7 @@ impl Client {
         names.iter().try_for_each(|name| self.remove_all(name))
     }
 
-    /// Whether a version can be read and is no manager's.
+    /// Whether a version can be read and is not a managed one.
     fn is_of_the_application(&mut self, name: &str, version: i32) -> Result<bool> {
         match self.open_own(name, version) {
             Ok(()) => {}

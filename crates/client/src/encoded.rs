@@ -10,9 +10,9 @@ use os::error::Kind;
 use os::files;
 
 impl Client {
-    /// Whether this process's scratch file of a version is what its parity file says, if there are
-    /// both: its proof may be that of an older one, from before the version was taken again. It reads all of
-    /// the file once, unless that is what this job has written, or its SHA-256 was compared. A file that is bad goes if persistent has a good one, which is then nearest.
+    /// Whether this process's scratch file of a version is what its parity file says, if both
+    /// exist: its proof may be older than the version. Read once, unless this job wrote it or
+    /// compared its SHA-256. A bad file goes if persistent has a good one, then the nearest.
     pub(super) fn is_as_encoded(&self, name: &str, version: i32) -> bool {
         let store = &self.engine.files;
         if self.is_known(name, version) {
@@ -42,7 +42,7 @@ impl Client {
     }
 }
 
-/// Whether a file has the length and the digest of a member's. `None`: there is none.
+/// Whether a file has the length and the digest of a member's. `None`: there is no file.
 fn is_member(store: &Files, path: &Path, member: &Member) -> Option<bool> {
     match store.has_content(path, member.len, member.digest, || Ok(())) {
         Ok(is_one) => Some(is_one),

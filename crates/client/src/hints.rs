@@ -1,17 +1,17 @@
-//! What the application says of its next reads.
+//! The application's hints about its next reads.
 
 use super::{check_name, Client};
 use os::error::{Kind, Result};
 
 impl Client {
-    /// Says that this checkpoint will be read after those said before. One that is still to be taken
-    /// has the hint from its end on.
+    /// Hints that this checkpoint will be read after those hinted before. A checkpoint that is
+    /// still to be taken has the hint from its end on.
     ///
     /// # Errors
-    /// The name or the version is none.
+    /// The name or the version is invalid.
     pub fn prefetch_enqueue(&mut self, name: &str, version: i32) -> Result<()> {
         check_name(name, version)?;
-        // What is in a file is fetched ahead only if it is known.
+        // A checkpoint that is in a file is prefetched only if the engine knows it.
         let found = self.engine.find(name, version, |id| self.regions.of(name).part(id));
         if let Some(error) = found.err().filter(|error| error.kind() != Kind::NotFound) {
             self.engine.files.warn_once(format!(
@@ -22,7 +22,7 @@ impl Client {
         Ok(())
     }
 
-    /// Lets fetching ahead begin.
+    /// Lets prefetching begin.
     pub fn prefetch_start(&mut self) {
         self.engine.start_fetching();
     }
@@ -33,7 +33,7 @@ impl Client {
         Ok(self.engine.is_on_device(name, version, region))
     }
 
-    /// Tells of hints that were of no use, at the end of the job: a name may be misspelt.
+    /// Logs how many hints were of no use, at the end of the job: a name may be misspelt.
     pub(super) fn tell_of_vain_hints(&self) {
         if let Some((name, version, count)) = self.engine.hinted_in_vain() {
             log::info!(

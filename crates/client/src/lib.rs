@@ -1,8 +1,8 @@
 //! Protected regions and the protocol of checkpoints and restarts: what the application sees.
 //!
 //! [`Client`] checks that calls come in order and that everything they name exists, then calls the
-//! engine. [`regions`] knows what is protected (`memory` finds out what it is), [`callbacks`] what the
-//! application does for it.
+//! engine. [`regions`] keeps what is protected (`memory` finds out the kind of memory),
+//! [`callbacks`] is what the application does for the library.
 
 #![deny(clippy::disallowed_methods)]
 
@@ -55,16 +55,16 @@ use under_way::UnderWay;
 /// Which regions a call is about (`VELOC_CKPT_*`, `VELOC_RECOVER_*`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// All of them.
+    /// All regions.
     All,
-    /// Those with these ids.
+    /// The regions with these ids.
     Some(Vec<i32>),
-    /// Those with other ids.
+    /// The regions with other ids.
     Rest(Vec<i32>),
 }
 
 impl Selection {
-    /// Whether a region of this id is among them.
+    /// Whether a region of this id is selected.
     fn has(&self, id: i32) -> bool {
         match self {
             Selection::All => true,
@@ -74,7 +74,7 @@ impl Selection {
     }
 }
 
-/// What is between a begin and its end.
+/// What is open: a checkpoint or a restart between its begin and its end.
 #[derive(Debug)]
 enum Phase {
     Idle,
@@ -88,14 +88,14 @@ pub struct Client {
     engine: Engine,
     regions: Regions,
     phase: Phase,
-    /// Bytes of the last file of the application's own, by the name of its checkpoints.
+    /// Bytes of the last file that the application has written by itself, by checkpoint name.
     routed_bytes: HashMap<String, u64>,
     /// An adjoint computation that is under way.
     under_way: Option<UnderWay>,
     comm: Option<Comm>,
     agreement: Option<Agreement>,
     messages: Option<MessageLog>,
-    /// The log's files go to scratch.
+    /// While this is alive, files of the message log go to scratch.
     offered: Option<Offered>,
 }
 
@@ -116,7 +116,7 @@ impl Client {
 
     fn start(config: Config, process: Process) -> Result<Client> {
         let device = match kinds::is_there() {
-            // Without a wish for a device cache, there is one only if device memory turns up.
+            // Without `gpu_cache_size`, a device is used only if device memory turns up.
             Ok(true) if config.gpu_cache_size.is_some() => kinds::current()?,
             Ok(_) => None,
             Err(error) => {
@@ -145,9 +145,9 @@ impl Client {
     pub fn start_mpi(config: impl FnOnce() -> Result<Config>, comm: Comm) -> Result<Client> {
         let process = Process { rank: comm.rank()?, ranks: comm.size()? };
         os::logging::set_process(process.rank, process.ranks);
-        // Before anything that depends on it.
+        // Compared before anything that depends on the configuration.
         let config = given_up(alike::configured(config(), &comm)?, &comm)?;
-        // One that failed must not leave the others waiting for it in a later collective call.
+        // A process that failed must not leave the others waiting in a later collective call.
         let started = all_or_none(&comm, Client::start(config, process))?;
         let mut client = given_up(started, &comm)?;
         let joined = protect::join(&client.engine.config, &comm)
@@ -177,7 +177,7 @@ impl Client {
         if let Some(agreement) = self.agreement.take() {
             let asked = comm.as_ref().filter(|_| matches!(all_agree, Ok(true)));
             let finished = agreement.finish(engine, asked, drain && drained.is_ok());
-            // Nothing is lost by a failure of this; old versions may stay.
+            // A failure here loses nothing; old versions may stay.
             finished.unwrap_or_else(|error| log::warn!("{error}"));
             engine.prune_all();
         }
@@ -186,9 +186,9 @@ impl Client {
         drained.and(finished).and(freed)
     }
 
-    /// Has everything decided that the processes agree on. Whether the job ends with a drain: parities
-    /// are made by all members of a group or by none, so with erasure coding it is enough that one
-    /// process asks for it. Then, whether all processes still agree. Collective.
+    /// Decides all that the processes still have to agree on. Returns whether the job ends with a
+    /// drain, and whether all still agree. With erasure coding one process that asks for a drain is
+    /// enough: parities are made by all members of a group or by none. Collective.
     fn conclude(&mut self, drain: bool) -> (bool, Result<bool>) {
         let erasure = self.engine.erasure.get().is_some();
         let Some(comm) = self.comm.as_ref().filter(|_| erasure || self.agreement.is_some()) else {
@@ -198,8 +198,8 @@ impl Client {
         let own = standing.unwrap_or(Standing { rounds: 0, gathered: 0, agrees: true });
         let told = [own.rounds, own.gathered, u64::from(drain)].map(|most| -(most as i64));
         let least = comm.allreduce_min([told[0], told[1], told[2], i64::from(own.agrees)]);
-        // Where nobody can be asked, a process that does not drain hangs up, and whoever waits for its
-        // parities ends.
+        // If MPI has failed, each process decides alone: one that does not drain hangs up, and
+        // processes that wait for its parities end.
         let anybody = least.as_ref().map_or(drain, |least| least[2] < 0);
         let most = least.map(|[rounds, gathered, _, agrees]| Standing {
             rounds: rounds.unsigned_abs(),
@@ -213,8 +213,8 @@ impl Client {
         (if erasure { anybody } else { drain }, all_agree)
     }
 
-    /// The process ends without [`Client::finish`]: the workers stop where they are. What has not
-    /// reached its file is said to be lost.
+    /// The process ends without [`Client::finish`]: the workers stop where they are. A warning
+    /// tells of checkpoints that have not reached their files.
     pub fn leave(&mut self) {
         if self.engine.would_lose() {
             log::warn!(
@@ -225,8 +225,8 @@ impl Client {
         self.engine.leave();
     }
 
-    /// Runs the body of a call. Should it panic, what it has opened is closed again, and the other
-    /// processes hear that a checkpoint which it was to complete is not taken here.
+    /// Runs the body of a call. If it panics, a checkpoint or restart that it has opened is closed,
+    /// and the other processes hear that a checkpoint which it was to complete is not taken here.
     pub fn call<T>(&mut self, body: impl FnOnce(&mut Client) -> Result<T>) -> Result<T> {
         let was_idle = matches!(self.phase, Phase::Idle);
         let done = catch_unwind(AssertUnwindSafe(|| body(self)));
@@ -241,7 +241,7 @@ impl Client {
         })
     }
 
-    /// A checkpoint that was begun is not taken on this process.
+    /// Tells the agreement that this process does not take the checkpoint that was begun.
     fn not_taken(&mut self) {
         if let Some(agreement) = &mut self.agreement {
             agreement.taken(&self.engine, None);
@@ -283,14 +283,14 @@ impl Client {
         &self.engine
     }
 
-    /// Counts the time since `since` as that of the initialisation.
+    /// Counts the time since `since` as initialisation.
     pub fn count_init(&self, since: Instant) {
         let time = since.elapsed();
         self.engine.metrics.init.add(0, time);
         self.engine.trace.spent(Activity::Init, since, time, 0);
     }
 
-    /// A span about what is open.
+    /// A span about the checkpoint or restart that is open.
     fn span<'a>(&self, trace: &'a Recorder, activity: Activity) -> Span<'a> {
         let span = trace.span(activity);
         match &self.phase {
@@ -305,7 +305,7 @@ impl Client {
         self.comm.as_ref().map_or(Ok(mine), |comm| agree(comm, mine))
     }
 
-    /// What this process has come to, if all have come to theirs. Collective.
+    /// This process's result, if all processes have succeeded. Collective.
     fn all_or_none<T>(&self, own: Result<T>) -> Result<T> {
         match &self.comm {
             Some(comm) => all_or_none(comm, own)?,
@@ -324,11 +324,11 @@ fn agree(comm: &Comm, mine: bool) -> Result<bool> {
     Ok(comm.allreduce_min_i64(i64::from(mine))? == 1)
 }
 
-/// What this process has come to, if all have come to theirs. Collective.
+/// This process's result, if all processes have succeeded. Collective.
 ///
 /// # Errors
-/// MPI's. Inside, why one has not: this process's own reason, or that of the first that has one. The first
-/// process with a reason tells the user of it.
+/// MPI's. The inner error is why a process has failed: this process's own reason, or the first
+/// rank's that has one. Of reasons that differ in digits alone, the first rank tells the user.
 fn all_or_none<T>(comm: &Comm, own: Result<T>) -> Result<Result<T>> {
     if agree(comm, own.is_ok())? {
         return Ok(own);
@@ -336,8 +336,9 @@ fn all_or_none<T>(comm: &Comm, own: Result<T>) -> Result<Result<T>> {
     let why = own.as_ref().err().map(ToString::to_string);
     let whys: Vec<Option<String>> = protect::gather(comm, &why)?;
     let failed: Vec<usize> = (0..whys.len()).filter(|rank| whys[*rank].is_some()).collect();
+    let words = |why: &Option<String>| why.as_ref().map(|why| why.replace(char::is_numeric, ""));
     let before = &whys[..(comm.rank()? as usize).min(whys.len())];
-    let own = own.map_err(|error| match before.contains(&why) {
+    let own = own.map_err(|error| match before.iter().any(|other| words(other) == words(&why)) {
         true => error.told_by_another(),
         false => error,
     });
@@ -354,7 +355,7 @@ fn all_or_none<T>(comm: &Comm, own: Result<T>) -> Result<Result<T>> {
     }))
 }
 
-/// What was started of a job, if it was: otherwise nobody needs its communicator.
+/// Returns `started`. If the start has failed, nobody needs the communicator: it is freed.
 fn given_up<T>(started: Result<T>, comm: &Comm) -> Result<T> {
     if started.is_err() {
         comm.clone().free()?;
@@ -362,7 +363,7 @@ fn given_up<T>(started: Result<T>, comm: &Comm) -> Result<T> {
     started
 }
 
-/// A name and a version that a checkpoint can have.
+/// Checks that a checkpoint can have this name and version.
 fn check_name(name: &str, version: i32) -> Result<()> {
     names::validate_name(name)?;
     if version < 0 {

@@ -1,8 +1,8 @@
-//! Checkpoints whose versions somebody above manages one by one: the states of an adjoint
-//! computation, of which each is a version. They carry a region of their manager's
-//! ([`format::mark`]), no limit of versions applies to them, and each is
-//! restored and removed by this process alone: no call here but [`Client::exchange`] and
-//! [`Client::channel`] is collective. What is lost is rebuilt in `regain.rs`.
+//! Checkpoints whose versions a caller manages one by one: the states of an adjoint computation, of
+//! which each is a version. They carry a region of their manager's ([`format::mark`]), no limit of
+//! versions applies to them, and each is restored and removed by this process alone: no call here
+//! but [`Client::exchange`] and [`Client::channel`] is collective. Lost versions are rebuilt in
+//! `regain.rs`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,12 +23,12 @@ use policy::rounds::FileState;
 use trace::Activity;
 
 impl Client {
-    /// Whether what is taken is still there for a next job.
+    /// Whether the checkpoints of this job are still there for a next one.
     pub fn keeps_files(&self) -> bool {
         !self.engine.config.ephemeral
     }
 
-    /// Whether there is a level of files, of those that outlive the job.
+    /// Whether there is this level of files, and they outlive the job.
     pub fn has_level(&self, level: FileLevel) -> bool {
         let files = &self.engine.files;
         self.keeps_files()
@@ -38,7 +38,7 @@ impl Client {
             }
     }
 
-    /// Whether nothing is open, and a name is one.
+    /// Checks that nothing is open, and that the name is valid.
     pub fn check_idle(&self, name: &str) -> Result<()> {
         names::validate_name(name).and_then(|()| self.must_be_idle())
     }
@@ -48,13 +48,13 @@ impl Client {
         self.comm.as_ref().map_or(Ok(1), |comm| comm.size().map(u64::from))
     }
 
-    /// This process's number among them.
+    /// This process's rank.
     pub fn rank(&self) -> Result<u64> {
         self.comm.as_ref().map_or(Ok(0), |comm| comm.rank().map(u64::from))
     }
 
-    /// Has the checkpoints of a name consist of this object and of what is protected for it from
-    /// here on.
+    /// From here on, the checkpoints of a name consist of this object and of what is protected for
+    /// the name.
     pub fn manage(&mut self, name: &str, marker: Arc<dyn Object>) -> Result<()> {
         names::validate_name(name)?;
         let regions = self.regions.group_mut(Some(name));
@@ -63,7 +63,7 @@ impl Client {
         Ok(())
     }
 
-    /// Whether a managed name has regions beside its manager's.
+    /// Whether a managed name has regions beside its manager's mark.
     pub fn has_regions(&self, name: &str) -> bool {
         self.regions.of(name).has_regions()
     }
@@ -78,26 +78,26 @@ impl Client {
         Ok(versions)
     }
 
-    /// So many places in the order in which checkpoints will be read.
+    /// Reserves so many places in the order of the next reads, and returns the first.
     pub fn reserve_hints(&self, places: u64) -> u64 {
         self.engine.reserve_hints(places)
     }
 
-    /// Says at which of these places a version will be read. With `reads`, what has a place is
-    /// fetched ahead from now on.
+    /// Says at which place in that order a version will be read. With `reads`, versions with a
+    /// place are prefetched from now on.
     pub fn expect(&self, name: &str, version: i32, place: Option<u64>, reads: bool) {
         self.engine.expect_reads(name, &[(version, place)], reads);
     }
 
-    /// Says of several versions of a name at once at which place each will be read, so that none is fetched
-    /// ahead before it is known which is the first.
+    /// Says at which place each of several versions of a name will be read. Said at once, so that
+    /// none is prefetched before it is known which is the first.
     pub fn expect_all(&self, name: &str, places: &[(i32, u64)]) {
         let places: Vec<_> =
             places.iter().map(|(version, place)| (*version, Some(*place))).collect();
         self.engine.expect_reads(name, &places, true);
     }
 
-    /// An error if something has failed in the background that was not reported yet.
+    /// Fails if something has failed in the background that was not reported yet.
     pub fn check_background(&self) -> Result<()> {
         match self.engine.take_failure() {
             Some(failure) => Err(failure.within("failed in the background")),
@@ -105,12 +105,12 @@ impl Client {
         }
     }
 
-    /// Has everything tried again that could not be brought to its files.
+    /// Tries again to bring to files what could not be brought there.
     pub fn try_again(&self) {
         self.engine.retry();
     }
 
-    /// How many bytes of checkpoints memory can hold, if no files can.
+    /// How many bytes of checkpoints memory can hold, if there are no files to hold any.
     pub fn room_without_files(&self) -> Option<u64> {
         let without = self.engine.config.ephemeral && !self.engine.files.has_scratch();
         without.then(|| self.engine.memory())
@@ -125,12 +125,12 @@ impl Client {
         self.regions.of(name).iter().map(|(_, region)| len(region)).sum()
     }
 
-    /// A version is of no use any more: what memory has of it goes, where nothing but memory has any.
+    /// Drops a version that is of no use any more from memory, where nothing but memory has it.
     pub fn let_go_of(&self, name: &str, version: i32) {
         self.engine.drop_version(name, version);
     }
 
-    /// Takes a managed checkpoint that will be read at `place`, if it will.
+    /// Takes a managed checkpoint that will be read at `place`, or never.
     pub fn take_managed(
         &mut self,
         name: &str,
@@ -146,25 +146,25 @@ impl Client {
         Ok(())
     }
 
-    /// How many rounds of what the processes agree on this one has begun.
+    /// How many rounds and gatherings of the agreement this process has begun.
     pub fn rounds(&self) -> [u64; 2] {
         self.agreement.as_ref().map_or([0; 2], Agreement::begun)
     }
 
-    /// Begins as many rounds as the process that has begun `most`, of whose last ones this one takes no
-    /// checkpoint.
+    /// Begins as many rounds and gatherings as the process that has begun `most`, which took
+    /// checkpoints that this one does not take.
     pub fn even(&mut self, most: [u64; 2]) {
         if let Some(agreement) = &mut self.agreement {
             agreement.even(&self.engine, most);
         }
     }
 
-    /// Reads the manager's region of a version, and nothing else. Whether it has one: one that has none is
-    /// the application's own.
+    /// Reads the manager's region of a version, and nothing else. Returns whether there is one: a
+    /// version without it is the application's own.
     ///
     /// # Errors
-    /// [`Kind::Invalid`] if its other regions are not those that are protected for the name, with the same
-    /// sizes. Others if there is no good copy.
+    /// [`Kind::Invalid`] if the version's other regions are not those that are protected for the
+    /// name, with the same sizes. Others if there is no good copy.
     pub fn read_managed(&mut self, name: &str, version: i32) -> Result<bool> {
         self.open_own(name, version)?;
         let (is_managed, read) = match &self.phase {
@@ -187,7 +187,7 @@ impl Client {
         read.and(ended).map(|()| is_managed)
     }
 
-    /// Whether a checkpoint has the memory that is protected for a name, no less and no more, beside its
+    /// Checks that a checkpoint has exactly the memory that is protected for a name, beside its
     /// `mark`.
     fn check_regions(&self, name: &str, stored: &[Region], mark: i32) -> Result<()> {
         let protected = self.regions.of(name);
@@ -218,7 +218,7 @@ impl Client {
         let trace = self.engine.trace.clone();
         let _span = trace.span(Activity::Restore).of(name, version);
         self.open_own(name, version)?;
-        // Whoever restores the same memory again and again has it looked at once.
+        // Memory that is restored again and again is checked once.
         let recovered = self.recover_checked(&Selection::All, Memory::was_writable);
         let Phase::Restart { restoring } = std::mem::replace(&mut self.phase, Phase::Idle) else {
             return recovered;
@@ -245,19 +245,19 @@ impl Client {
         let Some(node) = self.engine.erasure.get() else { return false };
         match self.engine.has_taken(name, version) {
             true => node.parity_state(&(name.into(), version)) == FileState::Present,
-            // Those of an earlier job are known by their file alone.
+            // Parities of an earlier job are known by their file alone.
             false => self.engine.files.has_parities(name, version),
         }
     }
 
-    /// The same, or it will have, as far as it knows.
+    /// Whether this process has its parities of a version, or will have them as far as it knows.
     pub fn may_have_parities(&self, name: &str, version: i32) -> bool {
         let node = self.engine.erasure.get();
         self.has_parities(name, version)
             || node.is_some_and(|node| node.may_protect(&(name.into(), version)))
     }
 
-    /// Whether, where parities are made at intervals, versions of a name are to be chosen for that.
+    /// Whether versions of a name may be chosen for parities that are made at intervals.
     pub fn choose_parities_from(&self, name: &str, may: bool) {
         if let Some(node) = self.engine.erasure.get() {
             node.set_selectable(name, may);
@@ -284,8 +284,8 @@ impl Client {
         self.engine.remove_everywhere(name, &versions)
     }
 
-    /// A digest of the memory that is protected for a name, the manager's region apart. `None`: some of
-    /// it is not the host's memory, which is not read for that.
+    /// A digest of the memory that is protected for a name, without the manager's region. `None`:
+    /// some of it is device memory, which is not read for this.
     ///
     /// # Errors
     /// The driver's.
@@ -315,7 +315,7 @@ impl Client {
         Ok(Some(digest.iter().take(8).fold(0, |word, byte| word << 8 | u64::from(*byte))))
     }
 
-    /// What every process passes, in the order of their numbers. Collective.
+    /// The values of all processes, by rank. Collective.
     pub fn exchange<T: Serialize + DeserializeOwned>(&self, own: &T) -> Result<Vec<T>> {
         let own = protect::encode(own)?;
         let all = match &self.comm {
@@ -334,7 +334,7 @@ impl Client {
     }
 }
 
-/// Nothing is there, or it cannot be read: it is as good as not there.
+/// Whether a checkpoint is missing or cannot be read, which is as good as missing.
 pub fn is_lost(error: &Error) -> bool {
     matches!(error.kind(), Kind::NotFound | Kind::Corrupt | Kind::System)
 }

@@ -1,4 +1,4 @@
-//! What the application protects: the kind of each region's memory, and the stream that it computes in.
+//! Protection: the kind of each region's memory, and the stream that the application computes in.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use os::access;
 use os::error::{Error, Result};
 
 impl Client {
-    /// Protects memory, or changes an id's region: for the checkpoints of a name alone, or for any.
+    /// Protects memory, or changes an id's region, for the checkpoints of one name or of any.
     pub fn protect(&mut self, group: Option<&str>, id: i32, region: Memory) -> Result<()> {
         let region = self.checked(group, id, region)?;
         self.keep(group, [(id, region)]);
@@ -24,7 +24,7 @@ impl Client {
     /// Protects all regions of a list for any checkpoint, or none of them.
     ///
     /// # Errors
-    /// The first region's, within what its place in the list is `called`; or an id is there twice.
+    /// The first region's, with what its place in the list is `called`; or an id is there twice.
     pub fn protect_list(
         &mut self,
         list: Vec<(i32, Memory)>,
@@ -45,7 +45,7 @@ impl Client {
         Ok(())
     }
 
-    /// A region that can be protected, with the part that it belongs to.
+    /// Checks that a region can be protected, and finds the part that it belongs to.
     fn checked(&self, group: Option<&str>, id: i32, mut region: Memory) -> Result<Memory> {
         group.map_or(Ok(()), names::validate_name)?;
         self.check_id(id)?;
@@ -111,8 +111,8 @@ impl Client {
         Ok(())
     }
 
-    /// What kind of memory is at an address. The first device memory that is met makes its device
-    /// this job's.
+    /// The kind of memory at an address. The first device memory that is met makes its device this
+    /// job's.
     fn kind(&self, address: u64, len: u64) -> Result<Pointer> {
         match kinds::is_there() {
             Ok(true) => {}
@@ -127,7 +127,7 @@ impl Client {
             return Ok(PAGEABLE);
         }
         match self.known(address, len) {
-            // With the driver all memory of devices has ended; the host's is there still.
+            // When the driver has ended, so has all device memory; host memory is there still.
             Err(error) if kinds::says_ended(&error) && access::is_readable(address, len) => {
                 Ok(PAGEABLE)
             }
@@ -135,7 +135,7 @@ impl Client {
         }
     }
 
-    /// What kind of memory the driver says it is.
+    /// The kind of memory that the driver reports.
     fn known(&self, address: u64, len: u64) -> Result<Pointer> {
         if !self.engine.has_device() {
             match kinds::device_of(address)? {
@@ -146,8 +146,8 @@ impl Client {
         Pointer::classify(self.engine.device()?, address, len)
     }
 
-    /// Where a protected region's first `len` bytes are now. Memory that was the device's and is
-    /// not known to the driver any more was freed: it must not be taken for the host's.
+    /// Where a protected region's first `len` bytes are now. Device memory that the driver does not
+    /// know any more was freed: it must not be taken for host memory.
     pub(super) fn place(&self, id: i32, region: &Memory, len: u64) -> Result<Place> {
         let kind = self.kind(region.address, len);
         let kind = kind.map_err(|error| error.within(format!("region {id}")))?;
@@ -163,8 +163,8 @@ impl Client {
         Ok(place)
     }
 
-    /// Takes captures in order with this stream's work from here on; NULL: with everything queued
-    /// in the context.
+    /// From here on, captures are ordered with the work of this stream; NULL: with everything
+    /// queued in the context.
     ///
     /// # Safety
     /// `stream` is NULL or a stream that stays alive until another one is set.

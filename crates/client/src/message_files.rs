@@ -1,6 +1,6 @@
-//! Files for what the log of messages has no memory for, in the scratch directory of the job. The log
-//! grows inside calls of MPI's, at any time and beside any call of the application's here, so this knows
-//! nothing of the client but that directory.
+//! Files in the job's scratch directory, for what the message log has no memory for. The log grows
+//! inside calls of MPI, at any time and beside any call of the application's here, so this module
+//! knows nothing of the client but the directory.
 
 use std::fs::File;
 use std::io;
@@ -19,15 +19,15 @@ fn scratch() -> &'static Mutex<Option<PathBuf>> {
     SCRATCH.get_or_init(Mutex::default)
 }
 
-/// As long as this lives, the log's files go to a directory.
+/// As long as this is alive, the message log's files go to a directory.
 #[derive(Debug)]
 pub(crate) struct Offered(());
 
 impl Offered {
-    /// From here on, to this one.
+    /// From here on, the message log's files go to this directory.
     ///
     /// # Errors
-    /// The system does not tell the working directory, which may change.
+    /// The system does not tell the working directory, which may change later.
     pub(crate) fn begin(directory: &Path) -> Result<Offered> {
         let path = std::path::absolute(directory)
             .map_err(|error| Error::system(directory.display().to_string(), &error))?;
@@ -42,8 +42,8 @@ impl Drop for Offered {
     }
 }
 
-/// A file of so many bytes without a name, which goes with its last descriptor and mapping. Its room is
-/// taken at once: memory that is mapped to a full file system ends the process.
+/// Makes a file of so many bytes without a name, which goes with its last descriptor and mapping.
+/// Its room is taken at once: memory that is mapped to a full file system ends the process.
 ///
 /// # Errors
 /// [`Kind::NotFound`] without a job that has a scratch directory; else the system's, with the directory.

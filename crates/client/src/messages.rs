@@ -13,23 +13,23 @@ use engine::catalog::entry::{Part, MESSAGES};
 use engine::place::Place;
 use os::error::{Error, Result};
 
-/// The log of this process.
+/// The message log of this process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MessageLog(&'static Log);
 
-/// What it was written as, until that is forgotten.
+/// The message log as bytes, until the other library is told to forget them.
 #[derive(Debug)]
 pub(crate) struct Packed(Written, MessageLog);
 
 impl Packed {
-    /// The bytes.
+    /// The bytes of the log, without its chunks.
     pub(crate) fn bytes(&self) -> &[u8] {
         // SAFETY: the other library has said that so many bytes are there until it is told to forget
         // them, and they are not null (see `write`).
         unsafe { std::slice::from_raw_parts(self.0.bytes.cast(), self.0.len) }
     }
 
-    /// How many chunks go beside them, each as a region of its own.
+    /// How many chunks the log has beside these bytes, each as a region of its own.
     pub(crate) fn chunks(&self) -> usize {
         self.0.chunks
     }
@@ -54,7 +54,7 @@ impl Drop for Packed {
 
 /// The id of the region that has a chunk of the log.
 fn chunk_id(nth: usize) -> i32 {
-    // The other library has no more of them.
+    // The other library has no more chunks.
     MESSAGES + 1 + nth.min(CHUNKS) as i32
 }
 
@@ -69,7 +69,7 @@ fn told(call: impl FnOnce(*mut std::ffi::c_char, usize) -> c_int) -> Result<()> 
 }
 
 impl MessageLog {
-    /// That of this process, if it has one.
+    /// Finds the message log of this process, if it has one.
     pub(crate) fn find() -> Option<MessageLog> {
         match log::find() {
             Found::Nothing => None,
@@ -98,7 +98,7 @@ impl MessageLog {
         Ok(is_there.then_some(packed))
     }
 
-    /// Begins to read these bytes. How many of the chunks beside them are wanted: all or none.
+    /// Begins to read a log from these bytes. Returns how many chunks are wanted: all or none.
     pub(crate) fn begin(self, bytes: &[u8]) -> Result<usize> {
         let mut chunks = 0;
         told(|reason, room| {
@@ -109,7 +109,7 @@ impl MessageLog {
         Ok(chunks)
     }
 
-    /// Where the next chunk goes, which is the region of this id and has so many bytes.
+    /// Where the next chunk goes, which is the region `id` and has `len` bytes.
     pub(crate) fn place(self, id: i32, len: u64) -> Result<Place> {
         let mut into = std::ptr::null_mut();
         told(|reason, room| {
@@ -119,8 +119,8 @@ impl MessageLog {
         Ok(Place::plain(id, into.cast(), len as usize))
     }
 
-    /// Has the log go on from these bytes and the chunks that were placed, if there is none yet, for
-    /// memory as it is protected now.
+    /// Restores the log from these bytes and the chunks that were placed, for memory as it is
+    /// protected now, if there is no log yet.
     pub(crate) fn read(self, bytes: &[u8], regions: &Group) -> Result<()> {
         let ranges = ranges(regions);
         told(|reason, room| {
@@ -135,7 +135,7 @@ impl MessageLog {
 }
 
 impl Client {
-    /// Refuses an id of the log's regions. They are the application's where there is no log.
+    /// Refuses an id of the log's regions. Without a log these ids are the application's.
     pub(super) fn check_id(&self, id: i32) -> Result<()> {
         if self.messages.is_some() && (id == MESSAGES || is_chunk(id)) {
             return Err(Error::invalid(format!(
@@ -150,7 +150,7 @@ impl Client {
     /// The log, if it belongs to the regions that a call selects in checkpoints of this name: it goes
     /// with what is protected for any name.
     pub(super) fn messages_of(&self, name: &str, selection: &Selection) -> Option<MessageLog> {
-        // Most jobs have none.
+        // Most jobs have no message log.
         self.messages.filter(|_| selection.has(MESSAGES) && !self.regions.has_own(name))
     }
 }

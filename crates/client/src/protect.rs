@@ -22,11 +22,11 @@ use mpi::Comm;
 use os::error::{Error, Kind, Result};
 use os::files::{self, Durability};
 
-/// Finds this process's place among the others, if the configuration asks for erasure coding on
-/// any of them, and answers them from here on. Collective.
+/// Finds this process's place in the erasure coding, if any process is configured for it, and
+/// answers the other processes from here on. Collective.
 pub(super) fn join(config: &Config, comm: &Comm) -> Result<Option<Node>> {
     let prepared = prepare(config);
-    // One that could not prepare has something else to say than one that need not.
+    // A process that could not prepare passes its error; one that need not prepare passes nothing.
     let info = match &prepared {
         Ok(prepared) => Ok(prepared.as_ref().map(|prepared| &prepared.info)),
         Err(error) => Err(error.to_string()),
@@ -82,8 +82,8 @@ impl Client {
         self.engine.known(name, version).is_some()
     }
 
-    /// Has every process without a file of a version, which says so by `restorable`, rebuild it in
-    /// its scratch directory. Collective. Why it is not possible, if it is not.
+    /// Rebuilds a version in scratch on every process that says by `restorable` that it has no good
+    /// file. Returns why that is not possible, if it is not. Collective.
     ///
     /// # Errors
     /// MPI's.
@@ -100,7 +100,7 @@ impl Client {
         let restorable = relocated.restorable;
         let standing = Inventory {
             restorable,
-            // What was only found is what is judged, also if it is open by now.
+            // A version that was only found is judged, also if it is open by now.
             known: self.engine.has_taken(name, version),
             parity: self.own_header(node, name, version),
         };
@@ -133,7 +133,7 @@ impl Client {
             let what = "another process could not rebuild its file";
             return Ok(Some(Error::new(Kind::NotFound, what)));
         }
-        // A second loss must find what the first one has found.
+        // The parities are made again, so that a second loss can be rebuilt.
         let without = survey.without_parities();
         if node.members().iter().any(|rank| plan.contains_key(rank) || without.contains(rank)) {
             node.protect_again(name, version);
@@ -141,7 +141,7 @@ impl Client {
         Ok(None)
     }
 
-    /// What this process's parity file of a version says, if it has one.
+    /// The header of this process's parity file of a version, if it has one.
     pub(super) fn own_header(&self, node: &Node, name: &str, version: i32) -> Option<Header> {
         let path = self.engine.files.parity_path(name, version).ok()?;
         let found = match ParityFile::read(&path) {
@@ -160,8 +160,8 @@ impl Client {
         ours.then_some(found)
     }
 
-    /// Which of this process's files are whole, for each chosen encoding. They are offered to those
-    /// that need them.
+    /// Which of this process's files are whole, for each chosen encoding. Whole files are offered
+    /// to the processes that need them.
     fn verify(
         &self,
         node: &Node,
@@ -211,7 +211,7 @@ impl Client {
         survey.chosen().iter().map(one).collect()
     }
 
-    /// Makes this process's file again, in scratch.
+    /// Rebuilds this process's file in scratch.
     fn rebuild_own(&self, node: &Node, rebuild: &Rebuild) -> Result<()> {
         let encoding = &rebuild.encoding;
         let (name, version) = (encoding.name.as_str(), encoding.version);
@@ -233,14 +233,14 @@ impl Client {
                 at += bytes.len() as u64;
                 Ok(())
             })?;
-            // Once it has its name, its bytes may be synced, too.
+            // Once the file has its name, its bytes may be synced, too.
             files::finish_write(&file, &temporary, Durability::Unsynced)
         });
         let named = written.and_then(|()| {
             let _naming = self.engine.naming.lock();
             let routed = encoding.members[rebuild.own].routed.as_deref();
             store.publish_rebuilt(&temporary, name, version, routed)?;
-            // Of an old file there may be bytes in memory, too.
+            // Memory may still have bytes of an old file.
             self.engine.forget_found(name, version);
             Ok(())
         });
@@ -257,7 +257,7 @@ impl Client {
     }
 }
 
-/// What all processes pass, by number. Collective. What cannot be read counts as nothing.
+/// The values of all processes, by rank. A value that cannot be read counts as nothing. Collective.
 pub(super) fn gather<T: Serialize + DeserializeOwned + Default>(
     comm: &Comm,
     own: &T,

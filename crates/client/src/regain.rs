@@ -1,4 +1,4 @@
-//! What processes have lost of managed checkpoints, rebuilt from what the others keep, before a run
+//! Rebuilds what processes have lost of managed checkpoints from what the others keep, before a run
 //! looks at what it has. Collective, and on the application's thread.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,9 +15,9 @@ use os::error::Result;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Held {
     restorable: bool,
-    /// This job has taken it: its parities may be on their way.
+    /// This job has taken or restored it: its parities may be on their way.
     known: bool,
-    /// What its parity file is of, and which processes have a file there.
+    /// The id of the encoding of its parity file, and the ranks whose files were encoded.
     parities: Option<(Checksum, Vec<u32>)>,
 }
 
@@ -25,9 +25,9 @@ struct Held {
 type Holding = BTreeMap<i32, Held>;
 
 impl Client {
-    /// Has every process rebuild what it lacks of a name's versions and the others can make up for;
-    /// with `newest`, down to the first that all have. `ready`: this process takes part; one that does
-    /// not keeps all from it. Nothing is done without erasure coding. Collective.
+    /// Rebuilds on every process the versions of a name that it lacks and the others can make up
+    /// for; with `newest`, down to the first version that all have. Nothing is done without erasure
+    /// coding, or unless every process is `ready`. Collective.
     ///
     /// # Errors
     /// MPI's.
@@ -40,7 +40,7 @@ impl Client {
         }
         self.engine.await_earlier_jobs();
         let mut versions = self.engine.files.versions_of_anybody(name).unwrap_or_else(|error| {
-            // What this process cannot look for may still be rebuilt.
+            // Versions that this process cannot look for may still be rebuilt.
             log::warn!("{error}");
             BTreeSet::new()
         });
@@ -74,7 +74,7 @@ impl Client {
     }
 }
 
-/// Each version that somebody has, and whether all have it, with the parities that belong to it.
+/// Every version that a process has, and whether all have it and the parities that belong to it.
 fn standing(all: &[Holding]) -> BTreeMap<i32, bool> {
     let versions: BTreeSet<i32> = all.iter().flat_map(|holding| holding.keys().copied()).collect();
     let is_whole = |version: i32| {
@@ -111,8 +111,8 @@ mod tests {
         standing(&held.map(holding))[&4]
     }
 
-    /// Catches a second loss that finds the parities of the first still missing, and old ones that are
-    /// taken for good.
+    /// Catches a second loss that finds the parities of the first still missing, and old parities
+    /// that are taken for good.
     #[test]
     fn files_and_parities_belong_to_it() {
         let good = || Some(held(true, Some(1)));
@@ -122,7 +122,7 @@ mod tests {
         assert!(!is_whole([good(), Some(held(false, Some(1)))]));
         assert!(!is_whole([good(), Some(held(true, None))]));
         assert!(!is_whole([good(), Some(held(true, Some(2)))]));
-        // Of what this job has taken they may be on their way.
+        // Parities of a version that this job has taken may be on their way.
         let taken = Some(Held { known: true, ..held(true, None) });
         assert!(is_whole([good(), taken]));
     }

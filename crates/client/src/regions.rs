@@ -1,4 +1,4 @@
-//! What the application has protected: ranges of memory, and objects that it writes itself.
+//! The protected regions: ranges of memory, and objects that the application writes itself.
 
 use std::cell::{Cell, LazyCell};
 use std::collections::BTreeMap;
@@ -18,9 +18,9 @@ pub const COMMON: &str = "default";
 /// The terms on which a range of memory is protected.
 #[derive(Clone, Debug, Default)]
 pub struct Terms {
-    /// The application leaves it as it is until it is released.
+    /// The application leaves the memory as it is until it is released.
     pub read_only: bool,
-    /// Called once for each checkpoint that it is captured into.
+    /// Called once for each checkpoint that the memory is captured into.
     pub release: Option<Arc<dyn Release>>,
 }
 
@@ -34,7 +34,7 @@ pub enum Protected {
 }
 
 impl Protected {
-    /// The part that its bytes are in when they are at the application.
+    /// The part of a checkpoint (host or device) that its bytes belong to.
     fn part(&self) -> Part {
         match self {
             Protected::Memory(memory) => memory.part,
@@ -61,9 +61,9 @@ pub struct Memory {
     /// The part of a checkpoint that its memory belongs to, as the driver said when it was
     /// protected.
     pub part: Part,
-    /// What was agreed on.
+    /// The terms of its protection.
     pub terms: Terms,
-    /// So many bytes from its start on, of the host's memory, were found writable.
+    /// So many bytes of host memory, from its start on, were found writable.
     writable: Cell<u64>,
 }
 
@@ -71,7 +71,7 @@ impl Memory {
     /// Checks the arguments of `VELOC_Mem_protect`.
     pub fn new(id: i32, address: u64, count: usize, size: usize) -> Result<Memory> {
         let len = count.checked_mul(size).map(|len| len as u64).filter(|&len| {
-            // A range of addresses that wraps is none.
+            // A range must not wrap around the end of all addresses.
             len <= i64::MAX as u64 && address.checked_add(len).is_some()
         });
         let Some(len) = len else {
@@ -92,12 +92,12 @@ impl Memory {
         })
     }
 
-    /// Whether its first `len` bytes, of the host's memory, were found to be writable before.
+    /// Whether the first `len` bytes, of host memory, were found to be writable before.
     pub(crate) fn was_writable(&self, len: u64) -> bool {
         self.writable.get() >= len
     }
 
-    /// Whether the first `len` bytes, of the host's memory, are mapped to be written to.
+    /// Whether the first `len` bytes, of host memory, are mapped to be written to.
     fn is_writable(&self, len: u64, mappings: &Mappings) -> bool {
         let writable = mappings.have_writable(self.address, len);
         if writable {
@@ -107,13 +107,13 @@ impl Memory {
     }
 }
 
-/// Refuses a restore to the first bytes of memory of the host that may be read alone, as a constant
-/// table: it would end the process. Each is a region's id, its memory, and how many bytes. All of
-/// these are looked at once, their ends every time.
+/// Refuses a restore to host memory that can only be read, as a constant table: it would end the
+/// process. Each entry is a region's id, its memory, and how many of its first bytes are restored.
+/// A range is looked up once, but its ends are checked every time.
 pub fn check_writable(regions: &[(i32, &Memory, u64)]) -> Result<()> {
     let ranges: Vec<_> = regions.iter().map(|(_, memory, len)| (memory.address, *len)).collect();
     let bad = access::first_unwritable(&ranges).or_else(|| {
-        // Opened at most once, and not at all for memory that was looked at before.
+        // Opened at most once, and not at all if all memory was found writable before.
         let mappings = LazyCell::new(Mappings::now);
         regions.iter().position(|(_, memory, len)| {
             !memory.was_writable(*len) && !memory.is_writable(*len, &mappings)
@@ -132,18 +132,18 @@ pub fn check_writable(regions: &[(i32, &Memory, u64)]) -> Result<()> {
     }
 }
 
-/// All protected regions: those of any checkpoint, and those that are private to the checkpoints of
-/// a name. A name that has regions of its own does without the others. As upstream has it, the name
-/// `default` means the former.
+/// All protected regions: the common ones of any checkpoint, and those that are private to the
+/// checkpoints of a name. A name with private regions does without the common ones. As upstream has
+/// it, the name `default` means the common ones.
 #[derive(Debug, Default)]
 pub struct Regions {
     common: Group,
-    /// Few names have any.
+    /// Few names have regions of their own.
     private: BTreeMap<String, Group>,
 }
 
 impl Regions {
-    /// The regions of a name's own, or those of any checkpoint, to be changed.
+    /// The private regions of a name, or the common ones, to be changed.
     pub(crate) fn group_mut(&mut self, name: Option<&str>) -> &mut Group {
         match name {
             None | Some(COMMON) => &mut self.common,
@@ -168,7 +168,7 @@ pub struct Group {
     by_id: BTreeMap<i32, Protected>,
     /// Bytes of the ranges of memory among them.
     bytes: u128,
-    /// What somebody above writes into each checkpoint that it takes of these regions.
+    /// Writes the mark that a manager adds to each of its checkpoints of these regions.
     marker: Option<Arc<dyn Object>>,
 }
 
@@ -205,17 +205,17 @@ impl Group {
         *self = Group::default();
     }
 
-    /// Has the checkpoints of these regions that are managed have this object, too, as their mark.
+    /// Adds a mark, which this object writes and reads, to managed checkpoints of these regions.
     pub fn manage(&mut self, marker: Arc<dyn Object>) {
         self.marker = Some(marker);
     }
 
-    /// The object that the mark of a managed checkpoint is written and read by, if they are managed.
+    /// The object that writes and reads the mark of a managed checkpoint, if there is one.
     pub fn marker(&self) -> Option<&Arc<dyn Object>> {
         self.marker.as_ref()
     }
 
-    /// The id that the mark has beside these regions.
+    /// The id of the mark, which none of these regions has.
     pub(crate) fn mark_id(&self) -> i32 {
         mark::free_id(|id| self.by_id.contains_key(&id))
     }
@@ -239,7 +239,7 @@ impl Group {
         self.by_id.iter().map(|(&id, region)| (id, region))
     }
 
-    /// The part that an id's bytes are in when they are at the application.
+    /// The part of a checkpoint (host or device) that the bytes of an id belong to.
     pub fn part(&self, id: i32) -> Part {
         self.by_id.get(&id).map_or(Part::Host, Protected::part)
     }
@@ -300,8 +300,8 @@ mod tests {
         assert_eq!(ids(Selection::Rest(vec![2, 99])), [1, 3]);
     }
 
-    /// Catches bytes that are counted again when a region is protected again, as adjoint codes do for
-    /// each version, and those of a region that is none any more.
+    /// Catches bytes that are counted again when a region is protected again, as adjoint codes do
+    /// for each version, and bytes of a region that is not protected any more.
     #[test]
     fn a_checkpoint_has_the_bytes_of_what_is_protected_now() {
         let mut regions = Group::default();

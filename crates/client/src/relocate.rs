@@ -1,6 +1,6 @@
 //! Files of processes that were on other hosts when they wrote them: after the loss of a host, the
-//! others are often numbered anew. Whoever finds a file of another process in its scratch directory
-//! gives it to that process. Collective, and on the application's thread.
+//! processes on the others often get new ranks. A process that finds another rank's file in its
+//! scratch directory gives it to that rank. Collective, and on the application's thread.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -22,21 +22,21 @@ use os::error::{Error, Kind, Result};
 use os::files::{self, Durability};
 use os::network;
 
-/// What a process has of a version in its own scratch directory, and knows of it.
+/// What a process has and knows of a version in its own scratch directory.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Own {
     lacks_data: bool,
     lacks_parity: bool,
-    /// What its parity file is of.
+    /// The encoding of its parity file.
     encoding: Option<Encoding>,
-    /// Its host, and its scratch directory there: for messages.
+    /// The process's host and scratch directory, for messages.
     place: String,
-    /// The same for processes with one scratch directory. Names of hosts and paths are not enough:
-    /// containers may have the same.
+    /// The scratch directory, told from others: processes that share it have the same. Names of
+    /// hosts and paths are not enough: containers may have the same.
     directory: Option<Directory>,
 }
 
-/// What tells a directory from others: the running system, the file system and the number there.
+/// Tells a directory from others: the running system, the file system and the inode.
 type Directory = (String, u64, u64);
 
 /// A file of another process.
@@ -47,15 +47,15 @@ struct Found {
     /// For a file-based checkpoint, the path that the application asked to have routed.
     routed: Option<String>,
     content: Content,
-    /// Of a parity file: what it is of.
+    /// For a parity file, its encoding.
     encoding: Option<Encoding>,
 }
 
-/// What a process has found of others in its scratch directory.
+/// What a process has found of other processes in its scratch directory.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Seen {
     found: Vec<Found>,
-    /// What parity files there are of.
+    /// The encodings of the parity files that were found.
     said: Vec<Encoding>,
 }
 
@@ -65,20 +65,20 @@ impl Own {
     }
 }
 
-/// What came of it.
+/// The outcome of a relocation.
 #[derive(Debug)]
 pub(super) struct Relocated {
     /// This process can restore the version.
     pub restorable: bool,
-    /// Why nothing was chosen of what was found.
+    /// Why none of the files that were found was taken.
     pub disputed: Option<Error>,
 }
 
 impl Client {
-    /// Brings the files of a version to the scratch directories of the processes whose they are. One
-    /// that is not what the checksum that was kept, or most parity files, say of it is passed over: it
-    /// is an old one. Of several that nobody can tell the right one of, none is taken. `restorable`:
-    /// this process could restore the version before. Collective.
+    /// Brings the files of a version to the scratch directories of the processes that they belong
+    /// to. A file that contradicts the kept checksum, or most parity files, is an old one and is
+    /// passed over. Of files that differ, none is taken if nobody can tell the right one.
+    /// `restorable`: this process could restore the version before. Collective.
     ///
     /// # Errors
     /// MPI's.
@@ -93,7 +93,7 @@ impl Client {
         let store = &self.engine.files;
         let missing = |path: Result<PathBuf>| path.is_ok_and(|path| !path.exists());
         let scratch = store.scratch_directory().unwrap_or(Path::new(""));
-        // What is there and damaged is not missing: another process may see it under the same name.
+        // A damaged file is not missing: another process may see it under the same name.
         let own = Own {
             lacks_data: !restorable && missing(store.scratch_path(name, version)),
             lacks_parity: missing(store.parity_path(name, version)),
@@ -104,7 +104,7 @@ impl Client {
         let all: Vec<Own> = gather(comm, &own)?;
         let mut seen = Seen::default();
         let mut offers = Vec::new();
-        // Of processes with one directory, the first one looks.
+        // Of processes that share a directory, the first one looks.
         let first = all.iter().position(|other| other.shares_with(&own));
         if first.is_none_or(|first| first == node.own() as usize) {
             self.look_around(node, (name, version), &all, &mut seen, &mut offers);
@@ -132,7 +132,7 @@ impl Client {
         }
         let fetched: Vec<Vec<(Piece, Content)>> = gather(comm, &fetched)?;
         drop(offers);
-        // All copies of what is at home now go: they would be old ones some day.
+        // All copies of files that have arrived are removed: they would be old ones some day.
         let is_home = |found: &&Found| {
             let of_rank = fetched.get(found.rank as usize);
             of_rank.is_some_and(|of_rank| of_rank.contains(&(found.piece, found.content)))
@@ -147,7 +147,7 @@ impl Client {
         Ok(Relocated { restorable, disputed })
     }
 
-    /// Looks for files of other processes, and offers those that these lack.
+    /// Looks in scratch for files of other processes, and offers those that their processes lack.
     fn look_around(
         &self,
         node: &Node,
@@ -162,7 +162,7 @@ impl Client {
         });
         let own = &all[node.own() as usize];
         for (rank, path) in parities {
-            // Where processes share a directory, it is at home.
+            // In a directory that processes share, the file is where it belongs.
             if all.get(rank as usize).is_some_and(|keeper| keeper.shares_with(own)) {
                 continue;
             }
@@ -187,7 +187,7 @@ impl Client {
         }
     }
 
-    /// A file of another process, if it is here. It is offered.
+    /// Finds a file of another process in scratch, if it is there, and offers it.
     fn find_foreign(
         &self,
         node: &Node,
@@ -213,10 +213,10 @@ impl Client {
         Some(Found { rank, piece, routed, content: Content { len, digest }, encoding })
     }
 
-    /// Which of the files of this process that others have found it takes, and from whom.
+    /// Chooses among this process's files that others have found: the finder's rank, and the file.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`] if there are several, and nobody can tell which is the right one.
+    /// [`Kind::Corrupt`] if the files differ and nobody can tell which is the right one.
     fn choose<'a>(
         &self,
         own: u32,
@@ -313,7 +313,7 @@ fn directory(path: &Path) -> Option<Directory> {
     Some((system, found.dev(), found.ino()))
 }
 
-/// Names a file by whose it is: nobody knows its content yet.
+/// Names a file by the rank that it belongs to: nobody knows its content yet.
 fn id(name: &str, version: i32, rank: u32, piece: Piece) -> FileId {
     let digest = Checksum::of(format!("{piece:?} of number {rank}").as_bytes());
     FileId { name: name.to_owned(), version, digest }
@@ -339,7 +339,7 @@ fn fetch(
         done += bytes.len() as u64;
     }
     if hasher.finish() == digest {
-        // Once it has its name, its bytes may be synced, too.
+        // Once the file has its name, its bytes may be synced, too.
         return files::finish_write(&file, temporary, Durability::Unsynced);
     }
     Err(Error::new(Kind::Corrupt, format!("number {from} has given other bytes than it has found")))

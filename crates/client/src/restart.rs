@@ -15,31 +15,31 @@ use trace::Activity;
 /// A checkpoint that is about to be open for recovery.
 struct Begun {
     restoring: Restoring,
-    /// What a restart copies back, or why it cannot; `None` if only the checkpoint is opened.
+    /// Where a restart copies to, or why it cannot; `None` if the checkpoint is only opened.
     prepared: Result<Option<Prepared>>,
-    /// It was opened by its header alone: it is compared with its checksum when it is read.
+    /// The checkpoint was opened by its header alone: its checksum is compared while it is read.
     unread: bool,
 }
 
-/// What is copied back, and to where.
+/// The memory and the objects that regions are copied back to.
 struct Prepared {
     places: Vec<Place>,
-    /// The bytes of objects, which the application reads when all of them are there.
+    /// Objects, with the bytes that each is read from once all bytes are there.
     objects: Vec<(i32, Arc<dyn Object>, Vec<u8>)>,
-    /// The same of the log of messages.
+    /// The message log, with the bytes that it is read from.
     messages: Option<(MessageLog, Vec<u8>)>,
 }
 
 impl Client {
-    /// The rank to look for, if it is another one than this process's.
+    /// `rank`, if it is another one than this process's.
     pub(super) fn other(&self, rank: Option<u32>) -> Option<u32> {
         rank.filter(|&rank| rank != self.engine.files.rank())
     }
 
-    /// Restores a whole checkpoint (`VELOC_Restart`); of another rank, if `of` says so. Collective under MPI:
-    /// before the first byte changes, all processes have found that they can read theirs and have the
-    /// memory for it. A process without others compares a file of an earlier job with its checksum while
-    /// it is read, so that it is read once.
+    /// Restores a whole checkpoint (`VELOC_Restart`), of the rank `of` if there is one. Collective
+    /// under MPI: before the first byte changes, every process has found that it can read its
+    /// checkpoint and has the memory for it. A process without others compares the checksum of an
+    /// earlier job's file while it restores, so that the file is read once.
     pub fn restart(&mut self, name: &str, version: i32, of: Option<u32>) -> Result<()> {
         let trace = self.engine.trace.clone();
         let _span = trace.span(Activity::Restore).of(name, version);
@@ -48,7 +48,7 @@ impl Client {
         let ended = self.restart_end(recovered.is_ok());
         recovered.and(ended)?;
         if unread {
-            // From here on it is known, and known to be good.
+            // From here on the engine knows the checkpoint, and knows that it is good.
             let part_of = |id| self.regions.of(name).part(id);
             if let Ok(known) = self.engine.begin_restore(name, version, part_of) {
                 self.engine.end_restore(known, true);
@@ -57,14 +57,14 @@ impl Client {
         Ok(())
     }
 
-    /// Opens a checkpoint for recovery; a restart that is open has ended. Collective under MPI: opened
-    /// on every process or on none, whichever rank's each of them wants.
+    /// Opens a checkpoint for recovery, and ends a restart that is open. Collective under MPI: it
+    /// is opened on every process or on none, whichever rank's checkpoint each of them wants.
     pub fn restart_begin(&mut self, name: &str, version: i32, of: Option<u32>) -> Result<()> {
         self.open_restart(name, version, of, false).map(drop)
     }
 
-    /// The same; for a `whole` restart, with what it copies back, and whether it has still to be compared
-    /// with its checksum.
+    /// Opens a checkpoint for recovery. For a `whole` restart it also returns what is copied back,
+    /// and whether the checksum is still to be compared.
     fn open_restart(
         &mut self,
         name: &str,
@@ -74,7 +74,7 @@ impl Client {
     ) -> Result<(Option<Prepared>, bool)> {
         let other = self.other(of);
         self.end_open_restart();
-        // It restores into the memory of a computation under way, which does so by itself.
+        // Only an adjoint computation itself restores the checkpoints that it stores.
         let not_held = || self.check_not_held(name, &format!("version {version} of"));
         let proper = check_name(name, version).and_then(|()| self.must_be_idle());
         let proper = proper.and_then(|()| not_held());
@@ -84,12 +84,12 @@ impl Client {
             }
         };
         let mut begun = proper.clone().and_then(|()| self.begin_one(name, version, other, whole));
-        // Each process rebuilds its own file, and none that of another.
+        // Each process rebuilds its own file only.
         let own = proper.is_ok() && other.is_none();
         let why = match self.make_good(name, version, own, begun.is_ok()) {
             Ok(None) => None,
             Ok(Some(Ok(()))) => {
-                // What was opened before may have been an old file.
+                // The file that was opened before may have been an old one.
                 end(begun);
                 begun = self.begin_one(name, version, other, whole);
                 None
@@ -119,8 +119,8 @@ impl Client {
         Ok((prepared?, unread))
     }
 
-    /// Finds a checkpoint, of the rank `other` or of this one, and looks whether it can be restored. Where
-    /// processes have to agree on that, it looks at the file that will be read, too.
+    /// Finds a checkpoint of the rank `other`, or else of this one, and checks that it can be
+    /// restored. Where processes have to agree on that, the file that will be read is checked, too.
     fn begin_one(
         &self,
         name: &str,
@@ -150,12 +150,12 @@ impl Client {
         Ok(Begun { restoring, prepared, unread: is_unread })
     }
 
-    /// Has the files of a version rebuilt that are missing on a process, or that others know as other
-    /// ones, before it is restored: whether this one has a `restorable` one. `None`: there are none, or
-    /// the processes do not all want their `own`. Collective.
+    /// Rebuilds the files of a version before it is restored, if a process lacks its file or the
+    /// parities are not alike. `restorable`: this process has a good file. Returns `None` if there
+    /// is nothing to rebuild, or if a process does not want its `own` checkpoint. Collective.
     ///
     /// # Errors
-    /// MPI's. Inside, why they cannot be rebuilt: on all processes.
+    /// MPI's. The inner error, on all processes, is why the files cannot be rebuilt.
     fn make_good(
         &self,
         name: &str,
@@ -166,7 +166,7 @@ impl Client {
         let Some(comm) = self.comm.as_ref().filter(|_| self.can_rebuild()) else {
             return Ok(None);
         };
-        // Of what this job itself has taken, parities may still be on their way.
+        // Parities of a version that this job itself has taken may still be on their way.
         let taken = self.engine.has_taken(name, version);
         let told = [own, restorable, taken].map(i64::from);
         let [own, good, taken] = comm.allreduce_min(told)?.map(|least| least == 1);
@@ -220,7 +220,7 @@ impl Client {
         self.recover_checked(selection, |_, _| false)
     }
 
-    /// Copies regions back. Memory that is `known` to be writable for so many bytes is not looked at.
+    /// Copies regions back. Memory that is `known` to be writable for so many bytes is not checked.
     pub(super) fn recover_checked(
         &mut self,
         selection: &Selection,
@@ -237,7 +237,7 @@ impl Client {
         }
     }
 
-    /// Where regions are to be copied back to.
+    /// Finds the memory and the objects that regions are to be copied back to.
     fn prepare(
         &self,
         restoring: &Restoring,
@@ -259,7 +259,7 @@ impl Client {
         }
         let (mut places, mut of_host) = (Vec::new(), Vec::new());
         let mut objects: Vec<(i32, Arc<dyn Object>, Vec<u8>)> = Vec::new();
-        // That of another rank says nothing to this one.
+        // The message log of another rank is of no use to this one.
         let mut messages: Option<(MessageLog, Vec<u8>)> = None;
         let is_own = restoring.files(&self.engine).rank() == self.engine.files.rank();
         let bytes_of = |region: &Region| {
@@ -326,10 +326,10 @@ impl Client {
         Ok(Prepared { places, objects, messages })
     }
 
-    /// Says which protected regions are to be restored that the checkpoint does not have.
+    /// Warns of selected regions that are protected and that the checkpoint does not have.
     ///
     /// # Errors
-    /// It has none of them.
+    /// The checkpoint has none of the selected regions that are protected.
     fn judge_lacking(&self, restoring: &Restoring, selection: &Selection) -> Result<()> {
         let protected = || self.regions.of(&restoring.name).iter().map(|(id, _)| id);
         let has = |id: i32| restoring.regions.binary_search_by_key(&id, |r| r.id).is_ok();
@@ -370,7 +370,7 @@ impl Client {
         Ok(())
     }
 
-    /// Has the log of messages go on from a checkpoint.
+    /// Restores the message log from a checkpoint.
     fn recover_log(&self, restoring: &Restoring, log: MessageLog, bytes: &[u8]) -> Result<()> {
         let chunks = restoring.regions.iter().filter(|region| is_chunk(region.id));
         for region in chunks.take(log.begin(bytes)?) {
@@ -395,7 +395,7 @@ impl Client {
     }
 }
 
-/// Memory for the bytes of an object.
+/// A buffer of `len` zero bytes.
 pub(super) fn zeros(len: u64) -> Result<Vec<u8>> {
     let len = usize::try_from(len).unwrap_or(usize::MAX);
     let mut bytes = Vec::new();

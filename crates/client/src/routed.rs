@@ -14,26 +14,26 @@ use os::error::{Error, Kind, Result};
 use os::{files, times};
 use trace::metrics::{Cause, Stop};
 
-/// The file, under its temporary name.
+/// The file of a file-based checkpoint, under its temporary name.
 #[derive(Debug)]
 pub(super) struct Routed {
     /// The application's own file, which this one will replace.
     pub original: Arc<str>,
-    /// Where it is: beside the application's own if scratch cannot take it.
+    /// The level of the temporary file: persistent, beside the original, if scratch cannot take it.
     pub level: FileLevel,
-    /// Where the application writes.
+    /// The path that the application writes to.
     pub temporary: PathBuf,
-    /// When it was changed, as long as nobody has written to it.
+    /// The time of the file as long as nobody has written to it.
     untouched: SystemTime,
-    /// Open, so that others see that the file is in use.
+    /// Kept open, so that others see that the file is in use.
     _file: GuardedFd<File>,
 }
 
 impl Routed {
-    /// Makes the empty file for a checkpoint, where there is room for bytes in it.
+    /// Makes the empty file of a checkpoint, where there is room for bytes in it.
     ///
     /// # Errors
-    /// The system's, with the path; that there is no scratch directory.
+    /// The system's, with the path; or there is no scratch directory.
     pub(crate) fn create(
         files: &Files,
         level: FileLevel,
@@ -51,8 +51,8 @@ impl Routed {
             let _ = files::remove(&temporary);
             return Err(error);
         }
-        // Whoever opens the file to write it anew gives it another time than this, even if he leaves
-        // it empty. Where a file system refuses, it has the time of now.
+        // A file that is opened to be written anew gets another time than this, even if it stays
+        // empty. Where a file system refuses this time, the file has the time of now.
         let _ = file.set_modified(SystemTime::UNIX_EPOCH);
         let untouched = times::modified(&temporary)?;
         Ok(Routed {
@@ -64,8 +64,8 @@ impl Routed {
         })
     }
 
-    /// The bytes of the file. Refuses one that nobody has written: the application's own would be
-    /// replaced by nothing.
+    /// The bytes of the file. A file that nobody has written is refused: it would replace the
+    /// application's own by nothing.
     ///
     /// # Errors
     /// [`Kind::Invalid`]; [`Kind::NotFound`] if the file is gone; else the system's.

@@ -10,8 +10,8 @@ use mpi::Comm;
 use os::error::{Error, Kind, Result};
 
 impl Client {
-    /// The newest version that is not above `version` (0: the newest of all), on every process if
-    /// there are several. Collective under MPI, unless `of` names one rank.
+    /// The newest version that is not above `version` (0: the newest of all); with several
+    /// processes, the newest that all have. Collective under MPI, unless `of` names one rank.
     pub fn restart_test(
         &mut self,
         name: &str,
@@ -30,7 +30,7 @@ impl Client {
         found
     }
 
-    /// What `restart_test` was asked for and has not found, and where it looked.
+    /// Says what `restart_test` has not found, and where it looked.
     pub fn nothing_found(&self, name: &str, version: i32, of: Option<u32>) -> String {
         let wanted = match version {
             0 => "any version".to_owned(),
@@ -49,7 +49,7 @@ impl Client {
         format!("there is no checkpoint \"{name}\", {wanted}, {place}{looked_in}")
     }
 
-    /// The newest version that this process has, if it is `alone` concerned; or that all have.
+    /// The newest version that all processes have; with `alone`, that this process has.
     fn newest_of_all(
         &mut self,
         name: &str,
@@ -71,8 +71,8 @@ impl Client {
             };
             // A process that cannot look takes part all the same: the others wait for it.
             let mine = i64::from(found.as_ref().ok().copied().flatten().unwrap_or(-1));
-            // The newest that all may have is not above anybody's newest; when it is everybody's,
-            // it is the answer.
+            // The newest common version is not above any process's newest; if that is everybody's
+            // newest, it is the answer.
             let [lowest, highest] = comm.allreduce_min([mine, -mine])?;
             found?;
             let Ok(lowest) = i32::try_from(lowest) else {
@@ -96,14 +96,14 @@ impl Client {
         let mut bound = comm.allreduce_min_i64(i64::from(bound))? as i32;
         loop {
             let found = self.newest(name, bound).unwrap_or_else(|error| {
-                // What this process cannot look for may still be rebuilt.
+                // Versions that this process cannot look for may still be rebuilt.
                 log::warn!("{error}");
                 None
             });
             // Processes may have changed places: their files are then in each other's directories.
             let anybody = self.engine.files.versions_of_anybody(name).unwrap_or_default();
             let seen = found.max(anybody.range(..=bound).next_back().copied());
-            // What one process has, the others may rebuild.
+            // A version that one process has may be rebuilt on the others.
             let highest = -comm.allreduce_min_i64(-i64::from(seen.unwrap_or(-1)))? as i32;
             if highest < 0 {
                 return Ok(None);
@@ -115,7 +115,7 @@ impl Client {
             }
             match self.rebuild(name, highest, restorable)? {
                 None => return Ok(Some(highest)),
-                // All processes have the same reason, or know of one that another has.
+                // All processes have the same reason, or know that another one has a reason.
                 Some(why) if restorable => {
                     log::info!("passing over version {highest} of \"{name}\": {why}");
                 }
@@ -133,7 +133,7 @@ impl Client {
     fn newest(&self, name: &str, bound: i32) -> Result<Option<i32>> {
         let known = self.newest_known(name, bound);
         if known == Some(bound) {
-            // No file can have a newer one, and a folder of many takes long to read.
+            // No file can have a newer version, and a folder of many files takes long to read.
             return Ok(known);
         }
         self.engine.warn_of_nothing_inherited();
@@ -141,8 +141,8 @@ impl Client {
         newest_file(&self.engine.files, name, bound, known)
     }
 
-    /// The newest version that this job has taken or restored and could restore: memory has it, or a file
-    /// that is still there.
+    /// The newest version that this job has taken or restored and can still restore, from memory or
+    /// from a file.
     fn newest_known(&self, name: &str, mut bound: i32) -> Option<i32> {
         loop {
             let version = self.engine.newest(name, bound)?;
@@ -154,8 +154,8 @@ impl Client {
         }
     }
 
-    /// Whether all processes have parities of a version, each of them the same as those that it is in
-    /// a group with, or none has: a job that rebuilt it may have ended before it had made them again,
+    /// Whether all processes have parities of a version, each the same as the others of its group,
+    /// or none has: a job that rebuilt the version may have ended before it had made them again,
     /// and a directory that was away may have old ones.
     pub(super) fn parities_are_alike(&self, comm: &Comm, name: &str, version: i32) -> Result<bool> {
         let Some(node) = self.engine.erasure.get() else { return Ok(true) };
@@ -192,7 +192,7 @@ fn newest_file(files: &Files, name: &str, bound: i32, known: Option<i32>) -> Res
 
 fn pass_over(files: &Files, name: &str, version: i32, error: &Error) {
     if error.kind() == Kind::OtherJob {
-        // The same of all versions.
+        // The error is the same for all versions: it is printed once.
         files.warn_once(error.to_string());
         return;
     }

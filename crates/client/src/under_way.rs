@@ -1,7 +1,7 @@
-//! An adjoint computation under way, and what the application's calls may do meanwhile to the names that it
-//! stores under: they change nothing of what is stored there, and the memory that is protected for them keeps
-//! its ids and sizes. What would be found out by a restore, much later or after a crash, is refused when it
-//! is asked for.
+//! An adjoint computation under way, and what the application's calls may do meanwhile to the names
+//! that it stores under: they change nothing of what is stored there, and the memory that is
+//! protected for them keeps its ids and sizes. A mistake that a restore would find, much later or
+//! after a crash, is refused at once.
 
 use super::regions::Protected;
 use super::Client;
@@ -10,9 +10,9 @@ use os::error::{Error, Result};
 /// The names of a computation under way.
 #[derive(Debug)]
 pub(super) struct UnderWay {
-    /// Of its states, its adjoints, and the hashes of states.
+    /// The names of its states, its adjoints, and the hashes of states.
     names: [String; 3],
-    /// What it stores is protected, and stays so.
+    /// Everything that it stores is protected, and stays so.
     is_fixed: bool,
 }
 
@@ -30,25 +30,25 @@ impl UnderWay {
 }
 
 impl Client {
-    /// An adjoint computation begins, which stores under these names: of its states, its adjoints, and the
-    /// hashes of states.
+    /// An adjoint computation begins, which stores its states, its adjoints, and the hashes of
+    /// states under these names.
     pub fn hold_names(&mut self, names: [String; 3]) {
         self.under_way = Some(UnderWay { names, is_fixed: false });
     }
 
-    /// All is protected that is stored for it: from here on the ids and the sizes stay.
+    /// Everything that the computation stores is protected: from here on ids and sizes stay.
     pub fn fix_regions(&mut self) {
         if let Some(under_way) = &mut self.under_way {
             under_way.is_fixed = true;
         }
     }
 
-    /// It has ended: the names are the application's again.
+    /// The computation has ended: the names are the application's again.
     pub fn release_names(&mut self) {
         self.under_way = None;
     }
 
-    /// Refuses what the application would do to checkpoints of a name that a computation under way has.
+    /// Refuses a call that would change checkpoints of a name that a computation under way has.
     pub(super) fn check_not_held(&self, name: &str, what: &str) -> Result<()> {
         match &self.under_way {
             Some(under_way) if under_way.has(name) => {
@@ -58,7 +58,7 @@ impl Client {
         }
     }
 
-    /// Refuses the end of a protection, of one region or of all, that a computation under way needs.
+    /// Refuses to end the protection of a region, or of all, that a computation under way needs.
     pub(super) fn check_unprotects(&self, group: Option<&str>, id: Option<i32>) -> Result<()> {
         match (&self.under_way, group) {
             (Some(under_way), Some(name)) if under_way.has(name) => {
@@ -70,7 +70,7 @@ impl Client {
         }
     }
 
-    /// Refuses a region of another id or size than before, for a computation under way.
+    /// Refuses a region with a new id or another size, for a computation under way.
     pub(super) fn check_protects(
         &self,
         group: Option<&str>,

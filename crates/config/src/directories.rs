@@ -1,5 +1,5 @@
 //! Where a configuration has its files, for tools that only look at them, and whether proofs count.
-//! Whatever else it says, and be it something that a job would be refused, does not matter here.
+//! Its other settings do not matter here, even if a job would be refused for them.
 
 use std::path::{Path, PathBuf};
 
@@ -10,11 +10,11 @@ use os::error::Result;
 /// The directories with files of checkpoints.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Directories {
-    /// On the node.
+    /// The directory on the node.
     pub scratch: Option<PathBuf>,
-    /// On the parallel file system.
+    /// The directory on the parallel file system.
     pub persistent: Option<PathBuf>,
-    /// With checksums and with the tables of aggregated files.
+    /// The directory with checksums and with the tables of aggregated files.
     pub meta: Option<PathBuf>,
     /// Whether a file that does not fit its proof is restored.
     pub proof: Proof,
@@ -24,8 +24,8 @@ impl Directories {
     /// Reads the file at `path` and the environment, which overrides it.
     ///
     /// # Errors
-    /// The file cannot be read or is no configuration; the message names it, and the line. A directory
-    /// cannot be what the file says.
+    /// The file cannot be read or is no configuration; the message names it, and the line. A
+    /// directory has a value that is not allowed.
     pub fn load(path: &Path) -> Result<Directories> {
         let text = super::read_text(path)?;
         let origin = format!("configuration file {}", path.display());

@@ -54,7 +54,7 @@ pub fn markdown() -> String {
     text
 }
 
-/// What holds without a value.
+/// The text for a key that has no value.
 fn without(role: Role) -> String {
     match role {
         Role::Required => "an error".to_string(),

@@ -1,14 +1,14 @@
 //! From the text of a configuration file to its keys and values.
 //!
-//! The file is read the way upstream's parser (inih) reads it where the two differ from
-//! `rust-ini`: a comment may be indented or follow a value (` ;`), nothing is quoted or escaped,
-//! names are not sensitive to case. In two things it does not: an indented line is a key of its own,
-//! where inih appends it to the value before it; and ` #` begins a comment, too. Upstream takes the
-//! first word of a value, so that for it nothing behind that matters.
+//! The file is read the way upstream's parser (inih) reads it where that differs from `rust-ini`: a
+//! comment may be indented or follow a value (` ;`), nothing is quoted or escaped, names are not
+//! sensitive to case. Two things differ from inih: an indented line is a key of its own, where inih
+//! appends it to the value before it; and ` #` begins a comment, too. Upstream takes the first word
+//! of a value alone, so that nothing behind it matters there.
 
 use ini::{Ini, ParseOption};
 
-/// What a configuration file holds.
+/// The content of a configuration file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Content {
     /// The keys (lower case) and values of the root section, in the order of the file. A key that
@@ -21,9 +21,9 @@ pub(crate) struct Content {
 /// A line that is neither a comment, a section nor `key = value`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Malformed {
-    /// Its number, from 1.
+    /// The line's number, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// What is wrong with the line.
     pub reason: String,
 }
 

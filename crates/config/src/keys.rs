@@ -6,33 +6,33 @@
 pub struct Key {
     /// Its name in the file. In the environment it is `VELOC_` and the name in upper case.
     pub name: &'static str,
-    /// What one wants to do with it.
+    /// What a user wants to do with the key.
     pub task: Task,
     /// The values it takes, in words.
     pub values: &'static str,
-    /// What this version does with it.
+    /// What this version of the library does with the key.
     pub role: Role,
-    /// What it means, in one sentence.
+    /// The meaning of the key, in one sentence.
     pub meaning: &'static str,
 }
 
-/// What this version does with a key.
+/// What this version of the library does with a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// There has to be a value.
+    /// The key must have a value.
     Required,
-    /// Without a value there is none; the key's meaning says what then happens.
+    /// Without a value the key has none; its meaning says what then happens.
     Optional,
     /// Without a value this text stands in, and is read like any other.
     Default(&'static str),
     /// Known from upstream, and without effect in this version: a warning.
     NoEffect {
-        /// What to use instead, if there is something.
+        /// The key to use instead, if there is one.
         instead: Option<&'static str>,
     },
     /// Known from upstream, and an error with any value, because to ignore it would change results.
     Refused {
-        /// What to use instead.
+        /// What to use instead of the key.
         instead: &'static str,
     },
 }

@@ -72,40 +72,40 @@ pub enum Mode {
 /// names, before they count as written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum SyncFiles {
-    /// None.
+    /// No files.
     None,
-    /// Those in persistent.
+    /// The files in persistent.
     Data,
-    /// Those in scratch as well.
+    /// The files in scratch as well.
     Full,
 }
 
-/// Whether checkpoint files prove themselves.
+/// Whether checkpoint files have proofs, and what these decide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Proof {
-    /// Each file gets a proof, and one that does not fit its own is not restored.
+    /// Each file gets a proof, and a file that does not fit its proof is not restored.
     #[default]
     Check,
-    /// Each file gets a proof, and one that does not fit its own is restored with a warning.
+    /// Each file gets a proof, and a file that does not fit its proof is restored with a warning.
     Accept,
-    /// Files get no proof, and none is looked at.
+    /// Files get no proof, and no proof is looked at.
     Off,
 }
 
 /// Whether the error of a call that fails is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PrintErrors {
-    /// Until the program has asked for one, and so prints them by itself.
+    /// Errors are printed until the program has asked for one, and so prints them by itself.
     #[default]
     Auto,
-    /// Each.
+    /// Every error is printed.
     Always,
-    /// None.
+    /// No error is printed.
     Never,
 }
 
 impl PrintErrors {
-    /// What the environment says, for errors of calls before there is a configuration.
+    /// The setting in the environment, for errors of calls before there is a configuration.
     pub fn of_environment() -> PrintErrors {
         let text = variable(os::environment::var("VELOC_PRINT_ERRORS").ok());
         text.and_then(|text| value::print_errors(&text).ok()).unwrap_or_default()
@@ -142,7 +142,7 @@ pub struct Config {
     pub ephemeral: bool,
     /// The name under which the backend keeps the host buffer for the next job of this name.
     pub hand_over: Option<String>,
-    /// For how many seconds, 1 to a day.
+    /// For how many seconds the backend keeps the host buffer, 1 to a day.
     pub hand_over_time: u64,
     /// The order in which versions are expected back.
     pub restore_order: RestoreOrder,
@@ -171,13 +171,13 @@ pub struct Config {
     pub log_prefix: Option<PathBuf>,
     /// Which files have to survive a crash of the machine.
     pub sync_files: SyncFiles,
-    /// The least seconds between two checkpoints that are copied to persistent. `None`: none is.
+    /// The least seconds between two checkpoints that are copied to persistent. `None`: never.
     pub persistent_interval: Option<u64>,
     /// Versions of each name that stay in persistent. 0: all.
     pub max_versions: usize,
     /// Versions of each name that stay in scratch. 0: all.
     pub scratch_versions: usize,
-    /// Whether files prove themselves.
+    /// Whether files have proofs.
     pub proof: Proof,
     /// A SHA-256 of each file is kept, and compared before a file is used.
     pub chksum: bool,
@@ -191,20 +191,20 @@ pub struct Config {
     pub ec_group: usize,
     /// Members of a group that may be lost: 1 to `ec_group` - 1.
     pub ec_parity: usize,
-    /// What this process is lost together with. `None`: its host.
+    /// The unit that fails together with this process. `None`: its host.
     pub failure_domain: Option<String>,
-    /// Whether errors of calls are printed. No part of what processes agree on, or of what the backend does.
+    /// Whether errors of calls are printed. Processes need not agree on it; the backend ignores it.
     #[serde(skip)]
     pub print_errors: PrintErrors,
-    /// The file that this was read from, for who looks at a list of processes. No part of what the
+    /// The file that this was read from, for lists of processes. It is no part of what the
     /// configuration says: copies of a file are one configuration.
     #[serde(skip)]
     pub file: Option<PathBuf>,
 }
 
 impl Config {
-    /// Whether what is in the host buffer is to be written even if the application is killed, or to be
-    /// kept for another job: only then is there a backend.
+    /// Whether the host buffer is to be written even if the application is killed, or to be kept
+    /// for another job: only then is there a backend.
     pub fn outlives_application(&self) -> bool {
         let wanted_later = !self.ephemeral || self.hand_over.is_some();
         self.mode == Mode::Async && wanted_later && !self.threaded
@@ -244,8 +244,8 @@ impl Config {
         Ok(told(read(given, |name| os::environment::var(name).ok())?))
     }
 
-    /// The same from `text`, with `env` in place of the environment (it is asked for whole names,
-    /// such as `VELOC_MODE`). The warnings come back beside the configuration.
+    /// Reads a configuration from `text`, with `env` in place of the environment (it is asked for
+    /// whole names, such as `VELOC_MODE`). Returns the warnings beside the configuration.
     ///
     /// # Errors
     /// As [`Config::load`].
@@ -271,20 +271,20 @@ fn check_environment() -> Result<()> {
     Ok(())
 }
 
-/// The configuration, once its warnings are logged.
+/// Logs the warnings, and returns the configuration.
 fn told((config, warnings): (Config, Vec<String>)) -> Config {
-    // The others have read the same.
+    // The other processes have read the same.
     if os::logging::speaks_for_all() {
         warnings.iter().for_each(|warning| log::warn!("{warning}"));
     }
     config
 }
 
-/// What there is beside the environment: a file, or the options of a call.
+/// The values beside the environment: those of a file, or the options of a call.
 struct Given {
-    /// What messages call it.
+    /// The name of the source in messages.
     origin: String,
-    /// What messages call one of the values.
+    /// The name of one of the values in messages.
     each: String,
     /// Keys, in lower case, and values.
     pairs: Vec<(String, String)>,
@@ -295,7 +295,7 @@ struct Given {
 }
 
 impl Given {
-    /// By a file's text, which messages call `origin`.
+    /// The values of a file's text, which messages call `origin`.
     fn by_text(text: &str, origin: &str) -> Result<Given> {
         let content = ini::read(text).map_err(|error| malformed(origin, &error))?;
         Ok(Given {
@@ -307,7 +307,7 @@ impl Given {
         })
     }
 
-    /// By the options of a call.
+    /// The values of a call's options.
     fn by_options(options: &[(&str, &str)]) -> Result<Given> {
         Ok(Given {
             origin: "options".to_owned(),
@@ -324,7 +324,7 @@ fn read_text(path: &Path) -> Result<String> {
     let within = |error: Error| {
         Error::new(Kind::System, format!("configuration file {}: {error}", path.display()))
     };
-    // Never waits, as to read a pipe would.
+    // Opening never waits, as for the writer of a pipe.
     let file = files::open(path).map_err(within)?;
     let mut text = Vec::new();
     let read = file.take(LONGEST_FILE + 1).read_to_end(&mut text);
@@ -347,12 +347,12 @@ fn malformed(origin: &str, error: &ini::Malformed) -> Error {
     Error::invalid(format!("{origin}, line {}: {}", error.line, error.reason))
 }
 
-/// What stands for the value of a variable: an empty one is none, as for upstream.
+/// The value of a variable; an empty one counts as none, as for upstream.
 fn variable(text: Option<String>) -> Option<String> {
     text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// Reads what is given, and the environment above it.
+/// Reads the given values, which the environment overrides.
 fn read(given: Given, env: impl Fn(&str) -> Option<String>) -> Result<(Config, Vec<String>)> {
     let Given { origin, each, pairs, sections, strict } = given;
     let mut warnings = Vec::new();
@@ -375,7 +375,7 @@ fn read(given: Given, env: impl Fn(&str) -> Option<String>) -> Result<(Config, V
             continue;
         };
         if text.is_empty() {
-            // Not given: what else there is counts, as for upstream.
+            // An empty value is none: another source counts, as for upstream.
             continue;
         }
         let setting = Setting { text, origin: each.clone() };
@@ -393,7 +393,7 @@ fn read(given: Given, env: impl Fn(&str) -> Option<String>) -> Result<(Config, V
     settings.judge_unsupported(&mut warnings)?;
     settings.judge_paths(&mut warnings);
     let config = settings.into_config(&origin).map_err(|error| match sections.first() {
-        // The warnings are not seen if there is an error.
+        // Warnings are not shown if there is an error.
         Some(section) => error
             .followed_by(format!("what stands below [{section}] is not read; take the line away")),
         None => error,

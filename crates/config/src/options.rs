@@ -1,14 +1,14 @@
 //! Keys and values that a program gives in a call, in place of a file.
 //!
-//! A file may be edited by hand, and its last line counts; a program that gives a key twice has two opinions,
-//! which is an error; and so is a key that there is not, which in a file may be of another version's.
+//! A file may be edited by hand, and its last line counts. A program that gives a key twice has two
+//! opinions, which is an error; so is an unknown key, which in a file may be another version's.
 
 use std::collections::HashMap;
 
 use os::error::{Error, Result};
 
-/// The keys in lower case and the values, without the blanks around them. Neither is looked into for
-/// comments.
+/// The keys in lower case and the values, without the blanks around them. Comments are not looked
+/// for.
 pub(super) fn read(options: &[(&str, &str)]) -> Result<Vec<(String, String)>> {
     let mut seen: HashMap<String, &str> = HashMap::new();
     let mut pairs = Vec::with_capacity(options.len());

@@ -1,4 +1,4 @@
-//! What was given for each key, and the configuration that follows from it.
+//! The values that were given for each key, and the configuration that follows from them.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -201,7 +201,7 @@ impl Settings {
         parse(text).map(Some).map_err(|allowed| refused(&origin, name, text, &allowed))
     }
 
-    /// The same for a key that has to have a value, given or by default.
+    /// Reads a key that must have a value, given or by default.
     fn required<T>(
         &self,
         name: &str,

@@ -181,7 +181,7 @@ fn the_environment_overrides() {
     assert_eq!((config.mode, config.pin), (Mode::Sync, Pin::Off));
 }
 
-/// Catches an empty value or variable that is taken for one, or that hides the value behind it.
+/// Catches an empty value or variable that counts as given, or that hides the value behind it.
 #[test]
 fn what_is_empty_is_not_given() {
     for key in KEYS.iter().filter(|key| key.name != "mode" && key.name != "scratch") {
@@ -199,8 +199,8 @@ fn what_is_empty_is_not_given() {
     assert!(message.contains("mode is missing"), "{message}");
 }
 
-/// Catches a directory that is named after a comment, and a path of which VELOC would take another
-/// part, without a word.
+/// Catches a directory that is named after a comment, and a path that VELOC reads differently
+/// without a warning.
 #[test]
 fn paths_end_where_a_comment_begins() {
     let text = "mode = sync # at once\nscratch = /tmp/s   # node-local\n";

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::{PrintErrors, Proof};
 
-/// What is allowed, for a value that is something else.
+/// The values that are allowed, when another one was given.
 pub(crate) type Allowed = String;
 
 const KIB: u64 = 1 << 10;
@@ -47,7 +47,7 @@ pub(crate) fn print_errors(text: &str) -> Result<PrintErrors, Allowed> {
     }
 }
 
-/// Whether files prove themselves.
+/// Whether files have proofs.
 pub(crate) fn proof(text: &str) -> Result<Proof, Allowed> {
     choice(text, &[("check", Proof::Check), ("accept", Proof::Accept), ("off", Proof::Off)])
 }
@@ -77,7 +77,7 @@ pub(crate) fn label(text: &str) -> Result<String, Allowed> {
     }
 }
 
-/// Seconds between two of something: `None` for -1, which is never.
+/// Seconds of an interval: `None` for -1, which is never.
 pub(crate) fn interval(text: &str) -> Result<Option<u64>, Allowed> {
     if text == "-1" {
         return Ok(None);
@@ -87,8 +87,8 @@ pub(crate) fn interval(text: &str) -> Result<Option<u64>, Allowed> {
         .map_err(|_| format!("a whole number of seconds from -1 (never) to {LONGEST_INTERVAL}"))
 }
 
-/// A path, as it stands. An empty one would name the current directory by accident; what a shell would
-/// make something else of would be a directory of that very name, where nobody looks.
+/// A path, as it stands. An empty path would name the current directory by accident. A path that a
+/// shell would expand would be a directory of that very name, where nobody looks.
 pub(crate) fn path(text: &str) -> Result<PathBuf, Allowed> {
     let quotes = ['"', '\''];
     if text.is_empty() {

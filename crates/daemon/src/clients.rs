@@ -46,11 +46,11 @@ struct Writing {
 /// How a client has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// It has said so.
+    /// The client has said that it ends.
     Normal,
-    /// It was killed, or has become another program.
+    /// The client was killed, or has become another program.
     Killed,
-    /// It lives on without its connection.
+    /// The client lives on without its connection.
     Lives,
 }
 
@@ -60,7 +60,7 @@ impl Client {
         Client { number: socket.peer_number(), socket, process, writing: Mutex::default() }
     }
 
-    /// What this client leaves is for the next job that fits.
+    /// Marks what this client leaves as memory for the next job that fits.
     pub(super) fn offers(&self, hello: &Hello) {
         self.writing.lock().hello = Some(hello.clone());
     }
@@ -143,7 +143,7 @@ impl Client {
         }
     }
 
-    /// The same of a client that has got the memory of another one, and was not heard of since.
+    /// Whether a client that has got another one's memory, and was silent since, has ended.
     pub(super) fn has_given_back(&self, ledger: &SharedMemory) -> bool {
         let left = self.process.as_ref().map(|process| self.has_left(process, ledger));
         left.is_none_or(|left| left != End::Lives)
@@ -165,7 +165,7 @@ impl Client {
                 return Err(Error::invalid(format!("it has sent nothing for {silence} s")));
             }
         }
-        // A client that has ended since may have sent it.
+        // A client that has ended since may have sent its hello.
         if self.has_message() {
             self.socket.receive()
         } else {
@@ -246,9 +246,9 @@ impl Clients {
 }
 
 impl Registration {
-    /// Sets this client's rank, and waits until the data of all earlier clients of that rank that have
-    /// ended is written. Clients that are still alive are not waited for. If this one `asks` for their
-    /// memory, what fits is not written any further. Returns one that lives and could have left some.
+    /// Sets this client's rank, and waits until the data of all earlier clients of that rank that
+    /// have ended is written; live clients are not waited for. If this one `asks` for their memory,
+    /// what fits is not written any further. Returns a live client that could have left some.
     pub(super) fn wait_for_predecessors(&self, rank: u32, asks: Option<&Hello>) -> Option<i32> {
         let Clients { all, changed } = &*self.clients;
         let here = encode(&Reply::Alive).unwrap_or_default();
@@ -266,7 +266,7 @@ impl Registration {
             for number in &earlier {
                 let Some((of, client)) = now.by_number.get(number) else { continue };
                 match *of {
-                    // Its hello has not been read yet.
+                    // The hello of that client has not been read yet.
                     None => waits = true,
                     Some(of) if of != rank || lives.contains(number) => {}
                     Some(_) if client.has_ended_or_ends() => {

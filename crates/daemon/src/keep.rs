@@ -13,16 +13,16 @@ use recovery::protocol::Hello;
 /// The most names of checkpoints that are told of one process.
 const MOST_NAMES: usize = 64;
 
-/// What one process has left.
+/// The memory that one process has left.
 #[derive(Debug)]
 pub(super) struct Memory {
-    /// The process, and its configuration.
+    /// The process and its configuration.
     pub hello: Box<Hello>,
     pub ledger: SharedMemory,
     pub host: SharedMemory,
 }
 
-/// The same while it is kept.
+/// The memory of a process while it is kept.
 #[derive(Debug)]
 struct Held {
     memory: Memory,
@@ -30,13 +30,13 @@ struct Held {
     until: Instant,
 }
 
-/// All that is kept.
+/// All memory that is kept.
 #[derive(Debug, Default)]
 pub(super) struct Keeper(Mutex<Vec<Held>>);
 
 impl Keeper {
-    /// Keeps this from now on, if there is something in it; of a job that ended normally, if it has not
-    /// restored all of it. If writing was `interrupted`, another job is about to take it and goes on.
+    /// Keeps `memory`, unless it is empty or a job that ended normally has restored all of it. If
+    /// writing was `interrupted`, another job is about to take it and goes on.
     pub(super) fn keep(
         &self,
         memory: Memory,
@@ -60,8 +60,8 @@ impl Keeper {
         Ok(())
     }
 
-    /// What the last process that `asks` can go on for has left. An error is why there is none, and whether
-    /// the jobs do not fit together.
+    /// The memory of the last process that `asks` can go on for. An error says why there is none,
+    /// and whether the jobs do not fit together.
     pub(super) fn take(&self, asks: &Hello) -> std::result::Result<Memory, (String, bool)> {
         let mut held = self.0.lock();
         let rank = asks.process.rank;
@@ -85,22 +85,22 @@ impl Keeper {
         }
     }
 
-    /// What is kept.
+    /// Descriptions of all memory that is kept.
     pub(super) fn list(&self) -> Vec<Kept> {
         self.0.lock().iter().map(|held| held.kept.clone()).collect()
     }
 
-    /// Whether nothing is.
+    /// Whether no memory is kept.
     pub(super) fn is_empty(&self) -> bool {
         self.0.lock().is_empty()
     }
 
-    /// Frees all of it, as `why` says. Returns what it was.
+    /// Frees all memory, because of `why`. Returns what it was.
     pub(super) fn free(&self, why: &str) -> Vec<Kept> {
         self.free_if(why, |_| true)
     }
 
-    /// Frees what was kept as long as it was to be.
+    /// Frees memory whose time is over.
     pub(super) fn expire(&self) {
         let now = Instant::now();
         self.free_if("its time is over (hand_over_time)", |held| held.until <= now);

@@ -1,5 +1,5 @@
-//! The process `veloc-backend`: it holds its clients' shared memory, and writes what a client that has
-//! ended left in it (`recover`).
+//! The process `veloc-backend`: it holds its clients' shared memory, and writes what is left in it
+//! when a client has ended (`recover`).
 
 #![deny(clippy::disallowed_methods)]
 
@@ -240,7 +240,7 @@ impl Backend {
     fn add_client(&self, socket: Socket) {
         let (writers, interval) = (self.writers.clone(), self.interval.clone());
         let keeper = self.keeper.clone();
-        // Before its hello is read, so that the backend does not end meanwhile.
+        // Registered before its hello is read, so that the backend does not end meanwhile.
         let registration = self.clients.register(socket);
         let spawned = thread::Builder::new().name("veloc-client".to_owned()).spawn(move || {
             logging::set_topic(Some(format!("process {}", registration.client.number).into()));

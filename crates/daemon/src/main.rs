@@ -55,7 +55,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Has a backend free what it keeps under this name.
+/// Has a backend free the memory that it keeps under this name.
 fn free(name: &str) -> ExitCode {
     match handover::drop_kept(name) {
         Ok(freed) => {

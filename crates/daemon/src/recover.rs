@@ -16,8 +16,8 @@ use super::clients::Client;
 /// The most unwritten checkpoints that an error names.
 const MOST_NAMES: usize = 16;
 
-/// Writes the checkpoints in `host` that are not in files yet, as `ledger` says. Returns the number of
-/// those. Where the memory is handed over, the ledger stays true, and the next job may have it `stopped`.
+/// Writes the checkpoints in `host` that are not in files yet, as `ledger` says. Returns how many.
+/// Where the memory is handed over, the ledger stays true, and the next job may stop the writing.
 ///
 /// # Errors
 /// Something could not be written; the message says what is lost. [`Kind::Internal`]: the memory may still
@@ -66,15 +66,15 @@ pub(super) fn finish(
     }
 }
 
-/// The error with what could not be written.
+/// The error, with the checkpoints that could not be written.
 fn unwritten(engine: &Engine, error: Error) -> Error {
-    let [lost, owed] = engine.left_behind();
+    let [lost, backlog] = engine.left_behind();
     let lost = names(&lost).map(|names| match engine.hands_over() {
         true => format!("in memory alone: {names}"),
         false => format!("lost with its memory: {names}"),
     });
-    let owed = names(&owed).map(|names| format!("in scratch alone: {names}"));
-    let left: Vec<String> = lost.into_iter().chain(owed).collect();
+    let backlog = names(&backlog).map(|names| format!("in scratch alone: {names}"));
+    let left: Vec<String> = lost.into_iter().chain(backlog).collect();
     if left.is_empty() {
         return error;
     }

@@ -1,5 +1,5 @@
-//! One connection: a client from its first message until what it has left is written or kept, or somebody
-//! who asks what is kept.
+//! One connection: of a client, from its first message until what it has left is written or kept,
+//! or of somebody who asks what is kept.
 
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
@@ -75,7 +75,7 @@ fn check_protocol(hello: &Hello) -> Result<()> {
     Ok(())
 }
 
-/// Writes what a client has left, and keeps it for the next job if that is to have it.
+/// Writes what a client has left, and keeps its memory if the next job is to have it.
 fn finish(
     client: &Client,
     hello: Box<Hello>,
@@ -105,8 +105,8 @@ fn finish(
     written.map(drop).and(kept)
 }
 
-/// Gives a client the memory that is kept for it, and returns its hello. `None`: it has ended, and what it
-/// got is kept on.
+/// Gives a client the memory that is kept for it, and returns its hello. `None`: the client has
+/// ended, and the memory is kept on.
 fn give_memory(
     registration: &Registration,
     asks: Hello,
@@ -144,7 +144,7 @@ fn give_memory(
     finish(client, hello, ledger, Some(host), End::Killed, writers, keeper).map(|()| None)
 }
 
-/// Tells what is, or was, kept.
+/// Lists memory that is, or was, kept.
 fn tell(client: &Client, kept: Vec<Kept>) -> Result<()> {
     for one in kept {
         client.socket.send(&encode(&Reply::Keeps(Box::new(one)))?, &[])?;

@@ -1,4 +1,4 @@
-//! What the library needs of a kind of device: the operations that each kind's driver stands behind.
+//! The operations that the library needs of a kind of device, with its driver behind them.
 //!
 //! Everything else about devices is the library's own and there once: one mapped range that grows, what is
 //! undone after a failure, what is given back when it is dropped, and errors that name the thing and the
@@ -15,7 +15,7 @@
 //!   [`check_alive`](DeviceApi::check_alive) and [`has_stream`](DeviceApi::has_stream), and, where the context is
 //!   gone, waits for streams and events and what gives an address range back. A kind without contexts has
 //!   nothing to do for it.
-//! - Addresses are those by which copies find memory. Those of the host are among them.
+//! - Addresses are those by which copies find memory, also memory of the host.
 
 use os::error::Result;
 
@@ -31,7 +31,7 @@ pub struct EventHandle(pub usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryHandle(pub u64);
 
-/// What [`leave`](DeviceApi::leave) needs to undo an [`enter`](DeviceApi::enter), in the kind's own terms.
+/// The information by which [`leave`](DeviceApi::leave) undoes an [`enter`](DeviceApi::enter).
 #[derive(Debug, PartialEq, Eq)]
 pub struct Entered(pub u64);
 
@@ -58,7 +58,7 @@ pub enum CopyKind {
     Any,
 }
 
-/// What a device and its driver support, queried once.
+/// The capabilities of a device and its driver, queried once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     /// Address ranges can be reserved and mapped piecewise.
@@ -73,7 +73,7 @@ pub struct Capabilities {
     pub driver_version: i32,
 }
 
-/// What there is to know of a device.
+/// The properties of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceInfo {
     /// Its number among the devices of its kind.
@@ -84,13 +84,13 @@ pub struct DeviceInfo {
     pub bus_id: String,
     /// Its total memory in bytes.
     pub total: u64,
-    /// What it supports.
+    /// The device's capabilities.
     pub capabilities: Capabilities,
-    /// It is a stand-in without a device's hardware, whose times say nothing about one.
+    /// The device is a stand-in without hardware, whose times say nothing about a device.
     pub software: bool,
 }
 
-/// What kind of memory is at an address.
+/// The kind of memory at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryKind {
     /// The driver does not know it: memory of `malloc`, or none.
@@ -103,38 +103,38 @@ pub enum MemoryKind {
     Other,
 }
 
-/// Whose memory is.
+/// The owner of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// No context's: memory that was mapped piecewise or comes from a pool.
+    /// No context: the memory was mapped piecewise or comes from a pool.
     Nobody,
-    /// Of the context that the library uses.
+    /// The context that the library uses.
     ThisContext,
-    /// Of another context.
+    /// Another context.
     AnotherContext,
 }
 
-/// What the driver says of an address.
+/// The driver's answer about an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryInfo {
-    /// Whose it is.
+    /// The memory's owner.
     pub owner: Owner,
-    /// Its kind.
+    /// The memory's kind.
     pub kind: MemoryKind,
-    /// Host and device share it, and its pages move.
+    /// Host and device share the memory, and its pages move.
     pub managed: bool,
-    /// The device that it belongs to.
+    /// The device that the memory belongs to.
     pub ordinal: i32,
-    /// The first byte of its allocation, or of what one handle is mapped at.
+    /// The first byte of the allocation, or of the memory that one handle is mapped to.
     pub start: u64,
     /// Bytes from there; 0: the driver does not tell.
     pub len: u64,
-    /// It is mapped memory.
+    /// The memory was mapped piecewise.
     pub mapped: bool,
 }
 
 impl MemoryInfo {
-    /// The address behind it.
+    /// The address behind the memory.
     pub(crate) fn end(&self) -> u64 {
         self.start.saturating_add(self.len)
     }
@@ -151,19 +151,19 @@ impl MemoryInfo {
 /// application's context; the context itself is the application's.
 ///
 /// # Safety
-/// Of all `unsafe` operations, in addition to what they say: handles are this device's own, given back by
-/// its operations and not ended since, or of the application, which keeps them.
+/// For all `unsafe` operations, in addition to their own text: handles are this device's own, given
+/// back by its operations and not ended since, or of the application, which keeps them.
 pub trait DeviceApi: std::fmt::Debug + Send + Sync {
     /// Puts the calling thread, a worker of the library's, within the context until it ends. Its calls must
     /// not disturb a graph capture of another thread.
     fn bind(&self) -> Result<()>;
 
-    /// Whether the context is still the one it was: not destroyed, and not that of a device that was reset.
-    /// Its handles are void otherwise, and a driver may crash on them. Does not wait for the device; called
-    /// before every [`enter`](Self::enter), so it is to be cheap.
+    /// Whether the context is still the one it was: not destroyed, and not that of a device that
+    /// was reset. Otherwise its handles are void, and a driver may crash on them. Does not wait for
+    /// the device; called before every [`enter`](Self::enter), so it is to be cheap.
     ///
     /// # Errors
-    /// It is gone; the error says so.
+    /// The context is gone; the error says so.
     fn check_alive(&self) -> Result<()>;
 
     /// Puts the calling thread, one of the application's, within the context, until
@@ -185,8 +185,8 @@ pub trait DeviceApi: std::fmt::Debug + Send + Sync {
     /// invalidate.
     fn synchronize(&self) -> Result<()>;
 
-    /// What the driver knows of an address, which is not accessed. Asked with each checkpoint for each
-    /// region, so it must not wait for the device. Memory that was freed is unknown.
+    /// The driver's answer about an address, which is not accessed. Asked with each checkpoint for
+    /// each region, so it must not wait for the device. Memory that was freed is unknown.
     fn memory_at(&self, address: u64) -> Result<MemoryInfo>;
 
     /// The unit, in bytes, in which memory is mapped: lengths and addresses of the next operations are
@@ -205,13 +205,13 @@ pub trait DeviceApi: std::fmt::Debug + Send + Sync {
     /// Takes `len` bytes of device memory, without waiting for work that is queued.
     ///
     /// # Errors
-    /// There is not as much: the library goes on with what it has.
+    /// There is not as much memory: the library goes on with what it has.
     fn create(&self, len: u64) -> Result<MemoryHandle>;
 
     /// Gives the memory back as soon as it is mapped nowhere.
     ///
     /// # Safety
-    /// It is released once.
+    /// The memory is released once.
     unsafe fn release(&self, memory: MemoryHandle) -> Result<()>;
 
     /// Maps the whole of `memory`, of `len` bytes, at an address. Work that is queued on other addresses of
@@ -221,10 +221,10 @@ pub trait DeviceApi: std::fmt::Debug + Send + Sync {
     /// The addresses are reserved, and were not mapped before.
     unsafe fn map(&self, at: u64, len: u64, memory: MemoryHandle) -> Result<()>;
 
-    /// Lets this device, and no other, read and write what is mapped there: copies may use it from here on.
+    /// Lets this device, and no other, access mapped memory: copies may use it from here on.
     ///
     /// # Safety
-    /// It is mapped.
+    /// The memory is mapped.
     unsafe fn allow_access(&self, at: u64, len: u64) -> Result<()>;
 
     /// Undoes a [`map`](Self::map).
@@ -252,7 +252,7 @@ pub trait DeviceApi: std::fmt::Debug + Send + Sync {
     /// Ends a stream, at once or when its work is done; does not wait.
     ///
     /// # Safety
-    /// It is not used any more.
+    /// The stream is not used any more.
     unsafe fn destroy_stream(&self, stream: StreamHandle) -> Result<()>;
 
     /// Waits until all that is queued in the stream is done, and its bytes are seen by the calling thread.
@@ -269,7 +269,7 @@ pub trait DeviceApi: std::fmt::Debug + Send + Sync {
     /// not wait.
     ///
     /// # Safety
-    /// Both are alive.
+    /// The stream and the event are alive.
     unsafe fn wait_for_event(&self, stream: StreamHandle, event: EventHandle) -> Result<()>;
 
     /// Queues a copy of `len` bytes in a stream. Does not wait if the host's memory is registered; else it
@@ -294,7 +294,7 @@ pub trait DeviceApi: std::fmt::Debug + Send + Sync {
     /// in order.
     ///
     /// # Errors
-    /// It is none, or stands for different ones on different threads; the error names it.
+    /// The stream is none, or stands for different ones on different threads; the error names it.
     ///
     /// # Safety
     /// `stream` is one of this kind's streams.
@@ -313,20 +313,20 @@ pub trait DeviceApi: std::fmt::Debug + Send + Sync {
     /// Ends an event; does not wait.
     ///
     /// # Safety
-    /// It is not used any more.
+    /// The event is not used any more.
     unsafe fn destroy_event(&self, event: EventHandle) -> Result<()>;
 
     /// Moves the event behind all work that is queued in the stream now. Does not wait.
     ///
     /// # Safety
-    /// Both are alive.
+    /// The event and the stream are alive.
     unsafe fn record_event(&self, event: EventHandle, stream: StreamHandle) -> Result<()>;
 
     /// Waits until the event as it was last recorded is reached, and bytes that were copied before it are seen
     /// by the calling thread.
     ///
     /// # Errors
-    /// Also those of the work before it.
+    /// The errors of the work before the event, too.
     ///
     /// # Safety
     /// The event is alive.

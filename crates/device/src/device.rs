@@ -21,7 +21,7 @@ impl Device {
         Device { api, info }
     }
 
-    /// The operations of its kind.
+    /// The operations of the device's kind.
     pub(crate) fn api(&self) -> &dyn DeviceApi {
         &*self.api
     }
@@ -87,7 +87,7 @@ impl Device {
         self.info.total
     }
 
-    /// What the device and its driver support.
+    /// The capabilities of the device and its driver.
     pub fn capabilities(&self) -> Capabilities {
         self.info.capabilities
     }

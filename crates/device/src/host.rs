@@ -1,5 +1,5 @@
-//! A second kind of device, for tests: the host's own memory, without a driver. One thread does what is queued,
-//! of all streams in one order, a moment later, so that who does not wait finds old bytes.
+//! A second kind of device, for tests: the host's own memory, without a driver. One thread does
+//! what is queued, of all streams in one order, a moment later: who does not wait finds old bytes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc::{channel, Sender};
@@ -21,16 +21,16 @@ const TOTAL: u64 = 1 << 30;
 /// How much later than it is queued a copy is done.
 const MOMENT: Duration = Duration::from_micros(100);
 
-/// What was made and not given back.
+/// All that was made and not given back.
 #[derive(Debug, Default)]
 struct State {
     handles: usize,
     reserved: HashMap<u64, Mapping>,
-    /// By address: its length, and whether copies may use it.
+    /// By address: the length of mapped memory, and whether copies may use it.
     mapped: BTreeMap<u64, (u64, bool)>,
     registered: BTreeMap<u64, u64>,
-    /// By handle: of memory its length, of an event how many copies were queued when it was recorded, of a
-    /// stream nothing.
+    /// By handle: the length of memory; for an event, how many copies were queued when it was
+    /// recorded; for a stream, nothing.
     things: HashMap<usize, u64>,
     queue: Option<Sender<[u64; 3]>>,
     queued: u64,
@@ -48,7 +48,7 @@ impl State {
         self.things.remove(&handle).map(drop)
     }
 
-    /// How many copies are queued, in a stream that there is.
+    /// How many copies are queued, if the stream exists.
     fn queued(&self, stream: StreamHandle) -> Option<u64> {
         self.things.contains_key(&stream.0).then_some(self.queued)
     }
@@ -68,7 +68,7 @@ impl State {
     }
 }
 
-/// The device.
+/// A device in the host's memory.
 #[derive(Debug, Default)]
 pub struct HostDevice {
     state: Mutex<State>,
@@ -77,7 +77,7 @@ pub struct HostDevice {
 }
 
 impl HostDevice {
-    /// What there is to know of it.
+    /// The properties of the device.
     pub fn info() -> DeviceInfo {
         let capabilities = Capabilities {
             virtual_memory: true,
@@ -94,13 +94,13 @@ impl HostDevice {
         self.state.lock().failing = Some((operation, after));
     }
 
-    /// How much was made and not given back: address ranges, mappings, registrations, and what has a handle.
+    /// How many address ranges, mappings, registrations and handles were made and not given back.
     pub fn in_use(&self) -> [usize; 4] {
         let s = self.state.lock();
         [s.reserved.len(), s.mapped.len(), s.registered.len(), s.things.len()]
     }
 
-    /// An operation: fails if it was told to, or if what is used is not there.
+    /// Runs an operation: fails if it was told to, or if something that it uses does not exist.
     fn call<T>(&self, name: &str, body: impl FnOnce(&mut State) -> Option<T>) -> Result<T> {
         let failed = |why| Error::new(Kind::Driver(1), format!("{name} failed: {why}"));
         let mut state = self.state.lock();
@@ -143,7 +143,7 @@ impl HostDevice {
     }
 }
 
-// What is not there is refused, so that the callers' promises matter only where bytes are copied.
+// Unknown handles and addresses are refused: promises matter only where bytes are copied.
 impl DeviceApi for HostDevice {
     fn bind(&self) -> Result<()> {
         self.call("bind", |_| Some(()))

@@ -1,5 +1,5 @@
-//! The kinds of devices there are, and which device this process uses. A second kind is asked here, after the
-//! first.
+//! The kinds of devices there are, and which device this process uses. A second kind would be asked
+//! here, after the first.
 
 use super::cuda;
 use super::device::Device;

@@ -1,9 +1,9 @@
 //! Access to devices through one small fallible interface.
 //!
-//! [`DeviceApi`] is what the library needs of a kind of device, and `cuda` is the one kind there is: all
-//! driver calls of the library are there. [`kinds`] finds the device that a process uses. The other modules
-//! are the library's own logic on top, the same for every kind: a device with its context, address ranges,
-//! streams and copies, pointers, and registrations.
+//! [`DeviceApi`] has the operations that the library needs of a kind of device, and `cuda` is the
+//! one kind there is: all driver calls of the library are there. [`kinds`] finds the device that a
+//! process uses. The other modules are the library's own logic on top, the same for every kind: a
+//! device with its context, address ranges, streams and copies, pointers, and registrations.
 
 #![deny(clippy::disallowed_methods)]
 

@@ -22,7 +22,7 @@ impl Stream {
         Ok(Stream { device: device.clone(), raw })
     }
 
-    /// As the driver knows it.
+    /// The stream as the driver knows it.
     pub fn raw(&self) -> *mut c_void {
         self.raw.0 as *mut c_void
     }

@@ -16,11 +16,11 @@ struct Given {
     name: &'static str,
     device: Arc<Device>,
     fail: Box<dyn Fn(&str)>,
-    /// Nothing is left, and nothing was misused.
+    /// Checks that nothing is left, and that nothing was misused.
     check: Box<dyn Fn()>,
 }
 
-/// Runs a test on each kind, within the context. The software device counts and fails calls of the whole process: one at a time.
+/// Runs a test on each kind, within the context; one at a time, as faults are for the process.
 fn on_both(test: impl Fn(&Given)) {
     static ONE: Mutex<()> = Mutex::new(());
     let _one: MutexGuard<'_, ()> = ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -48,7 +48,7 @@ fn host() -> Given {
     }
 }
 
-/// The software device, which is beside this program: it is built with it.
+/// The software device, which is built beside this program.
 fn software() -> Given {
     let path = std::env::current_exe().unwrap().with_file_name("libsoftcuda.so");
     // SAFETY: its initialisers run in any program that uses it; it is never unloaded.
@@ -118,9 +118,9 @@ fn round_trip(device: &Arc<Device>, at: u64, len: u64) {
     assert!(bytes == back);
 }
 
-/// Catches lengths that are no multiples of the unit, pieces that are not where the last one ends, more than
-/// was reserved, and a classification that does not see several handles as one range, or needs the thread's
-/// own context.
+/// Catches lengths that are no multiples of the unit, pieces that do not begin where the last one
+/// ends, a range that grows beyond its reservation, and a classification that does not see several
+/// handles as one range, or needs the thread's own context.
 #[test]
 fn a_range_grows_to_what_was_reserved() {
     on_both(|given| {

@@ -31,7 +31,7 @@ impl Shared {
         }
     }
 
-    /// Warns, once per name, how many such versions there are.
+    /// Warns, once per name, how many versions are in the persist backlog.
     pub fn warn_of_backlog(&self, name: &str) {
         if !self.asked.lock().insert(name.to_owned()) {
             return;
@@ -51,7 +51,7 @@ impl Shared {
     }
 }
 
-/// Copies one such version. Returns its size, or `None` if it has a copy by now.
+/// Copies one version of the persist backlog. Returns its size, or `None` if it has a copy by now.
 ///
 /// # Errors
 /// The file is damaged, or the system's error.

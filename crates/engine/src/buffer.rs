@@ -9,17 +9,17 @@ use os::shared::SharedMemory;
 use os::size;
 use recovery::link::HandOff;
 
-/// Of the memory that there is, so many quarters are the most that a host buffer without a size can grow to, in an
-/// ephemeral job without a device. How much of that it uses follows the memory that is available (`guard`).
+/// A host buffer without a size, in an ephemeral job without a device, can grow to so many quarters
+/// of the memory that there is. How much of that it uses follows the available memory (`guard`).
 const QUARTERS: u64 = 3;
 /// Without `host_cache_size`, any other host buffer gets at most this share of the available memory.
 const HOST_SHARE: u64 = 8;
 /// Without `host_cache_size`, the largest host buffer in bytes of a job that writes files.
 const HOST_DEFAULT: u64 = 1 << 30;
-/// The same for an ephemeral job with a device, which keeps everything in the buffer.
+/// Without `host_cache_size`, the largest host buffer of an ephemeral job with a device.
 const HOST_DEFAULT_EPHEMERAL: u64 = 8 << 30;
 
-/// The host buffer that another job has handed over. Its pages are made as they are needed: most are there.
+/// The host buffer that another job has handed over. Pages are made by need: most are there.
 pub(super) fn taken(config: &Config, host: &SharedMemory) -> Result<HostBuffer> {
     if config.host_cache_size.is_some_and(|bytes| bytes != host.len()) {
         log::warn!(
@@ -39,7 +39,7 @@ pub(super) fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option
     let bytes = match config.host_cache_size {
         Some(_) | None if direct => 0,
         Some(given) => {
-            // This only reserves addresses; a machine may get more memory while it runs.
+            // This only reserves addresses, and a machine may get more memory while it runs.
             if given > physical.total {
                 log::warn!(
                     "host_cache_size is {}, but this machine has {} of memory now: the host buffer is \
@@ -99,8 +99,8 @@ pub(super) fn with_device(physical: &Physical) -> u64 {
     HOST_DEFAULT_EPHEMERAL.min(physical.available / HOST_SHARE)
 }
 
-/// Shared memory for the buffer, mapped. It uses huge pages that were set aside, if there are enough and this
-/// process may use them: writing to a refused page would kill it.
+/// Shared memory for the buffer, mapped. It uses huge pages that were set aside, if there are
+/// enough and this process may use them: writing to a refused page would kill the process.
 fn shared(bytes: u64, huge: bool) -> Result<(SharedMemory, Mapping)> {
     let mapped = |memory: SharedMemory| {
         let mapping = Mapping::of(&memory)?;

@@ -1,8 +1,8 @@
 //! Checkpoints that bypass scratch: if scratch is full, read-only or broken, they are written to persistent
 //! only. A job may start with such a scratch, as long as it can be read.
 //!
-//! `persistent_interval` does not matter for them. If there are other processes, a file that is in persistent
-//! against the interval counts as the scratch file that it replaces (`State::is_extra`).
+//! `persistent_interval` does not matter for such checkpoints. With other processes, a file that is
+//! in persistent against it counts as the scratch file that it replaces (`State::is_extra`).
 
 use super::shared::Shared;
 use crate::catalog::state::is_of_the_file_system;
@@ -13,8 +13,8 @@ use os::error::{Error, Result};
 /// The topic of the warning that checkpoints go to persistent only.
 const PAST_SCRATCH: &str = "past scratch";
 
-/// Why a job must not start with a scratch directory that cannot be written: its checkpoints could not go to
-/// any file. `None`: it may.
+/// Why a job must not start with a scratch directory that cannot be written: its checkpoints could
+/// not go to any file. `None`: it may start.
 fn needs_scratch(config: &Config) -> Option<&'static str> {
     if config.ephemeral {
         Some("an ephemeral job (ephemeral = true) has no other directory for what memory cannot hold")
@@ -53,7 +53,7 @@ impl Shared {
     /// Whether an open checkpoint that scratch has refused can be written to persistent instead.
     ///
     /// # Errors
-    /// It cannot: the error of scratch.
+    /// The checkpoint cannot go to persistent: the error of scratch.
     pub(super) fn may_go_past_scratch(&self, refused: &Error) -> Result<()> {
         if !self.files.has_persistent() || !is_of_the_file_system(refused) {
             return Err(refused.clone());
@@ -75,7 +75,7 @@ impl Shared {
         }
     }
 
-    /// Warns, for the first such checkpoint, that it goes to persistent only.
+    /// Warns, for the first checkpoint that bypasses scratch, that it goes to persistent only.
     pub(super) fn goes_past_scratch(&self, why: impl std::fmt::Display) {
         self.degrade(
             PAST_SCRATCH,
@@ -94,7 +94,7 @@ impl Shared {
         place: Option<&AggregatePart>,
     ) -> Result<()> {
         self.files.publish_straight(written, name, version, place)?;
-        // Persistent has a newer one.
+        // The file in persistent is newer than the one in scratch.
         self.left_scratch(name, version);
         Ok(())
     }

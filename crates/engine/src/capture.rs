@@ -28,7 +28,7 @@ pub struct Open {
     shared: Arc<Shared>,
     /// Whether it is neither committed nor aborted.
     pub(super) under_way: bool,
-    /// Its number.
+    /// The checkpoint's number.
     pub id: Id,
     /// Its name.
     pub name: String,
@@ -181,7 +181,7 @@ impl Shared {
         self.end(std::mem::take(&mut open.deferred));
     }
 
-    /// `Err(None)`: the checkpoint does not fit in memory and must go to a file.
+    /// Captures regions. `Err(None)`: the checkpoint does not fit in memory and must go to a file.
     fn capture_to_memory(
         &self,
         open: &mut Open,

@@ -90,7 +90,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Copies those runs that the processor copies, and counts them.
+    /// Copies the runs that the processor copies, and counts them.
     pub(super) fn copy_and_count(&self, way: Way, runs: &[Run]) -> Result<()> {
         let since = Instant::now();
         self.copy_by_processor(way, runs)?;

@@ -48,7 +48,7 @@ impl Shared {
                 storage::persist_one(self, &job, memory);
             }));
             if copied.is_err() {
-                // Handled like a failed worker: nothing else would wake those who wait for it.
+                // Handled like a failed worker: nothing else would wake threads that wait for it.
                 let what = "copying a checkpoint to persistent panicked";
                 self.catalog.fail(Error::new(Kind::Internal, what));
             }

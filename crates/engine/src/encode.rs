@@ -151,7 +151,7 @@ impl Worker<'_> {
         let naming = self.shared.naming.lock();
         let file = match files::open(&path) {
             Ok(file) => file,
-            // It was removed in the meantime, and needs no protection.
+            // The file was removed in the meantime, and needs no protection.
             Err(error) if error.kind() == Kind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };
@@ -214,7 +214,7 @@ impl Worker<'_> {
                 files.may_change_in(files.scratch_directory())?;
                 files::atomic_replace(&temporary, &path, Durability::Unsynced)?;
             } else {
-                // It was taken again or removed: these parities belong to nothing.
+                // The version was taken again or removed: these parities belong to nothing.
                 files::remove(&temporary)?;
             }
             Ok((bytes, current))

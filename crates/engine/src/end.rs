@@ -1,4 +1,4 @@
-//! Ending a job: what it waits for, and who must stop.
+//! Ending a job: what it waits for, and which threads must stop.
 
 use std::time::Instant;
 
@@ -70,10 +70,10 @@ impl Engine {
         self.drain()
     }
 
-    /// The same of a job whose host buffer is for the next one (`hand_over`): until that has everything.
+    /// Hands the host buffer to the next job (`hand_over`): waits until that has everything.
     ///
     /// # Errors
-    /// Something could not be written, or, of an ephemeral job, does not reach the next one; it is named.
+    /// A checkpoint could not be written, or (in an ephemeral job) not handed over; it is named.
     fn hand_memory_over(&self) -> Result<()> {
         let _span = self.trace.span(Activity::Drain);
         let since = Instant::now();
@@ -114,7 +114,7 @@ impl Engine {
         ))
     }
 
-    /// Stops the workers and waits until they have ended. False: one has not, and may still use the memory.
+    /// Stops the workers and waits for their end. False: one has not ended, and may use the memory.
     pub fn stop_workers(&self) -> bool {
         self.shared.stop();
         let said = os::threads::join(self.workers.lock().drain(..), os::threads::JOIN_TIMEOUT);
@@ -128,7 +128,7 @@ impl Engine {
     /// complete. Reports the oldest unreported background failure, as no later call can.
     ///
     /// # Errors
-    /// That failure, or a worker that has failed. The job has ended in any case, and hand-overs remain valid.
+    /// The background failure, or a failed worker. The job has ended, and hand-overs stay valid.
     pub fn finish(self) -> Result<()> {
         let mut fetched = Ok(());
         if self.catalog.read(State::arriving) {

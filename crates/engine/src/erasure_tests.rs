@@ -62,7 +62,7 @@ fn failures(engine: &Engine) -> u64 {
     engine.metrics.encode_failures.load(Ordering::Relaxed) + spoilt
 }
 
-/// Ends all of them, each on its own thread, as they wait for each other.
+/// Ends all engines, each on its own thread, as they wait for each other.
 fn finish(engines: Vec<&Engine>) {
     thread::scope(|scope| {
         for engine in engines {
@@ -156,7 +156,7 @@ fn a_job_can_end_while_it_waits_for_an_answer() {
     let place = membership::membership_of(&known, 0).unwrap().0.unwrap();
     let mut prepared = prepared.into_iter();
     let node = Node::start(prepared.next().unwrap(), 0, infos, place).unwrap();
-    // The other one accepts connections, as far as the system does so for it, and sends nothing.
+    // The other one accepts connections, as far as the system does that, and sends nothing.
     let silent = prepared.next().unwrap();
     let engine = engine(folder.path(), 0, node);
     take(&engine, 1);
@@ -248,7 +248,7 @@ fn members_are_let_in_while_strangers_call() {
                 }
                 let mut stranger = TcpStream::connect(info.addresses_from(&info)[0]).unwrap();
                 if number % 2 == 0 {
-                    // It may have been turned away.
+                    // The stranger may have been turned away.
                     let _ = stranger.write_all(&[1]);
                 }
                 strangers.push_back(stranger);

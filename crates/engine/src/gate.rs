@@ -28,8 +28,8 @@ impl Gate {
         Closed(self)
     }
 
-    /// Closes it until [`Gate::resume`]: the driver is about to shut down, and no call should coincide with
-    /// that.
+    /// Closes the gate until [`Gate::resume`]: the driver is about to shut down, and no call should
+    /// coincide with that.
     pub fn rest(&self) {
         if !self.resting.swap(true, Ordering::AcqRel) {
             std::mem::forget(self.close());

@@ -16,8 +16,8 @@ pub(crate) const CHECK_EVERY: u64 = 128 << 20;
 /// This share of the physical memory is left to other uses.
 const KEEP_FREE_SHARE: u64 = 32;
 
-/// A buffer that grows as far as memory allows leaves this share of what it has itself to other uses, so that
-/// it gets three quarters of what is available to a job that is alone.
+/// A buffer that grows as far as memory allows leaves this share of its own bytes to other uses:
+/// alone, it gets three quarters of the available memory.
 const KEEP_OWN_SHARE: u64 = 3;
 
 /// The bytes used since the last check, and its result.
@@ -25,7 +25,7 @@ const KEEP_OWN_SHARE: u64 = 3;
 pub(crate) struct Guard {
     since_look: AtomicU64,
     short: AtomicBool,
-    /// The buffer has no size: it follows the memory that is available.
+    /// The buffer has no size: it follows the available memory.
     follows: bool,
 }
 
@@ -59,9 +59,9 @@ impl Guard {
         self.since_look.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Takes the result of a check, and the bytes of pages that the buffer has. Returns whether memory is short, if that has changed. It stops being
-    /// short when as much is free as can be used until the next check. Only one thread at a time may call
-    /// this.
+    /// Takes the result of a check, and the bytes of the buffer's pages. Returns whether memory is
+    /// short, if that has changed. It stops being short when as much is free as can be used until
+    /// the next check. Only one thread at a time may call this.
     pub(crate) fn judge(&self, found: Physical, own: u64) -> Option<bool> {
         let share = if self.follows { own / KEEP_OWN_SHARE } else { 0 };
         let keep = share.max(found.total / KEEP_FREE_SHARE);

@@ -1,5 +1,5 @@
-//! The host buffer that an earlier job has handed over (`hand_over`): a job of the same name begins with
-//! what is in it.
+//! The host buffer that an earlier job has handed over (`hand_over`): a job of the same name begins
+//! with its content.
 
 use super::buffer;
 use super::shared::Shared;
@@ -15,7 +15,7 @@ use recovery::handover;
 use recovery::link::HandOff;
 use recovery::Process;
 
-/// What a job begins with.
+/// The memory that a job begins with.
 #[derive(Debug, Default)]
 pub(super) struct Inherited {
     /// The memory of the job before, if there is some.
@@ -26,7 +26,7 @@ pub(super) struct Inherited {
     pub asked: Option<Socket>,
 }
 
-/// A host buffer with what is in it.
+/// A host buffer with its content.
 #[derive(Debug)]
 pub(super) struct Memory {
     pub host: HostBuffer,
@@ -82,7 +82,7 @@ fn open(config: &Config, hand_off: HandOff) -> Result<Memory> {
     Ok(Memory { host, hand_off, ledger, left })
 }
 
-/// Takes over what is in the host buffer.
+/// Takes over the content of the host buffer.
 pub(super) fn take(state: &mut State, host: Option<&HostBuffer>, left: &[Left]) {
     for (record, standing, slot) in left {
         match state.take_over(record, *standing, Some(*slot)) {
@@ -105,13 +105,13 @@ impl Shared {
         self.config.hand_over.is_some()
     }
 
-    /// Why this job has nothing of the one before it, though it was to; for messages.
+    /// Why this job has nothing of the job before it, though it should; for messages.
     pub(crate) fn nothing_inherited(&self) -> Option<String> {
         let (name, why) = (self.config.hand_over.as_ref()?, self.missing.as_ref()?);
         Some(format!("hand_over = {name}: {why}"))
     }
 
-    /// Says, once, why files are looked at and not the memory of an earlier job.
+    /// Warns, once, that files are looked at and not the memory of an earlier job, and why.
     pub fn warn_of_nothing_inherited(&self) {
         if let Some(why) = self.nothing_inherited() {
             let then =

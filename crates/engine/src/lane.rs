@@ -43,7 +43,7 @@ pub struct Lane {
 #[derive(Debug)]
 struct Slice {
     slot: usize,
-    /// Where in the host buffer the bytes of the slot belong; `None`: it needs no second copy.
+    /// Where in the host buffer the slot's bytes belong; `None`: they need no second copy.
     onward: Option<Extent>,
 }
 
@@ -85,7 +85,7 @@ impl Lane {
         while done < place.len {
             let at = place.offset + done;
             if let Some(gate) = gate.filter(|gate| gate.is_closed()) {
-                // Its owner waits for the active slices.
+                // The gate's owner waits for the active slices.
                 self.finish(host)?;
                 gate.pass();
             }
@@ -200,7 +200,7 @@ impl Lane {
     pub(crate) fn abandon(&mut self) -> bool {
         let ended = self.stream.synchronize().or_else(|_| self.device.synchronize());
         if ended.is_err() {
-            // The device may write to it for ever.
+            // The device may write to the ring for ever.
             std::mem::forget(self.ring.take());
         }
         self.under_way.clear();

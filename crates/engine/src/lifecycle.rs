@@ -56,7 +56,7 @@ impl Engine {
         Engine::start_with(config, process, device, Vec::new())
     }
 
-    /// The same with more levels of memory below the host buffer, in the order of their rows.
+    /// Starts a job with more levels of memory below the host buffer, in the order of their rows.
     pub(crate) fn start_with(
         config: Config,
         process: Process,
@@ -225,7 +225,7 @@ impl Engine {
         self.spawn_as(name, name.to_owned(), work)
     }
 
-    /// The same, with another name in the timeline.
+    /// Starts a worker, with another name in the timeline.
     fn spawn_as(
         &self,
         name: &str,
@@ -250,7 +250,7 @@ impl Engine {
                 return;
             }
             if OPTIONAL.contains(&owned.as_str()) && failure.kind() != Kind::Internal {
-                // Slower without it, but nothing waits for it.
+                // The job is slower without that worker, but nothing waits for it.
                 log::warn!("{failure}");
                 return;
             }

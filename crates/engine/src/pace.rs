@@ -27,9 +27,9 @@ pub(crate) struct Pace {
 /// The result of waiting for an idle window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IdleWindow {
-    /// It has begun.
+    /// The idle window has begun.
     Now,
-    /// There was none within the time limit.
+    /// There was no idle window within the time limit.
     TooLate,
     /// The engine stops.
     Never,

@@ -48,7 +48,7 @@ impl Shared {
         }
     }
 
-    /// The same from a file.
+    /// Fills `bytes` with those of a region from `start` on, from a file.
     fn read_piece_of_file(
         &self,
         restoring: &Restoring,

@@ -29,7 +29,7 @@ impl Place {
     /// Checks that host memory is still mapped: the application may have freed it.
     ///
     /// # Errors
-    /// Some of it is not; the error names the region.
+    /// Some of the memory is not mapped; the error names the region.
     pub(super) fn check(&self) -> Result<()> {
         if self.part() == Part::Device || self.len == 0 || access::is_mapped(self.address, self.len)
         {

@@ -68,7 +68,7 @@ pub(crate) fn map(shared: &Shared) -> Result<()> {
 /// While memory is short, touching threads check it again after this time.
 const CHECK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Pages beyond the slack that nobody has used for so long go back.
+/// Pages beyond the slack go back when nobody has used them for so long.
 const GIVE_BACK_AFTER: Duration = Duration::from_secs(1);
 
 /// Touches the wanted pages of the host buffer, and continues when more are wanted. Several threads may do so
@@ -132,8 +132,8 @@ pub(crate) fn touch(shared: &Shared) -> Result<()> {
     Ok(())
 }
 
-/// Gives back what no checkpoint has used since it was last looked at, at least [`GIVE_BACK_AFTER`] ago, but for
-/// the slack. The room is nobody's meanwhile, a unit at a time.
+/// Gives back the pages, but for the slack, that no checkpoint has used since the last look, at
+/// least [`GIVE_BACK_AFTER`] ago. The room is nobody's meanwhile, a unit at a time.
 fn give_back(shared: &Shared, host: &HostBuffer) {
     let Some(mut last) = shared.gave_back.try_lock().filter(|at| at.elapsed() >= GIVE_BACK_AFTER)
     else {
@@ -320,7 +320,7 @@ fn register_one(shared: &Shared, host: &HostBuffer, chunk: usize) -> Result<bool
     }
 }
 
-/// Unregisters what [`pin`] registered. No transfer may be active.
+/// Unregisters the chunks that [`pin`] registered. No transfer may be active.
 pub(crate) fn unpin(shared: &Shared) {
     let (Some(host), Some(side)) = (&shared.host, shared.device.get()) else {
         return;

@@ -96,9 +96,9 @@ impl Shared {
         self.prune_others(level, name, None);
     }
 
-    /// The same, except for the version that has just `arrived`: the catalog does not know its file yet, and
-    /// would take it for an older checkpoint's. If it came late, after younger ones, it is removed the next
-    /// time.
+    /// Removes the versions of a name beyond a level's limit, except the version that has just
+    /// `arrived`: the catalog does not know its file yet, and would take it for an older
+    /// checkpoint's. If that came late, after younger ones, it is removed the next time.
     fn prune_others(&self, level: FileLevel, name: &str, arrived: Option<i32>) {
         loop {
             let excess = self.excess(level, name);
@@ -198,7 +198,7 @@ impl Shared {
         })
     }
 
-    /// The same for all names, when nothing is active any more.
+    /// Removes the versions of all names beyond the limits, when nothing is active any more.
     pub fn prune_all(&self) {
         let _naming = self.naming.lock();
         for level in [FileLevel::Scratch, FileLevel::Persistent] {

@@ -44,7 +44,7 @@ impl Shared {
         self.catalog.step(|state| state.mark(id, region));
     }
 
-    /// A file has replaced one that was found: nothing else of this version is used any more.
+    /// A file has replaced a found one: nothing else of this version is used any more.
     pub fn forget_found(&self, name: &str, version: i32) {
         self.catalog.step(|state| state.forget_found(name, version));
     }
@@ -169,7 +169,7 @@ impl Shared {
     /// It was decided that a checkpoint is copied to persistent, to its part of an aggregated file or to a
     /// file of its own.
     pub fn want_persistent(&self, id: Id, place: Option<AggregatePart>) {
-        // One that bypassed scratch is there already, and now counts among those to keep.
+        // A checkpoint that bypassed scratch is there already, and now counts among those to keep.
         let extra = self.catalog.read(|state| state.is_extra(id));
         let _naming = extra.then(|| self.naming.lock());
         let there = self.catalog.step(|state| state.want_persistent(id, place));

@@ -22,7 +22,7 @@ const UNDEFINED: &str = "the content of the regions that were to be restored is 
 /// The owner of a restored checkpoint.
 #[derive(Debug)]
 pub(super) enum Owner {
-    /// This job's.
+    /// A checkpoint of this job.
     Own(Id),
     /// Another rank's, or this rank's from an earlier job: known only by its files, in these directories.
     Stored(Files),
@@ -95,7 +95,7 @@ impl Shared {
     /// Whether a checkpoint can be restored: it is in memory, or in a valid file.
     ///
     /// # Errors
-    /// Why it cannot.
+    /// The reason why it cannot be restored.
     pub fn can_restore(&self, name: &str, version: i32) -> Result<()> {
         let in_memory = |state: &State| {
             state.find(name, version).is_some_and(|id| !state.is_read_from_file(id))
@@ -111,7 +111,7 @@ impl Shared {
     /// written or found.
     ///
     /// # Errors
-    /// It cannot be restored.
+    /// The file cannot be restored.
     pub fn look_ahead(&self, restoring: &Restoring) -> Result<()> {
         let Owner::Own(id) = restoring.owner else { return Ok(()) };
         if !self.catalog.read(|state| state.is_read_from_file(id)) {
@@ -163,9 +163,9 @@ impl Shared {
         Ok(Restoring { owner: Owner::Own(id), name: name.to_owned(), version, regions, mark })
     }
 
-    /// Starts a restore of this rank's checkpoint of an earlier job without reading its file first: the bytes
-    /// are compared with their checksum when they are restored. `None` if it has no checksum, or its regions
-    /// cannot be known without.
+    /// Starts a restore of this rank's checkpoint of an earlier job without reading its file first:
+    /// the bytes are compared with their checksum when they are restored. `None` if there is no
+    /// checksum, or the regions cannot be known without reading the file.
     pub fn begin_restore_unproven(
         &self,
         name: &str,
@@ -283,7 +283,7 @@ impl Shared {
         }
     }
 
-    /// The nearest copy of a part, when it is complete.
+    /// The nearest copy of a part, once that is complete.
     pub(super) fn acquire(&self, id: Id, part: Part) -> Result<Acquire> {
         let mut since = None;
         let acquired = self.catalog.wait(|state| match state.acquire(id, part) {
@@ -449,7 +449,7 @@ mod tests {
         }));
         assert!(reading.is_err());
         engine.end_restore(restoring, true);
-        // It was consumed, and its room is needed.
+        // Version 1 was consumed, and its room is needed.
         take(2).unwrap();
         assert_eq!(engine.catalog.read(State::check), Ok(()));
     }

@@ -52,7 +52,7 @@ impl Shared {
     /// replaces. A file that is not to be copied there must not replace that one.
     ///
     /// # Errors
-    /// It may not: the error of scratch, and what can be done.
+    /// The file may not be written there: the error of scratch, and what can be done.
     fn may_route_past_scratch(
         &self,
         id: Id,
@@ -82,8 +82,8 @@ impl Shared {
     ) -> Result<()> {
         let _outlived = SizeLimitOutlived::begin();
         let since = Instant::now();
-        // These may give files the same names, here or at the application's path. Parts of aggregated files
-        // are handled by the workers.
+        // These writes may give files the same names, here or at the application's path. Parts of
+        // aggregated files are handled by the workers.
         self.await_predecessor();
         self.metrics.waited(Cause::File, since);
         let naming = self.naming.lock();
@@ -102,7 +102,7 @@ impl Shared {
         let own = match level {
             FileLevel::Scratch => self.commit_file(id, Vec::new(), Some(original), persist),
             FileLevel::Persistent => {
-                // Persistent has a newer one.
+                // The file in persistent is newer.
                 self.left_scratch(&name, version);
                 let routed = Some(original);
                 let commit = |state: &mut State| {

@@ -64,7 +64,7 @@ pub struct Shared {
     pub(crate) gate: Gate,
     /// The machine's memory.
     pub(crate) guard: Guard,
-    /// When pages were last given back. Held meanwhile.
+    /// When pages were last given back. Held while that is done.
     pub(crate) gave_back: Mutex<Instant>,
     /// The deferred captures.
     pub(crate) deferred: DeferredCaptures,
@@ -101,14 +101,14 @@ pub(crate) struct DeviceSide {
     pub device: Arc<Device>,
     /// The device cache; `None` if it is disabled or impossible.
     pub cache: Option<DeviceCache>,
-    /// What captures and restores use.
+    /// The lane and event of captures and restores.
     pub own: Mutex<Own>,
     /// The lane by which files are written from the device cache, while it is unused. A thread that finds
     /// none makes another one: no thread waits for another's file.
     pub to_files: Mutex<Option<Lane>>,
 }
 
-/// What the application's threads use on the device, one at a time.
+/// The lane and event of the application's threads on the device, for one thread at a time.
 #[derive(Debug)]
 pub struct Own {
     /// The lane of their copies.
@@ -186,7 +186,7 @@ impl Shared {
             .ok_or_else(|| Error::new(Kind::Internal, "there is no device cache"))
     }
 
-    /// The job ends: whatever can stop early does.
+    /// The job ends: everything that can stop early does.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.catalog.stop();
@@ -233,7 +233,7 @@ impl Shared {
         interval.passes(now.unwrap_or_default())
     }
 
-    /// Whether that depends on when it is taken.
+    /// Whether the selection for persistent depends on the time when a checkpoint is taken.
     pub fn persistence_depends_on_time(&self) -> bool {
         self.interval.lock().depends_on_time()
     }
@@ -250,7 +250,7 @@ impl Shared {
     }
 
     /// # Errors
-    /// An error if a backend that does not answer may still be writing for an earlier job of this rank.
+    /// A backend that does not answer may still be writing for an earlier job of this rank.
     pub fn may_write(&self) -> Result<()> {
         self.link.as_ref().map_or(Ok(()), Link::may_write)
     }
@@ -271,12 +271,12 @@ impl Shared {
         settled
     }
 
-    /// Whether a successor writes what is in the host buffer when this process ends.
+    /// Whether a successor writes the content of the host buffer when this process ends.
     pub fn has_successor(&self) -> bool {
         self.link.as_ref().is_some_and(Link::is_connected)
     }
 
-    /// The same of a successor that has just answered: it will write what it gets now.
+    /// Whether a successor has just answered: it will write what it gets now.
     pub(crate) fn successor_answers(&self) -> bool {
         self.link.as_ref().is_some_and(Link::answers_in_time)
     }

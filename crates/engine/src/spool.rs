@@ -17,7 +17,7 @@ use os::files;
 use policy::slice::SLICE;
 use trace::metrics::Stop;
 
-/// The file being written.
+/// The file of a checkpoint that is being written.
 #[derive(Debug)]
 pub(crate) struct Spool {
     output: Output,
@@ -60,7 +60,7 @@ impl Spool {
         }
     }
 
-    /// Its level.
+    /// The level of the file.
     pub(crate) fn level(&self) -> FileLevel {
         self.level
     }

@@ -213,7 +213,7 @@ fn give_name(shared: &Shared, job: &FileJob, written: Written) -> Result<bool> {
     named.map(|()| true)
 }
 
-/// The same for a file that bypasses scratch.
+/// Gives a complete file that bypasses scratch its name. False as for [`give_name`].
 fn give_name_straight(shared: &Shared, job: &PersistJob, written: Written) -> Result<bool> {
     let place = job.place.as_ref();
     if !shared.catalog.read(|state| state.still_wanted(job.id)) {

@@ -22,7 +22,7 @@ impl Shared {
         result
     }
 
-    /// Writes regions to the file of an open checkpoint, after those that it has in memory.
+    /// Writes regions to the file of an open checkpoint, after the regions that it has in memory.
     fn spool(&self, open: &mut Open, places: &[Place]) -> Result<()> {
         let mut spool = match open.spool.take() {
             Some(spool) => spool,

@@ -81,7 +81,7 @@ enum Mover<'a> {
 }
 
 impl<'a> Mover<'a> {
-    /// For copies whose upper level is this one.
+    /// A mover for copies whose upper level is this one.
     fn new(shared: &'a Shared, upper: Level) -> Result<Self> {
         Ok(match upper {
             Level::DEVICE => Mover::Device(Queue::new(shared)?),

@@ -16,7 +16,7 @@ const LONGEST_FILE: u64 = 1 << 48;
 pub struct Member {
     /// The process's rank in file names.
     pub rank: u32,
-    /// Length of its checkpoint file in bytes.
+    /// Length of the member's checkpoint file in bytes.
     pub len: u64,
     /// The checksum of that file.
     pub digest: Checksum,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub(crate) struct Groups {
     /// The members of each group, ascending.
     pub groups: Vec<Vec<u32>>,
-    /// What the groups do not protect against, for a warning.
+    /// A warning about losses that the groups do not protect against.
     pub warning: Option<String>,
 }
 

@@ -1,5 +1,5 @@
-//! What the processes of a job tell each other over MPI at the start, and each one's group, leader and
-//! followers.
+//! The information that the processes of a job exchange over MPI at the start, and each one's
+//! group, leader and followers.
 
 use std::net::SocketAddr;
 
@@ -23,14 +23,14 @@ pub struct Settings {
     pub parities: u32,
 }
 
-/// What all processes know of one.
+/// The information that all processes have about one of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessInfo {
     /// Its settings.
     pub settings: Settings,
     /// Its host.
     pub host: String,
-    /// Identifies its network namespace: processes with the same value share a loopback interface.
+    /// Identifies the network namespace: processes with the same value share a loopback interface.
     pub loopback: String,
     /// Its failure domain (`failure_domain`).
     pub domain: String,
@@ -63,7 +63,7 @@ pub struct Membership {
     pub members: Vec<u32>,
     /// Its index in the group.
     pub own: usize,
-    /// Whose decisions it follows; `None`: it decides.
+    /// The rank whose decisions it follows; `None`: it decides.
     pub leader: Option<u32>,
     /// The ranks that follow its decisions.
     pub followers: Vec<u32>,

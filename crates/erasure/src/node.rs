@@ -29,7 +29,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Prepared {
     listeners: Vec<CloseOnFork<TcpListener>>,
-    /// What the other processes must know of this one.
+    /// The information that the other processes need about this one.
     pub info: ProcessInfo,
 }
 
@@ -189,7 +189,7 @@ impl Node {
     /// Connects to another process of the job.
     ///
     /// # Errors
-    /// Those of [`Peer::call`]; or the job ends.
+    /// The errors of [`Peer::call`]; or the job ends.
     pub fn call(&self, rank: u32) -> Result<Peer> {
         self.shared.check_not_stopping()?;
         let info = self.shared.infos.get(rank as usize);
@@ -353,7 +353,7 @@ impl Node {
 }
 
 impl Shared {
-    /// An error if the job ends.
+    /// Fails if the job ends.
     fn check_not_stopping(&self) -> Result<()> {
         if self.now.lock().stopping {
             return Err(Error::new(Kind::System, "the job ends"));

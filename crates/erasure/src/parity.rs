@@ -22,7 +22,7 @@ const LONGEST_HEADER: usize = 1 << 20;
 /// The header of a parity file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
-    /// What was encoded.
+    /// The encoding that the parities belong to.
     pub encoding: Encoding,
     /// The index of the member that keeps this file.
     pub own: u32,
@@ -128,7 +128,7 @@ impl Writer {
     /// Appends parities.
     ///
     /// # Errors
-    /// Those of [`files::write_all_at`].
+    /// The errors of [`files::write_all_at`].
     pub fn put(&mut self, bytes: &[u8]) -> Result<()> {
         files::write_all_at(&self.file, bytes, self.at, &self.path)?;
         self.hasher.update(bytes);
@@ -139,7 +139,7 @@ impl Writer {
     /// Writes the header, which makes it a valid parity file. Returns its length in bytes.
     ///
     /// # Errors
-    /// Those of [`files::write_all_at`]; [`Kind::Internal`] if parities are missing.
+    /// The errors of [`files::write_all_at`]; [`Kind::Internal`] if parities are missing.
     pub fn complete(mut self) -> Result<u64> {
         if self.at - self.start != self.header.encoding.layout().payload() {
             return Err(Error::new(Kind::Internal, "a parity file is not complete"));

@@ -33,7 +33,7 @@ impl Peer {
     /// each connection attempt before anything waits on it; shutting the connection down ends the wait.
     ///
     /// # Errors
-    /// No address answers; those of `begun`.
+    /// No address answers; the errors of `begun`.
     pub fn call(
         rank: u32,
         info: &ProcessInfo,

@@ -41,9 +41,9 @@ pub enum Task {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MemberState {
     Present,
-    /// It announces no more files.
+    /// The member announces no more files.
     Leaving,
-    /// It is gone.
+    /// The member is gone.
     Gone,
 }
 
@@ -57,7 +57,7 @@ struct Version {
     since: u64,
 }
 
-/// Who selects the versions to encode.
+/// Which process selects the versions to encode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selection {
     /// Nobody: all versions are encoded.
@@ -97,7 +97,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// For member `own` in a group of `members`.
+    /// The state of a group of `members`, as member `own` knows it.
     pub fn new(own: usize, members: usize, parities: u32, selection: Selection) -> Progress {
         Progress {
             own,

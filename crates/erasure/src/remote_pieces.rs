@@ -24,7 +24,7 @@ pub struct RemotePieces<'a> {
 }
 
 impl<'a> RemotePieces<'a> {
-    /// Reads from these peers, and from what rank `own` serves itself.
+    /// Reads from these peers, and from the files that rank `own` serves itself.
     pub fn new(
         encoding: &'a Encoding,
         parities: Vec<Option<Checksum>>,

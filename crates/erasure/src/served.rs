@@ -49,7 +49,7 @@ impl ServedFiles {
     /// Reads bytes of a served file.
     ///
     /// # Errors
-    /// [`Kind::NotFound`] if it is not served; else those of [`files::read_exact_at`].
+    /// [`Kind::NotFound`] if the file is not served; else the errors of [`files::read_exact_at`].
     pub fn read(&self, id: &FileId, offset: u64, into: &mut [u8]) -> Result<()> {
         let source = self.0.lock().get(id).map(|(source, _)| source.clone());
         let source = source.ok_or_else(|| {

@@ -51,7 +51,7 @@ struct Reader<'a> {
 /// Computes the parities that member `own` keeps, and passes them to `put` in order.
 ///
 /// # Errors
-/// Those of `pieces` and `put`.
+/// The errors of `pieces` and `put`.
 pub fn encode(
     encoding: &Encoding,
     own: usize,
@@ -86,8 +86,8 @@ pub fn encode(
 /// intact; they must be enough ([`Layout::check`]).
 ///
 /// # Errors
-/// Those of `pieces` and `put`; [`Kind::Corrupt`] if the result does not have the lost file's digest and
-/// must be discarded.
+/// The errors of `pieces` and `put`; [`Kind::Corrupt`] if the result does not have the lost file's
+/// digest and must be discarded.
 pub fn rebuild(
     encoding: &Encoding,
     lost: usize,

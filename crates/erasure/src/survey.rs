@@ -1,5 +1,5 @@
-//! Decides before a rebuild what each process has of a version, and whether that is enough. All
-//! processes have the same input, so they reach the same result.
+//! Decides before a rebuild which files of a version each process has, and whether these are
+//! enough. All processes have the same input, so they reach the same result.
 
 use std::collections::BTreeMap;
 
@@ -12,18 +12,18 @@ use super::parity::Header;
 use format::checksum::Checksum;
 use os::error::{Error, Kind, Result};
 
-/// What one process has of a version, before anything is verified.
+/// One process's files of a version, before anything is verified.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inventory {
-    /// It has a copy that can be restored.
+    /// The process has a copy that can be restored.
     pub restorable: bool,
     /// This job has taken the version here, so the copy is right.
     pub known: bool,
-    /// The header of its parity file, if any.
+    /// The header of the process's parity file, if any.
     pub parity: Option<Header>,
 }
 
-/// What all processes have of a version, by rank.
+/// All processes' files of a version, by rank.
 #[derive(Clone, Debug)]
 pub struct Survey {
     inventories: Vec<Inventory>,
@@ -33,16 +33,16 @@ pub struct Survey {
     lost: BTreeMap<u32, usize>,
 }
 
-/// What one process has to rebuild.
+/// The file that one process has to rebuild.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rebuild {
-    /// By which encoding.
+    /// The encoding to rebuild it by.
     pub encoding: Encoding,
-    /// Its index there.
+    /// The process's index in that encoding.
     pub own: usize,
-    /// Whose pieces are intact.
+    /// The intact pieces of each member.
     pub whole: Vec<Intact>,
-    /// The digests of their parities.
+    /// The digests of the members' parities.
     pub parities: Vec<Option<Checksum>>,
 }
 
@@ -109,12 +109,12 @@ impl Survey {
         (0..self.inventories.len() as u32).filter(missing).collect()
     }
 
-    /// What each process has to rebuild, given the intact pieces of each process for each chosen
-    /// encoding. A file that does not match its own process's parity file is damaged, and rebuilt like a
-    /// lost one.
+    /// Plans each process's rebuild, given the intact pieces of each process for each chosen
+    /// encoding. A file that does not match its own process's parity file is damaged, and rebuilt
+    /// like a lost one.
     ///
     /// # Errors
-    /// [`Kind::NotFound`], with what is missing, if a file cannot be rebuilt.
+    /// [`Kind::NotFound`], naming the missing pieces, if a file cannot be rebuilt.
     pub fn plan(&self, verified: &[Vec<Intact>]) -> Result<BTreeMap<u32, Rebuild>> {
         let mut plan = BTreeMap::new();
         for (at, encoding) in self.chosen.iter().enumerate() {

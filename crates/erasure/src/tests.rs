@@ -21,7 +21,7 @@ struct Group {
     contents: Vec<Vec<u8>>,
 }
 
-/// Reads the pieces from those folders; each member's requests are answered in order.
+/// Reads the pieces from the group's folders; each member's requests are answered in order.
 struct Local<'a> {
     group: &'a Group,
     requested: HashMap<usize, VecDeque<(Piece, u64, usize)>>,

@@ -111,7 +111,7 @@ pub enum Reply {
 /// A message preceded by its length.
 ///
 /// # Errors
-/// [`Kind::Internal`] if it is too long.
+/// [`Kind::Internal`] if the message is too long.
 pub fn frame(message: &impl Serialize) -> Result<Vec<u8>> {
     let bytes = postcard::to_stdvec(message)
         .map_err(|error| Error::new(Kind::Internal, format!("a message: {error}")))?;
@@ -126,7 +126,7 @@ pub fn frame(message: &impl Serialize) -> Result<Vec<u8>> {
 /// Sends a message.
 ///
 /// # Errors
-/// Those of [`frame`], and the system's.
+/// The errors of [`frame`], and the system's.
 pub fn send(mut to: impl Write, message: &impl Serialize) -> Result<()> {
     let framed = frame(message)?;
     to.write_all(&framed).map_err(|error| Error::system("sending", &error))

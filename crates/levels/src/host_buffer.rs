@@ -32,7 +32,7 @@ struct Guarded {
     stopping: bool,
 }
 
-/// How pages are made.
+/// How pages are made: the two methods of touching.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TouchMethod {
     /// The kernel populates a unit in one call.
@@ -42,7 +42,7 @@ pub enum TouchMethod {
 }
 
 impl TouchMethod {
-    /// The one for this system, where none is asked for.
+    /// The default method of this system.
     pub fn here() -> TouchMethod {
         match touch::touch_method(supports_populate(), memory::commits_strictly()) {
             touch::TouchMethod::Populate => TouchMethod::Populate,
@@ -57,22 +57,22 @@ pub struct HostBuffer {
     len: u64,
     chunks: Chunks,
     mapping: Mapping,
-    /// The system may refuse a page, and would end whoever writes to it.
+    /// Whether the system may refuse a page, and would end the process that writes to it.
     refuses: OnceLock<bool>,
     guarded: Mutex<Guarded>,
     changed: Condvar,
-    /// There is more to touch. Apart from the other, which each copy wakes up while pages are missing.
+    /// There is more to touch. Not `changed`, which each copy wakes up while pages are missing.
     needed: Condvar,
 }
 
-/// What those who touch find.
+/// What a touching thread finds to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// A unit without pages, which is theirs.
+    /// A unit without pages, which is the thread's to touch.
     Unit(Range<u64>),
-    /// All that is needed for now has its pages, or is being given them.
+    /// All units that are needed for now have pages, or are being given them.
     Enough,
-    /// All have their pages or are claimed, or [`HostBuffer::stop`] was called.
+    /// All units have pages or are claimed, or [`HostBuffer::stop`] was called.
     Nothing,
 }
 
@@ -83,7 +83,7 @@ impl HostBuffer {
         Ok(HostBuffer::over(mapping, chunk, huge_pages))
     }
 
-    /// The same over memory that is mapped already.
+    /// A host buffer over memory that is mapped already.
     pub fn over(mapping: Mapping, chunk: u64, huge_pages: bool) -> HostBuffer {
         if let Err(error) = mapping.advise_huge(huge_pages) {
             log::warn!("the host buffer goes without huge pages: {error}");
@@ -107,7 +107,7 @@ impl HostBuffer {
         }
     }
 
-    /// It has pages as far as they are needed ([`policy::prefault`]), until [`HostBuffer::want_all`].
+    /// Limits its pages to what is needed ([`policy::prefault`]), until [`HostBuffer::want_all`].
     pub fn by_need(self) -> HostBuffer {
         self.guarded.lock().pages.go_by_need();
         self
@@ -118,7 +118,7 @@ impl HostBuffer {
         self.len
     }
 
-    /// It is never empty.
+    /// Always false: the buffer is never empty.
     pub fn is_empty(&self) -> bool {
         false
     }
@@ -137,8 +137,8 @@ impl HostBuffer {
 
     // ---- touching ------------------------------------------------------------------------
 
-    /// Claims the next unit that has no pages yet, in ascending order. Where copies are making all
-    /// that are missing, waits for them: should one fail, its units are to be touched.
+    /// Claims the next unit that has no pages yet, in ascending order. While copies are making all
+    /// missing pages, waits for them: should one fail, its units are to be touched.
     pub fn claim(&self) -> Claim {
         let mut guarded = self.guarded.lock();
         loop {
@@ -158,8 +158,8 @@ impl HostBuffer {
         }
     }
 
-    /// Waits until more is needed than has its pages, or [`HostBuffer::stop`] is called. Where there may be
-    /// pages to give back, at most for `time`; then true.
+    /// Waits until more pages are needed, or [`HostBuffer::stop`] is called. Where there may be
+    /// pages to give back, waits at most for `time`, and is true if no more are needed by then.
     pub fn await_need(&self, time: Duration) -> bool {
         let mut guarded = self.guarded.lock();
         while !guarded.stopping && guarded.pages.has_enough() {
@@ -172,7 +172,7 @@ impl HostBuffer {
         false
     }
 
-    /// So many bytes are held.
+    /// Checkpoints hold so many bytes.
     pub fn hold(&self, bytes: u64) {
         self.learn(|pages| pages.hold(bytes));
     }
@@ -180,7 +180,7 @@ impl HostBuffer {
     /// How many bytes of pages are to go back, where at most `held` were held for a while.
     pub fn surplus(&self, held: u64) -> u64 {
         match self.mapping.kind() {
-            // They were set aside, and are nobody else's.
+            // Pages that were set aside are of no use to others.
             mapping::Kind::SharedHuge => 0,
             mapping::Kind::Private | mapping::Kind::Shared => {
                 self.guarded.lock().pages.surplus(held)
@@ -193,8 +193,8 @@ impl HostBuffer {
         self.guarded.lock().pages.last_idle(bytes)
     }
 
-    /// Gives the pages of a unit from [`HostBuffer::last_idle`] back to the system. Its bytes must hold
-    /// nothing, and nobody may write there meanwhile. False: it has kept them.
+    /// Gives the pages of a unit from [`HostBuffer::last_idle`] back to the system. Its bytes must
+    /// hold nothing, and nobody may write there meanwhile. False if the unit keeps its pages.
     pub fn give_back(&self, unit: &Range<u64>) -> Result<bool> {
         if !self.giving_back(unit) {
             return Ok(false);
@@ -204,12 +204,12 @@ impl HostBuffer {
         discarded.map(|()| true)
     }
 
-    /// From here on nobody touches the unit or registers its chunk. False: it is to keep its pages.
+    /// From here on nobody touches the unit or registers its chunk. False if it keeps its pages.
     pub(crate) fn giving_back(&self, unit: &Range<u64>) -> bool {
         self.guarded.lock().pages.giving_back(unit)
     }
 
-    /// Its pages are gone.
+    /// The pages of a unit are gone.
     pub(crate) fn given_back(&self, unit: &Range<u64>) {
         self.change(|pages| pages.given_back(unit));
     }
@@ -219,13 +219,13 @@ impl HostBuffer {
         self.learn(|pages| pages.expect(bytes));
     }
 
-    /// All of it is to be touched.
+    /// The whole buffer is to be touched.
     pub fn want_all(&self) {
         self.learn(Pages::want_all);
     }
 
-    /// The same of its first `bytes`, in whole chunks; gives how many bytes these have. What lies behind them
-    /// stays without pages.
+    /// Only the first `bytes`, in whole chunks, are to be touched; what lies behind them stays
+    /// without pages. Returns how many bytes these chunks have.
     pub fn want_first(&self, bytes: u64) -> u64 {
         let mut whole = 0;
         self.learn(|pages| {
@@ -254,8 +254,8 @@ impl HostBuffer {
         Ok(())
     }
 
-    /// A copy is about to write there and makes the pages: touching leaves them to it. To be
-    /// followed by [`HostBuffer::written`] or [`HostBuffer::not_written`].
+    /// A copy is about to write to these bytes and makes their pages: touching leaves them to it.
+    /// To be followed by [`HostBuffer::written`] or [`HostBuffer::not_written`].
     pub fn writing(&self, extents: &[Extent]) {
         self.learn(|pages| pages.writing(extents));
     }
@@ -284,7 +284,7 @@ impl HostBuffer {
         *self.refuses.get_or_init(|| memory::commits_strictly() && supports_populate())
     }
 
-    /// How its pages are made, where no way is asked for.
+    /// How the buffer's pages are made by default.
     pub fn touch_method(&self) -> TouchMethod {
         match self.may_be_refused_pages() {
             true => TouchMethod::Populate,
@@ -292,19 +292,19 @@ impl HostBuffer {
         }
     }
 
-    /// As on a system that may refuse a page.
+    /// The buffer as on a system that may refuse a page.
     #[cfg(any(test, feature = "tests"))]
     pub fn may_be_refused(self) -> HostBuffer {
         HostBuffer { refuses: OnceLock::from(true), ..self }
     }
 
-    /// The copy has failed: touching comes back for what it has not written.
+    /// A copy has failed: the units that it has not written are to be touched again.
     pub fn not_written(&self, extents: &[Extent]) {
         self.change(|pages| pages.not_written(extents));
         self.needed.notify_all();
     }
 
-    /// Bytes were written there, so their pages exist. Units that are wholly covered count as
+    /// A copy has written these bytes, so their pages exist. Units that are wholly covered count as
     /// touched.
     pub fn written(&self, extents: &[Extent]) {
         let mut guarded = self.guarded.lock();
@@ -321,17 +321,17 @@ impl HostBuffer {
         self.guarded.lock().pages.untouched(extents)
     }
 
-    /// What has no pages yet will not be touched: only the rest is to be registered.
+    /// Units without pages will not be touched: only the rest is to be registered.
     pub fn give_up(&self) {
         self.change(Pages::give_up);
     }
 
-    /// Whether those who touch rest, as memory is short.
+    /// Whether touching rests, as memory is short.
     pub fn rest(&self, resting: bool) {
         self.change(|pages| pages.rest(resting));
     }
 
-    /// Waits for `time`, or until something more is needed. False: [`HostBuffer::stop`] was called.
+    /// Waits for `time`, or until more pages are needed. False: [`HostBuffer::stop`] was called.
     pub fn await_memory(&self, time: Duration) -> bool {
         let guarded = self.guarded.lock();
         !guarded.stopping && !self.needed.wait_for(guarded, time).stopping
@@ -347,7 +347,7 @@ impl HostBuffer {
         self.guarded.lock().pages.touched_bytes()
     }
 
-    /// Tells `tell` how many these are, while nobody can change it.
+    /// Passes the touched bytes to `tell`, while nobody can change them.
     pub fn with_touched(&self, tell: impl FnOnce(u64)) {
         tell(self.guarded.lock().pages.touched_bytes());
     }
@@ -390,7 +390,7 @@ impl HostBuffer {
         }
     }
 
-    /// The chunk is about to be registered. `None` if it is not to be after all.
+    /// Begins to register a chunk. `None` if it is not to be registered after all.
     pub fn begin_registration(&self, chunk: usize) -> Option<Registration<'_>> {
         let begun = self.guarded.lock().pages.begin_registration(chunk);
         begun.then_some(Registration { buffer: self, chunk, registered: false })
@@ -420,8 +420,8 @@ impl HostBuffer {
     }
 }
 
-/// A registration under way. If nobody has said what came of it when this is dropped, the driver counts
-/// as having refused.
+/// A registration under way. If this is dropped before [`Registration::end`], the driver counts as
+/// having refused.
 #[derive(Debug)]
 pub struct Registration<'a> {
     buffer: &'a HostBuffer,
@@ -430,7 +430,7 @@ pub struct Registration<'a> {
 }
 
 impl Registration<'_> {
-    /// Ends it: the chunk is registered, or the driver has refused.
+    /// Ends the registration: the chunk is registered, or the driver has refused.
     pub fn end(mut self, registered: bool) {
         self.registered = registered;
     }

@@ -22,7 +22,7 @@ const ITERATIONS: usize = 3_000;
 enum Trouble {
     /// Nothing but a flush here and there.
     Flushes,
-    /// Those who touch find that memory is short, or get none.
+    /// The touching threads find that memory is short, or get none.
     Touching,
     /// Memory is short for a while.
     Resting,
@@ -40,8 +40,8 @@ fn flushes() -> [Extent; 4] {
         .map(|(first, halves)| Extent { offset: first * half, len: halves * half })
 }
 
-/// All that happens to the buffer while it is being prepared, to its end: two that touch, a flush
-/// worker, whose flushes may fail, and the registrar, each as the engine has it.
+/// All that happens to the buffer while it is being prepared, to its end: two threads that touch, a
+/// flush worker, whose flushes may fail, and the registrar, each as the engine has it.
 fn prepared(pin: Pin, trouble: Trouble) {
     let len = 3 * TOUCH_UNIT + TOUCH_UNIT / 2;
     let buffer = Arc::new(HostBuffer::reserve(len, 2 * TOUCH_UNIT, false).unwrap());
@@ -114,8 +114,8 @@ fn prepared(pin: Pin, trouble: Trouble) {
     }
 }
 
-/// Catches pages that nobody makes after a flush that failed, and a registrar or one who touches that
-/// waits although all is done: nobody stops them here.
+/// Catches pages that nobody makes after a flush that failed, and a registrar or a touching thread
+/// that waits although all is done: nobody stops them here.
 #[test]
 fn preparation_comes_to_its_end_beside_flushes_that_fail() {
     for pin in [Pin::Chunked, Pin::Serial] {
@@ -123,8 +123,8 @@ fn preparation_comes_to_its_end_beside_flushes_that_fail() {
     }
 }
 
-/// Catches a registrar that waits for pages which those who touch have given up, at whatever moment
-/// they do.
+/// Catches a registrar that waits for pages which the touching threads have given up, at whatever
+/// moment they do.
 #[test]
 fn pages_given_up_keep_nobody_waiting() {
     for pin in [Pin::Chunked, Pin::Serial] {
@@ -132,8 +132,8 @@ fn pages_given_up_keep_nobody_waiting() {
     }
 }
 
-/// Catches a registrar that is done while those who touch only rest, or that waits for them when they go
-/// on.
+/// Catches a registrar that is done while the touching threads only rest, or that waits for them
+/// when they go on.
 #[test]
 fn a_rest_of_those_who_touch_comes_to_its_end() {
     for pin in [Pin::Chunked, Pin::Serial] {
@@ -141,7 +141,7 @@ fn a_rest_of_those_who_touch_comes_to_its_end() {
     }
 }
 
-/// Catches one who touches and waits for ever where a registration has failed, or its thread has died.
+/// Catches a touching thread that waits for ever after a registration or its thread has failed.
 #[test]
 fn a_registration_that_fails_keeps_nobody_waiting() {
     for pin in [Pin::Chunked, Pin::Serial] {
@@ -157,9 +157,9 @@ fn a_stop_ends_all_preparation() {
     }
 }
 
-/// Two that touch by need, as the engine has it, beside flushes that may fail and regions that are
-/// protected meanwhile; a stop ends them when what is needed has its pages. Catches one who touches and
-/// sleeps through a need that has grown, and one whom the stop does not wake up.
+/// Two threads touch by need, as the engine has it, beside flushes that may fail and regions that
+/// are protected meanwhile; a stop ends them when what is needed has its pages. Catches a thread
+/// that sleeps through a need that has grown, and one that the stop does not wake up.
 #[test]
 fn touching_by_need_comes_to_what_is_needed() {
     shuttle::check_random(touched_by_need, ITERATIONS);
@@ -211,10 +211,10 @@ fn touched_by_need() {
     }
 }
 
-/// Pages are given back while flushes write, others touch by need and, with a device that has turned up
-/// meanwhile, chunks are registered: each as the engine has it, with the room of the catalog under a lock
-/// of its own. Catches pages that go under a checkpoint, whose bytes are lost, or under a registration, whose
-/// device would write to memory that is nobody's; and one who waits for pages that are going.
+/// Pages are given back while flushes write, others touch by need and, with a device that has
+/// turned up, chunks are registered: each as the engine has it, with the room of the catalog under
+/// a lock of its own. Catches pages that go under a checkpoint, whose bytes are lost, or under a
+/// registration, whose device would write to nobody's memory; and a wait for pages that are going.
 #[test]
 fn pages_go_back_beside_flushes() {
     for device in [false, true] {
@@ -279,7 +279,7 @@ fn given_back(device: bool) {
                     })
                 };
                 let Some(unit) = unit else { continue };
-                // `HostBuffer::give_back`, which others may come between.
+                // The steps of `HostBuffer::give_back`, between which others may come.
                 if buffer.giving_back(&unit) {
                     thread::yield_now();
                     let bytes = unit.start as usize..unit.end as usize;

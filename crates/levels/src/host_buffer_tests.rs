@@ -49,7 +49,7 @@ fn memory_can_be_mapped_while_a_unit_is_touched() {
         return;
     }
     let methods = [TouchMethod::Populate, TouchMethod::here()];
-    // Which one is at work: a call counts if that is the same one before and after it.
+    // The method at work: a call counts if that is the same before and after it.
     let at_work = AtomicUsize::new(usize::MAX);
     let [calls, slept] = [(); 2].map(|()| [(); 2].map(|()| AtomicU64::new(0)));
     let done = AtomicBool::new(false);
@@ -59,13 +59,13 @@ fn memory_can_be_mapped_while_a_unit_is_touched() {
         while let Claim::Unit(unit) = buffer.claim() {
             buffer.touch(&unit, methods[which]).unwrap();
         }
-        // What is given back takes the lock, too.
+        // Giving pages back takes the lock, too.
         at_work.store(usize::MAX, Ordering::SeqCst);
     };
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::SeqCst) {
-                // Now and then, as an application does: in a row it would keep the lock itself.
+                // Now and then, as an application does: calls in a row would keep the lock.
                 std::thread::sleep(Duration::from_micros(100));
                 let (which, before) = (at_work.load(Ordering::SeqCst), sleeps());
                 drop(Mapping::reserve(1).unwrap());
@@ -76,7 +76,7 @@ fn memory_can_be_mapped_while_a_unit_is_touched() {
                 }
             }
         });
-        // Each of them until there is enough to judge by; a kernel under which there never is fails.
+        // Each method until there is enough to judge by; a kernel under which there never is fails.
         for which in [0, 1] {
             let mut rounds = 0;
             while calls[which].load(Ordering::SeqCst) < 100 && rounds < 10_000 {
@@ -91,8 +91,8 @@ fn memory_can_be_mapped_while_a_unit_is_touched() {
     assert!(share[0] > 2.0 * share[1], "{slept:?} of {calls:?} calls slept");
 }
 
-/// Whether this is the process of the test `name` alone. If not, it runs there, as tests beside it take
-/// the lock of the address space, too.
+/// Whether this process runs the test `name` alone. If not, runs it in such a process, as tests
+/// beside it take the lock of the address space, too.
 fn alone(name: &str) -> bool {
     const ALONE: &str = "VELOC_TEST_ALONE";
     if os::environment::var_os(ALONE).is_some() {
@@ -106,7 +106,7 @@ fn alone(name: &str) -> bool {
     false
 }
 
-/// How often this thread has waited for something; not, how often another was let go first.
+/// How often this thread has waited for something, not how often it was preempted.
 fn sleeps() -> i64 {
     // SAFETY: plain data, for which zeros are a value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -122,8 +122,8 @@ fn faults_without_the_lock() -> bool {
     (numbers.next(), numbers.next()) >= (Some(6), Some(4_u32))
 }
 
-/// Catches pages that nobody makes any more: the copy that was to make them has failed, and those
-/// who touch have gone.
+/// Catches pages that nobody makes any more: the copy that was to make them has failed, and the
+/// touching threads have gone.
 #[test]
 fn touching_waits_for_copies_that_may_fail() {
     let buffer = buffer(2);
@@ -142,7 +142,7 @@ fn touching_waits_for_copies_that_may_fail() {
     });
 }
 
-/// Catches one who touches and is not woken up by more that is needed, or by the end.
+/// Catches a touching thread that is not woken up by a need that grows, or by the end.
 #[test]
 fn touching_waits_for_need() {
     let more: [(fn(&HostBuffer), _); 3] = [
@@ -167,8 +167,8 @@ fn touching_waits_for_need() {
     }
 }
 
-/// Catches a chunk that copies may use before it is registered, or that is not settled by a registrar
-/// who dies.
+/// Catches a chunk that copies may use before it is registered, or that stays undecided when its
+/// registrar dies.
 #[test]
 fn a_chunk_counts_as_registered_once_it_is() {
     let buffer = buffer(4);

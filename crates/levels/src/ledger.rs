@@ -1,5 +1,5 @@
-//! What of a job is not in its files yet, written down in shared memory: enough for another process
-//! to write it, should this one be killed.
+//! A record in shared memory of all checkpoints of a job that are not in their files yet: enough
+//! for another process to write them, should this one be killed.
 //!
 //! A record stands for a checkpoint whose bytes are complete in the host buffer, which is shared
 //! memory as well, or in scratch, and which has still to reach a file. In a job that hands its memory
@@ -28,7 +28,7 @@ use words::{Link, Words, CONTENT, FIRST};
 /// First word of a ledger: "veloc" and the version of this layout and of [`Record`].
 const MAGIC: u64 = 0x0005_0063_6f6c_6576;
 
-/// One checkpoint, as its successor needs to know it.
+/// A checkpoint, as its successor needs to know it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record<'a> {
     /// Larger is younger.
@@ -39,12 +39,12 @@ pub struct Record<'a> {
     pub version: i32,
     /// For a file-based checkpoint, the path that was routed.
     pub routed: Option<Cow<'a, str>>,
-    /// Where it goes in an aggregated file, if it goes there. Beside the others, as it may come later.
+    /// Its place in an aggregated file, if it has one. Kept apart, as it may come later.
     #[serde(skip)]
     pub place: Option<AggregatePart>,
     /// Its regions, ascending by id.
     pub regions: Cow<'a, [Region]>,
-    /// Which of them is its mark ([`format::mark`]), if one is: it is not the application's own.
+    /// The id of its mark ([`format::mark`]), if it has one: then it is not the application's own.
     pub mark: Option<i32>,
     /// Its parts: their bytes, and where these are in the host buffer.
     pub parts: [(u64, Cow<'a, [Extent]>); 2],
@@ -59,11 +59,11 @@ pub struct Standing {
     pub in_scratch: bool,
     /// A persistent copy is still to be made.
     pub persist: bool,
-    /// Its scratch file goes once it is persistent.
+    /// Its scratch file is removed once it is persistent.
     pub doomed: bool,
-    /// It is known where it goes in an aggregated file.
+    /// Its place in an aggregated file is known.
     pub placed: bool,
-    /// It is there for the job that comes next, and no scratch file of it is to be written.
+    /// It is kept for the next job, and no scratch file of it is to be written.
     pub kept: bool,
     /// Its persistent file is complete.
     pub in_persistent: bool,
@@ -72,7 +72,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// There is something left to do, and somebody else could do it.
+    /// Whether there is something left to do that another process could do.
     pub fn is_due(self) -> bool {
         match self.in_scratch {
             true => self.persist,
@@ -80,7 +80,7 @@ impl Standing {
         }
     }
 
-    /// The same, or the next job finds it in the host buffer.
+    /// Whether something is left to do, or the next job finds it in the host buffer.
     pub fn is_of_use(self) -> bool {
         self.is_due() || self.in_host
     }
@@ -111,11 +111,11 @@ impl Standing {
     }
 }
 
-/// Where a record stands.
+/// The place of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot(u32);
 
-/// The writer's side.
+/// A ledger, as its writer has it.
 #[derive(Debug)]
 pub struct Ledger {
     words: Words,
@@ -135,8 +135,8 @@ impl Ledger {
         Ok(Ledger { words, free: Vec::new(), used: 0, said_full: false })
     }
 
-    /// The ledger that another writer has left in `memory`, to be gone on with, and what it has, the
-    /// oldest checkpoint first. What cannot be read is said and struck out.
+    /// The ledger that another writer has left in `memory`, to be continued, and its records, the
+    /// oldest checkpoint first. Records that cannot be read are warned of and struck out.
     ///
     /// # Errors
     /// As [`read`].
@@ -158,20 +158,19 @@ impl Ledger {
         Ok((Ledger { words, free, used, said_full: false }, left))
     }
 
-    /// From here on only so many stores are made: the process is killed then, as far as the memory
-    /// shows.
+    /// From here on only so many stores reach the memory, as if the process were killed then.
     #[cfg(any(test, feature = "tests"))]
     pub fn kill_after(&self, stores: u64) {
         self.words.left.store(stores, Ordering::Relaxed);
     }
 
-    /// The stores that were made since, if there was no end to them.
+    /// How many stores were made, as long as there is no limit to them.
     #[cfg(any(test, feature = "tests"))]
     pub fn stores(&self) -> u64 {
         u64::MAX - self.words.left.load(Ordering::Relaxed)
     }
 
-    /// Writes a record down. `None`: there is no room for it, which is said once.
+    /// Writes a record. `None`: there is no room for it, which is warned of once.
     pub fn put(&mut self, record: &Record<'_>, standing: Standing) -> Option<Slot> {
         let written = postcard::to_stdvec(record)
             .map_err(|error| Error::new(Kind::Internal, error.to_string()))
@@ -192,7 +191,7 @@ impl Ledger {
         }
     }
 
-    /// Changes how far a checkpoint has come. Its place is written down with that if it is known only
+    /// Changes the standing of a checkpoint. Its place is written, too, if it has become known only
     /// now.
     pub fn set(&self, slot: Slot, standing: Standing, place: Option<&AggregatePart>) {
         let before = Standing::of(self.words.slot(slot.0, 0).load(Ordering::Relaxed));
@@ -202,7 +201,7 @@ impl Ledger {
         self.put_state(slot.0, standing);
     }
 
-    /// What was stored before counts from here on.
+    /// Stores a record's state: what was stored before counts from here on.
     fn put_state(&self, slot: u32, standing: Standing) {
         self.words.store(self.words.slot(slot, 0), standing.word(), Ordering::Release);
     }
@@ -210,7 +209,7 @@ impl Ledger {
     /// Strikes a record out.
     pub fn remove(&mut self, slot: Slot) {
         self.words.store(self.words.slot(slot.0, 0), 0, Ordering::Release);
-        // Nor may the compiler have what is written to these slots next stand before that.
+        // The compiler must not move later writes to these slots before that, either.
         compiler_fence(Ordering::SeqCst);
         let mut next = Some(slot.0);
         while let Some(index) = next {
@@ -260,11 +259,11 @@ impl Ledger {
     }
 }
 
-/// A checkpoint that a writer has left, how far it had come, and where its record stands.
+/// A checkpoint that a writer has left: its record, its standing, and the record's place.
 pub type Left = (Record<'static>, Standing, Slot);
 
-/// Reads what a writer has left, the oldest checkpoint first. What cannot be read is said and left
-/// out.
+/// Reads the records that a writer has left, the oldest checkpoint first. Those that cannot be read
+/// are warned of and left out.
 ///
 /// # Errors
 /// The memory is no ledger, or one of another version of this library.
@@ -272,7 +271,7 @@ pub fn read(memory: &SharedMemory) -> Result<Vec<Left>> {
     scan(&Words::map(memory)?).map(|(left, _)| left)
 }
 
-/// The same, and how many slots were ever used.
+/// Reads the records of a ledger as [`read`] does, and how many slots were ever used.
 fn scan(words: &Words) -> Result<(Vec<Left>, u32)> {
     let magic = words.get(0).load(Ordering::Acquire);
     if magic != MAGIC {

@@ -35,7 +35,7 @@ const HELD: Standing = Standing {
     consumed: false,
 };
 
-/// What a ledger has, without the places of the records.
+/// The records of a ledger, without their places.
 fn read(memory: &SharedMemory) -> Result<Vec<(Record<'static>, Standing)>> {
     let left = super::read(memory)?;
     Ok(left.into_iter().map(|(record, standing, _)| (record, standing)).collect())

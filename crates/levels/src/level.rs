@@ -28,10 +28,10 @@ impl Level {
     }
 }
 
-/// What a level of memory is: a row of the table.
+/// The properties of a level of memory: a row of the table.
 #[derive(Clone, Debug)]
 pub struct LevelSpec {
-    /// What messages call it.
+    /// Its name in messages.
     pub name: &'static str,
     /// The configuration key of its size.
     pub key: &'static str,
@@ -42,10 +42,10 @@ pub struct LevelSpec {
     /// Which parts of a checkpoint are captured into it, by [`Part`](crate::region::Part), if they fit. A
     /// part is never in a level above the first that captures it.
     pub captures: [bool; 2],
-    /// Its bytes come later, by and by: until all are there, a capture waits for them and evicts nothing.
+    /// Its bytes come by and by: until all are there, a capture waits for them and evicts nothing.
     pub grows: bool,
-    /// Files are written from it and read into it, what the application lends arrives in it, and the
-    /// backend finds in it what a killed process has left. One row has this.
+    /// Files are written from it and read into it, deferred captures arrive in it, and the backend
+    /// finds in it what a killed process has left. One row has this.
     pub staging: bool,
 }
 

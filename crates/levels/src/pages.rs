@@ -1,5 +1,5 @@
-//! What the memory of the host buffer is like: which *units* (the steps of touching) have their
-//! pages, and which *chunks* (the steps of registration) the driver has pinned.
+//! The state of the host buffer's memory: which *units* (the steps of touching) have their pages,
+//! and which *chunks* (the steps of registration) the driver has pinned.
 //!
 //! Plain state: no memory, no lock, no waiting. `host_buffer` puts those around it, and the model
 //! of a node runs it in virtual time.
@@ -21,7 +21,7 @@ enum Chunk {
     Registering,
     /// Registered.
     Registered,
-    /// The driver would not.
+    /// The driver has refused.
     Refused,
 }
 
@@ -33,7 +33,7 @@ pub struct Chunks {
 }
 
 impl Chunks {
-    /// How many there are.
+    /// How many chunks there are.
     pub fn count(self) -> usize {
         self.len.div_ceil(self.size) as usize
     }
@@ -64,16 +64,16 @@ pub struct Pages {
     claimed: Vec<bool>,
     /// Units that have pages, or are being given them.
     given: u64,
-    /// Units that a copy is writing to: it makes their pages. And those whose pages are being given back.
+    /// Units that a copy is writing to, which makes their pages, or that give their pages back.
     written_to: Vec<bool>,
-    /// How many of those there are.
+    /// How many units are in `written_to`.
     being_written: usize,
     touched_bytes: u64,
     /// Units below this one are touched, or being touched or written to.
     front: usize,
     /// No unit from this one on is touched.
     top: usize,
-    /// What is to be touched for now, if not all.
+    /// How much is to be touched for now; `None`: all.
     target: Option<PrefaultTarget>,
     /// Nothing is touched from this unit on.
     end: usize,
@@ -111,7 +111,7 @@ impl Pages {
         }
     }
 
-    /// Its bytes.
+    /// The bytes of the buffer.
     pub fn len(&self) -> u64 {
         self.len
     }
@@ -123,18 +123,18 @@ impl Pages {
 
     // ---- touching ------------------------------------------------------------------------
 
-    /// Only what is needed is to be touched from here on; as nothing is known yet, that is nothing.
+    /// From here on only what is needed is touched; as nothing is known yet, that is nothing.
     pub(crate) fn go_by_need(&mut self) {
         self.target = Some(PrefaultTarget::default());
     }
 
-    /// All is to be touched, whatever is needed. Whether there is more to claim by that.
+    /// All is to be touched, whatever is needed. Returns whether there is more to claim now.
     pub fn want_all(&mut self) -> bool {
         self.target.take().is_some()
     }
 
-    /// As much of it as whole chunks of its first `bytes` are is to be touched, and registered, and nothing
-    /// behind them. Gives how many bytes that are, and whether there is more to claim by that.
+    /// Only the whole chunks within the first `bytes` are to be touched and registered. Returns how
+    /// many bytes these have, and whether there is more to claim now.
     pub fn want_first(&mut self, bytes: u64) -> (u64, bool) {
         if bytes >= self.len {
             return (self.len, self.want_all());
@@ -149,12 +149,12 @@ impl Pages {
         (chunks as u64 * self.layout.size, self.want_all())
     }
 
-    /// A checkpoint may have so many bytes. Whether there is more to claim by that.
+    /// A checkpoint may have so many bytes. Returns whether there is more to claim now.
     pub fn expect(&mut self, bytes: u64) -> bool {
         self.learn(|target| target.note_checkpoint(bytes))
     }
 
-    /// So many bytes are held. Whether there is more to claim by that.
+    /// Checkpoints hold so many bytes. Returns whether there is more to claim now.
     pub fn hold(&mut self, bytes: u64) -> bool {
         self.learn(|target| target.hold(bytes))
     }
@@ -166,7 +166,7 @@ impl Pages {
         had_enough && !self.is_enough()
     }
 
-    /// Whether all that is needed for now has pages, or is being given them, and there is more.
+    /// Whether all units that are needed for now have or get their pages, and others have not.
     pub(crate) fn has_enough(&mut self) -> bool {
         self.pass();
         self.front < self.touched.len() && self.is_enough()
@@ -175,7 +175,7 @@ impl Pages {
     fn is_enough(&self) -> bool {
         let Some(target) = &self.target else { return self.front >= self.end };
         let wanted = target.bytes();
-        // By whole units, so that there are not more bytes than wanted; but one is the least.
+        // Whole units, so that there are not more bytes than wanted; but at least one.
         self.made() >= wanted || self.made() > 0 && self.made() + TOUCH_UNIT > wanted
     }
 
@@ -184,7 +184,7 @@ impl Pages {
         self.given * TOUCH_UNIT
     }
 
-    /// Changes a unit. Touching and copies may be at the same one, which counts once.
+    /// Changes a unit. Touching and copies may be at the same unit, which counts once.
     fn change(&mut self, unit: usize, change: impl FnOnce(&mut Self)) {
         let is_given =
             |pages: &Pages| pages.touched[unit] || pages.claimed[unit] || pages.written_to[unit];
@@ -238,8 +238,8 @@ impl Pages {
         });
     }
 
-    /// A copy is about to write there, which makes the pages: the units that it wholly covers need
-    /// not be touched. Whether there is more to claim by that, as more is used.
+    /// A copy is about to write these bytes, which makes their pages: units that it wholly covers
+    /// need not be touched. Returns whether there is more to claim now, as more is used.
     pub fn writing(&mut self, extents: &[Extent]) -> bool {
         if self.all_touched() {
             return false;
@@ -265,7 +265,7 @@ impl Pages {
         }
     }
 
-    /// The copy has failed: what it was to write needs to be touched after all.
+    /// A copy has failed: what it was to write needs to be touched after all.
     pub fn not_written(&mut self, extents: &[Extent]) {
         if self.is_being_written() {
             for unit in self.covered(extents) {
@@ -297,7 +297,7 @@ impl Pages {
         bytes
     }
 
-    /// What has no pages yet will not be touched: only the rest is to be registered.
+    /// Units without pages will not be touched: only the rest is to be registered.
     pub fn give_up(&mut self) {
         for chunk in 0..self.chunks.len() {
             if self.chunks[chunk] == Chunk::Open && !self.chunk_touched(chunk) {
@@ -306,8 +306,8 @@ impl Pages {
         }
     }
 
-    /// Whether nothing is touched for now: what has its pages is then registered without waiting for
-    /// the rest.
+    /// Whether nothing is touched for now: chunks that have their pages are then registered without
+    /// waiting for the rest.
     pub fn rest(&mut self, resting: bool) {
         self.resting = resting;
     }
@@ -349,8 +349,8 @@ impl Pages {
         Some(self.bytes_of(unit))
     }
 
-    /// The pages of such a unit are about to go. Nobody touches it and its chunk is not registered until
-    /// [`Pages::given_back`]. False: it is to keep them after all.
+    /// The pages of an idle unit are about to go: until [`Pages::given_back`] nobody touches it and
+    /// its chunk is not registered. False if it keeps its pages after all.
     pub fn giving_back(&mut self, unit: &Range<u64>) -> bool {
         if self.target.is_none() || self.last_idle(unit.clone()).as_ref() != Some(unit) {
             return false;
@@ -365,7 +365,7 @@ impl Pages {
         true
     }
 
-    /// They are gone.
+    /// The pages of a unit are gone.
     pub fn given_back(&mut self, unit: &Range<u64>) {
         let index = (unit.start / TOUCH_UNIT) as usize;
         self.write_to(index, false);
@@ -412,7 +412,7 @@ impl Pages {
         }
     }
 
-    /// The chunk is about to be registered. False: it is not to be after all.
+    /// Begins to register a chunk. False if it is not to be registered after all.
     pub fn begin_registration(&mut self, chunk: usize) -> bool {
         let is_open = self.chunks[chunk] == Chunk::Open;
         if is_open {

@@ -50,8 +50,8 @@ fn what_is_given_up_is_not_waited_for() {
     assert_eq!(pages.next_registration(Pin::Serial), Next::Register(0));
 }
 
-/// Catches a registrar that waits for pages while nobody touches, and one that is done although they
-/// are touched later.
+/// Catches a registrar that waits for pages while nobody touches, and one that is done although
+/// pages are touched later.
 #[test]
 fn what_rests_is_waited_for_but_keeps_nothing_off() {
     for pin in [Pin::Serial, Pin::Chunked] {
@@ -84,8 +84,8 @@ fn what_rests_is_waited_for_but_keeps_nothing_off() {
     }
 }
 
-/// Catches pages for which there is no need, pages that stay away although what is held grows, those
-/// of a copy that fails beyond the need, and a need that still limits what is all wanted.
+/// Catches pages for which there is no need, pages that stay away although what is held grows,
+/// pages of a failed copy beyond the need, and a need that still limits after all is wanted.
 #[test]
 fn touching_goes_by_need() {
     let mut pages = Pages::new(20 * U, 2 * U);
@@ -116,7 +116,7 @@ fn touching_goes_by_need() {
     assert!(!pages.has_enough(), "nothing is left");
 }
 
-/// Catches one who touches, and is left asleep as a unit counted twice that a copy had written as well.
+/// Catches a touching thread left asleep as a unit counts twice that a copy has written, too.
 #[test]
 fn a_unit_counts_once() {
     let mut pages = Pages::new(4 * U, U);
@@ -132,7 +132,7 @@ fn a_unit_counts_once() {
     assert!(pages.claim().is_none() && pages.has_enough());
 }
 
-/// Catches a buffer that is touched or registered beyond what is wanted of it, or that waits for the rest.
+/// Catches a buffer that is touched or registered beyond its wanted part, or waits for the rest.
 #[test]
 fn the_first_part_alone_is_wanted() {
     for pin in [Pin::Chunked, Pin::Serial] {
@@ -157,8 +157,8 @@ fn the_first_part_alone_is_wanted() {
     assert_eq!(std::iter::from_fn(|| pages.claim()).count(), 6);
 }
 
-/// Catches pages that go while somebody touches or registers them, or that hold something by parts; and
-/// pages that do not come back.
+/// Catches pages that go while somebody touches or registers them, or while a part of them holds
+/// something; and pages that do not come back.
 #[test]
 fn idle_pages_go_back() {
     let mut pages = Pages::new(6 * U - 512, 2 * U);

@@ -1,4 +1,4 @@
-//! What a checkpoint consists of: its regions, and the parts that its bytes travel in.
+//! The contents of a checkpoint: its regions, and the parts that its bytes travel in.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,8 +20,8 @@ pub enum Part {
 /// Both parts, for loops.
 pub const PARTS: [Part; 2] = [Part::Device, Part::Host];
 
-/// The id of the region that has the log of messages (`libveloc-mpi.so`), in checkpoints of processes
-/// that log some. No application's.
+/// The id of the region with the log of messages (`libveloc-mpi.so`), in checkpoints of processes
+/// that log some. Never an application's id.
 pub const MESSAGES: i32 = i32::MIN + 1;
 
 /// One protected region as it was captured.
@@ -33,6 +33,6 @@ pub struct Region {
     pub size: u64,
     /// The part its bytes are in.
     pub part: Part,
-    /// Where they start in that part.
+    /// Where its bytes start in that part.
     pub offset: u64,
 }

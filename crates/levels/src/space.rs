@@ -32,7 +32,7 @@ pub struct Space {
     most_taken: u64,
     /// Offset of each hole -> its length. Holes never touch.
     holes: BTreeMap<u64, u64>,
-    /// What was given up, as (offset, length).
+    /// Room that was withdrawn, as (offset, length).
     withdrawn: Vec<(u64, u64)>,
 }
 
@@ -88,8 +88,8 @@ impl Space {
         }
     }
 
-    /// Gives up the free room from `start` on, until [`Space::restore`]. What is taken there stays,
-    /// and is room again when it is released.
+    /// Withdraws the free room from `start` on, until [`Space::restore`]. What is taken there
+    /// stays, and is room again when it is released.
     pub fn withdraw(&mut self, start: u64) {
         let behind: Vec<(u64, u64)> = self
             .holes
@@ -110,12 +110,12 @@ impl Space {
         }
     }
 
-    /// What was given up is not taken back.
+    /// Withdrawn room will not come back.
     pub fn forget_withdrawn(&mut self) {
         self.withdrawn.clear();
     }
 
-    /// Takes back all that was given up.
+    /// Takes back all withdrawn room.
     pub fn restore(&mut self) {
         for (offset, len) in std::mem::take(&mut self.withdrawn) {
             self.free_bytes += len;
@@ -134,13 +134,13 @@ impl Space {
         self.free_bytes
     }
 
-    /// What an allocation of `len` bytes takes.
+    /// The bytes that an allocation of `len` bytes takes.
     pub fn rounded(&self, len: u64) -> u64 {
         len.div_ceil(self.granule).saturating_mul(self.granule)
     }
 
-    /// Takes room for `len` bytes, as few extents as the holes behind the cursor allow, or nothing
-    /// at all if there is not enough. The extents' lengths add up to [`Space::rounded`].
+    /// Takes room for `len` bytes, in as few extents as the holes behind the cursor allow, or
+    /// nothing at all if there is not enough. The extents' lengths add up to [`Space::rounded`].
     pub fn allocate(&mut self, len: u64) -> Option<Vec<Extent>> {
         let mut need = self.rounded(len);
         if need > self.free_bytes {
@@ -189,7 +189,7 @@ impl Space {
         true
     }
 
-    /// Gives back what [`Space::allocate`] gave.
+    /// Releases the room that [`Space::allocate`] gave.
     pub fn release(&mut self, extents: &[Extent]) {
         for extent in extents {
             self.free_bytes += extent.len;
@@ -380,7 +380,7 @@ mod tests {
         fn agrees_with_a_bitmap(granule in 1..5u64, steps in prop::collection::vec(step(), 1..120)) {
             let mut space = Space::new(granule);
             let mut taken: Vec<bool> = Vec::new();
-            // Bytes that were given up.
+            // Bytes that were withdrawn.
             let mut gone: Vec<bool> = Vec::new();
             let mut held: Vec<Vec<Extent>> = Vec::new();
             for step in steps {

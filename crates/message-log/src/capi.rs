@@ -185,7 +185,7 @@ pub struct VELOC_Part_figures {
     pub events: u64,
     /// Runs of parts that are logged or being logged.
     pub parts: u64,
-    /// Of the logged bytes, those in this library's memory (`VELOC_MPI_LOG_MEMORY`).
+    /// Logged bytes in this library's memory (`VELOC_MPI_LOG_MEMORY`).
     pub memory: u64,
     /// The other logged bytes, which are in files in the scratch directory of the job.
     pub stored: u64,

@@ -25,7 +25,7 @@ pub(crate) fn stop(state: &mut State, called: &Shape, divergence: &Divergence) -
     broken(state, called, &text)
 }
 
-/// The same for a difference that is found when the results are returned.
+/// Abandons the replay for this difference, and calls the error handler. Returns the call's result.
 pub(crate) fn broken(state: &mut State, called: &Shape, text: &str) -> c_int {
     state.parts.break_off(text);
     refuse::fail(&state.mpi, called.comm, text)

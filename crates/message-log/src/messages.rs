@@ -50,11 +50,11 @@ impl Own {
 /// All probed messages.
 #[derive(Debug, Default)]
 pub(crate) struct Messages {
-    /// Those of probes inside parts, and of replays.
+    /// Messages of probes inside parts, and of replays.
     known: HashMap<usize, Probed>,
     /// Handles of replays. They are never freed, as MPI may have stored them.
     own: Vec<Own>,
-    /// The unused ones.
+    /// The unused handles.
     idle: Vec<usize>,
 }
 

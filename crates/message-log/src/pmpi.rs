@@ -28,7 +28,7 @@ impl Function {
         Function { name, at: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
-    /// The same for a name that ends with its only null byte.
+    /// The function of a name that ends with its only null byte.
     pub(crate) const fn named(name: &'static str) -> Function {
         match CStr::from_bytes_with_nul(name.as_bytes()) {
             Ok(name) => Function::new(name),

@@ -27,17 +27,25 @@ pub(crate) fn last() -> *const c_char {
     LAST.try_with(|last| last.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
-/// Prints a message with the process's rank.
+/// Prints a warning.
+pub(crate) fn warn(mpi: &Mpi, text: &str) {
+    write(Some(mpi.rank), "warning", text);
+}
+
+/// Prints why a call has failed.
 pub(crate) fn print(mpi: &Mpi, text: &str) {
-    write(&format!("[veloc-mpi rank {}] {text}\n", mpi.rank));
+    write(Some(mpi.rank), "error", text);
 }
 
-/// Prints a message when the rank is unknown.
+/// Prints why a call has failed when the rank is unknown.
 pub(crate) fn print_without_rank(text: &str) {
-    write(&format!("[veloc-mpi] {text}\n"));
+    write(None, "error", text);
 }
 
-fn write(line: &str) {
+/// Writes a line as the checkpoint library does, which this one must work without.
+fn write(rank: Option<i32>, level: &str, text: &str) {
+    let from = rank.map(|rank| format!(" (rank {rank} on {})", os::network::host_name()));
+    let line = format!("veloc{}: {level}: {text}\n", from.unwrap_or_default());
     // In one write, as other processes print too. Errors are ignored.
     let _ = std::io::stderr().write_all(line.as_bytes());
 }

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use crate::pmpi::{Aint, Handle, Passed, Ptr};
 
-/// What an argument has to be in C.
+/// The kind that an argument must have in C.
 pub(crate) trait Argument {
     /// One of the classes of [`CHECKS`].
     const KIND: &'static str;
@@ -75,7 +75,8 @@ fn all() -> &'static [Signature] {
     unsafe { std::slice::from_raw_parts(bounds[0], bounds[1].offset_from(bounds[0]) as usize) }
 }
 
-/// What an MPI declares, with Open MPI's extensions and without the C++ interface, which MPI has no more.
+/// The header of an MPI, with Open MPI's extensions and without the C++ interface, which MPI has no
+/// more.
 const HEADERS: &str = "
 #include <type_traits>
 #define OMPI_SKIP_MPICXX 1
@@ -86,7 +87,7 @@ const HEADERS: &str = "
 #endif
 ";
 
-/// What MPI calls its handles.
+/// The types of MPI's handles.
 const HANDLES: [&str; 11] = [
     "MPI_Comm",
     "MPI_Datatype",
@@ -101,7 +102,7 @@ const HANDLES: [&str; 11] = [
     "MPI_Win",
 ];
 
-/// What each kind of argument fits.
+/// The C types that each kind of argument fits.
 const CHECKS: &str = "
 template <class T> using pointee = std::remove_cv_t<std::remove_pointer_t<T>>;
 struct handle { template <class T> static constexpr bool fits = is_handle<T>; };
@@ -158,7 +159,8 @@ fn class(name: &str, kind: &str) -> String {
     }
 }
 
-/// What a compiler makes of a program in C++, which it gets as its input; `None` if there is none.
+/// The result of a compiler for a program in C++, which it gets as its input; `None` if there is no
+/// compiler.
 fn compile(compiler: &str, options: &[&str], program: &str) -> Option<(bool, String)> {
     let mut command = Command::new(compiler);
     command.args(["-x", "c++", "-std=c++17"]).args(options).arg("-");

@@ -93,8 +93,8 @@ impl StandIns {
         self.kept.iter().any(|kept| kept.is_due(first))
     }
 
-    /// Frees those that no instance needs; `oldest` is the number of the oldest instance left. Returns
-    /// the freed ones.
+    /// Frees communicators that no instance needs; `oldest` is the number of the oldest instance
+    /// left. Returns the freed ones.
     pub(crate) fn free(&mut self, mpi: &Mpi, oldest: Option<u64>) -> Vec<usize> {
         let gone: Vec<usize> =
             self.kept.iter().filter(|kept| kept.is_due(oldest)).map(|kept| kept.handle).collect();

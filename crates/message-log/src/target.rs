@@ -13,7 +13,7 @@ pub(crate) struct Block {
     pub buf: usize,
     /// The number of elements.
     pub count: i64,
-    /// Their type.
+    /// The type of the elements.
     pub datatype: Rc<Datatype>,
 }
 
@@ -27,7 +27,7 @@ impl Block {
 /// The destination of a call.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum Target {
-    /// It receives nothing.
+    /// Receives nothing.
     #[default]
     Nothing,
     /// Elements of a type that was not looked up yet.
@@ -48,7 +48,7 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// The same with looked-up types, which must still exist.
+    /// The target with looked-up types, which must still exist.
     pub(crate) fn resolved(&self, types: &mut Types) -> Target {
         match self {
             Target::Plain { buf, count, datatype } => {
@@ -66,7 +66,7 @@ impl Target {
         }
     }
 
-    /// The same target with a copy in place of a type that is being freed.
+    /// The target with a copy in place of a type that is being freed.
     pub(crate) fn with(&self, handle: usize, copy: &Rc<Datatype>) -> Target {
         let datatype = Rc::clone(copy);
         match self {

@@ -56,7 +56,7 @@ pub fn is_mapped(address: u64, len: u64) -> bool {
     let Some((end, start)) = address.checked_add(len).zip(first) else { return false };
     let whole = end & !(page - 1);
     let found = if start < whole {
-        // Whole pages only: memory checkers report bytes outside the range.
+        // Whole pages only, as memory checkers report bytes outside the range.
         // SAFETY: any addresses may be queried. The call checks the mappings, and starts nothing.
         unsafe { libc::msync(start as *mut libc::c_void, (whole - start) as usize, libc::MS_ASYNC) }
     } else {
@@ -77,8 +77,8 @@ pub struct Mappings {
     /// Answers questions about single addresses (`PROCMAP_QUERY`, Linux 6.11): some microseconds for any number
     /// of mappings. `None` where the kernel is older, or /proc is missing.
     asked: Option<File>,
-    /// All of them, ascending, with whether each is writable; read where nobody can be asked: tens of
-    /// microseconds for some hundred of them, milliseconds for thousands. `None`: unknown.
+    /// All mappings, ascending, with whether each is writable; read where nobody can be asked: tens
+    /// of microseconds for some hundred mappings, milliseconds for thousands. `None`: unknown.
     all: OnceCell<Option<List>>,
 }
 
@@ -99,7 +99,7 @@ impl Mappings {
         answer.unwrap_or_else(|| self.are_writable(wanted))
     }
 
-    /// The same by the list of all.
+    /// As [`have_writable`](Self::have_writable), by the list of all mappings.
     fn are_writable(&self, wanted: Range<u64>) -> bool {
         // The names of files need not be UTF-8.
         let read = || fs::read("/proc/self/maps").ok();
@@ -117,7 +117,7 @@ struct Query {
     address: u64,
     start: u64,
     end: u64,
-    /// Of the mapping: its flags, page size, offset and inode, its device, and the sizes and addresses of
+    /// The mapping's flags, page size, offset and inode, its device, and the sizes and addresses of
     /// buffers for its name and build id, which are not asked for.
     rest: [u64; 8],
 }
@@ -125,7 +125,7 @@ struct Query {
 impl Query {
     /// `PROCMAP_QUERY`.
     const CALL: libc::Ioctl = libc::_IOWR::<Query>(b'f' as u32, 17);
-    /// `PROCMAP_QUERY_VMA_WRITABLE`: other mappings are as good as none.
+    /// `PROCMAP_QUERY_VMA_WRITABLE`: only writable mappings are found.
     const WRITABLE: u64 = 2;
 }
 

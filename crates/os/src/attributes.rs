@@ -14,7 +14,6 @@ const MOST: usize = 512;
 
 /// Sets an attribute of the open file `file` (`path` in messages). False: the file system has no
 /// attributes.
-/// none.
 ///
 /// # Errors
 /// [`crate::error::Kind::NoRoom`] if the file system or the quota is full, else the system's.
@@ -59,7 +58,7 @@ pub fn get(file: &File, name: &CStr, path: &Path) -> Result<Option<Vec<u8>>> {
 /// Copies an attribute. False: the file system of `to` has no attributes.
 ///
 /// # Errors
-/// Those of [`get`] and [`set`].
+/// The errors of [`get`] and [`set`].
 pub fn copy(from: (&File, &Path), to: (&File, &Path), name: &CStr) -> Result<bool> {
     match get(from.0, name, from.1)? {
         Some(value) => set(to.0, name, &value, to.1),

@@ -61,7 +61,7 @@ impl Clock {
         unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
         let took = before.elapsed();
         let nanoseconds = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
-        // It was read between the other two.
+        // The clock was read between the other two readings.
         let error = (took.as_nanos() as u64).div_ceil(2);
         Clock { instant: before + took / 2, nanoseconds, error }
     }

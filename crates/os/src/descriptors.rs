@@ -88,7 +88,7 @@ impl<F: AsFd> GuardedFd<F> {
         GuardedFd { file: ManuallyDrop::new(file), identity }
     }
 
-    /// Its number, and the file that it refers to while it is the library's.
+    /// The descriptor's number, and the file that it refers to while it is the library's.
     pub fn number(&self) -> (RawFd, Option<Identity>) {
         (self.file.as_fd().as_raw_fd(), self.identity)
     }
@@ -113,7 +113,7 @@ impl<F: AsFd> GuardedFd<F> {
     /// Waits until data or the end of the file can be read.
     ///
     /// # Errors
-    /// Those of [`GuardedFd::get`], within a second.
+    /// The errors of [`GuardedFd::get`], within a second.
     pub(crate) fn await_input(&self) -> io::Result<()> {
         let at_most = Timespec { tv_sec: POLL_INTERVAL.as_secs() as i64, tv_nsec: 0 };
         loop {

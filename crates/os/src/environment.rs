@@ -25,7 +25,7 @@ pub fn var_os(name: impl AsRef<OsStr>) -> Option<OsString> {
 /// The value of a variable, as text.
 ///
 /// # Errors
-/// It is not set, or is not UTF-8.
+/// The variable is not set, or is not UTF-8.
 pub fn var(name: impl AsRef<OsStr>) -> Result<String, VarError> {
     var_os(name).ok_or(VarError::NotPresent)?.into_string().map_err(VarError::NotUnicode)
 }

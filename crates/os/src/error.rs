@@ -74,13 +74,13 @@ impl Error {
         Error { message: format!("{}; {more}", self.message), ..self }
     }
 
-    /// The same error, of which another process of the job tells the user, so that this one need not.
+    /// The same error, marked as one that another process of the job tells the user of.
     #[must_use]
     pub fn told_by_another(self) -> Self {
         Error { is_of_another: true, ..self }
     }
 
-    /// Whether another process of the job tells the user of it.
+    /// Whether another process of the job tells the user of this error.
     pub fn is_told_by_another(&self) -> bool {
         self.is_of_another
     }

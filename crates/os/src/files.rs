@@ -30,9 +30,9 @@ use crate::error::{Error, Kind, Result};
 /// Whether a file must survive a crash of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// It must: data, length and name are synced to storage (`fsync`).
+    /// The file must: data, length and name are synced to storage (`fsync`).
     Synced,
-    /// It need not: a crash of the process alone loses nothing.
+    /// The file need not: a crash of the process alone loses nothing.
     Unsynced,
 }
 
@@ -164,10 +164,10 @@ pub fn open(path: &Path) -> Result<File> {
     open_with(path, 0).map(|(file, _)| file)
 }
 
-/// Opens it with more `flags`, and also returns its metadata.
+/// Opens the file at `path` with more `flags`, and also returns its metadata.
 ///
 /// # Errors
-/// Those of [`open`].
+/// The errors of [`open`].
 fn open_with(path: &Path, flags: i32) -> Result<(File, Metadata)> {
     let failed = |e: io::Error| {
         let kind = if e.kind() == ErrorKind::NotFound { Kind::NotFound } else { Kind::System };
@@ -224,7 +224,7 @@ pub const BLOCK: usize = 1 << 20;
 /// Reads `range` of `file` (`path` in messages) block by block, and passes the blocks to `take`.
 ///
 /// # Errors
-/// Those of [`read_exact_at`].
+/// The errors of [`read_exact_at`].
 pub fn read_through(
     file: &File,
     range: Range<u64>,
@@ -263,7 +263,7 @@ pub fn finish_write(file: &File, path: &Path, durability: Durability) -> Result<
     if durability == Durability::Synced {
         return sync(file, path);
     }
-    // Every close reports them, not only the last one. The file stays open and locked.
+    // Every close reports write errors, not only the last one. The file stays open and locked.
     let second = file
         .try_clone()
         .map_err(|e| Error::system(format!("a second descriptor of {}", path.display()), &e))?;

@@ -97,7 +97,7 @@ impl<F: AsFd + From<OwnedFd>> CloseOnFork<F> {
     /// Opens a file by `make` and registers it.
     ///
     /// # Errors
-    /// Those of `make`.
+    /// The errors of `make`.
     pub fn new(make: impl FnOnce() -> io::Result<F>) -> io::Result<CloseOnFork<F>> {
         static AT_FORK: Once = Once::new();
         AT_FORK.call_once(|| {

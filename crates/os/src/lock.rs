@@ -84,7 +84,7 @@ fn open_or_create(path: &Path, mode: u32) -> io::Result<File> {
             Err(e) if e.kind() == ErrorKind::NotFound => {}
             opened => return opened,
         }
-        // The same flags; the standard library creates only files that it can write to.
+        // The standard library creates only files that it can write to.
         let mut making = OpenOptions::new();
         making.write(true).create_new(true).mode(mode).custom_flags(libc::O_NOFOLLOW);
         match making.open(path) {

@@ -58,19 +58,19 @@ pub fn start(level: LevelFilter, arrange: impl FnOnce(&mut Builder)) {
     }
 }
 
-/// Who logs, in a job of several processes.
+/// The rank and host of this process, in a job of several processes.
 static PROCESS: Mutex<Option<(u32, String)>> = Mutex::new(None);
 
 fn process() -> MutexGuard<'static, Option<(u32, String)>> {
     PROCESS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// This process is number `rank` of a job of so many.
+/// This process has the rank `rank` in a job of `ranks` processes.
 pub fn set_process(rank: u32, ranks: u32) {
     *process() = (ranks > 1).then(|| (rank, host_name()));
 }
 
-/// Whether this is the process that says what all of its job would say.
+/// Whether this is the process that speaks where all of its job would say the same.
 pub fn speaks_for_all() -> bool {
     process().as_ref().is_none_or(|(rank, _)| *rank == 0)
 }

@@ -1,9 +1,9 @@
 //! Memory that is reserved at once and backed by pages later: private or shared.
 //!
-//! A [`Mapping`] guarantees: its address is a multiple of [`ALIGNMENT`], its length is fixed, unwritten
-//! bytes are zero, and populating or touching a page never changes its contents, even with concurrent
-//! writers. It gives out addresses, not references: synchronization is up to the caller.
-//! write which bytes when is up to the code above.
+//! A [`Mapping`] guarantees: its address is a multiple of [`ALIGNMENT`], its length is fixed,
+//! unwritten bytes are zero, and populating or touching a page never changes its contents, even
+//! with concurrent writers. It gives out addresses, not references: synchronization is up to the
+//! caller.
 
 use std::ops::Range;
 use std::os::fd::AsRawFd as _;
@@ -119,7 +119,7 @@ impl Mapping {
         self.base
     }
 
-    /// The kind of its pages.
+    /// The kind of the mapping's pages.
     pub fn kind(&self) -> Kind {
         self.kind
     }
@@ -149,7 +149,6 @@ impl Mapping {
     /// [`huge_bytes_of`](super::memory::huge_bytes_of) tells the result.
     ///
     /// # Errors
-    /// The kernel has no transparent huge pages.
     /// The kernel has no transparent huge pages.
     pub fn advise_huge(&self, on: bool) -> Result<()> {
         if self.kind == Kind::SharedHuge {
@@ -205,7 +204,7 @@ impl Mapping {
         }
         let advice = match self.kind {
             Kind::Private => libc::MADV_DONTNEED,
-            // Of shared memory that would only unmap the pages.
+            // For shared memory MADV_DONTNEED would only unmap the pages.
             Kind::Shared | Kind::SharedHuge => libc::MADV_REMOVE,
         };
         // SAFETY: the caller says that nobody uses these bytes; it changes no other page.
@@ -249,7 +248,7 @@ impl Mapping {
     /// `madvise` on the pages that `range` touches, repeated when a signal interrupts it.
     ///
     /// # Safety
-    /// Whatever the advice does to the pages must be sound for whoever uses them.
+    /// The advice must be sound for everybody who uses the pages.
     unsafe fn advise(&self, range: &Range<usize>, advice: i32, what: &str) -> Result<()> {
         let page = page_size();
         let addresses = self.addresses(range)?;
@@ -376,13 +375,13 @@ mod tests {
         assert_eq!(byte, 0xa5);
     }
 
-    /// Catches pages that stay, and those of neighbours that go.
+    /// Catches pages that stay, and neighbours' pages that go.
     #[test]
     fn discarding_takes_whole_pages_alone() {
         use std::os::unix::fs::MetadataExt as _;
         let page = page_size();
         let shared = SharedMemory::create("test", 4 * page as u64).unwrap();
-        // Of shared memory the file tells.
+        // The file tells how many pages shared memory has.
         let file = std::fs::File::from(shared.file().unwrap().try_clone_to_owned().unwrap());
         let blocks = || file.metadata().unwrap().blocks() as usize * 512 / page;
         for mapping in [small_pages(4 * page), Mapping::of(&shared).unwrap()] {

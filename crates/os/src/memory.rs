@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 pub struct Physical {
     /// The machine's memory, or the control group's limit if that is lower.
     pub total: u64,
-    /// What can be used without swapping, including droppable caches; at most `total`.
+    /// The memory that can be used without swapping, including droppable caches; at most `total`.
     pub available: u64,
 }
 
@@ -69,7 +69,7 @@ pub fn reserved_huge_pages() -> Option<(u64, u64)> {
     Some((line.trim().parse().ok()?, kib_of(&text, "Hugepagesize")?))
 }
 
-/// The same for those that are neither used nor promised.
+/// Reserved huge pages that are neither used nor promised: their number, and the size of one.
 pub(crate) fn free_reserved_huge_pages() -> Option<(u64, u64)> {
     free_huge_in(&fs::read_to_string("/proc/meminfo").ok()?)
 }

@@ -78,7 +78,7 @@ fn await_words(listener: &TcpListener) {
 pub fn accept(listener: &CloseOnFork<TcpListener>) -> io::Result<Option<Connection>> {
     let listener = listener.get()?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    // It does not block, as processes may be forked meanwhile.
+    // The call does not block, as processes may be forked meanwhile.
     match CloseOnFork::new(|| Ok(TcpStream::from(accept_with(listener, flags)?))) {
         Ok(stream) => Ok(Some(stream)),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),

@@ -9,9 +9,9 @@ use rustix::process::geteuid;
 
 use crate::error::{Error, Result};
 
-/// Its parent directory. Not `XDG_RUNTIME_DIR`, which some jobs lack and which is removed at logout, and
-/// not `TMPDIR`, which batch systems set per job: a job must find what an earlier one left, such as a
-/// running backend.
+/// The parent of the private directory. Not `XDG_RUNTIME_DIR`, which some jobs lack and which is
+/// removed at logout, and not `TMPDIR`, which batch systems set per job: a job must find what an
+/// earlier one left, such as a running backend.
 const PARENT: &str = "/tmp";
 
 /// The directory of this (effective) user on this node. It is created if necessary.
@@ -37,7 +37,7 @@ fn directory_in(parent: &Path) -> Result<PathBuf> {
         Error::invalid(format!("{}, which is to be of this user alone: {why}", path.display()))
     };
     let found = found.map_err(|e| {
-        // Which the system calls "not a directory".
+        // The system calls a link "not a directory".
         let is_link = fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink());
         if is_link {
             wrong("it is a symbolic link".to_owned())

@@ -14,7 +14,7 @@ use super::mapping::ALIGNMENT;
 use super::memory::free_reserved_huge_pages;
 use crate::error::{Error, Kind, Result};
 
-/// Its length is sealed, so that a mapping never loses pages.
+/// Shared memory. Its length is sealed, so that a mapping never loses pages.
 #[derive(Debug)]
 pub struct SharedMemory {
     file: GuardedFd<OwnedFd>,
@@ -35,12 +35,12 @@ impl SharedMemory {
         SharedMemory::create_with(name, len, MemfdFlags::empty())
     }
 
-    /// Creates it on reserved huge pages (`vm.nr_hugepages`), rounded up to whole ones. They are
-    /// promised when it is mapped; a control group may still refuse them at the first write, which kills
-    /// the process. [`Mapping::populate`](super::mapping::Mapping::populate) returns an error instead.
+    /// Creates shared memory on reserved huge pages (`vm.nr_hugepages`), rounded up to whole ones.
+    /// They are promised when it is mapped, but a control group may refuse them at the first write,
+    /// which kills the process; [`populate`](super::mapping::Mapping::populate) returns an error.
     ///
     /// # Errors
-    /// Those of [`SharedMemory::create`], or there are too few huge pages.
+    /// The errors of [`SharedMemory::create`], or there are too few huge pages.
     pub fn create_huge(name: &str, len: u64) -> Result<SharedMemory> {
         let too_few = || Error::invalid(format!("{len} bytes of \"{name}\": too few huge pages"));
         let (free, page) = free_reserved_huge_pages().ok_or_else(too_few)?;
@@ -93,7 +93,7 @@ impl SharedMemory {
     /// Opens memory that another process created by [`SharedMemory::create`].
     ///
     /// # Errors
-    /// It is something else, or its length is not sealed.
+    /// The file is something else, or its length is not sealed.
     pub fn from_file(file: OwnedFd) -> Result<SharedMemory> {
         let seals = fcntl_get_seals(&file)
             .map_err(|error| Error::system("F_GET_SEALS of received memory", &error.into()))?;
@@ -110,7 +110,7 @@ impl SharedMemory {
         Ok(SharedMemory { file: GuardedFd::new(file), len, huge })
     }
 
-    /// Whether it is on reserved huge pages.
+    /// Whether the memory is on reserved huge pages.
     pub(crate) fn is_huge(&self) -> bool {
         self.huge
     }
@@ -124,7 +124,7 @@ impl SharedMemory {
         file.map_err(|error| Error::system("the memory for veloc-backend", &error))
     }
 
-    /// Whether a process has mapped it. `None`: unknown.
+    /// Whether a process has mapped the memory. `None`: unknown.
     pub fn is_mapped_by(&self, process: u32) -> Option<bool> {
         let own = fstat(self.file.get().ok()?).ok()?.st_ino.to_string();
         let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).ok()?;

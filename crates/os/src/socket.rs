@@ -249,11 +249,11 @@ impl Socket {
 
     /// Closes the connection, and wakes threads that receive on it.
     pub fn close(&self) {
-        // It may have ended already.
+        // The connection may have ended already.
         let _ = self.0.get().map(|socket| shutdown(socket, Shutdown::Both));
     }
 
-    /// A handle of the process at the other end. `None`: it has ended, or is in another container.
+    /// A handle of the process at the other end. `None`: it ended, or is in another container.
     pub fn peer(&self) -> Option<OwnedFd> {
         let peer = sockopt::socket_peercred(&self.0).ok()?;
         // If the id was reused meanwhile, the connection has ended.
@@ -268,7 +268,7 @@ impl Socket {
     /// Checks that the process at the other end is this user's.
     ///
     /// # Errors
-    /// It is not; the message names its user.
+    /// The process is another user's; the message names that user.
     pub fn check_user(&self) -> Result<()> {
         let peer = sockopt::socket_peercred(&self.0)
             .map_err(|error| Error::system("asking who is connected", &error.into()))?;
@@ -338,7 +338,7 @@ mod tests {
         assert!(connect_to(&name).unwrap().is_none());
         let listener = listen_at(&name).unwrap().unwrap();
         assert!(listen_at(&name).unwrap().is_none());
-        // That connection only checked for a listener.
+        // The first connection only checked for a listener.
         assert!(listener.accept(Duration::ZERO).unwrap().is_some());
         assert!(listener.accept(Duration::ZERO).unwrap().is_none());
         // As left by a killed process.

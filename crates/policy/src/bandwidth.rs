@@ -35,7 +35,7 @@ impl BandwidthArbiter {
         self.model.begun(now);
     }
 
-    /// That checkpoint, of `bytes`, was captured at `now`.
+    /// The checkpoint that was asked for, of `bytes`, was captured at `now`.
     pub fn checkpoint_captured(&mut self, bytes: u64, now: f64) {
         self.model.captured(bytes, now);
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 pub struct Interval {
     /// `None`: no checkpoint is selected; 0: every one.
     length: Option<Duration>,
-    /// When the next one may be selected, as time since the job began.
+    /// When the next checkpoint may be selected, as time since the job began.
     next: Duration,
 }
 

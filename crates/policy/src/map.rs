@@ -2,7 +2,7 @@
 
 /// Bytes of device memory that are left to the application.
 const KEEP_FREE: u64 = 256 << 20;
-/// The same as a fraction (1/64) of the device's memory, where that is less.
+/// A share (1/64) of the device's memory, which is left instead where that is less.
 const KEEP_FREE_SHARE: u64 = 64;
 
 /// Whether `bytes` more may be mapped on a device with `free` of `total` bytes free. The application

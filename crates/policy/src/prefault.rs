@@ -12,7 +12,7 @@
 const CHECKPOINTS_AHEAD: u64 = 8;
 /// The least slack in bytes.
 pub const LEAST_SLACK: u64 = 64 << 20;
-/// Of what is held, this share is slack.
+/// The slack is this share (1/10) of the bytes held.
 const SLACK_SHARE: u64 = 10;
 
 /// How many bytes of pages there may be that hold nothing, where `held` bytes are held.
@@ -25,7 +25,7 @@ pub fn surplus(made: u64, held: u64) -> u64 {
     made.saturating_sub(held.saturating_add(slack(held)))
 }
 
-/// How many bytes of pages there are to be.
+/// How many bytes of pages there should be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PrefaultTarget {
     expected: u64,

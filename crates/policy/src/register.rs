@@ -24,7 +24,7 @@ pub enum Pin {
     Chunked,
 }
 
-/// What the registrar does next.
+/// The registrar's next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Register this chunk.
@@ -35,8 +35,8 @@ pub enum Next {
     Done,
 }
 
-/// The next chunk of `chunks` to register. `all_touched`: every open chunk is touched; `touched` tells
-/// it of one chunk, and `done` whether a chunk is registered, refused by the driver, or given up.
+/// The next chunk of `chunks` to register. `all_touched`: every open chunk is touched; `touched`: a
+/// chunk is touched; `done`: a chunk is registered, refused by the driver, or given up.
 pub fn next(
     pin: Pin,
     chunks: usize,

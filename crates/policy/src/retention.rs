@@ -166,8 +166,8 @@ mod tests {
         assert_eq!(kept.excess("x", 99, u64::MAX, |_| true, |_, _| false), [9, 10, 5]);
     }
 
-    /// Versions of an earlier job that are found late are older than this job's. Catches one that takes
-    /// another's position in the order, or that of a version that was taken again.
+    /// Versions of an earlier job that are found late are older than this job's. Catches one that
+    /// takes another's position in the order, or that of a version taken again.
     #[test]
     fn what_is_found_later_keeps_its_age() {
         let mut kept = Retention::new(2);

@@ -21,13 +21,13 @@ const PERSISTENT: usize = 1;
 /// Index of the scratch file's parities (erasure coding).
 pub const PARITIES: usize = 2;
 
-/// The number of these kinds of data.
+/// The number of kinds of files: scratch files, persistent files and parities.
 pub const KINDS: usize = 3;
 
 /// The number of values in a round.
 pub const VALUES: usize = 3 + 2 * KINDS;
 
-/// What a process contributes to a round's minimum reduction.
+/// The values that a process contributes to a round's minimum reduction.
 pub type Values = [i64; VALUES];
 
 /// Less than any key or negated key.
@@ -45,11 +45,11 @@ pub const WITHDRAWN: Values = {
 /// The state of one of a checkpoint's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileState {
-    /// It may still be written.
+    /// The file may still be written.
     Pending,
-    /// It is complete, or no process needs it.
+    /// The file is complete, or no process needs it.
     Present,
-    /// It will never be written, or was replaced.
+    /// The file will never be written, or was replaced.
     Missing,
 }
 
@@ -95,7 +95,7 @@ pub enum Disagreement {
     Withdrawn,
 }
 
-/// What the result of a round says.
+/// The result of a round.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// By kind: what was learned about checkpoints that all processes have.
@@ -212,8 +212,8 @@ impl Rounds {
         Outcome { common, persist, disagreement }
     }
 
-    /// What was learned for a kind: each process knows its own files up to round `settled`, and
-    /// `missing` is the last round for which some process has no file.
+    /// Records for a kind that each process knows its own files up to round `settled`, and that
+    /// `missing` is the last round for which some process has no file. Returns what is new.
     fn learn(&mut self, kind: usize, settled: u64, missing: u64) -> Learned {
         let before = self.known[kind];
         let behind = before.max(missing);

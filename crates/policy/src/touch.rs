@@ -27,7 +27,7 @@ pub enum Touch {
     Concurrent,
 }
 
-/// What the model decided.
+/// The decision of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Touch only while no flush runs.
@@ -211,7 +211,7 @@ impl Model {
         self.begun = Some(now);
     }
 
-    /// That checkpoint, of `bytes`, was captured at time `now`.
+    /// The checkpoint that was asked for, of `bytes`, was captured at time `now`.
     pub fn captured(&mut self, bytes: u64, now: f64) {
         let mean = |old: f64, new: f64| {
             if old == 0.0 {
@@ -230,12 +230,12 @@ impl Model {
         self.last_capture = Some(now);
     }
 
-    /// All is touched: the mode stays as it is.
+    /// All pages are touched: the mode stays as it is.
     pub fn all_touched(&mut self) {
         self.open = false;
     }
 
-    /// Something is being touched, perhaps again.
+    /// A page is being touched, perhaps again.
     pub fn touch_begins(&mut self) {
         self.open = true;
     }

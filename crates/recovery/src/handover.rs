@@ -1,5 +1,5 @@
-//! A host buffer that one job leaves to the next one of its name (`hand_over`): asking the backend for it,
-//! and for what it keeps.
+//! The host buffer that one job leaves to the next one of its name (`hand_over`): asking the
+//! backend for it, and for a list of what is kept.
 
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
@@ -22,31 +22,31 @@ use os::socket::{connect_to, wait_for, Socket};
 /// How long a backend that is only asked for a list may be silent.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What one process of a job has left with the backend.
+/// The memory that one process of a job has left with the backend.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
-    /// The name (`hand_over`).
+    /// The name of the hand-over (`hand_over`).
     pub name: String,
-    /// Whose it is.
+    /// The process that has left it.
     pub process: Process,
     /// The names of checkpoints: each with its oldest and newest version, and how many there are.
     pub checkpoints: Vec<(String, i32, i32, u64)>,
-    /// The bytes of all of them.
+    /// The bytes of all these checkpoints.
     pub bytes: u64,
-    /// They are in no file.
+    /// The checkpoints are in no file.
     pub ephemeral: bool,
     /// The scratch directory of the job.
     pub scratch: Option<PathBuf>,
-    /// Its persistent directory.
+    /// The persistent directory of the job.
     pub persistent: Option<PathBuf>,
-    /// Since when, in seconds since 1970.
+    /// When it was left, in seconds since 1970.
     pub since: u64,
-    /// When the memory goes.
+    /// When it will be freed, in seconds since 1970.
     pub until: u64,
 }
 
 impl Kept {
-    /// Its rank and its checkpoints, in words.
+    /// The rank and its checkpoints, in words.
     pub fn shown(&self) -> String {
         let of = match self.process.ranks {
             0 | 1 => String::new(),
@@ -62,7 +62,7 @@ impl Kept {
         )
     }
 
-    /// The checkpoints.
+    /// The checkpoints, in words.
     pub fn versions(&self) -> String {
         let one = |(name, first, last, count): &(String, i32, i32, u64)| match first == last {
             true => format!("\"{name}\" version {first}"),
@@ -72,7 +72,7 @@ impl Kept {
     }
 }
 
-/// What the backend answered to a job that asked for the memory of the one before it.
+/// The backend's answer to a job that asked for the memory of the one before it.
 #[derive(Debug)]
 pub struct Answer {
     /// The memory, or why there is none.
@@ -85,7 +85,7 @@ pub struct Answer {
 /// Why there is no memory for a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// In words.
+    /// The reason in words.
     pub text: String,
     /// The two jobs do not fit together, which is an error of the user's.
     pub is_wrong: bool,
@@ -116,7 +116,7 @@ pub fn ask(config: &Config, process: Process, directories: &Identities) -> Resul
     let patience = longest_silence(&config);
     let hello = Hello { protocol: PROTOCOL, config, process, directories: directories.clone() };
     if socket.send(&encode(&First::Asks(Box::new(hello)))?, &[]).is_err() {
-        // It has just ended.
+        // The backend has just ended.
         return Ok(nobody());
     }
     loop {
@@ -160,14 +160,14 @@ fn receive(
     Ok(Some((decode(&message.bytes)?, message.files)))
 }
 
-/// What all backends of this user keep on this host, by name and rank.
+/// The memory that all backends of this user keep on this host, by name and rank.
 ///
 /// # Errors
 /// A backend cannot be asked.
 pub fn kept() -> Result<Vec<Kept>> {
     let mut found = Vec::new();
     for path in kept_sockets()? {
-        // One that is about to end has nothing.
+        // A backend that is about to end keeps nothing.
         let Some(socket) = said(&path, &First::Lists)? else { continue };
         while let Some((Reply::Keeps(kept), _)) = receive(&socket, PATIENCE)? {
             found.push(*kept);
@@ -179,7 +179,7 @@ pub fn kept() -> Result<Vec<Kept>> {
     Ok(found)
 }
 
-/// Has what is kept under this name freed, on this host. Returns what it was.
+/// Frees the memory that is kept under this name on this host. Returns what it was.
 ///
 /// # Errors
 /// Nothing is kept under this name; or the backend cannot be asked.
@@ -197,7 +197,7 @@ pub fn drop_kept(name: &str) -> Result<Vec<Kept>> {
     Ok(found)
 }
 
-/// A connection over which this was said. `None`: there is no backend.
+/// Connects and sends `first`. `None`: there is no backend.
 fn said(path: &Path, first: &First) -> Result<Option<Socket>> {
     let Some(socket) = connect_to(path)? else { return Ok(None) };
     Ok(socket.send(&encode(first)?, &[]).is_ok().then_some(socket))

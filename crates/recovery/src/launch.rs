@@ -25,7 +25,7 @@ pub(super) fn launch(listener: Listener, file: Option<&Path>) -> Result<Child> {
     let program = program();
     Command::new(&program)
         .arg(SOCKET_OPTION)
-        // It is shown in process lists. The program takes text only.
+        // The configuration is shown in process lists. The program takes text only.
         .args(file.map(Path::to_string_lossy).as_deref())
         // The application's preloaded libraries are not for the backend.
         .env_remove("LD_PRELOAD")

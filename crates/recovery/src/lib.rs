@@ -45,7 +45,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// The only process of its job.
+    /// A process whose job has no others.
     pub fn single(rank: u32) -> Process {
         Process { rank, ranks: 0 }
     }

@@ -35,7 +35,7 @@ const SHORTEST_SILENCE: u64 = 3;
 const LONGEST_SILENCE: u64 = 60;
 /// After this time without a first message, a warning says that the client waits.
 const FIRST_REMINDER: Duration = Duration::from_secs(1);
-/// How often that warning is repeated.
+/// How often the warning is repeated.
 const REMINDER: Duration = Duration::from_secs(30);
 /// How often to check for silence.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -112,7 +112,7 @@ impl Link {
         let said = asked.map(|socket| shared.say_hello(&socket).map(|()| (Arc::new(socket), None)));
         let (socket, started) = match said {
             Some(Ok(here)) => here,
-            // It has ended since.
+            // The backend that was asked has ended since.
             Some(Err(_)) | None => shared.connect(launch::launch)?,
         };
         {
@@ -238,7 +238,7 @@ impl Shared {
                     (Err(error), Some(started)) => {
                         return Err(started.ended_error().followed_by(error));
                     }
-                    // It has just ended; another one can be started.
+                    // The backend has just ended; another one can be started.
                     (Err(error), None) => failed = error,
                 }
             }
@@ -344,7 +344,7 @@ impl Shared {
     fn receive_until_end(&self, socket: &Socket, mut started: Option<&mut BackendChild>) -> Ended {
         let mut wait = self.await_reply(socket, started.as_ref().map(|started| started.child.id()));
         loop {
-            // Once it has answered and the predecessors are done, it need not send anything.
+            // A backend that has answered, and whose predecessors are done, need not send anything.
             if wait.heard.is_none() || !self.now.lock().predecessors_done {
                 if let Some(silence) = wait.check_silence() {
                     return Ended::Silent(silence);
@@ -353,7 +353,7 @@ impl Shared {
                     continue;
                 }
             } else if let Some(started) = started.take() {
-                // It has become a daemon by now.
+                // The backend has become a daemon by now.
                 started.reap();
             }
             let reply = match socket.receive() {
@@ -385,8 +385,8 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Kills a silent backend that may still write an earlier client's data. Returns what happened to
-    /// it, for a message.
+    /// Kills a silent backend that may still write an earlier client's data. Returns what happened
+    /// to the backend, for a message.
     fn kill_silent_backend(&self, socket: &Socket, silence: &str) -> Result<String> {
         let rank = self.hello.process.rank;
         let error = match kill::kill_backend(socket, &self.path) {

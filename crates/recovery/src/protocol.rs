@@ -22,13 +22,13 @@ pub enum First {
     Hello(Box<Hello>),
     /// A client asks for the memory that is kept for it. Its hello follows the answer.
     Asks(Box<Hello>),
-    /// Somebody asks what is kept.
+    /// Somebody asks what memory is kept.
     Lists,
-    /// What is kept is to be freed.
+    /// The kept memory is to be freed.
     Drops,
 }
 
-/// What a client says of itself.
+/// What a client tells about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
     /// [`PROTOCOL`].
@@ -61,12 +61,12 @@ pub enum Reply {
     Memory,
     /// There is no memory.
     Nothing {
-        /// Why.
+        /// The reason.
         text: String,
         /// The jobs do not fit together.
         is_wrong: bool,
     },
-    /// Something that is, or was, kept. The connection ends after the last.
+    /// Memory that is, or was, kept. The connection ends after the last such message.
     Keeps(Box<Kept>),
 }
 
@@ -103,7 +103,7 @@ pub fn path(config: &Config) -> Result<PathBuf> {
     }
 }
 
-/// That of the backend that keeps memory under this name (`hand_over`).
+/// The socket path of the backend that keeps memory under this name (`hand_over`).
 ///
 /// # Errors
 /// As [`path`].
@@ -131,13 +131,13 @@ pub(crate) fn kept_sockets() -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The names of sockets begin so.
+/// The beginning of socket names.
 const BACKEND: &str = "backend";
-/// The same where memory is handed over.
+/// The beginning of socket names where memory is handed over.
 const KEEPER: &str = "hand-over";
 
-/// In another container or a job with its own /tmp the same paths mean other directories, so it needs
-/// another backend.
+/// The mount namespace. In another container, or in a job with its own /tmp, the same paths mean
+/// other directories, so it needs another backend.
 fn mount_space() -> PathBuf {
     std::fs::read_link("/proc/self/ns/mnt").unwrap_or_default()
 }

@@ -1,12 +1,12 @@
 //! The text of `veloc-backend --help` and of its man page.
 
-/// The program.
+/// The program's name.
 pub const PROGRAM: &str = "veloc-backend";
 
-/// What it does, in a line.
+/// The purpose of the program, in a line.
 pub const ABOUT: &str = "Hold the host buffers of a node's jobs, and write what they leave";
 
-/// What it does, in paragraphs.
+/// The purpose of the program, in paragraphs.
 pub const DETAILS: [&str; 4] = [
     "It serves the jobs of one user and one configuration (mode = async): it holds their host \
      buffers, and when a job has ended, or was killed, it writes what is in them to scratch and to \
@@ -21,7 +21,7 @@ pub const DETAILS: [&str; 4] = [
      or in /tmp/veloc-<uid>; VELOC_LOG says how much is logged.",
 ];
 
-/// The word by which what is kept under a name is freed.
+/// The word that frees the memory which is kept under a name.
 pub const DROP: &str = "drop";
 
 /// The positional argument and its meaning.

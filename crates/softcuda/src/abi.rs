@@ -14,7 +14,7 @@ pub use cudarc::driver::sys::{
     CUstream, CUuuid,
 };
 
-/// What every driver function returns: a `CUresult` by its number.
+/// The return value of every driver function: a `CUresult` as a number.
 pub type Result = u32;
 
 /// A function that a stream calls on the host, as in `cuLaunchHostFunc`.

@@ -22,7 +22,7 @@ const SMALLEST_AREA: u64 = 1 << 30;
 
 const QUIET: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
 
-/// What the library itself may do with part of the alias area.
+/// How the library itself may use part of the alias area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protection {
     None,

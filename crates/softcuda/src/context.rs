@@ -44,10 +44,10 @@ impl Lane {
     }
 }
 
-/// What an operation asks of the queue beside being last in its stream.
+/// Conditions of an operation beside being last in its stream.
 #[derive(Default)]
 pub(crate) struct Terms {
-    /// Another operation it waits for.
+    /// An operation of another stream to wait for.
     pub(crate) after: Option<Arc<Ticket>>,
     /// Injected: fail with this when its turn comes.
     pub(crate) fails_with: Option<Status>,
@@ -128,7 +128,7 @@ impl Context {
         Ok(ticket)
     }
 
-    /// What synchronising with `stream` waits for.
+    /// The operations that synchronising with `stream` waits for.
     pub(crate) fn pending_in(&self, stream: &Stream) -> Vec<Arc<Ticket>> {
         lock(&self.lanes)
             .iter()
@@ -140,7 +140,7 @@ impl Context {
             .collect()
     }
 
-    /// What synchronising with the whole context waits for.
+    /// The operations that synchronising with the whole context waits for.
     pub(crate) fn pending(&self) -> Vec<Arc<Ticket>> {
         lock(&self.lanes).iter().filter_map(Lane::pending).collect()
     }

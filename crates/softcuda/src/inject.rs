@@ -12,14 +12,14 @@ use std::sync::Mutex;
 use crate::status::Status;
 use crate::sync::lock;
 
-/// What happens to a call.
+/// The fate of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It is carried out.
+    /// The call is carried out.
     Proceed,
-    /// It returns this and does nothing.
+    /// The call returns this and does nothing.
     Fail(Status),
-    /// It returns success, and the device fails with this afterwards.
+    /// The call returns success, and the device fails with this afterwards.
     FailLater(Status),
 }
 

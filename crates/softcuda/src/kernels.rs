@@ -68,7 +68,7 @@ impl Shape {
     }
 }
 
-/// What the kernel that runs on this thread has been given.
+/// The device and the memory of the kernel that runs on this thread.
 struct Scope {
     device: usize,
     held: Vec<Operand>,
@@ -144,8 +144,8 @@ impl Kernel {
             params: params.as_mut_ptr(),
         };
         SCOPE.set(Some(Scope { device, held: Vec::new(), failed: false }));
-        // SAFETY: whoever registered the function vouched that it may be
-        // called with such a launch, which lives until it returns.
+        // SAFETY: the program that registered the function promised that it may be called with such
+        // a launch, which lives until it returns.
         thread::in_callback(|| unsafe { (self.function)(&raw const launch) });
         match SCOPE.take() {
             Some(Scope { failed: true, .. }) => Err(Status::ILLEGAL_ADDRESS),
@@ -169,7 +169,7 @@ pub(crate) struct Window {
     writable: u64,
 }
 
-/// What a compiled kernel calls.
+/// A function that compiled kernels call.
 pub(crate) type FindWindow = unsafe extern "C" fn(u64, c_int, *mut Window) -> c_int;
 
 /// The whole range around `address`. Returns 0, and breaks the context, if the kernel's device may not touch

@@ -2,8 +2,7 @@
 
 use std::io::Write;
 
-/// Prints one line under this library's name. That it cannot be printed is
-/// no reason to fail.
+/// Prints one line under this library's name. A failure to print is ignored.
 pub(crate) fn notice(text: &str) {
     let _ = writeln!(std::io::stderr(), "softcuda: {text}");
 }

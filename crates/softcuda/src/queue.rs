@@ -101,18 +101,18 @@ impl ContextHealth {
     }
 }
 
-/// What an operation does; an error breaks the context.
+/// The work of an operation; an error breaks the context.
 pub(crate) type Work = Box<dyn FnOnce() -> Outcome + Send>;
 
 /// One entry of a stream.
 pub(crate) struct Operation {
-    /// What must be done first, beside what is before it in the stream.
+    /// Operations to wait for, beside those before it in the stream.
     pub(crate) after: Vec<Arc<Ticket>>,
     /// Completed once the work has been done, or skipped.
     pub(crate) ticket: Arc<Ticket>,
     /// Injected: fail with this in place of doing the work.
     pub(crate) fails_with: Option<Status>,
-    /// What to do.
+    /// The work to do.
     pub(crate) work: Work,
 }
 

@@ -392,7 +392,7 @@ impl Driver {
         objects.expect(objects.events.get(&as_handle(handle)).cloned(), as_handle(handle))
     }
 
-    /// Forgets an event; whoever waits for it goes on waiting.
+    /// Forgets an event; operations that wait for it go on waiting.
     pub(crate) fn destroy_event(&self, handle: CUevent) -> Outcome {
         let mut objects = lock(&self.objects);
         let found = objects.events.remove(&as_handle(handle));

@@ -6,7 +6,7 @@ use std::ffi::CStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Status(pub(crate) u32);
 
-/// What the inner functions return.
+/// The return value of inner functions.
 pub(crate) type Outcome<T = ()> = Result<T, Status>;
 
 /// Declares each code once: as a constant and as a row of the table that

@@ -1,5 +1,5 @@
-//! What belongs to a thread: its stack of current contexts, and whether it
-//! is a stream's thread that is running the program's code.
+//! The state of a thread: its stack of current contexts, and whether it is a stream's thread that
+//! is running the program's code.
 //!
 //! Nothing here has a destructor, so a call is still answered while the
 //! thread (or the process) is being taken down.

@@ -16,7 +16,7 @@ pub(crate) static STAGED: AtomicU64 = AtomicU64::new(0);
 /// Locked exclusively while memory is registered, and shared by copies out of device memory.
 static REGISTRATION: RwLock<()> = RwLock::new(());
 
-/// What carries out a copy; each keeps its own pace on each device.
+/// The engine that carries out a copy; each keeps its own pace on each device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Engine {
     DeviceToHost,

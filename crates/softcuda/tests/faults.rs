@@ -146,7 +146,7 @@ fn registering_under_a_copy_is_misuse() {
         ok(cuCtxSetCurrent(std::ptr::with_exposed_provenance_mut(context)));
         let stream: CUstream = std::ptr::without_provenance_mut(handle);
         let target = std::ptr::with_exposed_provenance_mut(address);
-        // It is refused while the other thread has half of it registered.
+        // The copy is refused while the other thread has half of its memory registered.
         while cu!(cuMemcpyDtoHAsync_v2(target, device, 64, stream)) == INVALID_VALUE {}
     });
     // The copy cannot end before the misuse was noticed.

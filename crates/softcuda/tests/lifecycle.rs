@@ -25,7 +25,7 @@ fn from_nothing_to_a_context_and_back() {
     ok(cuInit(0));
     ok(cuInit(0));
 
-    // There is a device, and it says what it is.
+    // There is a device, with a name and properties.
     ok(cu!(cuDeviceGetCount(&mut count)));
     assert_eq!(count, 1);
     let mut name = [0; 64];

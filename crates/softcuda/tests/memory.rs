@@ -79,7 +79,7 @@ fn touching_unmapped_memory_ends_the_context() {
     assert_eq!(cuMemUnmap(address, GRANULE), ILLEGAL_ADDRESS);
     assert_eq!(cu!(cuStreamCreate(&mut null_mut(), 0)), ILLEGAL_ADDRESS);
 
-    // Another context knows nothing of it.
+    // Another context does not know the pointer.
     ok(cuCtxDestroy_v2(session.context));
     let mut context = null_mut();
     ok(cu!(cuCtxCreate_v2(&mut context, 0, 0)));

@@ -1,5 +1,5 @@
-//! What concerns the whole process: host access to device memory, its end
-//! while streams work, its environment, and the shared library.
+//! Properties of the whole process: host access to device memory, its end while streams work, its
+//! environment, and the shared library.
 //!
 //! A test that needs its own process runs this program again, only for [`child`], with its part in the
 //! environment.

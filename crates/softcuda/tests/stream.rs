@@ -212,7 +212,7 @@ fn only_events_that_say_so_let_who_waits_sleep() {
             ok(cuEventRecord(mark, stream));
             let opener = match spun {
                 0 => gate.open_later(),
-                // It never sleeps.
+                // The waiter spins and never sleeps, so the gate opens once it has spun.
                 _ => std::thread::spawn({
                     let gate = gate.clone();
                     move || {

@@ -1,4 +1,4 @@
-//! The activities, counters and tiers that are recorded, with their names in the file.
+//! The activities, counters and levels that are recorded, with their names in the file.
 
 /// Something that takes time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,9 +12,9 @@ pub enum Activity {
     Restore,
     /// An application call that waits for background work.
     Drain,
-    /// Copying the application's bytes into the first tier.
+    /// Copying the application's bytes into the first level.
     Capture,
-    /// Copying bytes from a memory tier to the application.
+    /// Copying bytes from a level of memory to the application.
     Recover,
     /// Mapping of device memory into the device cache.
     Map,
@@ -22,7 +22,7 @@ pub enum Activity {
     Touch,
     /// Waiting for the node lock before a registration.
     NodeLock,
-    /// Waiting, with the node lock, for an idle window between the application's calls.
+    /// Waiting for an idle window between the application's calls while holding the node lock.
     IdleWindow,
     /// Registration of host memory with the driver.
     Register,
@@ -86,7 +86,7 @@ pub(crate) const COUNTERS: [(Counter, &str); 5] = [
     (Counter::HostUsed, "host used"),
 ];
 
-/// What the levels of memory are called, by their row.
+/// The names of the levels of memory, by their row.
 pub(crate) const LEVELS: [&str; 2] = ["device", "host"];
 
 #[cfg(test)]

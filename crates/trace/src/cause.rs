@@ -1,6 +1,6 @@
 //! The causes for which the application waits.
 
-/// What the application waited for.
+/// The reason why the application waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// Its own copy, into or out of the first level.

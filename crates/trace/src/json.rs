@@ -22,7 +22,7 @@ pub(crate) fn line(text: &mut String, process: u32, thread: u32, record: &Record
     }
     let detail = usize::from(record.detail);
     let cause = CAUSES.get(detail).map_or("", |(_, name)| name);
-    let tier = LEVELS.get(detail).copied().unwrap_or_default();
+    let level = LEVELS.get(detail).copied().unwrap_or_default();
     let mode = MODES.get(detail).copied().unwrap_or_default();
     let (title, category, phase) = match record.kind {
         Kind::Span => {
@@ -58,7 +58,7 @@ pub(crate) fn line(text: &mut String, process: u32, thread: u32, record: &Record
     match record.kind {
         Kind::Blocked => arguments.word("cause", cause),
         Kind::Evict => {
-            arguments.word("tier", tier);
+            arguments.word("tier", level);
             arguments.number("bytes", record.bytes);
         }
         Kind::Decide => {

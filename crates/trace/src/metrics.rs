@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 pub use crate::cause::{Cause, CAUSES};
 use crate::Recorder;
 
-/// Where bytes are.
+/// A place where bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// In the application's memory.
@@ -36,7 +36,7 @@ impl Stop {
     }
 }
 
-/// As many as there can be: four levels of memory.
+/// The most places: four levels of memory.
 const STOPS: usize = 7;
 
 /// A way that bytes take from one place to another.

@@ -25,7 +25,7 @@ fn record(number: u64) -> Record {
     Record { kind: Kind::Span, detail: 1, version: None, start, time, bytes, extra }
 }
 
-/// Drains the ring: thread numbers and record numbers.
+/// Drains the ring into `found`: thread numbers and record numbers.
 fn take(ring: &Ring, at: &mut Consumer, found: &mut Vec<(u32, u64)>) {
     ring.drain(at, |thread, taken, _| {
         assert_eq!(*taken, record(taken.bytes), "torn");

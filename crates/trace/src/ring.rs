@@ -50,15 +50,15 @@ pub(crate) enum Kind {
 /// An event. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
-    /// What it is about.
+    /// The kind of the record.
     pub kind: Kind,
     /// The detail of its kind.
     pub detail: u8,
     /// The checkpoint's version, if it has one; its name precedes it.
     pub version: Option<i32>,
-    /// When it began.
+    /// When the event began.
     pub start: u64,
-    /// How long it took.
+    /// How long the event took.
     pub time: u64,
     /// Bytes moved, or a counter's value.
     pub bytes: u64,
@@ -97,7 +97,6 @@ fn beginning(text: &str, most: usize) -> &str {
     &text[..len]
 }
 
-/// The ring.
 #[derive(Debug)]
 pub(crate) struct Ring {
     slots: Box<[Slot]>,
@@ -106,7 +105,7 @@ pub(crate) struct Ring {
     /// Slots read since the start.
     tail: AtomicU64,
     dropped: AtomicU64,
-    /// A thread uses it.
+    /// Whether a thread uses the ring.
     in_use: AtomicBool,
 }
 
@@ -114,7 +113,7 @@ pub(crate) struct Ring {
 pub(crate) struct Producer {
     /// The thread's number in the file.
     pub thread: u32,
-    /// The ring has the thread's number.
+    /// Whether the ring has the thread's number.
     thread_announced: bool,
     announced: Name,
     context: Name,
@@ -129,14 +128,14 @@ pub(crate) struct Consumer {
 }
 
 impl Producer {
-    /// For thread number `thread`, without records.
+    /// The state of a producer for thread number `thread`, without records.
     pub(crate) fn new(thread: u32) -> Producer {
         let (announced, context) = (Name::NONE, Name::NONE);
         Producer { thread, thread_announced: false, announced, context, version: None }
     }
 
-    /// Sets the checkpoint of the following records that have none of their own. False, and unchanged,
-    /// if one is set already.
+    /// Sets the checkpoint of the following records that have none of their own. False, and no
+    /// change, if a checkpoint is set already.
     pub(crate) fn enter(&mut self, name: &str, version: i32) -> bool {
         if self.version.is_some() {
             return false;
@@ -225,7 +224,8 @@ impl Ring {
         self.in_use.store(false, Ordering::Release);
     }
 
-    /// Called by the producer only. False: there was no room, and a record is dropped.
+    /// Pushes slots; called by the producer only. False: there was no room, and the record is
+    /// dropped.
     fn push(&self, slots: &[[u64; WORDS]]) -> bool {
         let head = self.head.load(Ordering::Relaxed);
         let used = head - self.tail.load(Ordering::Acquire);
@@ -256,7 +256,7 @@ impl Ring {
         (head - tail) as f64 / SLOTS as f64
     }
 
-    /// How many records were dropped.
+    /// The number of dropped records.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }

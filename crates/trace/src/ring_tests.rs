@@ -58,7 +58,7 @@ fn names_of_other_programs() {
     for name in [long.as_str(), short, &long, "", &long] {
         producer.push(&ring, record(None, 0), Some((name, 1)));
     }
-    // As many whole characters as fit into 127 bytes.
+    // The most whole characters that fit into 127 bytes.
     let kept = short.repeat(42);
     let names: Vec<String> = all(&ring).into_iter().map(|(_, name)| name).collect();
     assert_eq!(names, [kept.as_str(), short, &kept, "", &kept]);

@@ -16,14 +16,14 @@ mod imp {
     pub(crate) struct Slot([AtomicU64; WORDS]);
 
     impl Slot {
-        /// Writes it.
+        /// Writes the slot.
         pub(crate) fn put(&self, words: &[u64; WORDS]) {
             for (to, word) in self.0.iter().zip(words) {
                 to.store(*word, Ordering::Relaxed);
             }
         }
 
-        /// Reads it.
+        /// Reads the slot.
         pub(crate) fn get(&self) -> [u64; WORDS] {
             self.0.each_ref().map(|word| word.load(Ordering::Relaxed))
         }
@@ -40,17 +40,17 @@ mod imp {
     #[derive(Debug, Default)]
     pub struct Slot(UnsafeCell<[u64; WORDS]>);
 
-    // SAFETY: loom sees to it that accesses are apart.
+    // SAFETY: loom makes sure that accesses do not overlap.
     unsafe impl Sync for Slot {}
 
     impl Slot {
-        /// Writes it.
+        /// Writes the slot.
         pub fn put(&self, words: &[u64; WORDS]) {
-            // SAFETY: loom has checked that nobody else is at it.
+            // SAFETY: loom has checked that no other thread uses the slot.
             self.0.with_mut(|to| unsafe { to.write(*words) });
         }
 
-        /// Reads it.
+        /// Reads the slot.
         pub fn get(&self) -> [u64; WORDS] {
             // SAFETY: as above.
             self.0.with(|from| unsafe { from.read() })

@@ -110,7 +110,7 @@ fn every_kind_of_event_is_in_the_file() {
         .filter(|event| event["name"] == "thread_name")
         .map(|event| (event["tid"].clone(), event["args"]["name"].as_str().unwrap()))
         .collect();
-    // The last name counts, as in viewers.
+    // The last name of a thread counts, as in viewers.
     assert_eq!(threads[&checkpoint["tid"]], "application");
     assert_eq!(threads[&flush["tid"]], "flush");
     let metadata: Vec<_> = events.iter().filter(|e| e["name"] == "veloc").collect();
@@ -187,7 +187,7 @@ fn a_forked_child_leaves_the_file_to_its_parent() {
     let folder = tempfile::tempdir().unwrap();
     let trace = start(&folder.path().join("t-%r"));
     let forks = forks::none();
-    // SAFETY: the child takes no lock that a thread which it lacks may have.
+    // SAFETY: the child takes no lock that a thread of the parent may hold.
     let child = unsafe { libc::fork() };
     if child == 0 {
         let ended = catch_unwind(AssertUnwindSafe(|| {

@@ -15,24 +15,22 @@ use os::descriptors::GuardedFd;
 use os::error::{Error, Result};
 use os::files;
 
-/// The pause between two rounds.
 const PAUSE: Duration = Duration::from_millis(20);
 /// The pause after a round that found a ring fuller than [`BUSY`].
 const SHORT_PAUSE: Duration = Duration::from_millis(1);
-/// A share of a ring.
+/// A share of a ring: see [`SHORT_PAUSE`].
 const BUSY: f64 = 0.05;
 /// Text is written to the file when it has this many bytes.
 const WRITE_BYTES: usize = 1 << 16;
 /// The most threads that are recorded at a time; records of others are dropped.
 const MOST_RINGS: usize = 512;
 
-/// What goes before the first line.
+/// The text before the first line.
 const FIRST: &str = "[\n";
 
-/// What the writer has to take over, beside the records.
+/// Changes that the writer has to take over, beside the records.
 #[derive(Debug, Default)]
 struct Updates {
-    /// New rings.
     rings: Vec<Arc<Ring>>,
     /// Names of threads, by number.
     names: Vec<(u32, String)>,
@@ -129,7 +127,7 @@ impl Writer {
         Some((ring, number))
     }
 
-    /// How many rings there are.
+    /// The number of rings.
     #[cfg(test)]
     pub(crate) fn rings(&self) -> usize {
         self.shared.updates().made
@@ -187,12 +185,12 @@ struct TraceFile {
     path: PathBuf,
     process: u32,
     text: String,
-    /// What goes before the next line.
+    /// The text before the next line.
     separator: &'static str,
     broken: bool,
     /// Each ring, with the consumer's state.
     rings: Vec<(Arc<Ring>, Consumer)>,
-    /// How many dropped records the file reports.
+    /// The number of dropped records that the file reports.
     reported: u64,
 }
 
@@ -261,7 +259,7 @@ impl TraceFile {
         }
         for (key, value) in metadata {
             self.metadata(0, "veloc", &[(&key, &value)]);
-            // What viewers show beside the process id.
+            // Metadata that viewers show beside the process id.
             match key.as_str() {
                 "process" => self.metadata(0, "process_name", &[("name", &value)]),
                 "warning" => self.metadata(0, "process_labels", &[("labels", &value)]),

@@ -39,9 +39,9 @@ pub(crate) fn reflectivity(
     image
 }
 
-/// Evens out the contrast over depth: divides each depth by the strength around it, a Gaussian
-/// of `radius` points, where that is more than a share of the whole image's. All columns alike,
-/// so that what is fainter to the sides, where the shot sees less, stays so.
+/// Evens out the contrast over depth: divides each depth by the strength around it, a Gaussian of
+/// `radius` points, where the strength is more than a share of the whole image's. All columns are
+/// treated alike, so that the image stays fainter at the sides, where the shot sees less.
 pub(crate) fn balanced(image: &[f32], (nx, nz): (usize, usize), radius: f32) -> Vec<f32> {
     let mut power = vec![0.0; nz];
     for column in image.chunks(nz) {
@@ -72,7 +72,7 @@ pub(crate) fn fade_unseen(image: &mut [f32], nz: usize, source: usize, receivers
     }
 }
 
-/// From 0 at a half to 1 at one, smoothly.
+/// A smooth rise from 0 at a half to 1 at one.
 fn ramp(x: f32) -> f32 {
     let x = ((x - 0.5) * 2.0).clamp(0.0, 1.0);
     x * x * (3.0 - 2.0 * x)

@@ -9,7 +9,7 @@
 //! The command line is in [`options`] and the library's configuration in [`settings`]; [`model`]
 //! has the velocities, [`wave`] the wave equation and the devices that step it, [`shot`] the
 //! passes, [`store`] and [`compress`] the places where wavefields wait between the passes, and
-//! [`image`], [`picture`], [`progress`] and [`report`] what comes of it.
+//! [`image`], [`picture`], [`progress`] and [`report`] the results.
 
 mod compress;
 mod image;
@@ -47,7 +47,7 @@ use wave::{Medium, Propagator, Spread};
 fn main() -> ExitCode {
     let options = Options::parse();
     if std::env::var_os("VELOC_LOG").is_none() {
-        // What the library would say of the device stands in the first lines already.
+        // The program's first lines say what the library would say of the device.
         std::env::set_var("VELOC_LOG", "error");
     }
     match run(&options) {
@@ -178,7 +178,8 @@ fn migrate(
     Ok(Migration { result, frame, forward, backward, usage, metrics })
 }
 
-/// Migrates again with every state in plain memory and compares bit by bit. The times of both passes.
+/// Migrates again with every state in plain memory and compares the images bit by bit. Returns the
+/// times of both passes.
 fn verify(
     plan: &Plan,
     device: &mut dyn Propagator,
@@ -228,8 +229,8 @@ fn check_folders(options: &Options) -> Result<(), Unfit> {
     Ok(())
 }
 
-/// The reflections that the receivers record: the data of the true model without the waves that
-/// the smooth one yields as well. With the time that each of the two took to model.
+/// The reflections that the receivers record: the data of the true model without the waves that the
+/// smooth model yields as well. Also returns how long modelling each of the two took.
 fn record(
     plan: &Plan,
     device: &mut dyn Propagator,
@@ -258,7 +259,7 @@ fn record(
     Ok((traces, [modelled, subtracted]))
 }
 
-/// Turns what was migrated into an image of reflectors, and draws it.
+/// Turns the correlation into an image of reflectors, and draws it.
 fn show(
     options: &Options,
     plan: &Plan,

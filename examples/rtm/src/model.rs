@@ -82,7 +82,7 @@ impl Model {
         (self.velocity.len() as f64 / slowness) as f32
     }
 
-    /// How many samples of water a column begins with.
+    /// The number of water samples at the top of a column.
     pub(crate) fn water(&self, ix: usize) -> usize {
         let column = &self.velocity[ix * self.nz..][..self.nz];
         let top = column[0];
@@ -138,8 +138,8 @@ pub(crate) fn sample(values: &[f32], nx: usize, nz: usize, x: f32, z: f32) -> f3
     column(left) * (1.0 - wx) + column(right) * wx
 }
 
-/// The values averaged over a Gaussian of `radius` points (one standard deviation). What lies
-/// outside counts as the end value.
+/// The values averaged over a Gaussian of `radius` points (one standard deviation). Points outside
+/// count as the end value.
 pub(crate) fn blurred(values: &[f32], (nx, nz): (usize, usize), radius: f32) -> Vec<f32> {
     let reach = (3.0 * radius).ceil() as usize;
     let weights: Vec<f32> =
@@ -179,7 +179,7 @@ fn geology(x: f32, z: f32) -> f32 {
     if lens_x * lens_x + lens_z * lens_z < 1.0 {
         return 1580.0;
     }
-    // Sediments laid flat over what had been folded and worn down.
+    // Sediments laid flat over older beds that had been folded and worn down.
     let unconformity = 800.0 + 30.0 * wave(4400.0, 0.3);
     if z < unconformity {
         let beds = [

@@ -148,10 +148,9 @@ const SPREAD_DEPTH: usize = 2;
 #[derive(Debug)]
 pub(crate) struct Unfit(pub String);
 
-/// What the options add up to, given the models.
+/// The run that the options describe, for these models.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// The grid.
     pub grid: Grid,
     /// The time step in seconds.
     pub dt: f32,
@@ -311,7 +310,7 @@ mod tests {
         assert!(plan.dt < longest_step(2000.0, 10.0));
         assert_eq!(plan.source.0, 50);
         assert_eq!(plan.receivers.0, (0..100).collect::<Vec<_>>());
-        // Down to 500 m and back takes half a second.
+        // The way down to 500 m and back takes half a second.
         assert!(plan.schedule.steps as f32 * plan.dt > 0.5);
         assert!(plan.schedule.checkpoints() > 50);
     }

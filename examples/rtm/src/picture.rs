@@ -37,22 +37,21 @@ const WIDE: usize = 1380;
 const VELOCITY_WIDE: usize = 800;
 const RECORD_WIDE: usize = WIDE - VELOCITY_WIDE - GAP;
 
-/// The share of the values that the migrated image shows unclipped, and the shot record.
+/// The share of the values that the migrated image shows unclipped, and that the shot record does.
 const IMAGE_CLIP: f32 = 0.988;
 const RECORD_CLIP: f32 = 0.97;
 
 /// How much the velocities' colours are lightened under the migrated image.
 const PALE: f32 = 0.40;
 
-/// What the picture shows.
+/// The contents of the picture.
 pub(crate) struct Scene<'a> {
-    /// The true model.
     pub model: &'a Model,
     /// The model migrated with.
     pub smooth: &'a Model,
     /// The source's wavefield inside the model.
     pub wavefront: &'a [f32],
-    /// When that was, seconds.
+    /// The time of the wavefront, in seconds.
     pub wavefront_time: f32,
     /// The shot record, one row of all receivers per step.
     pub traces: &'a [f32],
@@ -62,7 +61,6 @@ pub(crate) struct Scene<'a> {
     pub dt: f32,
     /// The source's column.
     pub source: usize,
-    /// The migrated image.
     pub image: &'a [f32],
     /// One line on the run.
     pub caption: &'a str,
@@ -158,7 +156,7 @@ impl Canvas {
         let Ok(_) = Text::with_text_style(text, at, style, layout).draw(self);
     }
 
-    /// Frame, title, ticks and labels of a panel.
+    /// Draws frame, title, ticks and labels of a panel.
     fn frame(&mut self, area: Area, title: &str, x: &Axis<'_>, z: &Axis<'_>) {
         let Area { left, top, width, height } = area;
         self.text(title, (left, top - 26), &FONT_9X18_BOLD, INK, Alignment::Left);
@@ -185,7 +183,7 @@ impl Canvas {
         self.text(z.label, (left - 10, top - 22), &FONT_9X15, FAINT, Alignment::Right);
     }
 
-    /// A star where the source stands.
+    /// Draws a star where the source stands.
     fn star(&mut self, x: usize, y: usize) {
         for dy in -9i32..=9 {
             for dx in -9i32..=9 {
@@ -239,7 +237,7 @@ fn scale(colours: &[Colour], at: f32) -> Colour {
     blend(colours[low], colours[low + 1], at - low as f32)
 }
 
-/// From one colour towards another.
+/// The colour that lies `share` of the way from one colour to another.
 fn blend(from: Colour, to: Colour, share: f32) -> Colour {
     let share = share.clamp(0.0, 1.0);
     [0, 1, 2].map(|c| (f32::from(from[c]) * (1.0 - share) + f32::from(to[c]) * share).round() as u8)
@@ -338,7 +336,7 @@ fn draw(scene: &Scene<'_>) -> Canvas {
     canvas
 }
 
-/// The scale of the velocity colours.
+/// Draws the scale of the velocity colours.
 fn scale_bar(canvas: &mut Canvas, area: Area, slow: f32, fast: f32) {
     canvas.paint(area, |_, v| velocity_colour(1.0 - v));
     let axis = Axis { from: slow / 1000.0, to: fast.max(slow + 1.0) / 1000.0, label: "" };

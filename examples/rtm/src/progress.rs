@@ -1,25 +1,25 @@
-//! What the program says while it runs: a line for each phase, and on a terminal a moving bar.
+//! The program's messages while it runs: a line for each phase, and on a terminal a moving bar.
 
 use std::time::Duration;
 
 use console::style;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Says what is going on, on a terminal with a moving bar.
+/// Prints messages, on a terminal with a moving bar.
 pub(crate) struct Progress {
-    /// Say nothing.
+    /// Print nothing.
     pub quiet: bool,
 }
 
 impl Progress {
-    /// A line of its own, with a name in front.
+    /// Prints a line, with a name in front.
     pub(crate) fn say(&self, name: &str, text: &str) {
         if !self.quiet {
             println!("{:>10}  {text}", style(name).cyan().bold());
         }
     }
 
-    /// A phase of so many steps.
+    /// Begins a phase of so many steps.
     pub(crate) fn phase(&self, name: &'static str, steps: usize) -> ProgressBar {
         let target =
             if self.quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
@@ -33,7 +33,7 @@ impl Progress {
         bar
     }
 
-    /// The end of a phase: what it came to.
+    /// Ends a phase with its result.
     pub(crate) fn done(&self, bar: &ProgressBar, text: &str) {
         let name = bar.prefix();
         bar.finish_and_clear();

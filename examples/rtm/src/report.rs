@@ -1,4 +1,4 @@
-//! The figures of a run: the closing table, and the same as JSON.
+//! The figures of a run: the closing table, and as JSON.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use crate::store::{Calls, Usage};
 /// Columns of the table; it fits a plain terminal.
 const WIDTH: usize = 78;
 
-/// The ways between the places where a checkpoint can be, in the order of
-/// `VELOC_Metrics::hops`: the library's name of each, and the reader's.
+/// The ways between the places where a checkpoint can be, in the order of `VELOC_Metrics::hops`:
+/// the library's name of each, and a name for readers.
 const HOPS: [(&str, &str); 13] = [
     ("AtoD", "application to GPU cache"),
     ("AtoH", "application to host cache"),
@@ -32,8 +32,8 @@ const HOPS: [(&str, &str); 13] = [
     ("FtoA", "scratch file to application"),
 ];
 
-/// Why the application waited, in the order of `VELOC_Metrics::blocked`: a short name, and the
-/// reader's.
+/// Why the application waited, in the order of `VELOC_Metrics::blocked`: a short name, and a name
+/// for readers.
 const CAUSES: [(&str, &str); 8] = [
     ("copy", "its own copy"),
     ("order", "work it had queued before"),
@@ -47,23 +47,22 @@ const CAUSES: [(&str, &str); 8] = [
 
 /// All figures of a run.
 pub(crate) struct Figures<'a> {
-    /// What computed.
+    /// The name of the device that computed.
     pub device: &'a str,
-    /// Whether that was the software device.
+    /// Whether the device was the software device.
     pub software: bool,
-    /// What was computed.
+    /// The run that was computed.
     pub plan: &'a Plan,
-    /// Modelling the data, and the waves to take out of them.
+    /// Modelling the data, and modelling the waves to take out of them.
     pub modelling: [Duration; 2],
-    /// The forward pass.
     pub forward: Times,
-    /// The backward pass.
     pub backward: Times,
     /// The calls of the library.
     pub usage: Usage,
-    /// What the library has measured of itself.
+    /// The library's own metrics.
     pub metrics: VELOC_Metrics,
-    /// The forward and the backward pass with every state in plain memory, whose image was the same.
+    /// The forward and the backward pass with every state in plain memory, whose image was the
+    /// same.
     pub plain: Option<[Times; 2]>,
 }
 
@@ -73,7 +72,7 @@ impl Figures<'_> {
         self.forward.compute() + self.backward.compute()
     }
 
-    /// In percent of computing.
+    /// A time in percent of computing.
     fn of_compute(&self, time: Duration) -> f64 {
         100.0 * time.as_secs_f64() / self.compute().as_secs_f64().max(1e-9)
     }
@@ -90,7 +89,7 @@ impl Figures<'_> {
         let packs = u.pack.count > 0;
         let columns = ["wall", "computing", "storing", "compressing"];
         out.head("Phase", &columns[..if packs { 4 } else { 3 }]);
-        // What was compressed stands apart from what was stored.
+        // Compressing is listed apart from storing.
         let mut pass = |name: &str, t: Times, packed: Duration| {
             let row = [t.wall, t.compute(), t.stored.saturating_sub(packed), packed];
             let row = row.map(|took| if took.is_zero() { String::new() } else { time(took) });
@@ -157,12 +156,13 @@ impl Figures<'_> {
             &format!("{:.2} %", self.overhead()),
         );
         if packs {
-            let took = u.pack.total + u.unpack.total;
-            let share = self.of_compute(took);
-            out.line("Compression, which is no part of that", &format!("{share:.2} %"));
+            let both = u.waited() + u.pack.total + u.unpack.total;
+            let share = self.of_compute(both);
+            out.line("The same with compression", &format!("{share:.2} %"));
         }
         if let Some([forward, backward]) = self.plain {
-            // The library's threads, and the pages that they make, take processors and memory from it.
+            // The library's threads, and the pages that they make, take processors and memory from
+            // the computation.
             for (name, with, without) in
                 [("forward", self.forward, forward), ("backward", self.backward, backward)]
             {
@@ -182,7 +182,7 @@ impl Figures<'_> {
         out.text
     }
 
-    /// The same figures for programs. Times are in seconds, sizes in bytes.
+    /// The figures of the run as JSON. Times are in seconds, sizes in bytes.
     pub(crate) fn json(&self) -> Value {
         let plan = self.plan;
         let pass = |t: Times| {
@@ -256,7 +256,7 @@ struct Table {
 }
 
 impl Table {
-    /// A section's head: its name and those of its columns.
+    /// A section's head: its name and the names of its columns.
     fn head(&mut self, name: &str, columns: &[&str]) {
         if !self.text.is_empty() {
             self.text.push('\n');
@@ -290,7 +290,7 @@ impl Table {
 fn arranged(name: &str, columns: &[String]) -> String {
     let columns: String = columns.iter().map(|column| format!("{column:>12}")).collect();
     let room = WIDTH.saturating_sub(columns.chars().count());
-    // A last column that is wider than the others pushes to the left, not over the edge.
+    // A last column that is wider than the others pushes the text to the left, not over the edge.
     format!("{name:<room$}{columns}")
 }
 
@@ -304,8 +304,8 @@ pub(crate) fn time(duration: Duration) -> String {
     }
 }
 
-/// A number of four digits, as people write it: 3900, not 3899.9998. Never more than the value by what a limit
-/// would mind.
+/// A number of four digits, as people write it: 3900, not 3899.9998. Never more than the value,
+/// which may be a limit.
 pub(crate) fn number(value: f32) -> String {
     if !value.is_normal() {
         return value.to_string();
@@ -313,7 +313,7 @@ pub(crate) fn number(value: f32) -> String {
     let value = f64::from(value);
     let decimals = (3 - value.abs().log10().floor() as i32).clamp(0, 12);
     let scale = 10f64.powi(decimals);
-    // Down, but for what is lost in 32 bits.
+    // Rounded down, except for what is lost in 32 bits.
     let text = format!("{:.*}", decimals as usize, (value * scale * (1.0 + 1e-6)).floor() / scale);
     match text.contains('.') {
         true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
@@ -321,7 +321,7 @@ pub(crate) fn number(value: f32) -> String {
     }
 }
 
-/// How fast bytes moved while they did.
+/// The rate at which bytes moved.
 fn rate(sum: &VELOC_Sum) -> String {
     if sum.nanoseconds == 0 {
         return String::new();
@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(time(Duration::from_secs(75)), "75.00 s");
     }
 
-    /// Catches a limit that is refused when it is typed as it was said.
+    /// Catches a limit that is refused when it is typed as it was printed.
     #[test]
     fn numbers_are_as_people_write_them() {
         for (value, text) in [
@@ -402,8 +402,8 @@ mod tests {
         }
     }
 
-    /// Catches compression that counts as the library's, and a computation whose slowing down by the
-    /// library nobody sees.
+    /// Catches compression that counts as the library's, and a computation that the library slows
+    /// down unnoticed.
     #[test]
     fn the_table_fits_80_columns_and_tells_overhead_and_software() {
         let plan = Plan {
@@ -421,8 +421,8 @@ mod tests {
             let line = console::strip_ansi_codes(line);
             assert!(line.chars().count() < 80, "{} columns: {line}", line.chars().count());
         }
-        // 60 ms of 2 s in the library; of what storing took, compressing 10 ms.
-        assert!(table.contains("3.00 %") && table.contains("0.50 %"), "{table}");
+        // 60 ms of 2 s in the library, and 10 ms for compressing beside them.
+        assert!(table.contains("3.00 %") && table.contains("3.50 %"), "{table}");
         let plain = console::strip_ansi_codes(&table);
         let forward = plain.lines().find(|line| line.starts_with("forward pass")).unwrap();
         let columns: Vec<&str> = forward.split_whitespace().skip(2).step_by(2).collect();

@@ -1,4 +1,4 @@
-//! The checkpoint library's configuration for a run that brings none.
+//! The checkpoint library's configuration for a run without a configuration file.
 
 use std::path::{Path, PathBuf};
 
@@ -13,10 +13,11 @@ const GIB: f64 = (1u64 << 30) as f64;
 const LEAST_GPU_CACHE: f64 = 1.0 / 16.0;
 const LEAST_HOST_CACHE: f64 = 1.0 / 8.0;
 
-/// Room beyond the states themselves, for what the library adds to each.
+/// Room beyond the states themselves, for the library's own bytes in each.
 const SPARE: f64 = 1.1;
 
-/// A configuration file. A temporary one goes, with its scratch folder, when this is dropped.
+/// A configuration file. A temporary file is removed, with its scratch folder, when this is
+/// dropped.
 pub(crate) struct Settings {
     path: PathBuf,
     folder: Option<tempfile::TempDir>,
@@ -37,7 +38,6 @@ impl Settings {
         Ok(Settings { path, folder: Some(folder) })
     }
 
-    /// The file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -1,4 +1,4 @@
-//! One shot: modelling its data, and migrating them.
+//! One shot: modelling its data, and migrating the data.
 
 use std::time::{Duration, Instant};
 
@@ -47,12 +47,12 @@ pub(crate) struct Times {
     pub stored: Duration,
 }
 
-/// Steps that are asked for before the program waits for them, so that a bar shows what is done: a device
-/// takes the order for a step long before it has computed it.
+/// Steps that are queued before the program waits for them, so that a bar shows finished steps: a
+/// device accepts a step long before it has computed it.
 const AT_A_TIME: usize = 64;
 
 impl Times {
-    /// What the pass would have taken with a store that takes no time.
+    /// The time of the pass with a store that takes no time.
     pub(crate) fn compute(self) -> Duration {
         self.wall.saturating_sub(self.stored)
     }
@@ -81,9 +81,8 @@ pub(crate) fn model_data(
     Ok(start.elapsed())
 }
 
-/// Takes the waves that never met a reflector out of `observed`, which are those that the smooth
-/// model yields as well, and fades out the ends of the spread and of the record, where it breaks
-/// off.
+/// Takes waves that never met a reflector out of `observed`: those that the smooth model yields as
+/// well. Also fades out the ends of the spread and of the record, where it breaks off.
 pub(crate) fn keep_reflections(observed: &mut [f32], smooth: &[f32], receivers: usize) {
     let steps = observed.len() / receivers;
     let fade = |at: usize, points: usize, share: f32| {
@@ -100,15 +99,15 @@ pub(crate) fn keep_reflections(observed: &mut [f32], smooth: &[f32], receivers: 
     }
 }
 
-/// From 0 at zero to 1 at one, along half a cosine.
+/// A rise from 0 at zero to 1 at one, along half a cosine.
 fn raised(x: f32) -> f32 {
     0.5 - 0.5 * (std::f32::consts::PI * x.clamp(0.0, 1.0)).cos()
 }
 
-/// Mutes what a flat reflector sends back at more than [`WIDEST`] from the vertical: there waves
-/// are refracted and turned rather than reflected. `offsets` are the receivers' distances from
-/// the source in metres, `speeds` the velocities below the source every `dx` metres, `delay` and
-/// `fade` are the wavelet's delay and how long the mute takes to end, in seconds.
+/// Mutes the waves of flat reflectors at more than [`WIDEST`] from the vertical: there waves are
+/// refracted and turned rather than reflected. `offsets` are the receivers' distances from the
+/// source in metres, `speeds` the velocities below the source every `dx` metres, `delay` and `fade`
+/// are the wavelet's delay and how long the mute takes to end, in seconds.
 pub(crate) fn mute_wide_angles(
     traces: &mut [f32],
     offsets: &[f32],
@@ -164,7 +163,7 @@ pub(crate) fn forward(
             continue;
         };
         device.snapshot()?;
-        // Computing ends here, so that the time in the store is the store's own.
+        // Waits for computing first, so that the time in the store is the store's own.
         device.wait()?;
         let call = Instant::now();
         store.save(device, version)?;
@@ -201,7 +200,7 @@ pub(crate) fn backward(
         // led to, and so does the state stored after it.
         if let Some(version) = schedule.version(row) {
             device.wait()?;
-            // Everything down to here has been computed.
+            // All steps down to this one have been computed.
             bar.set_position(before + (schedule.steps - 1 - row) as u64);
             let call = Instant::now();
             store.load(device, version)?;
@@ -287,7 +286,7 @@ mod tests {
         );
     }
 
-    /// A device that computes nothing before it is waited for, and then all it was asked for.
+    /// A device that computes nothing until it is waited for, and then all queued steps.
     struct Queue {
         asked: u64,
         done: u64,
@@ -295,7 +294,8 @@ mod tests {
     }
 
     impl Queue {
-        /// What the bar shows is done, and before a step is asked for it shows most of that.
+        /// Steps that the bar shows are done, and before the next step is queued it shows most of
+        /// those.
         fn judge(&self) {
             let shown = self.bar.position();
             assert!(shown <= self.done, "{shown} of {} that are done", self.done);
@@ -363,7 +363,7 @@ mod tests {
         }
     }
 
-    /// Catches a bar that counts steps that a device has taken the order for.
+    /// Catches a bar that counts steps which a device has accepted but not computed.
     #[test]
     fn bars_count_finished_steps() {
         let bar = ProgressBar::hidden();

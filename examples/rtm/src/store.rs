@@ -17,7 +17,6 @@ use veloc_client::capi::{
 use crate::compress;
 use crate::wave::Propagator;
 
-/// The name of the checkpoints.
 const NAME: &CStr = c"rtm";
 
 /// The one region that a checkpoint holds.
@@ -25,17 +24,17 @@ const REGION: c_int = 0;
 
 /// Keeps the states of a propagator under version numbers.
 pub(crate) trait Store {
-    /// Keeps the propagator's state. It may change again once this returns.
+    /// Keeps the propagator's state, which may change again once this returns.
     fn save(&mut self, device: &mut dyn Propagator, version: i32) -> Result<()>;
 
-    /// Says that these states will be asked for, the last first.
+    /// Says that these states will be loaded, the last first.
     fn announce_reverse(&mut self, versions: Range<i32>) -> Result<()>;
 
     /// Brings a kept state back into the propagator.
     fn load(&mut self, device: &mut dyn Propagator, version: i32) -> Result<()>;
 }
 
-/// Every state in plain memory: what the library's result is compared with.
+/// Every state in plain memory: a reference for the library's result.
 pub(crate) struct InMemory {
     states: Vec<Vec<f32>>,
     /// Values of a state.
@@ -71,11 +70,11 @@ impl Store for InMemory {
 /// The calls of one function, as the application sees them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Calls {
-    /// How many.
+    /// The number of calls.
     pub count: u64,
-    /// From call to return, summed.
+    /// The time from call to return, summed.
     pub total: Duration,
-    /// The longest.
+    /// The longest time of a call.
     pub longest: Duration,
 }
 
@@ -92,7 +91,7 @@ impl Calls {
     }
 }
 
-/// What a run through the library took.
+/// Calls and bytes of a run through the library.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
     /// `VELOC_Mem_protect`.
@@ -105,7 +104,7 @@ pub(crate) struct Usage {
     pub restart: Calls,
     /// Reading states from the device and compressing them, where they are compressed.
     pub pack: Calls,
-    /// Decompressing them, and writing them to the device.
+    /// Decompressing states, and writing them to the device.
     pub unpack: Calls,
     /// Bytes of the states before compression.
     pub raw_bytes: u64,
@@ -121,8 +120,8 @@ impl Usage {
         self.protect.total + self.checkpoint.total + self.prefetch.total + self.restart.total
     }
 
-    /// Protects `size` bytes at `memory`, on the host or on the device, as the one region. Done
-    /// before each checkpoint and restart, so that these meet memory that is there.
+    /// Protects `size` bytes at `memory`, on the host or on the device, as the one region. Called
+    /// before each checkpoint and restart, as the memory may have moved.
     fn protect(&mut self, memory: *mut c_void, size: usize) -> Result<()> {
         let code = self.protect.time(|| VELOC_Mem_protect(REGION, memory, size, 1));
         checked(code).with_context(|| format!("a state of {size} bytes"))
@@ -155,13 +154,13 @@ pub(crate) struct Library {
     usage: Usage,
 }
 
-/// The result of one of the library's functions; where it failed, the library says in which.
+/// The result of a library function; an error says which function has failed.
 fn checked(code: c_int) -> Result<()> {
     ensure!(code >= 0, "{}", last_error());
     Ok(())
 }
 
-/// The library's own words on what failed last.
+/// The library's message about the last failure.
 fn last_error() -> String {
     // SAFETY: never null, a text that ends with a zero and lives until this thread's next failing
     // call, which comes after it has been copied.
@@ -182,7 +181,8 @@ impl Library {
     ) -> Result<Self> {
         let path = CString::new(config.as_os_str().as_encoded_bytes())
             .context("the configuration's path holds a zero byte")?;
-        // What fails is printed by this program: who asks for errors has none printed by the library.
+        // This program prints failures itself: a program that asks for messages has none printed by
+        // the library.
         let _ = last_error();
         // SAFETY: the path is a text that ends with a zero.
         let started = unsafe { VELOC_Init_single(0, path.as_ptr()) };
@@ -202,7 +202,7 @@ impl Library {
         Ok(library)
     }
 
-    /// What the library has measured of itself so far.
+    /// The library's own metrics so far.
     pub(crate) fn metrics(&self) -> Result<VELOC_Metrics> {
         let mut metrics = VELOC_Metrics::default();
         // SAFETY: the structure has the size that is given.
@@ -211,7 +211,7 @@ impl Library {
         Ok(metrics)
     }
 
-    /// What the run took so far.
+    /// Calls and bytes of the run so far.
     pub(crate) fn usage(&self) -> Usage {
         self.usage
     }
@@ -229,7 +229,8 @@ impl Library {
 impl Drop for Library {
     fn drop(&mut self) {
         if self.open {
-            // This is after a failure, which is what will be reported.
+            // The library is still open here only after a failure, which is reported; an error of
+            // this call is not.
             let _ = VELOC_Finalize(0);
         }
     }

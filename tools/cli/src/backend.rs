@@ -18,12 +18,13 @@ use recovery::{program, usage};
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Backend {
-    /// What to hand to it, such as a configuration
+    /// Arguments for the program, such as a configuration
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
     arguments: Vec<OsString>,
 }
 
-/// The options of that program itself, for its man page and completions. It reads them without clap.
+/// The options of veloc-backend itself, for its man page and completions. It reads them without
+/// clap.
 pub(crate) fn described() -> clap::Command {
     let configuration = Arg::new("configuration").value_name(usage::ARGUMENT.0);
     let options = usage::OPTIONS.map(|(name, letter, meaning)| {
@@ -39,7 +40,7 @@ pub(crate) fn described() -> clap::Command {
         .args(options)
 }
 
-/// Becomes that program; returns only if it cannot.
+/// Replaces this process with veloc-backend; returns only if that is impossible.
 pub(crate) fn run(backend: &Backend) -> Result<()> {
     let program = program();
     let error = Command::new(&program).args(&backend.arguments).exec();

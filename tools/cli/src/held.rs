@@ -1,4 +1,4 @@
-//! What a veloc-backend keeps in memory for the next job (`hand_over`), for `veloc ls`.
+//! Checkpoints that a veloc-backend keeps in memory for the next job (`hand_over`), for `veloc ls`.
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -7,8 +7,8 @@ use anyhow::Result;
 use config::Directories;
 use recovery::handover::{self, Kept};
 
-/// What is kept on this host: by all jobs or by those with one of these directories, of all checkpoints or
-/// of those with this name.
+/// The checkpoints that are kept on this host: of all jobs or of those with one of these
+/// directories, of all names or of this one.
 pub(crate) fn kept(directories: Option<&Directories>, name: Option<&str>) -> Result<Vec<Kept>> {
     let mut kept = handover::kept()?;
     if let Some(asked) = directories {
@@ -26,7 +26,8 @@ pub(crate) fn kept(directories: Option<&Directories>, name: Option<&str>) -> Res
     Ok(kept)
 }
 
-/// As lines: for each process what it is, and for how long it has been and will be kept.
+/// The kept checkpoints as lines: for each process what it is, and for how long it has been and
+/// will be kept.
 pub(crate) fn table(kept: &[Kept]) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     if kept.is_empty() {

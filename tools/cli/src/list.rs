@@ -39,7 +39,7 @@ pub(crate) struct List {
     json: bool,
 }
 
-/// What is in files, and what is kept in memory.
+/// The checkpoints in files, and those kept in memory.
 #[derive(Serialize)]
 struct All<'a, T: Serialize> {
     #[serde(flatten)]
@@ -48,7 +48,6 @@ struct All<'a, T: Serialize> {
     in_memory: &'a [Kept],
 }
 
-/// Lists.
 pub(crate) fn run(list: &List) -> Result<()> {
     if let Some(name) = &list.name {
         names::validate_name(name)?;

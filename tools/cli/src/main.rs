@@ -82,8 +82,8 @@ fn run(command: Command) -> Result<ExitCode> {
     done.map(|()| ExitCode::SUCCESS)
 }
 
-/// Ends quietly when nobody reads what is printed any more, as in `veloc ... | head`. To have the
-/// system end the process would end a bench that loses one of its measuring processes, too.
+/// Ends quietly when nobody reads the output any more, as in `veloc ... | head`. The system's
+/// signal for that would also end a bench that loses one of its measuring processes.
 fn end_with_the_reader() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -97,7 +97,7 @@ fn end_with_the_reader() {
 
 fn main() -> ExitCode {
     end_with_the_reader();
-    // The name it was started under: an installation has a link.
+    // The name that the program was started under: an installation has a link.
     let name = std::env::args_os().next();
     let name = name.as_deref().map(Path::new).and_then(Path::file_name);
     let ended = if name == Some(OsStr::new(inspect::upstream::NAME)) {

@@ -1,5 +1,5 @@
-//! What the tools print: tables for people, JSON for programs, and progress for whoever waits at a
-//! terminal. Nothing is coloured.
+//! The output of the tools: tables to read, JSON for programs, and progress on a terminal. Nothing
+//! is coloured.
 
 use std::io::{BufWriter, ErrorKind, IsTerminal as _, Write as _};
 use std::path::Path;
@@ -23,7 +23,7 @@ pub(crate) fn print(text: &str) -> Result<()> {
     }
 }
 
-/// Writes what a tool has found as JSON to standard output, as it is made: that can be hundreds of megabytes.
+/// Writes a result as JSON to standard output while it is made: it can be hundreds of megabytes.
 pub(crate) fn print_json(found: &impl Serialize) -> Result<()> {
     let mut output = BufWriter::with_capacity(1 << 20, std::io::stdout().lock());
     let written = serde_json::to_writer_pretty(&mut output, found).map_err(std::io::Error::from);
@@ -40,7 +40,7 @@ pub(crate) fn count(number: usize, one: &str, several: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { several })
 }
 
-/// A number of bytes, exactly and for people: `2048 bytes (2 KiB)`.
+/// A number of bytes, exactly and rounded: `2048 bytes (2 KiB)`.
 pub(crate) fn bytes(bytes: u64) -> String {
     match bytes < 1024 {
         true => format!("{bytes} bytes"),
@@ -96,7 +96,7 @@ pub(crate) fn path<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S
     serializer.collect_str(&path.display())
 }
 
-/// The same for a path that may be missing.
+/// A path in JSON that may be missing.
 pub(crate) fn optional_path<S: Serializer>(
     path: &Option<impl AsRef<Path>>,
     serializer: S,

@@ -9,7 +9,7 @@ use clap::Args;
 
 use crate::software;
 
-/// What it is called where it is installed.
+/// The name of the installed program.
 const PROGRAM: &str = "veloc-rtm";
 
 /// Migrate a seismic shot, to see the library at work
@@ -20,12 +20,12 @@ const PROGRAM: &str = "veloc-rtm";
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Rtm {
-    /// What to hand to it
+    /// Arguments for the program
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
     arguments: Vec<OsString>,
 }
 
-/// Becomes that program; returns only if it cannot.
+/// Replaces this process with the demonstration; returns only if that is impossible.
 pub(crate) fn run(rtm: &Rtm) -> Result<()> {
     let program = software::beside(PROGRAM).unwrap_or_else(|| PROGRAM.into());
     let mut command = Command::new(&program);

@@ -1,5 +1,5 @@
-//! What an installation has beside the program, made from the same definitions as its options:
-//! completions for shells, and man pages.
+//! Files of an installation made from the options of the programs: completions for shells, and man
+//! pages.
 
 use std::fs;
 use std::io::Write as _;
@@ -28,7 +28,8 @@ pub(crate) struct Share {
     folder: PathBuf,
 }
 
-/// Where shells look for completions below `share`, and how the file for a program is called.
+/// For each shell, where it looks for completions below `share`, and the name of the file for a
+/// program.
 const SHELLS: [(Shell, &str, &str, &str); 3] = [
     (Shell::Bash, "bash-completion/completions", "", ""),
     (Shell::Zsh, "zsh/site-functions", "_", ""),
@@ -66,8 +67,8 @@ pub(crate) fn share(program: Command, asked: &Share) -> Result<()> {
     Ok(())
 }
 
-/// Writes the page of a program that is called as the page of one of veloc's commands would be. That
-/// command has the second half of it.
+/// Writes the man page of a program, `other`, with the page of veloc's command of that name as its
+/// second half.
 fn write_page(manuals: &Path, other: Command, program: &Command, command: &str) -> Result<()> {
     let mut program = program.clone();
     program.build();

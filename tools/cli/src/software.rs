@@ -1,5 +1,6 @@
-//! The software device, for commands that need a GPU where there is none. The driver's library is found when a
-//! process starts, so the command is started again with the one that is installed beside this program.
+//! The software device, for commands that need a GPU where there is none. The driver's library is
+//! found when a process starts, so the command is started again with the library that is installed
+//! beside this program.
 
 use std::env;
 use std::os::unix::process::CommandExt as _;
@@ -9,14 +10,14 @@ use std::process::Command;
 use anyhow::{anyhow, Result};
 use device::{probe, Probe};
 
-/// Where it is installed, from the folder of this program.
+/// The folder of the software device, from the folder of this program.
 const FOLDER: &str = "../lib/veloc/softcuda";
 
-/// Starts this program again on the software device if there is no GPU and that is installed. Returns where
-/// there is nothing to be done.
+/// Starts this program again on the software device if there is no GPU and the software device is
+/// installed. Otherwise returns.
 ///
 /// # Errors
-/// It cannot be started.
+/// The program cannot be started again.
 pub(crate) fn instead_of_a_gpu() -> Result<()> {
     let Ok(program) = env::current_exe() else { return Ok(()) };
     let mut command = Command::new(&program);
@@ -30,12 +31,13 @@ pub(crate) fn instead_of_a_gpu() -> Result<()> {
     }
 }
 
-/// Has `command` use the software device if there is no GPU and that is installed; whether it is so.
+/// Has `command` use the software device if there is no GPU and the software device is installed.
+/// Returns whether it does.
 pub(crate) fn is_to_be_used(command: &mut Command) -> bool {
     let Some(folder) = beside(FOLDER).filter(|folder| folder.join("libcuda.so.1").exists()) else {
         return false;
     };
-    // A driver that does not serve is for the command to report.
+    // A driver that does not work is for the command to report.
     if !matches!(probe(), Ok(Probe::NoDriver(_) | Probe::NoDevice)) {
         return false;
     }
@@ -49,7 +51,7 @@ pub(crate) fn is_to_be_used(command: &mut Command) -> bool {
     true
 }
 
-/// A path from the folder of this program.
+/// A path relative to the folder of this program.
 pub(crate) fn beside(path: &str) -> Option<PathBuf> {
     let program = env::current_exe().ok()?;
     Some(program.parent()?.join(path))

@@ -1,4 +1,4 @@
-//! `veloc sync`: copies what jobs have left in scratch alone to persistent.
+//! `veloc sync`: copies checkpoints that jobs have left in scratch alone to persistent.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -31,7 +31,6 @@ pub(crate) struct Sync {
     name: Option<String>,
 }
 
-/// Copies.
 pub(crate) fn run(sync: &Sync) -> Result<ExitCode> {
     if let Some(name) = &sync.name {
         names::validate_name(name)?;

@@ -23,7 +23,7 @@ use crate::stored::show;
 pub(crate) struct Verify {
     /// Only checkpoints of this name
     name: Option<String>,
-    /// Only this version of it
+    /// Only this version of the name
     #[arg(value_parser = clap::value_parser!(i32).range(0..))]
     version: Option<i32>,
     #[command(flatten)]
@@ -36,7 +36,6 @@ pub(crate) struct Verify {
     json: bool,
 }
 
-/// Verifies.
 pub(crate) fn run(verify: &Verify) -> Result<ExitCode> {
     if let Some(name) = &verify.name {
         names::validate_name(name)?;

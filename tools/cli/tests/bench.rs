@@ -1,5 +1,5 @@
 //! The bench as its users run it, on the software device: every approach has to bring back every
-//! byte, and what goes wrong has to be said.
+//! byte, and every failure has to be reported.
 
 // A test that cannot go on should end.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
@@ -32,7 +32,7 @@ impl Ran {
         self.results["measurements"].as_array().expect("measurements")
     }
 
-    /// Every process of every run of every point.
+    /// The figures of every process of every run of every point.
     fn figures(&self) -> Vec<&Value> {
         let runs = |m: &'_ Value| m["runs"].as_array().expect("runs").len();
         assert!(self.measurements().iter().all(|m| runs(m) > 0), "{}", self.text());
@@ -52,7 +52,7 @@ impl Ran {
             assert!(count("checkpoints") > 0 && count("checkpoints") == count("restores"));
             causes_add_up(figures);
         }
-        // All of these points keep the same bytes: what they are compared with is measured together.
+        // All of these points keep the same bytes, so they share one floor.
         let floors = self.results["floors"].as_array().unwrap();
         assert_eq!(floors.len(), 1, "{floors:?}");
         let runs = self.measurements().iter().map(|m| m["runs"].as_array().unwrap().len());
@@ -135,7 +135,7 @@ fn an_installed_program_has_the_software_device_with_it() {
     let results: Value =
         serde_json::from_slice(&std::fs::read(prefix.path().join("r.json")).unwrap()).unwrap();
     assert_eq!(results["device"]["software"], true, "{results}");
-    // What needs no device says nothing of one.
+    // The help of a command that needs no device says nothing of a device.
     let ended = run("bench model --help");
     assert!(ended.status.success() && ended.stderr.is_empty());
 }
@@ -321,7 +321,7 @@ fn results_say_that_they_are_of_the_software_device() {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{text}");
     assert_eq!(text.matches("its times mean nothing").count(), 1, "{text}");
-    // What the library says of the same at the start of each job.
+    // The library says the same at the start of each job.
     let said = text + &String::from_utf8_lossy(&output.stderr);
     assert!(!said.contains("says anything about a GPU"), "{said}");
 }

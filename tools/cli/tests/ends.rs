@@ -35,7 +35,7 @@ fn veloc(folder: &Path, arguments: &str) -> Command {
     command
 }
 
-/// Waits for something that takes moments; a minute on a machine that is very slow.
+/// Waits for a condition that takes moments to come true; up to a minute on a very slow machine.
 fn until(what: &str, done: impl Fn() -> bool) {
     let since = Instant::now();
     while !done() {
@@ -44,14 +44,14 @@ fn until(what: &str, done: impl Fn() -> bool) {
     }
 }
 
-/// The processes that this one has started, by their numbers.
+/// The processes that this process has started, by their numbers.
 fn children(process: u32) -> Vec<String> {
     let path = format!("/proc/{process}/task/{process}/children");
     fs::read_to_string(path).unwrap_or_default().split_whitespace().map(str::to_owned).collect()
 }
 
-/// What the system says of a process behind its name: its state, its parent, its group. None of one
-/// that has ended.
+/// The state, parent and group of a process, as the system gives them behind its name; `None` if it
+/// has ended.
 fn state(process: &str) -> Option<Vec<String>> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The name may hold anything.
@@ -59,9 +59,10 @@ fn state(process: &str) -> Option<Vec<String>> {
     (!rest.starts_with('Z')).then(|| rest.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Catches an end without a word or with another code, a word of files that are not there or none
-/// of those that are, half a file, processes that stay, and measurements that are said to have
-/// failed because their processes were interrupted first. Each of these would go on for very long.
+/// Catches an interrupted bench that ends without a line, with another exit code, or names files
+/// that are not there or not those that are; half a file, processes that stay, and measurements
+/// reported as failed because their processes were interrupted first. Each of these benches would
+/// go on for very long.
 #[test]
 fn an_interrupted_bench_says_where_its_results_are() {
     let run = format!("run {SMALL} --approach direct-pin --repeats 1000000 --out r.json");
@@ -97,12 +98,12 @@ fn an_interrupted_bench_says_where_its_results_are() {
             files => files.iter().all(|file| folder.path().join(file).is_file()),
         });
         let started = children(bench.id());
-        // Else it might be they whom the signal ends first.
+        // Before that, the signal might end these processes first.
         until("its processes are apart", || {
             let mut states = started.iter().filter_map(|process| state(process));
             states.all(|state| state[2] != bench.id().to_string())
         });
-        // SAFETY: our own process, which was not waited for; it leads its group.
+        // SAFETY: a child of this process that was not waited for; it leads its group.
         assert_eq!(unsafe { libc::kill(-(bench.id() as libc::pid_t), signal) }, 0);
         let ended = bench.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&ended.stderr).into_owned();
@@ -123,9 +124,9 @@ fn an_interrupted_bench_says_where_its_results_are() {
     }
 }
 
-/// Catches a process of a bench that says something when the bench goes before it, wherever that finds
-/// it: before its first word, while it waits, or with the next word. That would be behind the last
-/// line of the bench, which has the same standard error.
+/// Catches a process of a bench that prints something when the bench ends first, wherever the
+/// process is then: before its first line, while it waits, or at the next line. The bench's own
+/// line must be the last on their common standard error.
 #[test]
 fn a_process_whose_bench_has_gone_ends_quietly() {
     let folder = tempfile::tempdir().unwrap();
@@ -139,14 +140,14 @@ fn a_process_whose_bench_has_gone_ends_quietly() {
     }
 }
 
-/// Standard output whose reader has gone, as that of `veloc ... | head -1` is after a line.
+/// Standard output whose reader has gone, as after the first line of `veloc ... | head -1`.
 fn without_a_reader() -> Stdio {
     let (reader, writer) = UnixStream::pair().unwrap();
     drop(reader);
     Stdio::from(OwnedFd::from(writer))
 }
 
-/// Catches a panic, or any other word, when nobody reads what is printed; and results that are lost
+/// Catches a panic, or any other message, when nobody reads the output, and results that are lost
 /// by it.
 #[test]
 fn a_bench_without_a_reader_ends_quietly() {
@@ -174,7 +175,7 @@ fn a_bench_without_a_reader_ends_quietly() {
     }
 }
 
-/// The same as users meet it.
+/// Catches a bench that complains when `head` takes one line of its output.
 #[test]
 fn one_line_of_a_bench_can_be_taken() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,6 @@
 //! The measurements that need no GPU, and those of a device, as their users run them: on the
-//! software device and with small sizes. What is looked at is what was measured, never how fast.
+//! software device and with small sizes. The tests look at which figures there are, never at how
+//! fast.
 
 // A test that cannot go on should end.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -25,7 +26,7 @@ fn run(arguments: &str) -> Output {
         .expect("veloc")
 }
 
-/// What a run has written to the file that `option` names.
+/// The results that a run has written to the file of `option`.
 fn results(arguments: &str, option: &str) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("results.json");
@@ -80,7 +81,8 @@ fn every_lead_is_followed() {
     assert_eq!(results["device"]["software"], true);
     let count = |key: &str, is: &str| points(&results).iter().filter(|p| p[key] == is).count();
     assert_eq!((count("lead", "facts"), count("lead", "grow")), (1, 1));
-    // Registering chunks of 4 and 16 MiB of four kinds of pages; 7 ways of staging; 6 of the library's works.
+    // Registering chunks of 4 and 16 MiB of four kinds of pages; 7 ways of staging; 6 kinds of
+    // background work.
     assert_eq!(count("watched", "copies"), 1 + 2 * 2 * 4 + 7);
     assert_eq!(count("watched", "kernels"), 6);
     assert!(points(&results).iter().all(|point| point["failure"].is_null()), "{results}");
@@ -131,7 +133,7 @@ fn folders_of(bench: u32, parent: &Path) -> usize {
     names.filter(|name| name.to_string_lossy().starts_with(&prefix)).count()
 }
 
-/// Waits for something that takes moments; a minute on a machine that is very slow.
+/// Waits for a condition that takes moments to come true; up to a minute on a very slow machine.
 fn until(what: &str, done: impl Fn() -> bool) {
     let since = Instant::now();
     while !done() {
@@ -160,7 +162,7 @@ fn an_interrupted_bench_leaves_neither_folders_nor_processes() {
     };
     until("it starts", || folders_of(id, own.path()) == 1 && !children().is_empty());
     let children = children();
-    // SAFETY: our own process, which was not waited for.
+    // SAFETY: a child of this process that was not waited for.
     assert_eq!(unsafe { libc::kill(id as libc::pid_t, libc::SIGTERM) }, 0);
     assert_eq!(bench.wait().unwrap().code(), Some(143));
     until("its folder goes", || folders_of(id, own.path()) == 0);

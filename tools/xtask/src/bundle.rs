@@ -16,8 +16,8 @@ use crate::stage::{build, stage, Profile};
 /// The most that a bundle may take, in bytes.
 const LARGEST: u64 = 60 << 20;
 
-/// The project's documents that a bundle has, too, beside those in `docs/`: where they are, and
-/// where they get to.
+/// The project's documents that a bundle has beside those in `docs/`: their paths in the project
+/// and in the bundle.
 const DOCUMENTS: [(&str, &str); 7] = [
     ("gpu/README.md", "README.md"),
     ("README.md", "PROJECT.md"),
@@ -28,13 +28,14 @@ const DOCUMENTS: [(&str, &str); 7] = [
     ("crates/softcuda/README.md", "crates/softcuda/README.md"),
 ];
 
-/// The C library that everything in a bundle has to do with, as its README says.
+/// The oldest C library that everything in a bundle works with, as its README says.
 const GLIBC: (u32, u32) = (2, 35);
 
-/// Stands in a bundle that is being made: one that is interrupted is replaced by the next, too.
+/// The name of a file in a bundle that is being made: an interrupted bundle is replaced by the next
+/// one.
 const UNFINISHED: &str = "unfinished-bundle";
 
-/// Makes the bundle at `out` (by default `<target>/gpu-bundle`), in place of what was there.
+/// Makes the bundle at `out` (by default `<target>/gpu-bundle`), in place of an older bundle.
 pub fn make(out: Option<PathBuf>) -> Result<PathBuf> {
     let out = match out {
         Some(out) => out,
@@ -54,13 +55,13 @@ pub fn make(out: Option<PathBuf>) -> Result<PathBuf> {
     let device = "softcuda/libcuda.so.1";
     strip(&stage.folder.join(device), &out.join(device), "--strip-unneeded")?;
     link("libcuda.so.1", &out.join("softcuda/libcuda.so"))?;
-    // That of the compiler which makes the bundle's programs.
+    // The runtime of the compiler that makes the bundle's programs.
     let runtime = Path::new("softcuda").join(TOOLKITS[0].runtime);
     strip(&stage.folder.join(&runtime), &out.join(&runtime), "--strip-unneeded")?;
     copy_folder(&stage.include(), &out.join("include"))?;
     copy_folder(&root().join("gpu"), &out.join("gpu"))?;
     copy_folder(&root().join("capi-tests/programs"), &out.join("programs"))?;
-    // Has no use for a device, and includes an example that the bundle lacks.
+    // This program has no use for a device, and includes an example that the bundle lacks.
     fs::remove_file(out.join("programs/hager.c"))
         .when(|| format!("removing a program of {}", out.display()))?;
     fs::rename(out.join("gpu/run.sh"), out.join("run.sh"))
@@ -99,7 +100,8 @@ pub fn make(out: Option<PathBuf>) -> Result<PathBuf> {
     Ok(out)
 }
 
-/// What a reader needs beside the programs, and what they must be accompanied by.
+/// Copies the documents for readers, and the licences and notices that have to go with the
+/// programs.
 fn documents(out: &Path) -> Result<()> {
     for (from, to) in DOCUMENTS {
         copy(&root().join(from), &out.join(to))?;
@@ -116,7 +118,7 @@ fn documents(out: &Path) -> Result<()> {
     copy_folder(&root().join("docs"), &out.join("docs"))
 }
 
-/// Fails if the README lists, in the first column of its tables, a path that is not there.
+/// Fails if the README lists, in the first column of its tables, a path that does not exist.
 fn has_what_it_lists(out: &Path) -> Result<()> {
     let text = read(&out.join("README.md"))?;
     let (_, list) = text
@@ -180,7 +182,7 @@ fn clear(out: &Path) -> Result<()> {
     fs::remove_dir_all(out).when(what)
 }
 
-/// Copies a program or library without what only a debugger needs.
+/// Copies a program or library without its debugging information.
 fn strip(from: &Path, to: &Path, how: &str) -> Result<()> {
     if let Some(parent) = to.parent() {
         folder(parent)?;
@@ -188,7 +190,6 @@ fn strip(from: &Path, to: &Path, how: &str) -> Result<()> {
     run(Command::new("strip").arg(how).arg("-o").arg(to).arg(from))
 }
 
-/// The C files of a folder, in order.
 fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
     let what = || format!("reading the folder {}", folder.display());
     let mut sources = Vec::new();
@@ -217,7 +218,7 @@ fn compile(out: &Path, name: &str, sources: &[PathBuf]) -> Result<()> {
         .args(["-lveloc-client", "-ldl", "-Wl,-rpath,$ORIGIN/../lib"]))
 }
 
-/// Compiles the programs of the CUDA runtime, and brings the runtime along.
+/// Compiles the programs of the CUDA runtime, and copies the runtime.
 fn runtime_programs(out: &Path, compiler: &Compiler) -> Result<()> {
     for source in compiler::sources()? {
         let program = out.join("bin").join(source.file_stem().unwrap_or_default());
@@ -284,7 +285,7 @@ mod tests {
         assert_eq!(newest_library("no version information"), None);
     }
 
-    /// Catches a program that is brought along and never run, and a line that no program is for.
+    /// Catches a program in the bundle that is never run, and a line without a program.
     #[test]
     fn every_program_of_the_runtime_is_listed() {
         let list = read(&root().join("gpu/runtime.list")).unwrap();
@@ -298,12 +299,12 @@ mod tests {
         assert_eq!(listed, names);
     }
 
-    /// Catches a document that is left out: the others point to it.
+    /// Catches a missing document that others point to.
     #[test]
     fn what_the_documents_point_to_is_in_the_bundle() {
         let out = tempfile::tempdir().unwrap();
         documents(out.path()).unwrap();
-        // Put there by other steps.
+        // Made by other steps.
         folder(&out.path().join("include")).unwrap();
         write(&out.path().join("include/veloc.h"), "").unwrap();
         write(&out.path().join("run.sh"), "").unwrap();

@@ -1,4 +1,5 @@
-//! What is made of the sources: the tables of configuration keys in `docs/configuration.md`, and the headers.
+//! Files made from the sources: the tables of configuration keys in `docs/configuration.md`, and
+//! the headers.
 
 use std::path::PathBuf;
 
@@ -6,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::files::{read, write};
 use crate::project::{cargo, output, root, run};
 
-/// What the tables stand between.
+/// The lines between which the tables stand.
 const BEGIN: &str = "<!-- The tables are made by `cargo xtask docs`. -->";
 const END: &str = "<!-- End of the tables. -->";
 
@@ -29,16 +30,16 @@ pub fn check() -> Result<()> {
     Err(error("is not what crates/config/src/keys.rs says; run cargo xtask docs"))
 }
 
-/// The tables as the library says them. An example prints them, so that the other commands need not
-/// build the library for themselves.
+/// The tables, from the library. An example prints them, so that the other commands need not build
+/// the library themselves.
 fn table() -> Result<String> {
     let mut command = cargo();
     command.args(["run", "--quiet", "--package", "xtask", "--example", "configuration"]);
     output(&mut command)
 }
 
-/// Writes the headers, or with `check` fails if they are not what the sources say. An example of this package does
-/// it, so that the other commands need not build what translates them.
+/// Writes the headers, or with `check` fails if they are not what the sources say. An example of
+/// this package does it, so that the other commands need not build cbindgen.
 pub fn headers(check: bool) -> Result<()> {
     let mut command = cargo();
     command.args(["run", "--quiet", "--package", "xtask", "--example", "header"]);
@@ -48,7 +49,6 @@ pub fn headers(check: bool) -> Result<()> {
     run(&mut command)
 }
 
-/// The text with `table` between the markers.
 fn put(text: &str, table: &str) -> Result<String> {
     let (before, rest) =
         text.split_once(BEGIN).ok_or_else(|| error(&format!("has no line `{BEGIN}`")))?;

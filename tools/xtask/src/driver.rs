@@ -8,12 +8,12 @@ use libloading::{Library, Symbol};
 
 use crate::error::{Result, While};
 
-/// The status of a driver call that did what it says.
+/// The status of a successful driver call.
 const SUCCESS: c_int = 0;
 
-/// How many devices the driver of this machine has; 0 without a driver.
+/// The number of devices of this machine's driver; 0 without a driver.
 pub fn devices() -> usize {
-    // SAFETY: the driver's constructors do nothing that this process could mind.
+    // SAFETY: the driver's constructors do nothing that harms this process.
     let Ok(library) = (unsafe { Library::new("libcuda.so.1") }) else {
         return 0;
     };
@@ -29,7 +29,7 @@ pub fn devices() -> usize {
             _ => false,
         }
     };
-    // A driver that has run is not unloaded: its threads may be about.
+    // A driver that has run is not unloaded: its threads may still run.
     std::mem::forget(library);
     if counted {
         usize::try_from(count).unwrap_or(0)
@@ -44,7 +44,7 @@ pub fn use_software(command: &mut Command, softcuda: PathBuf) -> Result<()> {
     Ok(())
 }
 
-/// The folders in which libraries are looked for, with another in front.
+/// The search path for libraries, with another folder in front.
 fn before_libraries(folder: PathBuf) -> Result<OsString> {
     let others = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let others = std::env::split_paths(&others).filter(|path| !path.as_os_str().is_empty());

@@ -1,4 +1,4 @@
-//! What went wrong, with the thing it went wrong with.
+//! Errors that name the file, command or value concerned.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Adds to another error what was being done, and to what.
+/// Adds to an error what was being done, and with what.
 pub trait While<T> {
     /// The value, or the error after `what: `.
     fn when(self, what: impl FnOnce() -> String) -> Result<T>;

@@ -9,12 +9,12 @@ use rustix::fs::{flock, FlockOperation};
 use crate::error::{Result, While};
 use crate::project::output;
 
-/// A file that one process at a time holds. It is let go when this is dropped.
+/// A lock file, which one process at a time holds. It is released when this is dropped.
 #[derive(Debug)]
 pub struct Lock(#[allow(dead_code, reason = "held for the lock that goes with it")] File);
 
 impl Lock {
-    /// Waits for the file at `path` and takes it.
+    /// Waits for the lock on the file at `path`.
     pub fn take(path: &Path) -> Result<Lock> {
         let what = || format!("locking {}", path.display());
         let file =
@@ -29,8 +29,8 @@ pub fn folder(path: &Path) -> Result<()> {
     fs::create_dir_all(path).when(|| format!("making the folder {}", path.display()))
 }
 
-/// Copies `from` to `to` unless it is there already (same size and time). Whoever has the old file
-/// open or mapped keeps it whole; nobody sees half a file.
+/// Copies `from` to `to` unless it is there already (same size and time). Processes that have the
+/// old file open or mapped keep it whole; nobody sees half a file.
 pub fn copy(from: &Path, to: &Path) -> Result<()> {
     let what = || format!("copying {} to {}", from.display(), to.display());
     let source = fs::metadata(from).when(what)?;
@@ -63,7 +63,7 @@ pub fn link(name: &str, at: &Path) -> Result<()> {
     fs::rename(&part, at).when(what)
 }
 
-/// Copies a folder with all that is in it.
+/// Copies a folder with its content.
 pub fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     folder(to)?;
     let what = || format!("reading the folder {}", from.display());
@@ -93,8 +93,8 @@ pub fn write(path: &Path, text: &str) -> Result<()> {
 }
 
 /// Writes a program, which can be run at once. A program cannot be run while it is open for writing
-/// (`ETXTBSY`), and what this process writes is open in whatever another of its threads is just
-/// starting: so a process of its own writes it.
+/// (`ETXTBSY`), and a file that this process writes is also open in a process that another thread
+/// is just starting: so a separate process writes it.
 pub fn write_program(path: &Path, text: &str) -> Result<()> {
     let mut command = Command::new("sh");
     command.args(["-c", "printf %s \"$2\" > \"$1\" && chmod 755 \"$1\"", "sh"]).arg(path).arg(text);

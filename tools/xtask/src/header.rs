@@ -2,7 +2,7 @@
 //! `veloc/metrics.h`), made from `src/capi`, and `include/veloc-mpi.h`, made from
 //! `crates/message-log/src/capi.rs`.
 //!
-//! cbindgen translates; what it cannot say is put right in `header/text.rs`: `VELOC_Init` and
+//! cbindgen translates; `header/text.rs` corrects what cbindgen cannot express: `VELOC_Init` and
 //! `VELOC_Init_options` take an `MPI_Comm`, and only where there is MPI.
 
 mod text;
@@ -15,31 +15,29 @@ use crate::error::{Error, Result, While};
 use crate::files::{read, write};
 use crate::project::root;
 
-/// A header, as it should be.
+/// A header, as the sources have it.
 #[derive(Debug)]
 pub struct Header {
-    /// Where it is kept.
+    /// The path of the header.
     pub path: PathBuf,
-    /// What it says.
+    /// The content of the header.
     pub text: String,
 }
 
 /// The modules of `veloc.h`, in the order in which a program meets their functions.
 const CALLS: [&str; 6] = ["job", "regions", "checkpoint", "restart", "prefetch", "errors"];
 
-/// The modules of `veloc/adjoint.h`, from what most programs need to what few do.
+/// The modules of `veloc/adjoint.h`, those that most programs need first.
 const ADJOINT: [&str; 4] = ["adjoint", "schedule", "schedule_settings", "revolve"];
 
-/// The module of `veloc/metrics.h`.
 const METRICS: &str = "metrics";
 
-/// The module of `veloc/defs.h`.
 const CONSTANTS: &str = "constants";
 
-/// What `libveloc-mpi.so` offers to C, beside MPI's own functions.
+/// The declarations of `libveloc-mpi.so` for C, beside MPI's own functions.
 const PARTS: &str = "crates/message-log/src/capi.rs";
 
-/// Modules that offer nothing to C.
+/// Modules without declarations for C.
 const INTERNAL: [&str; 5] = ["boundary", "cxx", "fortran", "messages", "mod"];
 
 /// Makes the headers.
@@ -107,7 +105,7 @@ pub fn update() -> Result<()> {
     headers()?.iter().try_for_each(|header| write(&header.path, &header.text))
 }
 
-/// Fails, with the file and the first line, if a header is not as `src/capi` says.
+/// Fails, with the file and the first line that differs, if a header does not match `src/capi`.
 pub fn check() -> Result<()> {
     for Header { path, text } in headers()? {
         let kept = read(&path)?;
@@ -127,8 +125,7 @@ pub fn check() -> Result<()> {
     Ok(())
 }
 
-/// cbindgen's translation of what the files offer. The settings that the headers do not share
-/// come from `own`.
+/// cbindgen's translation of these files. `own` makes the settings that the headers do not share.
 fn translate(sources: &[PathBuf], own: impl FnOnce(&mut Config)) -> Result<String> {
     let path = root().join("cbindgen.toml");
     let mut config = Config::from_file(&path).when(|| format!("reading {}", path.display()))?;
@@ -147,7 +144,7 @@ fn translate(sources: &[PathBuf], own: impl FnOnce(&mut Config)) -> Result<Strin
     String::from_utf8(text).when(|| "reading cbindgen's text".into())
 }
 
-/// Fails if there is a module that no list above has.
+/// Fails if a module is in none of the lists above.
 fn all_modules_are_known() -> Result<()> {
     let folder = sources();
     let what = || format!("reading the folder {}", folder.display());

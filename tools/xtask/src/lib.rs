@@ -1,8 +1,8 @@
 //! The project's own commands, and the parts of them that tests use.
 //!
-//! [`stage`](mod@stage) lays out what a C program needs; the tests of the C interface start with
-//! it. The commands are `header`, [`docs`], [`notices`], [`nvidia`], [`programs`], [`bundle`],
-//! [`package`], [`quick`], [`suite`] and [`repeat`], the rest is what they share.
+//! [`stage`](mod@stage) lays out the files that a C program needs; the tests of the C interface
+//! start with it. The commands are `header`, [`docs`], [`notices`], [`nvidia`], [`programs`],
+//! [`bundle`], [`package`], [`quick`], [`suite`] and [`repeat`], the other modules are shared.
 
 pub mod bundle;
 pub mod docs;

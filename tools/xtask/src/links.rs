@@ -1,6 +1,7 @@
-//! What a document in Markdown links to.
+//! The links of a document in Markdown.
 
-/// The files that its links name, as they name them: no addresses, and no places in files.
+/// The files that links name, as written in the text: without addresses of the web and places in
+/// files.
 pub fn linked_files(text: &str) -> Vec<&str> {
     let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
     links

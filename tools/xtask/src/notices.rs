@@ -1,6 +1,6 @@
-//! `THIRD-PARTY-NOTICES`: the licences of the crates that are linked into what others get, with
-//! their texts. It goes with the bundle and with the installed package. cargo-about makes it, of
-//! `about.toml` and `about.hbs`.
+//! `THIRD-PARTY-NOTICES`: the licences, with their texts, of the crates that are linked into the
+//! programs and libraries. The file goes with the bundle and with the installed package.
+//! cargo-about makes it from `about.toml` and `about.hbs`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,19 +13,19 @@ use crate::project::{cargo, has_program, output, root};
 /// The file's name, in the checkout, in a bundle and in a package.
 pub const NAME: &str = "THIRD-PARTY-NOTICES";
 
-/// What the notices of Rust's standard library are called beside it.
+/// The name of the notices of Rust's standard library beside it.
 pub const RUST_NAME: &str = "rust-standard-library.html";
 
 /// The machines that the project is built for, as in about.toml.
 const TARGETS: [&str; 2] = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"];
 
-/// With what makes the headers.
+/// With the crates that make the headers.
 const FEATURES: &str = "--features=xtask/header";
 
-/// What stands in the general text of a licence for the name of whose work it is about.
+/// Placeholders for the owner's name in the general text of a licence.
 const BLANKS: [&str; 3] = ["<year>", "<copyright", "<owner>"];
 
-/// The file in which the Rust toolchain says what its standard library is made of, if it has one.
+/// The file in which the Rust toolchain lists the parts of its standard library, if it has one.
 pub fn of_rust() -> Result<Option<PathBuf>> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let mut command = Command::new(rustc);
@@ -35,7 +35,7 @@ pub fn of_rust() -> Result<Option<PathBuf>> {
     Ok(file.is_file().then_some(file))
 }
 
-/// Writes the file.
+/// Makes the file with cargo-about.
 pub fn update() -> Result<()> {
     if !has_program("cargo-about") {
         let install = "cargo install cargo-about --locked --features cli";
@@ -52,7 +52,7 @@ pub fn update() -> Result<()> {
     write(&root().join(NAME), &format!("{}\n", lines.join("\n").trim_end()))
 }
 
-/// Fails if the file lists other crates or versions than cargo does. It needs no cargo-about.
+/// Fails if the file lists other crates or versions than cargo does. Needs no cargo-about.
 pub fn check() -> Result<()> {
     let (listed, linked) = (listed(&read(&root().join(NAME))?), linked()?);
     let different: Vec<&str> = listed.symmetric_difference(&linked).map(String::as_str).collect();
@@ -70,7 +70,7 @@ pub fn check() -> Result<()> {
 fn listed(text: &str) -> BTreeSet<String> {
     let list = text.lines().take_while(|line| !line.starts_with("===="));
     let list = list.filter_map(|line| line.split_once(": "));
-    // The head has a colon, too.
+    // The head has a colon as well.
     let is_entry = |entry: &&str| entry.split(' ').count() == 2;
     list.map(|(entry, _)| entry).filter(is_entry).map(str::to_owned).collect()
 }
@@ -82,7 +82,7 @@ fn linked() -> Result<BTreeSet<String>> {
         let mut tree = cargo();
         tree.args(["tree", "--workspace", "--locked", "--edges", "normal", "--prefix", "none"]);
         tree.args(["--format", "{p}", "--target", target, FEATURES]);
-        // `name v1.2.3`, and the folder of a package of the project itself.
+        // `name v1.2.3`, and for a package of the project itself its folder.
         let text = output(&mut tree)?;
         let others = text.lines().filter(|line| !line.contains("(/"));
         linked.extend(others.filter_map(|line| {
@@ -97,7 +97,7 @@ fn linked() -> Result<BTreeSet<String>> {
 mod tests {
     use super::*;
 
-    /// Catches a check that passes whatever cargo says, as a list that is read as empty would.
+    /// Catches a check that always passes, as with a list that is read as empty.
     #[test]
     fn the_list_is_read_and_nothing_else() {
         let text = "Head: some words\n\nfoo 1.2.3: MIT OR Apache-2.0\nbar-baz 0.1.0+x: ISC\n\n\

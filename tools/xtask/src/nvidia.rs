@@ -1,6 +1,6 @@
-//! What a card would say, asked of NVIDIA's own parts without one: the assembler, the headers, the
-//! compiler and the driver's library, each fetched as a package. They are not free software, and so
-//! nothing of them is part of the project or of its other tests.
+//! Checks with NVIDIA's own parts, without a card: the assembler, the headers, the compiler and the
+//! driver's library, each fetched as a package. They are not free software, so the project and its
+//! other tests contain nothing of them.
 
 pub mod packages;
 
@@ -13,7 +13,6 @@ mod without_card;
 
 use crate::error::{Error, Result};
 
-/// What the checks have found so far.
 #[derive(Debug, Default)]
 struct Findings {
     right: usize,
@@ -21,7 +20,6 @@ struct Findings {
 }
 
 impl Findings {
-    /// `what` was looked at, and is as it should be, or not.
     fn add(&mut self, what: &str, result: Result<()>) {
         match result {
             Ok(()) => {
@@ -36,13 +34,13 @@ impl Findings {
     }
 }
 
-/// Says that `what` is not looked at, and why; gives what could be had.
+/// Returns the part that was found; otherwise says that `what` is not checked, and why.
 fn had<T>(what: &str, found: Result<T>) -> Option<T> {
     found.map_err(|why| println!("skipped  {what}: {why}")).ok()
 }
 
-/// Checks everything for which NVIDIA's parts can be had; the rest is skipped by name. Why nothing was
-/// checked, if nothing was.
+/// Checks everything for which NVIDIA's parts can be had; the rest is skipped by name. Returns why
+/// nothing was checked, if nothing was.
 pub fn check() -> Result<Option<&'static str>> {
     let mut findings = Findings::default();
     kernels::check(&mut findings)?;

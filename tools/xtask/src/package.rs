@@ -1,4 +1,4 @@
-//! The package as CMake installs it: what is in it, and programs that use it as applications do.
+//! The package as CMake installs it: its content, and programs that use it as applications do.
 
 mod consumers;
 mod mpi;
@@ -18,7 +18,6 @@ use crate::notices;
 use crate::project::{line, root, target_directory};
 use crate::stage::{stage, Profile, Stage};
 
-/// An installed package.
 #[derive(Debug)]
 struct Installed {
     prefix: PathBuf,
@@ -32,7 +31,7 @@ impl Installed {
     }
 }
 
-/// Installs the package, of what cargo makes of this profile, and tests it.
+/// Installs the package, made with this profile of cargo's, and tests it.
 pub fn check(profile: Profile) -> Result<()> {
     let what = || "making a temporary folder".to_string();
     let temporary = tempfile::Builder::new().prefix("veloc-package-").tempdir().when(what)?;
@@ -59,7 +58,8 @@ pub fn check(profile: Profile) -> Result<()> {
     Ok(())
 }
 
-/// Installs the package and moves it to `work/name`. The folder that it was made for is gone.
+/// Installs the package and moves it to `work/name`. The folder that it was made for does not exist
+/// any more.
 fn install(profile: Profile, work: &Path, name: &str, libdir: &'static str) -> Result<Installed> {
     let (build, made, prefix) = (work.join("build"), work.join("made"), work.join(name));
     let set = |name: &str, value: &Path| format!("-D{name}={}", value.display());
@@ -76,7 +76,7 @@ fn install(profile: Profile, work: &Path, name: &str, libdir: &'static str) -> R
             .arg(set("CMAKE_INSTALL_PREFIX", &made))
             .arg(set("CMAKE_INSTALL_LIBDIR", Path::new(libdir)))
             .arg(set("VELOC_CARGO_PROFILE", Path::new(cargo_profile)))
-            // What other steps have built there need not be built again.
+            // Crates that other steps have built there need not be built again.
             .arg(set("VELOC_CARGO_TARGET_DIR", &target_directory()?)),
     )?;
     quietly(Command::new("cmake").arg("--build").arg(&build))?;
@@ -85,7 +85,7 @@ fn install(profile: Profile, work: &Path, name: &str, libdir: &'static str) -> R
     Ok(Installed { prefix, libdir })
 }
 
-/// Fails if a program, what belongs to it or what has to go with it is missing.
+/// Fails if a program, one of its files, or a licence or notice is missing.
 fn has_the_tools(package: &Installed) -> Result<()> {
     for (program, wanted) in
         [("veloc", "inspect"), ("veloc-inspect", "--extract"), ("veloc-backend", "--foreground")]
@@ -134,7 +134,8 @@ fn shows_itself(package: &Installed, work: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Fails if a text below `folder` has the name of one of `others`: it would be wrong elsewhere.
+/// Fails if a file below `folder` contains one of the paths `others`, which would be wrong
+/// elsewhere.
 fn names_no_folder(folder: &Path, others: &[&Path]) -> Result<()> {
     let what = || format!("reading {}", folder.display());
     for entry in fs::read_dir(folder).when(what)? {
@@ -154,7 +155,7 @@ fn names_no_folder(folder: &Path, others: &[&Path]) -> Result<()> {
 }
 
 /// Fails if the library, which CMake links, has another name or other functions than cargo's own,
-/// or offers anything else than those and the C++ interface.
+/// or exports anything beside these and the C++ interface.
 fn exports_what_the_library_does(package: &Installed, stage: &Stage) -> Result<()> {
     let library = package.library();
     let (installed, cargos) = (exports(&library)?, exports(&stage.shared_library())?);
@@ -173,14 +174,14 @@ fn exports_what_the_library_does(package: &Installed, stage: &Stage) -> Result<(
     Ok(())
 }
 
-/// What a library exports, as C++ has it.
+/// The functions that a library exports, with their C++ names.
 fn exports(library: &Path) -> Result<BTreeSet<String>> {
     let text = quietly(Command::new("nm").args(["-DC", "--defined-only"]).arg(library))?;
     // Address, kind, name.
     Ok(text.lines().filter_map(|line| line.splitn(3, ' ').nth(2)).map(String::from).collect())
 }
 
-/// A program without what of this process's environment concerns the library.
+/// A program without the library's variables in its environment.
 fn clean(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command.env_remove("LD_LIBRARY_PATH");
@@ -192,13 +193,13 @@ fn clean(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// Runs a command, whose output is shown only if it fails, and gives what it printed.
+/// Runs a command, whose output is shown only if it fails. Returns that output.
 fn quietly(command: &mut Command) -> Result<String> {
     println!("$ {}", line(command));
     Ok(outputs(command)?.0)
 }
 
-/// Runs a command and gives its output and its errors.
+/// Runs a command and returns its output and its errors.
 fn outputs(command: &mut Command) -> Result<(String, String)> {
     let output = command.output().when(|| format!("starting {}", line(command)))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

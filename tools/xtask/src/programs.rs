@@ -9,8 +9,8 @@ use crate::error::Result;
 use crate::project::run;
 use crate::stage::{build, software_device, stage, Profile};
 
-/// Builds the demonstration, and nothing that it does without, and runs it in `folder` with `arguments` and these
-/// variables: on the GPU if there is one, else on the software device.
+/// Builds the demonstration, with the least features, and runs it in `folder` with `arguments` and
+/// these variables: on the GPU if there is one, else on the software device.
 pub fn rtm(arguments: &[OsString], variables: &[(&str, &str)], folder: &Path) -> Result<()> {
     let built = build(&["rtm", "softcuda"], Profile::Release)?;
     let mut command = Command::new(built.find("rtm")?);

@@ -1,4 +1,4 @@
-//! Where the project is, and commands run in it.
+//! The folder of the project, and commands that run in it.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use crate::error::{Error, Result, While};
 
 /// The folder of the workspace.
 ///
-/// It is looked for at run time, from the package that cargo runs: two checkouts may share a target
-/// directory, and then the one may run what was compiled for the other.
+/// It is found at run time, from the package that cargo runs: two checkouts may share a target
+/// directory, and one may run a program compiled for the other.
 pub fn root() -> &'static Path {
     static ROOT: OnceLock<PathBuf> = OnceLock::new();
     ROOT.get_or_init(|| {
@@ -31,7 +31,7 @@ pub fn cargo() -> Command {
     command
 }
 
-/// What cargo says of the workspace, without the crates of others.
+/// cargo's metadata of the workspace, without the crates of others.
 pub fn metadata() -> Result<serde_json::Value> {
     let mut command = cargo();
     command.args(["metadata", "--no-deps", "--format-version", "1"]);
@@ -56,7 +56,7 @@ pub fn run(command: &mut Command) -> Result<()> {
     Err(Error::new(format!("{} failed: {status}", line(command))))
 }
 
-/// Runs a command and gives what it printed. Its errors go where this process's go.
+/// Runs a command and returns its output. Its errors go where this process's go.
 pub fn output(command: &mut Command) -> Result<String> {
     let output =
         command.stderr(Stdio::inherit()).output().when(|| format!("starting {}", line(command)))?;

@@ -6,13 +6,14 @@ use std::process::{Command, Stdio};
 use crate::error::{Result, While};
 use crate::project::{output, target_directory};
 
-/// The system's own, whose modules come from the system's packages; else the first on the path.
+/// The system's own Python, which has the modules of the system's packages; else the first on the
+/// path.
 pub fn interpreter() -> PathBuf {
     let own = Path::new("/usr/bin/python3");
     if own.is_file() { own } else { Path::new("python3") }.to_path_buf()
 }
 
-/// Whether it has a module of this name.
+/// Whether the interpreter has a module of this name.
 pub fn has_module(name: &str) -> bool {
     let mut command = Command::new(interpreter());
     command.args(["-c", "import sys, importlib; importlib.import_module(sys.argv[1])", name]);
@@ -20,28 +21,30 @@ pub fn has_module(name: &str) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// A folder with a package of some version from the index that pip uses, without what it depends on;
-/// installed below the target directory unless it was before.
+/// A folder with one version of a package from pip's index, without its dependencies; installed
+/// below the target directory unless it was before.
 pub fn installed(package: &str, version: &str) -> Result<PathBuf> {
     installed_together(&[(package, version)])
 }
 
-/// The same with several packages in one folder, which is named for the first.
+/// A folder with several packages from pip's index, without their dependencies, named for the
+/// first.
 pub fn installed_together(packages: &[(&str, &str)]) -> Result<PathBuf> {
     let (first, version) = packages.first().copied().unwrap_or_default();
     let wanted = packages.iter().map(|(package, version)| format!("{package}=={version}"));
     install(&format!("{first}-{version}"), wanted.chain(["--no-deps".to_owned()]))
 }
 
-/// A folder with what builds, checks and types the package `veloc`, and with what its pictures are drawn
-/// with. (Without isolation pip builds with these, and not with others that it fetches each time.)
+/// A folder with the packages that build, check and type-check the package `veloc`, and draw its
+/// pictures. (Without isolation pip builds with these, and not with others that it fetches each
+/// time.)
 pub fn tools() -> Result<PathBuf> {
     let names = ["hatchling>=1.27", "pyelftools>=0.30", "auditwheel", "mypy", "matplotlib"];
     install("tools", names.map(str::to_owned))
 }
 
-/// A folder with the adjoint packages that `veloc.revolve` and `veloc.schedules` are tested with, and what these
-/// depend on. A new version goes in here after its tests have passed.
+/// A folder with the adjoint packages that `veloc.revolve` and `veloc.schedules` are tested with,
+/// and their dependencies. A new version is entered here after its tests have passed.
 pub fn adjoint_packages() -> Result<PathBuf> {
     let names = [
         "checkpoint-schedules==1.0.4",
@@ -49,26 +52,26 @@ pub fn adjoint_packages() -> Result<PathBuf> {
         "numpy==2.4.3",
         "pyadjoint-ad==2026.10.0",
         "pyrevolve==2.2.8",
-        // Devito's examples import it.
+        // Devito's examples import pytest.
         "pytest==9.2.0",
     ];
     install("adjoint-packages", names.map(str::to_owned))
 }
 
-/// A folder of this name with what pip makes of these arguments.
+/// A folder of this name in which pip installs with these arguments.
 fn install(name: &str, arguments: impl IntoIterator<Item = String>) -> Result<PathBuf> {
     let folder = target_directory()?.join("python").join(name);
     if folder.is_dir() {
         return Ok(folder);
     }
-    // Under another name, so that a folder of that name is whole.
+    // Installed under another name first, so that a folder of the final name is complete.
     let unfinished = folder.with_file_name(format!("{name}-{}", std::process::id()));
     let mut command = Command::new(interpreter());
     command.args(["-m", "pip", "install", "--quiet", "--no-input", "--retries", "1"]);
     command.args(["--root-user-action", "ignore", "--target"]).arg(&unfinished);
     let _ = output(command.args(arguments))?;
     match std::fs::rename(&unfinished, &folder) {
-        // Somebody else was faster.
+        // Another process was faster.
         Err(_) if folder.is_dir() => {}
         renamed => renamed.when(|| format!("renaming {}", unfinished.display()))?,
     }

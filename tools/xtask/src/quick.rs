@@ -1,5 +1,5 @@
-//! `cargo xtask quick`: what is worth knowing after a change of a few lines, in less than a minute:
-//! format, lints and unit tests of the packages that have changed, and one C program with the library.
+//! `cargo xtask quick`: checks a change of a few lines in less than a minute: format, lints and
+//! unit tests of the packages that have changed, and one C program with the library.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,16 +11,16 @@ use crate::steps::{cargo_step, run_all, Outcome, Step};
 /// The test of the C interface that is always run: a C program in a few jobs with host memory.
 const PROGRAM: &str = "host::ephemeral_jobs";
 
-/// A package of the workspace.
 #[derive(Debug)]
 struct Package {
     name: String,
     folder: PathBuf,
-    /// Whether it has a library; else its programs have the unit tests.
+    /// Whether the package has a library; otherwise its programs have the unit tests.
     has_library: bool,
 }
 
-/// Checks what differs from the last commit, or, if nothing does, what that commit has changed.
+/// Checks the files that differ from the last commit or, if none does, those that this commit has
+/// changed.
 pub fn quick() -> Result<()> {
     let (packages, files) = (packages()?, changed()?);
     let changed = owners(&packages, &files);
@@ -50,7 +50,6 @@ pub fn quick() -> Result<()> {
     run_all(&steps, false).result(|_| "to repeat: cargo xtask quick".to_owned())
 }
 
-/// Runs a command of cargo's for these packages.
 fn of_packages(command: &str, packages: &[&str], rest: &[&str]) -> Result<Outcome> {
     let packages = packages.iter().flat_map(|package| ["--package", package]);
     let arguments: Vec<&str> =
@@ -58,7 +57,6 @@ fn of_packages(command: &str, packages: &[&str], rest: &[&str]) -> Result<Outcom
     cargo_step(&arguments, &[])
 }
 
-/// The packages of the workspace.
 fn packages() -> Result<Vec<Package>> {
     let found = metadata()?;
     let packages = found["packages"].as_array().into_iter().flatten();
@@ -83,8 +81,8 @@ fn packages() -> Result<Vec<Package>> {
         .collect())
 }
 
-/// The files that differ from the last commit and those that git does not know yet; if there are none,
-/// those that the last commit has changed.
+/// The files that differ from the last commit and those that git does not know yet; if there are
+/// none, those that the last commit has changed.
 fn changed() -> Result<Vec<PathBuf>> {
     let git = |arguments: &[&str]| -> Result<Vec<PathBuf>> {
         let text = output(Command::new("git").args(arguments).current_dir(root()))?;
@@ -98,8 +96,8 @@ fn changed() -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The packages that these files belong to: each to the one whose folder it is deepest in. Pages for
-/// readers belong to none.
+/// The packages that these files belong to: each file to the package whose folder it is deepest in.
+/// Pages for readers belong to no package.
 fn owners<'a>(packages: &'a [Package], files: &[PathBuf]) -> Vec<&'a Package> {
     let of = |file: &PathBuf| {
         let around = packages.iter().filter(|package| file.starts_with(&package.folder));
@@ -126,8 +124,8 @@ mod tests {
         owners(&packages, &files).into_iter().map(|owner| owner.name.clone()).collect()
     }
 
-    /// Catches a file that is taken for one of the package around its own, or of one whose name its
-    /// own begins with, and a package that is checked twice.
+    /// Catches a file that is assigned to an enclosing package, or to one whose name is the
+    /// beginning of another name, and a package that is checked twice.
     #[test]
     fn a_file_belongs_to_the_package_that_it_is_deepest_in() {
         assert_eq!(owners_of(&["/w/src/lib.rs", "/w/Cargo.lock"]), ["whole"]);

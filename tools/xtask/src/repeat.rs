@@ -1,5 +1,5 @@
-//! `cargo xtask test --repeat N`: the tests of the workspace many times on a busy machine. What fails
-//! now and then is named, with how often it did and what it printed last.
+//! `cargo xtask test --repeat N`: the tests of the workspace many times on a busy machine. Tests
+//! that fail now and then are named, with how often they did and their last output.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -13,10 +13,9 @@ use crate::steps::clock;
 /// The tests that are run: all but those in documentation.
 const TESTS: [&str; 6] = ["test", "--workspace", "--no-fail-fast", "--lib", "--bins", "--tests"];
 
-/// Processes without an end, for each core.
 const BUSY: usize = 2;
 
-/// Something to do for a core, until whoever started it is gone.
+/// The program of a busy process, which runs until its parent is gone.
 const LOOP: &str = "while kill -0 $PPID 2>/dev/null; do i=0; \
                     while [ $i -lt 100000 ]; do i=$((i+1)); done; done";
 
@@ -30,7 +29,7 @@ struct Failure {
     output: String,
 }
 
-/// Processes that keep the machine busy. Ended when this is dropped.
+/// Processes that keep the machine busy. They are ended when this is dropped.
 struct Load(Vec<Child>);
 
 impl Load {
@@ -49,7 +48,7 @@ impl Load {
 impl Drop for Load {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // One that has ended needs no end.
+            // A process that has ended cannot be killed.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -68,7 +67,8 @@ pub fn repeat(times: NonZeroU32, filter: Option<&str>) -> Result<()> {
         let since = Instant::now();
         let mut command = cargo();
         command.args(TESTS).arg("--").args(filter);
-        // One file for both: cargo names each program on standard error, before its tests on the other.
+        // One file for both outputs: cargo names each program on standard error, before its tests
+        // on standard output.
         let file = std::fs::File::create(place.path()).when(what)?;
         command.stderr(file.try_clone().when(what)?).stdout(file);
         let status = command.status().when(|| format!("starting {}", line(&command)))?;
@@ -89,7 +89,7 @@ pub fn repeat(times: NonZeroU32, filter: Option<&str>) -> Result<()> {
     report(times, &failures)
 }
 
-/// Prints the failures, the most frequent last. An error, if there are any.
+/// Prints the failures, the most frequent last. Returns an error if there are any.
 fn report(times: NonZeroU32, failures: &BTreeMap<String, Failure>) -> Result<()> {
     let mut failures: Vec<_> = failures.iter().collect();
     failures.sort_by_key(|(_, failure)| failure.times);
@@ -109,8 +109,8 @@ fn report(times: NonZeroU32, failures: &BTreeMap<String, Failure>) -> Result<()>
     }
 }
 
-/// The tests that failed by what cargo printed, each with its program and its output. A program that
-/// ended before its tests did counts as a test.
+/// The failed tests in cargo's output, each with its program and its output. A program that ended
+/// before its tests did counts as a test.
 fn failed(text: &str) -> Vec<(String, String)> {
     let mut failed = Vec::new();
     for (program, text) in sections(text) {
@@ -118,7 +118,7 @@ fn failed(text: &str) -> Vec<(String, String)> {
             failed.push((format!("{program} (ended early)"), last(&text)));
             continue;
         }
-        // First the output of each, then their names.
+        // The outputs of the failed tests come first, then their names.
         let Some((before, names)) = text.rsplit_once("\nfailures:\n") else { continue };
         for name in names.lines().map_while(|line| line.strip_prefix("    ")) {
             let begin = format!("\n---- {name} stdout ----\n");
@@ -131,8 +131,8 @@ fn failed(text: &str) -> Vec<(String, String)> {
     failed
 }
 
-/// The parts of what cargo printed, each with the program that it is of: from one line `Running
-/// unittests src/lib.rs (target/debug/deps/veloc-0123456789abcdef)` to the next.
+/// The parts of cargo's output, each with its program: from one line `Running unittests src/lib.rs
+/// (target/debug/deps/veloc-0123456789abcdef)` to the next.
 fn sections(text: &str) -> Vec<(&str, String)> {
     let mut sections: Vec<(&str, String)> = Vec::new();
     for line in text.lines() {
@@ -145,13 +145,12 @@ fn sections(text: &str) -> Vec<(&str, String)> {
     sections
 }
 
-/// The program that such a line names. Tests that run cargo print other lines that begin so.
+/// The program that such a line names. Tests that run cargo print other lines that begin like it.
 fn program(line: &str) -> Option<&str> {
     let path = line.strip_prefix("     Running ")?.strip_suffix(')')?.rsplit_once('(')?.1;
     Some(path.rsplit_once("/deps/")?.1.rsplit_once('-')?.0)
 }
 
-/// The last lines.
 fn last(text: &str) -> String {
     let lines: Vec<&str> = text.trim_end().lines().collect();
     lines[lines.len().saturating_sub(LAST)..].join("\n")
@@ -198,8 +197,8 @@ error: test failed, to rerun pass `-p third`
   process didn't exit successfully: (signal: 11, SIGSEGV: invalid memory reference)
 ";
 
-    /// Catches a failure that is not counted, one whose output is another's, and a program that is
-    /// killed, which names no test.
+    /// Catches a failure that is not counted, output that is assigned to another test, and a
+    /// program that is killed, which names no test.
     #[test]
     fn what_failed_is_found_in_the_output() {
         let found = failed(TEXT);

@@ -7,8 +7,8 @@ use crate::error::{Result, While};
 use crate::files::write;
 use crate::project::run;
 
-/// What the names of the runtime's libraries end with. nvcc 11, 12 and 13 write them into programs, and
-/// into each function that these ask for.
+/// The endings of the names of the runtime's libraries. nvcc 11, 12 and 13 write them into
+/// programs, and into each function that these ask for.
 pub const RELEASES: [&str; 3] = ["11.0", "12", "13"];
 
 /// Links the library of each release from one archive, unless they are there already.
@@ -23,7 +23,7 @@ pub fn link(archive: &Path, folder: &Path) -> Result<()> {
         let what = || format!("linking {}", library.display());
         let place = tempfile::tempdir_in(folder).when(what)?;
         let (script, part) = (place.path().join("versions"), place.path().join(&name));
-        // All functions are of one version, which has the library's name.
+        // All functions have one version, which is the library's name.
         let exported = "cuda*; __cuda*; softcudart_is_software";
         write(&script, &format!("{name} {{ global: {exported}; local: *; }};\n"))?;
         let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
@@ -37,7 +37,7 @@ pub fn link(archive: &Path, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether a file is there, and none of `others` was changed after it.
+/// Whether a file exists and is newer than all of `others`.
 fn is_newer(file: &Path, others: &[&Path]) -> bool {
     let time = |path: &Path| path.metadata().and_then(|found| found.modified());
     time(file).is_ok_and(|own| others.iter().all(|path| time(path).is_ok_and(|other| other < own)))

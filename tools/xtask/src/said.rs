@@ -1,7 +1,8 @@
-//! What the library says on a slow machine, where nothing is wrong.
+//! Warnings of the library on a slow machine, where nothing is wrong.
 
-/// Whether this line of standard error is of an async job whose backend took long to start: that it is
-/// waited for, after a second, or that it had served nobody yet when the job was done, and was ended.
+/// Whether this line of standard error is a warning of an async job whose backend started slowly:
+/// the job waits for it, after a second, or the backend had served nobody when the job was done,
+/// and was ended.
 pub fn of_a_slow_start(line: &str) -> bool {
     let Some((_, line)) =
         line.split_once(": warning: ").filter(|(name, _)| name.starts_with("veloc"))

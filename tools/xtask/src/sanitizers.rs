@@ -1,6 +1,7 @@
-//! The library's own tests under the compiler's sanitizers, and those of its pure rooms under Miri. They
-//! need a nightly compiler; ThreadSanitizer and Miri need the source of the standard library beside it
-//! (`rust-src`), without which the one takes that library's locks for races.
+//! The library's own tests under the compiler's sanitizers, and tests without system calls under
+//! Miri. They need a nightly compiler; ThreadSanitizer and Miri also need the source of the
+//! standard library (`rust-src`), without which ThreadSanitizer takes that library's locks for
+//! races.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,26 +9,26 @@ use std::process::{Command, Stdio};
 use crate::error::Result;
 use crate::project::{line, output, root, run, target_directory};
 
-/// What the tests are built for: with a target, what is run while building is not sanitized.
+/// The target that the tests are built for: if it is given, programs that run during the build are
+/// not sanitized.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// A sanitizer and the tests that run under it.
 struct Sanitizer {
     name: &'static str,
-    /// The variable with its options, and these.
+    /// The variable for the sanitizer's options, and the options.
     options: (&'static str, &'static str),
-    /// Whether the standard library has to be built with it.
+    /// Whether the standard library has to be built with the sanitizer.
     whole: bool,
-    /// The crates whose tests run.
     crates: &'static [&'static str],
-    /// Names of tests that do not contain one of these.
+    /// Parts of the names of tests that are left out.
     skipped: &'static [&'static str],
 }
 
 const SANITIZERS: [Sanitizer; 2] = [
     Sanitizer {
         name: "address",
-        // Tests may leave memory behind, as the process does that ends.
+        // Tests may leave memory behind, as a process does that ends.
         options: ("ASAN_OPTIONS", "detect_leaks=0"),
         whole: false,
         crates: &[
@@ -44,16 +45,16 @@ const SANITIZERS: [Sanitizer; 2] = [
         ),
         whole: true,
         crates: &["engine", "erasure", "levels", "recovery", "trace"],
-        // Without a thread, and slow.
+        // Tests without threads that are slow.
         skipped: &[SLEEPS, "catalog::state", "catalog::model_tests", "files::", "space::"],
     },
 ];
 
-/// No test of memory: it counts how often a thread sleeps, which it does for other reasons under a
-/// sanitizer.
+/// Not a test of memory: it counts how often a thread sleeps, which happens for other reasons under
+/// a sanitizer.
 const SLEEPS: &str = "memory_can_be_mapped_while_a_unit_is_touched";
 
-/// Tests without a system call, as far as they do not take minutes; and the crates that have them.
+/// Tests without a system call that do not take minutes, and their crates.
 const PURE: [&str; 10] = [
     "names::",
     "proof::",
@@ -68,7 +69,7 @@ const PURE: [&str; 10] = [
 ];
 const OF_PURE: [&str; 2] = ["format", "policy"];
 
-/// Runs what can be run. Why something could not, if so.
+/// Runs the tests under the sanitizers that can be had. Returns why others were not run, if so.
 ///
 /// # Errors
 /// A sanitizer has found something, or a test has failed.
@@ -83,7 +84,7 @@ pub fn check() -> Result<Option<&'static str>> {
         let mut add = Command::new("rustup");
         add.args(["component", "add", "--toolchain", "nightly", "rust-src", "miri"]);
         println!("$ {}", line(&add));
-        // Without a network it is not to be had.
+        // Without a network the component cannot be added.
         let _ = run(&mut add);
     }
     let has_source = source.is_dir();
@@ -102,7 +103,7 @@ pub fn check() -> Result<Option<&'static str>> {
     miri().map(|()| None)
 }
 
-/// Where a nightly compiler would have the source of the standard library. `None`: there is no such
+/// The path of the standard library's source for a nightly compiler. `None`: there is no such
 /// compiler.
 fn source_of_library() -> Option<PathBuf> {
     let mut command = nightly("rustc");
@@ -111,14 +112,14 @@ fn source_of_library() -> Option<PathBuf> {
     Some(Path::new(sysroot.trim()).join("lib/rustlib/src/rust/library"))
 }
 
-/// A program of the nightly toolchain, whichever one runs this.
+/// A program of the nightly toolchain, whichever toolchain runs this.
 fn nightly(program: &str) -> Command {
     let mut command = Command::new("rustup");
     command.args(["run", "nightly", program]).current_dir(root());
     command
 }
 
-/// Runs what is pure under Miri, which is slow: with few random cases.
+/// Runs the tests without system calls under Miri, which is slow, with few random cases.
 fn miri() -> Result<()> {
     let mut command = nightly("cargo");
     command.args(["miri", "test", "--lib"]).args(packages(&OF_PURE)).arg("--target-dir");
@@ -146,7 +147,6 @@ fn under(sanitizer: &Sanitizer) -> Result<()> {
     run(&mut command)
 }
 
-/// Cargo's arguments for these packages.
 fn packages<'a>(names: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
     names.iter().flat_map(|name| ["--package", name])
 }

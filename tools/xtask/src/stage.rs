@@ -1,4 +1,4 @@
-//! What a C program needs, laid out as it would be installed.
+//! The files that a C program needs, laid out as they would be installed.
 //!
 //! ```text
 //! <target>/stage/<profile>/
@@ -22,7 +22,7 @@ use crate::runtime;
 pub enum Profile {
     /// With the checks that tests want.
     Debug,
-    /// As users have it.
+    /// As users build it.
     Release,
 }
 
@@ -35,7 +35,7 @@ impl Profile {
         }
     }
 
-    /// What selects the profile on cargo's command line.
+    /// The options that select the profile on cargo's command line.
     pub fn arguments(self) -> &'static [&'static str] {
         match self {
             Profile::Debug => &[],
@@ -47,32 +47,32 @@ impl Profile {
 /// The staged folders.
 #[derive(Clone, Debug)]
 pub struct Stage {
-    /// The folder of them all.
+    /// The folder of all staged folders.
     pub folder: PathBuf,
 }
 
 impl Stage {
-    /// Where the libraries are: for `-L`, `-rpath` and `LD_LIBRARY_PATH`.
+    /// The folder of the libraries: for `-L`, `-rpath` and `LD_LIBRARY_PATH`.
     pub fn lib(&self) -> PathBuf {
         self.folder.join("lib")
     }
 
-    /// Where the programs are.
+    /// The folder of the programs.
     pub fn bin(&self) -> PathBuf {
         self.folder.join("bin")
     }
 
-    /// Where the headers are: for `-I`.
+    /// The folder of the headers: for `-I`.
     pub fn include(&self) -> PathBuf {
         self.folder.join("include")
     }
 
-    /// Where the sources of the Fortran module are.
+    /// The folder with the sources of the Fortran module.
     pub fn fortran(&self) -> PathBuf {
         self.folder.join("fortran")
     }
 
-    /// Where the software device is: for `LD_LIBRARY_PATH`.
+    /// The folder of the software device: for `LD_LIBRARY_PATH`.
     pub fn softcuda(&self) -> PathBuf {
         self.folder.join("softcuda")
     }
@@ -99,8 +99,8 @@ pub fn stage(profile: Profile) -> Result<Stage> {
     let stages = target_directory()?.join("stage");
     folder(&stages)?;
     let lock = Lock::take(&stages.join(format!("{}.lock", profile.name())))?;
-    // The program is named for its dependencies, and not built: with them in view, cargo selects the
-    // same features as for the other builds, and so need not build the library again for those.
+    // The program veloc is named for its dependencies, and not built: with them in view, cargo
+    // selects the same features as for the other builds, and need not build the library again.
     let packages = ["veloc", "daemon", "softcuda", "softcudart", "veloc-cli", "veloc-mpi"];
     let built = build_targets(&packages, &["--lib", "--bin", "veloc-backend"], profile)?;
 
@@ -118,7 +118,7 @@ pub fn stage(profile: Profile) -> Result<Stage> {
     Ok(stage)
 }
 
-/// Lays out the software device of a build, which is in the folder that comes back.
+/// Lays out the software device of a build. Returns its folder.
 pub fn software_device(built: &Built, profile: Profile) -> Result<PathBuf> {
     let folder =
         Stage { folder: target_directory()?.join("stage").join(profile.name()) }.softcuda();
@@ -145,7 +145,7 @@ pub fn build(packages: &[&str], profile: Profile) -> Result<Built> {
     build_targets(packages, &[], profile)
 }
 
-/// Builds of these packages what `targets` selects on cargo's command line.
+/// Builds those targets of these packages that `targets` selects on cargo's command line.
 fn build_targets(packages: &[&str], targets: &[&str], profile: Profile) -> Result<Built> {
     let mut command = cargo();
     command.args(["build", "--message-format=json-render-diagnostics"]);

@@ -1,4 +1,4 @@
-//! Steps of a command: run one after the other, with their times, and a table at the end.
+//! Steps of a command: they run one after the other, with their times, and end with a table.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -8,20 +8,20 @@ use crate::project::{cargo, line, run};
 
 /// One step.
 pub struct Step<'a> {
-    /// What it is called on the command line and in the table.
+    /// The name on the command line and in the table.
     pub name: &'a str,
-    /// What it shows.
+    /// The purpose of the step.
     pub about: &'a str,
-    /// What it does.
+    /// Does the step.
     pub run: &'a dyn Fn() -> Result<Outcome>,
 }
 
 /// How a step that did not fail ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// All of it was done.
+    /// All parts of the step passed.
     Passed,
-    /// It, or a part of it, was not done, for this reason.
+    /// The step, or a part of it, was not done, for this reason.
     Skipped(String),
 }
 
@@ -31,12 +31,12 @@ impl From<Option<&str>> for Outcome {
     }
 }
 
-/// What a run of steps has left open.
+/// The failed and the skipped steps of a run.
 #[derive(Debug, Default)]
 pub struct Report {
     /// The steps that failed.
     pub failed: Vec<String>,
-    /// What was not covered: a step, and why.
+    /// Skipped steps, each with the reason.
     pub open: Vec<(String, String)>,
 }
 
@@ -54,7 +54,7 @@ pub fn run_all(steps: &[Step], keep_going: bool) -> Report {
         println!("\n==> {}: {} (after {})", step.name, step.about, clock(since.elapsed()));
         let begun = Instant::now();
         let result = (step.run)();
-        // Before what is said on standard error.
+        // Shown before later lines on standard error.
         let _ = std::io::stdout().flush();
         let verdict = match result {
             Ok(Outcome::Passed) => "ok".to_owned(),
@@ -102,7 +102,7 @@ pub fn clock(time: Duration) -> String {
 }
 
 impl Report {
-    /// An error that names the steps that failed, if there are any, and how to repeat them.
+    /// An error that names the failed steps, if there are any, and how to repeat them.
     pub fn result(&self, repeat: impl Fn(&[String]) -> String) -> Result<()> {
         match &self.failed[..] {
             [] => Ok(()),
@@ -122,7 +122,8 @@ mod tests {
         assert_eq!(clock(Duration::from_millis(9_999)), "9.9 s");
     }
 
-    /// Catches a failure that lets the rest run, or is lost, and a skipped step that nobody hears of.
+    /// Catches a failure after which the rest still runs, or that is lost, and a skipped step that
+    /// is not reported.
     #[test]
     fn what_failed_and_what_is_open_is_told() {
         let step = |name, run| Step { name, about: "", run };

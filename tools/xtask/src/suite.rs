@@ -33,11 +33,12 @@ pub fn names() -> Vec<&'static str> {
 /// The steps that only run before a release, or by name.
 const BEFORE_A_RELEASE: [&str; 1] = ["bundle"];
 
-/// The variable by which the tests know that everything is to run, as before a release.
+/// The variable that tells the tests to run everything, as before a release.
 const ALL: &str = "VELOC_TEST_ALL";
 
-/// Runs the checks called `only` (if there is none, the daily ones, or with `all` all of them) up to the first
-/// that fails, or all of them with `keep_going`. Ends with a table, and with what was not covered.
+/// Runs the checks called `only` (without names the daily ones, or with `all` all of them) up to
+/// the first that fails, or all of them with `keep_going`. Ends with a table of the results and of
+/// what was not covered.
 pub fn test(only: &[String], keep_going: bool, all: bool) -> Result<()> {
     let chosen = |step: &Step| match only {
         [] => all || !BEFORE_A_RELEASE.contains(&step.name),
@@ -94,7 +95,7 @@ fn licences() -> Result<Outcome> {
     if !has_program("cargo-deny") {
         return Ok(Outcome::Skipped("cargo-deny is not installed".to_owned()));
     }
-    // Not the advisories: their database is fetched anew each time.
+    // Without the advisories, whose database is fetched anew each time.
     cargo_step(&["deny", "--workspace", "check", "licenses", "bans", "sources"], &[])
 }
 
@@ -132,8 +133,8 @@ fn rtm() -> Result<Outcome> {
         &[],
         &folder,
     )?;
-    // What NVIDIA's compiler made of the kernels shall do the same as those that stand in for them: in two
-    // layers of rock, as kernels of which C was made are slow.
+    // The kernels that NVIDIA's compiler made shall give the same image as their stand-ins: in two
+    // layers of rock only, as kernels translated to C are slow.
     let (columns, depth) = (96, 64);
     let speed = |z| if z < depth / 2 { 1800.0_f32 } else { 3000.0 };
     let model: Vec<u8> =
@@ -157,7 +158,7 @@ fn rtm() -> Result<Outcome> {
     println!(
         "values of the image: {largest:e} at the most; {difference:e} from one kernel to the other"
     );
-    // The compiler joins multiplications and additions, which rounds once and not twice.
+    // The compiler fuses multiplications and additions, which rounds once instead of twice.
     let is_same = native.len() == compiled.len() && difference <= 1e-3 * largest && largest > 0.0;
     match is_same {
         true => Ok(Outcome::Passed),
@@ -173,7 +174,7 @@ fn gpu_bundle() -> Result<Outcome> {
     }
     let results = target_directory()?.join("gpu-bundle-results");
     let _ = std::fs::remove_dir_all(&results);
-    // One after the other, as on a machine that is lent by the command, and within its limits.
+    // One after the other, as on a lent machine, and within its limits.
     for part in ["--tests", "--figures", "--rest"] {
         let mut command = std::process::Command::new("bash");
         command.arg(&script).args(["--software", "--quick", part]);
@@ -185,7 +186,7 @@ fn gpu_bundle() -> Result<Outcome> {
 }
 
 fn nvidia_parts() -> Result<Outcome> {
-    // Not on everybody's machine: they are not free software.
+    // Not on everybody's machine: these parts are not free software.
     if std::env::var_os("CI").is_none() {
         return Ok(Outcome::Skipped("CI is not set; cargo xtask nvidia runs it".to_owned()));
     }
@@ -206,7 +207,7 @@ fn tests() -> Result<Outcome> {
 mod tests_of_the_report {
     use super::*;
 
-    /// Catches a skipped step, or a machine without a GPU, that is passed over in silence.
+    /// Catches a skipped step, or a machine without a GPU, that is not reported.
     #[test]
     fn what_was_not_covered_is_listed_with_its_reason() {
         let mut report = Report::default();

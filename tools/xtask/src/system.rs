@@ -1,4 +1,4 @@
-//! What the tests need beside Rust, and how it gets onto the machine.
+//! The programs that the tests need beside Rust, and how they are installed.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::error::{Error, Result, While as _};
 use crate::project::{has_program, run};
 use crate::python::has_module;
 
-/// A program or a module of Python, and the Debian package that has it.
+/// Programs and modules of Python that are needed, and the Debian package of each.
 const PROGRAMS: [(&str, &str); 11] = [
     ("cc", "gcc"),
     ("c++", "g++"),
@@ -24,7 +24,8 @@ const PROGRAMS: [(&str, &str); 11] = [
     ("import pip", "python3-pip"),
 ];
 
-/// The same of programs, modules and headers without which some tests say that they are skipped.
+/// Programs, modules and headers without which some tests are skipped, and the Debian package of
+/// each.
 const WELCOME: [(&str, &str); 8] = [
     ("mpicc.openmpi", "libopenmpi-dev"),
     ("mpirun.openmpi", "openmpi-bin"),
@@ -36,11 +37,12 @@ const WELCOME: [(&str, &str); 8] = [
     ("/usr/include/boost/serialization/set.hpp", "libboost-serialization-dev"),
 ];
 
-/// The names of LLVM's Fortran compiler, which has had several.
+/// The names of LLVM's Fortran compiler, which has several.
 pub const FLANG: [&str; 7] =
     ["flang", "flang-new", "flang-22", "flang-21", "flang-20", "flang-19", "flang-new-19"];
 
-/// Whether there is a program of this name, a file of this path, or Python can do this import.
+/// Whether there is a program of this name, a file of this path, or a module that Python imports
+/// so.
 fn is_there(what: &str) -> bool {
     if what.starts_with('/') {
         return Path::new(what).is_file();
@@ -54,8 +56,8 @@ fn is_there(what: &str) -> bool {
     }
 }
 
-/// Sees to it that all programs are there: root on Debian or Ubuntu gets what is missing, after a
-/// question if somebody can answer it; others are told what to run. Gives what is missing still,
+/// Makes sure that all programs are there: root on Debian or Ubuntu gets the missing ones, after a
+/// question if somebody can answer it; others are told what to run. Returns what is still missing,
 /// without which some tests are skipped.
 pub fn prepare() -> Result<Vec<&'static str>> {
     let absent = |wanted: &[(&'static str, &'static str)]| -> Vec<(&'static str, &'static str)> {
@@ -79,7 +81,7 @@ pub fn prepare() -> Result<Vec<&'static str>> {
     }
     run(Command::new("apt-get").args(["update", "--quiet"]))?;
     let mut wanted = packages(&needed);
-    // One that this release does not have would keep the others from being installed.
+    // A package that this release does not have would keep the others from being installed.
     let (known, unknown): (Vec<_>, Vec<_>) =
         packages(&welcome).into_iter().partition(|package| is_known(package));
     wanted.extend(known);
@@ -90,13 +92,23 @@ pub fn prepare() -> Result<Vec<&'static str>> {
         .args(["install", "--yes", "--quiet", "--no-install-recommends", "libc6-dev"])
         .args(&wanted)
         .env("DEBIAN_FRONTEND", "noninteractive"))?;
+    let still = absent(&PROGRAMS);
+    if !still.is_empty() {
+        let still = names(&still).join(", ");
+        return Err(Error::new(format!(
+            "missing although apt-get has installed packages: {still}"
+        )));
+    }
     Ok(names(&absent(&WELCOME)))
 }
 
-/// Asks whether to install these packages. Nobody is asked in CI, or where nobody can answer.
+/// Asks whether to install these packages. CI is not asked; where nobody can answer, the answer is no.
 fn may_install(packages: &[&str]) -> Result<bool> {
-    if std::env::var_os("CI").is_some() || !std::io::stdin().is_terminal() {
+    if std::env::var_os("CI").is_some() {
         return Ok(true);
+    }
+    if !std::io::stdin().is_terminal() {
+        return Ok(false);
     }
     print!("install {} (all together up to a gigabyte)? [y/N] ", packages.join(", "));
     let mut answer = String::new();
@@ -105,17 +117,16 @@ fn may_install(packages: &[&str]) -> Result<bool> {
     Ok(is_yes(&answer))
 }
 
-/// Whether an answer agrees. No answer does not.
+/// Whether an answer agrees. An empty answer does not.
 fn is_yes(answer: &str) -> bool {
     matches!(answer.trim().to_lowercase().as_str(), "y" | "yes")
 }
 
-/// The names of what is missing.
 fn names(missing: &[(&'static str, &'static str)]) -> Vec<&'static str> {
     missing.iter().map(|(what, _)| what.trim_start_matches("import ")).collect()
 }
 
-/// The packages of what is missing, each once.
+/// The packages of missing programs, each once.
 fn packages(missing: &[(&'static str, &'static str)]) -> Vec<&'static str> {
     let mut packages: Vec<_> = missing.iter().map(|(_, package)| *package).collect();
     packages.dedup();
@@ -134,7 +145,7 @@ fn is_known(package: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Catches an installation to which nobody has agreed: by Enter, or by an input that has ended.
+    /// Catches an installation that nobody has agreed to: by Enter, or by an input that has ended.
     #[test]
     fn only_yes_is_yes() {
         assert!(is_yes("y\n") && is_yes(" Yes\n"));

@@ -1,4 +1,4 @@
-//! The oldest Rust that the project promises to be built by.
+//! The oldest Rust that the project promises to build with.
 
 // A helper of tests fails by panicking, like the test that calls it.
 #![allow(clippy::unwrap_used)]
@@ -12,12 +12,12 @@ fn release(version: &str) -> (u32, u32) {
     (numbers.next().unwrap(), numbers.next().unwrap_or(0))
 }
 
-/// What the packages of the workspace say of it: `1.85`.
+/// The oldest Rust in the workspace's packages, such as `1.85`.
 fn promised() -> &'static str {
     env!("CARGO_PKG_RUST_VERSION")
 }
 
-/// Catches a crate that cargo refuses to build with that Rust: whoever has it could build nothing.
+/// Catches a crate that cargo refuses to build with that Rust: its users could build nothing.
 #[test]
 fn every_crate_of_the_lock_file_is_built_by_it() {
     let mut metadata = cargo();
@@ -37,7 +37,7 @@ fn every_crate_of_the_lock_file_is_built_by_it() {
     assert!(newer.is_empty(), "these need a newer Rust than {}: {newer:?}", promised());
 }
 
-/// Catches a text that promises another one.
+/// Catches a text that promises another version.
 #[test]
 fn it_is_the_same_everywhere() {
     for (file, text) in [

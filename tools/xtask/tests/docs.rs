@@ -1,4 +1,4 @@
-//! What the documentation shows is what the library does.
+//! The examples in the documentation work with the library.
 
 // A helper of tests fails by panicking, like the test that calls it.
 #![allow(clippy::unwrap_used)]
@@ -32,7 +32,7 @@ fn the_readme_s_example_compiles_and_runs() {
 
     let mut run = Command::new(&program);
     run.current_dir(folder.path()).env("LD_LIBRARY_PATH", stage.lib());
-    // The example's size is for another machine than one that tests.
+    // The example's sizes are for another machine than one that runs tests.
     run.env("VELOC_HOST_CACHE_SIZE", "128M").env("VELOC_GPU_CACHE_SIZE", "0");
     let wanted: Vec<String> = (0..100).rev().map(|step| step.to_string()).collect();
     assert_eq!(output(&mut run).unwrap().lines().collect::<Vec<_>>(), wanted);
@@ -45,7 +45,7 @@ fn the_table_of_keys_is_the_library_s() {
     assert!(text.contains(table.trim()), "run cargo xtask docs");
 }
 
-/// Catches a link to a document or an example that has gone, or has another name.
+/// Catches a link to a document or an example that does not exist, or has another name.
 #[test]
 fn every_link_leads_to_a_file() {
     let folders = ["docs", "docs/design"].map(|folder| root().join(folder));

@@ -1,4 +1,4 @@
-//! The shared library offers what the header declares, under the name that programs look for.
+//! The shared library exports the functions of the headers, under the name that programs look for.
 
 // A helper of tests fails by panicking, like the test that calls it.
 #![allow(clippy::unwrap_used)]
@@ -22,15 +22,15 @@ const FORTRAN: [&str; 7] = [
     "VELOC_Fortran_refuse_number",
 ];
 
-/// What `libveloc-mpi.so` asks for.
+/// The function that `libveloc-mpi.so` calls.
 const MESSAGES: &str = "VELOC_Message_scratch";
 
-/// The same of the C++ layer, which has a header of its own for them.
+/// The functions that the C++ layer calls, which has a header of its own for them.
 fn of_the_cxx_layer() -> BTreeSet<String> {
     let text = files::read(&root().join("cpp/src/abi.h")).unwrap();
     let names = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let names = names.filter(|name| name.starts_with("VELOC_Cxx_"));
-    // Types are no functions.
+    // Types are not functions.
     let is_function = |name: &&str| text.contains(&format!("{name}("));
     names.filter(is_function).map(String::from).collect()
 }
@@ -58,8 +58,8 @@ fn it_exports_the_header_s_functions_and_nothing_else() {
     assert_eq!(exported, expected);
 }
 
-/// Catches a function that a module calls and the library lacks, or under another name: the
-/// module's users would find out when they link.
+/// Catches a function that a module calls and the library lacks: the module's users would find out
+/// when they link.
 #[test]
 fn the_fortran_modules_call_what_there_is() {
     let sources = ["veloc_2003.f90", "veloc.f90", "veloc_schedules.f90"];
@@ -79,7 +79,8 @@ fn the_fortran_modules_call_what_there_is() {
     assert!(FORTRAN.iter().all(|name| bound.contains(*name)), "{bound:?}");
 }
 
-/// The same of the library that logs messages, whose module has a function of its own as well.
+/// Catches a function that the module of parts calls and the library that logs messages lacks, or
+/// the reverse.
 #[test]
 fn the_module_of_parts_calls_what_there_is() {
     let library = stage(Profile::Debug).unwrap().message_log();
@@ -93,7 +94,7 @@ fn the_module_of_parts_calls_what_there_is() {
         .map(|(name, _)| name)
         .filter(|name| name.starts_with("VELOC_"))
         .collect();
-    // What the checkpoint library asks for is no program's.
+    // Functions that the checkpoint library calls are not for programs.
     let is_offered = |name: &&&str| name.starts_with("VELOC_") && **name != "VELOC_Part_log";
     let offered = exported.iter().filter(is_offered).copied().collect();
     assert_eq!(bound, offered);

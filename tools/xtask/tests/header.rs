@@ -1,4 +1,4 @@
-//! The headers are what the library says, and every compiler takes them.
+//! The headers match the library, and every compiler accepts them.
 
 // A helper of tests fails by panicking, like the test that calls it.
 #![allow(clippy::unwrap_used)]
@@ -31,12 +31,12 @@ fn compile(dialect: &[&str], options: &[String], source: &str) {
     );
 }
 
-/// Where mpi.h is, as the MPI compiler says, for `-isystem`: its own warnings are not ours.
+/// The folder of mpi.h from the MPI compiler, for `-isystem`: its own warnings are not ours.
 fn mpi_options() -> Option<Vec<String>> {
     if !has_program("mpicc") {
         return None;
     }
-    // Open MPI knows the first, MPICH the second.
+    // Open MPI knows the first option, MPICH the second.
     let output = ["--showme:compile", "-compile_info"]
         .iter()
         .map(|option| Command::new("mpicc").arg(option).output().unwrap())
@@ -64,7 +64,7 @@ fn each_header_compiles_alone_and_twice() {
     }
 }
 
-/// Those for C++ need its seventeenth edition.
+/// The headers for C++ need C++17.
 #[test]
 fn each_header_for_cxx_compiles_alone_and_twice() {
     let dialect = ["c++", "-std=c++17", "-x", "c++"];
@@ -86,8 +86,8 @@ fn each_header_for_cxx_compiles_alone_and_twice() {
     }
 }
 
-/// Catches an overload that cannot be told from the function with four arguments, that is in the
-/// way of C, or whose short names cannot be avoided.
+/// Catches an overload that cannot be told from the function with four arguments, that disturbs C,
+/// or whose short names cannot be avoided.
 #[test]
 fn cxx_has_the_prototype_s_six_arguments() {
     let cxx = DIALECTS[1];
@@ -105,7 +105,7 @@ fn cxx_has_the_prototype_s_six_arguments() {
     let own = "#include \"veloc.h\"\nenum { DEFAULT, READ_ONLY };\nint main() { return 0; }\n";
     compile(cxx, &["-DVELOC_NO_MPI".into(), "-DVELOC_NO_SHORT_NAMES".into()], own);
     compile(DIALECTS[0], &["-DVELOC_NO_MPI".into()], &own.replace("()", "(void)"));
-    // Macros of another header's.
+    // Macros of another header.
     let macros = "#define DEFAULT 7\n#define READ_ONLY \"r\"\n#include \"veloc.h\"\n\
                   int main() { return DEFAULT + READ_ONLY[0]; }\n";
     compile(cxx, &["-DVELOC_NO_MPI".into()], macros);

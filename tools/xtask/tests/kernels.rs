@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use xtask::files;
 use xtask::project::root;
 
-/// The newest version of the language that is taken: that of CUDA 9, of driver 384.
+/// The newest version of PTX that drivers are expected to take: that of CUDA 9, of driver 384.
 const NEWEST: u32 = 6;
 
 /// The PTX beside each kernel's source.

@@ -9,7 +9,8 @@ use xtask::project::{output, root, run};
 use xtask::runtime::{libraries, RELEASES};
 use xtask::stage::{stage, Profile};
 
-/// Catches a function without the version that programs of nvcc's ask for: the loader would warn of each.
+/// Catches a function without the version that programs of nvcc ask for: the loader would warn of
+/// each.
 #[test]
 fn its_functions_have_the_runtime_s_versions() {
     let stage = stage(Profile::Debug).unwrap();
@@ -28,8 +29,8 @@ fn its_functions_have_the_runtime_s_versions() {
     }
 }
 
-/// Catches kernels and errors that are none, state of a context that outlives it, threads without a
-/// context, and structures that are longer than a program's.
+/// Catches kernels and errors that do not exist, state of a context that outlives it, threads
+/// without a context, and structures that are longer than a program's.
 #[test]
 fn a_program_of_each_release_runs() {
     let stage = stage(Profile::Debug).unwrap();

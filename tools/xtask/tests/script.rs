@@ -1,5 +1,5 @@
 //! `gpu/run.sh` with a stand-in for the program `veloc`: whatever happens in a step, and however
-//! the script is ended, it says so in order, and keeps what there is.
+//! the script is ended, it reports that in order, and keeps its results.
 
 // A test that cannot go on should end.
 #![allow(clippy::unwrap_used)]
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use xtask::files::write_program;
 
-/// A bundle with nothing in it but the script and a program `veloc`.
+/// A bundle with only the script and a program `veloc`.
 struct Bundle(tempfile::TempDir);
 
 impl Bundle {
@@ -56,7 +56,7 @@ impl Bundle {
         self.command(arguments).output().unwrap()
     }
 
-    /// The same where there is something that looks like a driver.
+    /// Runs the script with a file that looks like a driver.
     fn with_driver(&self, arguments: &[&str]) -> Output {
         fs::create_dir_all(self.path("driver")).unwrap();
         fs::write(self.path("driver/libcuda.so.1"), "").unwrap();
@@ -67,7 +67,7 @@ impl Bundle {
         fs::read_to_string(self.path(name)).unwrap()
     }
 
-    /// The table of steps: what it says of the one of this name.
+    /// The result of a step in the table of steps.
     fn result_of(&self, step: &str) -> String {
         let table = self.read("out/summary.txt");
         let line = table.lines().find(|line| line.starts_with(step)).unwrap_or_default();
@@ -75,8 +75,8 @@ impl Bundle {
     }
 }
 
-/// A program whose every step is done at once; what `cases` say comes first. `$file` is what the
-/// step is to write.
+/// A program that does every step at once; `cases` come first. `$file` is the file that the step is
+/// to write.
 fn steps(cases: &str) -> String {
     format!(
         "echo \"$@\" >> \"$OUT/../calls\"
@@ -88,8 +88,8 @@ fn steps(cases: &str) -> String {
     )
 }
 
-/// Catches a script that starts one step after the other only to have each of them fail, or that
-/// does not say where it looked and what else can be done.
+/// Catches a script that starts steps which all fail, or that does not say where it looked for a
+/// driver and what else can be done.
 #[test]
 fn without_a_driver_there_is_one_line() {
     let container = ["/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/usr/lib/wsl/lib"];
@@ -112,7 +112,8 @@ fn without_a_driver_there_is_one_line() {
     }
 }
 
-/// The same where there is a driver and no device that it can use.
+/// Catches a script that goes on after its first step although the driver has no device that it can
+/// use.
 #[test]
 fn without_a_device_nothing_else_is_begun() {
     let bundle = Bundle::new(&steps("*) echo no device >&2; exit 1 ;;"));
@@ -125,7 +126,7 @@ fn without_a_device_nothing_else_is_begun() {
     assert!(bundle.read("out/run.log").contains("no device"));
 }
 
-/// Catches a step that takes others away with it, and one that is not ended.
+/// Catches a step whose failure or hang makes other steps fail, and a step that is not ended.
 #[test]
 fn a_step_that_hangs_and_one_that_fails_leave_the_others() {
     let bundle = Bundle::new(&steps(
@@ -133,7 +134,7 @@ fn a_step_that_hangs_and_one_that_fails_leave_the_others() {
          *bench\\ figures*) exit 3 ;;",
     ));
     fs::create_dir(bundle.path("out")).unwrap();
-    // What hangs is given a second, the others all the time of a slow machine.
+    // A step that hangs gets a second, the others all the time of a slow machine.
     bundle.program(
         "first/timeout",
         "first=$1; shift 2
@@ -146,7 +147,7 @@ fn a_step_that_hangs_and_one_that_fails_leave_the_others() {
     assert_eq!(ended.status.code(), Some(1));
     assert_eq!(bundle.result_of("launches"), "FAILED: not done in 60 s");
     assert_eq!(bundle.result_of("the paper's figures"), "FAILED: status 3");
-    // The next command finds what this one has left.
+    // The next command finds the results of this one.
     let ended = bundle.run(&["--software", "--quick", "--rest"]);
     assert_eq!(ended.status.code(), Some(0));
     for (step, file) in [
@@ -166,15 +167,15 @@ fn a_step_that_hangs_and_one_that_fails_leave_the_others() {
     }
 }
 
-/// Catches a step that makes a part last longer than whoever lends a machine for ten minutes waits:
-/// all its steps may take as long as they may.
+/// Catches a step that makes a part last longer than the ten minutes for which a machine is lent:
+/// all its steps may take their full time.
 #[test]
 fn no_part_can_last_ten_minutes() {
     for part in ["--tests", "--figures", "--rest"] {
         for arguments in [&[part, "--quick"][..], &[part]] {
             let bundle = Bundle::new("");
             fs::create_dir(bundle.path("out")).unwrap();
-            // No step gets to its beginning.
+            // No step really starts.
             bundle.program("first/timeout", "echo \"$1 $2\" >> \"$OUT/../limits\"\nexit 124");
             for name in ["hello", "rtm"] {
                 bundle.program(&format!("bin/{name}"), "");
@@ -185,7 +186,7 @@ fn no_part_can_last_ten_minutes() {
                 .split_whitespace()
                 .map(|limit| limit.trim_start_matches("--kill-after=").parse::<u64>().unwrap())
                 .sum();
-            // Some is left to the archive of results, and to whatever starts all this.
+            // Some time is left to pack the results, and to whatever starts the script.
             assert!(seconds <= 590, "{arguments:?} may last {seconds} s:\n{limits}");
             let skipped = bundle.read("out/summary.txt").contains("skipped");
             assert!(!skipped && limits.lines().count() >= 4, "{arguments:?}:\n{limits}");
@@ -193,11 +194,11 @@ fn no_part_can_last_ten_minutes() {
     }
 }
 
-/// Catches an `ok` behind which goals were missed, judgements by one repeat, and an archive that
+/// Catches an `ok` for a step with missed goals, judgements by one repeat, and an archive that
 /// lacks the end.
 #[test]
 fn goals_that_were_missed_are_named() {
-    // As the bench writes it.
+    // In the layout of the bench.
     let results = r#"{ "points": [
     {
       "what": "a call that is quick",
@@ -247,7 +248,7 @@ fn an_interrupted_table_is_closed_and_nothing_stays() {
         // In a process group of its own, as on a terminal.
         command.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         // SAFETY: between fork and exec it makes one system call. A shell cannot handle a signal
-        // that was ignored when it began, as it is in the background of another one.
+        // that was ignored when it began, as in the background of another shell.
         unsafe {
             command.pre_exec(|| {
                 libc::signal(libc::SIGINT, libc::SIG_DFL);
@@ -255,14 +256,14 @@ fn an_interrupted_table_is_closed_and_nothing_stays() {
             });
         }
         let mut child = command.spawn().unwrap();
-        // The log begins once what writes it is deaf to the signal.
+        // The log begins once the process that writes it ignores the signal.
         while !["out/started", "out/run.log"].iter().all(|file| bundle.path(file).exists()) {
             assert_eq!(child.try_wait().unwrap(), None, "it ended before its first step");
             std::thread::sleep(Duration::from_millis(10));
         }
         let process = child.id() as libc::pid_t;
         let to = if whole_group { -process } else { process };
-        // SAFETY: our own process, which was not waited for; it leads its group.
+        // SAFETY: a child of this process that was not waited for; it leads its group.
         assert_eq!(unsafe { libc::kill(to, signal) }, 0);
         assert_eq!(child.wait().unwrap().code(), Some(code), "{signal} {whole_group}");
         let (summary, log) = (bundle.read("out/summary.txt"), bundle.read("out/run.log"));

@@ -1,4 +1,4 @@
-//! Connections in number that nobody should have made.
+//! Numbers of connections that no program should make.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -9,13 +9,13 @@ use capi_tests::backends::{serving, wait_for_backends};
 use super::program::Silent;
 use super::{dies, job, run, stays};
 
-/// Of so many connections the descriptors are kept at a time.
+/// Connections whose descriptors are kept at a time.
 const AT_ONCE: usize = 400;
 
-/// Threads that a backend may have, whoever is connected.
+/// The most threads that a backend may have, whoever is connected.
 const MOST_THREADS: usize = 300;
 
-/// How many connections a flood has: so many, or as `VELOC_FLOOD` says.
+/// The number of connections of a flood: `usual`, or as `VELOC_FLOOD` says.
 pub(crate) fn flood(usual: usize) -> usize {
     let said = std::env::var("VELOC_FLOOD").ok();
     said.map_or(usual, |number| number.parse().expect("VELOC_FLOOD is a number"))
@@ -25,8 +25,8 @@ fn entries(backend: u32, of: &str) -> usize {
     fs::read_dir(format!("/proc/{backend}/{of}")).unwrap().count()
 }
 
-/// Catches a backend that gives a thread and descriptors to whoever says nothing, until it has none for
-/// a job; then what a job leaves is lost.
+/// Catches a backend that gives a thread and descriptors to clients that send nothing, until it has
+/// none for a job, whose files are then lost.
 #[test]
 fn a_backend_has_time_for_its_jobs() {
     let job = job("watchdog_interval = 3\npersistent = DIR/persistent\n");
@@ -45,7 +45,7 @@ fn a_backend_has_time_for_its_jobs() {
             descriptors = descriptors.max(entries(backend, "fd"));
         }
     }
-    // Another job of the configuration comes to it now, and what this one leaves is written by it.
+    // Another job of the configuration comes to the backend now, and its files are written by it.
     let _ = run(&job, "rank=1 finalize").succeed();
     running.input().write_all(b"go on\n").unwrap();
     running.wait_for_line("more");

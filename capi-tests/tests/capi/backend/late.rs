@@ -1,4 +1,5 @@
-//! A backend that is still at what a killed job has left when the next job has files of its own to write.
+//! A backend that still writes files of a killed job when the next job has files of its own to
+//! write.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,13 +11,13 @@ use xtask::files::write_program;
 
 use super::{dies, job, kill};
 
-/// Runs a job of these commands that is killed before it has given a file the name that `held` ends, and
-/// whose backend is about to: it goes on when there is the file that this returns.
+/// Runs a job of these commands that is killed before it has given a file a name that ends with
+/// `held`. Its backend waits at the same place until the file exists whose path is returned.
 fn hold(job: &Job, first: &str, held: &str) -> PathBuf {
     let [bin, go] = ["bin", "go"].map(|name| job.path(name));
     fs::create_dir(&bin).unwrap();
     let holds = format!("LD_PRELOAD={}", holding(&job.path("")).display());
-    // A backend leaves out what goes before its job's libraries.
+    // A backend starts without the libraries that are loaded into its job.
     let real = staged().bin().join("veloc-backend");
     let text = format!("#!/bin/sh\n{holds} exec {} \"$@\"\n", real.display());
     write_program(&bin.join("veloc-backend"), &text).unwrap();
@@ -28,7 +29,7 @@ fn hold(job: &Job, first: &str, held: &str) -> PathBuf {
     go
 }
 
-/// Runs such a job, and a second one. The backend goes on when that has come `through`, or waits.
+/// Runs such a job, and a second one. The backend goes on when the second is `through`, or waits.
 fn come_after(job: &Job, first: &str, held: &str, second: &str) {
     let (go, through) = (hold(job, first, held), job.path("through"));
     let run = job.run("script", &format!("size=3000000 {second}"));
@@ -40,8 +41,7 @@ fn come_after(job: &Job, first: &str, held: &str, second: &str) {
     wait_for_backends(job);
 }
 
-/// Catches a backend that does not answer any more, and is about to give an old file the name that a newer
-/// one has when it goes on.
+/// Catches a backend that hangs, and when it goes on gives an old file the name of a newer one.
 #[test]
 fn a_backend_that_does_not_answer_replaces_nothing_newer() {
     let job = job("watchdog_interval = 1\n");
@@ -58,8 +58,8 @@ fn a_backend_that_does_not_answer_replaces_nothing_newer() {
     assert!(ended.stderr.contains(&said), "{}", ended.stderr);
 }
 
-/// Catches an older file of the application's own that a backend puts in place of a newer one, which no
-/// look at files has waited for it.
+/// Catches an older file of the application's own that a backend puts in place of a newer file, for
+/// which no search has waited.
 #[test]
 fn no_older_file_of_the_application_replaces_a_newer_one() {
     let job = job("persistent = DIR/persistent\nwatchdog_interval = 1\n");
@@ -69,8 +69,8 @@ fn no_older_file_of_the_application_replaces_a_newer_one() {
     let _ = job.run("script", "size=3000000 newest=x:2 reroute=x:2:DIR/own").succeed();
 }
 
-/// Catches a file of the application's own that loses its place in scratch to a checkpoint from an earlier
-/// job's memory: then it is not enough that its copy waits.
+/// Catches a file of the application's own that loses its place in scratch to a checkpoint from an
+/// earlier job's memory: waiting for its copy alone is not enough.
 #[test]
 fn no_older_checkpoint_replaces_a_file_of_the_application() {
     let job = job("persistent = DIR/persistent\nwatchdog_interval = 1\n");

@@ -1,4 +1,4 @@
-//! The program itself: how it is found and started, what stands in its place, and when it ends.
+//! The program veloc-backend: how it is found and started, other programs in its place, its end.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -17,7 +17,7 @@ use xtask::files::write_program;
 
 use super::{dies, job, kill, run, stays, SCRATCH};
 
-/// A user of whom there is nothing on this machine.
+/// A user who has no files on this machine.
 const THIRD_USER: u32 = 65533;
 
 #[test]
@@ -59,7 +59,7 @@ fn started_by_hand() {
     until("it ends", || backends(&job).is_empty());
 }
 
-/// Catches a program that ends with a panic: at a path that is no UTF-8, or when nobody reads its help.
+/// Catches a program that panics: at a path that is not UTF-8, or when nobody reads its help.
 #[test]
 fn its_command_line() {
     let program = capi_tests::program::staged().bin().join("veloc-backend");
@@ -89,7 +89,7 @@ fn a_backend_that_no_client_comes_to_ends() {
     wait_for_backends(&job);
 }
 
-/// Connections to a backend, on which nothing is said.
+/// Connections to a backend that send nothing.
 pub(super) struct Silent {
     path: String,
 }
@@ -117,7 +117,7 @@ impl Silent {
     }
 }
 
-/// Where a backend listens.
+/// The path at which a backend listens.
 fn socket_of(backend: u32) -> String {
     let table = fs::read_to_string("/proc/net/unix").unwrap();
     let opened = fs::read_dir(format!("/proc/{backend}/fd")).unwrap().flatten();
@@ -132,7 +132,7 @@ fn socket_of(backend: u32) -> String {
     path.unwrap()
 }
 
-/// A backend leaves nothing behind; what one leaves that is killed is replaced.
+/// A backend leaves no socket behind; the socket of a killed backend is replaced.
 #[test]
 fn a_socket_goes_with_its_backend() {
     let job = job("");
@@ -180,7 +180,7 @@ fn another_users_directory_is_not_used() {
     assert!(ended.stderr.contains("going on without"), "{}", ended.stderr);
 }
 
-/// Catches a backend that lives as long as somebody is connected who never says what for.
+/// Catches a backend that lives as long as a client is connected that never says what for.
 #[test]
 fn a_backend_waits_for_nobody_who_says_nothing() {
     let job = job("watchdog_interval = 1\n");
@@ -211,8 +211,8 @@ fn refused(configuration: &Path, why: &str) {
     assert!(!ended.status.success() && ended.stderr.contains(why), "{}", ended.stderr);
 }
 
-/// SIGTERM lets a backend serve its clients to the end, and write what they leave. Catches one that
-/// ends at once, and one that stays.
+/// SIGTERM lets a backend serve its clients to the end, and write what they leave. Catches a
+/// backend that ends at once, and a backend that stays.
 #[test]
 fn a_backend_that_is_told_to_end_serves_to_the_end() {
     let job = job("persistent = DIR/persistent\n");
@@ -239,7 +239,7 @@ fn a_backend_that_is_told_to_end_serves_to_the_end() {
     }
 }
 
-/// The same with SIGTERM while it writes what a killed job has left, and when a job says goodbye.
+/// SIGTERM while a backend writes the files of a killed job, and when a job ends, lets it finish.
 #[test]
 fn a_backend_that_is_told_to_end_finishes_its_work() {
     for how in ["kill", "finalize"] {
@@ -269,9 +269,9 @@ fn a_backend_shows_its_configuration() {
     let _ = running.end().succeeded();
 }
 
-/// A program that is no backend in the place of one, and one that stands still: nobody waits for it, it
-/// is said, and it does not stay. Catches a job that waits with its files until such a program is given
-/// up, or for its end.
+/// Another program in the place of the backend, and a program that stands still: the job does not
+/// wait, reports the program, and ends it. Catches a job that waits with its files until such a
+/// program is given up, or for its end.
 #[test]
 fn nobody_waits_for_a_program_that_is_no_backend() {
     for does in ["exec sleep 1000", "kill -STOP $$"] {
@@ -287,10 +287,10 @@ fn nobody_waits_for_a_program_that_is_no_backend() {
             let run = job.run("script", &format!("size=1000000 newest={commands} wait"));
             run.arg(format!("run={lives}")).env("VELOC_BIN", &bin)
         };
-        // It is given up after a minute, and so it would not live any more.
+        // The program is given up after a minute, and would not live any more.
         let ended = take("x:-1 take=x:1").succeed();
         assert!(ended.stderr.contains("serves nobody"), "{}", ended.stderr);
-        // So may one that is slow to start, of which other tests hear no complaint.
+        // A backend that is slow to start may be reported as well, which other tests ignore.
         assert_eq!(ended.complaints(), [""; 0]);
         job.configure(&format!("{SCRATCH}watchdog_interval = 1\n"));
         let gone = format!("run=while test -d /proc/$(cat {number}); do sleep 0.01; done");

@@ -1,5 +1,5 @@
-//! What a job has left, as the backend or the next job writes it: where, how much of it, and what is
-//! said of the rest.
+//! The files that a job has left, as the backend or the next job writes them: where, how many, and
+//! which messages there are about the rest.
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
@@ -14,8 +14,8 @@ use xtask::files::write_program;
 
 use super::{dies, job, kill, SCRATCH};
 
-/// A job is ended as mpirun does it, with all processes of its group, while its backend has not come to
-/// run yet. Catches a backend that goes with the job.
+/// A job is ended with its process group, as mpirun does it, while its backend is starting. Catches
+/// a backend that ends with the job.
 #[test]
 fn what_ends_the_whole_group_does_not_end_a_backend_that_starts() {
     let job = job("");
@@ -51,9 +51,10 @@ fn without_persistent_the_backend_writes_scratch() {
     let _ = job.run("script", "size=8000000 newest=x:2 restore=x:2").succeed();
 }
 
-/// What was written while persistent was away is said by the next job that asks for it, once of each name,
-/// and stays in scratch: no limit of versions removes it, and no clean-up. Catches a checkpoint that is lost
-/// before `veloc sync` has copied it, and one that is kept for good although persistent has it.
+/// Versions that persistent lacks because it was away are reported by the next job that asks for
+/// them, once for each name, and stay in scratch: no limit of versions removes them, and no
+/// clean-up. Catches a checkpoint that is lost before `veloc sync` has copied it, and one that is
+/// kept for ever although persistent has it.
 #[test]
 fn what_persistent_lacks_is_said_and_stays() {
     let limits = "persistent = DIR/persistent\nwatchdog_interval = 1\nscratch_versions = 1\n\
@@ -79,7 +80,7 @@ fn what_persistent_lacks_is_said_and_stays() {
     }
     assert!(!there.contains(&"x-0-5.dat".to_owned()), "{there:?}");
     assert_eq!(names(&job.persistent()), ["x-0-4.dat", "x-0-5.dat"]);
-    // By hand, as `veloc sync` does.
+    // Copied by hand, as `veloc sync` does.
     for left in there.iter().filter(|name| name.starts_with('x')) {
         fs::copy(job.scratch().join(left), job.persistent().join(left)).unwrap();
     }
@@ -88,14 +89,14 @@ fn what_persistent_lacks_is_said_and_stays() {
     assert_eq!(names(&job.scratch()), ["y-0-1.dat"]);
 }
 
-/// Catches a copy of what this job itself has taken, and has not wished to be copied.
+/// Catches a copy of a version that this job itself has taken and did not want to be copied.
 #[test]
 fn what_this_job_has_taken_is_owed_by_nobody() {
     let interval = "persistent = DIR/persistent\npersistent_interval = 0\n";
     let job = job(interval);
     let persistent = job.persistent().display().to_string();
     let away = job.path("away").display().to_string();
-    // A copy that could not be made is tried again by this job's own worker alone.
+    // Only this job's own worker tries a failed copy again.
     let run = job
         .run("script", "size=1000")
         .arg(format!("run=mv {persistent} {away}; touch {persistent}"));
@@ -106,8 +107,8 @@ fn what_this_job_has_taken_is_owed_by_nobody() {
     assert_eq!(names(&job.persistent()), ["x-0-1.dat"]);
 }
 
-/// Catches a backend that writes what is there, however many versions that makes, also if it has a region
-/// of the lowest id. Each of these jobs ends before it has removed anything itself.
+/// Catches a backend that writes all versions in memory, whatever the limit, also if they have a
+/// region of the lowest id. Each of these jobs ends before it has removed anything itself.
 #[test]
 fn limits_hold_from_job_to_job() {
     let job = job("persistent = DIR/persistent\nmax_versions = 1\nscratch_versions = 1\n");
@@ -115,7 +116,7 @@ fn limits_hold_from_job_to_job() {
         dies(&job.run("script", &format!("size=8000000 id={id} take=x:{version} kill")).end());
         wait_for_backends(&job);
         let left = vec![format!("x-0-{version}.dat")];
-        // What it was writing when it was killed may go with the next job.
+        // A file that was being written when the job was killed may be removed by the next job.
         let complete = |directory| {
             let mut names = names(directory);
             names.retain(|name| !name.starts_with('.'));
@@ -125,7 +126,7 @@ fn limits_hold_from_job_to_job() {
     }
 }
 
-/// Catches a clean-up that a job takes with it when it ends: the backend kept the files.
+/// Catches a clean-up that is lost when its job ends: the backend kept the files.
 #[test]
 fn the_backend_finishes_a_cleanup() {
     let job = job("persistent = DIR/persistent\n");
@@ -138,8 +139,8 @@ fn the_backend_finishes_a_cleanup() {
     }
 }
 
-/// Without a host buffer the application writes scratch itself, and the copies to persistent are made
-/// in the background. Catches a job that leaves these half made.
+/// Without a host buffer the application writes scratch itself, and the copies to persistent are
+/// made in the background. Catches a job that leaves these copies half made.
 #[test]
 fn without_a_host_buffer_copies_are_finished() {
     let job = Job::new(
@@ -169,8 +170,8 @@ fn what_no_backend_takes_the_job_writes() {
     until("it ends", || backends(&job).is_empty());
 }
 
-/// Jobs that are killed on a scratch that is full, with room in persistent: the backend writes all that
-/// was taken there. Catches a will that is dropped because one directory is full.
+/// Jobs that are killed on a full scratch, with room in persistent: the backend writes all their
+/// checkpoints there. Catches files that the backend drops because one directory is full.
 #[test]
 fn what_scratch_cannot_take_the_backend_writes_to_persistent() {
     let more = "host_cache_size = 32M\npersistent = DIR/persistent\nwatchdog_interval = 1\n";
@@ -180,7 +181,7 @@ fn what_scratch_cannot_take_the_backend_writes_to_persistent() {
         let takes: String = (1..=12).map(|v| format!(" take=x:{v}")).collect();
         dies(&ground.under(job.run("script", &format!("size=2000000{takes} kill"))).end());
         wait_for_backends(&job);
-        // The first ones may be in scratch alone, and that is gone with the processes.
+        // The first versions may be in scratch alone, which is lost with the processes.
         let first = if interval.is_empty() { 1 } else { 3 };
         let there = names(&job.persistent());
         let expected = (first..=12).map(|version| format!("x-0-{version}.dat"));
@@ -192,7 +193,7 @@ fn what_scratch_cannot_take_the_backend_writes_to_persistent() {
     }
 }
 
-/// Where there is no room anywhere, what fits is kept, and what is lost is said.
+/// Without enough room anywhere, the versions that fit are kept, and the lost ones are reported.
 #[test]
 fn what_the_backend_cannot_write_is_named() {
     let job = job("");
@@ -205,7 +206,7 @@ fn what_the_backend_cannot_write_is_named() {
     assert!(said.contains(lost) && said.contains("No space left"), "{said}");
 }
 
-/// What the backends of a job have logged.
+/// The log lines of the backends of a job.
 fn log_of(job: &Job) -> String {
     let found = fs::read_dir(job.path("")).unwrap().flatten().map(|entry| entry.path());
     let logs = found.filter(|path| path.extension().is_some_and(|e| e == "log"));

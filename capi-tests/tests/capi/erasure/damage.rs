@@ -1,11 +1,11 @@
-//! Bytes that have changed, and parities that are missing.
+//! Changed bytes and missing parities.
 
 use std::fs;
 
 use super::{damage, damage_middle, Jobs};
 use crate::mpi::MPICH;
 
-/// A restart that was killed after it had rebuilt a file has made no parities: the next one does.
+/// A restart that was killed after it had rebuilt a file has made no parities: the next makes them.
 #[test]
 fn parities_that_are_missing_are_made_again() {
     let Some(jobs) = Jobs::new(&MPICH, 4, "mode = async\nec_interval = 0\n") else { return };
@@ -16,8 +16,8 @@ fn parities_that_are_missing_are_made_again() {
     assert!(fs::read(jobs.parity(2, 3)).unwrap() == before);
 }
 
-/// Nothing is lost, but a byte has changed, behind a header that is good: it is found before it is
-/// restored, and given back by the others, or by persistent where they cannot.
+/// Nothing is lost, but a byte has changed behind a good header: the damage is found before the
+/// restore, and the file is rebuilt by the other processes, or else read from persistent.
 #[test]
 fn a_changed_byte_is_found() {
     let configuration = "mode = async\nec_interval = 0\n";
@@ -59,6 +59,6 @@ fn damage_is_noticed_and_rebuilt() {
     damage(&jobs.parity(0, 3), 20);
     damage(&jobs.parity(1, 3), 3000);
     jobs.lose(2);
-    // Of version 2, only the files of processes 1 and 2 are lost.
+    // Only the files of version 2 of processes 1 and 2 are lost.
     jobs.good("case=restore expect=2");
 }

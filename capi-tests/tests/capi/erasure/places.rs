@@ -1,4 +1,4 @@
-//! Files that are in the scratch directories of other processes than theirs, and old ones that come back.
+//! Files in the scratch directories of other processes, and old files that come back.
 
 use std::fs;
 
@@ -25,8 +25,8 @@ fn processes_may_change_places() {
     }
 }
 
-/// A file that was brought home once and left behind where it came from is an old one by now. Catches
-/// one that is brought home again because it has the right name.
+/// A file that was brought home and left behind in its former place is an old one by now. Catches
+/// an old file that is brought home again because it has the right name.
 #[test]
 fn an_old_file_elsewhere_is_not_brought_home() {
     let Some(jobs) = Jobs::new(&MPICH, 4, "mode = async\nec_interval = 0\n") else { return };
@@ -43,8 +43,7 @@ fn an_old_file_elsewhere_is_not_brought_home() {
     assert!(fs::read(jobs.data(1, 3)).unwrap() == good);
 }
 
-/// Two files of one process, of which nobody knows which is the right one: neither is taken. With
-/// checksums it is known.
+/// Two files of one process: none is taken, unless checksums tell which is right.
 #[test]
 fn of_two_files_elsewhere_none_is_chosen_silently() {
     for chksum in [false, true] {
@@ -73,10 +72,10 @@ fn of_two_files_elsewhere_none_is_chosen_silently() {
 }
 
 /// A directory that was away while its versions were taken again comes back: its files and parities
-/// are of one mind, and not of that of the others.
+/// agree with each other, and not with those of the others.
 #[test]
 fn an_old_directory_that_comes_back_is_noticed() {
-    // Whether it is asked before which versions there are, and whether another directory is lost.
+    // Whether the job first asks for its versions, and whether another directory is lost.
     for (asked, another) in [(true, false), (false, false), (false, true)] {
         let jobs = Jobs::new(&MPICH, 4, "mode = async\nec_interval = 0\nec_parity = 2\n");
         let Some(jobs) = jobs else { return };
@@ -94,7 +93,7 @@ fn an_old_directory_that_comes_back_is_noticed() {
     }
 }
 
-/// The same without a loss, and with files of the application's own.
+/// Processes change places without a loss, and with files of the application's own.
 #[test]
 fn files_of_the_application_change_places() {
     let Some(jobs) = Jobs::new(&MPICH, 2, "mode = sync\nec_interval = 0\n") else { return };

@@ -5,8 +5,7 @@ use capi_tests::job::Job;
 
 use super::{on_each, script, shell, ASYNC, ROOM, SYNC};
 
-/// The file system becomes read-only between two checkpoints, as with `mount -o remount,ro` or after
-/// an error of the disk.
+/// The file system becomes read-only between two checkpoints, as after an error of the disk.
 #[test]
 fn read_only_between_checkpoints() {
     on_each(SYNC, "scratch", |job, ground| {
@@ -37,9 +36,9 @@ fn read_only_between_checkpoints() {
     }
 }
 
-/// A job begins with a persistent that can only be read, as one of somebody else's. What is there is restored, and
-/// what cannot be written there is an error. Catches a job that does not start, one that does not say so, and
-/// checkpoints that are taken for written.
+/// A job begins with a persistent that can only be read, such as another user's. Checkpoints there
+/// are restored, and writing there is an error. Catches a job that does not start, one that does
+/// not report the error, and checkpoints that count as written.
 #[test]
 fn a_read_only_persistent_serves_restarts() {
     for (configuration, fails) in [
@@ -69,8 +68,8 @@ fn a_read_only_persistent_serves_restarts() {
     }
 }
 
-/// It becomes read-only in the middle of a file, which a system does by itself after an error and
-/// nobody can do on purpose: files that are open for writing keep a remount out.
+/// The file system becomes read-only in the middle of a file, which a system does by itself after
+/// an error and nobody can do on purpose: files that are open for writing prevent a remount.
 #[test]
 fn read_only_in_the_middle_of_a_file() {
     for (below, configuration) in [

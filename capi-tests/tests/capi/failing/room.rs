@@ -1,5 +1,4 @@
-//! Limits of versions on a file system that has little room, and room that there is none of for what all
-//! write.
+//! Limits of versions on a file system with little room, and too little room for all processes.
 
 use capi_tests::job::names;
 
@@ -7,8 +6,8 @@ use super::{on_each, script, shell, ASYNC, ROOM, SYNC};
 use crate::mpi::every_mpi;
 
 /// Scratch has room for a few versions and is to keep fewer, and persistent is slower than the
-/// application: what finds no room goes to persistent at once. Catches a checkpoint that is refused or
-/// lost, and versions beyond the limits.
+/// application: checkpoints without room go to persistent at once. Catches a checkpoint that is
+/// refused or lost, and versions beyond the limits.
 #[test]
 fn what_scratch_has_no_room_for_yet_is_not_refused() {
     let limits = "persistent = DIR/persistent\nscratch_versions = 1\nmax_versions = 2\n";
@@ -30,8 +29,8 @@ fn what_scratch_has_no_room_for_yet_is_not_refused() {
     }
 }
 
-/// A file system that is too small for one version more than are to stay. Catches an older version that is
-/// removed before the new one is there, and an error that does not say which key wants the room.
+/// A file system that is too small for one version more than are to stay. Catches an older version
+/// that is removed before the new one is there, and an error that does not name the key concerned.
 #[test]
 fn a_limit_that_there_is_no_room_for_is_named() {
     for (configuration, fails) in [
@@ -68,7 +67,7 @@ fn aggregated_files_fill_up() {
                 };
                 let commands = [
                     "size=450000 take=x:1 wait barrier".into(),
-                    // No process's part has room, nor has one alone.
+                    // There is no room for any process's part.
                     format!("@0:{}", shell(ground.to_fill(2_450_000))),
                     "barrier".into(),
                     fails.into(),
@@ -84,8 +83,8 @@ fn aggregated_files_fill_up() {
     }
 }
 
-/// There is room for the checkpoints, but not for their parities: nobody's call fails, the log says
-/// what is unprotected, and later ones are protected again.
+/// There is room for the checkpoints, but not for their parities: no call fails, the log names the
+/// unprotected versions, and later ones are protected again.
 #[test]
 fn parities_find_no_room() {
     for mpi in every_mpi() {
@@ -97,7 +96,7 @@ fn parities_find_no_room() {
                 [0, 1, 2].map(|rank| format!("test -s {}", file(rank))).join(" && ")
             };
             let commands = [
-                // Three files, and 100000 bytes of room for three parities of 250000.
+                // Room for three files, and 100000 bytes for three parities of 250000.
                 format!("@0:{}", shell(ground.to_fill(ROOM - 1_600_000))),
                 "barrier size=500000 take=x:1 wait drain restore=x:1 barrier".into(),
                 format!("@0:{}", shell(format!("! ({})", parity(1)))),

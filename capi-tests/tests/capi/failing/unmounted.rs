@@ -1,5 +1,4 @@
-//! Directories that are another one in the middle of a job: their file system is unmounted, or a link to
-//! them is changed.
+//! Directories that are replaced in mid-job: their file system is unmounted, or a link is changed.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,7 +8,7 @@ use capi_tests::job::{names, Job};
 
 use super::{script, shell, ASYNC, ROOM, SYNC};
 
-/// Catches checkpoints that go to the directory below, where nobody looks for them, with success.
+/// Catches checkpoints that go to the directory below with success, where nobody looks for them.
 #[test]
 fn what_is_unmounted_is_not_written_to() {
     for (configuration, fails) in [
@@ -29,7 +28,7 @@ fn what_is_unmounted_is_not_written_to() {
         assert_eq!(names(&job.persistent()), [""; 0]);
         assert_eq!(names(&job.scratch()), ["x-0-1.dat", "x-0-2.dat"]);
     }
-    // A worker finds another way past scratch; the application's own thread is told.
+    // A worker finds another way past scratch; the application's own thread gets an error.
     for (configuration, meets, kept) in [
         (SYNC, "fail=x:2:scratch|is_not_the_directory_that_it_was", &["x-0-1.dat"][..]),
         (ASYNC, "take=x:2 wait restore=x:2", &["x-0-1.dat", "x-0-2.dat"]),
@@ -48,7 +47,7 @@ fn what_is_unmounted_is_not_written_to() {
     }
 }
 
-/// The same by a link.
+/// A directory that is replaced by changing a link to it.
 #[test]
 fn a_changed_link_is_not_followed() {
     let job = Job::new(&format!("{ASYNC}persistent = DIR/persistent\n"));

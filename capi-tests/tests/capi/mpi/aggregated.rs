@@ -1,4 +1,4 @@
-//! Aggregated files: whole or absent, in the form of others, and what becomes of parts without the rest.
+//! Aggregated files: whole or absent, upstream's files, and parts without the rest.
 
 use std::collections::BTreeSet;
 use std::os::fd::AsRawFd as _;
@@ -10,11 +10,11 @@ use capi_tests::program::dying;
 
 use super::{every_mpi, AGGREGATED, MPICH};
 
-/// Each process another length.
+/// Each process has another length.
 const LENGTHS: &str = "@0:size=1000 @1:size=3000000 @2:size=5";
 
 /// Upstream's form: the processes' files one behind the other, a table of where they begin, and
-/// nothing else. Catches a part in the wrong place, a file that is never completed, and a restart
+/// nothing else. Catches a part in the wrong place, a file that stays incomplete, and a restart
 /// that does not look there.
 #[test]
 fn aggregated_files() {
@@ -34,7 +34,7 @@ fn aggregated_files() {
                     .iter()
                     .flat_map(|&number| (number as i64).to_le_bytes())
                     .collect();
-                // Upstream reads no further.
+                // Upstream reads no further than this.
                 assert!(files(&job.path("meta"))[&name].starts_with(&table));
             }
             std::fs::remove_dir_all(job.scratch()).unwrap();
@@ -68,8 +68,9 @@ fn aggregated_files_of_others() {
     }
 }
 
-/// Without its table, or with a damaged one, an aggregated file restores all the same, by the headers of its parts; what is
-/// none is named. Catches a version that is passed over without a word.
+/// Without its table, or with a damaged one, an aggregated file restores all the same, by the
+/// headers of its parts; a file that is none is reported. Catches a version that is silently passed
+/// over.
 #[test]
 fn aggregated_files_without_tables() {
     for mpi in every_mpi() {
@@ -126,8 +127,8 @@ fn aggregated_files_with_the_rest() {
     }
 }
 
-/// What jobs that were killed have left of an aggregated file goes once there is one of that name; not
-/// where a process has it open, which may still write it.
+/// Files of killed jobs for an aggregated file are removed once the aggregated file exists, unless
+/// a process has them open and may still write them.
 #[test]
 fn incomplete_aggregated_files_go() {
     for mpi in every_mpi() {
@@ -140,7 +141,7 @@ fn incomplete_aggregated_files_go() {
             }
         }
         std::fs::write(job.persistent().join(".x-agg-6.dat.tmp-4294967295-3"), "half").unwrap();
-        // By the lock that who writes has.
+        // Locked, as by a process that writes.
         let held = std::fs::File::open(job.persistent().join(".x-agg-7.dat.tmp-4294967295-3"));
         let held = held.unwrap();
         // SAFETY: an open file.
@@ -173,9 +174,9 @@ fn an_aggregated_file_is_whole_or_absent() {
     }
 }
 
-/// Killed when all parts are there and the old file, but not the new one, has gone; and then scratch is
-/// lost. Catches parts that nobody finds because their roll had been taken away to be completed, and
-/// what is left of it for ever.
+/// Killed when all parts and the old file exist, and the old file, but not yet the new one, has
+/// been removed; then scratch is lost. Catches parts that nobody finds because their list had been
+/// removed for completion, and rests that stay for ever.
 #[test]
 fn the_parts_of_a_file_that_is_about_to_be_complete_are_found() {
     let job = Job::new(&AGGREGATED.replace("MODE", "sync"));
@@ -189,7 +190,7 @@ fn the_parts_of_a_file_that_is_about_to_be_complete_are_found() {
     assert_eq!(names(&job.persistent()), ["x-agg-1.dat", "x-agg-2.dat"]);
 }
 
-/// What is not everybody's is in files of its own, and said to be.
+/// Checkpoints that not all processes have taken are in files of their own, and reported.
 #[test]
 fn what_cannot_be_aggregated() {
     for mpi in every_mpi() {
@@ -223,8 +224,8 @@ fn given_up_where_files_are_aggregated() {
     }
 }
 
-/// What one process lacks is no reason to remove what all have: neither a checkpoint that it has
-/// given up, nor one that it was killed before it had written.
+/// A version that one process lacks replaces no version that all have: neither a checkpoint that
+/// the process has given up, nor one that it was killed before it had written.
 #[test]
 fn what_one_lacks_replaces_nothing() {
     for mpi in every_mpi() {
@@ -232,7 +233,7 @@ fn what_one_lacks_replaces_nothing() {
             "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\n\
              max_versions = 1\nscratch_versions = 1\n",
         );
-        // The results of a round are heard with the next ones.
+        // The results of a round arrive with the next ones.
         let heard =
             "wait barrier take=y:1 wait barrier take=y:2 wait barrier take=y:3 wait barrier";
         let commands = format!(
@@ -256,7 +257,7 @@ fn what_one_lacks_replaces_nothing() {
         mpi.script(&job, commands).unwrap().end();
         mpi.script(&job, "newest=x:1 restore=x:1").unwrap().succeed();
 
-        // They go once there are enough that all have.
+        // They are removed once there are enough versions that all have.
         mpi.script(&job, "take=x:7 take=x:8").unwrap().succeed();
         let left = ["x-0-8.dat", "x-1-8.dat", "x-2-8.dat"];
         let of_x = |folder: &std::path::Path| -> Vec<String> {
@@ -267,8 +268,8 @@ fn what_one_lacks_replaces_nothing() {
     }
 }
 
-/// A process that waits for its files copies a checkpoint that the others then do not copy: its copy
-/// is no reason to remove one that all have.
+/// A process that waits for its files copies a checkpoint that the others then do not copy: no
+/// version that all have is removed for that copy.
 #[test]
 fn a_copy_of_one_process_replaces_none_of_all() {
     for mpi in every_mpi() {
@@ -287,9 +288,8 @@ fn a_copy_of_one_process_replaces_none_of_all() {
     }
 }
 
-/// Catches checkpoints of a killed job that never reach persistent because the processes had not
-/// heard of each other's, or because one of them had not copied its part: without scratch they were
-/// lost.
+/// Catches checkpoints of a killed job that never reach persistent because the processes did not
+/// know of each other's, or because one had not copied its part: without scratch they were lost.
 #[test]
 fn what_a_killed_job_has_not_aggregated_is_not_lost() {
     for mpi in every_mpi() {
@@ -304,9 +304,10 @@ fn what_a_killed_job_has_not_aggregated_is_not_lost() {
     }
 }
 
-/// The backend completes files of older versions after those of the last one are there, and the next job
-/// makes files of their own of parts. Catches versions whose order is that of their files' completion:
-/// the one from which the job goes on was removed in place of an older one.
+/// The backend completes files of older versions after those of the last version exist, and the
+/// next job makes files of their own of parts. Catches versions whose order is that in which their
+/// files were completed: the version from which the job goes on was removed in place of an older
+/// one.
 #[test]
 fn after_a_kill_the_last_versions_stay() {
     for mpi in every_mpi() {

@@ -1,5 +1,5 @@
-//! Adjoint computations whose store fails: the run ends with the state, the slot and the reason, what is durable
-//! stays, and the same call goes on from it once the store does.
+//! Adjoint computations whose store fails: the run ends with the state, the slot and the reason,
+//! durable states stay, and the same call goes on from them once the store works.
 
 use capi_tests::ground::Ground;
 use capi_tests::job::{names, Job};
@@ -7,11 +7,11 @@ use capi_tests::job::{names, Job};
 use super::{ASYNC, SYNC};
 use crate::failing::on_each;
 
-/// States of 100,016 bytes, of which six fit into what the tests here give at most.
+/// States of 100,016 bytes, of which at most six fit in the tests here.
 const LARGE: &str = "bytes=100000 slots=8 adjoint=5 verify=1";
 
-/// Makes the call again in a new job whose store takes everything, after one that has computed so many steps. The
-/// steps of both are few more than those of one run.
+/// Makes the call again in a new job whose store takes everything, after a run that has computed so
+/// many steps. Both together take few more steps than one run.
 fn goes_on(job: &Job, plan: &str, before: u64) {
     let whole = Job::new(ASYNC).run("sweep", plan).succeed().figure("computed");
     let ended = job.run("sweep", plan).succeed();
@@ -21,9 +21,9 @@ fn goes_on(job: &Job, plan: &str, before: u64) {
     assert_eq!(names(&job.scratch()), [""; 0]);
 }
 
-/// A write fails while the run computes, of a state or of a checkpoint of the application's own: the run ends at a
-/// step, long before it would have ended, with the version and the reason. Catches a run that does not look, and
-/// one that hears of it and computes on.
+/// A write fails while the run computes, of a state or of a checkpoint of the application's own:
+/// the run ends at a step, long before it would have ended, with the version and the reason.
+/// Catches a run that does not notice, and a run that notices and computes on.
 #[test]
 fn a_write_that_fails_in_the_background_ends_the_run() {
     let plan = "steps=20000 adjoint=0";
@@ -44,8 +44,8 @@ fn a_write_that_fails_in_the_background_ends_the_run() {
     }
 }
 
-/// Files, or files and a little memory, have room for fewer states than there are slots. Catches an error that does
-/// not say of which state, where and why, and what helps; and one by which something stored before is lost.
+/// Files, or files and a little memory, have room for fewer states than there are slots. Catches an
+/// error that does not say which state, where, why, and what helps, and the loss of a stored state.
 #[test]
 fn files_without_room_end_the_run() {
     let few = format!("{ASYNC}host_cache_size = 220K\n");
@@ -63,7 +63,7 @@ fn files_without_room_end_the_run() {
         assert!(names(&job.scratch()).contains(&"sweep-0-0.dat".to_owned()));
         goes_on(&job, LARGE, ended.figure("computed"));
     }
-    // What an ephemeral job has in files is room, too.
+    // The file levels of an ephemeral job are room as well.
     let job =
         Job::new("mode = async\nephemeral = true\nscratch = DIR/scratch\nhost_cache_size = 220K\n");
     let words = "No_space_left|room_for_8_states|fewer_slots";
@@ -71,8 +71,8 @@ fn files_without_room_end_the_run() {
     Ground::injected(&job, "scratch", 250_000).under(run).succeed();
 }
 
-/// A directory that becomes read-only in mid-run, of the files that the run reads or of their copies. Catches a run
-/// that counts on states that are in one of two directories where both were asked for.
+/// A directory becomes read-only in mid-run: that of the files that the run reads, or of their
+/// copies. Catches a run that counts on states in one of two directories where both were asked for.
 #[test]
 fn a_directory_that_becomes_read_only_ends_the_run() {
     for (at, fewest) in [(60, 2), (99, 2), (140, 3)] {
@@ -93,8 +93,9 @@ fn a_directory_that_becomes_read_only_ends_the_run() {
     });
 }
 
-/// The file of one state goes in mid-run: the run ends with that state, and the same call in the same job computes
-/// it again. Catches a run that takes the memory as it is for the state, and a restart that counts on the file.
+/// The file of one state is removed in mid-run: the run ends with that state, and the same call in
+/// the same job computes it again. Catches a run that takes memory as it is for the state, and a
+/// restart that counts on the file.
 #[test]
 fn a_state_that_is_lost_ends_the_run() {
     for gone in [70, 120, 180] {
@@ -106,8 +107,9 @@ fn a_state_that_is_lost_ends_the_run() {
     }
 }
 
-/// Scratch becomes read-only with the last step: the application has its adjoint, and is told that files remain.
-/// Catches a run that says nothing of them, from which a later call would go on with other states.
+/// Scratch becomes read-only with the last step: the application has its adjoint, and is told that
+/// files remain. Catches a run that does not report those files, from which a later call would go
+/// on.
 #[test]
 fn what_cannot_be_removed_at_the_end_is_an_error() {
     for configuration in [ASYNC, SYNC] {

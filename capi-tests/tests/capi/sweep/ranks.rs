@@ -8,8 +8,9 @@ use capi_tests::random::Random;
 use super::{result, ASYNC};
 use crate::mpi::every_mpi;
 
-/// Processes of a job that nothing keeps in step, killed together at many places: all go on from what
-/// all have. Catches a restart from another state, or from another adjoint, than the others'.
+/// Processes of a job without a common pace, killed together at many places: all go on from
+/// checkpoints that all have. Catches a restart from another state, or from another adjoint, than
+/// the others'.
 #[test]
 fn ranks_are_killed() {
     let plan = "20000 12 4000 500";
@@ -33,8 +34,8 @@ fn ranks_are_killed() {
             if ended.stdout.lines().any(|line| line == "done") {
                 break;
             }
-            // The last of the killed processes' backends may be behind the next job's start. What is to be
-            // removed must not be renamed meanwhile.
+            // The last backend of the killed processes may be slower than the next job's start.
+            // Files to be removed must not be renamed meanwhile.
             if round % 3 == 2 || round == 4 {
                 wait_for_backends(&job);
             }
@@ -67,13 +68,13 @@ fn ranks_stop_together() {
         if mpi.start(2).is_none() {
             return;
         }
-        // A fast machine comes to the end of it before, and then nothing is left of it.
+        // A fast machine comes to the end before that, and leaves no files.
         let mut jobs = ["0.2", "0.05", "0.01"].into_iter().map(|time| run(time).unwrap().succeed());
         let stopped = jobs.find(|ended| ended.stdout.contains("stopped; "));
         let stopped = stopped.expect("no job is stopped by the time");
         let ended = run("0").unwrap().succeed();
         assert_eq!(result(&ended).len(), 9);
-        // What was done before is not done again: all in all 212,868 steps are needed.
+        // Steps that were done before are not done again: in all 212,868 steps are needed.
         let computed = stopped.figure("computed") + ended.figure("computed");
         assert!(computed < 240_000, "{}{}", stopped.stdout, ended.stdout);
     }

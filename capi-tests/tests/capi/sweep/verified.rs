@@ -1,12 +1,11 @@
-//! Adjoint computations that look at what they have: states that are not what they were, by the steps, in a file
-//! or in the hash alone.
+//! Adjoint computations that verify their states: those that a step, a file or a hash has changed.
 
 use capi_tests::backends::wait_for_backends;
 use capi_tests::job::{files, names, Job};
 
 use super::ASYNC;
 
-/// A hash that the callback does not give: the state is named. Catches a text that leaves open where it was.
+/// A hash that the callback does not give: the error names the state, and where it was.
 #[test]
 fn a_hash_that_fails() {
     let job = Job::new("mode = async\nephemeral = true\n");
@@ -14,22 +13,22 @@ fn a_hash_that_fails() {
     job.run("sweep", &format!("verify=1 hash=1 unhashed=42 expect={words}")).succeed();
 }
 
-/// Forward steps that are not the same each time. Catches a comparison with the wrong state, and one
-/// that comes too late: the first state that differs is named.
+/// Forward steps with different results each time. Catches a comparison with the wrong state, and a
+/// comparison that comes too late: the first state that differs is named.
 #[test]
 fn replays_are_verified() {
     let job = Job::new(ASYNC);
     for hash in 0..2 {
         let plan = format!("verify=1 hash={hash} drift=77");
         job.run("sweep", &format!("{plan} expect=state_77_is_not_what_it_was")).succeed();
-        // The first one of the next run is compared with what is in the store.
+        // The first state of the next run is compared with the one in the store.
         job.run("sweep", &format!("verify=1 hash={hash}")).succeed();
     }
 }
 
-/// A callback that gives another hash for the same state: it is blamed, and not the steps, and what is stored
-/// stays. Catches steps and files that are taken for wrong, where a state is met twice in the first sweep (77)
-/// and where one is restored (120).
+/// A callback that gives another hash for the same state: the error blames the callback, not the
+/// steps, and stored states stay. Catches steps and files that are taken for wrong, where a state
+/// is met twice in the first sweep (77) and where one is restored (120).
 #[test]
 fn hashes_that_are_none_are_blamed_on_the_callback() {
     for after in [0, 77, 120] {
@@ -45,15 +44,16 @@ fn hashes_that_are_none_are_blamed_on_the_callback() {
         };
         let before = states();
         assert_eq!(before.len(), [0, 3, 5][usize::from(after > 0) + usize::from(after > 77)]);
-        // A state of the first sweep may stand with such a hash: the next job has it computed again.
+        // A state of the first sweep may be stored with such a hash: the next job computes it
+        // again.
         job.run("sweep", "hash=1").succeed();
         assert_eq!(states(), [""; 0]);
     }
 }
 
-/// The same of state 0 at a restart, and a hash of another function than in the job before: both leave the
-/// store as it was. Catches a store that is taken for another computation's without a second look, and a
-/// refusal that does not say what else it may be.
+/// A hash of state 0 that differs at a restart, and a hash of another function than in the job
+/// before: both leave the store as it was. Catches a store that is taken for another computation's
+/// without a second look, and a refusal that does not say what else may be the reason.
 #[test]
 fn hashes_of_state_0_at_a_restart() {
     let job = Job::new("mode = sync\nscratch = DIR/scratch\n");
@@ -67,8 +67,8 @@ fn hashes_of_state_0_at_a_restart() {
     job.run("sweep", "verify=1 hash=1").succeed();
 }
 
-/// A step that gives another state in a later job than in the first, between two states that were stored.
-/// Catches hashes that end with the job: it would have nothing to compare with, and a wrong adjoint.
+/// A step gives another state in a later job than in the first, between two stored states. Catches
+/// hashes that end with the job: the later job would have a wrong adjoint.
 #[test]
 fn replays_are_compared_with_what_earlier_jobs_have_met() {
     for mode in ["sync", "async"] {
@@ -81,7 +81,7 @@ fn replays_are_compared_with_what_earlier_jobs_have_met() {
             let hashes: Vec<String> = hashes.collect();
             assert!(hashes.len() > 1, "{hashes:?}");
             run("drift=47 drifted=1 expect=state_47_is_not_what_it_was").succeed();
-            // What is lost is not compared, and no reason to stop.
+            // A lost file is not compared, and no reason to stop.
             std::fs::write(job.scratch().join(&hashes[0]), b"x").unwrap();
             let ended = run("").succeed();
             assert!(ended.stderr.contains("going on without"), "{}", ended.stderr);
@@ -91,7 +91,7 @@ fn replays_are_compared_with_what_earlier_jobs_have_met() {
     }
 }
 
-/// A damaged file is passed over: what is left is enough.
+/// A damaged file is passed over: the others are enough.
 #[test]
 fn damaged_states() {
     let job = Job::new("mode = sync\nscratch = DIR/scratch\n");
@@ -104,7 +104,7 @@ fn damaged_states() {
         let ended = job.run("sweep", "").succeed();
         assert!(ended.stderr.contains("going on without"), "{damaged}: {}", ended.stderr);
     }
-    // Of many it is said once, with their number.
+    // Several damaged files are reported once, with their number.
     job.run("sweep", "fail=170 expect=returned_-1").succeed();
     let states = names(&job.scratch()).into_iter().filter(|name| name.starts_with("sweep-0-"));
     let states: Vec<String> = states.collect();
@@ -117,8 +117,8 @@ fn damaged_states() {
     assert!(words.iter().all(|word| lines[0].contains(word)), "{}", ended.stderr);
 }
 
-/// The same of a bit of what is stored, in any file, by default. Catches a gradient that is wrong without
-/// a word: the program checks every state and its result.
+/// A bit of a stored file changes, in any file, with the default configuration. Catches a gradient
+/// that is wrong without a message: the program checks every state and its result.
 #[test]
 fn bits_that_change_in_files_are_found() {
     let run = |job: &Job, more: &str| job.run("sweep", more).succeed();
@@ -147,9 +147,10 @@ fn change_a_bit(path: &std::path::Path) {
     std::fs::write(path, bytes).unwrap();
 }
 
-/// A bit of a stored state or adjoint that changes where nobody has a proof: a verified run, also of a
-/// later job, names it, and computes it again, at once or when it is called once more. Catches hashes that
-/// do not stand with what they are of. What is of no use any more is not read, and does no harm.
+/// A bit of a stored state or adjoint changes where there is no proof: a verified run, also of a
+/// later job, names the state, and computes it again, at once or when it is called once more.
+/// Catches hashes that are not stored with their states. Unneeded files are not read, and do no
+/// harm.
 #[test]
 fn bits_that_change_in_files() {
     let configuration = "mode = sync\nscratch = DIR/scratch\nproof = off\n";
@@ -176,7 +177,7 @@ fn bits_that_change_in_files() {
         };
         if !ended.status.success() {
             assert!(ended.stdout.contains(&text), "{name}: {}", ended.stdout);
-            // It is not come to again.
+            // The run does not come to the damaged file again.
             run(&job, "").succeed();
         } else if !ended.stderr.contains(&text) {
             continue;

@@ -12,22 +12,22 @@ use mpi::{CollectiveQueue, Comm};
 use os::error::Result;
 use policy::rounds::WITHDRAWN;
 
-/// What is passed for the length of a checkpoint that a process could not take.
+/// Stands for the length of a checkpoint that a process could not take.
 const NOT_TAKEN: i64 = -1;
 
-/// What a process passes last that has given up.
+/// The last key and length of a process that has given up.
 pub(super) const LAST_LENGTH: [i64; 2] = [WITHDRAWN[0], NOT_TAKEN];
 
-/// The lengths that the processes tell each other.
+/// The exchange of the lengths of the parts.
 #[derive(Debug)]
 pub(super) struct Aggregation {
     pub(super) calls: CollectiveQueue,
     /// Tells this job's files from others'.
     pub(super) job: u32,
-    /// The checkpoints whose gatherings are under way, and the numbers of these.
+    /// The gatherings under way: the number of each, and its checkpoint.
     pub(super) awaited: VecDeque<(u64, Option<Id>)>,
-    /// The checkpoint that was begun and whose length was not told yet.
-    pub(super) owed: Option<i64>,
+    /// The checkpoint that was begun and whose length is due to the others.
+    pub(super) due: Option<i64>,
 }
 
 impl Aggregation {
@@ -36,12 +36,12 @@ impl Aggregation {
         let mine = if rank == 0 { i64::from(random as u32) } else { i64::MAX };
         let job = comm.allreduce_min_i64(mine)? as u32;
         let calls = CollectiveQueue::over(comm.dup()?);
-        Ok(Aggregation { calls, job, awaited: VecDeque::new(), owed: None })
+        Ok(Aggregation { calls, job, awaited: VecDeque::new(), due: None })
     }
 }
 
 impl Agreement {
-    /// It was taken, with a file of so many bytes; `None`: it was not, or is not to be aggregated.
+    /// The checkpoint was taken, with so many bytes; `None`: not taken, or not to be aggregated.
     pub(crate) fn taken(&mut self, engine: &Shared, taken: Option<(Id, u64)>) {
         if let Some(id) = self.open.take().filter(|_| taken.is_none()) {
             // Given up: there is nothing to copy, and nothing that others wait for.
@@ -52,7 +52,7 @@ impl Agreement {
         let Some(aggregation) = self.aggregation.as_mut().filter(|_| !self.failed) else {
             return;
         };
-        let Some(key) = aggregation.owed.take() else {
+        let Some(key) = aggregation.due.take() else {
             return;
         };
         let len = taken.map_or(NOT_TAKEN, |(_, len)| i64::try_from(len).unwrap_or(NOT_TAKEN));
@@ -64,25 +64,25 @@ impl Agreement {
         }
     }
 
-    /// Begins gatherings of what it does not take until there are so many.
+    /// Begins gatherings for checkpoints that this process does not take, until there are so many.
     pub(super) fn gather_up_to(&mut self, engine: &Shared, most: u64) {
         while let Some(aggregation) = self.aggregation.as_mut().filter(|_| !self.failed) {
             if aggregation.calls.begun() >= most {
                 break;
             }
-            aggregation.owed = Some(0);
+            aggregation.due = Some(0);
             self.taken(engine, None);
         }
     }
 
-    /// A checkpoint that is a file of the application's own: it is copied to where that belongs.
+    /// The checkpoint has a file of its own, and is no part of an aggregated one.
     pub(crate) fn taken_alone(&mut self, engine: &Shared, id: Id) {
         self.open = None;
         self.taken(engine, None);
         self.learn(engine, id, |deferred| deferred.place = Some(None));
     }
 
-    /// Takes the lengths of the first gathering: each process's key and length.
+    /// Takes the lengths of the oldest gathering: each process's key and length.
     pub(super) fn apply_gathered(&mut self, engine: &Shared, all: &[i64]) {
         if all.chunks_exact(2).any(|line| *line == LAST_LENGTH) {
             return self.fail(engine, OTHER_HAS_FAILED);

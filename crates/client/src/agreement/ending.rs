@@ -1,4 +1,4 @@
-//! The end of an agreement: everything that is undecided is decided, and all learn what they have.
+//! The end of an agreement: the last decisions, and what all processes have in the end.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,17 +12,17 @@ use policy::rounds::{VALUES, WITHDRAWN};
 /// How long results of rounds are waited for in `VELOC_Finalize`. All processes have begun these or are
 /// about to, so that they come as fast as MPI can bring them.
 const LONGEST: Duration = Duration::from_secs(60);
-/// Between two looks for a result.
+/// The pause between two looks for a result.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// How far a process has come, or how far one of all has at the most.
+/// How far a process has come, or the most that any of them has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Standing {
     /// Rounds that were begun.
     pub rounds: u64,
     /// Gatherings of lengths that were begun.
     pub gathered: u64,
-    /// It still agrees, or all do.
+    /// The process still agrees, or all do.
     pub agrees: bool,
 }
 
@@ -62,12 +62,12 @@ impl Agreement {
         }
     }
 
-    /// Learns what all have in the end, over a communicator on which nothing is under way; `None`: not
-    /// all have agreed on how many rounds there were, and nobody is asked. `drained`: this process has no
-    /// file under way any more. Collective with a communicator.
+    /// Learns what all processes have in the end, over a communicator on which nothing is under
+    /// way; `None`: the processes disagree on how many rounds there were, and nobody is asked.
+    /// `drained`: this process has no file under way any more. Collective with a communicator.
     ///
     /// # Errors
-    /// MPI's; parts of aggregated files could not be looked at.
+    /// MPI's; or parts of aggregated files could not be looked at.
     pub(crate) fn finish(
         mut self,
         engine: &Shared,
@@ -75,7 +75,7 @@ impl Agreement {
         drained: bool,
     ) -> Result<()> {
         let Some(comm) = comm else {
-            // Some have copied their parts to where the others have not.
+            // Some processes have copied their parts to aggregated files, and others have not.
             return match self.aggregation {
                 Some(_) if drained => engine.files.rescue_parts(),
                 _ => Ok(()),
@@ -94,7 +94,7 @@ impl Agreement {
             Some(job) if self.rank == 0 => engine.files.remove_incomplete(job),
             _ => Ok(()),
         };
-        // Otherwise calls may be under way, which keep the communicators.
+        // If not all agree, calls may be under way, which keep the communicators.
         if agrees {
             self.apply(engine, &least[..VALUES]);
             self.aggregation.map_or(Ok(()), |aggregation| aggregation.calls.free())?;

@@ -1,4 +1,4 @@
-//! What the CUDA driver knows of an address.
+//! The CUDA driver's attributes of an address.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(super) struct Attributes {
 }
 
 impl Attributes {
-    /// Queries them. The calling thread needs a context (any), else the driver returns
+    /// Queries the attributes. The calling thread needs a context (any), else the driver returns
     /// `CUDA_ERROR_INVALID_CONTEXT` for every address.
     pub(super) fn of(driver: &Driver, address: u64) -> Result<Attributes> {
         let mut found = Attributes {
@@ -68,7 +68,7 @@ impl Attributes {
         Ok(found)
     }
 
-    /// The same for a library that uses this context.
+    /// The attributes for a library that uses this context.
     pub(super) fn seen_from(&self, context: CUcontext) -> MemoryInfo {
         MemoryInfo {
             owner: match self.context {

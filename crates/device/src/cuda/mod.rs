@@ -69,7 +69,7 @@ struct CudaDevice {
 }
 
 impl CudaDevice {
-    /// The properties of the memory that it maps.
+    /// The properties of the device memory that the library maps.
     fn properties(&self) -> CUmemAllocationProp {
         // SAFETY: a plain C struct for which all zeros is the documented default.
         let mut prop: CUmemAllocationProp = unsafe { std::mem::zeroed() };

@@ -10,7 +10,7 @@ use super::driver::Driver;
 use crate::api::{Capabilities, DeviceInfo};
 use os::error::Result;
 
-/// What the driver reports.
+/// The driver's report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Probe {
     /// There is no driver library; the loader's message.

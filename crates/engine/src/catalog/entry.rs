@@ -18,7 +18,7 @@ pub enum Stage {
     Filling,
     /// Complete.
     Ready,
-    /// There is no copy: one to this level failed, and is not retried unless requested.
+    /// There is no copy: a copy to this level failed, and is not retried unless requested.
     Failed,
 }
 
@@ -80,18 +80,18 @@ impl PartState {
         self.copies[level.index() + 1..].iter().any(|copy| copy.stage == Stage::Ready)
     }
 
-    /// Whether no level of `levels` has a copy of it, complete or not, or has failed to get one.
+    /// Whether no level of `levels` has a copy of the part, complete or not, or failed to get one.
     pub(crate) fn is_absent(&self, mut levels: impl Iterator<Item = usize>) -> bool {
         levels.all(|level| self.copies[level].stage == Stage::Absent)
     }
 
-    /// The first level in which it has a copy.
+    /// The first level in which the part has a copy.
     pub(crate) fn first(&self) -> Option<Level> {
         let holds = |copy: &MemoryCopy| matches!(copy.stage, Stage::Filling | Stage::Ready);
         self.copies.iter().position(holds).map(Level::new)
     }
 
-    /// Whether it is in a level, and a copy to a lower one has failed.
+    /// Whether the part is in a level, and a copy to a lower one has failed.
     pub(crate) fn flush_has_failed(&self) -> bool {
         let mut below = self.copies.iter().skip_while(|copy| copy.stage != Stage::Ready);
         below.any(|copy| copy.stage == Stage::Failed)
@@ -104,8 +104,8 @@ pub(crate) enum FileCopy {
     /// There is no file, and none is needed.
     #[default]
     Absent,
-    /// Of persistent: whether it is needed is decided together with other processes. The backend of a killed
-    /// process writes it, as a file of its own.
+    /// In persistent: whether a copy is needed is decided together with other processes. The
+    /// backend of a killed process writes it, as a file of its own.
     Undecided,
     /// To be written.
     Wanted,
@@ -115,19 +115,19 @@ pub(crate) enum FileCopy {
     Present,
     /// Could not be written. The bytes stay where they are.
     Failed,
-    /// Of scratch: could not be written, so the checkpoint goes to persistent without it.
+    /// In scratch: could not be written, so the checkpoint goes to persistent without it.
     Bypassed,
-    /// Of scratch: the same, and other processes do not have their checkpoints in persistent.
+    /// In scratch: as `Bypassed`, and other processes do not have their checkpoints in persistent.
     Substituted,
 }
 
 impl FileCopy {
-    /// Whether it has still to be written.
+    /// Whether the file has still to be written.
     pub(crate) fn is_due(self) -> bool {
         matches!(self, FileCopy::Wanted | FileCopy::Writing | FileCopy::Failed)
     }
 
-    /// Of scratch: whether the checkpoint goes to persistent without it.
+    /// In scratch: whether the checkpoint goes to persistent without this file.
     pub(crate) fn is_bypassed(self) -> bool {
         matches!(self, FileCopy::Bypassed | FileCopy::Substituted)
     }
@@ -140,8 +140,8 @@ pub enum Life {
     Building,
     /// Taken: it can be restored.
     Live,
-    /// Replaced by one that only this process can write so far, and kept until then: the backend of a killed
-    /// process would write this one.
+    /// Replaced by a checkpoint that only this process can write so far, and kept until then: the
+    /// backend of a killed process would write this one.
     Held,
     /// Replaced, cleaned up or aborted: freed as soon as no transfer uses it.
     Dropped,

@@ -266,9 +266,9 @@ fn a_shot_comes_to_its_end_and_restores_what_it_took() {
     );
 }
 
-/// The same with one more level below a host buffer for two checkpoints, from which they return through the
-/// host buffer. Catches a level whose worker is never woken, and room that is freed below without waking
-/// anyone.
+/// A shot with one more level below a host buffer for two checkpoints, from which they return
+/// through the host buffer. Catches a level whose worker is never woken, and room that is freed
+/// below without waking anyone.
 #[test]
 fn one_more_level_is_one_more_row() {
     shuttle::check_random(

@@ -43,7 +43,7 @@ struct Guarded {
 }
 
 impl Guarded {
-    /// An error if the condition of a wait may never come true.
+    /// Fails if the condition of a wait may never come true.
     fn check_running(&self) -> Result<()> {
         if let Some(error) = &self.broken {
             return Err(error.clone());
@@ -113,8 +113,8 @@ impl Catalog {
         }
     }
 
-    /// Waits, for the application, until nothing is being flushed, written or persisted. It is not woken by
-    /// the steps in between, which may be many. Errors as for [`Catalog::wait`].
+    /// Waits, for the application, until nothing is being flushed, written or persisted. The many
+    /// steps in between do not wake it. Errors as for [`Catalog::wait`].
     pub(crate) fn wait_drained(&self) -> Result<()> {
         let mut guarded = self.guarded.lock();
         while !guarded.state.drained() {

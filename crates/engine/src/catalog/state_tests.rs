@@ -29,7 +29,7 @@ enum Step {
     Begin,
     End(usize, bool),
     Restore(i32),
-    /// The same, with the position of its next read.
+    /// Restores a version, with the position of its next read.
     RestoreExpecting(i32, Option<u64>),
     Hint(i32),
     Expect(i32, Option<u64>, bool),
@@ -191,8 +191,8 @@ proptest! {
         }
     }
 
-    /// Catches a record that is missing, untrue or wrongly gone on with: whenever a job ends, the next one
-    /// finds in the host buffer what that had there, and so does the one after it.
+    /// Catches a record that is missing, untrue or wrongly gone on with: whenever a job ends, the
+    /// next job finds in the host buffer what was there, and so does the one after it.
     #[test]
     fn the_next_job_has_all_that_is_in_the_host_buffer(
         job in job(),
@@ -222,7 +222,7 @@ proptest! {
         heir.expected = world.expected.clone();
         // Ids stay: a version that is taken again and fails may leave the inherited one.
         heir.captured = world.captured.clone();
-        // The others may have been in device memory alone, and older ones stand in for them.
+        // Others may have been in device memory alone, and older versions stand in for them.
         heir.expected.retain(|version, _| world.kept(*version).is_some());
         (heir.cleaned, heir.pruned) = (world.cleaned.clone(), world.pruned.clone());
         for step in more {

@@ -14,9 +14,9 @@ use os::times;
 pub(super) struct Ages([Mutex<Option<SystemTime>>; 2]);
 
 impl Files {
-    /// Makes the file at `path`, or the link, which is about to get its name in a level, later than the
-    /// one before it: files that are written within one tick of the system's clock have the same
-    /// time. One that is later already stays as it is.
+    /// Gives the file or link at `path`, which is about to get its name in a level, a later time
+    /// than the file before it, unless it has one: files that are written within one tick of the
+    /// system's clock have the same time.
     pub(super) fn stamp(&self, level: FileLevel, path: &Path) {
         let mut last = self.ages.0[level as usize].lock();
         let stamped = times::modified(path).and_then(|own| {
@@ -29,13 +29,13 @@ impl Files {
         });
         match stamped {
             Ok(time) => *last = Some(time),
-            // It may only look as old as the one before it.
+            // At worst the file looks as old as the one before it.
             Err(error) => self.warn_once(error.to_string()),
         }
     }
 
-    /// Gives the copy at `path` of a file that was `taken` before the time of that one, which is its
-    /// place among the others: it may be made late. What persistent lacks is told by it, too.
+    /// Gives the copy at `path` the time when its file was `taken`, however late the copy is made:
+    /// it decides the order of versions, and which of them persistent lacks.
     pub(super) fn stamp_copy(&self, level: FileLevel, path: &Path, taken: SystemTime) {
         match times::set_modified(path, taken) {
             Ok(()) => {
@@ -49,8 +49,8 @@ impl Files {
         }
     }
 
-    /// When a part of an aggregated file was taken: with the scratch file (`taken`) that it is a copy of, or,
-    /// of one that was written past scratch to the file at `path`, after the one before it.
+    /// When a part of an aggregated file was taken: the time `taken` of the scratch file that it
+    /// copies, or, if it was written past scratch to `path`, a time after the file before it.
     pub(super) fn time_of_part(
         &self,
         path: &Path,
@@ -65,9 +65,9 @@ impl Files {
         Ok(time)
     }
 
-    /// Gives a file at `path` that scratch gets from elsewhere the time of persistent's copy of that
-    /// version, if there is one: when it was taken cannot be told, and it is not newer than that because
-    /// it comes later.
+    /// Gives a file at `path` that scratch gets from elsewhere the time of persistent's copy of
+    /// that version, if there is one: when it was taken cannot be told, and it must not look newer
+    /// because it comes later.
     pub(super) fn stamp_brought(&self, path: &Path, name: &str, version: i32) {
         let copy = self.persistent_path(name, version).and_then(|copy| times::modified(&copy).ok());
         if let Some(taken) = copy {
@@ -78,7 +78,7 @@ impl Files {
     }
 }
 
-/// The time of a file, or the next one after `last` if it is not later than that.
+/// The time of a file, `own`, or the next one after `last` if that is later.
 fn later_than(last: Option<SystemTime>, own: SystemTime) -> SystemTime {
     let next = last.and_then(|last| last.checked_add(Duration::from_nanos(1)));
     next.map_or(own, |next| own.max(next))
@@ -126,7 +126,7 @@ mod tests {
         let text = text.replace("DIR", &directory.path().display().to_string());
         let (config, _) = Config::from_text(&text, |_| None).unwrap();
         let all = [0, 1].map(|rank| Files::open(&config, rank).unwrap());
-        // Rank 1 takes each later than rank 0 takes the next one. 7 was taken before 5.
+        // Rank 1 takes each version later than rank 0 takes the next. Version 7 was taken before 5.
         let take = |rank: u32, version: i32, seconds: u64| {
             let path = all[rank as usize].scratch_path("x", version).unwrap();
             std::fs::write(&path, "contents").unwrap();
@@ -157,8 +157,8 @@ mod tests {
         assert_eq!(oldest_first, [vec![3, 7, 5], vec![7, 5]]);
     }
 
-    /// Catches versions whose order is that of their numbers because their files have one time; and a
-    /// clock that is set back.
+    /// Catches versions of one clock tick that are ordered by number because their files have one
+    /// time; and a clock that is set back.
     #[test]
     fn versions_of_one_tick_keep_their_order() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,9 +1,9 @@
 //! One persistent file for the processes of a job (`aggregated = true`), in upstream's form.
 //!
-//! Each process writes its part to a common temporary file and says so in a second one, the roll.
-//! Whoever finds the roll complete gives the file its name: first the old table and the old file go,
-//! then the table comes, and the file last, so that a table never stands beside a file of another
-//! attempt. Nobody waits for anybody.
+//! Each process writes its part to a common temporary file and enters it in a second one, the roll.
+//! The process that finds the roll complete gives the file its name: it removes the old table and
+//! the old file, puts the new table, and the file last, so that a table never stands beside a file
+//! of another attempt. Nobody waits for anybody.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -30,7 +30,7 @@ pub(super) const ROLL: &str = ".roll";
 /// taken, in nanoseconds since 1970, and its digest (zeros: none).
 const LINE: u64 = 24 + DIGEST_LEN as u64;
 
-/// The most lines of a roll. What is longer is none, and its length must not cost memory.
+/// The most lines of a roll. A longer file is no roll, and its length must not cost memory.
 const MOST_LINES: u64 = 1 << 22;
 
 /// Where a process's part of an aggregated file goes.
@@ -53,8 +53,8 @@ impl Files {
         Some((self.persistent.as_ref()?.join(&file), self.meta.as_ref()?.join(file)))
     }
 
-    /// Copies a checkpoint's scratch file to its place in the aggregated file. The last one of all
-    /// processes to do so completes the file.
+    /// Copies a checkpoint's scratch file to its place in the aggregated file. The last process to
+    /// do so completes the file.
     pub(crate) fn persist_part(
         &self,
         name: &str,
@@ -71,7 +71,7 @@ impl Files {
         let bytes =
             files::copy_between(&from, &to, place.offset, (&source, &temporary), || Ok(()))?;
         files::finish_write(&to, &temporary, durability)?;
-        // What proves the file proves its part. Damage shows when it is read.
+        // The scratch file's proof holds for the part. Damage shows when the part is read.
         let proof = Proof::read(&from, &source).unwrap_or_default();
         let proof = proof.filter(|proof| proof.is_of(name, version, self.rank, bytes));
         let digest = proof.map(|proof| proof.digest);
@@ -79,7 +79,7 @@ impl Files {
         Ok(bytes)
     }
 
-    /// The same with what `put` writes, which is what the scratch file has.
+    /// Writes a part of an aggregated file with `put`, which writes what a scratch file would have.
     pub fn write_part(
         &self,
         name: &str,
@@ -101,8 +101,8 @@ impl Files {
         Ok(written.len)
     }
 
-    /// Says in the roll that a part of that length and digest, which was taken with its scratch file, if it has
-    /// one, then, is in its place in the temporary file.
+    /// Enters a part in the roll: it is in its place in the temporary file, with this length and
+    /// digest. `taken`: the time of its scratch file, if it has one.
     pub(super) fn enter_part(
         &self,
         name: &str,
@@ -114,8 +114,8 @@ impl Files {
         let (data, table) = self.places_of(name, version)?;
         self.may_change_in(self.persistent.as_deref())?;
         self.may_change_in(self.meta.as_deref())?;
-        // Of an earlier job that could not complete its file, or copied what was missing: as a file of
-        // this process's own it would be nearer than the part.
+        // A file of this process's own, which an earlier job made from its part or from scratch,
+        // would be nearer than the part.
         if let Some(own) = self.persistent_path(name, version) {
             files::remove(&own)?;
         }
@@ -140,8 +140,8 @@ impl Files {
         Ok(())
     }
 
-    /// Gives an aggregated file, which was `taken` then, its name and its table, unless another process
-    /// does.
+    /// Gives an aggregated file its name, its table and the time `taken`, unless another process
+    /// does so.
     fn complete_aggregated(
         &self,
         roll: &Path,
@@ -155,7 +155,7 @@ impl Files {
         let file = files::create(&new_table)?;
         let written = files::write_all_at(&file, &offsets.encode(), 0, &new_table)
             .and_then(|()| files::finish_write(&file, &new_table, durability));
-        // Only one can take the roll away.
+        // Only one process can rename the roll.
         let claimed = self.temporary(roll);
         let claim = written.and_then(|()| match std::fs::rename(roll, &claimed) {
             Ok(()) => Ok(true),
@@ -167,7 +167,7 @@ impl Files {
             return claim.map(|_| ());
         }
         self.stamp_copy(FileLevel::Persistent, temporary, taken);
-        // Whoever dies in between leaves a whole file or none, and never a table of another one.
+        // A process that dies in between leaves a whole file or none, never another one's table.
         let named = files::remove(table)
             .and_then(|()| files::remove(data))
             .and_then(|()| files::atomic_replace(&new_table, table, durability))
@@ -175,7 +175,7 @@ impl Files {
         match named {
             Ok(()) => files::remove(&claimed),
             Err(error) => {
-                // So that it can be tried again.
+                // Renamed back, so that it can be tried again.
                 if !temporary.exists() {
                     let _ = std::fs::rename(data, temporary);
                 }
@@ -223,12 +223,12 @@ impl Files {
         Ok(Opened { file, path, part, header, proven_by })
     }
 
-    /// Removes the aggregated file of a checkpoint. One process does so for all.
+    /// Removes the aggregated file of a checkpoint. Rank 0 does so for all processes.
     pub(super) fn remove_aggregated(&self, name: &str, version: i32) -> Result<()> {
         match self.aggregated_paths(name, version) {
             Some((data, table)) if self.rank == 0 => {
                 self.may_change_in(self.meta.as_deref())?;
-                // Should it end here, nobody would find the table without its data.
+                // In this order, should the process end here, no table stays without its data.
                 files::remove(&table)?;
                 files::remove(&data)
             }
@@ -237,15 +237,15 @@ impl Files {
     }
 }
 
-/// A temporary name that all processes of a job know.
+/// A temporary name that is the same for all processes of a job.
 pub(super) fn common_temporary(data: &Path, end: &str, place: &AggregatePart) -> PathBuf {
     let file = data.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = file.unwrap_or_default() + end;
     data.with_file_name(names::temporary_file(&name, place.job, place.attempt))
 }
 
-/// The offsets and the digests of the parts, if the roll has all of them; and when the first of them was
-/// taken, which no process takes for later than a younger version of its own.
+/// The offsets and the digests of the parts, if the roll has all of them; and the earliest time
+/// that a part was taken, so that the file looks newer than no process's younger version.
 fn complete(
     list: &File,
     roll: &Path,
@@ -279,10 +279,10 @@ fn complete(
     Offsets::of_lengths(&lengths).map(|offsets| Some((offsets, digests, first)))
 }
 
-/// By rank.
+/// The digests of the parts, by rank.
 type Digests = Vec<Option<Digest>>;
 
-/// A part as its line in the roll says.
+/// A part, as its line in the roll says.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
     /// Where it begins.
@@ -295,7 +295,7 @@ pub(super) struct Part {
     pub(super) taken: SystemTime,
 }
 
-/// The part of a line of the roll; `None` if it is empty.
+/// The part in a line of the roll; `None` if the line is empty.
 fn part_of(line: &[u8]) -> Option<Part> {
     let number = |at: usize| {
         line[at..at + 8].iter().rev().fold(0, |all: u64, &byte| all << 8 | u64::from(byte))
@@ -308,7 +308,7 @@ fn part_of(line: &[u8]) -> Option<Part> {
 /// The parts in a file that is not complete, by rank, as the roll at `path` has them.
 ///
 /// # Errors
-/// [`Kind::Corrupt`] if what is there is too long for a roll; else the system's. Both name the path.
+/// [`Kind::Corrupt`] if the file is too long for a roll; else the system's. Both name the path.
 pub(super) fn parts(path: &Path) -> Result<Vec<Option<Part>>> {
     let list = match files::open_own(path) {
         Ok(list) => list,
@@ -331,7 +331,7 @@ mod tests {
     use config::Config;
     use std::fs;
 
-    /// Catches memory that is asked for because a damaged roll is so long: that ends the process.
+    /// Catches memory that is asked for by the length of a damaged roll: that ends the process.
     #[test]
     fn what_is_too_long_is_no_roll() {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -343,8 +343,8 @@ mod tests {
         assert!(error.to_string().contains("it is no roll"), "{error}");
     }
 
-    /// An earlier job's file of a version that is taken again. Catches one that stays, and is restored
-    /// in place of the newer part.
+    /// Catches an earlier job's file of a version that stays when the version is taken again, and
+    /// is restored in place of the newer part.
     #[test]
     fn a_part_takes_the_place_of_a_file_of_its_own() {
         let folder = tempfile::tempdir().unwrap();

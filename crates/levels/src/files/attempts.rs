@@ -1,5 +1,5 @@
-//! What attempts at aggregated files have left that were not completed: how it is told by its name, and
-//! when it goes.
+//! What is left of attempts at aggregated files that were not completed: how its name tells it, and
+//! when it is removed.
 
 use std::cell::OnceCell;
 
@@ -10,7 +10,7 @@ use format::{aggregate, names};
 use os::error::Result;
 use os::files;
 
-/// What the name of a file says that an attempt at an aggregated file has left.
+/// The name of a file that an attempt at an aggregated file has left.
 pub(super) struct Attempt<'a> {
     /// The name of the aggregated file.
     pub(super) of: &'a str,
@@ -23,10 +23,10 @@ pub(super) struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// `None`: it is another file's name.
+    /// Parses the name of such a file. `None`: it is another file's name.
     pub(super) fn parse(name: &str) -> Option<Attempt<'_>> {
         let temporary = names::parse_temporary(name)?;
-        // Of a roll that was taken away, to complete the file.
+        // A roll that was taken away, to complete the file, has two temporary endings.
         let taken = names::parse_temporary(temporary.complete);
         let temporary = taken.unwrap_or(temporary);
         let roll = temporary.complete.strip_suffix(ROLL);
@@ -38,17 +38,17 @@ impl Attempt<'_> {
 }
 
 impl Files {
-    /// Removes what is left of aggregated files that were never completed: of this job's, where a
-    /// version was taken again before all processes had copied it; and of jobs that were killed,
-    /// where there is a file of that version by now, or of each of the parts. Only once no
-    /// process of this job copies any more, nor what its predecessor has left.
+    /// Removes what is left of aggregated files that were never completed: this job's, where a
+    /// version was taken again before all processes had copied it; and killed jobs', where there is
+    /// by now a file of that version, or of each of the parts. To be called only once no process of
+    /// this job copies any more, nor what its predecessor has left.
     pub fn remove_incomplete(&self, of_job: u32) -> Result<()> {
         let rolls = self.rolls()?;
         self.remove_attempts(|attempt| attempt.job == of_job || self.is_over(&rolls, attempt))
     }
 
-    /// The same of one checkpoint's name, once a file of it is complete: then all processes of the job
-    /// have made files of what was left to them. Later these may be gone, because there are newer ones.
+    /// Removes attempts at one checkpoint, once a file of it is complete: then all processes have
+    /// made files of what was left to them. Later these may be gone, because there are newer ones.
     pub(super) fn remove_passed_by(
         &self,
         name: &str,
@@ -68,7 +68,7 @@ impl Files {
         })
     }
 
-    /// Whether nobody needs what an attempt has left, of which there are these `rolls`.
+    /// Whether nobody needs what an attempt has left. `rolls`: those of all attempts.
     fn is_over(&self, rolls: &[Roll], attempt: &Attempt<'_>) -> bool {
         let Some((name, version)) = aggregate::parse_name(attempt.of) else { return false };
         let which = (name, version, attempt.job, attempt.attempt);
@@ -76,7 +76,7 @@ impl Files {
         self.is_aggregated(name, version)
             || match self.are_rescued(rolls.iter().filter(of_this)) {
                 Ok(Some(rescued)) => rescued,
-                // Nobody is in it: whoever was writing has been killed, or is about to say so.
+                // The roll has no part: its writer has been killed, or is about to enter one.
                 Ok(None) => !self.is_begun(name, version, attempt),
                 Err(_) => false,
             }
@@ -92,7 +92,7 @@ impl Files {
         })
     }
 
-    /// Removes the temporary files, and their rolls, that `select` takes. None of another user's.
+    /// Removes the temporary files and rolls that `select` takes, but none of another user's.
     fn remove_attempts(&self, select: impl Fn(&Attempt<'_>) -> bool) -> Result<()> {
         let Some(persistent) = &self.persistent else {
             return Ok(());

@@ -1,5 +1,5 @@
-//! Checkpoints that an earlier job has written to scratch, and whose copies in persistent it could not
-//! make: persistent was away, or the process that was to make them was killed.
+//! The persist backlog: checkpoints that an earlier job has written to scratch and not copied to
+//! persistent, because persistent was away or the process that was to copy them was killed.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,16 +10,16 @@ use std::time::SystemTime;
 use super::expected::Evidence;
 use super::{Files, Opened};
 use crate::level::FileLevel;
-use format::proof;
+use format::proof::{self, Proof};
 use os::error::Result;
 use os::{attributes, files, times};
 use policy::interval::{self, LeftVersion};
 
 impl Files {
-    /// The versions of a name that scratch has, and persistent should have by `persistent_interval`
-    /// and as far as it keeps them (`limit`; 0: all), and has not: the newest first. It has not what an
-    /// earlier job had copied there before the version was taken again. Files of the application's own
-    /// are none: where they belong there may be a newer one by now.
+    /// The persist backlog of a name: versions in scratch that persistent lacks and should have by
+    /// `persistent_interval` and by how many it keeps (`limit`; 0: all); the newest first. A copy
+    /// from before the version was taken again does not count. Files of the application's own are
+    /// no backlog: where they belong there may be a newer one by now.
     ///
     /// # Errors
     /// A directory cannot be listed.
@@ -41,27 +41,33 @@ impl Files {
         Ok(interval::persist_backlog(interval, limit, all.into_values().collect()))
     }
 
-    /// Whether persistent has a copy of the scratch file of a version that was `taken` then. A file in
-    /// persistent that is older is of the same version, taken before. Of an aggregated file, which has the
-    /// time of its first part, that cannot be told: it counts as the copy.
+    /// Whether persistent has a copy of the scratch file of a version that was `taken` then. An
+    /// older file in persistent is from before the version was taken again, unless its proof has
+    /// the same bytes: then somebody has touched the scratch file. Of an aggregated file, which has
+    /// the time of its first part, that cannot be told: it counts as the copy.
     fn is_copied(&self, name: &str, version: i32, taken: SystemTime) -> bool {
         let own = self.persistent_path(name, version).filter(|path| files::is_own(path));
-        match own.and_then(|path| times::modified(&path).ok()) {
-            Some(copied) => !times::is_older(copied, taken),
-            None => self.is_aggregated(name, version),
-        }
+        let own = own.and_then(|path| Some((times::modified(&path).ok()?, path)));
+        let Some((copied, copy)) = own else {
+            return self.is_aggregated(name, version);
+        };
+        let original = self.scratch_path(name, version);
+        !times::is_older(copied, taken)
+            || original.is_ok_and(|original| {
+                proof_of(&original).is_some_and(|p| Some(p) == proof_of(&copy))
+            })
     }
 
-    /// Copies such a version to a file of its own in persistent: the bytes, or `None` if there is
-    /// nothing to copy any more. A job may take the version meanwhile.
+    /// Copies a version of the backlog to a file of its own in persistent. Returns its bytes, or
+    /// `None` if there is nothing to copy any more: a job may take the version meanwhile.
     ///
     /// # Errors
-    /// Its file is damaged; the system's.
+    /// The scratch file is damaged; or the system's.
     pub fn copy_backlog(&self, name: &str, version: i32) -> Result<Option<u64>> {
-        self.copy_owed_while(name, version, || ())
+        self.copy_backlog_while(name, version, || ())
     }
 
-    fn copy_owed_while(
+    fn copy_backlog_while(
         &self,
         name: &str,
         version: i32,
@@ -76,7 +82,7 @@ impl Files {
             && target.exists()
             && self.keeps_checksums()
         {
-            // What cannot be compared with anything replaces nothing that may be.
+            // A file that cannot be compared with anything replaces none that may be good.
             return Ok(None);
         }
         let opened = self.checked(opened, name, version, || Ok(()))?;
@@ -91,12 +97,12 @@ impl Files {
             files::finish_write(&to, &temporary, durability)?;
             meanwhile();
             self.may_change_in(self.persistent.as_deref())?;
-            // Taken again, removed or copied by now.
+            // The version was taken again, removed or copied by now.
             if !is_same(&opened.file, &source) || self.is_copied(name, version, taken) {
                 files::remove(&temporary)?;
                 return Ok(None);
             }
-            // Its place among the others is that of when it was taken.
+            // The order of versions goes by the times when they were taken.
             times::set_modified(&temporary, taken)?;
             files::atomic_replace(&temporary, &target, durability)?;
             self.persist_checksum(name, version, None, durability)?;
@@ -108,6 +114,12 @@ impl Files {
         }
         named
     }
+}
+
+/// The proof of the file at `path`, if it has one.
+fn proof_of(path: &Path) -> Option<Proof> {
+    let file = File::open(path).ok()?;
+    Proof::read(&file, path).ok().flatten()
 }
 
 /// Whether this open file is the one at `path`.
@@ -122,16 +134,17 @@ mod tests {
     use super::*;
     use config::Config;
     use format::header::Header;
+    use format::proof::{Digest, Sort};
     use std::fs;
 
     fn content(byte: u8) -> Vec<u8> {
         [&Header::new(vec![(0, 3)]).unwrap().encode()[..], &[byte; 3]].concat()
     }
 
-    /// Catches an old file that takes the place of one that came meanwhile, one that is younger than
-    /// it was, and one that nobody asked for.
+    /// Catches an old file that replaces a newer one, a copy that is younger than its file, and a
+    /// copy that nobody asked for.
     #[test]
-    fn what_is_owed_is_copied_once() {
+    fn the_backlog_is_copied_once() {
         let folder = tempfile::tempdir().unwrap();
         let text =
             format!("mode = sync\nscratch = {0}/s\npersistent = {0}/p\n", folder.path().display());
@@ -145,7 +158,7 @@ mod tests {
             times::set_modified(&path, earlier).unwrap();
         }
         fs::write(at("p/x-0-2.dat"), content(2)).unwrap();
-        // Of before the version was taken again.
+        // Copied before the version was taken again.
         fs::write(at("s/x-0-5.dat"), content(5)).unwrap();
         fs::write(at("p/x-0-5.dat"), content(6)).unwrap();
         times::set_modified(&at("p/x-0-5.dat"), earlier).unwrap();
@@ -153,7 +166,7 @@ mod tests {
         let backlog = || files.backlog("x", Some(0), 0).unwrap();
         assert_eq!(backlog(), [5, 3, 1]);
         assert_eq!(files.backlog("x", None, 0).unwrap(), [0; 0]);
-        let copy = |version, between: &dyn Fn()| files.copy_owed_while("x", version, between);
+        let copy = |version, between: &dyn Fn()| files.copy_backlog_while("x", version, between);
         let len = content(0).len() as u64;
         assert_eq!(copy(3, &|| ()), Ok(Some(len)));
         assert_eq!(fs::read(at("p/x-0-3.dat")).unwrap(), content(3));
@@ -161,6 +174,14 @@ mod tests {
         assert_eq!(copy(2, &|| ()), Ok(None), "it is there");
         assert_eq!(copy(5, &|| ()), Ok(Some(len)));
         assert_eq!(fs::read(at("p/x-0-5.dat")).unwrap(), content(5));
+        // The scratch file was damaged since, and persistent's copy was not.
+        let digest = Digest::of(Sort::Xxh3, &content(3));
+        let proof = Proof { name: "x".to_owned(), version: 3, rank: 0, ranks: 1, len, digest };
+        for path in [at("s/x-0-3.dat"), at("p/x-0-3.dat")] {
+            let file = File::open(&path).unwrap();
+            assert!(attributes::set(&file, proof::NAME, &proof.encode(), &path).unwrap());
+        }
+        fs::write(at("s/x-0-3.dat"), content(4)).unwrap();
         assert_eq!(backlog(), [1]);
         // Taken again while it is copied.
         let again = || {

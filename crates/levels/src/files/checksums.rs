@@ -1,11 +1,11 @@
 //! The SHA-256 of each checkpoint file, in upstream's place and form: 32 raw bytes in
 //! `<meta>/<file>.chksum`.
 //!
-//! All copies of a version share it, so it says nothing of one that was taken before the version was taken
-//! again: that is told by its own proof (`expected`). A file without either counts as good: it was written
-//! before there were any. So when a version is written again, the old checksum goes before the file is
-//! replaced, and the new one comes after: at no moment does a checksum stand beside a good file of another
-//! content.
+//! All copies of a version share it, so it says nothing of a copy from before the version was taken
+//! again: that copy's own proof does (`expected`). A file with neither counts as good: it was
+//! written before there were any. So when a version is written again, the old checksum is removed
+//! before the file is replaced, and the new one comes after: at no moment does a checksum stand
+//! beside a good file of another content.
 
 use std::path::{Path, PathBuf};
 
@@ -21,8 +21,8 @@ pub(super) struct Checksums {
 }
 
 impl Checksums {
-    /// Checksums in `directory`. If they are not `kept`, those of an earlier run are only removed,
-    /// when their file is replaced.
+    /// Checksums in `directory`. If they are not `kept`, an earlier run's are only removed, when
+    /// their files are replaced.
     pub(super) fn new(directory: PathBuf, kept: bool) -> Checksums {
         Checksums { directory, kept }
     }
@@ -63,7 +63,7 @@ impl Checksums {
         written
     }
 
-    /// Has the checksum of `file`, if there is one, reach the storage.
+    /// Syncs the checksum of `file`, if there is one.
     pub(super) fn sync(&self, file: &str) -> Result<()> {
         let path = self.path(file);
         match files::open(&path) {
@@ -84,7 +84,7 @@ impl Checksums {
         }
     }
 
-    /// Whether the checksum of `file`, which is at `path`, can be believed. If not, that is said.
+    /// Whether the checksum of `file`, which is at `path`, can be believed. If not, warns of it.
     pub(super) fn counts(&self, file: &str, path: &Path) -> bool {
         let counts = files::check_beside(&self.path(file), path);
         counts.inspect_err(|error| log::warn!("{error}; it is passed over")).is_ok()
@@ -95,7 +95,7 @@ impl Checksums {
 mod tests {
     use super::*;
 
-    /// Catches a checksum in another place or form than upstream's, and what is none and counts.
+    /// Catches another place or form than upstream's, and a file that is no checksum and counts.
     #[test]
     fn kept_and_removed() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! The directories of a job, known again by what they are: a path can lead elsewhere in mid-run, because
-//! a file system was unmounted or a link was changed, and files there would be found by nobody.
+//! The directories of a job, recognised by device and inode: a path can lead elsewhere in mid-run,
+//! because a file system was unmounted or a link was changed, and nobody would find files there.
 
 use std::fs;
 use std::os::fd::{AsRawFd as _, IntoRawFd as _, OwnedFd};
@@ -17,14 +17,14 @@ use os::error::{Error, Kind, Result};
 pub(super) struct Known {
     path: PathBuf,
     is: Identity,
-    /// Keeps its file system from being unmounted where nobody seems to need it, as automounters do, and
-    /// its number from being given to another one.
+    /// Keeps its file system from being unmounted where nobody seems to need it, as automounters
+    /// do, and its inode number from being used again.
     held: Option<OwnedFd>,
 }
 
 type Identity = (u64, u64);
 
-/// What a job's directories are, for who goes on for it: the path, the device and the number of each.
+/// Path, device and inode of each of a job's directories, for the process that goes on for it.
 pub type Identities = Vec<(PathBuf, u64, u64)>;
 
 impl Known {
@@ -50,7 +50,7 @@ impl Known {
 impl Drop for Known {
     fn drop(&mut self) {
         let Some(held) = self.held.take() else { return };
-        // The application may have closed it, and have a file of its own under this number now.
+        // The application may have closed the descriptor, and have a file of its own under it now.
         let found = fstat(&held).map(|found| (found.st_dev, found.st_ino));
         if found != Ok(self.is) {
             log::debug!("descriptor {} is another's by now", held.as_raw_fd());
@@ -64,12 +64,12 @@ fn identity(path: &Path) -> std::io::Result<Identity> {
 }
 
 impl Files {
-    /// What the directories of this job are.
+    /// The identities of this job's directories.
     pub fn identities(&self) -> Identities {
         self.known.iter().map(|known| (known.path.clone(), known.is.0, known.is.1)).collect()
     }
 
-    /// The same files, if their directories are what they were when the job began that these go on for.
+    /// These files, whose directories must still be those of the job that they go on for.
     pub(super) fn in_directories(self, identities: &Identities) -> Files {
         let one = |(path, device, number): &(PathBuf, u64, u64)| Known {
             path: path.clone(),
@@ -79,11 +79,11 @@ impl Files {
         Files { known: Arc::new(identities.iter().map(one).collect()), ..self }
     }
 
-    /// An error if nothing may be changed in `directory`, which is one of these: it is not what it was when
-    /// the job began. To be asked before a file gets its name or is removed; costs a look at the path.
+    /// Fails if `directory`, one of the job's, is not what it was when the job began. To be asked
+    /// before a file gets its name or is removed; costs a look at the path.
     ///
     /// # Errors
-    /// It names the directory.
+    /// The error names the directory.
     pub fn may_change_in(&self, directory: Option<&Path>) -> Result<()> {
         let known = self.known.iter().find(|known| Some(&*known.path) == directory);
         known.map_or(Ok(()), Known::check)
@@ -98,7 +98,7 @@ mod tests {
     use std::os::unix::fs::symlink;
     use std::time::Instant;
 
-    /// Directories by way of a link each, with checkpoint 1 in scratch and persistent, and a test.
+    /// Runs `test` on directories behind links, with checkpoint 1 in scratch and persistent.
     fn with_links(test: impl FnOnce(&Files, &dyn Fn(&str))) {
         let folder = tempfile::tempdir().unwrap();
         let at = |path: &str| folder.path().join(path);
@@ -154,14 +154,14 @@ mod tests {
             fs::write(&original, "content").unwrap();
             names(files.publish_rebuilt(&original, "x", 2, None), "s");
             names(files.publish_routed(&original, "x", 2, "/own"), "s");
-            // What scratch cannot take goes to persistent.
+            // A checkpoint that scratch cannot take goes to persistent.
             let mut output = files.create_straight("x", 3, None).unwrap();
             output.put(b"content").unwrap();
             files.publish_straight(&output.finish(), "x", 3, None).unwrap();
         });
     }
 
-    /// Catches a directory that is gone and made again by the job, and one that is another of the name.
+    /// Catches a directory that is gone and the job makes again, and another of the same name.
     #[test]
     fn a_directory_that_was_removed_is_missed() {
         let folder = tempfile::tempdir().unwrap();
@@ -177,7 +177,7 @@ mod tests {
         assert!(Known::now(&folder.path().join("none")).is_none());
     }
 
-    /// Catches a file of the application's that is closed because it has the number of ours.
+    /// Catches a file of the application's that is closed because it has our descriptor's number.
     #[test]
     fn what_the_application_has_closed_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();
@@ -191,7 +191,7 @@ mod tests {
         assert!(unsafe { libc::fcntl(number, libc::F_GETFD) >= 0 && libc::close(number) == 0 });
     }
 
-    /// Catches a backend that takes what is there when it goes on for what was there before.
+    /// Catches a backend that takes the directories that are there now for those of the job.
     #[test]
     fn an_heir_knows_what_the_directories_were() {
         with_links(|files, swap| {
@@ -208,7 +208,7 @@ mod tests {
         });
     }
 
-    /// The price of the question.
+    /// What it costs to check a directory.
     #[test]
     #[ignore = "a measurement"]
     fn what_it_costs_to_ask() {

@@ -1,4 +1,4 @@
-//! What the bytes of a copy should be, and whether they are: by the proof that each copy has, and with
+//! Whether the bytes of a copy are what they should be: by the proof that each copy has, and with
 //! `chksum = true` by upstream's checksum, which all copies of a version share.
 
 use std::fs::File;
@@ -14,31 +14,31 @@ use format::proof::{self, Digest, Proof, Sort};
 use os::error::{Error, Kind, Result};
 use os::{attributes, files, memory};
 
-/// Bytes of a block that the system counts.
+/// The bytes of a block, by which the system counts.
 const BLOCK: u64 = 512;
 
-/// What a copy can be compared with: the less there is, the later it is taken (`chksum = true`).
+/// What a copy can be compared with: copies with less are tried later (`chksum = true`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Evidence {
-    /// Its bytes can be compared, by its proof or by the checksum of the version.
+    /// Its bytes can be compared with its proof or with the checksum of the version.
     Current,
-    /// Its bytes can be compared, but the checksum of the version is another one: it was taken before
-    /// the version was taken again.
+    /// Its bytes can be compared, but the checksum of the version is another one: the copy is from
+    /// before the version was taken again.
     Older,
-    /// There is nothing to compare it with.
+    /// There is nothing to compare the copy with.
     Missing,
 }
 
-/// What the bytes of a copy should be.
+/// The digest that the bytes of a copy should have.
 #[derive(Clone, Debug)]
 pub(super) struct Expected {
     pub(super) digest: Digest,
-    /// The checksum that says so, where it is not the copy's own proof.
+    /// The file of the checksum that says so, where it is not the copy's own proof.
     kept_in: Option<PathBuf>,
 }
 
 impl Files {
-    /// The digest that files get. SHA-256 proves as well as XXH3, so that nothing is hashed twice.
+    /// The kind of digest that files get. SHA-256 proves as well as XXH3: nothing is hashed twice.
     pub fn digest(&self) -> Option<Sort> {
         match (self.keeps_checksums(), self.proof) {
             (true, _) => Some(Sort::Sha256),
@@ -52,14 +52,14 @@ impl Files {
         self.checksums.as_ref().is_some_and(|sums| sums.are_kept())
     }
 
-    /// Has a complete file that still has its temporary name prove itself.
+    /// Gives a complete file that still has its temporary name its proof.
     pub(super) fn prove(&self, output: &Output, name: &str, version: i32) -> Result<()> {
         let Some(digest) = output.digest() else { return Ok(()) };
         let whole = (output.length(), digest);
         self.put_proof(&output.file, &output.temporary, name, version, whole)
     }
 
-    /// The same for a file that has so many bytes, and that digest.
+    /// Gives a file of this length and digest its proof.
     pub(super) fn put_proof(
         &self,
         file: &File,
@@ -85,7 +85,7 @@ impl Files {
         Ok(())
     }
 
-    /// Hashes a file that is there as it should be, and has it prove itself.
+    /// Hashes a file that is complete, and gives it its proof.
     pub(super) fn prove_whole(
         &self,
         file: &File,
@@ -99,11 +99,11 @@ impl Files {
         self.put_proof(file, path, name, version, (len, digest))
     }
 
-    /// What the bytes of a copy of a checkpoint of this rank should be. `None`: nothing says so.
+    /// The digest that a copy of this rank's checkpoint should have. `None`: nothing says so.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`] if its proof is of another checkpoint or cannot be read, or if what stands as its
-    /// checksum is none; else the system's.
+    /// [`Kind::Corrupt`] if the proof is of another checkpoint or cannot be read, or if the
+    /// checksum's file holds none; else the system's.
     pub(super) fn expected(
         &self,
         opened: &Opened,
@@ -146,7 +146,7 @@ impl Files {
         }
     }
 
-    /// A proof, if it is of that checkpoint.
+    /// Checks that a proof is of that checkpoint.
     fn fitting(&self, proof: Proof, opened: &Opened, name: &str, version: i32) -> Result<Proof> {
         let len = opened.part.end - opened.part.start;
         if !proof.is_of(name, version, self.rank, len) {
@@ -159,7 +159,7 @@ impl Files {
         if self.ranks > 0 && proof.ranks > 0 && proof.ranks != self.ranks {
             return Err(Error::new(
                 Kind::OtherJob,
-                // The same for all versions, so that it is said once.
+                // The text is the same for all versions, so that it is printed once.
                 format!(
                     "the checkpoints of \"{name}\" are of a job of {} ranks, and this one has {}: they \
                      are not restored, and are replaced when their versions are taken again (proof = \
@@ -171,8 +171,8 @@ impl Files {
         Ok(proof)
     }
 
-    /// Says once of each name that this job takes its versions over those of a job of another number of
-    /// processes, if its first one is such a version. A job that asks for versions first has been told.
+    /// Warns once for each name if the first version that this job takes replaces one of a job with
+    /// another number of processes. A job that asks for versions first was warned then.
     fn say_what_is_replaced(&self, name: &str, version: i32) {
         let known = self.begun.lock().contains(name);
         if known || self.ranks == 0 {
@@ -194,7 +194,7 @@ impl Files {
         ));
     }
 
-    /// How many processes the job had that a version is of, if a copy says so.
+    /// How many processes the job of a version had, if a copy says so.
     fn ranks_of(&self, name: &str, version: i32) -> Option<u32> {
         let proofs =
             self.copies(name, version).filter_map(|(opened, _)| opened.ok()?.proof().ok()?);
@@ -212,7 +212,7 @@ impl Files {
         )
     }
 
-    /// With `proof = accept`, what does not fit is said once, and counts as not proven.
+    /// With `proof = accept`, a copy that does not fit is warned of once and counts as not proven.
     fn accepted<T>(&self, found: Result<Option<T>>) -> Result<Option<T>> {
         match found {
             Err(error) if self.proof == Setting::Accept && is_unfit(&error) => {
@@ -223,9 +223,8 @@ impl Files {
         }
     }
 
-    /// Whether this copy has still to be read to its end to know that it is what it should be (`Ok`), or
-    /// was, and is the same since (`Err`): with what tells it from other files. To be asked before it is
-    /// read.
+    /// The stamp of a copy: `Ok` if the copy has still to be read to its end to know that it is
+    /// good, `Err` if it was read before and has not changed since. To be asked before it is read.
     pub(super) fn unproven(
         &self,
         opened: &Opened,
@@ -235,11 +234,11 @@ impl Files {
         Ok(if self.proven.has(&opened.path, &stamp) { Err(stamp) } else { Ok(stamp) })
     }
 
-    /// Compares the digest that the bytes of a copy were `found` to have. One that is not known to be good
-    /// yet (`new`) is from there on.
+    /// Compares the digest that was `found` of a copy's bytes. A copy that was not known to be good
+    /// yet (`new`) is known from there on.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`] if it is not the one that is expected.
+    /// [`Kind::Corrupt`] if it is not the expected digest.
     pub(super) fn compare(
         &self,
         opened: &Opened,
@@ -259,8 +258,8 @@ impl Files {
         self.accepted::<()>(Err(unfit)).map(drop)
     }
 
-    /// An opened copy, if its bytes are what they should be, as far as something says so. `go_on` may
-    /// end the comparing by an error.
+    /// Returns an opened copy if its bytes are what they should be, as far as something says so. An
+    /// error of `go_on` ends the comparison.
     pub(super) fn checked(
         &self,
         opened: Opened,
@@ -280,8 +279,8 @@ impl Files {
         Ok(opened)
     }
 
-    /// Says that a copy is used that nothing was compared with, or an older one, where checksums are to
-    /// be kept.
+    /// Where checksums are kept, warns that a copy is used that nothing was compared with, or an
+    /// older one.
     pub(super) fn say_how_known(
         &self,
         opened: &Opened,
@@ -311,13 +310,13 @@ impl Files {
     }
 }
 
-/// Whether a copy was refused because of what it should be.
+/// Whether a copy was refused because it does not fit.
 fn is_unfit(error: &Error) -> bool {
     matches!(error.kind(), Kind::Corrupt | Kind::OtherJob)
 }
 
-/// Refuses a checkpoint without a proof that would take hours to read for nothing: one that is much longer
-/// than the memory of the machine, in a file that is mostly holes. A checkpoint comes from memory.
+/// Refuses a checkpoint without a proof that would take hours to read for nothing: one that is much
+/// longer than the memory that it came from, in a file that is mostly holes.
 ///
 /// # Errors
 /// [`Kind::Corrupt`], with what is stored of how many bytes; else the system's. Both name the path.

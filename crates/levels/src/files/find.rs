@@ -14,12 +14,12 @@ use format::names;
 use os::error::{Error, Kind, Result};
 use os::files::{self, OtherUser};
 
-/// A copy of a checkpoint, opened if it can be; and whose it is, if it is not this user's.
+/// A copy of a checkpoint, or why it cannot be opened; and its owner, if that is another user.
 pub(super) type Copy = (Result<Opened>, Option<OtherUser>);
 
 impl Files {
-    /// Whether persistent has a checkpoint, in a file of its own or in an aggregated one. That of another
-    /// user counts only as long as scratch has none of this one's.
+    /// Whether persistent has a checkpoint, in a file of its own or in an aggregated one. Another
+    /// user's file counts only as long as scratch has none of this user's.
     pub fn is_persistent(&self, name: &str, version: i32) -> bool {
         let paths = [self.persistent_path(name, version), self.aggregated_data(name, version)];
         let mut there = paths.into_iter().flatten().filter(|path| path.exists()).peekable();
@@ -78,8 +78,8 @@ impl Files {
         self.nearest(name, version, |opened| self.checked(opened, name, version, || Ok(())))
     }
 
-    /// The header of a checkpoint without a look at its checksum: all files that can be one have this
-    /// one. `None` if they differ, or there are none.
+    /// The header that all of this user's copies of a checkpoint have, without a look at checksums.
+    /// `None` if they differ, or there are none.
     pub fn undisputed_header(&self, name: &str, version: i32) -> Option<Decoded> {
         if self.is_routed(name, version) {
             return None;
@@ -90,7 +90,7 @@ impl Files {
         headers.all(|other| other == header).then_some(header)
     }
 
-    /// What `take` makes of the nearest file of a checkpoint with which it does not fail.
+    /// Calls `take` with the copies of a checkpoint, the nearest first, until it succeeds with one.
     pub(super) fn nearest<T>(
         &self,
         name: &str,
@@ -122,7 +122,7 @@ impl Files {
                     return Err(error);
                 }
                 Err(error) => {
-                    // That of the last one is the caller's.
+                    // The last copy's error is returned; those before it are warnings.
                     pass_over(&mut last);
                     last = Some(error);
                 }
@@ -131,12 +131,12 @@ impl Files {
         Err(last.unwrap_or_else(|| self.no_file(name, version)))
     }
 
-    /// The copies of a checkpoint where checksums are kept: this user's first, of these the ones that can be
-    /// compared with something, else the nearest first.
+    /// The copies of a checkpoint where checksums are kept: this user's before others', copies that
+    /// can be compared with something before those that cannot, and then the nearest first.
     fn best_known_first(&self, name: &str, version: i32) -> Vec<Copy> {
         let judged = self.copies(name, version).map(|(opened, other)| {
             let expected = opened.as_ref().ok().map(|opened| self.expected(opened, name, version));
-            // What cannot be read says why when it is its turn.
+            // A copy that cannot be read gives its error when it is its turn.
             let evidence = expected.and_then(Result::ok).map_or(Evidence::Current, |(_, e)| e);
             ((other.is_some(), evidence), (opened, other))
         });
@@ -156,14 +156,14 @@ impl Files {
         )
     }
 
-    /// Where files are looked for, behind what was not found there; empty without a directory.
+    /// The end of a message that nothing was found: where files are looked for, if anywhere.
     pub fn looked_in(&self) -> String {
         let levels = [FileLevel::Scratch, FileLevel::Persistent];
         let there = levels.into_iter().filter_map(|level| self.directory(level));
         there.map(|directory| format!(", in {}", directory.display())).collect()
     }
 
-    /// Says that what is about to be restored is another user's.
+    /// Warns that a copy which is about to be restored is another user's.
     pub(super) fn say_whose(&self, path: &Path, other: OtherUser) {
         self.warn_once(format!(
             "{} belongs to {other}; there is no other copy to restore",
@@ -171,8 +171,8 @@ impl Files {
         ));
     }
 
-    /// The files that a checkpoint may have, each opened when it is its turn: the nearest first, and
-    /// those of other users, who are named, last.
+    /// The copies that a checkpoint may have, each opened when it is its turn: the nearest first,
+    /// and those of other users, who are named, last.
     pub(super) fn copies<'a>(
         &'a self,
         name: &'a str,
@@ -187,7 +187,7 @@ impl Files {
         scratch.dedup();
         let files = scratch.into_iter().chain(self.persistent_path(name, version));
         let files = files.map(|path| Opened::read(&path));
-        // The part is looked for last of all, and only if it is needed.
+        // The part of an aggregated file is looked for last, and only if it is needed.
         let mut all = files.chain(std::iter::once_with(move || self.open_part(name, version)));
         let mut of_others = VecDeque::new();
         std::iter::from_fn(move || {
@@ -202,16 +202,16 @@ impl Files {
         })
     }
 
-    /// The checksum that was kept of a checkpoint's file, if files are compared with theirs.
+    /// The checksum that was kept of a checkpoint's file, if this job compares checksums.
     pub fn kept_checksum(&self, name: &str, version: i32) -> Result<Option<Checksum>> {
         let file = names::checkpoint_file(name, self.rank, version);
         let kept = self.checksums.as_ref().filter(|sums| sums.are_kept());
         kept.map_or(Ok(None), |sums| sums.get(&file))
     }
 
-    /// What a checkpoint's file on disk is, if it can be restored.
+    /// Finds a checkpoint's file that can be restored: one with regions, or a routed one.
     pub fn look(&self, name: &str, version: i32) -> Result<Found> {
-        // Upstream leaves no note, but a link; and there is no header in any copy.
+        // Upstream leaves a link but no note, and no copy has a header.
         let routed = self.is_routed(name, version)
             || (self.is_linked(name, version)
                 && !self.copies(name, version).any(|(opened, _)| opened.is_ok()));
@@ -239,17 +239,17 @@ impl Files {
         Ok(own.chain(shared).collect())
     }
 
-    /// The versions of a name in a level by the time of their last change, oldest first; none of other
-    /// users' files.
+    /// The versions of a name in a level by the time of their last change, oldest first. Files of
+    /// other users do not count.
     pub fn oldest_first(&self, level: FileLevel, name: &str) -> Result<Vec<i32>> {
         Ok(self.by_age(level, name)?.into_iter().map(|(_, version)| version).collect())
     }
 
-    /// The same with these times.
+    /// The versions of a name in a level with the times of their last change, oldest first.
     pub(super) fn by_age(&self, level: FileLevel, name: &str) -> Result<Vec<(SystemTime, i32)>> {
         let mut found = Vec::new();
         for (version, path) in self.all_in(level, name)? {
-            // Not that of the file a link leads to. What has gone meanwhile is not there.
+            // The time of a link itself, not of its target. A file may have gone meanwhile.
             let there = fs::symlink_metadata(&path).ok();
             let own = there.filter(|there| files::other_owner(there, &path).is_none());
             if let Some(changed) = own.and_then(|own| own.modified().ok()) {
@@ -261,7 +261,7 @@ impl Files {
     }
 }
 
-/// What is said of a copy that is not good.
+/// The warning about a copy that is not good.
 fn passed_over(error: &Error) -> String {
     format!("{error}; looking for another copy")
 }

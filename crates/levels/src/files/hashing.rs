@@ -1,6 +1,6 @@
-//! The digest of a file that is being read or written. XXH3 is taken on the way, when the bytes are in the
-//! processor's caches. SHA-256 of many bytes is taken by another thread meanwhile; it has to see them in order,
-//! so two threads are the most that it and the file can make use of.
+//! The digest of a file that is being read or written. XXH3 is taken on the way, when the bytes are
+//! in the processor's caches. SHA-256 of many bytes is taken by another thread meanwhile; it has to
+//! see them in order, so a second thread is all that is of use.
 
 use std::fs::File;
 use std::ops::Range;
@@ -18,7 +18,7 @@ const WORTH_A_THREAD: u64 = 1 << 20;
 /// Bytes that are read or written, and hashed, at a time: both find them in the processor's caches.
 pub(super) const PIECE: usize = 256 << 10;
 
-/// Bytes after which who reads a file for its checksum alone is asked whether to go on.
+/// Bytes after which a reader for the checksum alone is asked whether to go on.
 const STEP: u64 = 64 << 20;
 
 /// Pieces that may wait to be hashed.
@@ -29,7 +29,7 @@ const WAITING: usize = 8;
 pub(super) enum Hashing<'scope> {
     /// On this thread, with a buffer that is free.
     Here(Hasher, Vec<u8>),
-    /// On another one.
+    /// On another thread.
     Beside {
         pieces: SyncSender<Piece<'scope>>,
         used: Receiver<Vec<u8>>,
@@ -40,20 +40,20 @@ pub(super) enum Hashing<'scope> {
 /// Bytes to be hashed.
 #[derive(Debug)]
 pub(super) enum Piece<'scope> {
-    /// Somebody's, who leaves them as they are.
+    /// Bytes of somebody who leaves them as they are.
     Lent(&'scope [u8]),
-    /// In a buffer of [`Hashing::buffer`].
+    /// Bytes in a buffer of [`Hashing::buffer`].
     Given(Vec<u8>),
 }
 
-/// Whether to hash so many bytes takes so long that it is done by another thread.
+/// Whether so many bytes take so long to hash that another thread does it.
 pub(super) fn is_worth_a_thread(sort: Sort, len: u64) -> bool {
     // With XXH3 two threads would only be in each other's way at the memory: a sixth slower.
     sort == Sort::Sha256 && len >= WORTH_A_THREAD
 }
 
 impl<'scope> Hashing<'scope> {
-    /// Goes on with a hash, by `len` bytes.
+    /// Goes on with a hash for `len` bytes, by another thread if that is worth it.
     pub(super) fn start(
         scope: &'scope Scope<'scope, '_>,
         hasher: Hasher,
@@ -80,7 +80,7 @@ impl<'scope> Hashing<'scope> {
         Hashing::Here(hasher, Vec::new())
     }
 
-    /// A buffer of `len` bytes, whatever is in it.
+    /// A buffer of `len` bytes with any content.
     pub(super) fn buffer(&mut self, len: usize) -> Vec<u8> {
         let mut buffer = match self {
             Hashing::Here(_, free) => std::mem::take(free),
@@ -104,7 +104,7 @@ impl<'scope> Hashing<'scope> {
         }
     }
 
-    /// Reads bytes of a file that are of no use but for the hash.
+    /// Reads bytes of a file for the hash alone.
     pub(super) fn read(&mut self, file: &File, range: Range<u64>, path: &Path) -> Result<()> {
         let mut at = range.start;
         while at < range.end {
@@ -116,7 +116,7 @@ impl<'scope> Hashing<'scope> {
         Ok(())
     }
 
-    /// The hash with all bytes.
+    /// The hash of all bytes.
     pub(super) fn finish(self) -> Result<Hasher> {
         match self {
             Hashing::Here(hasher, _) => Ok(hasher),
@@ -137,8 +137,8 @@ impl Piece<'_> {
     }
 }
 
-/// The digest of the bytes of `range` of the open file `file`, which messages call `path`. `go_on` is
-/// called before and now and then, and ends it by an error.
+/// The digest of the bytes of `range` of the open file `file`, which messages call `path`. `go_on`
+/// is called first, and now and then: its error ends the hashing.
 pub(super) fn of_range(
     sort: Sort,
     file: &File,

@@ -1,4 +1,4 @@
-//! What a killed run has left half written.
+//! Removes what a killed run has left half written.
 
 use std::collections::HashSet;
 use std::fs;
@@ -12,7 +12,7 @@ use format::{aggregate, checksum, names};
 use os::error::Result;
 use os::{self, files};
 
-/// What scratch has beside whole files of checkpoints.
+/// A file that scratch has beside whole files of checkpoints.
 enum Beside {
     Leftover(String),
     Note { name: String, about: String },
@@ -20,9 +20,9 @@ enum Beside {
 }
 
 impl Files {
-    /// Removes what a killed run of this rank has left half written in scratch and beside the files that
-    /// were routed from elsewhere, and looks which companions there are. Lists the directory once: it may be
-    /// long, and the application waits.
+    /// Removes what a killed run of this rank has left half written in scratch and beside the files
+    /// that were routed from elsewhere, and finds out which companions there are. Lists the
+    /// directory once: it may be long, and the application waits.
     pub(super) fn look_through_scratch(&self, scratch: &Path) -> Result<()> {
         let found = files::list(scratch, |name| {
             if self.is_leftover(name) {
@@ -37,7 +37,7 @@ impl Files {
             (parity && is_own()).then_some(Beside::Parity)
         });
         let found = found.inspect_err(|_| {
-            // What cannot be listed may have any.
+            // A directory that cannot be listed may have any companion.
             self.companions.notes.store(true, Ordering::Relaxed);
             self.companions.parities.store(true, Ordering::Relaxed);
         })?;
@@ -65,8 +65,8 @@ impl Files {
         remove_unused(directory, leftovers)
     }
 
-    /// Removes the checksums of versions of a name that neither scratch nor persistent has any more, when
-    /// this job takes its first one: their job was killed, or its scratch was lost.
+    /// Removes checksums of versions of a name that neither scratch nor persistent has any more,
+    /// when this job takes its first version: their job was killed, or its scratch was lost.
     pub(super) fn tidy_checksums(&self, name: &str) {
         let Some(meta) = self.meta.as_deref() else { return };
         if self.tidied.lock().insert(name.to_owned()) {
@@ -77,7 +77,7 @@ impl Files {
     }
 
     fn remove_checksums_of_gone(&self, meta: &Path, name: &str) -> Result<()> {
-        // These first: a checksum comes after its file.
+        // Checksums are listed first: each comes after its file.
         let kept = files::list(meta, |file| {
             let of = names::parse(checksum::is_of(file)?)?;
             (of.name == name && of.rank == self.rank).then_some(of.version)
@@ -101,7 +101,7 @@ impl Files {
         let Some(temporary) = names::parse_temporary(name) else { return false };
         let file = temporary.complete;
         let complete = names::parse(checksum::is_of(file).unwrap_or(file));
-        // Another process may be writing: only a dead one's are leftovers.
+        // Another process may be writing: only a dead process's files are leftovers.
         complete.is_some_and(|complete| complete.rank == self.rank && is_dead(temporary.pid))
     }
 
@@ -112,16 +112,16 @@ impl Files {
         there.all(|there| there.is_err_and(|error| error.kind() == ErrorKind::NotFound))
     }
 
-    /// Copies of file-based checkpoints are written beside the files they were routed from, which the
-    /// notes in scratch name.
+    /// Removes what is half written beside the files that file-based checkpoints were routed from,
+    /// which the notes in scratch name.
     fn remove_routed_leftovers(&self, scratch: &Path, notes: Vec<(String, String)>) -> Result<()> {
         for (note, about) in notes {
-            // Killed before the file came, or after it was removed.
+            // The writer was killed before the file came, or after it was removed.
             if self.is_about_nothing(&about) {
                 files::remove(&scratch.join(note))?;
                 continue;
             }
-            // What is no note names no file.
+            // A file that is no note names no file.
             let Ok(Some(original)) = read_note(&scratch.join(note), &scratch.join(about)) else {
                 continue;
             };
@@ -140,19 +140,19 @@ impl Files {
     }
 }
 
-/// Whether a file of this name is one that was to be the table of an aggregated file, and never will.
+/// Whether a file of this name was to become the table of an aggregated file, and never will.
 fn is_left_of_table(name: &str) -> bool {
     names::parse_temporary(name).is_some_and(|temporary| {
         aggregate::parse_name(temporary.complete).is_some() && is_dead(temporary.pid)
     })
 }
 
-/// Whether a process writes nothing any more: one that was killed may be there for a while.
+/// Whether a process writes nothing any more: a killed process may be there for a while.
 fn is_dead(process: u32) -> bool {
     !os::is_alive(process) || os::is_ending(process)
 }
 
-/// A process of another node or container is not alive here, but its files are in use.
+/// Removes files that are not in use: a writer on another node or container looks dead here.
 fn remove_unused(directory: &Path, names: Vec<String>) -> Result<()> {
     for path in names.into_iter().map(|name| directory.join(name)) {
         if !files::is_in_use(&path) {
@@ -206,7 +206,7 @@ mod tests {
             };
             take(0, "x", 4, 7);
             take(2, "x", 4, 7);
-            // By a process that the next job has not.
+            // A part of a process that the next job does not have.
             take(3, "y", 1, 9);
             // Killed before the first part was in it, and before the table had its name.
             fs::write(at("p/.x-agg-5.dat.tmp-7-2"), "half").unwrap();

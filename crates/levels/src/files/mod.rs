@@ -1,6 +1,6 @@
 //! The file levels: scratch on the node, persistent on the parallel file system.
 //!
-//! A checkpoint's file appears by being renamed: whoever sees it sees it whole. Its format is
+//! A checkpoint's file appears by a rename: it is seen whole or not at all. Its format is
 //! upstream's (`format::header`).
 
 use std::cell::RefCell;
@@ -66,9 +66,9 @@ pub struct Files {
     companions: Arc<Companions>,
     ages: Arc<Ages>,
     told: Arc<Mutex<HashSet<String>>>,
-    /// The names of which checksums of versions that are gone were looked for.
+    /// Checkpoint names of which checksums of versions that are gone were looked for.
     tidied: Arc<Mutex<HashSet<String>>>,
-    /// The names of which this job has taken versions.
+    /// Checkpoint names under which this job has taken versions.
     begun: Arc<Mutex<HashSet<String>>>,
     rank: u32,
     /// How many processes the job has; 0: not known.
@@ -76,12 +76,12 @@ pub struct Files {
     ephemeral: bool,
     sync: SyncFiles,
     proof: Proof,
-    /// This process goes on for another one.
+    /// This process is the successor of another one.
     is_successor: bool,
 }
 
-/// Which files there may be beside a checkpoint's own in scratch, so that none is looked for that
-/// cannot be there: small checkpoints cost what their system calls do.
+/// Which companions a checkpoint's file may have in scratch. Those that cannot be there are not
+/// looked for: small checkpoints cost what their system calls do.
 #[derive(Debug)]
 struct Companions {
     notes: AtomicBool,
@@ -89,12 +89,12 @@ struct Companions {
 }
 
 impl Companions {
-    /// Any.
+    /// Every companion may be there.
     fn any() -> Companions {
         Companions { notes: AtomicBool::new(true), parities: AtomicBool::new(true) }
     }
 
-    /// None, as long as none is seen.
+    /// No companion is there, as long as none is seen.
     fn none() -> Companions {
         Companions { notes: AtomicBool::new(false), parities: AtomicBool::new(false) }
     }
@@ -106,13 +106,13 @@ const MOST_TOLD: usize = 1024;
 /// The number in the names of an ephemeral job's files; [`TEMPORARIES`] begins behind it.
 const SPILL: u64 = 0;
 
-/// Numbers of temporary files: no two of the process are the same, whatever job they are of.
+/// The next number of a temporary file: unique in the process, whatever job the file is of.
 static TEMPORARIES: AtomicU64 = AtomicU64::new(SPILL + 1);
 
 impl Files {
     /// Makes the directories of a configuration if they are missing, and removes what a killed run
-    /// of this rank has left half written. An ephemeral job has scratch alone. Of persistent and of meta it
-    /// is enough that they can be read: then the first process says that nothing new is written there, and
+    /// of this rank has left half written. An ephemeral job has scratch alone. Persistent and meta
+    /// need only be readable: then the first process warns that nothing new is written there, and
     /// each try is an error.
     ///
     /// # Errors
@@ -121,8 +121,8 @@ impl Files {
         Files::open_or(config, rank, |_, error| Err(error))
     }
 
-    /// The same; but of a scratch that is there and can only be read, `may` says whether the job can do
-    /// without writing to it. Then what it has answered is given, too.
+    /// Opens the directories as [`Files::open`] does. If scratch can only be read, `may` says
+    /// whether the job can do without writing to it; then the error of scratch is returned, too.
     ///
     /// # Errors
     /// As [`Files::open`]; those of `may`.
@@ -140,7 +140,7 @@ impl Files {
                 refused.replace(Some(error));
                 return Ok(());
             }
-            // It is of interest only because scratch can take nothing either.
+            // This error is of interest only because scratch can take nothing either.
             Err(match refused.take() {
                 Some(refused) => refused.followed_by(error),
                 None => error,
@@ -149,13 +149,13 @@ impl Files {
         Ok((files, refused.into_inner()))
     }
 
-    /// The same, where it is for `lacks` to say of what key's directory the job can do without.
+    /// Opens the directories; `lacks` says whether the job can do without the directory of a key.
     fn open_or(
         config: &Config,
         rank: u32,
         lacks: impl Fn(&str, Error) -> Result<()>,
     ) -> Result<Files> {
-        // The application may change its directory.
+        // The application may change its working directory.
         let absolute = |directory: &Option<PathBuf>| {
             let directory = directory.as_ref()?;
             Some(std::path::absolute(directory).unwrap_or_else(|_| directory.clone()))
@@ -175,7 +175,7 @@ impl Files {
             });
             let ready = made
                 .and_then(|()| files::check_writable(directory).map_err(|error| error.within(key)));
-            // What new checkpoints must have is there with scratch.
+            // Beside a scratch that can be written to, a directory need only be readable.
             let serves_restarts =
                 || key != "scratch" && !past_scratch && fs::read_dir(directory).is_ok();
             match ready {
@@ -233,12 +233,12 @@ impl Files {
         Ok(found)
     }
 
-    /// The same for a job of so many processes.
+    /// These files, for a job of `ranks` processes.
     pub fn of_job(self, ranks: u32) -> Files {
         Files { ranks, ..self }
     }
 
-    /// A warning about a file, which is the same each time that it is looked at.
+    /// Warns once about a file, with a text that is the same each time that the file is looked at.
     pub fn warn_once(&self, text: String) {
         let mut told = self.told.lock();
         if told.contains(&text) {
@@ -257,12 +257,12 @@ impl Files {
         self.told.lock().contains(text)
     }
 
-    /// There will be parities.
+    /// From here on there may be parity files.
     pub fn expect_parities(&self) {
         self.companions.parities.store(true, Ordering::Relaxed);
     }
 
-    /// This process's number in file names.
+    /// This process's rank, as in file names.
     pub fn rank(&self) -> u32 {
         self.rank
     }

@@ -32,16 +32,16 @@ pub struct Opened {
     pub part: Range<u64>,
     /// Its regions; their offsets count from the part's start.
     pub header: Decoded,
-    /// What proves it.
+    /// Where its proof is.
     pub(super) proven_by: ProvenBy,
 }
 
-/// Where the proof of a copy stands.
+/// Where the proof of a copy is.
 #[derive(Debug)]
 pub(super) enum ProvenBy {
     /// In an attribute of the file.
     Attribute,
-    /// In the table of the aggregated file, where this was found.
+    /// In the table of the aggregated file, which had this one.
     Table(Option<Proof>),
 }
 
@@ -55,10 +55,10 @@ impl Opened {
         Ok(Opened { file, path: path.to_owned(), part: 0..len, header, proven_by })
     }
 
-    /// Its proof, if it has one.
+    /// The copy's proof, if it has one.
     ///
     /// # Errors
-    /// [`Kind::Corrupt`] if it cannot be read; else the system's.
+    /// [`Kind::Corrupt`] if the proof cannot be read; else the system's.
     pub(super) fn proof(&self) -> Result<Option<Proof>> {
         match &self.proven_by {
             ProvenBy::Attribute => Proof::read(&self.file, &self.path),
@@ -66,7 +66,7 @@ impl Opened {
         }
     }
 
-    /// Where a region of the checkpoint begins in this copy of it.
+    /// Where a region begins in this copy of the checkpoint.
     ///
     /// # Errors
     /// [`Kind::Corrupt`] if the copy has no such region, or one of another size.

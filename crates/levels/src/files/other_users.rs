@@ -1,4 +1,4 @@
-//! Tests of files that another user has put into the directories. As root, which can make some.
+//! Tests of files that another user has put into the directories. Only root can make such.
 
 use std::fs;
 use std::os::unix::fs::{chown, lchown, symlink};
@@ -23,7 +23,7 @@ fn content(byte: u8) -> Vec<u8> {
     [&Header::new(vec![(0, 3)]).unwrap().encode()[..], &[byte; 3]].concat()
 }
 
-/// Directories with files of some user, for `test`, unless there cannot be any.
+/// Runs `test` on directories with files of some user, unless there cannot be any.
 fn with_files(name: &str, keys: &str, test: impl FnOnce(&Config, &dyn Fn(&str, &[u8], bool))) {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: {name} needs root");
@@ -73,7 +73,7 @@ fn own_files_come_first() {
         assert!(!files.is_persistent("x", 1) && files.is_persistent("x", 2));
         assert_eq!(files.backlog("x", Some(0), 0).unwrap(), [1]);
         assert_eq!(files.oldest_first(FileLevel::Scratch, "x").unwrap(), [1]);
-        // A link of theirs to a file of one's own.
+        // Another user's link to a file of one's own.
         let link = files.scratch_path("x", 9).unwrap();
         symlink("x-0-1.dat", &link).unwrap();
         give_away(&link);
@@ -100,7 +100,7 @@ fn notes_of_others_say_nothing() {
         assert!(files.foreign_parities("x", 1).unwrap().is_empty());
         let of_another = files.of_rank(1);
         assert!(of_another.foreign_parities("x", 1).unwrap().is_empty());
-        // Those of who owns the file count for it.
+        // Notes and checksums of the file's owner do count.
         give_away(&files.scratch_path("x", 1).unwrap());
         assert!(matches!(files.look("x", 1).unwrap_err().kind(), Kind::Corrupt));
         put("m/x-0-1.dat.chksum", Checksum::of(&content(1)).as_bytes(), false);
@@ -109,7 +109,7 @@ fn notes_of_others_say_nothing() {
     });
 }
 
-/// Catches bytes of another user's that become a file of one's own, and their file that is written to.
+/// Catches another user's bytes in a file of one's own, and another user's file that is written to.
 #[test]
 fn rolls_of_others_are_none() {
     with_files("rolls_of_others_are_none", "aggregated = true\n", |config, put| {

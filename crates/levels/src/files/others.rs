@@ -10,9 +10,9 @@ use os::error::Result;
 use os::files;
 
 impl Files {
-    /// The same directories as another rank of the job sees them.
+    /// These directories as another rank of the job sees them.
     pub fn of_rank(&self, rank: u32) -> Files {
-        // What another job of other processes has left may be read on purpose.
+        // What a job with another number of processes has left may be read on purpose.
         Files { rank, ranks: 0, companions: Arc::new(Companions::any()), ..self.clone() }
     }
 
@@ -29,8 +29,8 @@ impl Files {
         Ok(versions.into_iter().collect())
     }
 
-    /// A file of another process in this one's scratch directory, if it is there; for a file-based
-    /// checkpoint with the path that was routed.
+    /// The file of another process in this one's scratch directory, if it is there; for a
+    /// file-based checkpoint with the path that was routed.
     pub fn foreign(
         &self,
         name: &str,
@@ -47,7 +47,7 @@ impl Files {
         Some((path, of_other.routed(name, version).ok()?))
     }
 
-    /// Whether the file at `path` is what it should be: that checkpoint of that process.
+    /// Checks that the file at `path` is that checkpoint of that rank.
     ///
     /// # Errors
     /// [`os::error::Kind::Corrupt`] if it is not; else the system's. Both name the path.
@@ -55,8 +55,8 @@ impl Files {
         self.of_rank(rank).checked(Opened::read(path)?, name, version, || Ok(())).map(drop)
     }
 
-    /// The parity files of a version that are in this process's scratch directory and another's own,
-    /// by its number.
+    /// The parity files of a version that are in this process's scratch directory and belong to
+    /// others, with their ranks.
     pub fn foreign_parities(&self, name: &str, version: i32) -> Result<Vec<(u32, PathBuf)>> {
         let Some(directory) = &self.scratch else {
             return Ok(Vec::new());

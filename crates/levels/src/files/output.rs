@@ -22,14 +22,14 @@ pub struct Output {
     hasher: Option<Hasher>,
 }
 
-/// What was written.
+/// A file that was written to its end.
 #[derive(Debug)]
 pub struct Written {
     /// The temporary name of the file.
     pub temporary: PathBuf,
-    /// Its bytes.
+    /// Its length in bytes.
     pub len: u64,
-    /// Their digest, if it was asked for.
+    /// The digest of its bytes, if it was asked for.
     pub digest: Option<Digest>,
 }
 
@@ -41,13 +41,13 @@ pub struct Mark {
 }
 
 impl Output {
-    /// Creates the file, with a digest of that sort.
+    /// Creates the file; `digest` is the kind of digest to take, if any.
     pub fn create(temporary: PathBuf, digest: Option<Sort>) -> Result<Output> {
         let file = files::create(&temporary)?;
         Ok(Output::within(file, temporary, 0, digest))
     }
 
-    /// A file within another one, from `begin` on.
+    /// A part within a file, from byte `begin` on.
     pub fn within(file: File, temporary: PathBuf, begin: u64, digest: Option<Sort>) -> Output {
         let hasher = digest.map(Hasher::new);
         Output { file, temporary, end: begin, begin, hasher }
@@ -72,7 +72,7 @@ impl Output {
         Mark { end: self.end, hasher: self.hasher.clone() }
     }
 
-    /// Takes back what was written since, also what was written in part.
+    /// Takes back what was written since the mark, also what was written in part.
     pub fn take_back(&mut self, to: Mark) -> Result<()> {
         (self.end, self.hasher) = (to.end, to.hasher);
         let truncated = self.file.set_len(self.end);
@@ -81,7 +81,7 @@ impl Output {
         })
     }
 
-    /// Bytes written.
+    /// How many bytes were written.
     pub(super) fn length(&self) -> u64 {
         self.end - self.begin
     }
@@ -99,8 +99,8 @@ impl Output {
 }
 
 impl Written {
-    /// Removes what was written. A failure is a warning: that which made the file useless is the
-    /// one to report.
+    /// Removes the file. A failure is a warning: the failure that made the file useless is the one
+    /// to report.
     pub fn discard(self) {
         if let Err(error) = files::remove(&self.temporary) {
             log::warn!("{error}");
@@ -108,7 +108,7 @@ impl Written {
     }
 }
 
-/// Hands `bytes` to `write`, in order and in pieces, and adds them to the hash meanwhile.
+/// Hands `bytes` to `write`, in order and in pieces, and hashes them meanwhile.
 fn beside(
     hasher: &mut Hasher,
     bytes: &[u8],
@@ -156,7 +156,7 @@ mod tests {
         }
     }
 
-    /// Catches a digest of what is not in the file any more.
+    /// Catches a digest of bytes that are not in the file any more.
     #[test]
     fn what_is_taken_back_was_never_written() {
         let directory = tempfile::tempdir().unwrap();

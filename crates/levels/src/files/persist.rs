@@ -1,4 +1,4 @@
-//! The way to persistent.
+//! Copies from scratch to persistent.
 
 use std::path::{Path, PathBuf};
 
@@ -12,8 +12,8 @@ use os::times;
 
 impl Files {
     /// Copies a checkpoint's scratch file to persistent. A file-based checkpoint goes to the path
-    /// it was routed from, with a link in persistent; one with a place in an aggregated file goes
-    /// there.
+    /// it was routed from, with a link in persistent; a checkpoint with a place in an aggregated
+    /// file goes there.
     pub fn persist(
         &self,
         name: &str,
@@ -39,7 +39,7 @@ impl Files {
         };
         let durability = self.persistent_durability();
         let temporary = self.temporary(&target);
-        // Before the copy: should a newer file take its place meanwhile, that is not taken for copied.
+        // Looked up before the copy: a file that comes meanwhile is not taken for copied.
         let taken = times::modified(&source);
         let bytes = files::copy_file(&source, &temporary, proof::NAME, durability)?;
         if let Err(error) = self.may_change_in(self.persistent.as_deref()) {
@@ -68,8 +68,8 @@ impl Files {
         files::atomic_replace(&temporary, link, self.persistent_durability())
     }
 
-    /// Has the checksum be as durable as the file. That of a file of the application's own is made
-    /// here, of `whole`: nothing of it was seen before.
+    /// Makes the checksum as durable as the file. For a file of the application's own it is made
+    /// here, of `whole`: nothing of that file was seen before.
     pub(super) fn persist_checksum(
         &self,
         name: &str,

@@ -1,5 +1,5 @@
-//! Files that were read to their end and had the content that they should have: as long as they stay
-//! what they were, they are not read again to know that.
+//! Files that were read to their end and found good: as long as they do not change, they are not
+//! read again to know that.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -16,23 +16,23 @@ use os::sync::Mutex;
 /// How many files are remembered as good; then all are forgotten.
 const REMEMBERED: usize = 4096;
 
-/// The files.
+/// The files that were found good.
 #[derive(Debug, Default)]
 pub(super) struct Proven(Mutex<HashMap<PathBuf, Stamp>>);
 
-/// What tells a file from what it was before, with the content that it should have.
+/// Tells a file from what it was before, with the digest that its content should have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     device: u64,
     inode: u64,
     len: u64,
     modified: (i64, i64),
-    /// The digest of that content.
+    /// The digest of the content.
     pub digest: Digest,
 }
 
 impl Stamp {
-    /// Of an open file, which messages call `path`. To be taken before the file is read.
+    /// The stamp of an open file, which messages call `path`. To be taken before the file is read.
     ///
     /// # Errors
     /// The system's, with the path.
@@ -51,12 +51,12 @@ impl Stamp {
 }
 
 impl Proven {
-    /// Whether the file at `path` was found to be this.
+    /// Whether the file at `path` was found good with this stamp.
     pub(super) fn has(&self, path: &Path, stamp: &Stamp) -> bool {
         self.0.lock().get(path) == Some(stamp)
     }
 
-    /// The file at `path` was read, and is this.
+    /// The file at `path` was read, and is good with this stamp.
     pub(super) fn note(&self, path: &Path, stamp: Stamp) {
         let mut known = self.0.lock();
         if known.len() >= REMEMBERED {
@@ -67,8 +67,8 @@ impl Proven {
 }
 
 impl Files {
-    /// Whether the file at `path` has this length and this checksum. It is read unless that is known;
-    /// `go_on` may end that by an error.
+    /// Whether the file at `path` has this length and this checksum. It is read unless that is
+    /// known; an error of `go_on` ends the reading.
     ///
     /// # Errors
     /// As [`files::open`]; the system's, with the path; those of `go_on`.
@@ -104,7 +104,7 @@ mod tests {
     use std::fs;
 
     /// Catches a file that is read each time, one that is trusted because of what was there before,
-    /// and another content that is taken for it.
+    /// and another content that passes for the right one.
     #[test]
     fn a_file_is_read_once() {
         let folder = tempfile::tempdir().unwrap();
@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(is_good(), Err(Kind::NotFound));
         fs::write(&path, "abc").unwrap();
         assert_eq!(is_good(), Ok(true));
-        // Whoever reads it would see another content.
+        // Reading the file anew would show another content.
         let modified = fs::metadata(&path).unwrap().modified().unwrap();
         fs::write(&path, "abd").unwrap();
         File::open(&path).unwrap().set_modified(modified).unwrap();

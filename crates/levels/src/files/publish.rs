@@ -13,9 +13,8 @@ use os::error::Result;
 use os::files::{self, Durability};
 
 impl Files {
-    /// Has a complete scratch file prove itself, its bytes reach the storage, if the configuration says
-    /// so, and the file system say what it could not write.
-    /// To be called before [`Files::publish`].
+    /// Gives a complete scratch file its proof, syncs it if the configuration says so, and has the
+    /// file system say what it could not write. To be called before [`Files::publish`].
     pub fn seal(&self, output: &Output, name: &str, version: i32) -> Result<()> {
         self.prove(output, name, version)?;
         self.seal_file(&output.file, &output.temporary)
@@ -25,11 +24,10 @@ impl Files {
         files::finish_write(file, path, self.scratch_durability())
     }
 
-    /// Gives a complete file its name, and the file of that name its checksum. The caller holds the
-    /// lock of names.
+    /// Gives a complete file its name and its checksum. The caller holds the lock of names.
     pub fn publish(&self, written: &Written, name: &str, version: i32) -> Result<()> {
         self.may_change_in(self.scratch.as_deref())?;
-        // A file-based checkpoint may have had the name before, and parities are of the file before.
+        // An older checkpoint of the name may be file-based, and the parities are of its file.
         self.remove_note(name, version)?;
         self.remove_parity(name, version)?;
         self.remove_checksum(name, version)?;
@@ -55,7 +53,7 @@ impl Files {
         self.publish_rebuilt(temporary, name, version, Some(original))
     }
 
-    /// Gives a file that was rebuilt its name. What its parities and its checksum say holds for it.
+    /// Gives a rebuilt file its name. Its parities and its checksum still hold.
     pub fn publish_rebuilt(
         &self,
         temporary: &Path,
@@ -80,7 +78,7 @@ impl Files {
         files::atomic_replace(temporary, &path, self.scratch_durability())
     }
 
-    /// Keeps upstream's checksum of a file, where these are kept.
+    /// Writes upstream's checksum of a file, where checksums are kept.
     pub(super) fn put_checksum(
         &self,
         name: &str,
@@ -114,7 +112,7 @@ impl Files {
         }
     }
 
-    /// Notes that a checkpoint is a file of the application's own, which no header tells.
+    /// Writes the note that a checkpoint is a file of the application's own, which has no header.
     pub(super) fn note_routed(&self, name: &str, version: i32, original: &str) -> Result<()> {
         self.companions.notes.store(true, Ordering::Relaxed);
         let note = self.routed_note(name, version)?;

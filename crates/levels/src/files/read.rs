@@ -1,4 +1,4 @@
-//! Reading the bytes of a checkpoint, each once: to where they are wanted, and by way of their digest.
+//! Reads the bytes of a checkpoint, each once: to where they are wanted, and through the digest.
 
 use std::fmt;
 use std::thread;
@@ -12,21 +12,21 @@ use policy::slice::SLICE;
 /// Bytes of a checkpoint that somebody wants.
 #[derive(Debug)]
 pub struct Wanted<'a> {
-    /// Where they begin in the checkpoint.
+    /// Where the bytes begin in the checkpoint.
     pub offset: u64,
-    /// Where they go.
+    /// Where the bytes go.
     pub target: Target<'a>,
 }
 
-/// Where bytes go.
+/// Where bytes of a checkpoint go.
 pub enum Target<'a> {
-    /// To this memory, which is filled.
+    /// Memory, which is filled.
     Memory(&'a mut [u8]),
-    /// So many bytes, piece by piece to this function.
+    /// A function, which gets so many bytes piece by piece.
     Taken(u64, Taker<'a>),
 }
 
-/// Takes the next bytes.
+/// Gets the next bytes.
 pub(super) type Taker<'a> = Box<dyn FnMut(&[u8]) -> Result<()> + 'a>;
 
 impl fmt::Debug for Target<'_> {
@@ -48,12 +48,12 @@ impl Target<'_> {
 }
 
 impl Files {
-    /// Reads from the nearest copy that is good what `want` wants of it. The bytes are compared with
-    /// their proof or checksum as they pass; those of a copy that turns out to be bad are where they were
-    /// wanted, and are replaced by those of the next one. So after an error they are of no use.
+    /// Reads what `want` asks for from the nearest copy that is good. The bytes are compared with
+    /// the proof or checksum as they pass; a copy that turns out to be bad has filled the targets,
+    /// and the next copy fills them again. So after an error they are of no use.
     ///
     /// # Errors
-    /// As `Files::open_nearest`; those of `want`, and of who takes bytes.
+    /// As `Files::open_nearest`; those of `want`, and of functions that take bytes.
     pub fn read_nearest<'a>(
         &self,
         name: &str,
@@ -61,7 +61,7 @@ impl Files {
         mut want: impl FnMut(&Opened) -> Result<Vec<Wanted<'a>>>,
     ) -> Result<()> {
         self.nearest(name, version, |opened| {
-            // Before `want`, as no byte is given up to there.
+            // Before `want`: up to here no byte was given.
             let (expected, evidence) = self.expected(&opened, name, version)?;
             let mut wanted = want(&opened)?;
             wanted.sort_by_key(|wanted| wanted.offset);
@@ -69,8 +69,8 @@ impl Files {
                 self.say_how_known(&opened, name, version, evidence);
                 return opened.read_wanted(wanted, None);
             };
-            // What is read anyway is compared each time where that is almost free; the rest of the file is
-            // read once for it.
+            // Where hashing is almost free, a read of half the file or more compares it each time;
+            // otherwise the file is read to its end once.
             let sort = expected.digest.sort();
             let most = 2 * wanted.iter().map(|wanted| wanted.target.len()).sum::<u64>();
             let anew = sort == Sort::Xxh3 && most >= opened.part.end - opened.part.start;
@@ -88,7 +88,7 @@ impl Files {
 }
 
 impl Opened {
-    /// Reads what is wanted, and hashes everything.
+    /// Reads the wanted bytes, and hashes everything.
     fn read_hashing(&self, sort: Sort, wanted: Vec<Wanted<'_>>) -> Result<Digest> {
         let len = self.part.end - self.part.start;
         if !is_worth_a_thread(sort, len) {
@@ -103,7 +103,7 @@ impl Opened {
         })
     }
 
-    /// Reads what is wanted, by ascending offsets; with `hashing`, everything.
+    /// Reads the wanted bytes, by ascending offsets; with `hashing`, everything.
     fn read_wanted<'a>(
         &self,
         wanted: Vec<Wanted<'a>>,
@@ -111,7 +111,7 @@ impl Opened {
     ) -> Result<()> {
         let mut end = self.part.start;
         if let Some(hashing) = &mut hashing {
-            // It was read already.
+            // The header was read already.
             let header = self.header.header().encode();
             end += header.len() as u64;
             hashing.add(Piece::Given(header))?;
@@ -262,7 +262,7 @@ mod tests {
     }
 
     /// Catches bytes of the bad copy that stay, damage that is not looked for where nothing was
-    /// wanted, and a copy that counts as good because another one was.
+    /// wanted, and a copy that counts as good because another copy was.
     #[test]
     fn the_next_copy_replaces_a_bad_one() {
         for most in [true, false] {

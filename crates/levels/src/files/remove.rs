@@ -8,8 +8,8 @@ use os::error::Result;
 use os::files;
 
 impl Files {
-    /// Removes every file of a name from scratch that is this user's, except those of the versions in
-    /// `keep`. One that cannot be removed does not keep the others; the first such failure is the error.
+    /// Removes this user's files of a name from scratch, except the versions in `keep`. A file that
+    /// cannot be removed does not keep the others; the first such failure is the error.
     pub fn clean_scratch(&self, name: &str, keep: impl Fn(i32) -> bool) -> Result<()> {
         let Some(directory) = &self.scratch else {
             return Ok(());
@@ -58,7 +58,7 @@ impl Files {
     }
 
     /// Removes a checkpoint's file that this job has written to scratch, and its checksum unless
-    /// `persistent` has the file too; `None`: that is to be looked for.
+    /// `persistent` has the file too; `None`: whether it has is to be looked for.
     pub fn remove_scratch(&self, name: &str, version: i32, persistent: Option<bool>) -> Result<()> {
         self.may_change_in(self.scratch.as_deref())?;
         files::remove(&self.own_path(name, version)?)?;
@@ -79,7 +79,7 @@ impl Files {
             files::remove(&path)?;
         }
         self.remove_aggregated(name, version)?;
-        // Not looked for where there is no checksum that it could need.
+        // The scratch file is not looked for where it could need no checksum.
         if self.checksums.is_none()
             || self.scratch_path(name, version).is_ok_and(|path| path.exists())
         {
@@ -96,8 +96,8 @@ mod tests {
     use crate::files::Files;
     use config::Config;
 
-    /// The aggregated file goes with its first process. Catches a checksum that another one leaves
-    /// for ever, because the file was still there when its own copy left scratch last.
+    /// Rank 0 removes the aggregated file. Catches a checksum that another rank leaves for ever,
+    /// because the aggregated file was still there when that rank's copy left scratch.
     #[test]
     fn a_checksum_goes_with_the_last_copy() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,8 +1,8 @@
 //! Parts of aggregated files that will never be complete.
 //!
-//! A job whose processes are killed, or cannot agree any more, leaves files to which some have copied
-//! their parts and others have not. A part is as good as a file of its own: the next job makes it one,
-//! or the same one in the end.
+//! A job whose processes are killed, or cannot agree any more, leaves files to which some have
+//! copied their parts and others have not. A part is as good as a file of its own: the next job, or
+//! the same one in the end, makes it one.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -18,14 +18,14 @@ use policy::slice::SLICE;
 
 impl Files {
     /// Copies each part of this process that is in an incomplete aggregated file to a file of its
-    /// own, unless persistent has that checkpoint. Only before this process writes a part, or once no
-    /// process does any more.
+    /// own, unless persistent has that checkpoint. To be called only before this process writes a
+    /// part, or once no process does any more.
     ///
     /// # Errors
-    /// Persistent cannot be read. What cannot be copied is a warning.
+    /// Persistent cannot be read. A part that cannot be copied is a warning.
     pub fn rescue_parts(&self) -> Result<()> {
         if self.is_successor {
-            // What one process has left, others that have ended are about to complete.
+            // The successors of other processes may be about to complete the file.
             return Ok(());
         }
         let mut rolls = self.rolls()?;
@@ -53,8 +53,8 @@ impl Files {
         Ok(())
     }
 
-    /// The rolls of all attempts at aggregated files; also those that somebody has taken away, who has
-    /// perhaps been killed before the file was complete.
+    /// The rolls of all attempts at aggregated files; also those that a process has taken away,
+    /// which was perhaps killed before the file was complete.
     ///
     /// # Errors
     /// Persistent cannot be listed.
@@ -74,7 +74,7 @@ impl Files {
         })
     }
 
-    /// The bytes of this process's part; `None` if it has none, or the file was completed meanwhile.
+    /// Copies this process's part: its bytes, or `None` if there is none or the file was completed.
     fn rescue_part(&self, roll: &Roll) -> Result<Option<u64>> {
         let Some((data, _)) = self.aggregated_paths(&roll.name, roll.version) else {
             return Ok(None);
@@ -92,7 +92,7 @@ impl Files {
             Err(error) if error.kind() == Kind::NotFound && data.exists() => return Ok(None),
             opened => opened?,
         };
-        // A damaged roll may ask for more than any part has.
+        // A damaged roll may ask for more bytes than any part has.
         refuse_holes(&from, &(0..files::len(&from, &source)?), &source)?;
         let temporary = self.temporary(&target);
         let copied = files::create(&temporary).and_then(|to| {
@@ -119,8 +119,8 @@ impl Files {
         copied.map(|()| Some(len))
     }
 
-    /// Whether all parts of an incomplete aggregated file, which these `rolls` of one attempt have, are
-    /// files of their own by now; `None`: it has none.
+    /// Whether all parts that these `rolls` of one attempt have are files of their own by now;
+    /// `None`: there are no parts.
     pub(super) fn are_rescued<'a>(
         &self,
         rolls: impl Iterator<Item = &'a Roll>,
@@ -140,7 +140,7 @@ impl Files {
     }
 }
 
-/// The roll of an attempt at an aggregated file. The later it was changed, the greater.
+/// The roll of an attempt at an aggregated file. A roll that was changed later is greater.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Roll {
     changed: SystemTime,
@@ -160,8 +160,8 @@ mod tests {
     use super::*;
     use config::Config;
 
-    /// Catches a part that nobody finds any more, one that takes the place of what is there, and one
-    /// that another process has.
+    /// Catches a part that nobody finds any more, a part that replaces a file that is there, and
+    /// one of another process.
     #[test]
     fn a_part_becomes_a_file() {
         let folder = tempfile::tempdir().unwrap();
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(read(2, 1).as_deref(), Some("third"));
         assert_eq!(read(2, 2).as_deref(), Some("there"));
 
-        // Killed with all parts in it, and no file of that version.
+        // The job was killed with all parts in the file, and no file has that version.
         put(1, 4, "forth", 4);
         let [data, roll] = ["", ".roll"].map(|end| below(&format!("p/.x-agg-4.dat{end}.tmp-7-4")));
         std::fs::rename(&roll, of(1).temporary(&roll)).unwrap();
@@ -209,7 +209,7 @@ mod tests {
         std::fs::rename(below("p/x-agg-4.dat"), &data).unwrap();
         of(1).rescue_parts().unwrap();
 
-        // What somebody may still need stays: a part that is no file yet.
+        // A part that is no file yet stays: somebody may still need it.
         put(1, 3, "third", 3);
         let left = || files::list(&below("p"), |name| name.starts_with('.').then_some(())).unwrap();
         assert_eq!(left().len(), 8);

@@ -1,5 +1,5 @@
-//! Files of the application's own (`VELOC_Route_file`), which no header tells from others: what says
-//! so is a note beside the scratch file, or a link in persistent. Neither of them is the file.
+//! Files of the application's own (`VELOC_Route_file`), which have no header: a note beside the
+//! scratch file, or a link in persistent, says so. Neither of them is the file.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ use os::files::{self, Durability, OtherUser};
 /// The most bytes of a path that the system takes (`PATH_MAX`).
 const LONGEST_PATH: u64 = 4096;
 
-/// The path of the application's file that the note at `path` has for the file at `about`. `None`: there
-/// is no note.
+/// The path of the application's file, as the note at `path` about the file at `about` has it.
+/// `None`: there is no note.
 ///
 /// # Errors
-/// [`Kind::Corrupt`] if what is there is no note, or belongs neither to this user nor to the one who owns
-/// that file; else the system's. All name the path.
+/// [`Kind::Corrupt`] if the file is no note, or belongs neither to this user nor to the owner of
+/// `about`; else the system's. All name the path.
 pub fn read_note(path: &Path, about: &Path) -> Result<Option<String>> {
     let file = match files::open_beside(path, about) {
         Ok(file) => file,
@@ -43,20 +43,20 @@ impl Files {
         read_note(&self.routed_note(name, version)?, &self.scratch_path(name, version)?)
     }
 
-    /// How large the next file of the application's own under a name will be, if it is as the one before:
-    /// in scratch, or at `original`, which it will replace. That is looked for on this node, and at one
-    /// path elsewhere: to list the files of all ranks may take its time. 0: there is none.
+    /// How large the next file of the application's own under a name will be, if it is as the one
+    /// before: in scratch, or at `original`, which it will replace. No other path is looked at: to
+    /// list the files of all ranks may take its time. 0: there is none.
     pub fn expected_len(&self, name: &str, original: &Path) -> u64 {
         let newest = self.oldest_first(FileLevel::Scratch, name).unwrap_or_default().pop();
         let in_scratch = newest.map_or(0, |version| self.scratch_len(name, version));
         in_scratch.max(std::fs::metadata(original).map_or(0, |found| found.len()))
     }
 
-    /// Whether scratch has room for a file of about so many bytes, as far as the system tells: a quota
-    /// shows when something is written.
+    /// Whether scratch has room for about so many bytes, as far as the system tells: a quota shows
+    /// when something is written.
     ///
     /// # Errors
-    /// [`Kind::NoRoom`] if it has not, with what there is.
+    /// [`Kind::NoRoom`] if it has not, with the free bytes.
     pub fn expect_room(&self, bytes: u64) -> Result<()> {
         let free = self.scratch.as_ref().map(|scratch| (scratch, files::free_space(scratch)));
         match free {
@@ -71,7 +71,7 @@ impl Files {
         }
     }
 
-    /// Whether a checkpoint is a file of the application's own. What is no note is as good as none.
+    /// Whether a checkpoint is a file of the application's own. A note that is none is passed over.
     pub(super) fn is_routed(&self, name: &str, version: i32) -> bool {
         if self.scratch.is_none() {
             return false; // Notes are there.
@@ -82,13 +82,13 @@ impl Files {
         })
     }
 
-    /// Whether persistent has a link instead of a file: to the file of a file-based checkpoint.
+    /// Whether persistent has a link to the file of a file-based checkpoint in place of a file.
     pub(super) fn is_linked(&self, name: &str, version: i32) -> bool {
         self.persistent_path(name, version).is_some_and(|path| path.is_symlink() && path.is_file())
     }
 
-    /// The nearest good file of a file-based checkpoint: that in scratch, or what the link leads to; one of
-    /// another user only if there is no other.
+    /// The nearest good file of a file-based checkpoint: the one in scratch, or the target of the
+    /// link in persistent; another user's only if there is no other.
     pub(super) fn routed_copy(&self, name: &str, version: i32) -> Result<PathBuf> {
         let file = names::checkpoint_file(name, self.rank, version);
         let check = |path: &Path| -> Result<Option<OtherUser>> {
@@ -148,8 +148,8 @@ impl Files {
         Err(last.unwrap_or_else(|| self.no_file(name, version)))
     }
 
-    /// Brings the file of a file-based checkpoint back to scratch, if only persistent has it, with the
-    /// note of what it is. Its path there, and the bytes that were copied; or where it is, if scratch
+    /// Brings the file of a file-based checkpoint back to scratch with its note, if only persistent
+    /// has it. Returns its path there and the bytes that were copied; or where it is, if scratch
     /// cannot take it. `lock` takes the lock of names.
     pub fn fetch_routed<G>(
         &self,
@@ -171,7 +171,7 @@ impl Files {
         }
     }
 
-    /// Copies the file of a file-based checkpoint to its path in scratch. The bytes that were copied.
+    /// Copies the file of a file-based checkpoint to its path in scratch. Returns the bytes copied.
     fn bring_routed<G>(
         &self,
         source: &Path,
@@ -250,7 +250,7 @@ mod tests {
         fs::remove_file(job.path("p/x-0-1.dat")).unwrap();
         symlink(job.path("own"), job.path("p/x-0-1.dat")).unwrap();
         assert!(job.is_routed().unwrap());
-        // Nor is one that leads to a checkpoint's file a note.
+        // A note that leads to a checkpoint's file is none either.
         fs::remove_file(job.path("s/.x-0-1.dat.routed")).unwrap();
         assert!(job.is_routed().unwrap());
         fs::write(job.path("own"), [0; 8]).unwrap();
@@ -278,7 +278,7 @@ mod tests {
         fs::remove_file(job.path("s/.x-0-1.dat.routed")).unwrap();
         fs::create_dir(job.path("s/.x-0-1.dat.routed")).unwrap();
         assert!(!job.is_routed().unwrap());
-        // And what has no header is no checkpoint because of it.
+        // And a file without a header is no checkpoint because of such a note.
         fs::write(job.path("s/x-0-1.dat"), "the application's").unwrap();
         assert_eq!(job.is_routed().unwrap_err().kind(), Kind::Corrupt);
     }

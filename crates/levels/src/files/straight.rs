@@ -1,4 +1,4 @@
-//! Persistent files that are written past scratch, because that cannot take them.
+//! Persistent files that are written past scratch, because scratch cannot take them.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,7 +11,7 @@ use os::error::{Error, Result};
 use os::files::{self, Durability};
 
 impl Files {
-    /// A file in persistent under a temporary name, or the place of a part in an aggregated one.
+    /// Creates a temporary file in persistent, or opens the place of a part in an aggregated one.
     pub fn create_straight(
         &self,
         name: &str,
@@ -32,7 +32,7 @@ impl Files {
     /// A checkpoint's file in persistent.
     ///
     /// # Errors
-    /// There is no such level.
+    /// There is no persistent level.
     pub fn own_persistent_path(&self, name: &str, version: i32) -> Result<PathBuf> {
         self.persistent_path(name, version).ok_or_else(|| {
             Error::invalid(
@@ -42,9 +42,9 @@ impl Files {
         })
     }
 
-    /// Has a complete persistent file prove itself, its bytes reach the storage, if the configuration says
-    /// so, and the file system say what it could not write. What proves a part (`place`) stands in the roll.
-    /// To be called before [`Files::publish_straight`].
+    /// Gives a complete persistent file its proof (a part has it in the roll), syncs it if the
+    /// configuration says so, and has the file system say what it could not write. To be called
+    /// before [`Files::publish_straight`].
     pub fn seal_straight(
         &self,
         output: &Output,
@@ -58,9 +58,9 @@ impl Files {
         files::finish_write(&output.file, &output.temporary, self.persistent_durability())
     }
 
-    /// Gives what was written past scratch its name and its checksum. What scratch has of that
-    /// version goes before, as a restart would take it for the nearest copy. The caller holds the
-    /// lock of names.
+    /// Gives a file that was written past scratch its name and its checksum. Scratch files of that
+    /// version are removed before, as a restart would take them for the nearest copy. The caller
+    /// holds the lock of names.
     pub fn publish_straight(
         &self,
         written: &Written,
@@ -85,8 +85,8 @@ impl Files {
         self.put_checksum(name, version, written.digest, durability)
     }
 
-    /// Gives a complete file of the application's own that lies beside the one that it replaces its
-    /// name, and persistent the link to it. The caller holds the lock of names.
+    /// Gives a complete file of the application's own, beside the one that it replaces, its name,
+    /// and persistent the link to it. The caller holds the lock of names.
     pub fn publish_routed_straight(
         &self,
         temporary: &Path,
@@ -107,11 +107,11 @@ impl Files {
         self.persist_checksum(name, version, Some(original), durability)
     }
 
-    /// Removes what scratch has of a version, and its checksum.
+    /// Removes the scratch files of a version, and its checksum.
     fn clear_scratch(&self, name: &str, version: i32) -> Result<()> {
         let beside = [self.routed_note(name, version)?, self.parity_path(name, version)?];
         for old in beside.into_iter().chain([self.scratch_path(name, version)?]) {
-            // A file system that is read-only refuses to remove also what is not there.
+            // A read-only file system refuses to remove even a file that is not there.
             if is_there(&old)? {
                 self.may_change_in(self.scratch.as_deref())?;
                 files::remove(&old)?;
@@ -143,7 +143,7 @@ mod tests {
     use config::Config;
 
     /// Catches an old file in scratch that a restart takes for the nearest copy, a checksum of the
-    /// old content, and bytes of a part that lie where another process's are.
+    /// old content, and bytes of a part in another process's place.
     #[test]
     fn what_goes_past_scratch_is_the_only_one() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The files of a process that has ended, in the hands of the one that goes on for it.
+//! The files of a process that has ended, for the process that goes on for it.
 
 use std::cell::Cell;
 
@@ -7,8 +7,8 @@ use config::Config;
 use os::error::Result;
 
 impl Files {
-    /// The directories of a process that this one goes on for, which they were when it began. Where one
-    /// cannot be had, what belongs there is not written, and what belongs to the others is.
+    /// Opens the directories of a process that this one goes on for, as they were when that one
+    /// began. A directory that cannot be had takes no files, and the others still do.
     ///
     /// # Errors
     /// As [`Files::open`], of all directories that checkpoints are in.

@@ -1,4 +1,4 @@
-//! A ledger's memory: words in slots, of which one is chained to the next.
+//! The memory of a ledger: words in slots, which are chained to each other.
 //!
 //! A record has one slot or more. Each begins with a state, by which the record counts, and a link to the slot
 //! where its content goes on.
@@ -23,19 +23,19 @@ pub(super) const HEAD: usize = SLOT;
 
 /// The second word of a slot: where the content goes on, and how many bytes of it are here.
 pub(super) struct Link {
-    /// The slot, if it does.
+    /// The next slot, if the content goes on.
     pub next: Option<u32>,
-    /// The bytes.
+    /// The bytes of content in this slot.
     pub len: u32,
 }
 
 impl Link {
-    /// As a word.
+    /// The link as a word.
     pub(super) fn word(&self) -> u64 {
         u64::from(self.next.map_or(0, |next| next + 1)) << 32 | u64::from(self.len)
     }
 
-    /// Of a word.
+    /// The link that a word is.
     pub(super) fn of(word: u64) -> Link {
         Link { next: ((word >> 32) as u32).checked_sub(1), len: word as u32 }
     }
@@ -46,13 +46,13 @@ impl Link {
 pub(super) struct Words {
     mapping: Mapping,
     len: usize,
-    /// After so many stores the process is killed, as far as the memory shows.
+    /// After so many stores none reaches the memory, as if the process were killed.
     #[cfg(any(test, feature = "tests"))]
     pub left: AtomicU64,
 }
 
 impl Words {
-    /// Over memory that has room for one slot at least.
+    /// Maps memory that has room for one slot at least.
     pub(super) fn map(memory: &SharedMemory) -> Result<Words> {
         let mapping = Mapping::of(memory)?;
         let len = memory.len() as usize / 8;
@@ -67,7 +67,7 @@ impl Words {
         })
     }
 
-    /// Any word.
+    /// The word at an index.
     pub(super) fn get(&self, at: usize) -> &AtomicU64 {
         let first = self.mapping.base().as_ptr().cast::<AtomicU64>();
         // SAFETY: the mapping has that many words, is aligned for any type and lives as long as
@@ -81,7 +81,7 @@ impl Words {
         self.get(HEAD + index as usize * SLOT + word)
     }
 
-    /// The way of every store.
+    /// Every store goes this way.
     pub(super) fn store(&self, to: &AtomicU64, word: u64, ordering: Ordering) {
         #[cfg(any(test, feature = "tests"))]
         if self
@@ -94,7 +94,7 @@ impl Words {
         to.store(word, ordering);
     }
 
-    /// Stores what counts once a state says so.
+    /// Stores a word that counts once a state says so.
     pub(super) fn put(&self, index: u32, at: usize, word: u64) {
         self.store(self.slot(index, at), word, Ordering::Relaxed);
     }
@@ -107,7 +107,7 @@ impl Words {
         self.put(index, PLACE + 2, attempt);
     }
 
-    /// What that is, once the state says so.
+    /// Where a record goes in an aggregated file, once its state says that this is known.
     pub(super) fn place(&self, index: u32) -> AggregatePart {
         let word = |at: usize| self.slot(index, PLACE + at).load(Ordering::Relaxed);
         let numbers = word(1);
@@ -124,12 +124,12 @@ impl Words {
         ((self.len - HEAD) / SLOT).min(u32::MAX as usize - 1) as u32
     }
 
-    /// The record that begins in slot `head`, of `used` that were ever used. All links are taken for hostile.
+    /// The record that begins in slot `head`, of `used` that were ever used. No link is trusted.
     pub(super) fn record(&self, head: u32, used: u32) -> Result<Record<'static>> {
         let corrupt = |text: &str| Error::new(Kind::Corrupt, format!("slot {head}: {text}"));
         let mut bytes = Vec::new();
         let mut next = Some(head);
-        // Links of what has no content may go round in a circle.
+        // Links between slots without content may form a circle.
         let mut steps = 0;
         while let Some(index) = next {
             steps += 1;

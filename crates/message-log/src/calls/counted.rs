@@ -12,7 +12,7 @@ use crate::resend::streams::{Link, Pattern, Ticket};
 use crate::state::State;
 use crate::status::Status;
 
-/// What is counted when a request completes.
+/// The operation that is counted when a request completes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum Counted {
     /// Nothing.
@@ -33,7 +33,7 @@ pub(crate) enum Counted {
     Collective(GroupIndex),
 }
 
-/// What is counted for a call that receives at once.
+/// The message that is counted for a call that receives at once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Arrival<'a> {
     /// Nothing.
@@ -87,7 +87,7 @@ impl Posted {
         self.ticket
     }
 
-    /// The same receive as the `nth` request that the call has started.
+    /// This receive, as the `nth` request that the call has started.
     pub(crate) fn by(self, nth: usize) -> Posted {
         Posted { nth: nth as u32, ..self }
     }
@@ -126,7 +126,7 @@ impl State {
         self.linked(Some(link))
     }
 
-    /// What the request of a non-blocking send counts.
+    /// The operation that the request of a non-blocking send counts.
     #[inline]
     pub(crate) fn counts_send(&mut self, call: Call, message: &Message) -> Counted {
         let is_buffered = is_buffered(call.0);
@@ -136,7 +136,7 @@ impl State {
         }
     }
 
-    /// What the request of a non-blocking receive counts.
+    /// The operation that the request of a non-blocking receive counts.
     #[inline]
     pub(crate) fn counts_receive(&mut self, message: &Message) -> Counted {
         self.posts(message, true).map_or(Counted::Nothing, Counted::Receive)

@@ -175,7 +175,7 @@ impl State {
     #[cold]
     pub(crate) fn print_notice(&mut self) {
         if let Some(text) = self.arena.notice() {
-            refuse::print(&self.mpi, &text);
+            refuse::warn(&self.mpi, &text);
         }
     }
 

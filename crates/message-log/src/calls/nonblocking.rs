@@ -12,7 +12,7 @@ use crate::requests::{Life, Request};
 use crate::state::State;
 use crate::target::Target;
 
-/// A non-blocking send. It is counted when it completes.
+/// A non-blocking send, which is counted when it completes.
 ///
 /// # Safety
 /// `request` points to the call's request handle.

@@ -1,4 +1,4 @@
-//! Communicators and datatypes. Those that a replay may still use are not freed.
+//! Communicators and datatypes. Objects that a replay may still use are not freed.
 //!
 //! Communicators are made together with other processes, so a replay returns those of the first run, or
 //! stand-ins for them. Types are local: a replay makes and frees its own.
@@ -242,7 +242,7 @@ impl State {
             // MPI reports what is wrong.
             return real();
         }
-        // It comes from the application's snapshot, and the first run has freed it already.
+        // The handle comes from the application's snapshot, and the first run has freed it already.
         let is_freed = self.deferred.has(Kind::Type, handle);
         if !is_freed {
             if self.keep_type(handle).is_err() {

@@ -194,7 +194,7 @@ pub(super) unsafe fn received(
         // SAFETY: by the caller's promise.
         return unsafe { state.receiving(shape, &target, arrival, Some(status), real) };
     };
-    // It is the next event, as its route was found there.
+    // The call is the next event, as its route was found there.
     let Ok(at) = state.parts.next(&shape) else { return SUCCESS };
     // SAFETY: by the caller's promise; MPI has received the message before `keep_again`.
     unsafe {

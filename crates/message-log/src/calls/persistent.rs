@@ -16,7 +16,7 @@ use crate::requests::Request;
 use crate::state::State;
 use crate::target::Target;
 
-/// What a persistent request does.
+/// The direction of a persistent request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     /// It sends.

@@ -113,7 +113,7 @@ impl State {
         if let Some(request) = self.requests.get_mut(handle) {
             request.cancelled = true;
         } else if self.requests.has_overlooked() {
-            // There is no memory to mark it, so its message cannot be counted.
+            // There is no memory to mark the request, so its message cannot be counted.
             self.miscounts();
         }
     }
@@ -176,7 +176,7 @@ impl State {
             (Counted::Send { link, .. }, Some(resend)) if !cancelled => {
                 resend.streams.send_given_up(*link);
             }
-            // What it received, or whether it was cancelled, is unknown.
+            // It is unknown which message the request received, or whether it was cancelled.
             (_, Some(resend)) => resend.streams.miscounted(),
         }
     }

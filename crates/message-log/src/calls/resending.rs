@@ -168,7 +168,7 @@ impl State {
                 let does = if sends { "send" } else { "receive" };
                 let text =
                     format!("the replay of part {part} waits to {does} a message again: {why}");
-                refuse::print(&self.mpi, &format!("{text} (VELOC_PART_RESEND)"));
+                refuse::warn(&self.mpi, &format!("{text} (VELOC_PART_RESEND)"));
             }
             std::thread::yield_now();
         }
@@ -203,7 +203,7 @@ impl State {
             let text = "no message is sent again (VELOC_PART_RESEND), all are logged: ";
             let why =
                 "VELOC_MPI_STREAMS is 0, or MPI_Init was called before this library was loaded";
-            refuse::print(&self.mpi, &format!("{text}{why}"));
+            refuse::warn(&self.mpi, &format!("{text}{why}"));
         }
     }
 }

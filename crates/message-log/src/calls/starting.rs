@@ -42,7 +42,8 @@ impl State {
                 self.is_done(&before, None, false);
             }
             Ok(_) => {}
-            // Its message cannot be counted, and a part that completes it cannot be replayed.
+            // The message of the request cannot be counted, and a part that completes it cannot be
+            // replayed.
             Err(NoMemory) => self.miscounts(),
         }
     }

@@ -94,8 +94,9 @@ impl Buffer {
         Ok(is_device.then_some(Buffer { driver, address, context, ordinal }))
     }
 
-    /// The same on a thread without a context, where the driver recognises no address. Memory that the host
-    /// can read is host memory; for other addresses the existing primary contexts are tried.
+    /// The buffer at an address, on a thread without a context, where the driver recognises no
+    /// address. Memory that the host can read is host memory; for other addresses the existing
+    /// primary contexts are tried.
     fn without_context(
         driver: &'static Driver,
         address: Address,

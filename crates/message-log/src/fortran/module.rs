@@ -1,5 +1,5 @@
-//! What the module in `fortran/veloc_parts.f90` needs beyond the C interface. Not in the header: the
-//! module is the only caller.
+//! Functions for the module in `fortran/veloc_parts.f90` beyond the C interface. Not in the header:
+//! the module is the only caller.
 
 #![allow(non_snake_case)] // C's names.
 

@@ -86,8 +86,8 @@ impl Object {
             0
         }
         let mut search = Search { is_wanted, found: Vec::new() };
-        // SAFETY: `visit` fits the declaration and gets the search, which outlives the call. It loads
-        // nothing and does not unwind.
+        // SAFETY: `visit` fits the declaration and gets the search, which outlives the call. The
+        // callback loads nothing and does not unwind.
         unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
         // Objects that are unloaded meanwhile are left out.
         search.found.retain(Object::stays);

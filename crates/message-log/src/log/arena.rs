@@ -145,7 +145,7 @@ impl Arena {
         let size = self.chunk;
         let room = len.next_multiple_of(64).min(size);
         if let Some((chunk, used)) = &mut self.current {
-            // It has no payloads left: fill it again from the start.
+            // The chunk has no payloads left: fill it again from the start.
             if chunk.live() == 0 {
                 *used = 0;
             }

@@ -64,7 +64,7 @@ pub(crate) struct Outcome {
     pub began: u64,
     /// Its messages, if they can be sent again.
     pub links: Links,
-    /// What it received or completed.
+    /// The data that the call received, and the requests that it completed.
     pub items: Items,
 }
 
@@ -161,12 +161,12 @@ impl From<Option<Link>> for Links {
     }
 }
 
-/// What a call received or completed, in order.
+/// The data that a call received, and the requests that it completed, in order.
 #[derive(Debug)]
 pub(crate) enum Items {
     /// Nothing.
     None,
-    /// One, as in most calls: without an allocation.
+    /// One item, as in most calls: without an allocation.
     One(Item),
     /// Several.
     Many(Box<[Item]>),

@@ -242,7 +242,7 @@ impl Parts {
                 && replays.iter().any(|replay| instance.was_at(at, replay))
         });
         let mut same: Vec<_> = same.map(|same| (same.number, same.closed.clone())).collect();
-        // Of several that began there, all but the last are empty; the replay takes them in order.
+        // If several began there, all but the last are empty; the replay takes them in order.
         same.reverse();
         for (number, closed) in same {
             self.drop_instance(number);

@@ -7,7 +7,7 @@ use crate::stand_ins::CommOrigin;
 /// Which replays need a communicator that the application has freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NeededBy {
-    /// None.
+    /// No replay.
     Nobody,
     /// Replays that make it themselves: any communicator with the same processes will do.
     Replays,
@@ -26,7 +26,8 @@ impl Parts {
         self.instances.iter().map(|instance| instance.since).min()
     }
 
-    /// The same number for the first instance, which may share older events with others.
+    /// The number of the first run whose events the first instance has, which may share older
+    /// events with others.
     pub(crate) fn first(&self) -> Option<u64> {
         self.instances.first().map(|instance| instance.since)
     }

@@ -1,4 +1,4 @@
-//! What parts log of messages that are sent again.
+//! The log of messages that are sent again.
 
 use std::rc::Rc;
 

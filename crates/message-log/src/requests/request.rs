@@ -38,7 +38,7 @@ pub(crate) struct Request {
     pub shape: Shape,
     /// Where it receives.
     pub target: Target,
-    /// What it sends, if it is persistent.
+    /// The data to send, if the request is persistent.
     pub source: Target,
     /// The address of the application's handle when it began.
     pub place: usize,
@@ -61,7 +61,7 @@ pub(crate) struct Request {
     pub life: Life,
     /// Whether it was cancelled.
     pub cancelled: bool,
-    /// What its completion counts.
+    /// The operation that the request's completion counts.
     pub counted: Counted,
     /// The request by which its message is sent or received again.
     pub again: Option<Handle>,
@@ -126,9 +126,9 @@ pub(crate) struct Plain {
     pub buf: usize,
     /// The number of elements.
     pub count: i64,
-    /// Their type's handle.
+    /// The handle of the elements' type.
     pub datatype: usize,
-    /// What its completion counts.
+    /// The operation that the request's completion counts.
     pub counted: Counted,
 }
 

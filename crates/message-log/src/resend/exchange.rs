@@ -204,7 +204,7 @@ impl Exchange {
                 warns = false;
                 let of = self.of;
                 let text = format!("this process {of}: waiting for the others to do so as well");
-                refuse::print(mpi, &format!("{text} (VELOC_PART_RESEND)"));
+                refuse::warn(mpi, &format!("{text} (VELOC_PART_RESEND)"));
             }
             std::thread::yield_now();
         }

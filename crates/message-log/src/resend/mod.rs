@@ -100,7 +100,7 @@ impl Resend {
                     "VELOC_MPI_STREAMS is \"{wanted}\": it must be a number up to {MOST}; {ROOM} is \
                      taken"
                 );
-                refuse::print(mpi, &text);
+                refuse::warn(mpi, &text);
                 ROOM
             }
             Err(_) => ROOM,
@@ -196,7 +196,7 @@ impl Resend {
                     // All processes find the same, so one reports it.
                     if let (Subject::Part { id, .. }, Some(why), 0) = (of, why, mpi.rank) {
                         if let Some(text) = self.not_resent.message(id, &why) {
-                            refuse::print(mpi, &text);
+                            refuse::warn(mpi, &text);
                         }
                     }
                 }

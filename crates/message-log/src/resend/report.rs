@@ -29,13 +29,14 @@ pub(crate) struct Entry {
     pub tag: i32,
     /// Messages sent or received, or calls completed, at the part's beginning.
     pub begin: u64,
-    /// The same at its end.
+    /// Messages sent or received, or calls completed, at the part's end.
     pub end: u64,
-    /// What the completed operations required: messages that must have been sent, receives that must
-    /// have been posted for unbuffered sends, or calls that all processes must have begun.
+    /// The requirements of the completed operations: messages that must have been sent, receives
+    /// that must have been posted for unbuffered sends, or calls that all processes must have
+    /// begun.
     pub reach: u64,
-    /// What others may wait for: messages received or waited for by a receive that names the stream, or
-    /// collective calls begun.
+    /// Operations that others may wait for: messages received or waited for by a receive that names
+    /// the stream, or collective calls begun.
     pub other: u64,
     /// Whether some of the part's messages are not begun and completed inside it in a known order.
     pub untidy: bool,

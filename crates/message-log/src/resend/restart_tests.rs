@@ -20,7 +20,7 @@ use verdicts::CheckpointOrigin;
 const PROCESSES: usize = 3;
 const ROOM: usize = 16;
 
-/// What all processes do, in order.
+/// The steps of all processes, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Do {
     Begin(i32),
@@ -118,7 +118,7 @@ struct Process {
     known: usize,
 }
 
-/// What a replay does with a message, by the call and the process that sends it.
+/// How a replay treats a message, by the call and the process that sends it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Again {
     sent: Option<bool>,
@@ -132,7 +132,7 @@ struct Job {
     stored: HashMap<usize, Vec<Option<Stored>>>,
     /// The reports of each process, in order.
     reported: Vec<Vec<(Report, Subject)>>,
-    /// Of the processes that run now, by the index in the program.
+    /// What replays did with messages of the processes that run now, by the index in the program.
     again: HashMap<(usize, usize), Again>,
     run: u64,
 }
@@ -155,7 +155,7 @@ impl Process {
         }
     }
 
-    /// As `State::go_on` has it.
+    /// The process after a restart, as `State::go_on` makes it.
     fn resumed(rank: usize, run: u64, done: usize, stored: &Stored) -> Process {
         let mut own = Process::new(rank, run);
         let unpacked = read(&stored.log);

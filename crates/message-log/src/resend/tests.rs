@@ -390,8 +390,8 @@ fn a_send_that_waits_for_a_receive_behind_the_end_is_a_loose_end() {
     assert_eq!(numbers(&verdict), []);
 }
 
-/// Catches a part that is called right-tight although the backward sweep of what follows it waits for that of
-/// what precedes it: nobody would get to the other's replay.
+/// Catches a part that is called right-tight although the backward sweep behind it waits for the
+/// backward sweep before it: no process would get to the other's replay.
 #[test]
 fn a_receive_before_the_part_of_what_is_sent_behind_it_is_a_loose_end() {
     let other = Step::Send { to: 0, tag: 1, buffered: false };

@@ -38,7 +38,7 @@ pub(crate) struct Closed {
     pub nth: u32,
 }
 
-/// What is done with a part's messages.
+/// How a part's messages are treated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The part is right-tight: these messages of all processes are sent again.

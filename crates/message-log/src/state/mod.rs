@@ -129,7 +129,7 @@ pub(crate) struct State {
     pub stand_ins: StandIns,
     /// Descriptions of communicators for errors.
     pub names: Names,
-    /// What is needed to send messages again, if possible.
+    /// The state for sending messages again, if possible.
     pub resend: Option<Resend>,
     /// Whether the warning that it is impossible was printed.
     pub is_resend_missed: bool,
@@ -137,7 +137,7 @@ pub(crate) struct State {
     pub lost: Option<(usize, String)>,
     /// The message of a call that has panicked: the state may be inconsistent, and is not used any more.
     failed: Option<String>,
-    /// What is needed to continue in another process.
+    /// The state for continuing in another process.
     pub store: Store,
     /// Why the log's memory limit is invalid.
     pub unlimited: Option<String>,
@@ -292,7 +292,7 @@ pub(crate) fn close() {
         let _ = with(|state| {
             if state.parts.is_any_open() {
                 let part = state.parts.innermost().unwrap_or_default();
-                refuse::print(&state.mpi, &format!("MPI_Finalize while part {part} is open"));
+                refuse::warn(&state.mpi, &format!("MPI_Finalize while part {part} is open"));
             }
             if let Some(mut resend) = state.resend.take() {
                 resend.finish(&state.mpi);

@@ -45,7 +45,7 @@ use settled::Settled;
 use targets::Regions;
 use unpack::Unpacked;
 
-/// What is needed to continue in another process.
+/// The state for continuing in another process.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     /// The communicators of the application.
@@ -112,7 +112,7 @@ impl State {
             pack::pack(&head, &self.parts, &numbers, &self.mpi, regions)?;
         if let Some(call) = lost.filter(|_| !self.store.is_loss_said) {
             self.store.is_loss_said = true;
-            refuse::print(
+            refuse::warn(
                 &self.mpi,
                 &format!(
                     "{call} in a logged part has received into memory that is not protected, by a \

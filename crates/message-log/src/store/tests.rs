@@ -69,7 +69,7 @@ fn unpacked(sealed: &[u8], made: &Communicators, regions: &[Range]) -> Result<Un
     unpacked_beside(sealed, &[], made, regions)
 }
 
-/// The same with the chunks that are stored beside the bytes.
+/// The parts of sealed bytes, with the chunks that are stored beside them.
 fn unpacked_beside(
     sealed: &[u8],
     chunks: &[Vec<u8>],
@@ -149,7 +149,7 @@ fn sample(target: &Target) -> (Parts, Arena) {
     sample_with(target, 300)
 }
 
-/// The same with a message of `large` bytes.
+/// Parts of every kind, as in [`sample`], with a message of `large` bytes.
 fn sample_with(target: &Target, large: usize) -> (Parts, Arena) {
     let (mut parts, mut arena) = (Parts::default(), Arena::default());
     let outside = parts.begin_number();

@@ -48,7 +48,7 @@ pub fn copy_file(
 /// `paths` are for messages; `go_on` is called from time to time, and its error ends the copy.
 ///
 /// # Errors
-/// Those of [`copy_file`] and `go_on`.
+/// The errors of [`copy_file`] and `go_on`.
 pub fn copy_between(
     mut from: &File,
     mut to: &File,

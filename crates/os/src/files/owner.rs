@@ -49,7 +49,7 @@ pub fn other_owner_of(file: &File, path: &Path) -> Option<OtherUser> {
 /// Opens the file at `path` for reading if it is this user's. Does not follow links.
 ///
 /// # Errors
-/// Those of [`open`](super::open); [`Kind::Corrupt`], naming the owner, if it is another user's.
+/// The errors of [`open`](super::open); [`Kind::Corrupt`], with the owner, if that is another user.
 pub fn open_own(path: &Path) -> Result<File> {
     open_of(path, || None)
 }
@@ -57,7 +57,7 @@ pub fn open_own(path: &Path) -> Result<File> {
 /// Opens a file that describes the one at `about`: it counts, too, if both have one owner.
 ///
 /// # Errors
-/// Those of [`open_own`].
+/// The errors of [`open_own`].
 pub fn open_beside(path: &Path, about: &Path) -> Result<File> {
     open_of(path, || user_of(about))
 }

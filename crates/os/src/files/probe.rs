@@ -7,15 +7,13 @@ use super::write_all_at;
 use crate::error::{Error, Result};
 
 /// The bytes written: at least the default block size of any file system.
-/// they take is nobody's matter.
 const PROBE: usize = 64 << 10;
 
 /// Tests whether the empty `file` (`path` in messages) can be written, by writing some bytes and
 /// truncating it. A full file system still creates empty files; only writing data reveals that.
 ///
 /// # Errors
-/// Those of [`write_all_at`]; the system's, if truncating fails.
-/// As [`write_all_at`]; the system's, if the bytes cannot be taken back.
+/// The errors of [`write_all_at`]; the system's, if truncating fails.
 pub fn probe_room(file: &File, path: &Path) -> Result<()> {
     let written = write_all_at(file, &incompressible(), 0, path);
     let emptied = file
@@ -49,7 +47,7 @@ mod tests {
         let file = super::super::create(&path).unwrap();
         probe_room(&file, &path).unwrap();
         assert_eq!(file.metadata().unwrap().len(), 0);
-        // It opens like a file, but takes no byte.
+        // `/dev/full` opens like a file, but takes no byte.
         let full = File::options().write(true).open("/dev/full").unwrap();
         let error = probe_room(&full, Path::new("/dev/full")).unwrap_err();
         assert_eq!(error.kind(), Kind::NoRoom);

@@ -14,7 +14,7 @@ pub struct SizeLimitOutlived {
 }
 
 impl SizeLimitOutlived {
-    /// Begins.
+    /// Begins to outlive the limit on this thread.
     pub fn begin() -> Self {
         let before = change_mask(libc::SIG_BLOCK, &size_limit_signal());
         // SAFETY: a set of signals and the number of one.

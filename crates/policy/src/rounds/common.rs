@@ -28,7 +28,7 @@ impl Common {
         behind.checked_sub(1).is_some_and(|at| id <= self.ranges[at].1)
     }
 
-    /// The youngest; 0: none.
+    /// The youngest checkpoint; 0: none.
     pub fn youngest(&self) -> Id {
         self.ranges.last().map_or(0, |&(_, last)| last)
     }
@@ -61,7 +61,7 @@ impl Common {
     }
 }
 
-/// What a round says about one kind.
+/// The result of a round for one kind of file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Learned {
     /// Checkpoints that are now known to exist everywhere.
@@ -77,6 +77,6 @@ pub struct Range {
     pub first: Id,
     /// The youngest.
     pub last: Id,
-    /// It continues the previous range.
+    /// The range continues the previous one.
     pub goes_on: bool,
 }

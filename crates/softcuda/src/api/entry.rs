@@ -17,20 +17,20 @@ use crate::registry::{self, driver, Driver};
 use crate::status::{Outcome, Status};
 use crate::{abi, capture, config, thread, transfer};
 
-/// What a function needs before it can do anything.
+/// The conditions for a function to do anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Needs {
     /// Nothing.
     Nothing,
     /// The driver to be initialised.
     Driver,
-    /// That, and the current context to be sound if there is one.
+    /// The driver to be initialised, and the current context, if there is one, to be sound.
     NoBrokenContext,
     /// A sound current context.
     Context,
 }
 
-/// One call on its way.
+/// A call of a driver function in progress.
 pub(super) struct Call {
     name: &'static str,
     driver: Option<&'static Driver>,
@@ -179,7 +179,7 @@ pub(super) fn enter_unstalled(
     }));
     match outcome {
         Ok(Ok(())) => 0,
-        // Also for a call that was under way.
+        // This also holds for a call that was under way when the driver ended.
         Ok(Err(Status::CONTEXT_IS_DESTROYED)) if registry::has_ended() => Status::DEINITIALIZED.0,
         Ok(Err(Status(code))) => code,
         Err(_) => Status::UNKNOWN.0,

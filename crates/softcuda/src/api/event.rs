@@ -109,7 +109,7 @@ pub unsafe extern "C" fn cuEventElapsedTime(
     })
 }
 
-/// Destroys an event; whoever waits for it goes on waiting.
+/// Destroys an event; operations that wait for it go on waiting.
 #[no_mangle]
 pub extern "C" fn cuEventDestroy_v2(event: CUevent) -> Result {
     enter("cuEventDestroy_v2", Needs::Context, |call| call.driver()?.destroy_event(event))

@@ -1,10 +1,10 @@
 //! The entry points: the driver's own by subject, and in `extension` those
 //! that steer this device.
 //!
-//! Each has the driver's signature, with a `CUresult` as its plain number and
-//! arguments of enumerated type as plain integers. Those that read or write
-//! through a pointer are `unsafe`: it must be null, which is refused where
-//! the driver refuses it, or point to what the driver's manual asks for.
+//! Each has the driver's signature, with a `CUresult` as its plain number and arguments of
+//! enumerated type as plain integers. Functions that read or write through a pointer are `unsafe`:
+//! the pointer must be null, which is refused where the driver refuses it, or point to what the
+//! driver's manual asks for.
 
 mod entry;
 

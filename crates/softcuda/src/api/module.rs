@@ -24,7 +24,7 @@ pub unsafe extern "C" fn cuModuleLoadData(module: *mut CUmodule, image: *const c
     enter("cuModuleLoadData", Needs::Context, |call| unsafe { load(call, module, image) })
 }
 
-/// The same; the options are not read.
+/// Loads a module as [`cuModuleLoadData`] does; the options are not read.
 ///
 /// # Safety
 /// As for [`cuModuleLoadData`].

@@ -1,4 +1,4 @@
-//! What a pointer is.
+//! Attributes of pointers.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -102,8 +102,8 @@ impl Asked {
     /// The value for a pointer the driver does not know.
     fn of_unknown(self, address: u64) -> Value {
         match self {
-            // As observed for memory of `malloc` that kernels can reach: its type is still unknown, but it
-            // has addresses.
+            // As observed for memory of `malloc` that kernels can reach: its type is unknown, but
+            // it has addresses.
             Self::DevicePointer | Self::HostPointer if config::pageable() != Pageable::No => {
                 Value::Double(address)
             }

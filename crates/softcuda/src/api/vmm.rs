@@ -145,7 +145,7 @@ pub unsafe extern "C" fn cuMemSetAccess(
     })
 }
 
-/// What a device may do at a mapped address.
+/// The access of a device to a mapped address.
 ///
 /// # Safety
 /// `flags` must be null or writable, `location` null or readable.

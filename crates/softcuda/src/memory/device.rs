@@ -18,7 +18,7 @@ use crate::sync::lock;
 /// Plain allocations smaller than this do not begin at a granule, since a
 /// real driver packs them and promises far less.
 const PACKED_BELOW: u64 = 1 << 20;
-/// What a plain allocation is aligned to at least.
+/// The least alignment of a plain allocation.
 const ALIGNMENT: u64 = 512;
 
 /// Device memory at some addresses.
@@ -42,7 +42,7 @@ pub(super) enum Use {
     /// From `cuMemMap`.
     Mapped {
         physical: Arc<Physical>,
-        /// What each device may do.
+        /// The access of each device.
         access: Vec<Protection>,
     },
 }
@@ -215,7 +215,7 @@ impl Memory {
         Ok(())
     }
 
-    /// What `device` may do at a mapped address, as the driver's flags.
+    /// The access of `device` to a mapped address, as the driver's flags.
     pub(crate) fn access_of(&self, address: u64, location: u32, device: i32) -> Outcome<u32> {
         if location != LOCATION_DEVICE {
             return Err(Status::INVALID_VALUE);

@@ -38,7 +38,7 @@ pub(crate) struct Memory {
 
 struct State {
     space: AddressSpace,
-    /// What programs reserved; plain allocations are not among them.
+    /// Addresses that programs reserved; plain allocations are not among them.
     reserved: Intervals<()>,
     /// Device memory that exists, by device address.
     device: Intervals<DeviceRange>,
@@ -55,18 +55,18 @@ impl State {
     }
 }
 
-/// What a call says about an address it passes.
+/// The side of an address, as the call says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// It is a device address.
+    /// A device address.
     Device,
-    /// It is a host address.
+    /// A host address.
     Host,
-    /// It is whatever it turns out to be.
+    /// An address of either side.
     Either,
 }
 
-/// What the memory is going to be touched for, and by whom.
+/// The purpose for which memory is touched, and the device concerned.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Access {
     /// The device that does it.
@@ -77,7 +77,7 @@ pub(crate) struct Access {
     pub(crate) by_kernel: bool,
 }
 
-/// What kind of memory a range is.
+/// The kind of memory of a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MemoryKind {
     /// Device memory.
@@ -101,7 +101,7 @@ impl MemoryKind {
 #[derive(Debug)]
 pub(crate) struct Operand {
     address: u64,
-    /// What kind of memory it is.
+    /// The kind of the memory.
     pub(crate) place: MemoryKind,
     _in_use: InUse,
 }
@@ -149,8 +149,8 @@ impl Memory {
         Ok(Operand { address, place, _in_use: in_flight::claim(range) })
     }
 
-    /// The same of the whole range around `address`: an allocation, a mapping
-    /// or a registration.
+    /// The whole range around `address` (an allocation, a mapping or a registration), to be
+    /// touched.
     pub(crate) fn window(&self, address: u64, access: Access) -> Outcome<(Range<u64>, Operand)> {
         let state = lock(&self.state);
         let device = state.device.containing(address).map(|(range, _)| range);
@@ -193,7 +193,7 @@ impl Memory {
             (state.device_ranges_of(context), state.host_ranges_of(context))
         };
         for start in device {
-            // It can only fail because someone else has just freed it.
+            // This can only fail because another thread has just freed the memory.
             let _ = self.free("cuCtxDestroy", start);
         }
         for start in host {

@@ -1,4 +1,4 @@
-//! What a pointer is, for the pointer attributes.
+//! The memory that a pointer points to, for the pointer attributes.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use crate::memory::device::Use;
 use crate::memory::{HostKind, Memory, State};
 use crate::sync::lock;
 
-/// What kind of memory a known pointer is.
+/// The kind of memory that a known pointer points to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PointerKind {
     /// Plain or mapped device memory.
@@ -34,16 +34,16 @@ pub(crate) struct PointerInfo {
     pub(crate) id: u64,
 }
 
-/// The range that mapped memory is said to lie in. The driver's manual has it
-/// that of the reserved addresses ("not necessarily the address of the mapped
-/// region"); others have met drivers whose ranges are those of one handle.
+/// The range that mapped memory is said to lie in. By the driver's manual it is the range of the
+/// reserved addresses ("not necessarily the address of the mapped region"); with some drivers it is
+/// the range of one handle.
 fn mapped_range(state: &State, address: u64, mapped: Range<u64>) -> Range<u64> {
     let reserved = state.reserved.containing(address).map(|(range, ())| range);
     reserved.filter(|_| config::ranges_are_reservations()).unwrap_or(mapped)
 }
 
 impl Memory {
-    /// What is known of `address`, if anything.
+    /// The memory that `address` points to, if it is known.
     pub(crate) fn describe(&self, address: u64) -> Option<PointerInfo> {
         let state = lock(&self.state);
         if let Some((range, found)) = state.device.containing(address) {

@@ -26,7 +26,7 @@ use crate::kernels::Kernel;
 use crate::notice::notice;
 use crate::status::{Outcome, Status};
 
-/// What stands before the kernels: how they reach memory, and the registers' other readings.
+/// C code before the kernels: how they reach memory, and the registers' other readings.
 const PRELUDE: &str = include_str!("prelude.c");
 
 /// The code of a module.
@@ -53,7 +53,7 @@ impl Code {
     }
 }
 
-/// What a module becomes.
+/// A translated module.
 struct Translation {
     code: String,
     /// The kernels by their names: the sizes of their parameters in bytes, or why there is none.

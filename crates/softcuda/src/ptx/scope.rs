@@ -203,7 +203,7 @@ pub(super) fn c_type(kind: &str) -> String {
     }
 }
 
-/// What a class of registers is in C.
+/// The type in C of a class of registers.
 fn c_class(kind: &str) -> String {
     match kind {
         "pred" => "int".into(),

@@ -48,12 +48,12 @@ impl<'a> Instruction<'a> {
         &self.parts[1..]
     }
 
-    /// Its types.
+    /// The types of the instruction.
     fn kinds(&self) -> Vec<&'a str> {
         self.modifiers().iter().copied().filter(|part| bytes_of(part).is_some()).collect()
     }
 
-    /// Its last type.
+    /// The last type of the instruction.
     pub(super) fn kind(&self) -> Result<&'a str, String> {
         self.kinds().last().copied().ok_or_else(|| NOT_KNOWN.to_owned())
     }

@@ -1,4 +1,4 @@
-//! What is translated, and what is refused.
+//! PTX that is translated, and PTX that is refused.
 
 use super::*;
 

@@ -5,7 +5,8 @@
 pub(super) struct Module {
     pub(super) variables: Vec<Variable>,
     pub(super) functions: Vec<Function>,
-    /// What cannot be translated: its name, or its first line, and why. Only its users are refused.
+    /// Parts that cannot be translated: the name or the first line of each, and why. Only their
+    /// users are refused.
     pub(super) refused: Vec<(String, String)>,
 }
 
@@ -22,7 +23,7 @@ pub(super) struct Variable {
 pub(super) struct Function {
     pub(super) name: String,
     pub(super) is_kernel: bool,
-    /// What it returns comes first.
+    /// The parameters, after the variable that the function returns.
     pub(super) params: Vec<Param>,
     /// Instructions, declarations, labels and the braces of blocks, without `;`.
     pub(super) lines: Vec<String>,
@@ -95,7 +96,7 @@ impl Module {
         }
         let name = name.or(name_in(head)).ok_or_else(missing)?.to_owned();
         if text[end..].starts_with(';') {
-            // It is defined later, or calls of it find nothing.
+            // The function is defined later, or calls of it find nothing.
             return Ok(&text[end + 1..]);
         }
         let behind = end_of_body(&text[end..]).ok_or_else(missing)? + end;

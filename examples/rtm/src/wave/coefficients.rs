@@ -7,8 +7,8 @@ pub(crate) const REACH: usize = 4;
 pub(crate) const SECOND: [f32; 5] =
     [-205.0 / 72.0, 8.0 / 5.0, -1.0 / 5.0, 8.0 / 315.0, -1.0 / 560.0];
 
-/// Weights of the 8th-order first difference at distance 1 to 4, for a spacing of one.
-/// They are odd: the same with a minus sign on the other side.
+/// Weights of the 8th-order first difference at distance 1 to 4, for a spacing of one. On the other
+/// side they have a minus sign.
 pub(crate) const FIRST: [f32; 4] = [4.0 / 5.0, -1.0 / 5.0, 4.0 / 105.0, -1.0 / 280.0];
 
 /// The share of the stability limit that the step takes by default.

@@ -99,7 +99,7 @@ impl Buffer {
         driver(done, "clearing device memory")
     }
 
-    /// Copies `from` here, in order with the stream, and waits for it.
+    /// Copies `from` into this buffer, in order with the stream, and waits for the copy.
     fn write<T>(&self, from: &[T], stream: &Stream) -> Result<()> {
         ensure!(size_of_val(from) == self.bytes, "a copy to the device of another size");
         // SAFETY: the sizes agree, and `from` is borrowed until the stream has been waited for.
@@ -108,7 +108,7 @@ impl Buffer {
         stream.wait()
     }
 
-    /// Copies from here to `into`, in order with the stream, and waits for it.
+    /// Copies this buffer into `into`, in order with the stream, and waits for the copy.
     fn read(&self, into: &mut [f32], stream: &Stream) -> Result<()> {
         ensure!(size_of_val(into) == self.bytes, "a copy from the device of another size");
         // SAFETY: the sizes agree, any bits make an f32, and `into` is borrowed until the stream
@@ -173,7 +173,8 @@ impl Kernels {
     }
 }
 
-/// Everything in device memory. The last fields are dropped last: the context outlives the rest.
+/// The wavefields and all arrays in device memory. The last fields are dropped last: the context
+/// outlives the rest.
 pub(crate) struct Cuda {
     name: String,
     software: bool,
@@ -198,7 +199,7 @@ pub(crate) struct Cuda {
     _primary: Primary,
 }
 
-/// Whether there is a CUDA driver with a device; if not, why.
+/// An error with the reason if there is no CUDA driver with a device.
 pub(crate) fn available() -> Result<()> {
     // SAFETY: loading the driver runs no more than its constructors.
     let present = unsafe { sys::is_culib_present() };
@@ -262,8 +263,8 @@ impl Cuda {
         Ok(cuda)
     }
 
-    /// Launches each kernel once: the driver may load one when it is first launched, and waits for the
-    /// device then, in a migration that is timed.
+    /// Launches each kernel once: the driver may load a kernel when it is first launched, and waits
+    /// for the device then, in a migration that is timed.
     fn warm_up(&mut self) -> Result<()> {
         self.rest()?;
         self.step()?;

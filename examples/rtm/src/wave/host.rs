@@ -8,7 +8,7 @@ use super::coefficients::Absorber;
 use super::kernels::{self, Memory};
 use super::{Grid, Medium, Propagator, Spread};
 
-/// Everything in plain memory, stepped by the threads of rayon's pool.
+/// The wavefields and all arrays in plain memory, stepped by the threads of rayon's pool.
 pub(crate) struct Host {
     device: String,
     grid: Grid,
@@ -58,7 +58,7 @@ impl Host {
         }
     }
 
-    /// Where the samples of a row lie among the traces.
+    /// The range of the samples of a row in the traces.
     fn row(&self, row: usize) -> std::ops::Range<usize> {
         let receivers = self.spread.receivers.len();
         row * receivers..(row + 1) * receivers

@@ -1,9 +1,9 @@
 //! The inner loops, on plain slices. The host runs them as they are, and so does the software
-//! device in place of the GPU's; `kernels/rtm.cu` says the same in CUDA C.
+//! device in place of the GPU's; `kernels/rtm.cu` has the same loops in CUDA C.
 //!
-//! Columns are computed in parallel; no value depends on the order in which they are.
+//! Columns are computed in parallel; no value depends on their order.
 
-// Several arrays are read around each point: an index says it best.
+// Several arrays are read around each point, so loops over an index are clearest.
 #![allow(clippy::needless_range_loop)]
 
 use rayon::prelude::*;
@@ -14,8 +14,8 @@ use super::Grid;
 /// Columns that one task takes at a time.
 const COLUMNS: usize = 8;
 
-/// Values smaller than this become zero. The scheme spreads ever smaller ones ahead of the wave,
-/// down to those that a processor computes a hundred times slower; a GPU has no need of it.
+/// Values smaller than this become zero. The scheme spreads ever smaller values ahead of the wave,
+/// down to some that a processor computes a hundred times slower; a GPU does not need this.
 const NOTHING: f32 = 1e-30;
 
 /// The value, or zero where it is [`NOTHING`].
@@ -88,13 +88,13 @@ impl<'a> From<&'a Absorber> for Profile<'a> {
 
 /// The memory variables of the absorbing border.
 pub(crate) struct Memory<'a> {
-    /// Of the first difference along x.
+    /// Memory of the first difference along x.
     pub psi_x: &'a [f32],
-    /// Of the first difference along depth.
+    /// Memory of the first difference along depth.
     pub psi_z: &'a [f32],
-    /// Of the second difference along x.
+    /// Memory of the second difference along x.
     pub zeta_x: &'a mut [f32],
-    /// Of the second difference along depth.
+    /// Memory of the second difference along depth.
     pub zeta_z: &'a mut [f32],
 }
 
@@ -136,7 +136,8 @@ pub(crate) fn border(
     });
 }
 
-/// Second half of a step: `other` holds the wavefield before `field` and gets the one after it.
+/// Second half of a step: `other` holds the wavefield before `field` and gets the wavefield after
+/// it.
 pub(crate) fn step(
     grid: Grid,
     field: &[f32],
@@ -191,7 +192,7 @@ pub(crate) fn step(
     });
 }
 
-/// One column of the plain scheme, without the border: the loop that takes the time.
+/// One column of the plain scheme, without the border: the loop that takes most of the time.
 #[inline(always)]
 fn leap(across: Runs<'_>, down: Runs<'_>, next: &mut [f32], courant2: &[f32]) {
     let n = next.len();

@@ -30,7 +30,7 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
-    /// Points added on each side: those that absorb, and those the differences reach into.
+    /// Points added on each side: those that absorb, and those that differences reach into.
     pub(crate) const PAD: usize = BORDER + REACH;
 
     /// Columns with both borders.
@@ -59,9 +59,8 @@ impl Grid {
     }
 }
 
-/// What the scheme needs to know of a medium, as the devices take it.
+/// The medium's numbers in the scheme, as the devices take them.
 pub(crate) struct Medium {
-    /// The grid.
     pub grid: Grid,
     /// `(velocity * dt / dx)^2` at each padded point.
     pub courant2: Vec<f32>,
@@ -92,7 +91,6 @@ impl Medium {
 
 /// Where the source and the receivers stand, as places in a padded array.
 pub(crate) struct Spread {
-    /// The source.
     pub source: u32,
     /// The receivers, each place once.
     pub receivers: Vec<u32>,
@@ -102,7 +100,7 @@ pub(crate) struct Spread {
 ///
 /// Calls may return before the work is done; [`Propagator::wait`] and every `read_*` wait for it.
 pub(crate) trait Propagator {
-    /// What computes, for the reader.
+    /// The name of the device, for readers.
     fn device(&self) -> &str;
 
     /// The device's stream for `VELOC_Set_stream`, null where there is none.
@@ -139,7 +137,7 @@ pub(crate) trait Propagator {
     /// the same as long as the propagator lives and holds `grid.points()` values.
     fn state(&mut self) -> *mut c_void;
 
-    /// Waits until everything asked for has been done.
+    /// Waits until all queued work has been done.
     fn wait(&mut self) -> Result<()>;
 
     /// Reads the state.
@@ -200,7 +198,7 @@ mod tests {
     #[test]
     fn the_border_returns_less_than_half_a_percent() {
         let steps = 700;
-        // The large model's border is too far for its echo to come back in time.
+        // The large model's border is too far away for its echo to come back in time.
         let dt = default_step(SPEED, DX);
         let (small, large) = (trace(101, 101, 30, dt, steps), trace(501, 501, 30, dt, steps));
         let peak = largest(large.iter().copied());

@@ -1,9 +1,9 @@
 //! The kernels for the software device.
 //!
-//! The software device stands in for the CUDA driver on machines without a GPU. It runs no PTX:
-//! a program hands it a native function for each kernel, and it calls that function, in the order
-//! of the stream, with the launch's own arguments. Here those functions are the loops of
-//! [`super::kernels`], on the memory behind the device addresses.
+//! The software device stands in for the CUDA driver on machines without a GPU. It runs no PTX: a
+//! program gives it a native function for each kernel, which it calls in the order of the stream
+//! with the launch's own arguments. The functions here are the loops of [`super::kernels`], on the
+//! memory behind the device addresses.
 
 use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::mem::ManuallyDrop;
@@ -46,7 +46,7 @@ pub(super) fn install() -> Result<bool> {
     // The driver that is loaded already, whichever path it came from: this is its soname.
     // SAFETY: nothing is loaded, so no constructor runs.
     let library = unsafe { Library::open(Some("libcuda.so.1"), RTLD_NOW | RTLD_NOLOAD) };
-    // Its functions are called for as long as the program runs.
+    // The driver's functions are called for as long as the program runs.
     let library = ManuallyDrop::new(library.context("the driver is not loaded")?);
     // SAFETY: a driver that has the symbol is the software device, whose header declares this.
     let is_software =
@@ -54,15 +54,15 @@ pub(super) fn install() -> Result<bool> {
     let Ok(is_software) = is_software else {
         return Ok(false);
     };
-    // SAFETY: as above; it takes no argument and may be called at any time.
+    // SAFETY: as above; the function takes no argument and may be called at any time.
     if unsafe { is_software() } == 0 {
         return Ok(false);
     }
-    // SAFETY: the software device's header declares it so.
+    // SAFETY: the type is that of the software device's header.
     let alias = unsafe { library.get::<HostAlias>(b"softcuda_host_alias\0") };
     let alias = *alias.context("the software device has no softcuda_host_alias")?;
     HOST_ALIAS.get_or_init(|| alias);
-    // SAFETY: the software device's header declares it so.
+    // SAFETY: the type is that of the software device's header.
     let register = unsafe { library.get::<RegisterKernel>(b"softcuda_register_kernel\0") };
     let register = register.context("the software device has no softcuda_register_kernel")?;
 
@@ -89,8 +89,8 @@ pub(super) fn install() -> Result<bool> {
 
 /// The arguments of a launch.
 ///
-/// The methods are unsafe for one reason: they believe that argument `n` is what they say, with
-/// as many values behind it, and that no other reference to a mutable one's values is alive.
+/// The methods are unsafe for one reason: the caller promises that argument `n` has the type of the
+/// method, with as many values behind it, and that no other reference to mutable values is alive.
 struct Args(*mut *mut c_void);
 
 impl Args {
@@ -264,7 +264,7 @@ unsafe extern "C" fn correlate(launch: *const Launch) {
     };
 }
 
-/// How many values an array must have to hold every place.
+/// The length that an array must have to hold every place.
 fn reach(places: &[u32]) -> usize {
     places.iter().max().map_or(0, |&place| place as usize + 1)
 }

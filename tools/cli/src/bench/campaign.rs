@@ -72,9 +72,8 @@ impl Campaign {
         Campaign { output, limit: None, timelines: None, repeats, passes: 0, results }
     }
 
-    /// Measures every plan once more, in turn; begins none after `until`. What has failed once, or
-    /// what there is no memory for, is not tried again: it would only take its time again. False:
-    /// the time is up.
+    /// Measures every plan once more, in turn; begins none after `until`. A plan that has failed
+    /// once, or that there is no memory for, is not tried again. Returns false if the time is up.
     pub(super) fn pass(&mut self, until: Option<Instant>) -> Result<bool> {
         let count = self.results.measurements.len();
         self.passes += 1;
@@ -102,8 +101,8 @@ impl Campaign {
         Ok(true)
     }
 
-    /// Nothing more will be begun, and this is why: it is written down for each point that has not
-    /// been begun. A series of which nothing was leaves an older file as it is.
+    /// Ends the series, and writes why for each point that has not been begun. A series without a
+    /// single begun point leaves an older file as it is.
     pub(super) fn give_up(&mut self, why: Why, text: &str) -> Result<()> {
         let waiting = |point: &NotBegun| point.why == Why::Turn;
         let points = self.results.measurements.iter_mut().filter_map(|m| m.not_begun.as_mut());
@@ -120,7 +119,7 @@ impl Campaign {
         self.results.measurements.iter().any(|m| m.not_begun.is_none())
     }
 
-    /// Prints the table, and gives what was found.
+    /// Prints the table, and returns the results.
     pub(super) fn finish(self) -> Results {
         if !self.is_begun() {
             println!("{}: not begun", self.results.title);
@@ -143,7 +142,7 @@ pub(super) fn verdict<'a>(results: impl IntoIterator<Item = &'a Results>) -> Res
     let (mut failed, mut wrong, mut impossible) = (0, 0, 0);
     for measurement in all() {
         failed += measurement.failures.len();
-        // That the time is up is no failure.
+        // A point that was left out because the time was up has not failed.
         let hindered = |point: &NotBegun| point.why != Why::Budget;
         impossible += usize::from(measurement.not_begun.as_ref().is_some_and(hindered));
         let figures = measurement.runs.iter().flat_map(|run| &run.processes);
@@ -191,7 +190,7 @@ fn measure(
             Floor::add(floors, plan, &copies);
             measurement.runs.push(run);
             for note in notes {
-                // What the whole file says already is said once.
+                // A warning of the whole file is not repeated for each plan.
                 if !note.contains(SOFTWARE_NOTE) && !measurement.notes.contains(&note) {
                     measurement.notes.push(note);
                 }
@@ -204,7 +203,7 @@ fn measure(
     }
 }
 
-/// One line that tells a plan from the others of any series: what is not said is the default.
+/// One line that tells a plan from the others of any series; defaults are left out.
 pub(super) fn describe(plan: &Plan) -> String {
     let processes = match plan.processes {
         1 => "1 process".to_owned(),
@@ -235,7 +234,7 @@ pub(super) fn describe(plan: &Plan) -> String {
     text
 }
 
-/// The memory that this machine has not got for a plan, in words, if so.
+/// In words, the memory that a plan needs and this machine lacks; none if there is enough.
 fn lacks(plan: &Plan) -> Option<String> {
     let wanted = u64::from(plan.processes) * plan.host_cache;
     let available = machine::available_memory()?;
@@ -249,7 +248,7 @@ fn lacks(plan: &Plan) -> Option<String> {
     })
 }
 
-/// How long a repeat may take: many times what it should, to end what hangs.
+/// How long a repeat may take: many times what it should, to end one that hangs.
 fn longest(plan: &Plan) -> Duration {
     let steps = (0..plan.processes).map(|p| plan.sizes_of(p).len()).max().unwrap_or(0) as f64;
     let bytes = (plan.host_cache + plan.device_cache) as f64 * f64::from(plan.processes);

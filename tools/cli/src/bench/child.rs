@@ -11,7 +11,7 @@ use config::KEYS;
 /// What a process says when it is ready.
 const READY: &str = "ready";
 
-/// This program again, with other arguments. It ends with this.
+/// This program again, with other arguments. The process ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Child {
     process: Process,
@@ -20,7 +20,7 @@ pub(super) struct Child {
 }
 
 impl Child {
-    /// Starts it and waits until it has called [`ready`].
+    /// Starts the process and waits until it has called [`ready`].
     pub(super) fn start(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<Child> {
         let mut process = command(arguments)?.spawn().context("starting a process")?;
         let input = process.stdin.take().context("a process without an input")?;
@@ -31,12 +31,12 @@ impl Child {
         Ok(child)
     }
 
-    /// Lets it pass the next [`wait`] (that of [`ready`] is the first).
+    /// Lets the process pass the next [`wait`] (the first is in [`ready`]).
     pub(super) fn go(&mut self) -> Result<()> {
         self.input.write_all(b"go\n").context("a process has gone")
     }
 
-    /// The next line that it says.
+    /// The next line that the process says.
     pub(super) fn line(&mut self) -> Result<String> {
         let line = self.output.next().context("a process ended too early")?;
         line.context("reading what a process says")
@@ -45,7 +45,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -65,11 +65,11 @@ pub(super) fn command(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) ->
 }
 
 /// Has the process that `command` starts end when this one does, even if it is killed: nobody would
-/// listen any more, and one that has stopped would stay for ever. To be started by a thread that
-/// lives as long as the process, as the main thread does: the system looks at the thread.
+/// listen any more, and a stopped process would stay for ever. The thread that starts it must live
+/// as long as the process, as the main thread does: the system looks at the thread.
 ///
-/// It gets a process group of its own: Ctrl-C on a terminal is for this process to answer, and would
-/// make a failure of what is being measured if it ended that first.
+/// The new process gets a process group of its own: Ctrl-C on a terminal is for this process to
+/// answer, and a measurement that it ended first would look like a failure.
 fn ends_with_this(command: &mut Command) -> &mut Command {
     let this = std::process::id();
     let end = move || {
@@ -79,12 +79,12 @@ fn ends_with_this(command: &mut Command) -> &mut Command {
         if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: it cannot fail, and takes nothing.
+        // SAFETY: getppid cannot fail and takes no arguments.
         let parent = unsafe { libc::getppid() };
-        // If this process ended before the first call, nobody will say so; nor is anybody there for
-        // an error, and the standard library makes noise and a crash of one that it cannot tell.
+        // If the parent ended before the call of prctl, no signal will come. An error would reach
+        // nobody, and the standard library would print a message and crash.
         if parent as u32 != this {
-            // SAFETY: ends the process, and runs nothing of this one's first.
+            // SAFETY: ends the process without running any of the parent's code first.
             unsafe { libc::_exit(1) }
         }
         Ok(())
@@ -93,18 +93,18 @@ fn ends_with_this(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(end) }.process_group(0)
 }
 
-/// In the process: says that it is ready, and waits to be let go.
+/// In the process: says that it is ready, and waits until it may go on.
 pub(super) fn ready() -> Result<()> {
     say(READY)?;
     wait()
 }
 
-/// In the process: waits to be let go.
+/// In the process: waits until it may go on.
 pub(super) fn wait() -> Result<()> {
     hear().map(drop)
 }
 
-/// In the process: waits for a line. Ends with the bench, if that has gone.
+/// In the process: waits for a line. Ends with the bench, if the bench has ended.
 pub(super) fn hear() -> Result<String> {
     let mut line = String::new();
     match stdin().read_line(&mut line).context("waiting for the bench")? {
@@ -113,7 +113,7 @@ pub(super) fn hear() -> Result<String> {
     }
 }
 
-/// In the process: says a line. Ends with the bench, if that has gone.
+/// In the process: says a line. Ends with the bench, if the bench has ended.
 pub(super) fn say(line: &str) -> Result<()> {
     match print(line) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => end_with_the_bench(),
@@ -127,9 +127,9 @@ pub(super) fn print(line: &str) -> io::Result<()> {
     writeln!(output, "{line}").and_then(|()| output.flush())
 }
 
-/// The system closes the pipes of a process that ends before it kills those that end with it (see
-/// [`ends_with_this`]). Who is woken by that ends as they do: without a word, as the last one is the
-/// bench's, on the standard error that it has with them.
+/// Ends this process without a word. The system closes the pipes of a bench that ends before it
+/// kills the processes that end with it (see [`ends_with_this`]), so a process may notice first;
+/// the last word on their common standard error is the bench's.
 fn end_with_the_bench() -> ! {
     // SAFETY: ends the process. Nothing is torn down, as if it were killed.
     unsafe { libc::_exit(1) }
@@ -145,8 +145,8 @@ mod tests {
     /// Set in a process that ends while it starts another.
     const STARTS: &str = "VELOC_TEST_ENDS_WHILE_IT_STARTS";
 
-    /// Catches a word, or a crash, of a process whose starter ends before it can be told so: what an
-    /// interrupted bench leaves must be its own last line.
+    /// Catches a message, or a crash, of a process whose parent ends before the process can be
+    /// told: an interrupted bench must end with a line of its own.
     #[test]
     fn who_starts_without_anybody_left_says_nothing() {
         if std::env::var_os(STARTS).is_some() {
@@ -155,13 +155,13 @@ mod tests {
         let name = "bench::child::tests::who_starts_without_anybody_left_says_nothing";
         let mut starter = Command::new(std::env::current_exe().unwrap());
         starter.args([name, "--exact", "--nocapture"]).env(STARTS, "1");
-        // Read to the end of both: the one that was being started has the same standard error.
+        // Read to the end of both processes: they have the same standard error.
         let ended = starter.stdout(Stdio::null()).stderr(Stdio::piped()).output().unwrap();
         assert_eq!(ended.status.code(), Some(7), "the test has another name?");
         assert_eq!(String::from_utf8_lossy(&ended.stderr), "");
     }
 
-    /// Ends this process when another has been forked and does not yet look for it.
+    /// Ends this process when it has forked another that has not yet looked for its parent.
     fn end_while_starting() -> ! {
         let this = std::process::id();
         let (mut forked, tell) = std::io::pipe().unwrap();
@@ -173,7 +173,7 @@ mod tests {
         let until_it_ended = move || {
             let mut tell = &tell;
             tell.write_all(&[1])?;
-            // SAFETY: it cannot fail, and takes nothing.
+            // SAFETY: getppid cannot fail and takes no arguments.
             while unsafe { libc::getppid() } as u32 == this {
                 std::thread::sleep(Duration::from_millis(1));
             }

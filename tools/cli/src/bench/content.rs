@@ -1,4 +1,4 @@
-//! What checkpoints contain, and whether it came back: every word depends on the version and on
+//! The content of checkpoints, and whether it came back: every word depends on the version and on
 //! its place, is written on the device and compared there.
 
 use anyhow::{Context, Result};
@@ -9,14 +9,13 @@ use super::cuda::{Buffer, Device, Kernels};
 /// Counts wrong words of each version.
 #[derive(Debug)]
 pub(super) struct Content {
-    /// The kernels.
     pub kernels: Kernels,
     counters: Buffer,
     versions: u64,
 }
 
 impl Content {
-    /// For versions below `versions`.
+    /// Counters for versions below `versions`.
     pub(super) fn new(device: &Device, stream: &Stream, versions: u64) -> Result<Content> {
         let kernels = Kernels::load(device)?;
         let counters =
@@ -25,8 +24,8 @@ impl Content {
         Ok(Content { kernels, counters, versions })
     }
 
-    /// Queues looking for wrong words, and then spoiling the buffer: a restore that does nothing
-    /// must not find there what it should have brought.
+    /// Queues counting wrong words, and then spoiling the buffer: a restore that does nothing must
+    /// not leave right words there.
     pub(super) fn compare(
         &self,
         stream: &Stream,
@@ -39,7 +38,7 @@ impl Content {
         self.kernels.fill(stream, buffer, bytes, u32::MAX)
     }
 
-    /// Waits for the stream. How many versions had wrong words, each counted once.
+    /// Waits for the stream. Returns how many versions had wrong words, each counted once.
     pub(super) fn wrong_versions(&self, stream: &Stream) -> Result<u64> {
         // If the counters do not arrive, nothing is right.
         let mut words = vec![u32::MAX; self.versions as usize];

@@ -19,7 +19,7 @@ use super::{growth, interrupt, processes};
 /// How much to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Extent {
-    /// What says most, in minutes.
+    /// The figures that say most, in minutes.
     Short,
     /// All intervals, numbers of processes and sizes of the paper.
     Full,
@@ -47,14 +47,14 @@ pub(crate) struct Choice {
     pub out: PathBuf,
 }
 
-/// A series of measurements. The paper's have its numbers.
+/// A series of measurements. The paper's series have its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "kebab-case")]
 pub(crate) enum Figure {
     /// 5a and 5b: uniform checkpoints, large host buffer, by interval, all approaches
     #[value(name = "5ab")]
     Uniform,
-    /// 3a to 3c: the same with variable checkpoints
+    /// 3a to 3c: variable checkpoints, large host buffer, by interval, all approaches
     #[value(name = "3")]
     Variable,
     /// 6a and 6b: by number of processes
@@ -107,7 +107,7 @@ impl Figure {
         name_of(&self)
     }
 
-    /// What to run.
+    /// The series to run for this figure.
     fn options(self, extent: Extent, amounts: &Amounts) -> Vec<Options> {
         let full = extent == Extent::Full;
         let by = |short: &[f64], long: &[f64]| if full { long.to_vec() } else { short.to_vec() };
@@ -170,7 +170,8 @@ impl Figure {
                 ..base
             }],
             Figure::HostBuffer => {
-                // A quarter of the work, in a buffer of a quarter of the chosen size up to twice it.
+                // A quarter of the work, in buffers of a quarter of the chosen size up to twice
+                // that size.
                 let whole = amounts.host_cache.first().copied().unwrap_or(0);
                 let quarters: &[u64] = if full { &[1, 2, 4, 8] } else { &[1, 2] };
                 let amounts = Amounts {
@@ -205,7 +206,7 @@ impl Figure {
     }
 }
 
-/// Shots of the paper's totals, or as much smaller as the host buffer is.
+/// Amounts with shots of the paper's totals, or as much smaller as the host buffer is.
 fn with_trace(amounts: &Amounts) -> Amounts {
     let host = amounts.host_cache.first().copied().unwrap_or(0) as f64;
     let (trace, scale) = match &amounts.trace {
@@ -215,14 +216,15 @@ fn with_trace(amounts: &Amounts) -> Amounts {
     Amounts { trace: Some(trace), scale, ..amounts.clone() }
 }
 
-/// A device cache for everything; what was asked for is meant for the other configuration.
+/// The options of the configuration in which the device cache has room for all checkpoints; cache
+/// sizes that the user asked for are meant for the other configuration.
 fn large_device(base: &Options) -> Options {
     let amounts = Amounts { device_cache: None, ..base.amounts.clone() };
     Options { configuration: vec![Configuration::LargeDevice], amounts, ..base.clone() }
 }
 
-/// Several processes at once, each with one of so many parts of the work: one card and the memory
-/// of one machine have to do for all.
+/// Options for several processes at once, each with one of so many parts of the work: one card and
+/// the memory of one machine have to do for all.
 fn shared(processes: u32, parts: usize, base: &Options) -> Options {
     let amounts = Amounts {
         count: base.amounts.count.map(|count| count / parts),
@@ -233,7 +235,7 @@ fn shared(processes: u32, parts: usize, base: &Options) -> Options {
 }
 
 /// Measures the chosen figures, each into a file of its own: all of them once, then all of them
-/// again, so that whoever runs out of time has something of each.
+/// again, so that a run that is cut short has something of each.
 pub(super) fn run(choice: &Choice) -> Result<()> {
     distinct("--only", choice.only.iter().map(|figure| figure.name()))?;
     interrupt::watch()?;
@@ -283,7 +285,7 @@ pub(super) fn run(choice: &Choice) -> Result<()> {
 fn fitting(given: &Amounts, device: &Device) -> Amounts {
     let (mut count, mut host) = if device.software { (48, 64 << 20) } else { (256, 32 << 30) };
     if !device.software && (given.count.is_none() || given.host_cache.is_empty()) {
-        // Four processes want twice as much as one.
+        // Four processes need twice as much as one.
         let wanted = |host: u64| host / 2 * 5;
         let available = growth::memory_for(wanted(host));
         while wanted(host) > available && count > 8 {

@@ -1,4 +1,5 @@
-//! Memory of machines that are given it as they use it: how much they have is known once it was touched.
+//! Memory of machines that get it from their host only as they touch it: only touching shows how
+//! much they have.
 
 use std::ops::Range;
 use std::thread;
@@ -10,14 +11,14 @@ use os::{affinity, memory};
 
 use super::machine::available_memory;
 
-/// What is touched in one go.
+/// Bytes that are touched in one step.
 const STEP: usize = 256 << 20;
 
-/// No further step is begun after that: who measures for minutes has no more for this.
+/// No further step begins after this time: a measurement of minutes can spare no more.
 const LIMIT: Duration = Duration::from_secs(40);
 
-/// How many of `wanted` bytes programs can have: where less is available, it is touched, and what has
-/// come by then is counted.
+/// How many of `wanted` bytes programs can have. If less is available, memory is touched, and the
+/// bytes touched count.
 pub(super) fn memory_for(wanted: u64) -> u64 {
     if available_memory().is_none_or(|available| available >= wanted) {
         return wanted;
@@ -25,14 +26,14 @@ pub(super) fn memory_for(wanted: u64) -> u64 {
     touch(wanted)
 }
 
-/// Touches up to `wanted` bytes, as far as the machine gives any, and gives them back: how many these
-/// were.
+/// Touches up to `wanted` bytes, as far as the machine gives any, and frees them. Returns how many
+/// were touched.
 pub(super) fn touch(wanted: u64) -> u64 {
     let (wanted, since) = (wanted as usize, Instant::now());
     let Ok(mapping) = Mapping::reserve(wanted) else { return 0 };
-    // Without them it takes longer, and is as good.
+    // Without huge pages touching takes longer, with the same result.
     let _ = mapping.advise_huge(true);
-    // Some is left to others, and one more second to whoever brings memory.
+    // Some memory is left to others, and the host has one more second to give more.
     let can_go_on =
         || memory::physical().is_ok_and(|found| found.available > found.total / 16 + STEP as u64);
     let mut had = 0;
@@ -52,7 +53,7 @@ pub(super) fn touch(wanted: u64) -> u64 {
     had as u64
 }
 
-/// Each thread does its part.
+/// Touches a range, each thread a part of it.
 fn touch_step(mapping: &Mapping, range: Range<usize>) -> Result<()> {
     let threads = affinity::usable_cpus().min(16);
     let part = |thread: usize| range.start + range.len() * thread / threads;
@@ -74,7 +75,8 @@ mod tests {
     use super::*;
     use crate::bench::machine::peak_memory;
 
-    /// Catches bytes that are counted though they were not touched, and memory that no machine has.
+    /// Catches bytes that are counted though they were not touched, and more memory than a machine
+    /// has.
     #[test]
     fn what_is_counted_was_touched() {
         let wanted = STEP as u64 + 12345;

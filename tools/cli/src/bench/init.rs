@@ -1,5 +1,5 @@
 //! `veloc bench init`: how fast caches become usable, and nothing else (figure 4a). Each process
-//! makes one cache, all start together, and none gives its back before all have theirs.
+//! makes one cache, all start together, and none frees its cache before all have theirs.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -22,10 +22,10 @@ use crate::size;
 /// Bytes of one step of touching and registering: what the library registers at a time.
 const HOST_STEP: u64 = 64 << 20;
 
-/// Steps of mapping, without any given.
+/// Default sizes of a step of mapping.
 const STEPS: [u64; 4] = [2 << 20, 64 << 20, 128 << 20, 1 << 30];
 
-/// What of the available memory may be asked for, in tenths.
+/// The part of the available memory that may be asked for, in tenths.
 const MOST_TENTHS: u64 = 8;
 
 /// Options of the command.
@@ -67,7 +67,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// As results have it.
+    /// The name of the way in results.
     fn text(self) -> &'static str {
         match self {
             Kind::Alloc => "device: cuMemAlloc",
@@ -83,7 +83,6 @@ impl Kind {
     }
 }
 
-/// Runs the command.
 pub(super) fn run(options: &Options) -> Result<()> {
     if let Some(kind) = options.member {
         return member(kind, options);
@@ -119,7 +118,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// What is measured, nothing yet.
+/// The points to measure, without figures yet.
 fn plan(options: &Options) -> Result<Vec<(Kind, Initialisation)>> {
     let most = options.processes.iter().copied().max().unwrap_or(1);
     let available = memory::physical()?.available;
@@ -164,7 +163,7 @@ fn plan(options: &Options) -> Result<Vec<(Kind, Initialisation)>> {
     Ok(points)
 }
 
-/// The time of each process.
+/// Measures a point once, in several processes at once. Returns the time of each process.
 fn together(kind: Kind, point: &Initialisation) -> Result<Vec<f64>> {
     let arguments = [
         "bench".to_owned(),
@@ -182,12 +181,13 @@ fn together(kind: Kind, point: &Initialisation) -> Result<Vec<f64>> {
         .map(|member| Ok(member.line()?.parse()?))
         .collect::<Result<Vec<f64>>>()?;
     members.iter_mut().try_for_each(Child::go)?;
-    // Each gives its memory back before the next are measured.
+    // Each process frees its memory before the next point is measured.
     members.iter_mut().try_for_each(|member| member.line().map(drop))?;
     Ok(times)
 }
 
-/// In a process: makes the cache, says how long it took, and keeps it until all have theirs.
+/// In a process: makes the cache, says how long that took, and keeps the cache until all have
+/// theirs.
 fn member(kind: Kind, options: &Options) -> Result<()> {
     let device = Device::open(0)?;
     let step = options.steps.first().copied().unwrap_or(0);
@@ -198,7 +198,7 @@ fn member(kind: Kind, options: &Options) -> Result<()> {
         size::show(all),
         size::show(free)
     );
-    // What the driver does at its first call of a kind is no part of it.
+    // The driver's work at its first call of a kind is not counted.
     drop(Buffer::new(&device, 4096)?);
     drop(Pinned::new(&device, 4096)?);
     ready()?;

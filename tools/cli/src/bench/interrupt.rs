@@ -1,9 +1,9 @@
 //! What Ctrl-C, or another signal that ends the bench, leaves: whole files, no processes, and a line
 //! that says where the results are.
 //!
-//! A thread waits for the signal, and then until no file of results is half written; it removes what the
-//! process at work has in its temporary folder, prints the line and ends the process. Whatever was started
-//! ends with it (see [`super::child::command`]).
+//! A thread waits for the signal, and then until no file of results is half written; it removes the
+//! temporary folder of the process that measures, prints the line and ends this process. All
+//! processes that it has started end with it (see [`super::child::command`]).
 
 use std::ffi::c_int;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -16,7 +16,8 @@ use anyhow::{ensure, Context as _, Result};
 /// The signals that end a bench in order.
 const SIGNALS: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
-/// The files of results that this process has written. It is locked while one is being written.
+/// The files of results that this process has written. The lock is held while a file is being
+/// written.
 static WRITTEN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// Writes a file of results by `write`, which no signal cuts short.
@@ -32,14 +33,15 @@ pub(super) fn writing(path: &Path, write: impl FnOnce() -> io::Result<()>) -> io
 /// The process that measures, and its temporary folder.
 static AT_WORK: Mutex<Option<(u32, PathBuf)>> = Mutex::new(None);
 
-/// From here on, the process that measures is this one, and has its files in this folder; or there is none.
+/// Sets the process that measures from here on, and the folder of its files; or none.
 pub(super) fn at_work(process: Option<(u32, &Path)>) {
     let process = process.map(|(process, folder)| (process, folder.to_path_buf()));
     *AT_WORK.lock().unwrap_or_else(PoisonError::into_inner) = process;
 }
 
-/// From here on, a signal ends this process in order: with 128 and its number, as shells have it. What was
-/// ignored at the start, as under `nohup`, stays so. To be called before there are other threads.
+/// From here on, a signal ends this process in order, with status 128 plus the signal's number, as
+/// in shells. A signal that was ignored at the start, as under `nohup`, stays ignored. To be called
+/// before there are other threads.
 pub(super) fn watch() -> Result<()> {
     // SAFETY: plain data, for which zeros are a value: no signal, the default action.
     let (mut signals, mut action): (libc::sigset_t, libc::sigaction) =
@@ -68,7 +70,7 @@ pub(super) fn watch() -> Result<()> {
 
 /// Says what there is, and ends the process.
 fn end(signal: c_int) -> ! {
-    // Kept: no further file is begun.
+    // Held to the end: no further file is begun.
     let written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
     // Held to the end: no other thread's line comes behind the last one.
     let mut errors = io::stderr().lock();
@@ -79,10 +81,10 @@ fn end(signal: c_int) -> ! {
             libc::kill(process, libc::SIGKILL);
             libc::waitpid(process, std::ptr::null_mut(), 0);
         }
-        // What cannot be removed stays.
+        // A folder that cannot be removed stays.
         let _ = std::fs::remove_dir_all(folder);
     }
-    // Where a bar may stand.
+    // Clears the line where a progress bar may stand.
     let clear = if errors.is_terminal() { "\r\x1b[K" } else { "" };
     // Nobody may be listening any more.
     let _ = writeln!(errors, "{clear}{}", message(&written));
@@ -113,7 +115,7 @@ mod tests {
         assert_eq!(message(&files), "interrupted; results so far in out/a.json, out/b.json");
     }
 
-    /// Catches a file that was to be written, and was not, being named as there.
+    /// Catches a line that names a file which was to be written, and was not.
     #[test]
     fn what_was_not_written_does_not_count() {
         let path = Path::new("/interrupt/test.json");

@@ -1,4 +1,4 @@
-//! What ran where: the facts that stand in every file of results.
+//! The facts about program and machine that stand in every file of results.
 
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -17,7 +17,7 @@ pub(super) fn program() -> Program {
     }
 }
 
-/// This machine. What it does not tell is empty or 0.
+/// This machine. Facts that it does not tell are empty or 0.
 pub(super) fn machine() -> Machine {
     let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let processor = text("/proc/cpuinfo");
@@ -44,8 +44,8 @@ pub(super) fn available_memory() -> Option<u64> {
     memory::physical().ok().map(|memory| memory.available)
 }
 
-/// What this thread (`CLOCK_THREAD_CPUTIME_ID`) or process (`CLOCK_PROCESS_CPUTIME_ID`) has used of
-/// processors, in seconds.
+/// Processor time of this thread (`CLOCK_THREAD_CPUTIME_ID`) or process
+/// (`CLOCK_PROCESS_CPUTIME_ID`), in seconds.
 pub(super) fn processor_seconds(clock: libc::clockid_t) -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a struct that is ours to write to. These clocks always exist.

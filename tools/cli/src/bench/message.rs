@@ -1,19 +1,19 @@
-//! What the bench and its measuring processes say to each other: a line of JSON each.
+//! The messages between the bench and its measuring processes, each a line of JSON.
 //!
-//! A process is asked once, on its standard input. It answers on its standard output, and stops at
-//! each [`Barrier`] until a line comes in, so that all processes go on together.
+//! A process gets one request, on its standard input. It answers on its standard output, and stops
+//! at each [`Barrier`] until a line comes in, so that all processes go on together.
 
 use serde::{Deserialize, Serialize};
 
 use super::plan::Plan;
 use super::results::Figures;
 
-/// What a measuring process is to measure.
+/// A request to a measuring process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Request {
-    /// What.
+    /// The plan to measure.
     pub plan: Box<Plan>,
-    /// As which of the plan's processes.
+    /// The number of the process in the plan.
     pub process: u32,
 }
 
@@ -28,17 +28,17 @@ pub(super) enum Barrier {
     Start,
 }
 
-/// What a measuring process says.
+/// A message of a measuring process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Message {
-    /// It waits for the others.
+    /// The process waits for the others.
     At(Barrier),
-    /// So many checkpoints and restores are done.
+    /// The number of checkpoints and restores that are done.
     Progress(u64),
     /// How long bare copies took, by pass, in seconds.
     Copies(Vec<Vec<f64>>),
-    /// It is done.
+    /// The process is done.
     Done(Box<Figures>),
-    /// It cannot go on.
+    /// The process cannot go on, for this reason.
     Failed(String),
 }

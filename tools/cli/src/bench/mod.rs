@@ -95,7 +95,6 @@ pub(crate) struct RunArguments {
     limit: Option<u64>,
 }
 
-/// Runs one.
 pub(crate) fn run(bench: Bench) -> Result<()> {
     if let Bench::Run(_) | Bench::Figures(_) | Bench::Init(_) | Bench::Leads(_) = bench {
         software::instead_of_a_gpu()?;

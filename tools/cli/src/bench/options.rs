@@ -57,7 +57,7 @@ pub(crate) struct Options {
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
     #[arg(default_value = "ours,direct-pin")]
     pub approach: Vec<ApproachName>,
-    /// Which tier has room for all checkpoints
+    /// Which level has room for all checkpoints
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
     #[arg(default_value = "large-host")]
     pub configuration: Vec<Configuration>,
@@ -97,7 +97,7 @@ const LONGEST_INTERVAL: f64 = 3.6e6;
 /// The most checkpoints of a process.
 const MOST_CHECKPOINTS: usize = 10_000_000;
 
-/// The sizes that go without saying.
+/// The defaults of a series.
 struct Defaults {
     count: usize,
     size: u64,
@@ -107,7 +107,7 @@ struct Defaults {
 }
 
 impl Defaults {
-    /// Those of the paper (section V-C and V-D).
+    /// The paper's amounts (section V-C and V-D).
     const PAPER: Defaults = Defaults {
         count: 256,
         size: 128 << 20,
@@ -115,7 +115,7 @@ impl Defaults {
         device_cache: 4 << 30,
         host_cache: 32 << 30,
     };
-    /// Small ones: only the behaviour of the software device means anything.
+    /// Small amounts: only the behaviour of the software device means anything.
     const SOFTWARE: Defaults = Defaults {
         count: 48,
         size: 1 << 20,
@@ -126,7 +126,7 @@ impl Defaults {
 }
 
 impl Options {
-    /// This library and the paper's baseline, one process, every 20 ms.
+    /// This library and the paper's baseline, one process, a checkpoint every 20 ms.
     pub(crate) fn new(amounts: Amounts) -> Options {
         Options {
             approach: vec![ApproachName::Ours, ApproachName::DirectPin],
@@ -143,7 +143,7 @@ impl Options {
         }
     }
 
-    /// What of the combinations is left out because it cannot be, each with the reason.
+    /// The combinations that are left out because they are impossible, each with the reason.
     pub(crate) fn left_out(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         for configuration in &self.configuration {
@@ -157,7 +157,7 @@ impl Options {
         reasons
     }
 
-    /// The plans, for this device.
+    /// The plans of these options, for this device.
     pub(crate) fn plans(&self, device: &Device) -> Result<Vec<Plan>> {
         let defaults = if device.software { Defaults::SOFTWARE } else { Defaults::PAPER };
         let variants = variants(&self.vary)?;
@@ -264,7 +264,7 @@ impl Options {
                         "--rows {rows}: wanted is 1 to {MOST_CHECKPOINTS}"
                     );
                 }
-                // A file's sizes are meant as they stand, on whatever device.
+                // The sizes of a file are used as they stand, on whatever device.
                 let scale = self.amounts.scale.unwrap_or(1.0);
                 let sizes = workload::from_csv(Path::new(file), self.amounts.rows, scale)?;
                 ensure!(
@@ -292,7 +292,7 @@ impl Options {
     }
 }
 
-/// Bytes of a tier that has room for all: each copy begins at a multiple of a granule.
+/// Bytes of a level that has room for all checkpoints: each copy begins at a multiple of a granule.
 fn room(sizes: &[u64]) -> u64 {
     const GRANULE: u64 = 64 << 10;
     sizes.iter().map(|size| size.next_multiple_of(GRANULE)).sum::<u64>().next_multiple_of(2 << 20)
@@ -326,7 +326,7 @@ mod tests {
              --vary touch_threads=1,2",
         )
         .unwrap();
-        // Eight kinds of ours and one baseline at each interval.
+        // Eight combinations of this library and one baseline at each interval.
         assert_eq!(plans.len(), 2 * (8 + 1));
         assert_eq!(plans[8].approach, ApproachName::DirectPin);
         assert_eq!(plans[8].pin, "");
@@ -384,7 +384,7 @@ mod tests {
         assert_eq!(
             plans.iter().map(named).collect::<Vec<_>>(),
             [
-                // Without a host buffer, its sizes are no combinations.
+                // Without a host buffer, the sizes of the host buffer make no combinations.
                 (Ours, LargeDevice, 0),
                 (Ours, LargeHost, 64),
                 (Ring, LargeHost, 64),

@@ -1,4 +1,4 @@
-//! What is to be measured: one point of the paper's evaluation, or of one of ours.
+//! A plan: one point of the paper's evaluation, or of one of ours.
 
 use anyhow::{ensure, Result};
 use clap::ValueEnum;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::size;
 
-/// In the library's tiers a checkpoint takes a multiple of this many bytes.
+/// In the library's levels a checkpoint takes a multiple of this many bytes.
 const GRANULE: u64 = 512;
 
 /// The ways to keep checkpoints that are compared (HiPC'22, section V-B).
@@ -19,7 +19,7 @@ pub(crate) enum ApproachName {
     DirectPin,
     /// Managed memory and the driver's own prefetcher.
     Uvm,
-    /// The same with no more on the device than the device cache of the others.
+    /// Managed memory with no more on the device than the device cache of the others.
     UvmBudget,
     /// 4 KiB pages, set to 0 in whole ranges beside the flushes, registered at the end.
     IncrementalMemset,
@@ -29,7 +29,7 @@ pub(crate) enum ApproachName {
 }
 
 impl ApproachName {
-    /// As on the command line and in results.
+    /// The name on the command line and in results.
     pub(crate) fn text(self) -> &'static str {
         match self {
             ApproachName::Ours => "ours",
@@ -41,7 +41,7 @@ impl ApproachName {
         }
     }
 
-    /// Why it cannot be measured in this configuration, if it cannot.
+    /// Why the approach cannot be measured in this configuration, if it cannot.
     pub(crate) fn cannot(self, configuration: Configuration) -> Option<&'static str> {
         match (self, configuration) {
             (ApproachName::Ring, Configuration::LargeDevice) => {
@@ -86,7 +86,7 @@ pub(crate) enum Hints {
     All,
 }
 
-/// Which tier has room for all checkpoints (HiPC'22, section V-C).
+/// Which level has room for all checkpoints (HiPC'22, section V-C).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Configuration {
@@ -97,7 +97,7 @@ pub(crate) enum Configuration {
 }
 
 impl Configuration {
-    /// As on the command line and in results.
+    /// The name on the command line and in results.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Configuration::LargeDevice => "large-device",
@@ -106,12 +106,12 @@ impl Configuration {
     }
 }
 
-/// One point: everything that was set.
+/// One point: everything that is set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Plan {
     /// The way to keep checkpoints.
     pub approach: ApproachName,
-    /// Which tier has room for all.
+    /// The level that has room for all checkpoints.
     pub configuration: Configuration,
     /// Processes that start together, all on the same device unless there are more.
     pub processes: u32,
@@ -130,7 +130,7 @@ pub(crate) struct Plan {
     pub host_cache: u64,
     /// The order of restores.
     pub order: Order,
-    /// What is said of it.
+    /// What the application says of the restores ahead.
     pub hints: Hints,
     /// Touching (`ours`): a value of the key `touch`.
     pub touch: String,
@@ -140,7 +140,7 @@ pub(crate) struct Plan {
     pub settings: Vec<String>,
     /// Whether every restored byte is compared.
     pub verify: bool,
-    /// Of the random order.
+    /// The seed of the random order.
     pub seed: u64,
 }
 
@@ -161,7 +161,7 @@ impl Plan {
         versions
     }
 
-    /// Refuses what no approach could do, with the value that is wrong.
+    /// Refuses a plan that no approach could follow, with the value that is wrong.
     pub(crate) fn check(&self) -> Result<()> {
         ensure!(self.processes > 0, "--processes 0: nobody measures");
         ensure!(
@@ -206,7 +206,7 @@ impl Plan {
     }
 }
 
-/// A size for people, and to the byte.
+/// A size for readers, and to the byte.
 fn exact(bytes: u64) -> String {
     format!("{} ({bytes} bytes)", size::show(bytes))
 }

@@ -1,5 +1,5 @@
 //! Runs the measuring processes of one repeat: starts them together, passes them from barrier to
-//! barrier, collects what they measured, and ends all if one fails or none gets on.
+//! barrier, collects their figures, and ends all if one fails or none makes progress.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -25,21 +25,21 @@ struct Process {
     errors: std::fs::File,
 }
 
-/// What one repeat has brought.
+/// The results of one repeat.
 #[derive(Debug)]
 pub(super) struct Repeat {
-    /// What each process measured.
+    /// The figures of each process.
     pub run: Run,
-    /// Its bare copies, in seconds: of each process its passes.
+    /// The seconds of bare copies: for each process its passes, for each pass its copies.
     pub copies: Vec<Vec<Vec<f64>>>,
     /// The warnings that the processes gave beside the figures.
     pub notes: Vec<String>,
 }
 
-/// What one process measured, and its bare copies by pass.
+/// The figures of one process, and its bare copies by pass.
 type Measured = (Figures, Vec<Vec<f64>>);
 
-/// What a process said, or that it says nothing more.
+/// A message of a process, or `None` after its last one.
 type Said = (usize, Option<Message>);
 
 impl Process {
@@ -62,7 +62,7 @@ impl Process {
         };
         thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
-                // What the driver or a library prints on its own is none of ours.
+                // Lines that the driver or a library prints on its own are no messages.
                 if let Ok(message) = serde_json::from_str(&line) {
                     if said.send((number, Some(message))).is_err() {
                         return;
@@ -81,7 +81,7 @@ impl Process {
         writeln!(self.input, "go").context("a measuring process has gone")
     }
 
-    /// The lines that it has written to its standard error.
+    /// The lines that the process has written to its standard error.
     fn errors(&mut self) -> Vec<String> {
         let mut text = String::new();
         let read = self
@@ -107,13 +107,13 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself; then there is nobody to end.
+        // The process may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The device that measuring processes use: as the driver says, without a context on it.
+/// The device that measuring processes use, as the driver describes it, without a context on it.
 pub(super) fn device() -> Result<Device> {
     let (cuda, software, devices) = match probe()? {
         Probe::NoDriver(why) => bail!(
@@ -132,8 +132,8 @@ pub(super) fn device() -> Result<Device> {
 }
 
 /// One repeat of a plan, of at most `limit`. `progress` is told how many checkpoints and restores
-/// are done, over all processes. With a `timeline`, the processes record what they do to files of
-/// that name.
+/// are done, over all processes. With a `timeline`, the processes record their timelines to files
+/// of that name.
 pub(super) fn repeat(
     plan: &Plan,
     limit: Duration,
@@ -151,7 +151,7 @@ pub(super) fn repeat(
     let measured = conduct(&mut processes, &hear, limit, &mut progress)?;
     let mut notes = BTreeSet::new();
     for process in &mut processes {
-        // It is done; what is left is to end.
+        // The process is done and is about to end.
         process.child.wait().context("waiting for a measuring process")?;
         notes.extend(process.errors());
     }

@@ -1,4 +1,4 @@
-//! What was measured, as it stands in the files. All times are in seconds, all sizes in bytes.
+//! The results, as they stand in files. All times are in seconds, all sizes in bytes.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,23 +15,21 @@ pub(crate) use self::floor::Floor;
 /// The version of the layout of the files.
 pub(crate) const SCHEMA: u32 = 2;
 
-/// What a run on the software device says wherever it shows times.
+/// The warning wherever times of the software device are shown.
 pub(crate) const SOFTWARE_WARNING: &str =
     "measured on the software device, which is no GPU: its times mean nothing";
 
-/// What the library says on standard error, at the start of each job, of the same.
+/// The library's warning about the software device, on standard error at the start of each job.
 pub(crate) const SOFTWARE_NOTE: &str = "no figure of this run says anything about a GPU";
 
 /// One file of results.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Results {
-    /// [`SCHEMA`].
     pub schema: u32,
     /// What the file is about: a figure's name, as `5a`, or what the user called it.
     pub title: String,
     /// The program that measured.
     pub program: Program,
-    /// The machine.
     pub machine: Machine,
     /// The device, if one was used.
     pub device: Option<Device>,
@@ -42,7 +40,7 @@ pub(crate) struct Results {
     /// Bare copies, once for all points that keep the same bytes.
     #[serde(default)]
     pub floors: Vec<Floor>,
-    /// Combinations that were asked for and cannot be, each with the reason.
+    /// Combinations that were asked for and are impossible, each with the reason.
     #[serde(default)]
     pub left_out: Vec<String>,
     /// Cache initialisation alone (figure 4a).
@@ -53,17 +51,15 @@ pub(crate) struct Results {
 /// The program that measured.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Program {
-    /// Its version.
     pub version: String,
-    /// The commit it was built from; `unknown` if the sources were no checkout.
+    /// The commit the program was built from; `unknown` if the sources were no checkout.
     pub commit: String,
-    /// When it measured: seconds since 1970.
+    /// The time of the measurement: seconds since 1970.
     pub time: u64,
-    /// Its command line.
     pub command: Vec<String>,
 }
 
-/// The machine.
+/// The machine that was measured on.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Machine {
     /// The processor's name.
@@ -80,12 +76,9 @@ pub(crate) struct Machine {
     pub huge_pages: String,
 }
 
-/// The device.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Device {
-    /// Its name.
     pub name: String,
-    /// Its memory.
     pub memory: u64,
     /// The driver's version as the kernel module gives it; empty if it gives none.
     pub driver: String,
@@ -98,17 +91,17 @@ pub(crate) struct Device {
 /// One point with all its repeats.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Measurement {
-    /// What was set.
+    /// The settings of the point.
     pub plan: Plan,
     /// The repeats that worked.
     pub runs: Vec<Run>,
-    /// Why a repeat did not, if one did not.
+    /// Why repeats did not work.
     #[serde(default)]
     pub failures: Vec<String>,
-    /// Why none was begun, if none was.
+    /// Why no repeat was begun, if none was.
     #[serde(default)]
     pub not_begun: Option<NotBegun>,
-    /// What the processes said on their standard error: fallbacks, above all.
+    /// Messages of the processes on standard error: fallbacks, above all.
     #[serde(default)]
     pub notes: Vec<String>,
 }
@@ -116,51 +109,51 @@ pub(crate) struct Measurement {
 /// Why a point was not begun.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct NotBegun {
-    /// In a word.
+    /// The reason in a word.
     pub why: Why,
-    /// In a sentence, with the values that stood in its way.
+    /// The reason in a sentence, with the values behind it.
     pub text: String,
 }
 
-/// What stood in the way of a point.
+/// The reason why a point was not begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Why {
     /// The time that was given was up.
     Budget,
-    /// The machine has not as much memory.
+    /// The machine lacks the memory.
     Memory,
     /// There is no device.
     Device,
-    /// Its turn had not come when the file was written last.
+    /// The series had not come to the point when the file was written last.
     Turn,
 }
 
-/// One repeat: what each process measured.
+/// One repeat: the figures of each process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Run {
-    /// By the number of the process.
+    /// The figures by the number of the process.
     pub processes: Vec<Figures>,
 }
 
-/// Making a cache usable, and nothing else (figure 4a): several processes at once.
+/// One way to make a cache usable, and nothing else (figure 4a), in several processes at once.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Initialisation {
-    /// What was done: `device: cuMemAlloc`, `device: mapped in chunks`, `host: touched`,
-    /// `host: pinned after touching`, `host: allocated and pinned at once`.
+    /// The way: `device: cuMemAlloc`, `device: mapped in chunks`, `host: touched`, `host: pinned
+    /// after touching`, `host: allocated and pinned at once`.
     pub what: String,
-    /// Processes at once.
+    /// Processes that did it at once.
     pub processes: u32,
     /// Bytes of each process.
     pub bytes: u64,
-    /// Bytes of one step, where it goes by steps; else 0.
+    /// Bytes of one step, for ways that go by steps; else 0.
     pub step: u64,
     /// Time that each process took, by repeat.
     pub seconds: Vec<Vec<f64>>,
 }
 
 impl Run {
-    /// The mean over the processes of what `figure` gives (the paper's "per process").
+    /// The mean of a figure over the processes (the paper's "per process").
     pub(crate) fn per_process(&self, figure: impl Fn(&Figures) -> f64) -> f64 {
         let sum: f64 = self.processes.iter().map(figure).sum();
         sum / self.processes.len().max(1) as f64
@@ -168,7 +161,7 @@ impl Run {
 }
 
 impl Measurement {
-    /// Whether another repeat of it makes sense: none has failed, and memory was not short.
+    /// Whether another repeat of the point makes sense: none has failed, and memory was not short.
     pub(crate) fn is_open(&self) -> bool {
         let waits = |point: &NotBegun| point.why == Why::Turn;
         self.failures.is_empty() && self.not_begun.as_ref().is_none_or(waits)
@@ -183,16 +176,13 @@ impl Measurement {
 /// A figure over repeats.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spread {
-    /// The median.
     pub median: f64,
-    /// The least.
     pub least: f64,
-    /// The greatest.
     pub greatest: f64,
 }
 
 impl Spread {
-    /// `None` of nothing.
+    /// The spread of values; `None` without any.
     pub(crate) fn of(mut values: Vec<f64>) -> Option<Spread> {
         values.sort_by(f64::total_cmp);
         let (least, greatest) = (*values.first()?, *values.last()?);
@@ -200,7 +190,7 @@ impl Spread {
     }
 }
 
-/// The quantile of sorted values, interpolated; 0 of nothing.
+/// The quantile of sorted values, interpolated; 0 without values.
 pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else {
         return 0.0;

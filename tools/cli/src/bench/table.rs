@@ -47,7 +47,7 @@ pub(super) fn text(results: &Results) -> String {
     text + &notes(all)
 }
 
-/// What was said while measuring, each once, with the points that it was said of.
+/// The notes of all points, each once, with the points that it is of.
 fn notes(all: &[Measurement]) -> String {
     let mut notes: Vec<(&String, Vec<&Measurement>)> = Vec::new();
     for (measurement, note) in all.iter().flat_map(|m| m.notes.iter().map(move |note| (m, note))) {
@@ -63,7 +63,7 @@ fn notes(all: &[Measurement]) -> String {
     notes.into_iter().map(line).collect()
 }
 
-/// What the rows of one table share.
+/// The settings that the rows of one table share.
 fn heading(plan: &Plan) -> String {
     let sizes = plan.sizes_of(0);
     let sizes = match plan.workload.as_str() {
@@ -113,7 +113,7 @@ fn floor(floor: Option<&Floor>) -> String {
     )
 }
 
-/// What tells the rows of a table apart.
+/// The settings that tell the rows of a table apart.
 pub(crate) fn name(plan: &Plan) -> String {
     let mut name = plan.approach.text().to_owned();
     if plan.approach == ApproachName::Ours {
@@ -153,7 +153,7 @@ fn row(measurement: &Measurement, results: &Results) -> Vec<String> {
     ]
 }
 
-/// Whether `other` is `direct-pin` in the circumstances of `plan`.
+/// Whether `other` is `direct-pin` with otherwise the same settings as `plan`.
 pub(super) fn is_baseline(other: &Plan, plan: &Plan) -> bool {
     other.approach == ApproachName::DirectPin
         && other.configuration == plan.configuration
@@ -178,7 +178,7 @@ fn milliseconds(spread: Option<Spread>) -> String {
     }
 }
 
-/// Blocked by checkpoints, as so many times the floor.
+/// Time blocked by checkpoints, as a multiple of the floor.
 fn ratio(measurement: &Measurement, floor: Option<&Floor>) -> String {
     match (measurement.spread(Figures::checkpoint_total), floor) {
         (Some(spread), Some(floor)) if floor.median > 0.0 => {
@@ -199,7 +199,7 @@ fn disturbance(measurement: &Measurement) -> String {
     }
 }
 
-/// What one process of the last repeat had and moved: memory, hops, decisions.
+/// What one process of the last repeat used and moved: memory, hops, decisions.
 fn details(measurement: &Measurement) -> String {
     let Some(figures) = measurement.runs.last().and_then(|run| run.processes.first()) else {
         return String::new();
@@ -223,7 +223,7 @@ fn details(measurement: &Measurement) -> String {
     }
     if let Some(decisions) = &figures.decisions {
         let changes = decisions.changes;
-        parts.push(format!("touching {} at the end (changes of mind: {changes})", decisions.mode));
+        parts.push(format!("touching {} at the end (changes of mode: {changes})", decisions.mode));
     }
     for hop in figures.hops.iter().filter(|hop| hop.bytes > 0 && hop.seconds > 0.0) {
         let rate = hop.bytes as f64 / hop.seconds / 1e9;

@@ -10,7 +10,7 @@ use super::plan::ApproachName;
 /// The variable that names the file, in the environment of the bench as in that of any job.
 pub(super) const VARIABLE: &str = "VELOC_TRACE";
 
-/// The file that was named.
+/// The file named by the variable.
 #[derive(Clone, Debug)]
 pub(super) struct Timelines {
     file: PathBuf,
@@ -18,8 +18,8 @@ pub(super) struct Timelines {
 }
 
 impl Timelines {
-    /// As the environment asks for them. `series`: what tells this series from the others of the
-    /// command, if there are more.
+    /// The timelines that the environment asks for. `series` tells this series from the others of
+    /// the command, if there are more.
     pub(super) fn wanted(series: Option<String>) -> Option<Timelines> {
         let file = env::var_os(VARIABLE).filter(|file| !file.is_empty())?;
         Some(Timelines { file: PathBuf::from(file), series })
@@ -27,8 +27,8 @@ impl Timelines {
 
     /// The file of one run: the name that was given, with what tells this run from the others of
     /// its series before the extension, as `trace-02-ours-3.json`: the number of the point (of so
-    /// many) in the order of the table, the approach, the number of the repeat (of so many).
-    /// Processes add their ranks behind that.
+    /// many) in the order of the table, the approach, the number of the repeat (of so many). Each
+    /// process adds its rank behind that.
     pub(super) fn of(
         &self,
         (point, points): (usize, usize),
@@ -48,7 +48,7 @@ impl Timelines {
         self.with_suffix(&parts.join("-"))
     }
 
-    /// What the files of so many runs are called.
+    /// The names of the files of so many runs.
     pub(super) fn names(&self, runs: usize) -> String {
         if runs == 1 && self.series.is_none() {
             return self.file.display().to_string();
@@ -57,7 +57,7 @@ impl Timelines {
         self.with_suffix(&format!("{series}*")).display().to_string()
     }
 
-    /// The name with something before its extension.
+    /// The name of the file with `suffix` before its extension.
     fn with_suffix(&self, suffix: &str) -> PathBuf {
         let text = |part: &OsStr| part.to_string_lossy().into_owned();
         let mut name = self.file.file_stem().map_or_else(String::new, text);

@@ -1,6 +1,5 @@
-//! Why the application waited, call by call: what an approach tells of its waits, and the account
-//! of the process that measures, in which the causes of each call add up to the time that the call
-//! took.
+//! Why the application waited, call by call: the waits that an approach tells, and the account of
+//! the measuring process, in which the causes of each call add up to the time that the call took.
 
 use std::time::{Duration, Instant};
 
@@ -9,39 +8,39 @@ use trace::metrics::{self, CAUSES};
 
 use super::results::{Call, Cause};
 
-/// For pages to be locked for the driver: all of a buffer before the first checkpoint, or a
+/// Waiting for pages to be locked for the driver: all of a buffer before the first checkpoint, or a
 /// registration that stands in a copy's way. With the paper's baselines this includes touching.
 pub(super) const PIN: &str = "pin";
-/// For managed memory to be allocated.
+/// Waiting for managed memory to be allocated.
 pub(super) const ALLOCATE: &str = "allocate";
-/// For the processor to copy between pinned memory and the place where bytes stay; the first time,
-/// the system makes their pages meanwhile.
+/// Waiting for the processor to copy between pinned memory and the place where bytes stay; the
+/// first time, the system makes their pages meanwhile.
 pub(super) const HOST_COPY: &str = "host copy";
-/// For its own copy into or out of managed memory, and for the pages that the driver moves or makes
-/// for it. Nobody is told how much of it is which.
+/// Waiting for a copy into or out of managed memory, and for the pages that the driver moves or
+/// makes for it. Nobody is told how much of the time is which.
 pub(super) const MANAGED_COPY: &str = "copy + page moves";
-/// For the driver to take an order to move pages.
+/// Waiting for the driver to take an order to move pages.
 pub(super) const PAGE_MOVES: &str = "page moves";
-/// For what else comes before the first checkpoint.
+/// The rest of initialisation, before the first checkpoint.
 pub(crate) const INIT: &str = "initialisation";
-/// For what is left of a call: its own work, and what no other cause covers.
+/// The rest of a call: the approach's own work, and time that no other cause covers.
 pub(super) const REST: &str = "rest of the call";
 
 /// Causes beside those of the library, in the order of tables.
 const MORE: [&str; 7] = [PIN, ALLOCATE, HOST_COPY, MANAGED_COPY, PAGE_MOVES, INIT, REST];
 
-/// A cause of the library by its name in results: what it means there, it means everywhere.
+/// The name in results of a cause of the library, which means the same with every approach.
 pub(super) fn name(cause: metrics::Cause) -> &'static str {
     CAUSES[cause as usize].1
 }
 
-/// The place of a cause in tables and legends: the library's, the others, what is left.
+/// The place of a cause in tables and legends: first the library's, then the others, then the rest.
 pub(super) fn order(name: &str) -> usize {
     let all = CAUSES.iter().map(|(_, name)| *name).chain(MORE);
     all.take_while(|known| *known != name).count()
 }
 
-/// Time by cause, since the approach was started. No two intervals overlap.
+/// Waiting time by cause, since the approach was started. No two intervals overlap.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waits(Vec<Wait>);
 
@@ -54,7 +53,6 @@ struct Wait {
 }
 
 impl Waits {
-    /// Adds waits.
     pub(super) fn add(&mut self, cause: &'static str, time: Duration, count: u64) {
         match self.0.iter_mut().find(|known| known.cause == cause) {
             Some(known) => {
@@ -86,8 +84,9 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// A call has kept the application for `took`; `now` is what its approach tells after it. What
-    /// the approach has no cause for is [`INIT`] or [`REST`], so that the causes add up to `took`.
+    /// Adds a call that has kept the application for `took`; `now` are the waits that its approach
+    /// tells after it. Time without a cause of the approach is [`INIT`] or [`REST`], so that the
+    /// causes add up to `took`.
     ///
     /// # Errors
     /// The causes come to more than the call took: some time was counted twice.
@@ -120,7 +119,7 @@ impl Account {
         Ok(())
     }
 
-    /// As results have it.
+    /// The causes in the form of results.
     pub(super) fn causes(&self) -> Vec<Cause> {
         let mut causes = Vec::new();
         for (call, waits) in &self.calls {

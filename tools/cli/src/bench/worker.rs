@@ -21,14 +21,14 @@ use super::waits::Account;
 const QUIET_INTERVALS: usize = 9;
 /// Bytes that the busy kernel goes over, again and again: more than the device's caches hold.
 const BUSY_BYTES: u64 = 256 << 20;
-/// The same on the software device.
+/// Bytes that the busy kernel goes over on the software device.
 const BUSY_BYTES_SOFTWARE: u64 = 64 << 10;
-/// The most rounds over it in one interval.
+/// The most rounds of the busy kernel in one interval.
 const MOST_ROUNDS: u32 = 1 << 26;
-/// Progress is said after so many steps.
+/// Progress is reported after so many steps.
 const SAY_EVERY: u64 = 8;
 
-/// Does what is asked on the standard input.
+/// Answers the request on the standard input.
 pub(super) fn run() -> Result<()> {
     let request: Request =
         serde_json::from_str(&hear()?).context("this is no request of the bench")?;
@@ -41,7 +41,7 @@ fn say(message: &Message) -> Result<()> {
     child::say(&serde_json::to_string(message)?)
 }
 
-/// Waits until all processes are here.
+/// Waits until all processes have come to this barrier.
 fn meet(barrier: Barrier) -> Result<()> {
     say(&Message::At(barrier))?;
     wait()
@@ -66,8 +66,8 @@ struct Interval<'a> {
 }
 
 impl<'a> Interval<'a> {
-    /// A busy one does a fixed amount of work, found by trying: so much that it takes the length
-    /// with nothing else on the device.
+    /// An interval. With a busy device it is a fixed amount of work, found by trying: so much that
+    /// it takes the length with nothing else on the device.
     fn new(plan: &Plan, device: &Device, kernels: &'a Kernels, stream: &'a Stream) -> Result<Self> {
         let length = Duration::from_secs_f64(plan.interval_ms / 1e3);
         let mut interval = Interval { length, busy: None, kernels, stream };

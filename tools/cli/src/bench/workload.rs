@@ -11,17 +11,17 @@ use super::plan::splitmix;
 /// Sizes are multiples of this many bytes: contents are made and compared by words.
 pub(super) const WORD: u64 = 4;
 
-/// What the checkpoints of one shot come to, in bytes (HiPC'22, section V-D: 20 to 24 GB).
+/// Bytes of the checkpoints of one shot (HiPC'22, section V-D: 20 to 24 GB).
 const SHOT: std::ops::RangeInclusive<f64> = 20e9..=LARGEST_SHOT;
-/// The most that one comes to.
+/// The most bytes of one shot.
 pub(super) const LARGEST_SHOT: f64 = 24e9;
-/// What such traces are called.
+/// The name of generated traces.
 pub(super) const GENERATED: &str = "generated";
 /// The sizes of single checkpoints, in bytes (the spread of the public sample of such a trace).
 const CHECKPOINT: std::ops::RangeInclusive<f64> = 100e6..=155e6;
 /// How far a size goes back to the mean of its shot with each checkpoint.
 const BACK: f64 = 0.05;
-/// How far it departs, as a share of itself.
+/// How far a size departs from the one before, as a share of itself.
 const STEP: f64 = 0.01;
 
 /// Sizes of checkpoints, by process.
@@ -33,7 +33,7 @@ pub(super) fn uniform(bytes: u64, count: usize) -> Sizes {
 }
 
 /// The traces of `processes` shots: like those of RTM with compression, the sizes wander slowly
-/// about a mean that each shot has for itself. A shot comes to 20 to 24 GB, times `scale`.
+/// about a mean of each shot. A shot has 20 to 24 GB, times `scale`.
 pub(super) fn generated(processes: u32, scale: f64, seed: u64) -> Sizes {
     let mut state = seed;
     let mut between = |low: f64, high: f64| {

@@ -11,7 +11,7 @@ use crate::size;
 
 const AREA: &str = "gpu";
 
-/// What NVIDIA's kernel module says of itself.
+/// The file in which NVIDIA's kernel module describes itself.
 const MODULE: &str = "/proc/driver/nvidia/version";
 
 /// Asks the driver, without making a context.

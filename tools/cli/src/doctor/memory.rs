@@ -12,16 +12,16 @@ use crate::size;
 
 const AREA: &str = "memory";
 
-/// MPI libraries and the lock of turns use it.
+/// Shared memory, which MPI libraries and the node lock use.
 const SHARED: &str = "/dev/shm";
 
-/// Less than this is what containers have by default, and too little for MPI on a whole node.
+/// Containers have less than this by default, which is too little for MPI on a whole node.
 const LITTLE_SHARED: u64 = 64 << 20;
 
-/// Less than this is what systems have by default, and too little for RDMA.
+/// Systems have less than this by default, which is too little for RDMA.
 const LITTLE_LOCKED: u64 = 1 << 30;
 
-/// Looks at all of it.
+/// Looks at memory, limits and pages.
 pub(super) fn look() -> Vec<Finding> {
     let mut findings = vec![physical()];
     findings.push(transparent(
@@ -109,7 +109,7 @@ fn locked(limit: Option<u64>) -> Finding {
     }
 }
 
-/// The host buffer of an async job with files.
+/// The finding on shared memory, which holds the host buffer of an async job with files.
 fn shared_memory() -> Finding {
     match SharedMemory::create("veloc-doctor", 4096) {
         Ok(_) => Finding::ok(AREA, "shared memory", "yes"),

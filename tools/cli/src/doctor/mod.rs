@@ -43,54 +43,53 @@ pub(crate) struct Doctor {
 pub(crate) enum State {
     /// As it should be.
     Ok,
-    /// It works, but slower than it could, or with less.
+    /// Works, but slower than it could, or with less.
     Note,
-    /// It does not work.
+    /// Does not work.
     Problem,
 }
 
-/// What was found. The field names of the JSON are part of the interface.
+/// A finding about the node. The field names of the JSON are part of the interface.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Finding {
-    /// Which part of the node: `gpu`, `memory`, `storage`, ...
+    /// The part of the node: `gpu`, `memory`, `storage`, ...
     pub area: &'static str,
-    /// What of it.
+    /// The thing in that part of the node.
     pub what: String,
     /// How bad it is.
     pub state: State,
-    /// What was found, in a few words.
+    /// The finding in a few words.
     pub found: String,
-    /// What it means and how to mend it. None if all is well.
+    /// What the finding means and how to mend it; `None` if all is well.
     pub advice: Option<String>,
 }
 
 impl Finding {
-    /// All is well.
+    /// A finding that all is well.
     fn ok(area: &'static str, what: impl Into<String>, found: impl Into<String>) -> Finding {
         Finding { area, what: what.into(), state: State::Ok, found: found.into(), advice: None }
     }
 
-    /// It works, but.
+    /// Makes the finding a note.
     fn note(self, advice: impl Into<String>) -> Finding {
         Finding { state: State::Note, advice: Some(advice.into()), ..self }
     }
 
-    /// It does not work.
+    /// Makes the finding a problem.
     fn problem(self, advice: impl Into<String>) -> Finding {
         Finding { state: State::Problem, advice: Some(advice.into()), ..self }
     }
 }
 
-/// All findings.
 #[derive(Debug, Serialize)]
 struct Report {
-    /// The worst of them.
+    /// The worst state of all findings.
     state: State,
-    /// They, by area.
+    /// The findings, by area.
     findings: Vec<Finding>,
 }
 
-/// Looks.
+/// Looks at the node, and prints the findings.
 pub(crate) fn run(doctor: &Doctor) -> Result<ExitCode> {
     let (config, mut findings) = configuration::look(doctor.config.as_deref());
     findings.extend(gpu::look(config.as_ref()));
@@ -104,7 +103,7 @@ pub(crate) fn run(doctor: &Doctor) -> Result<ExitCode> {
 }
 
 impl Report {
-    /// A line for each finding, and below it what to do.
+    /// The findings as text: a line for each, and below it what to do.
     fn text(&self) -> String {
         let width = self.findings.iter().map(|finding| finding.what.chars().count()).max();
         let width = width.unwrap_or(0);

@@ -13,10 +13,10 @@ use super::Finding;
 
 const AREA: &str = "programs";
 
-/// After this long a program will not say its version any more.
+/// How long a program is given to say its version.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Looks for both.
+/// Looks for MPI and the backend.
 pub(super) fn look(config: Option<&Config>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Library::load_all()
         .into_iter()
@@ -43,7 +43,7 @@ pub(super) fn look(config: Option<&Config>) -> Vec<Finding> {
     findings
 }
 
-/// The backend, which is needed or only of use.
+/// The finding on the backend, which is needed or only of use.
 fn backend(program: &Path, needed: bool) -> Finding {
     let finding = |found: String| Finding::ok(AREA, "veloc-backend", found);
     let advice = "what only memory has is lost if an async job is killed; install it beside the \
@@ -64,7 +64,8 @@ fn backend(program: &Path, needed: bool) -> Finding {
 
 /// What a program says to `--version`, in its first line.
 fn version_of(program: &Path) -> Result<String, String> {
-    // A file, not a pipe: one of another project may leave a process behind that holds it.
+    // A file, not a pipe: the program of another project may leave behind a process that holds the
+    // pipe.
     let mut output = tempfile::tempfile().map_err(|error| error.to_string())?;
     let mut child = Command::new(program)
         .arg("--version")
@@ -76,7 +77,7 @@ fn version_of(program: &Path) -> Result<String, String> {
     let since = Instant::now();
     while child.try_wait().map_err(|error| error.to_string())?.is_none() {
         if since.elapsed() > PATIENCE {
-            // It may have ended just now.
+            // The program may have ended just now.
             let _ = child.kill();
             let _ = child.wait();
             return Err("it does not say its version".to_owned());
@@ -97,7 +98,7 @@ mod tests {
     use crate::doctor::State;
     use xtask::files::write_program;
 
-    /// Catches a backend of another version that passes, and a missing one where it is needed.
+    /// Catches a backend of another version that passes, and a missing backend where it is needed.
     #[test]
     fn backends_are_told_apart() {
         let folder = tempfile::tempdir().unwrap();
@@ -113,7 +114,7 @@ mod tests {
         for other in ["echo 'veloc-backend 99 (protocol 99)'", "exit 1", "yes | head -c 100000"] {
             assert_eq!(says(other).state, State::Problem, "{other}");
         }
-        // One that leaves a process behind.
+        // A program that leaves a process behind.
         let left = says("sleep 1000 & echo $! > \"$0.pid\"; echo x");
         assert!(left.found.contains("says \"x\""), "{left:?}");
         let left = std::fs::read_to_string(folder.path().join("veloc-backend.pid")).unwrap();

@@ -11,7 +11,7 @@ use crate::size;
 
 const AREA: &str = "storage";
 
-/// File systems that several nodes share: slow for scratch, as it should be for persistent.
+/// File systems that several nodes share: slow for scratch, right for persistent.
 const NETWORK: [&str; 16] = [
     "nfs",
     "nfs4",
@@ -34,12 +34,12 @@ const NETWORK: [&str; 16] = [
 /// File systems in memory.
 const MEMORY: [&str; 2] = ["tmpfs", "ramfs"];
 
-/// With less room than this a directory is as good as full.
+/// A directory with less room than this is as good as full.
 const LITTLE: u64 = 64 << 20;
 
 /// Looks at the directories that the configuration names.
 pub(super) fn look(config: Option<&Path>) -> Vec<Finding> {
-    // What cannot be read is a finding of the configuration's.
+    // A configuration that cannot be read is a finding of the module `configuration`.
     let Some(Ok(directories)) = config.map(Directories::load) else { return Vec::new() };
     let Directories { scratch, persistent, meta, .. } = directories;
     let mut findings = Vec::new();
@@ -53,7 +53,8 @@ pub(super) fn look(config: Option<&Path>) -> Vec<Finding> {
     findings
 }
 
-/// The findings about one directory, the worst of them. `past`: what it cannot take may go elsewhere.
+/// The findings about one directory, the worst of them. `past`: checkpoints that it cannot take may
+/// go elsewhere.
 fn directory(key: &str, path: &Path, past: bool) -> Finding {
     let finding = |found: String| Finding::ok(AREA, key, format!("{}: {found}", path.display()));
     let there = path.exists();
@@ -79,7 +80,8 @@ fn directory(key: &str, path: &Path, past: bool) -> Finding {
     }
 }
 
-/// The finding about a directory that cannot be written to. `past`: a job can do without.
+/// The finding about a directory that cannot be written to. `past`: a job can do without the
+/// directory.
 fn unusable(key: &str, finding: Finding, past: bool) -> Finding {
     let advice = format!("give the user the right to write to {key}");
     match past {
@@ -91,7 +93,7 @@ fn unusable(key: &str, finding: Finding, past: bool) -> Finding {
     }
 }
 
-/// What is to be said of a file system of this kind.
+/// Advice on a file system of this kind.
 fn judge(key: &str, kind: &str) -> Option<&'static str> {
     let (network, memory) = (NETWORK.contains(&kind), MEMORY.contains(&kind));
     match key {

@@ -11,11 +11,11 @@ use os::files;
 use super::subject::{is_same_file, Subject};
 use crate::output;
 
-/// How many bytes are copied at a time.
+/// Bytes that are copied at a time.
 const BLOCK: usize = 1 << 20;
 
 /// Writes the first `size` bytes of region `id` (all of them if `None`) to the file `to`, or to
-/// standard output unless that is a terminal. A file is there when all of it is.
+/// standard output unless that is a terminal. A file gets its name when it is complete.
 pub(super) fn extract(
     subject: &Subject,
     id: i32,
@@ -37,7 +37,7 @@ pub(super) fn extract(
     };
     let path = &subject.opened.path;
     ensure!(!is_same_file(path, to), "{} is the checkpoint itself", to.display());
-    // What is there and no file (/dev/null, a pipe) is written to as it is.
+    // An existing device or pipe (such as /dev/null) is written to, not replaced.
     if fs::metadata(to).is_ok_and(|metadata| !metadata.is_file()) {
         let opened = OpenOptions::new().write(true).open(to);
         let mut opened = opened.with_context(|| to.display().to_string())?;
@@ -54,14 +54,14 @@ pub(super) fn extract(
     Ok(())
 }
 
-/// Which bytes of the file these are.
+/// The range of the bytes in the file.
 fn bytes_of(subject: &Subject, id: i32, size: Option<u64>) -> Result<Range<u64>> {
     let path = subject.opened.path.display();
     let header = subject.header()?;
     let Some(region) = header.region(id) else {
         bail!("{path} has no region {id}");
     };
-    // As upstream's tool has it, 0 means all.
+    // In upstream's tool, 0 means all.
     let size = size.filter(|size| *size > 0).unwrap_or(region.size);
     ensure!(
         size <= region.size,

@@ -1,11 +1,11 @@
-//! `veloc inspect`: what is in a checkpoint file, and a region of it as a file of its own.
+//! `veloc inspect`: the content of a checkpoint file, and a region of it as a file of its own.
 //!
 //! | file | is |
 //! | --- | --- |
 //! | [`subject`] | the file, or a rank's part of an aggregated one |
-//! | [`report`] | what is said of it |
+//! | [`report`] | the answer |
 //! | [`extract`] | the bytes of a region |
-//! | [`upstream`] | all this under the name `veloc-inspect`, with upstream's flags and output |
+//! | [`upstream`] | the program under the name `veloc-inspect`, with upstream's flags and output |
 
 use std::path::PathBuf;
 
@@ -34,7 +34,7 @@ pub(crate) mod upstream;
 pub(crate) struct Inspect {
     /// The checkpoint file, NAME-RANK-VERSION.dat or NAME-agg-VERSION.dat
     file: PathBuf,
-    /// Of an aggregated file: the part of this rank
+    /// The rank whose part of an aggregated file is meant
     #[arg(long, value_name = "N")]
     rank: Option<u32>,
     /// The directory with checksums and with the tables of aggregated files (key meta)
@@ -46,10 +46,10 @@ pub(crate) struct Inspect {
     /// Write the bytes of this region, and nothing else
     #[arg(long, value_name = "ID", allow_negative_numbers = true)]
     extract: Option<i32>,
-    /// How many bytes of it [default: all]
+    /// How many bytes of the region [default: all]
     #[arg(long, value_name = "BYTES", requires = "extract")]
     size: Option<u64>,
-    /// Where to write them [default: standard output]
+    /// Where to write the bytes [default: standard output]
     #[arg(long, short, value_name = "FILE", requires = "extract")]
     output: Option<PathBuf>,
     /// Read the header only, not the whole file for its checksum
@@ -60,8 +60,8 @@ pub(crate) struct Inspect {
     json: bool,
 }
 
-/// Shows or writes. A file whose checksum is not the one that was kept, or of which a part is
-/// damaged, is shown, too, and is a failure.
+/// Shows the file, or writes a region. A file whose checksum is not the one that was kept, or of
+/// which a part is damaged, is shown as well, and is a failure.
 pub(crate) fn run(inspect: &Inspect) -> Result<()> {
     let meta = meta_of(inspect.meta.as_deref(), inspect.config.as_deref())?;
     let opened = Opened::open(&inspect.file)?;
@@ -98,7 +98,7 @@ pub(crate) fn run(inspect: &Inspect) -> Result<()> {
     Ok(())
 }
 
-/// The parts of an aggregated file, each with what its header says.
+/// The parts of an aggregated file, each with the facts of its header.
 fn parts(opened: &Opened, meta: Option<&std::path::Path>) -> Result<Parts> {
     let offsets = opened.offsets(meta)?;
     let mut ranks = Vec::new();

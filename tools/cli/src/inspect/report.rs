@@ -1,4 +1,4 @@
-//! What `veloc inspect` says of a file. The field names of the JSON are part of the interface.
+//! The answer of `veloc inspect`. The field names of the JSON are part of the interface.
 
 use std::path::PathBuf;
 
@@ -15,72 +15,66 @@ use crate::{output, size};
 /// One rank's checkpoint.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
-    /// The file it is in.
+    /// The file that the checkpoint is in.
     #[serde(serialize_with = "output::path")]
     pub path: PathBuf,
     /// The checkpoint's name, if the file's name says it.
     pub name: Option<String>,
-    /// The version, likewise.
+    /// The version, if the file's name says it.
     pub version: Option<i32>,
-    /// The rank, likewise.
+    /// The rank, if the file's name says it.
     pub rank: Option<u32>,
-    /// Its bytes, the header counted in.
+    /// The bytes of the checkpoint with its header.
     pub bytes: u64,
-    /// The bytes of the header.
     pub header_bytes: u64,
     /// The regions, ascending by id.
     pub regions: Vec<Region>,
     /// The checksum, if it was asked for.
     pub checksum: Option<Checksum>,
-    /// What proves it, if something does and it was asked for.
+    /// The proof of the checkpoint, if it has one and it was asked for.
     pub proof: Option<Proof>,
 }
 
 /// The proof of a checkpoint.
 #[derive(Debug, Serialize)]
 pub(super) struct Proof {
-    /// What it is of.
+    /// The checkpoint that the proof is of.
     pub of: String,
-    /// The digest that it says.
+    /// The digest in the proof.
     pub digest: String,
-    /// Whether the bytes have that digest, and are of that checkpoint as far as their file's name says.
+    /// Whether the bytes have that digest, and the proof is of that checkpoint as far as the file's
+    /// name says.
     pub fits: bool,
 }
 
-/// One region.
 #[derive(Debug, Serialize)]
 pub(super) struct Region {
-    /// Its id.
     pub id: i32,
-    /// Its bytes.
     pub bytes: u64,
-    /// Where its first byte is in the file.
+    /// The place of the region's first byte in the file.
     pub offset: u64,
 }
 
 /// The checksum of a checkpoint.
 #[derive(Debug, Serialize)]
 pub(super) struct Checksum {
-    /// SHA-256 of what is there.
+    /// SHA-256 of the bytes in the file.
     pub sha256: String,
-    /// The one that was kept when it was written, if there is one.
+    /// The checksum that was kept when the checkpoint was written, if there is one.
     pub kept: Option<String>,
-    /// Where that is kept, or would be, if the directory is known.
+    /// The file in which the checksum is kept, or would be, if the directory is known.
     #[serde(serialize_with = "output::optional_path")]
     pub kept_in: Option<PathBuf>,
-    /// Whether the two are the same, if there are two.
+    /// Whether the two checksums are the same, if there are two.
     pub matches: Option<bool>,
 }
 
 /// The parts of an aggregated file.
 #[derive(Debug, Serialize)]
 pub(super) struct Parts {
-    /// The file.
     #[serde(serialize_with = "output::path")]
     pub path: PathBuf,
-    /// The checkpoint's name.
     pub name: Option<String>,
-    /// The version.
     pub version: Option<i32>,
     /// The bytes of the file.
     pub bytes: u64,
@@ -91,20 +85,18 @@ pub(super) struct Parts {
 /// One rank's part of an aggregated file.
 #[derive(Debug, Serialize)]
 pub(super) struct Part {
-    /// The rank.
     pub rank: u32,
-    /// Where its first byte is in the file.
+    /// The place of the part's first byte in the file.
     pub offset: u64,
-    /// Its bytes.
     pub bytes: u64,
-    /// How many regions it has, if its header is good.
+    /// The number of regions, if the header is good.
     pub regions: Option<usize>,
-    /// What is wrong with its header.
+    /// The error of the header.
     pub error: Option<String>,
 }
 
 impl Report {
-    /// Says what is there; the checksum is added by [`Checksum::of`].
+    /// The report on a checkpoint; the checksum is added by [`Checksum::of`].
     pub(super) fn of(subject: &Subject, header: &Decoded) -> Report {
         let start = subject.part.start;
         let region = |region: &format::header::Region| Region {
@@ -129,7 +121,7 @@ impl Report {
         }
     }
 
-    /// For people.
+    /// The report as text.
     pub(super) fn text(&self) -> String {
         let mut text = title(&self.path, self.name.as_deref(), self.version);
         if let Some(rank) = self.rank {
@@ -165,7 +157,7 @@ impl Report {
 }
 
 impl Proof {
-    /// What proves a checkpoint, whose bytes are read for it.
+    /// The proof of a checkpoint, all of whose bytes are read and compared.
     pub(super) fn of(subject: &Subject) -> Result<Option<Proof>> {
         let Some(proof) = &subject.proof else { return Ok(None) };
         let (Opened { file, path, .. }, part) = (subject.opened, subject.part.clone());
@@ -179,7 +171,7 @@ impl Proof {
 }
 
 impl Checksum {
-    /// Reads all of a checkpoint, and what `meta` has kept of it.
+    /// Reads all of a checkpoint, and the checksum in `meta`.
     pub(super) fn of(subject: &Subject, meta: Option<&std::path::Path>) -> Result<Checksum> {
         let kept_in = meta.map(|meta| checksum::path(meta, &subject.checkpoint_file()));
         let kept = match kept_in.as_deref().map(checksum::read) {
@@ -214,7 +206,7 @@ impl Checksum {
 }
 
 impl Parts {
-    /// For people.
+    /// The parts as text.
     pub(super) fn text(&self) -> String {
         let mut table = output::table(&[">rank", ">offset", ">bytes", ">size", ">regions", ""]);
         for part in &self.ranks {

@@ -18,31 +18,29 @@ use crate::stored::routed;
 /// An open file.
 #[derive(Debug)]
 pub(super) struct Opened {
-    /// Its path.
     pub path: PathBuf,
-    /// The file.
     pub file: File,
-    /// Its length in bytes.
+    /// The length of the file in bytes.
     pub len: u64,
-    /// Its name, without the directory.
+    /// The name of the file, without the directory.
     name: String,
 }
 
 /// A rank's checkpoint.
 #[derive(Debug)]
 pub(super) struct Subject<'a> {
-    /// The file it is in.
+    /// The file that the checkpoint is in.
     pub opened: &'a Opened,
-    /// Its bytes there.
+    /// The range of the checkpoint in the file.
     pub part: Range<u64>,
     /// The checkpoint's name, the rank and the version, if the file's name says them.
     pub identity: Option<(String, u32, i32)>,
-    /// What proves it, if something does.
+    /// The proof of the checkpoint, if it has one.
     pub proof: Option<Proof>,
 }
 
 impl Opened {
-    /// Opens a file. A pipe or a device is none.
+    /// Opens a file. A pipe or a device is refused.
     pub(super) fn open(path: &Path) -> Result<Opened> {
         let file = files::open(path)?;
         let len = files::len(&file, path)?;
@@ -50,13 +48,13 @@ impl Opened {
         Ok(Opened { path: path.to_owned(), file, len, name: name.unwrap_or_default() })
     }
 
-    /// The name and version, if it is an aggregated file, going by its name.
+    /// The name and version in the file's name, if that is the name of an aggregated file.
     pub(super) fn aggregated(&self) -> Option<(&str, i32)> {
         aggregate::parse_name(&self.name)
     }
 
-    /// Where the parts of this aggregated file lie: by its table, from the directory `meta`, or as a
-    /// restart finds them without one, which is said.
+    /// Where the parts of this aggregated file lie: by its table in the directory `meta`, or
+    /// without a table as a restart finds them, which is said.
     pub(super) fn offsets(&self, meta: Option<&Path>) -> Result<Offsets> {
         let Some(meta) = meta else {
             bail!(
@@ -78,7 +76,7 @@ impl Opened {
         Ok(offsets)
     }
 
-    /// The checkpoint in it: of `rank` if it is an aggregated one.
+    /// The checkpoint in this file: of `rank` if the file is aggregated.
     pub(super) fn subject(&self, rank: Option<u32>, meta: Option<&Path>) -> Result<Subject<'_>> {
         match (self.aggregated(), rank) {
             (Some((name, version)), Some(rank)) => {
@@ -136,7 +134,7 @@ impl Subject<'_> {
     }
 }
 
-/// The directory `meta`, as given or as a configuration says.
+/// The directory `meta`, as given or as in the configuration.
 pub(super) fn meta_of(given: Option<&Path>, config: Option<&Path>) -> Result<Option<PathBuf>> {
     match (given, config) {
         (Some(meta), _) => Ok(Some(meta.to_owned())),
@@ -145,7 +143,7 @@ pub(super) fn meta_of(given: Option<&Path>, config: Option<&Path>) -> Result<Opt
     }
 }
 
-/// Whether both paths lead to one file that is there.
+/// Whether both paths lead to one existing file.
 pub(super) fn is_same_file(one: &Path, other: &Path) -> bool {
     fs::canonicalize(one).ok().is_some_and(|one| fs::canonicalize(other).ok() == Some(one))
 }

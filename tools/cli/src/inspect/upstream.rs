@@ -1,5 +1,5 @@
 //! The program under the name `veloc-inspect`: upstream's flags, and its output as far as scripts
-//! read it. What is new for them: a region is not written to a terminal, and ids may be negative.
+//! read it. New here: a region is not written to a terminal, and ids may be negative.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use super::extract;
 use super::subject::Opened;
 use crate::output;
 
-/// The name of the program that is upstream's.
+/// The name of upstream's program.
 pub(crate) const NAME: &str = "veloc-inspect";
 
 /// Show the header of a checkpoint file, or write one of its regions to standard output
@@ -27,13 +27,13 @@ pub(crate) struct Upstream {
     /// Write the bytes of this region
     #[arg(long, short, value_name = "ID", allow_negative_numbers = true)]
     extract: Option<i32>,
-    /// How many bytes of it [default: all]
+    /// How many bytes of the region [default: all]
     #[arg(long, short, value_name = "BYTES")]
     size: Option<u64>,
     /// The checkpoint file
     #[arg(long, short, value_name = "FILE", required_unless_present = "file")]
     ckpt: Option<PathBuf>,
-    /// The same
+    /// The checkpoint file, without an option
     #[arg(conflicts_with = "ckpt")]
     file: Option<PathBuf>,
     /// Print help
@@ -41,7 +41,7 @@ pub(crate) struct Upstream {
     help: Option<bool>,
 }
 
-/// Does as upstream's tool does. With both, the header is what is asked for.
+/// Does as upstream's tool does. Given both options, it shows the header.
 pub(crate) fn run(asked: &Upstream) -> Result<()> {
     let Some(path) = asked.ckpt.as_ref().or(asked.file.as_ref()) else {
         bail!("which file? give --ckpt FILE");

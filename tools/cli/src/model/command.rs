@@ -12,8 +12,8 @@ use super::{paper, report};
 use crate::bench::options::{self, Amounts};
 use crate::bench::results::{prepare, write_json, Device};
 
-/// Without `--node`, the model beside the numbers of HiPC'22. With it, predictions for that node of what
-/// `veloc bench run` would measure with the same options.
+/// Without `--node`, the model beside the numbers of HiPC'22; with it, predictions for that node of
+/// what `veloc bench run` would measure with the same options.
 #[derive(Debug, Args)]
 pub(crate) struct Model {
     /// Predict for this node
@@ -29,7 +29,7 @@ pub(crate) struct Model {
     out: Option<PathBuf>,
 }
 
-/// What goes to the file.
+/// The content of the file.
 #[derive(Serialize)]
 struct Compared {
     title: &'static str,
@@ -43,7 +43,6 @@ struct Predicted {
     predictions: Vec<Prediction>,
 }
 
-/// Runs it.
 pub(crate) fn run(options: &Model) -> Result<()> {
     options.out.as_deref().map_or(Ok(()), prepare)?;
     let Some(name) = options.node else {

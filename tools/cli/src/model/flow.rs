@@ -2,66 +2,64 @@
 //!
 //! A flow moves bytes at a rate that it may not exceed, and takes a share of some resources for
 //! each byte. Rates are max-min fair: all flows grow alike until a resource is used up or a flow
-//! has reached what it can do by itself; those stay, the others go on growing.
+//! has reached its own limit; the flows concerned stop growing, the others go on.
 
 use super::machine::{Actor, Process};
 
 /// The most resources that one flow uses: device memory, a link and host memory.
 pub(super) const MOST_DEMANDS: usize = 3;
 
-/// Bytes below which a flow has arrived: rounding leaves some, and what is less takes no time that
-/// could be told from none.
+/// A flow with no more bytes than this to go has arrived: rounding leaves some, which would take no
+/// noticeable time.
 const NOTHING: f64 = 4.0;
 
-/// Something that flows take shares of: so many bytes a second, whoever uses them.
+/// The number of a resource, of which flows take shares: so many bytes a second, whoever uses them.
 pub(super) type Resource = usize;
 
-/// What a flow takes of a resource for each of its own bytes.
+/// The share of a resource that a flow takes for each of its own bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Demand {
-    /// Of which resource.
     pub resource: Resource,
-    /// Bytes of it for each byte that is moved; 0 for none.
+    /// Bytes of the resource for each byte that is moved; 0 for none.
     pub per_byte: f64,
 }
 
 /// Bytes on their way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flow {
-    /// Whose they are.
+    /// The process that moves them.
     pub process: Process,
-    /// Who is told when they have arrived.
+    /// The actor that is told when they have arrived.
     pub actor: Actor,
     /// Bytes to go.
     pub left: f64,
-    /// Bytes per second that it reaches alone; 0 while it is stopped.
+    /// Bytes per second that the flow reaches alone; 0 while it is stopped.
     pub limit: f64,
-    /// What it takes.
+    /// The shares of resources that the flow takes.
     pub demands: [Demand; MOST_DEMANDS],
     /// Bytes per second now.
     pub rate: f64,
 }
 
-/// Flows and resources that have to do with each other, and with no others.
+/// Flows and the resources that they share.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Group {
     /// Bytes per second of each resource.
     pub resources: Vec<f64>,
-    /// The flows.
     pub flows: Vec<Flow>,
-    /// Until when the flows have been followed.
+    /// The time up to which the flows have been followed.
     now: f64,
-    /// What is left of each resource, while shares are computed.
+    /// The rest of each resource, while shares are computed.
     spare: Vec<f64>,
 }
 
 impl Group {
-    /// Idle resources.
+    /// A group without flows.
     pub(super) fn new(resources: Vec<f64>) -> Group {
         Group { resources, ..Group::default() }
     }
 
-    /// Lets the flows flow until `now`.
+    /// Lets the flows go on until `now`.
     pub(super) fn advance(&mut self, now: f64) {
         let seconds = now - self.now;
         self.now = now;
@@ -72,8 +70,7 @@ impl Group {
         }
     }
 
-    /// A flow that has arrived, if one has, and which it was. The first that was started, of
-    /// several.
+    /// Takes out a flow that has arrived, if one has, with its index: the first that was started.
     pub(super) fn take_arrived(&mut self) -> Option<(usize, Flow)> {
         let arrived = self.flows.iter().position(|flow| flow.left <= NOTHING)?;
         Some((arrived, self.flows.remove(arrived)))
@@ -132,14 +129,14 @@ impl Group {
                 !used_up && flow.limit > level * (1.0 + f64::EPSILON)
             });
             if growing.len() == before {
-                // Rounding has kept what was to stop the step just above nothing.
+                // Rounding has left a little of the resource that was to stop this step.
                 break;
             }
         }
     }
 }
 
-/// Whether nothing is left of a resource but what rounding leaves.
+/// Whether nothing but a rounding error is left of a resource.
 fn is_used_up(spare: f64, whole: f64) -> bool {
     spare <= whole * 1e-12
 }
@@ -169,7 +166,7 @@ mod tests {
         }
     }
 
-    /// Catches shares that do not leave to others what one cannot use.
+    /// Catches shares that do not leave to others what one flow cannot use.
     #[test]
     fn what_one_cannot_use_the_others_share() {
         let flows =
@@ -177,14 +174,15 @@ mod tests {
         close(&rates(&[12.0], flows), &[2.0, 5.0, 5.0]);
     }
 
-    /// Catches a flow that is counted by its own bytes where it uses several for each.
+    /// Catches a flow that is counted by its own bytes where it takes several of a resource for
+    /// each.
     #[test]
     fn demands_are_weighed() {
         let flows = vec![flow(100.0, &[(0, 3.0)]), flow(100.0, &[(0, 1.0)])];
         close(&rates(&[12.0], flows), &[3.0, 3.0]);
     }
 
-    /// Catches a bottleneck of some that holds up others who do not use it.
+    /// Catches a bottleneck that holds up flows which do not use it.
     #[test]
     fn a_bottleneck_holds_up_only_its_users() {
         let flows = vec![

@@ -8,61 +8,60 @@ use std::collections::BTreeMap;
 use super::flow::{Demand, Flow, Group, MOST_DEMANDS};
 use super::motion::Motion;
 use super::node::Node;
-use super::turns::Turns;
+use super::node_lock::NodeLock;
 
 /// The number of a process.
 pub(super) type Process = usize;
 
-/// Who is told of an arrival or a time.
+/// The part of a process that is told of an arrival or a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Actor {
     /// The application's thread.
     Application,
-    /// Flushes.
     Flush,
-    /// Fetches.
     Fetch,
     /// Maps the device cache.
     Map,
     /// Touches pages.
     Touch,
-    /// Registers.
+    /// Registers chunks.
     Pin,
-    /// Looks whether its turn to register has come.
-    Turn,
-    /// Looks whether there is a lull to register in.
-    Lull,
+    /// Looks whether the node lock is free.
+    NodeLock,
+    /// Looks whether there is an idle window to register in.
+    IdleWindow,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum What {
     Timer(Process, Actor),
-    /// The group's next arrival, as it was when the group had this version.
+    /// The next arrival in a domain, as foreseen when the domain had this version.
     Arrival(usize, u64),
 }
 
 #[derive(Debug, Default)]
 struct Domain {
     group: Group,
-    /// What each flow does, in the order of the group's.
+    /// The motion of each flow, in the order of the group's flows.
     motions: Vec<Motion>,
     version: u64,
     dirty: bool,
 }
 
-/// The node.
+/// A node in virtual time.
 #[derive(Debug)]
 pub(super) struct Machine {
     node: Node,
     now: f64,
     domains: Vec<Domain>,
-    /// What is due, by time (whose bits are in order, as none is negative) and by when it was asked for.
+    /// The coming timers and arrivals, by time (whose bits are in order, as none is negative) and
+    /// by when they were asked for.
     queue: BTreeMap<(u64, u64), What>,
     sequence: u64,
     /// Whether a registration stops the copies of each process.
     stopped: Vec<bool>,
-    /// The turns to register.
-    pub turns: Turns,
+    /// The lock on registering.
+    pub node_lock: NodeLock,
 }
 
 /// The resources of a memory domain, in the order of [`Group::resources`].
@@ -76,7 +75,7 @@ impl Machine {
             .map(|_| {
                 let mut resources = vec![node.memory.value];
                 for _ in 0..node.gpus_per_domain {
-                    // A link that several GPUs share is the one of the first of them.
+                    // A link that several GPUs share is the link of the first of them.
                     resources.extend([node.device_copy.value, node.link.value, node.link.value]);
                 }
                 Domain { group: Group::new(resources), ..Domain::default() }
@@ -89,7 +88,7 @@ impl Machine {
             queue: BTreeMap::new(),
             sequence: 0,
             stopped: vec![false; processes],
-            turns: Turns::default(),
+            node_lock: NodeLock::default(),
         }
     }
 
@@ -98,7 +97,6 @@ impl Machine {
         self.now
     }
 
-    /// The node.
     pub(super) fn node(&self) -> &Node {
         &self.node
     }
@@ -118,7 +116,7 @@ impl Machine {
     pub(super) fn flow(&mut self, process: Process, actor: Actor, motion: Motion, bytes: u64) {
         let (domain, demands) = self.demands(process, motion);
         if motion.is_pinning() || motion == Motion::AllocateDevice {
-            // They slow each other down all over the node.
+            // Registrations slow each other down all over the node.
             self.touch_all();
         }
         let now = self.now;
@@ -130,7 +128,7 @@ impl Machine {
         domain.dirty = true;
     }
 
-    /// From now on a registration stops the copies of this process, or none does any more.
+    /// Sets whether a registration stops the copies of this process.
     pub(super) fn stop_copies(&mut self, process: Process, stopped: bool) {
         self.stopped[process] = stopped;
         let domain = self.domain(process);
@@ -138,7 +136,7 @@ impl Machine {
         self.domains[domain].dirty = true;
     }
 
-    /// Lets time pass until somebody is to be told something. `None`: nothing will ever happen.
+    /// Lets time pass until an actor is told. `None`: nothing will ever happen.
     pub(super) fn next(&mut self) -> Option<(Process, Actor)> {
         self.share_anew();
         while let Some(((time, _), what)) = self.queue.pop_first() {
@@ -182,7 +180,7 @@ impl Machine {
         }
     }
 
-    /// Gives new rates where something has changed.
+    /// Computes new rates in the domains that have changed.
     fn share_anew(&mut self) {
         let count = |which: fn(Motion) -> bool| {
             let motions = self.domains.iter().flat_map(|domain| &domain.motions);
@@ -198,7 +196,8 @@ impl Machine {
             for (flow, &motion) in domain.group.flows.iter_mut().zip(&domain.motions) {
                 flow.limit = match motion {
                     motion if motion.is_copy() && self.stopped[flow.process] => 0.0,
-                    // Inversely proportional to the number of processes (HiPC'22, V-E).
+                    // Inversely proportional to the number of processes that register (HiPC'22,
+                    // V-E).
                     motion if motion.is_pinning() => motion.limit(&self.node) / pinning,
                     Motion::AllocateDevice => motion.limit(&self.node) / allocating,
                     motion => motion.limit(&self.node),
@@ -232,7 +231,7 @@ impl Machine {
         let device = 1 + within * RESOURCES_PER_GPU;
         let (down, up) = (2 + link_of * RESOURCES_PER_GPU, 3 + link_of * RESOURCES_PER_GPU);
         let staged = self.node.staging.value;
-        // The memory that a page's zeros take beside the bytes written to it.
+        // A page's zeros take as much memory bandwidth as the bytes written to it.
         let zeros = 1.0;
         let (device, link, memory) = match motion {
             Motion::OnDevice => (Some(device), None, 0.0),

@@ -2,17 +2,17 @@
 //!
 //! | file | is |
 //! | --- | --- |
-//! | `node` | what a node is like, each figure with its source |
+//! | `node` | the figures of a node, each with its source |
 //! | `flow` | flows that share resources |
-//! | `motion` | what moves, and how fast it would by itself |
-//! | `machine` | the node: time, arrivals, the driver's locks; `turns`: the lock of turns |
-//! | `scenario` | what runs on it, and what comes out |
+//! | `motion` | the kinds of flows, and how fast each is by itself |
+//! | `machine` | the node: time, arrivals, the driver's locks; `node_lock`: the node lock |
+//! | `scenario` | the processes on it, and the outcome |
 //! | `cached` | a process with this library's decisions |
 //! | `simulation` | a run |
-//! | `paper`, `predict` | what is asked of it; `report`: how it is said |
+//! | `paper`, `predict` | questions to the model; `report`: the answers as text |
 //!
-//! Nothing here decides what the library decides: that is `policy`, `catalog::state` and
-//! `tier::pages` of the library. Nothing sleeps, nothing is random.
+//! Nothing here decides what the library decides: that is `policy`, `engine::catalog::state` and
+//! `levels::pages`. Nothing sleeps, nothing is random.
 
 mod cached;
 mod command;
@@ -20,6 +20,7 @@ mod flow;
 mod machine;
 mod motion;
 mod node;
+mod node_lock;
 mod paper;
 mod predict;
 mod report;
@@ -27,6 +28,5 @@ mod scenario;
 mod simulation;
 #[cfg(test)]
 mod tests;
-mod turns;
 
 pub(crate) use command::{run, Model};

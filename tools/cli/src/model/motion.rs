@@ -1,22 +1,22 @@
-//! What moves, and how fast it would by itself.
+//! The kinds of flows, and how fast each is by itself.
 
 use super::node::Node;
 
-/// What a flow does, which decides its rate and what it takes.
+/// The kind of a flow, which decides its rate and its demands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Motion {
     /// A copy within the device.
     OnDevice,
     /// A copy from the device to the host.
     Down {
-        /// To registered memory.
+        /// Whether it goes to registered memory.
         registered: bool,
-        /// To pages that exist.
+        /// Whether it goes to pages that exist.
         touched: bool,
     },
     /// A copy from the host to the device.
     Up {
-        /// From registered memory.
+        /// Whether it comes from registered memory.
         registered: bool,
     },
     /// Pages are made.
@@ -30,12 +30,12 @@ pub(super) enum Motion {
 }
 
 impl Motion {
-    /// Whether a registration of the same process stops it (HiPC'22, IV-A).
+    /// Whether a registration of the same process stops this motion (HiPC'22, IV-A).
     pub(super) fn is_copy(self) -> bool {
         !matches!(self, Motion::Touch | Motion::Register | Motion::AllocateHost)
     }
 
-    /// Whether it holds the driver's lock for registrations.
+    /// Whether this motion holds the driver's lock for registrations.
     pub(super) fn is_pinning(self) -> bool {
         matches!(self, Motion::Register | Motion::AllocateHost)
     }

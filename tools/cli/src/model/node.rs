@@ -1,4 +1,4 @@
-//! What a node is like: data, each figure with where it comes from.
+//! The figures of nodes, each with its source.
 //!
 //! Sizes are in bytes, rates in bytes per second. GB are 10^9, GiB 2^30 bytes.
 
@@ -15,18 +15,17 @@ pub(super) enum Trust {
     Fitted,
     /// Published elsewhere; not measured here.
     Lead,
-    /// Nobody says so: an assumption.
+    /// An assumption without a source.
     Assumed,
 }
 
 /// A figure and its source.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Figure {
-    /// The figure.
     pub value: f64,
-    /// How far to trust it.
+    /// How far to trust the figure.
     pub trust: Trust,
-    /// Where it comes from.
+    /// The source of the figure.
     pub source: &'static str,
 }
 
@@ -53,7 +52,7 @@ const GIB: f64 = (1u64 << 30) as f64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum NodeName {
-    /// The paper's: 8 A100 of 40 GB.
+    /// The paper's node: 8 A100 of 40 GB.
     DgxA100,
     /// 8 H200 of 141 GB, two processors.
     H200,
@@ -72,12 +71,9 @@ impl NodeName {
     }
 }
 
-/// A node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Node {
-    /// Its name.
     pub name: &'static str,
-    /// GPUs.
     pub gpus: usize,
     /// GPUs that share a link to the host.
     pub gpus_per_link: usize,
@@ -91,7 +87,7 @@ pub(super) struct Node {
     pub device_memory: Figure,
     /// Copies within a GPU: bytes copied per second, all processes together.
     pub device_copy: Figure,
-    /// A link, in each direction; what a copy to or from registered memory reaches.
+    /// A link, in each direction: the rate of a copy to or from registered memory.
     pub link: Figure,
     /// A copy to unregistered pages that exist.
     pub down_touched: Figure,
@@ -114,7 +110,7 @@ pub(super) struct Node {
     pub allocate_device: Figure,
     /// Mapping a chunk of device addresses: seconds for each chunk.
     pub map_call: Figure,
-    /// Mapping a chunk of device addresses: bytes per second beside that.
+    /// Mapping a chunk of device addresses: bytes per second, beside the time for each chunk.
     pub map: Figure,
 }
 

@@ -1,5 +1,5 @@
-//! The model beside every number that the text of HiPC'22 gives. Its figures are pictures: what
-//! only they show is not compared.
+//! The model beside every number that the text of HiPC'22 gives. Numbers that only its pictures
+//! show are not compared.
 
 use anyhow::Result;
 use policy::register::Pin;
@@ -14,26 +14,26 @@ use crate::bench::plan::{splitmix, ApproachName};
 /// The intervals of figure 5, in seconds. The text names 5 ms and 20 ms; the others are ours.
 pub(super) const INTERVALS: [f64; 6] = [5e-3, 10e-3, 20e-3, 40e-3, 60e-3, 80e-3];
 
-/// The paper maps the device cache by so many bytes (V-B).
+/// Bytes of the device cache that the paper maps at a time (V-B).
 const MAP_CHUNK: u64 = 1 << 30;
 
 /// How far the model may be from the paper, either way.
 const TOLERANCE: f64 = 1.25;
 
-/// One number of the paper and the model's.
+/// A number of the paper beside the model's.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
-    /// Which figure of the paper, and what.
+    /// The figure of the paper, and what it shows.
     pub what: &'static str,
     /// The setting; one in brackets is our reading, where the text gives none.
     pub setting: &'static str,
     /// The paper's number.
     pub paper: f64,
-    /// The model's.
+    /// The model's number.
     pub model: f64,
-    /// The unit of both.
+    /// The unit of both numbers.
     pub unit: &'static str,
-    /// Why they differ, if they do.
+    /// Why the numbers differ, if they do.
     pub note: &'static str,
 }
 
@@ -52,7 +52,7 @@ fn row(
 const INPUT: &str = "an input of the model";
 
 impl Row {
-    /// Whether the model was given the number: then it proves nothing.
+    /// Whether the model was given the number, so that the row proves nothing.
     pub(super) fn is_input(&self) -> bool {
         self.note == INPUT
     }
@@ -62,20 +62,20 @@ impl Row {
         self.model / self.paper
     }
 
-    /// Within a quarter.
+    /// Whether the numbers agree within a quarter.
     pub(super) fn agrees(&self) -> bool {
         (1.0 / TOLERANCE..=TOLERANCE).contains(&self.ratio())
     }
 }
 
-/// Blocked time per process.
+/// Blocked time per process, in seconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Blocked {
-    /// By checkpoints, initialisation included.
+    /// Time blocked by checkpoints, initialisation included.
     pub checkpoints: f64,
-    /// By restores as well.
+    /// Time blocked by checkpoints and restores, initialisation included.
     pub total: f64,
-    /// Until caches could be used.
+    /// Time until caches could be used.
     pub init: f64,
 }
 
@@ -89,9 +89,9 @@ pub(super) fn blocked(scenario: &Scenario) -> Result<Blocked> {
     })
 }
 
-/// The paper's large-host configuration with the paper's way: its chunks of the device cache, and
-/// the whole host buffer registered in one call, whatever the application does meanwhile. (64 GB
-/// take two: a turn without a sign of life for a second would be lost.)
+/// The paper's large-host configuration with the paper's own method: its chunks of the device
+/// cache, and the whole host buffer registered in one call, whatever the application does
+/// meanwhile.
 pub(super) fn large_host(
     approach: ApproachName,
     processes: usize,
@@ -102,7 +102,7 @@ pub(super) fn large_host(
         touch: Touch::Auto,
         pin: Pin::Serial,
         pin_chunk: HOST_CACHE,
-        lulls: false,
+        idle_windows: false,
         ..Scenario::large_host(dgx_a100(), approach, processes, interval)?
     })
 }
@@ -127,7 +127,7 @@ pub(super) fn shots(processes: usize) -> Vec<Vec<u64>> {
         .collect()
 }
 
-/// Every number.
+/// All numbers that are compared.
 pub(super) fn rows() -> Result<Vec<Row>> {
     let mut rows = device_cache()?;
     rows.extend(uniform()?);
@@ -161,7 +161,7 @@ fn device_cache() -> Result<Vec<Row>> {
     ])
 }
 
-/// Direct pinning over this library: checkpoints, and all.
+/// Direct pinning over this library: blocked time of checkpoints, and of checkpoints and restores.
 fn against_direct(scenario: Scenario) -> Result<[f64; 2]> {
     let direct = Scenario { approach: ApproachName::DirectPin, ..scenario.clone() };
     let (ours, direct) = (blocked(&scenario)?, blocked(&direct)?);

@@ -1,4 +1,4 @@
-//! What the model says of nodes that are not at hand.
+//! Predictions of the model for nodes that are not at hand.
 
 use anyhow::Result;
 use serde::Serialize;
@@ -8,35 +8,33 @@ use super::scenario::{per_process, Outcome, Scenario};
 use super::simulation::simulate;
 use crate::bench::plan::Plan;
 
-/// Said wherever a prediction is shown.
+/// The title of all predictions.
 pub(super) const TITLE: &str = "predicted by a model, not measured";
 
-/// What is predicted for one plan. Times in seconds per process.
+/// The prediction for one plan. Times in seconds per process.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Prediction {
-    /// The node's name.
     pub node: &'static str,
-    /// What was asked.
     pub plan: Plan,
-    /// Blocked by checkpoints, initialisation included.
+    /// Time blocked by checkpoints, initialisation included.
     pub blocked_checkpoints: f64,
-    /// Blocked by restores as well.
+    /// Time blocked by checkpoints and restores, initialisation included.
     pub blocked_total: f64,
-    /// The longest that one checkpoint blocked any process.
+    /// The longest time that one checkpoint blocked any process.
     pub longest_checkpoint: f64,
     /// Bare copies on the device of the same bytes, there and back: the floor of `blocked_total`.
     pub bare: f64,
-    /// During which a registration stopped all copies.
+    /// Time during which a registration stopped all copies.
     pub stopped: f64,
     /// When all pages of all processes existed; 0 if a process ended before.
     pub touched_at: f64,
-    /// When all were registered; 0 if a process ended before.
+    /// When all pages of all processes were registered; 0 if a process ended before.
     pub registered_at: f64,
     /// When the last process had ended.
     pub end: f64,
 }
 
-/// Predicts one.
+/// Predicts the outcome of a plan.
 pub(super) fn predict(plan: Plan, node: &Node) -> Result<Prediction> {
     let outcomes = simulate(&Scenario::of(&plan, node.clone())?)?;
     let longest = outcomes.iter().flat_map(|outcome| &outcome.checkpoints).copied();

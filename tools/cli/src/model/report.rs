@@ -1,4 +1,4 @@
-//! How the model's answers are said.
+//! The model's answers as text.
 
 use super::node::{dgx_a100, Node, Trust};
 use super::paper::Row;
@@ -7,10 +7,9 @@ use crate::bench::host::number;
 use crate::bench::table::name;
 use crate::output;
 
-/// The title of the comparison.
 pub(super) const COMPARISON: &str = "a model of the DGX A100 beside the text of HiPC'22";
 
-/// The model beside the paper.
+/// The table of the model beside the paper.
 pub(super) fn comparison(rows: &[Row]) -> String {
     let head = ["figure", "setting", ">paper", ">model", ">model/paper", ">within 25 %", ">note"];
     let mut table = output::table(&head);
@@ -52,7 +51,7 @@ pub(super) fn comparison(rows: &[Row]) -> String {
     text
 }
 
-/// Predictions.
+/// The table of predictions.
 pub(super) fn predictions(predictions: &[Prediction]) -> String {
     let Some(first) = predictions.first() else { return String::new() };
     let head = [
@@ -97,7 +96,7 @@ pub(super) fn predictions(predictions: &[Prediction]) -> String {
     )
 }
 
-/// What a node is made of.
+/// The table of a node's figures.
 pub(super) fn figures(node: &Node) -> String {
     let mut table = output::table(&["figure", "trust", "source", ">value"]);
     for (name, figure) in node.figures() {

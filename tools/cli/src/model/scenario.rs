@@ -1,4 +1,4 @@
-//! What runs on a node: so many processes, each with checkpoints to take and to restore.
+//! A run on a node: so many processes, each with checkpoints to take and to restore.
 
 use anyhow::{ensure, Result};
 use config::Config;
@@ -13,7 +13,6 @@ use crate::bench::plan::{ApproachName, Compute, Order, Plan};
 /// One run of the model.
 #[derive(Clone, Debug)]
 pub(super) struct Scenario {
-    /// The node.
     pub node: Node,
     /// The way to keep checkpoints.
     pub approach: ApproachName,
@@ -31,13 +30,11 @@ pub(super) struct Scenario {
     pub map_chunk: u64,
     /// Bytes of one registration (`pin_chunk_size`).
     pub pin_chunk: u64,
-    /// The key `touch`.
     pub touch: Touch,
-    /// The key `pin`.
     pub pin: Pin,
-    /// Whether registration keeps to the lulls between the application's calls, as this library's
-    /// does and the paper's does not.
-    pub lulls: bool,
+    /// Whether registration keeps to the idle windows between the application's calls, as this
+    /// library's does and the paper's does not.
+    pub idle_windows: bool,
     /// Whether the device cache is allocated at once instead of mapped in chunks.
     pub direct_device: bool,
 }
@@ -71,7 +68,7 @@ impl Scenario {
             pin_chunk: keys.pin_chunk_size,
             touch: keys.touch,
             pin: keys.pin,
-            lulls: true,
+            idle_windows: true,
             direct_device: false,
         })
     }
@@ -93,7 +90,7 @@ impl Scenario {
     /// A point of the bench on a node.
     ///
     /// # Errors
-    /// The model has no such approach, or does not restore so.
+    /// The model has no such approach, or no such order of restores.
     pub(super) fn of(plan: &Plan, node: Node) -> Result<Self> {
         let Plan { approach, processes, interval_ms, .. } = *plan;
         ensure!(
@@ -122,7 +119,7 @@ impl Scenario {
         &self.sizes[process % self.sizes.len()]
     }
 
-    /// Refuses what cannot be run, with the value that is wrong.
+    /// Refuses a scenario that cannot be run, with the value that is wrong.
     pub(super) fn check(&self) -> Result<()> {
         ensure!(self.processes > 0, "processes: 0");
         ensure!(
@@ -161,14 +158,14 @@ impl Scenario {
     }
 }
 
-/// What one process went through. Times in seconds, sizes in bytes.
+/// The outcome of one process. Times in seconds, sizes in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Outcome {
-    /// Blocked until the caches could be used.
+    /// Time blocked until the caches could be used.
     pub init: f64,
-    /// Blocked by each checkpoint.
+    /// Time blocked by each checkpoint.
     pub checkpoints: Vec<f64>,
-    /// Blocked by each restore, in the order of restores.
+    /// Time blocked by each restore, in the order of restores.
     pub restores: Vec<f64>,
     /// Bytes captured, flushed, fetched and restored.
     pub captured: u64,
@@ -186,19 +183,19 @@ pub(super) struct Outcome {
     pub registered_at: f64,
     /// When the last restore had ended.
     pub end: f64,
-    /// How often `touch = auto` changed its mind.
+    /// How often `touch = auto` changed its mode.
     pub mode_changes: u64,
-    /// Whether it was sequential at the end.
+    /// Whether its mode was sequential at the end.
     pub sequential: bool,
 }
 
 impl Outcome {
-    /// Blocked by checkpoints, initialisation included.
+    /// Time blocked by checkpoints, initialisation included.
     pub(super) fn checkpointing(&self) -> f64 {
         self.init + self.checkpoints.iter().sum::<f64>()
     }
 
-    /// The same and by restores.
+    /// Time blocked by checkpoints and restores, initialisation included.
     pub(super) fn total(&self) -> f64 {
         self.checkpointing() + self.restores.iter().sum::<f64>()
     }

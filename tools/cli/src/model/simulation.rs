@@ -6,12 +6,13 @@ use super::cached::Cached;
 use super::machine::Machine;
 use super::scenario::{Outcome, Scenario};
 
-/// Runs a scenario. What each process went through, by its number.
+/// Runs a scenario. Returns the outcome of each process, by its number.
 pub(super) fn simulate(scenario: &Scenario) -> Result<Vec<Outcome>> {
     simulate_and(scenario, false)
 }
 
-/// The same; `checked` checks the invariants after every step instead of at the end alone.
+/// Runs a scenario; with `checked`, the invariants are checked after every step and not only at the
+/// end.
 pub(super) fn simulate_and(scenario: &Scenario, checked: bool) -> Result<Vec<Outcome>> {
     scenario.check()?;
     let mut machine = Machine::new(&scenario.node, scenario.processes);

@@ -1,4 +1,4 @@
-//! What must be true of any model, and what the paper says of its strategies.
+//! Properties of any model, and what the paper says of its strategies.
 
 use policy::register::Pin;
 use policy::touch::Touch;
@@ -16,7 +16,7 @@ const PINS: [Pin; 4] = [Pin::Serial, Pin::Parallel, Pin::Chunked, Pin::Off];
 /// Makes a node a better one.
 type Change = fn(&mut Node);
 
-/// A scenario in which every tier fills up: 2 GiB of checkpoints, 512 MiB of device cache.
+/// A scenario in which every level fills up: 2 GiB of checkpoints, 512 MiB of device cache.
 fn small(approach: ApproachName, processes: usize, interval: f64) -> Scenario {
     Scenario {
         sizes: vec![vec![64 << 20; 32], vec![(64 << 20) - 512; 32]],
@@ -45,7 +45,7 @@ fn no_step_breaks_an_invariant_and_every_byte_comes_back() {
         for (process, outcome) in outcomes.iter().enumerate() {
             let all: u64 = scenario.sizes_of(process).iter().sum();
             assert_eq!((outcome.captured, outcome.restored), (all, all), "{scenario:?}");
-            // What was flushed was captured.
+            // Flushed bytes were captured before.
             assert!(outcome.flushed <= all);
             assert!(outcome.fetched <= all);
         }
@@ -95,8 +95,8 @@ fn a_process_alone_takes_bytes_over_rates() {
     near(alone[0].stopped, host as f64 / node.register.value);
 }
 
-/// Catches a driver lock that does not slow down (figure 4a), or that slows down others than those
-/// who hold it.
+/// Catches a driver lock that does not slow down (figure 4a), or that slows down processes which do
+/// not hold it.
 #[test]
 fn direct_pinning_is_as_many_times_slower_as_there_are_processes() {
     let init = |processes| {
@@ -105,8 +105,8 @@ fn direct_pinning_is_as_many_times_slower_as_there_are_processes() {
     near(init(8), 8.0 * init(1));
 }
 
-/// Catches copies that go on while their process registers: in the midst of intervals that are
-/// short beside it, a registration must keep the application waiting for about as long as it takes.
+/// Catches copies that go on while their process registers: in intervals that are short against it,
+/// a registration must keep the application waiting for about as long as it takes.
 #[test]
 fn no_copy_while_registering() {
     let ours = large_host(ApproachName::Ours, 1, 60e-3).unwrap();
@@ -124,16 +124,16 @@ fn no_copy_while_registering() {
     assert_eq!((outcome.stopped, outcome.registered_at), (0.0, 0.0));
 }
 
-/// Catches a registrar that does not keep to lulls, or a model that does not ask: where a chunk fits
-/// between two calls, none waits for one, however the chunks come.
+/// Catches a registrar that does not keep to idle windows, or a model that does not ask for them:
+/// where a chunk fits between two calls, no call waits for a registration, however the chunks come.
 #[test]
-fn registration_keeps_to_the_lulls() {
+fn registration_keeps_to_the_idle_windows() {
     for (pin, processes) in [(Pin::Serial, 1), (Pin::Chunked, 1), (Pin::Chunked, 8)] {
-        let longest = |lulls| {
+        let longest = |idle_windows| {
             let ours = Scenario::large_host(dgx_a100(), ApproachName::Ours, processes, 60e-3);
-            let outcomes = simulate(&Scenario { pin, lulls, ..ours.unwrap() }).unwrap();
+            let outcomes = simulate(&Scenario { pin, idle_windows, ..ours.unwrap() }).unwrap();
             assert!(outcomes.iter().all(|outcome| outcome.registered_at > 0.0));
-            // The first call of all cannot be expected.
+            // The first call cannot be expected.
             let all = outcomes.into_iter().flat_map(|o| o.checkpoints.into_iter().skip(1));
             all.fold(0.0, f64::max)
         };
@@ -144,8 +144,9 @@ fn registration_keeps_to_the_lulls() {
     }
 }
 
-/// Catches a change that makes the default the worse choice: a turn for each chunk, turns that are
-/// held while nothing can be registered, lulls that are kept to where every call waits for a flush.
+/// Catches a change that makes the default the worse choice: a node lock that is taken for each
+/// chunk or held while nothing can be registered, and idle windows that are kept to where every
+/// call waits for a flush.
 #[test]
 fn the_default_is_as_good_as_registering_once_all_is_touched() {
     for node in [dgx_a100(), h200()] {
@@ -163,10 +164,10 @@ fn the_default_is_as_good_as_registering_once_all_is_touched() {
     }
 }
 
-/// Catches turns that are not taken: serial registrations follow each other, parallel ones take as
-/// long as all of them.
+/// Catches a node lock that is not taken: serial registrations follow each other, parallel ones
+/// take as long as all of them.
 #[test]
-fn turns_keep_registrations_apart() {
+fn the_node_lock_keeps_registrations_apart() {
     let stopped = |pin| {
         let scenario = Scenario { pin, ..large_host(ApproachName::Ours, 8, 60e-3).unwrap() };
         per_process(&simulate(&scenario).unwrap(), |outcome| outcome.stopped)
@@ -177,8 +178,8 @@ fn turns_keep_registrations_apart() {
     assert!(parallel > 7.9 * one, "{parallel} s");
 }
 
-/// Catches a resource that is used the wrong way round. Faster links and memory may change what is
-/// decided and when, so a small loss is no fault (a scheduling anomaly), a large one is.
+/// Catches a resource that is used the wrong way round. Faster links and memory may change
+/// decisions and their times, so a small loss is no fault (a scheduling anomaly); a large loss is.
 #[test]
 fn a_better_node_is_not_slower() {
     let better: [(&str, Change); 6] = [
@@ -210,8 +211,8 @@ fn a_better_node_is_not_slower() {
     }
 }
 
-/// Catches a model that has drifted from the paper: the figures that it reproduces stay within a
-/// quarter, and those that it does not are known and explained.
+/// Catches a model that has drifted from the paper: the numbers that it reproduces stay within a
+/// quarter, and the others are known and explained.
 #[test]
 fn the_papers_numbers_are_met_or_explained() {
     let rows = paper::rows().unwrap();
@@ -224,8 +225,8 @@ fn the_papers_numbers_are_met_or_explained() {
 }
 
 /// Catches a choice of `auto` that is worse than either setting: over the paper's intervals it has
-/// to stay within a twentieth of the better one. At 60 ms and more nothing is waited for but the
-/// registration, and how much of that falls between two checkpoints is a matter of luck.
+/// to stay within a twentieth of the better one. At 60 ms and more the application waits for the
+/// registration alone, and how much of that falls between two checkpoints is a matter of luck.
 #[test]
 fn auto_is_as_good_as_the_better_setting() {
     for node in [dgx_a100(), h200(), gb200()] {
@@ -246,7 +247,8 @@ fn auto_is_as_good_as_the_better_setting() {
     }
 }
 
-/// Catches work that grows with the square of something: a thousand checkpoints on 64 processes.
+/// Catches work that grows with the square of the number of checkpoints or processes: a thousand
+/// checkpoints on 64 processes.
 #[test]
 fn sixty_four_processes_take_a_thousand_checkpoints_each() {
     let scenario = Scenario {
@@ -260,7 +262,7 @@ fn sixty_four_processes_take_a_thousand_checkpoints_each() {
     assert!(outcomes.iter().all(|outcome| outcome.restores.len() == 1000));
 }
 
-/// Catches a coherent node that registers, which it need not.
+/// Catches a coherent node that registers, which is not needed there.
 #[test]
 fn a_coherent_node_registers_nothing() {
     let scenario = Scenario {
@@ -288,7 +290,7 @@ fn what_does_not_fit_is_refused_with_the_value() {
     assert!(refused(|s| (s.processes, s.device_cache) = (80, 8 << 30)).contains("10 share a GPU"));
 }
 
-/// The outcome adds up.
+/// Catches blocked time that is not the sum of all calls.
 #[test]
 fn blocked_time_is_that_of_all_calls() {
     let outcome = Outcome {

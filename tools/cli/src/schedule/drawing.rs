@@ -13,10 +13,11 @@ use super::walk::{self, Walker, Way};
 /// Lines shorter than this share of the picture are left out: there may be millions.
 const SHORTEST: f64 = 1.0 / 2000.0;
 
-/// A line: the work that was done and the state where it begins, and the same where it ends.
+/// A line: the work done and the state at its beginning, and the work done and the state at its
+/// end.
 type Line = [f64; 4];
 
-/// All lines. The names are those of the JSON.
+/// All lines. The field names are those of the JSON.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Lines {
     /// Steps are computed.
@@ -27,17 +28,17 @@ pub(super) struct Lines {
     stored: Vec<Line>,
 }
 
-/// The lines so far.
+/// The lines drawn so far.
 #[derive(Default)]
 struct Page {
     lines: Lines,
     steps: f64,
     work: f64,
-    /// The work that is done.
+    /// The work done so far.
     now: f64,
-    /// Up to where the adjoint is drawn, when it had come there.
+    /// The end of the drawn line of the adjoint: the work done and the state.
     turned: Option<(f64, u64)>,
-    /// By height, from where to where a state was drawn last as stored.
+    /// For each row, where the state drawn last as stored begins and ends.
     rows: HashMap<i64, (f64, f64)>,
 }
 
@@ -49,14 +50,15 @@ impl Page {
         (length >= SHORTEST).then_some([x1, y1, x2, y2])
     }
 
-    /// Steps are computed, in so much work.
+    /// Draws steps that are computed, in so much work.
     fn forward(&mut self, from: u64, to: u64, work: f64) {
         let begun = self.now;
         self.now += work;
         self.lines.forward.extend(self.line((begun, from), (self.now, to)));
     }
 
-    /// The adjoint has come to a state. What is too short to be seen is drawn with what follows.
+    /// Draws the adjoint up to a state. A line that is too short to be seen is drawn with the next
+    /// one.
     fn adjoint(&mut self, fine: u64) {
         let here = (self.now, fine);
         let begun = *self.turned.get_or_insert(here);
@@ -66,7 +68,7 @@ impl Page {
         }
     }
 
-    /// A state was stored until now. Millions of them in one row are one.
+    /// Draws a state that was stored until now. Millions of them in one row are one line.
     fn stored(&mut self, state: u64, since: f64) {
         let (from, to) = (since / self.work, self.now / self.work);
         let row = (state as f64 / self.steps / SHORTEST).round() as i64;
@@ -79,7 +81,6 @@ impl Page {
     }
 }
 
-/// The lines of a plan.
 pub(super) fn lines(problem: &Problem, figures: &Figures) -> Result<Lines> {
     let plan = &problem.plan;
     // A turn is a forward step and one of the adjoint.
@@ -99,8 +100,8 @@ pub(super) fn lines(problem: &Problem, figures: &Figures) -> Result<Lines> {
 /// Goes through all actions.
 fn walked(problem: &Problem, page: &mut Page) {
     let mut walker = Walker::new(Way::new(problem), problem.plan.steps);
-    // By slot, when it got its state; and the slots that have a state, which may be in memory and on
-    // disk.
+    // By slot, when it got its state and which; and the slots of each state, which may be in memory
+    // and on disk.
     let mut since = HashMap::<u64, (f64, u64)>::new();
     let mut slots_of = HashMap::<u64, Vec<u64>>::new();
     loop {
@@ -130,7 +131,7 @@ fn walked(problem: &Problem, page: &mut Page) {
                 }
                 page.now += 1.0;
                 page.adjoint(step - 1);
-                // What is not needed any more ends here.
+                // States that are not needed any more end here.
                 for slot in slots_of.remove(&(step - 1)).unwrap_or_default() {
                     let has_it = since.get(&slot).is_some_and(|(_, state)| *state == step - 1);
                     if let Some((begun, state)) = since.remove(&slot).filter(|_| has_it) {

@@ -1,10 +1,10 @@
 //! `veloc schedule`: what a schedule of an adjoint computation will do and cost, and what a crash
-//! would.
+//! would cost.
 //!
 //! | file | does |
 //! | --- | --- |
-//! | `options` | what is asked |
-//! | `plan` | what is found: the figures |
+//! | `options` | the options of the command |
+//! | `plan` | the figures |
 //! | `more` | other ways to compare with, and the run time |
 //! | `walk` | goes through a schedule, for crashes and lines |
 //! | `text` | the figures and the picture on a terminal |
@@ -53,7 +53,7 @@ pub(crate) struct Schedule {
     json: bool,
 }
 
-/// All that is found.
+/// All results.
 #[derive(Debug, Serialize)]
 struct Report {
     #[serde(flatten)]
@@ -64,7 +64,7 @@ struct Report {
     estimate: Option<more::Estimated>,
 }
 
-/// The same with the lines of a picture.
+/// All results with the lines of a picture.
 #[derive(Serialize)]
 struct Drawn<'a> {
     #[serde(flatten)]
@@ -72,7 +72,6 @@ struct Drawn<'a> {
     drawing: drawing::Lines,
 }
 
-/// Plans.
 pub(crate) fn run(options: &Schedule) -> Result<()> {
     let problem = options.plan.problem()?;
     let times = options.taking.times()?;

@@ -1,4 +1,4 @@
-//! Other ways to compare a schedule with, and how long it will take.
+//! Other strategies to compare a schedule with, and the run time.
 
 use anyhow::{ensure, Context as _, Result};
 use schedule::binomial::repetitions;
@@ -10,14 +10,13 @@ use serde::Serialize;
 
 use super::plan::Problem;
 
-/// The most repetitions of a step in plans that are compared: 2 slots have as many with 5e9 steps. Where a
-/// crash leads is found by going through them.
+/// The most repetitions of a step in plans that are compared: 2 slots have as many with 5e9 steps.
+/// The cost of a crash is found by going through them.
 const MOST_REPEATED: u64 = 100_000;
 
-/// What a way costs. The names are those of the JSON.
+/// The cost of a strategy. The field names are those of the JSON.
 #[derive(Debug, Serialize)]
 pub(super) struct Compared {
-    /// Its name.
     pub strategy: &'static str,
     /// Steps between two recovery states, or of a piece.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -26,17 +25,17 @@ pub(super) struct Compared {
     pub advances: u128,
     /// States that are stored.
     pub takeshots: u128,
-    /// Steps that a failure in the first sweep costs at the most.
+    /// The most steps that a failure in the first sweep costs.
     pub first_sweep_most_lost: u64,
-    /// The same on the average.
+    /// The mean number of steps that a failure in the first sweep costs.
     pub first_sweep_mean_lost: f64,
-    /// Steps that a failure in the reverse sweep costs at the most, at 31 places.
+    /// The most steps that a failure in the reverse sweep costs, at 31 places.
     pub reverse_most_lost: u128,
-    /// The same on the average.
+    /// The mean number of steps that a failure in the reverse sweep costs, at the same places.
     pub reverse_mean_lost: f64,
 }
 
-/// All ways.
+/// The costs of all strategies.
 pub(super) fn compare(problem: &Problem) -> Result<Vec<Compared>> {
     let slots = problem.plan.slots.min(problem.plan.steps);
     ensure!(
@@ -76,16 +75,16 @@ impl From<Costs> for Compared {
     }
 }
 
-/// How long it will take. The names are those of the JSON.
+/// The run time. The field names are those of the JSON.
 #[derive(Debug, Serialize)]
 pub(super) struct Estimated {
     /// Seconds if nothing fails.
     pub undisturbed: f64,
     /// Seconds with failures.
     pub expected: f64,
-    /// What failures cost of these.
+    /// Seconds that failures cost, of the expected time.
     pub expected_loss: f64,
-    /// How many failures there will be.
+    /// The number of failures to expect.
     pub failures: f64,
     /// Adjoints that are stored if nothing fails.
     pub adjoints_stored: u64,
@@ -94,7 +93,6 @@ pub(super) struct Estimated {
     pub storage: Option<u128>,
 }
 
-/// Estimates.
 pub(super) fn estimate(
     problem: &Problem,
     times: &Times,

@@ -1,4 +1,4 @@
-//! What is asked.
+//! The options of `veloc schedule`.
 
 use anyhow::{ensure, Result};
 use clap::{Args, ValueEnum};
@@ -13,10 +13,10 @@ use serde::Serialize;
 use super::plan::Problem;
 use crate::size;
 
-/// Up to here every whole number is a number with an exponent as well.
+/// Up to here a whole number can be written with an exponent as well.
 const EXACT: u64 = 1 << 53;
 
-/// A number that may be as large as its type can be, which may be written with an exponent.
+/// A number up to the largest of its type; it may be written with an exponent.
 pub(super) fn count(text: &str) -> std::result::Result<u64, String> {
     let most = format!("at most {}, or {EXACT} if it has an exponent", u64::MAX);
     up_to(u64::MAX, &most, text)
@@ -42,7 +42,7 @@ fn state_size(text: &str) -> std::result::Result<u64, String> {
     }
 }
 
-/// A whole number from 0 to `limit`; what is above that is told that it is to be `most`.
+/// A whole number from 0 to `limit`; a larger one is refused, with `most` as the bound.
 fn up_to(limit: u64, most: &str, text: &str) -> std::result::Result<u64, String> {
     let wrong = match (text.parse::<u64>(), text.parse::<f64>()) {
         (Ok(number), _) if number <= limit => return Ok(number),
@@ -75,7 +75,7 @@ pub(super) enum Rule {
     Mixed,
 }
 
-/// The plan that is asked for.
+/// The options that say which plan is meant.
 #[derive(Debug, Args)]
 pub(super) struct Options {
     /// Steps of the forward pass
@@ -109,7 +109,7 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// The problem, if there can be one.
+    /// The problem, if the options can be met.
     pub(super) fn problem(&self) -> Result<Problem> {
         let plan = Plan {
             steps: self.steps,
@@ -156,10 +156,10 @@ impl Options {
     }
 }
 
-/// What things take, for an estimate.
+/// Times of the parts, for an estimate.
 #[derive(Debug, Args)]
 pub(super) struct Taking {
-    /// How long a forward step takes, in seconds: has the run time estimated
+    /// How long a forward step takes, in seconds: asks for an estimate of the run time
     #[arg(long, value_name = "SECONDS")]
     step_time: Option<f64>,
     /// How much longer than a forward step one takes that is recorded and reversed
@@ -168,10 +168,10 @@ pub(super) struct Taking {
     /// How long the application waits when it stores a state
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0, requires = "step_time")]
     write_time: f64,
-    /// How long it waits when it reads one
+    /// How long the application waits when it reads a state
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0, requires = "step_time")]
     read_time: f64,
-    /// How long it waits when it stores the adjoint [default: as a state]
+    /// How long the application waits when it stores the adjoint [default: as a state]
     #[arg(long, value_name = "SECONDS", requires = "step_time")]
     adjoint_time: Option<f64>,
     /// How long a restart takes, from the failure on
@@ -187,7 +187,7 @@ pub(super) struct Taking {
 }
 
 impl Taking {
-    /// The times, if they are asked for.
+    /// The times, if they are given.
     pub(super) fn times(&self) -> Result<Option<Times>> {
         let Some(step) = self.step_time else { return Ok(None) };
         let times = Times {
@@ -227,7 +227,7 @@ impl Taking {
         Ok(Some(times))
     }
 
-    /// Bytes of a state.
+    /// The bytes of a state.
     pub(super) fn state_size(&self) -> Option<u64> {
         self.state_size
     }
@@ -263,7 +263,7 @@ mod tests {
             assert_eq!(count(text), Ok(number));
         }
         assert_eq!(count("18446744073709551615"), Ok(u64::MAX));
-        // Each bound itself, and what is one above it.
+        // Each bound itself, and the number above it.
         assert_eq!(count("9007199254740992e0"), Ok(EXACT));
         assert_eq!(count("9007199254740994e0").unwrap_err(), {
             "it is too large: at most 18446744073709551615, or 9007199254740992 if it has an exponent"

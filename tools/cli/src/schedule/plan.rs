@@ -1,4 +1,4 @@
-//! What is found.
+//! The figures of a schedule.
 
 use anyhow::{ensure, Context as _, Result};
 use clap::ValueEnum;
@@ -18,10 +18,10 @@ use serde::Serialize;
 
 use super::walk::{self, Walker, Way};
 
-/// What a schedule is asked for.
+/// The problem that a schedule is for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Problem {
-    /// Its steps, slots, distances and rule.
+    /// Steps, slots, distances and rule.
     pub plan: Plan,
     /// Slots on disk.
     pub disk: Option<Disk>,
@@ -32,13 +32,13 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    /// Whether its slots are all alike and have states, and its end is known.
+    /// Whether all slots are alike and have states, and the end is known.
     pub(super) fn is_plain(&self) -> bool {
         self.disk.is_none() && !self.online && !self.mixed
     }
 }
 
-/// What was asked, in JSON.
+/// The options, in JSON.
 #[derive(Debug, Serialize)]
 pub(super) struct Asked {
     steps: u64,
@@ -52,76 +52,78 @@ pub(super) struct Asked {
     read_cost: Option<f64>,
 }
 
-/// What is found. The names are those of the JSON.
+/// The figures of a schedule. The field names are those of the JSON.
 #[derive(Debug, Serialize)]
 pub(super) struct Figures {
     plan: Asked,
     /// Forward steps that are not recorded.
     pub advances: u128,
-    /// These, and those that are recorded.
+    /// Forward steps, recorded or not.
     pub forward_evals: u128,
-    /// States that are stored, and records.
+    /// States and records that are stored.
     pub takeshots: u128,
-    /// How often the step that is repeated most is computed without being recorded, at the most.
+    /// The most often that any step is computed without being recorded.
     pub repetition: u64,
-    /// The largest distance between states that are stored in the first sweep, and to the end.
+    /// The largest distance between states that are stored in the first sweep, and from the last to
+    /// the end.
     pub max_gap: u64,
     /// The states that are stored in the first sweep.
     pub first_sweep: Vec<u64>,
-    /// The least resilience distance that costs nothing; `None` where there can be none.
+    /// The least resilience distance that costs nothing; `None` where no distance can be set.
     pub least_resilience: Option<u64>,
-    /// The advances of a schedule that knows the end and has all slots in memory, if this one has not.
+    /// The advances of a schedule that knows the end and has all slots in memory, if this one does
+    /// not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ideal_advances: Option<u128>,
-    /// What disk is used for.
+    /// The use of disk.
     #[serde(flatten)]
     pub transfers: Option<Transfers>,
-    /// What a crash leaves and costs.
+    /// The cost of a crash.
     #[serde(flatten)]
     pub crash: Option<Crash>,
 }
 
-/// What disk is used for.
+/// The use of disk.
 #[derive(Debug, Serialize)]
 pub(super) struct Transfers {
     /// States written to disk.
     pub disk_writes: u64,
-    /// States read from there.
+    /// States read from disk.
     pub disk_reads: u64,
-    /// These and the advances, in forward steps.
+    /// The cost of reads, writes and advances, in forward steps.
     pub cost: f64,
 }
 
-/// A way through the steps.
+/// One of the sweeps through the steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Sweep {
-    /// The first one, before the adjoint begins
+    /// The first sweep, before the adjoint begins
     Forward,
-    /// That of the adjoint
+    /// The sweep of the adjoint
     Reverse,
 }
 
-/// A crash.
+/// A crash, and what it costs.
 #[derive(Debug, Serialize)]
 pub(super) struct Crash {
-    /// The sweep that it is in.
     pub crash_in: Sweep,
-    /// The state that this one has come to.
+    /// The state that this sweep has come to.
     pub crash_after: u64,
     /// The states in the slots, by slot; some are needed no more.
     pub slots: Vec<u64>,
-    /// In the reverse sweep the state of the adjoint that was stored last, the number of steps if none
-    /// was; in the forward sweep the state that is left and gone on from.
+    /// In the reverse sweep, the state of the adjoint that was stored last, or the number of steps
+    /// if none was; in the forward sweep, the state that the restart goes on from.
     pub restart_from: u64,
-    /// Forward steps that are not recorded from there to the end.
+    /// Forward steps that are not recorded, from the restart to the end.
     pub restart_advances: u128,
-    /// The same from the place of the crash, had there been none.
+    /// Forward steps that are not recorded, from the place of the crash to the end, without a
+    /// crash.
     pub undisturbed_advances: u128,
 }
 
 impl Figures {
-    /// Of a problem, and of a crash when a sweep has come to a state.
+    /// The figures of a problem, and of a crash when a sweep has come to a state.
     pub(super) fn of(problem: &Problem, crash: Option<(Sweep, u64)>) -> Result<Figures> {
         let Problem { plan, disk, online, mixed } = problem;
         let slots = plan.slots.saturating_add(disk.map_or(0, |disk| disk.slots));
@@ -238,7 +240,7 @@ impl Crash {
         }
         let (mut slots, fine) = (left.slots(), left.adjoint.unwrap_or(plan.steps));
         let next = match problem.disk {
-            // Of a node that is lost, memory is lost as well.
+            // A lost node loses its memory as well.
             Some(disk) => Way::Levels(TwoLevel::resumed(plan, disk, &slots, fine)),
             None if problem.online && sweep == Sweep::Forward => {
                 let online = Online::resumed(plan.slots, &slots);

@@ -1,4 +1,4 @@
-//! The figures, and the plan as a picture of letters.
+//! The figures, and the plan as a picture of letters, on a terminal.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ const WIDTH: usize = 72;
 /// Lines of the picture, at most.
 const LINES: u64 = 25;
 
-/// States that are looked at for the picture, at most: with many slots it has fewer lines.
+/// States that are looked at for the picture, at most: with more slots it has fewer lines.
 const STATES: u64 = 2_000_000;
 
 /// Actions that are gone through for the picture, at most.
@@ -60,7 +60,7 @@ pub(super) fn show(problem: &Problem, report: &Report) -> String {
         };
         row(at_the_crash, crashed.to_string());
         row(at_the_restart, restart.to_string());
-        // What was stored last is behind what was there: two states to count from.
+        // The last stored state is behind the state of the crash: two states to count from.
         row(
             &format!("steps not recorded from state {restart}, restarted"),
             crash.restart_advances.to_string(),
@@ -85,7 +85,7 @@ pub(super) fn show(problem: &Problem, report: &Report) -> String {
     text
 }
 
-/// The run time.
+/// Writes the run time.
 fn estimated(estimate: &Estimated, row: &mut impl FnMut(&str, String)) {
     row("seconds without a failure", format!("{:.1}", estimate.undisturbed));
     row("seconds to be expected", format!("{:.1}", estimate.expected));
@@ -97,7 +97,7 @@ fn estimated(estimate: &Estimated, row: &mut impl FnMut(&str, String)) {
     }
 }
 
-/// Other ways, line by line.
+/// The other strategies, line by line.
 fn compared(all: &[Compared]) -> String {
     let heads = [
         "way",
@@ -167,13 +167,14 @@ fn picture(problem: &Problem, text: &mut String) {
     let _ = writeln!(text, "{:>15}  (the way is too long to be drawn)", "...");
 }
 
-/// What is stored before the adjoint of `step`, which has just been computed.
+/// Draws the states that are stored before the adjoint of `step`, which has just been computed.
 fn line(plan: &Plan, step: u64, mut slots: Vec<Stored>, text: &mut String) {
     let column =
         |state: u64| (u128::from(state) * (WIDTH as u128 - 1) / u128::from(plan.steps)) as usize;
     let mut letters = vec!['·'; WIDTH];
     letters[column(step)..].fill(' ');
-    // What the adjoint has passed is needed no more; what is needed is drawn over it.
+    // States that the adjoint has passed are needed no more; those still needed are drawn over
+    // them.
     slots.sort_by_key(|stored| stored.state < step);
     for stored in slots {
         letters[column(stored.state)] = if stored.state < step { '●' } else { '○' };
@@ -183,7 +184,7 @@ fn line(plan: &Plan, step: u64, mut slots: Vec<Stored>, text: &mut String) {
     let _ = writeln!(text, "{step:>15}  {}", letters.trim_end());
 }
 
-/// Numbers, or the first and last of many.
+/// Numbers, with only the first and last of many.
 fn list(numbers: &[u64]) -> String {
     const MOST: usize = 40;
     let words = |numbers: &[u64]| numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(" ");

@@ -10,17 +10,18 @@ use schedule::schedule::{Action, Schedule, Stored};
 
 use super::plan::{Problem, Sweep};
 
-/// The longest way that is gone, in forward steps: some seconds, as there are no more actions than
-/// that.
+/// The longest schedule that is walked through, in forward steps. There are no more actions than
+/// steps, so this takes some seconds.
 pub(super) const LONGEST: u128 = 200_000_000;
 
-/// Whether a way with so many advances is short enough to be gone.
+/// Whether a schedule with so many advances is short enough to be walked through.
 pub(super) fn is_short(problem: &Problem, advances: u128) -> bool {
     advances + u128::from(problem.plan.steps) <= LONGEST
 }
 
-/// The same, or it need not be gone: where a way of slots that are all alike, and of a known end, comes to is
-/// known without its actions, and so it is in a pass.
+/// Whether the state at a crash can be found: the schedule is short enough, or its state is known
+/// without going through its actions. That is so if all slots are alike and the end is known, and
+/// in a forward pass whose end is not known.
 pub(super) fn is_known(problem: &Problem, sweep: Sweep, advances: u128) -> bool {
     let is_pass = problem.online && sweep == Sweep::Forward;
     problem.is_plain() || is_pass || is_short(problem, advances)
@@ -29,18 +30,19 @@ pub(super) fn is_known(problem: &Problem, sweep: Sweep, advances: u128) -> bool 
 /// A schedule of any kind.
 #[derive(Clone, Debug)]
 pub(super) enum Way {
-    /// All slots are alike.
+    /// A schedule with a known end, whose slots are all alike.
     Known(Schedule),
-    /// Some are on disk.
+    /// A schedule with slots in memory and on disk.
     Levels(TwoLevel),
-    /// They have states or records.
+    /// A schedule whose slots have states or records.
     Mixed(Mixed),
-    /// The end, which is this state, is not known.
+    /// A schedule whose end, this state, is not known before the pass comes to it; and the
+    /// adjoint's interval.
     Open(Online, u64, Option<u64>),
 }
 
 impl Way {
-    /// From the beginning.
+    /// The schedule of a problem, from the beginning.
     pub(super) fn new(problem: &Problem) -> Way {
         let plan = problem.plan;
         match problem.disk {
@@ -51,7 +53,8 @@ impl Way {
         }
     }
 
-    /// The next action; of a pass, with all steps in one before which nothing can be stored.
+    /// The next action. In a pass with an unknown end, all steps up to the next stored state are
+    /// one action.
     pub(super) fn next_action(&mut self) -> Action {
         if let Way::Open(online, end, adjoint) = self {
             if online.at() == Some(*end) {
@@ -69,7 +72,7 @@ impl Way {
     }
 }
 
-/// Goes along a way, and keeps what its actions leave.
+/// Goes along a schedule, and keeps what its actions leave.
 #[derive(Clone, Debug)]
 pub(super) struct Walker {
     way: Way,
@@ -83,7 +86,7 @@ pub(super) struct Walker {
 }
 
 impl Walker {
-    /// At the beginning of a way whose adjoint is at `fine`.
+    /// A walker at the beginning of a schedule whose adjoint is at `fine`.
     pub(super) fn new(way: Way, fine: u64) -> Walker {
         let slots = BTreeMap::new();
         Walker { way, slots, adjoint: None, fine, advances: 0 }
@@ -110,7 +113,7 @@ impl Walker {
         action
     }
 
-    /// Goes on until `state` is computed for the first time, and not yet stored.
+    /// Goes on until `state` is computed for the first time, before it is stored.
     pub(super) fn until_the_forward_sweep_is_at(&mut self, state: u64) {
         loop {
             match self.step() {
@@ -124,8 +127,8 @@ impl Walker {
         }
     }
 
-    /// Goes from the beginning until the adjoint has come to `state`, and then no further: at once, if all
-    /// slots are alike.
+    /// Goes from the beginning until the adjoint has come to `state`, and no further: at once, if
+    /// all slots are alike and the end is known.
     pub(super) fn until_the_adjoint_is_at(&mut self, state: u64) {
         if let Way::Known(schedule) = &self.way {
             let left = Remaining::at(schedule.plan(), state);
@@ -138,7 +141,7 @@ impl Walker {
         }
     }
 
-    /// Counts the steps to the end: at once, if all slots are alike, and the end is known by then.
+    /// Counts the steps to the end: at once from where all slots are alike and the end is known.
     pub(super) fn go_to_the_end(&mut self) {
         loop {
             if let Way::Known(schedule) = &self.way {
@@ -151,7 +154,7 @@ impl Walker {
         }
     }
 
-    /// What was stored in each slot last.
+    /// The state stored last in each slot.
     pub(super) fn slots(&self) -> Vec<Stored> {
         self.slots.iter().map(|(&slot, &state)| Stored { state, slot }).collect()
     }

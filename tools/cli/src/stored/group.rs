@@ -14,13 +14,13 @@ use crate::output;
 /// What to look at, and how closely.
 #[derive(Debug)]
 pub(crate) struct Question<'a> {
-    /// Where.
+    /// The directories to look in.
     pub directories: &'a Directories,
     /// Only checkpoints of this name.
     pub name: Option<&'a str>,
     /// Only this version.
     pub version: Option<i32>,
-    /// The ranks of the job are 0 to this less 1. `None`: those that have any version of the name.
+    /// The ranks of the job are 0 to this less 1; `None`: those that have any version of the name.
     pub ranks: Option<u32>,
     /// Whether to read all bytes.
     pub read_all: bool,
@@ -29,29 +29,28 @@ pub(crate) struct Question<'a> {
 /// The answer. The field names of its JSON are part of the interface.
 #[derive(Debug, Serialize)]
 pub(crate) struct Answer {
-    /// Where it was looked.
+    /// The directories that were looked in.
     pub directories: Looked,
-    /// What is stored, by name and version.
+    /// The stored checkpoints, by name and version.
     pub checkpoints: Vec<Version>,
-    /// The sums of all.
+    /// The sums of all checkpoints.
     pub totals: Totals,
     /// The versions that all ranks can restore, by name.
     pub restorable: BTreeMap<String, Vec<i32>>,
-    /// How many ranks the job was said to have.
+    /// The number of ranks of the job, if given.
     #[serde(skip)]
     pub ranks: Option<u32>,
 }
 
-/// The directories.
 #[derive(Debug, Serialize)]
 pub(crate) struct Looked {
-    /// On the node.
+    /// The directory of the node.
     #[serde(serialize_with = "output::optional_path")]
     pub scratch: Option<PathBuf>,
-    /// On the parallel file system.
+    /// The directory on the parallel file system.
     #[serde(serialize_with = "output::optional_path")]
     pub persistent: Option<PathBuf>,
-    /// With checksums and tables.
+    /// The directory with checksums and tables.
     #[serde(serialize_with = "output::optional_path")]
     pub meta: Option<PathBuf>,
 }
@@ -59,17 +58,16 @@ pub(crate) struct Looked {
 /// One version of a checkpoint.
 #[derive(Debug, Serialize)]
 pub(crate) struct Version {
-    /// The checkpoint's name.
     pub name: String,
-    /// The version.
     pub version: i32,
     /// Whether every rank of the job has a good copy.
     pub restorable: bool,
     /// The ranks that have no good copy.
     pub missing_ranks: BTreeSet<u32>,
-    /// The numbers of ranks of the jobs that the good copies are of, as far as proofs say.
+    /// The numbers of ranks in the proofs of the good copies: more than one if they are of several
+    /// jobs.
     pub jobs: BTreeSet<u32>,
-    /// Whether there is no one job, or not the one that was asked for, that all good copies can be of.
+    /// Whether the good copies cannot all be of one job, or not of the job that was asked for.
     #[serde(skip)]
     pub is_of_others: bool,
     /// The bytes of all copies.
@@ -83,13 +81,12 @@ pub(crate) struct Version {
 /// Sums.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Totals {
-    /// Names.
     pub names: usize,
     /// Versions of all names.
     pub versions: usize,
     /// Copies of all versions, parities counted in.
     pub copies: usize,
-    /// Their bytes.
+    /// The bytes of all copies.
     pub bytes: u64,
     /// The copies and aggregated files that cannot be used.
     pub bad: usize,
@@ -102,7 +99,8 @@ impl Version {
         bad.count() + self.damaged.len()
     }
 
-    /// The ranks whose copies were read, and of none of which it is known what was written.
+    /// The ranks whose copies were read, and none of whose copies could be compared with what was
+    /// written.
     pub(crate) fn unchecked_ranks(&self) -> BTreeSet<u32> {
         let restores = self.copies.iter().filter(|copy| copy.restores());
         let (known, unknown): (Vec<_>, Vec<_>) =
@@ -123,13 +121,11 @@ impl Version {
         others
     }
 
-    /// The ranks of the copies in one place.
     pub(crate) fn ranks_in(&self, place: Place) -> BTreeSet<u32> {
         self.copies.iter().filter(|copy| copy.place == place).map(|copy| copy.rank).collect()
     }
 }
 
-/// Looks.
 pub(crate) fn ask(question: &Question) -> Result<Answer> {
     let mut found = scan::scan(question.directories, question.name)?;
     let ranks = ranks_of(&found, question.ranks);
@@ -161,7 +157,7 @@ pub(crate) fn ask(question: &Question) -> Result<Answer> {
     Ok(Answer { directories, checkpoints, totals, restorable, ranks: question.ranks })
 }
 
-/// The ranks of the job of each name: as given, or all of which there is any version.
+/// The ranks of the job of each name: as given, or all that have any version.
 fn ranks_of(found: &BTreeMap<Key, Stored>, given: Option<u32>) -> BTreeMap<String, BTreeSet<u32>> {
     let mut ranks: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
     for ((name, _), stored) in found {
@@ -191,7 +187,7 @@ fn group(
         let of_job = good().filter(|copy| copy.is_of_job(job)).map(|copy| copy.rank);
         of_job.collect::<BTreeSet<u32>>() == able
     };
-    // As a restart judges.
+    // The rule of a restart.
     let is_of_others = question.directories.proof == Proof::Check
         && match question.ranks {
             Some(job) => !can_be_of(job),

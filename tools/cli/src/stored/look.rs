@@ -1,5 +1,5 @@
-//! What each copy is: its size and age, whether its header fits, and, if all of it is read, whether
-//! its bytes are those that were written.
+//! The state of each copy: its size and age, whether its header fits, and, if all of it is read,
+//! whether its bytes are those that were written.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -35,7 +35,7 @@ pub(crate) fn headers(found: &mut BTreeMap<Key, Stored>) {
         bar.inc(1);
     });
     bar.finish_and_clear();
-    // A job that goes on may have removed some since they were listed.
+    // A running job may have removed some copies since they were listed.
     for stored in found.values_mut() {
         stored.copies.retain(|copy| copy.condition != Condition::Unchecked);
     }
@@ -72,7 +72,7 @@ pub(crate) fn contents(found: &mut BTreeMap<Key, Stored>, meta: Option<&Path>) {
     bar.finish_and_clear();
 }
 
-/// Does something with each item, on a few threads.
+/// Calls `act` for each item, on a few threads.
 fn on_threads<T: Send>(items: Vec<T>, act: impl Fn(T) + Sync) {
     let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get());
     let threads = threads.min(MOST_THREADS).min(items.len());
@@ -89,7 +89,7 @@ fn on_threads<T: Send>(items: Vec<T>, act: impl Fn(T) + Sync) {
     });
 }
 
-/// Finds out what a copy is. One that is not there any more stays unchecked.
+/// Finds out the state of a copy. A copy that is not there any more stays unchecked.
 fn look(copy: &mut Copy) {
     let metadata = match fs::metadata(&copy.path) {
         Ok(metadata) => metadata,
@@ -111,7 +111,7 @@ fn look(copy: &mut Copy) {
         .ok()
         .and_then(|time| time.duration_since(UNIX_EPOCH).ok())
         .map(|time| time.as_secs());
-    // No more than the system says: to ask the library would make a file there.
+    // Asks the system alone: the library would make a file there to find out.
     let link = fs::symlink_metadata(&copy.path).map_or(metadata.uid(), |link| link.uid());
     copy.owner = Some(if metadata.uid() == own_user() { link } else { metadata.uid() });
     if copy.place != Place::Aggregated {
@@ -147,14 +147,14 @@ fn read_header(copy: &mut Copy) -> os::error::Result<()> {
     }
     let file = files::open(&copy.path)?;
     if copy.place != Place::Aggregated {
-        // What is none is named when all of the file is read.
+        // A damaged proof is reported when the whole file is read.
         copy.proof = Proof::read(&file, &copy.path).unwrap_or_default();
     }
     copy.job_ranks = copy.proof.as_ref().map(|proof| proof.ranks).filter(|ranks| *ranks > 0);
     Header::read(&file, copy.part(), &copy.path).map(drop)
 }
 
-/// Reads a parity file, which has the digest of what it holds in itself.
+/// Reads a parity file, which contains the digest of its own content.
 fn read_parity(copy: &mut Copy, bar: &ProgressBar) {
     match ParityFile::read(&copy.path).and_then(|parity| parity.verify()) {
         Ok(()) => copy.checksum = Checksum::Good,
@@ -194,7 +194,7 @@ fn read_rank(file: &str, copies: Vec<&mut Copy>, meta: Option<&Path>, bar: &Prog
             }
         }
     }
-    // Without anything to compare them with nobody can tell which of two is right.
+    // Without proof or checksum nobody can tell which of two different copies is right.
     if read.iter().any(|(found, _)| *found != read[0].0) {
         for (_, copy) in &mut read {
             copy.condemn(
@@ -204,8 +204,8 @@ fn read_rank(file: &str, copies: Vec<&mut Copy>, meta: Option<&Path>, bar: &Prog
     }
 }
 
-/// Reads a copy of the checkpoint file of this name to its end: its proof, if it has one, which it then
-/// fits; and the digest of its bytes, which is SHA-256 if it has none.
+/// Reads a copy of the checkpoint file of this name to its end. Returns its proof, if it has one,
+/// which its bytes fit, and the digest of its bytes, which is SHA-256 without a proof.
 fn read_copy(
     file: &str,
     copy: &Copy,
@@ -233,7 +233,7 @@ fn read_copy(
     }
 }
 
-/// A message that begins with the path, without it.
+/// A message that begins with the path, without the path.
 fn without(path: &Path, message: &str) -> String {
     let prefix = format!("{}: ", path.display());
     message.strip_prefix(&prefix).unwrap_or(message).to_owned()

@@ -3,8 +3,8 @@
 //! | file | is |
 //! | --- | --- |
 //! | [`places`] | the directories to look in, as the user names them |
-//! | [`scan`] | which copies there are, by the names of files |
-//! | [`look`] | what each of them is: whole, damaged, of which size |
+//! | [`scan`] | the copies, by the names of files |
+//! | [`look`] | the state of each copy: whole, damaged, of which size |
 //! | [`group`] | copies by checkpoint and version, and what can be restored |
 //! | [`ranks`] | numbers as ranges |
 //! | [`show`] | both commands' tables |
@@ -27,7 +27,7 @@ pub(crate) mod ranks;
 pub(crate) mod scan;
 pub(crate) mod show;
 
-/// Where a copy is.
+/// The place of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Place {
@@ -37,7 +37,8 @@ pub(crate) enum Place {
     Persistent,
     /// A part of an aggregated file in persistent.
     Aggregated,
-    /// In scratch: parities of other ranks' files, from which those can be made again.
+    /// A file in scratch with parities of other ranks' files, from which those files can be made
+    /// again.
     Parity,
 }
 
@@ -45,64 +46,63 @@ pub(crate) enum Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Condition {
-    /// As far as was looked, it can.
+    /// It can be used, as far as was looked.
     Good,
-    /// It cannot, and [`Copy::reason`] says why.
+    /// It cannot be used, and [`Copy::reason`] says why.
     Bad,
-    /// It was not looked at.
+    /// The copy was not looked at.
     Unchecked,
 }
 
-/// What is known of a copy's bytes by its proof or, if it has none, by the checksum of its version.
+/// The result of comparing a copy's bytes with its proof or, without a proof, with the checksum of
+/// its version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Checksum {
-    /// Nobody has looked.
+    /// The bytes were not read.
     Unread,
-    /// They are those that were written.
+    /// The bytes are those that were written.
     Good,
-    /// They are not.
+    /// The bytes are not those that were written.
     Bad,
-    /// There is neither, so nobody can tell.
+    /// There is neither proof nor checksum, so nobody can tell.
     None,
 }
 
 /// One rank's copy of a checkpoint in one place.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Copy {
-    /// The rank.
     pub rank: u32,
-    /// Where it is.
+    /// The place of the copy.
     pub place: Place,
-    /// The file.
     #[serde(serialize_with = "output::path")]
     pub path: PathBuf,
-    /// Where in the file it begins: 0 but for parts of aggregated files.
+    /// Where in the file the copy begins: 0 except for parts of aggregated files.
     pub offset: u64,
-    /// Its bytes.
+    /// The bytes of the copy.
     pub bytes: u64,
-    /// When it was last changed, in seconds since 1970.
+    /// When the file was last changed, in seconds since 1970.
     pub modified: Option<u64>,
-    /// The user who owns it or, if that is this one, the link to it.
+    /// The user who owns the file or, if that is this user, the owner of the link to it.
     pub owner: Option<u32>,
     /// The file of a file-based checkpoint that this is a copy of or a link to.
     #[serde(serialize_with = "output::optional_path")]
     pub routed: Option<PathBuf>,
-    /// Whether it can be used.
+    /// Whether the copy can be used.
     pub condition: Condition,
-    /// What is wrong with it.
+    /// Why the copy cannot be used.
     pub reason: Option<String>,
-    /// What is known of its bytes.
+    /// Whether the bytes are those that were written.
     pub checksum: Checksum,
-    /// How many ranks the job had that it is of, if its proof says so.
+    /// The number of ranks of the copy's job, if its proof says so.
     pub job_ranks: Option<u32>,
-    /// Its proof, if it has one.
+    /// The proof of the copy, if it has one.
     #[serde(skip)]
     pub proof: Option<Proof>,
 }
 
 impl Copy {
-    /// One that nobody has looked at yet, of all or a part of a file.
+    /// A copy that was not looked at yet, in a file of its own or in a part of one.
     fn new(rank: u32, place: Place, path: PathBuf, part: Option<Range<u64>>) -> Copy {
         Copy {
             rank,
@@ -121,23 +121,23 @@ impl Copy {
         }
     }
 
-    /// Its bytes in the file.
+    /// The range of the copy in the file.
     pub(crate) fn part(&self) -> Range<u64> {
         self.offset..self.offset + self.bytes
     }
 
-    /// Notes what is wrong with it.
+    /// Notes why the copy cannot be used.
     pub(crate) fn condemn(&mut self, reason: impl Into<String>) {
         self.condition = Condition::Bad;
         self.reason = Some(reason.into());
     }
 
-    /// Whether a restart can read this rank's checkpoint from it.
+    /// Whether a restart can read this rank's checkpoint from the copy.
     pub(crate) fn restores(&self) -> bool {
         self.condition == Condition::Good && self.place != Place::Parity
     }
 
-    /// Whether it can be of a job of so many ranks.
+    /// Whether the copy can be of a job of so many ranks.
     pub(crate) fn is_of_job(&self, ranks: u32) -> bool {
         self.job_ranks.is_none_or(|of| of == ranks)
     }
@@ -145,12 +145,13 @@ impl Copy {
 
 /// The user whose rights this process has.
 pub(crate) fn own_user() -> u32 {
-    // SAFETY: it takes nothing and cannot fail.
+    // SAFETY: geteuid takes no arguments and cannot fail.
     unsafe { libc::geteuid() }
 }
 
-/// Where a file-based checkpoint (`VELOC_Route_file`) was routed from, if the file at `path` is
-/// one: a note beside it in scratch says so, and in persistent it is a link.
+/// The file that a file-based checkpoint (`VELOC_Route_file`) was routed from, if the file at
+/// `path` is such a checkpoint: a note beside it in scratch says so, and in persistent it is a
+/// link.
 pub(crate) fn routed(path: &Path) -> Option<PathBuf> {
     if let Ok(target) = fs::read_link(path) {
         return Some(target);

@@ -9,7 +9,7 @@ use config::Directories;
 /// The most ranks that a job can be said to have.
 pub(crate) const MOST_RANKS: i64 = 1 << 22;
 
-/// Where the files are.
+/// The options that say where the files are.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
 pub(crate) struct Places {
@@ -28,7 +28,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// The directories: as given, else as the configuration says.
+    /// The directories: as given, else as in the configuration.
     pub(crate) fn directories(&self) -> Result<Directories> {
         let config = match &self.config {
             Some(path) => Directories::load(path)?,

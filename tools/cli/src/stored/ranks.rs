@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-/// The most ranges that are written; behind them stands how many numbers there are in all.
+/// The most ranges that are written; with more, the number of numbers follows.
 const MOST: usize = 8;
 
-/// A set of numbers for people: `0-3,7`, and with very many gaps `0,2,4,6,8,10,12,14,... (500)`.
+/// A set of numbers as text: `0-3,7`, and with very many gaps `0,2,4,6,8,10,12,14,... (500)`.
 pub(crate) fn ranges<'a>(numbers: impl IntoIterator<Item = &'a u32>) -> String {
     let numbers: BTreeSet<u32> = numbers.into_iter().copied().collect();
     let mut ranges: Vec<(u32, u32)> = Vec::new();

@@ -1,5 +1,4 @@
-//! Which copies there are, by the names of files. Whatever else lies in the directories is passed
-//! over.
+//! Finds copies by the names of files. Other files in the directories are passed over.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,29 +12,28 @@ use serde::Serialize;
 
 use super::{Copy, Place};
 
-/// A checkpoint's version.
+/// The name and version of a checkpoint.
 pub(crate) type Key = (String, i32);
 
-/// What is stored of one version.
+/// The copies of one version.
 #[derive(Debug, Default)]
 pub(crate) struct Stored {
     /// The copies, in no order.
     pub copies: Vec<Copy>,
-    /// Aggregated files of which it is not known which ranks they have, and why.
+    /// Aggregated files whose ranks are not known, and why.
     pub damaged: Vec<Damaged>,
 }
 
 /// An aggregated file that cannot be read.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Damaged {
-    /// The file.
     #[serde(serialize_with = "crate::output::path")]
     pub path: std::path::PathBuf,
-    /// What is wrong.
+    /// Why the file cannot be read.
     pub reason: String,
 }
 
-/// Finds all copies of checkpoints called `name` (of all, if there is none).
+/// Finds all copies of checkpoints called `name`, or of all names.
 pub(crate) fn scan(directories: &Directories, name: Option<&str>) -> Result<BTreeMap<Key, Stored>> {
     let mut found: BTreeMap<Key, Stored> = BTreeMap::new();
     let wanted = |of: &str| name.is_none_or(|name| name == of);
@@ -83,7 +81,7 @@ fn files_in(directory: &Path) -> Result<Vec<String>> {
     Ok(files::list(directory, |name| Some(name.to_owned()))?)
 }
 
-/// The table of an aggregated file, or why there is none.
+/// The table of an aggregated file, or why there is no table.
 fn offsets(path: &Path, meta: Option<&Path>, file: &str) -> Result<Offsets, String> {
     let Some(meta) = meta else {
         return Err("the directory meta, which has its table, is not known".to_owned());
@@ -92,7 +90,7 @@ fn offsets(path: &Path, meta: Option<&Path>, file: &str) -> Result<Offsets, Stri
     let read = || {
         let data = files::open(path)?;
         let len = files::len(&data, path)?;
-        // As a restart does.
+        // Finds the parts as a restart does.
         let (offsets, without_table) = Offsets::find(&table, &data, len, path)?;
         if let Some(found) = without_table {
             eprintln!("{found}");

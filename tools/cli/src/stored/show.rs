@@ -1,4 +1,4 @@
-//! Tables of what is stored.
+//! Tables of stored checkpoints.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,7 +8,7 @@ use super::ranks::ranges;
 use super::{Condition, Place};
 use crate::{output, size};
 
-/// How many copies that cannot be used are named.
+/// The most unusable copies that are named.
 const MOST_NAMED: usize = 20;
 
 /// The places, in the order of their columns, with their headings.
@@ -65,7 +65,8 @@ pub(crate) fn table(answer: &Answer, each: bool) -> String {
     format!("{table}\n{}{}", named(answer), totals(answer))
 }
 
-/// What all ranks can restore, in a line for each name, and what they cannot because it is of another job.
+/// The versions that all ranks can restore, in a line for each name, and those that they cannot
+/// restore because they are of another job.
 pub(crate) fn restorable(answer: &Answer) -> String {
     let mut of_others: BTreeMap<(&str, &BTreeSet<u32>), Vec<u32>> = BTreeMap::new();
     for version in answer.checkpoints.iter().filter(|version| version.is_of_others) {
@@ -112,14 +113,20 @@ fn cells(version: &Version, places: &[(Place, &str)]) -> Vec<String> {
             unchecked if unchecked.is_empty() => "good".to_owned(),
             unchecked => format!("not checked: {}", ranges(&unchecked)),
         },
-        (0, false) => format!("ranks missing: {}", ranges(&version.missing_ranks)),
+        (0, false) => missing(version),
         (bad, true) => format!("{bad} bad, others are good"),
-        (bad, false) => format!("{bad} bad, ranks missing: {}", ranges(&version.missing_ranks)),
+        (bad, false) => format!("{bad} bad, {}", missing(version)),
     };
     let others = version.ranks_of_others();
     let others = others.iter().map(|(user, ranks)| format!(", of user {user}: {}", ranges(ranks)));
     cells.push(state + &others.collect::<String>());
     cells
+}
+
+/// The missing ranks of a version.
+fn missing(version: &Version) -> String {
+    let word = if version.missing_ranks.len() == 1 { "rank" } else { "ranks" };
+    format!("{word} {} missing", ranges(&version.missing_ranks))
 }
 
 /// The numbers of versions in one row.
@@ -133,7 +140,7 @@ fn numbers(versions: &[&Version]) -> String {
     }
 }
 
-/// The first copies that cannot be used.
+/// Lines that name the first unusable copies.
 fn named(answer: &Answer) -> String {
     let copies = answer.checkpoints.iter().flat_map(|version| {
         let copies = version.copies.iter().filter(|copy| copy.condition == Condition::Bad);
@@ -166,7 +173,7 @@ fn totals(answer: &Answer) -> String {
     )
 }
 
-/// Seconds for people.
+/// A number of seconds as text.
 fn age(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds} s"),

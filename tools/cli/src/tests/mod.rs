@@ -1,4 +1,4 @@
-//! What tests of this program have in common.
+//! Helpers of the tests of this program.
 
 pub(crate) mod software_device;
 pub(crate) mod synthetic;

@@ -36,7 +36,7 @@ pub(crate) fn run<Body: FnOnce()>(body: Body) {
     let (stdout, stderr) =
         (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
     assert!(ended.status.success(), "{}\n{stdout}\n{stderr}", ended.status);
-    // A name that is nobody's runs no test, and nothing else would say so.
+    // With a wrong name no test runs, and nothing else would say so.
     assert!(stdout.contains("1 passed"), "no test is called {name}\n{stdout}");
     assert!(!stderr.contains("softcuda: misuse"), "{stderr}");
 }

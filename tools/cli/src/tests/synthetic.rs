@@ -1,4 +1,4 @@
-//! Results for tests, of no machine.
+//! Made-up results for tests.
 
 use crate::bench::plan::{ApproachName, Compute, Configuration, Hints, Order, Plan};
 use crate::bench::results::{
@@ -83,7 +83,6 @@ pub(crate) fn results(measurements: Vec<Measurement>) -> Results {
     }
 }
 
-/// A device.
 pub(crate) fn device(name: &str, software: bool) -> Device {
     Device { name: name.to_owned(), software, ..Device::default() }
 }

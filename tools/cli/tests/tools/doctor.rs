@@ -9,7 +9,7 @@ use xtask::stage::{stage, Profile};
 
 use crate::files::Job;
 
-/// The finding about something, of a run however it ended.
+/// The finding about `what`, in a report whatever its exit code.
 fn finding<'a>(report: &'a Value, area: &str, what: &str) -> &'a Value {
     let mut findings = report["findings"].as_array().unwrap().iter();
     let found = findings.find(|finding| finding["area"] == area && finding["what"] == what);
@@ -38,7 +38,7 @@ fn a_node_is_described() {
         ("programs", "veloc-backend"),
     ] {
         let found = finding(&report, area, what);
-        // Whatever is not well has a word on what to do.
+        // Every finding that is not well has advice.
         assert_eq!(found["state"] == "ok", found["advice"].is_null(), "{found}");
     }
     assert_eq!(finding(&report, "configuration", "file")["state"], "ok");
@@ -58,7 +58,7 @@ fn problems_are_found() {
     let found = finding(&report, "configuration", "file");
     assert_eq!(found["state"], "problem");
     assert!(found["found"].as_str().unwrap().contains("sometimes"), "{found}");
-    // Its directories are looked at all the same.
+    // The directories are looked at all the same.
     finding(&report, "storage", "scratch");
 
     fs::remove_dir(job.path("persistent")).unwrap();
@@ -96,7 +96,7 @@ fn the_backend_of_this_build_matches() {
     };
     let report = doctor(&stage.bin());
     assert_eq!(finding(&report, "programs", "veloc-backend")["state"], "ok", "{report:#}");
-    // A job that is to outlive the application needs it.
+    // A job that is to outlive the application needs the backend.
     let report = doctor(job.folder.path());
     assert_eq!(finding(&report, "programs", "veloc-backend")["state"], "problem", "{report:#}");
 }

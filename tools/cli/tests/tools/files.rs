@@ -60,8 +60,8 @@ impl Job {
         path
     }
 
-    /// Writes [`GOLDEN`] as "wave", with the proof of a job of so many ranks. `false`: the folder keeps
-    /// no proofs.
+    /// Writes [`GOLDEN`] as "wave", with the proof of a job of so many ranks. Returns false if the
+    /// folder keeps no proofs.
     pub(crate) fn write_proven(
         &self,
         directory: &str,
@@ -111,7 +111,7 @@ pub(crate) struct Ran {
 
 pub(crate) fn run(program: &Path, folder: &Path, arguments: &str) -> Ran {
     let mut command = Command::new(program);
-    // What the machine that tests is set up with is not for the jobs here.
+    // The configuration of the machine that runs the tests is not for these jobs.
     for (variable, _) in std::env::vars_os() {
         if variable.to_string_lossy().starts_with("VELOC_") {
             command.env_remove(variable);
@@ -134,20 +134,20 @@ impl Ran {
         String::from_utf8_lossy(&self.output.stderr).into_owned()
     }
 
-    /// What it printed, of a run that went well.
+    /// The output of a run that succeeded.
     pub(crate) fn success(&self) -> String {
         assert_eq!(self.code(), Some(0), "{}{}", self.stdout(), self.stderr());
         assert_eq!(self.stderr(), "");
         self.stdout()
     }
 
-    /// What it printed as JSON, however it ended.
+    /// The output as JSON, whatever the exit code.
     pub(crate) fn json(&self) -> Value {
         let text = self.stdout();
         serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}{}", self.stderr()))
     }
 
-    /// Ended with code 1, and one line that has these words.
+    /// Asserts that the run ended with code 1, and one line that has these words.
     pub(crate) fn failure(&self, words: &[&str]) {
         let text = self.stderr();
         assert_eq!(self.code(), Some(1), "{}{text}", self.stdout());

@@ -42,7 +42,7 @@ fn what_is_in_a_file() {
             "proof": null,
         })
     );
-    // Of any other name: nothing is known but what is in it.
+    // A file with another name: nothing is known but its content.
     job.write("other", &GOLDEN);
     let found = job.veloc("inspect other --no-checksum --json").json();
     assert_eq!((&found["name"], &found["checksum"]), (&json!(null), &json!(null)));
@@ -83,7 +83,8 @@ fn proofs_are_compared() {
     assert!(said.contains("not checked: 3"), "{said}");
 }
 
-/// Catches a comparison that is left out, with another file's checksum, or of its text.
+/// Catches a comparison that is left out, that takes another file's checksum, or that compares
+/// texts.
 #[test]
 fn checksums_are_compared() {
     let job = Job::new();
@@ -163,7 +164,7 @@ fn parts_of_aggregated_files() {
     job.write("x-0-1.dat", &GOLDEN);
     job.veloc("inspect x-0-1.dat --rank 0").failure(&["x-0-1.dat", "--rank 0"]);
 
-    // One damaged part is told from the others.
+    // One damaged part does not spoil the others.
     let mut bytes = parts.concat();
     bytes[26] = 200;
     job.write("persistent/wave-agg-7.dat", &bytes);
@@ -201,12 +202,12 @@ fn parts_without_their_table() {
     assert_eq!(ran.json(), with_table);
     assert!(ran.stderr().contains("its table is of no use"), "{}", ran.stderr());
     fs::remove_file(job.path("meta/wave-agg-7.dat")).unwrap();
-    // One that ends too early could be anything.
+    // A file that ends too early could be anything.
     job.write("persistent/wave-agg-7.dat", &parts.concat()[..80]);
     job.veloc(&format!("inspect {file}")).failure(&["wave-agg-7.dat", "rank 2", "is missing"]);
 }
 
-/// Catches panics, allocations of what a file pretends to have, and waits for what never comes.
+/// Catches panics, allocations of the size that a file pretends to have, and waits that never end.
 #[test]
 fn hostile_files_are_one_line() {
     let job = Job::new();
@@ -227,7 +228,7 @@ fn hostile_files_are_one_line() {
             job.veloc(&format!("inspect {name} {more}")).failure(&[name]);
         }
     }
-    // A terabyte of nothing that counts as many regions as it has room for.
+    // A terabyte of holes that claims as many regions as it has room for.
     let sparse = File::create(job.path("sparse")).unwrap();
     sparse.set_len(1 << 40).unwrap();
     sparse.write_all_at(&(1u64 << 36).to_le_bytes(), 0).unwrap();
@@ -238,7 +239,7 @@ fn hostile_files_are_one_line() {
     job.veloc("inspect pipe").failure(&["pipe"]);
     job.veloc("inspect scratch").failure(&["scratch is a directory"]);
     job.veloc("inspect none").failure(&["none"]);
-    // A file that was routed is no checkpoint with a header, and this is said.
+    // A routed file has no header of a checkpoint, and the message says so.
     job.write("scratch/own-0-1.dat", b"my own bytes");
     job.write("scratch/.own-0-1.dat.routed", b"/home/me/result");
     job.veloc("inspect scratch/own-0-1.dat").failure(&["VELOC_Route_file", "/home/me/result"]);
@@ -260,7 +261,7 @@ fn upstreams_tool() {
     assert_eq!(tool("--extract 2 --ckpt wave-3-12.dat").success(), "defgh");
     assert_eq!(tool("-e 2 -s 2 -c wave-3-12.dat").success(), "de");
     assert_eq!(tool("--extract -1 -c wave-3-12.dat").success(), "abc");
-    // Both: upstream shows the header.
+    // Given both options, upstream shows the header.
     assert_eq!(tool("-e 2 -h -c wave-3-12.dat").success(), expected);
     tool("-e 7 -c wave-3-12.dat").failure(&["wave-3-12.dat", "no region 7"]);
     tool("-h -c none").failure(&["none"]);
@@ -270,7 +271,7 @@ fn upstreams_tool() {
     assert!(tool("--help").success().contains("--ckpt"));
 }
 
-/// Catches bytes that are poured over a terminal.
+/// Catches a region that is written to a terminal.
 #[test]
 fn terminals_get_no_bytes() {
     let job = Job::new();

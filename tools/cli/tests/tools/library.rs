@@ -1,4 +1,4 @@
-//! The tools on what the library has written.
+//! The tools on files that the library has written.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::files::Job;
 
-/// Catches tools and library that are of different opinions on names, notes or formats.
+/// Catches tools that differ from the library in names, notes or formats.
 #[test]
 fn what_the_library_writes_is_good() {
     let job = Job::new();
@@ -40,7 +40,7 @@ fn what_the_library_writes_is_good() {
     assert_eq!(versions.len(), 4);
     for version in versions {
         let copies = version["copies"].as_array().unwrap();
-        // In scratch and persistent, of each rank that has ended its checkpoint well.
+        // Copies in scratch and persistent of each rank that has ended its checkpoint well.
         assert_eq!(copies.len(), if version["version"] == 3 { 2 } else { 4 }, "{version:#}");
         for copy in copies {
             let routed = if version["name"] == "own" { json!(original) } else { json!(null) };

@@ -10,8 +10,8 @@ use erasure::encoding::{Encoding, Member};
 use erasure::parity::Writer;
 use format::checksum::Checksum;
 
-/// A job of 4 ranks: version 1 in scratch and persistent, 2 in scratch but for rank 2, 3 as an
-/// aggregated file, and much that is none of it.
+/// A job of 4 ranks: version 1 in scratch and persistent, 2 in scratch except for rank 2, 3 as an
+/// aggregated file, and many other files.
 fn job() -> Job {
     let job = Job::new();
     for rank in 0..4 {
@@ -57,8 +57,8 @@ fn places(version: &Value) -> Vec<(u64, &str, &str)> {
     copies.map(|c| (c["rank"].as_u64().unwrap(), text(c, "place"), text(c, "condition"))).collect()
 }
 
-/// Catches copies that are overlooked or seen twice, foreign files taken for copies, and ranks that
-/// are missing without a word.
+/// Catches copies that are overlooked or counted twice, other files taken for copies, and missing
+/// ranks that are not named.
 #[test]
 fn every_copy_is_listed() {
     let job = job();
@@ -92,7 +92,7 @@ fn every_copy_is_listed() {
     assert!(places(three).iter().all(|(_, place, is)| (*place, *is) == ("aggregated", "good")));
 
     let text = job.veloc("ls --config veloc.cfg").success();
-    for part in ["ranks missing: 2", "0-1,3", "0-3", "1 name, 3 versions, 19 copies"] {
+    for part in ["rank 2 missing", "0-1,3", "0-3", "1 name, 3 versions, 19 copies"] {
         assert!(text.contains(part), "{text}");
     }
 }
@@ -107,7 +107,7 @@ fn damage_is_named() {
     let mut bytes = fs::read(job.path("persistent/wave-agg-3.dat")).unwrap();
     bytes[21] = 9;
     job.write("persistent/wave-agg-3.dat", &bytes);
-    // Without a table, the headers say where the parts lie, if they do.
+    // Without a table, the headers say where the parts lie, if they are good.
     job.aggregate("other", 7, &[GOLDEN.to_vec(), vec![0; 8]]);
     job.aggregate("other", 8, &[GOLDEN.to_vec(), GOLDEN.to_vec()]);
     for version in [7, 8] {
@@ -159,30 +159,30 @@ fn many_files_are_few_rows() {
         }
     }
     let text = job.veloc("ls --scratch scratch").success();
-    for part in ["0-49 (50)", "51-99 (49)", "ranks missing: 1", "399 copies"] {
+    for part in ["0-49 (50)", "51-99 (49)", "rank 1 missing", "399 copies"] {
         assert!(text.contains(part), "{text}");
     }
     let rows = text.lines().filter(|line| line.contains("shot")).count();
     assert_eq!(rows, 3, "{text}");
     let text = job.veloc("ls --scratch scratch --each").success();
     assert_eq!(text.lines().filter(|line| line.contains("shot")).count(), 100, "{text}");
-    // A rank that has no file at all is known only if it is told how many there are.
+    // A rank without any file is known only if the number of ranks is given.
     let text = job.veloc("ls --scratch scratch --ranks 6").success();
-    assert!(text.contains("ranks missing: 4-5") && text.contains("ranks missing: 1,4-5"), "{text}");
+    assert!(text.contains("ranks 4-5 missing") && text.contains("ranks 1,4-5 missing"), "{text}");
 }
 
 #[test]
 fn what_cannot_be_listed() {
     let job = Job::new();
     assert_eq!(job.veloc("ls --config veloc.cfg").success(), "no checkpoints\n");
-    // Nowhere to look: what is kept in memory is all that there is to show.
+    // Without directories, only checkpoints kept in memory can be shown.
     assert!(job.veloc("ls").success().contains("in memory on this host"));
     job.veloc("ls --config none.cfg").failure(&["none.cfg"]);
     job.veloc("ls --scratch none --persistent nothing").failure(&["none, nothing"]);
     job.veloc("ls --meta meta").failure(&["neither scratch nor persistent"]);
     assert_eq!(job.veloc("ls --scratch scratch --ranks 4000000000").code(), Some(2));
     job.veloc("ls a/b --scratch scratch").failure(&["a/b"]);
-    // What a job is refused is no reason not to look at its files.
+    // Keys that a job is refused for do not keep the tool from its files.
     job.write("axl.cfg", b"mode = async\nscratch = scratch\naxl_type = pthread\n");
     job.veloc("ls --config axl.cfg").success();
 }
@@ -200,7 +200,7 @@ fn parities_are_read_too() {
     assert_eq!((ran.code(), &ran.json()["totals"]["bad"]), (Some(1), &json!(1)));
 }
 
-/// Catches a file, or a link, that somebody else has put there and nobody is told of.
+/// Catches a file, or a link, of another user that is not reported.
 #[test]
 fn owners_are_named() {
     const NOBODY: u32 = 65534;

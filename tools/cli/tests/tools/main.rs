@@ -1,5 +1,5 @@
-//! The tools as their users run them, on files that are made by hand from the description of
-//! upstream's formats.
+//! The tools as their users run them, on files made by hand from the description of upstream's
+//! formats.
 
 // A test that cannot go on should end.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

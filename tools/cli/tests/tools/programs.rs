@@ -29,7 +29,7 @@ fn the_backend_takes_over() {
     assert!(text.contains("none/veloc-backend") && text.lines().count() == 1, "{text}");
 }
 
-/// Catches commands without a page, pages of what is hidden, and completions that a shell refuses.
+/// Catches commands without a page, pages of hidden commands, and completions that a shell refuses.
 #[test]
 fn what_an_installation_has_beside_the_program() {
     let job = Job::new();
@@ -45,7 +45,7 @@ fn what_an_installation_has_beside_the_program() {
     assert!(!pages.iter().any(|page| page.contains("share") || page.contains("help")), "{pages:?}");
     let page = fs::read_to_string(job.path("share/man/man1/veloc-ls.1")).unwrap();
     assert!(page.contains(".TH") && page.contains("persistent"), "{page}");
-    // The two programs beside veloc, not only the commands of their names.
+    // The pages of the two programs beside veloc, not only of the commands of their names.
     let page = fs::read_to_string(job.path("share/man/man1/veloc-backend.1")).unwrap();
     for wanted in ["\\-\\-foreground", "SIGTERM", "exit code", "VELOC BACKEND", "VELOC_BIN"] {
         assert!(page.contains(wanted), "{wanted}: {page}");

@@ -4,13 +4,13 @@ use serde_json::json;
 
 use crate::files::Job;
 
-/// What a command has written.
+/// The content of a file that a command has written, as JSON.
 fn read(job: &Job, file: &str) -> serde_json::Value {
     serde_json::from_slice(&std::fs::read(job.path(file)).unwrap()).unwrap()
 }
 
-/// The example of the paper's section 3, and what a crash in it leaves. Catches stale slots that are
-/// left out, and an adjoint that is taken for stored where it is not.
+/// The example of the paper's section 3, and the cost of a crash in it. Catches stale slots that
+/// are left out, and an adjoint that is taken for stored where it is not.
 #[test]
 fn the_example_of_the_paper() {
     let job = Job::new();
@@ -53,9 +53,9 @@ fn the_example_of_the_paper() {
     assert!(lines("stored").iter().any(|line| line[0] == json!(60.0) && line[1] == json!(60.0)));
 }
 
-/// Crashes of the forward sweep, at each state: what is stored by then is left, and what was computed
-/// behind the last of it is all that is computed twice. Catches a crash that is taken for one of the
-/// adjoint's, a state that is not stored yet, and steps counted that were not made.
+/// Crashes of the forward sweep, at each state: the states stored by then are left, and only the
+/// steps behind the last of them are computed twice. Catches a crash that is taken for one of the
+/// adjoint's, a state that is not stored yet, and steps that are counted but were not made.
 #[test]
 fn crashes_in_the_forward_sweep() {
     let job = Job::new();
@@ -67,7 +67,8 @@ fn crashes_in_the_forward_sweep() {
         assert_eq!(number("restart_from"), left, "{crash}");
         let states = [0, 30, 60, 80, 94].into_iter().filter(|state| *state <= left);
         assert_eq!(found["slots"], json!(states.collect::<Vec<u64>>()), "{crash}");
-        // No more than what lies behind the last stored state; the way on may be a better one than this rule's.
+        // At most the steps behind the last stored state; the way on may be a better one than this
+        // rule's.
         let most = number("undisturbed_advances") + number("crash_after") - left;
         assert!(number("restart_advances") <= most, "{crash}");
         assert_eq!(found["crash_in"], json!("forward"));
@@ -75,8 +76,8 @@ fn crashes_in_the_forward_sweep() {
     let text = job.veloc(&format!("{asked} --crash-after 81 --crash-in forward")).success();
     assert!(text.contains("at the crash: 0 30 60 80\n"), "{text}");
     assert!(text.contains("steps not recorded from state 80, restarted"), "{text}");
-    // Where the end is not known the restart goes on as the pass would; and of slots in memory nothing is
-    // left.
+    // If the end is not known, the restart goes on as the pass would; with slots on disk, the slots
+    // in memory are lost.
     for (more, left) in [("--online", 4), ("--disk-slots 3", 0)] {
         let asked = format!("schedule --steps 300 --slots 4 {more}");
         let crash = format!("{asked} --crash-after 5 --crash-in forward --json");
@@ -96,7 +97,7 @@ fn crashes_in_the_forward_sweep() {
     assert!(ended.stderr().contains("--crash-after"), "{}", ended.stderr());
 }
 
-/// Numbers as large as they come, at once; and what cannot be planned.
+/// Plans with the largest numbers take no time, and impossible plans are refused.
 #[test]
 fn large_plans_and_wrong_ones() {
     let job = Job::new();
@@ -130,7 +131,8 @@ fn large_plans_and_wrong_ones() {
     }
 }
 
-/// Long plans of other kinds, and the lines of their pictures, at once. Catches a way that is gone through action by action.
+/// Long plans of other kinds, and the lines of their pictures, take no time. Catches a plan that is
+/// gone through action by action.
 #[test]
 fn large_plans_of_other_kinds() {
     let job = Job::new();
@@ -145,8 +147,8 @@ fn large_plans_of_other_kinds() {
     assert!(found["slots"].as_array().unwrap().len() == 2, "{found}");
 }
 
-/// A crash in the longest plan of all, at any place, and its picture, at once. Catches a way that is gone
-/// through, and a place that it comes to otherwise than action by action.
+/// A crash in the longest plan, at any place, and its picture take no time. Catches a plan that is
+/// gone through, and a result that differs from going through it action by action.
 #[test]
 fn crashes_of_large_plans() {
     let job = Job::new();
@@ -159,11 +161,12 @@ fn crashes_of_large_plans() {
         let count = |name: &str| found[name].as_u64().unwrap();
         let turned = restart - count("crash_after");
         let lost = count("restart_advances") - count("undisturbed_advances");
-        // What was reversed since the adjoint was stored, from states that are there or not.
+        // Steps reversed since the adjoint was stored, from states that are there or not.
         assert!(lost <= 20 * turned, "{lost} of {turned}");
         assert!(count("undisturbed_advances") < count("advances"));
     }
-    // Nothing is stored of the adjoint, and all steps are ahead again: at no more than they take anew.
+    // The adjoint is not stored, so all steps are to be reversed again: the restart costs no more
+    // than a plan from the beginning.
     let again = "schedule --steps 1e9 --slots 10 --crash-after 5e8 --json";
     let found = job.veloc(again).json();
     assert!(found["restart_advances"].as_u64() <= found["advances"].as_u64(), "{found}");
@@ -172,7 +175,8 @@ fn crashes_of_large_plans() {
     assert!(text.contains("1000000000000  ●") && !text.contains("too long"), "{text}");
 }
 
-/// Catches numbers that are taken for options, and errors that do not say what is wrong with which.
+/// Catches numbers that are taken for options, and errors that do not say which value is wrong, and
+/// why.
 #[test]
 fn numbers_that_cannot_be() {
     let job = Job::new();
@@ -208,8 +212,8 @@ fn numbers_that_cannot_be() {
     }
 }
 
-/// A pass whose end is not known takes at least as much as one that knows it, and stores its states at
-/// places of its own.
+/// A pass whose end is not known takes at least as many steps as one that knows it, and stores its
+/// states at places of its own.
 #[test]
 fn an_end_that_is_not_known() {
     let job = Job::new();
@@ -256,7 +260,7 @@ fn states_and_records() {
     job.veloc("schedule --steps 9 --slots 3 --online --rule mixed").failure(&["rule of its own"]);
 }
 
-/// What disk costs is counted in, and what is in memory does not survive a crash.
+/// Reads and writes on disk are counted, and slots in memory do not survive a crash.
 #[test]
 fn slots_on_disk() {
     let job = Job::new();
@@ -275,7 +279,7 @@ fn slots_on_disk() {
     job.veloc(wrong).failure(&["--read-cost 10000000"]);
 }
 
-/// The ways of the paper's section 5, with its two-level cost put right.
+/// The strategies of the paper's section 5, with its two-level cost put right.
 #[test]
 fn other_ways() {
     let job = Job::new();
@@ -289,7 +293,8 @@ fn other_ways() {
     assert_eq!(advances, [321, 316, 374, 451]);
     let text = job.veloc(asked).success();
     assert!(text.contains("single recovery") && text.contains("lost in reverse"), "{text}");
-    // As many steps as there are, at once, and by any rule. Catches figures that are left out.
+    // Plans with as many steps as possible take no time with any rule. Catches figures that are
+    // left out.
     for rule in ["optimal", "monotone", "shortest"] {
         let asked =
             format!("schedule --steps 1e12 --slots 100 --adjoint 1e6 --rule {rule} --compare");
@@ -297,7 +302,8 @@ fn other_ways() {
         for way in found["compare"].as_array().unwrap() {
             let [lost, stored, mean] = ["reverse_most_lost", "takeshots", "reverse_mean_lost"]
                 .map(|name| way[name].as_f64().unwrap());
-            // What was turned since the adjoint was stored, and on the way to it, some times.
+            // Steps reversed since the adjoint was stored, and the advances before them, some
+            // times.
             assert!(mean > 0.0 && mean <= lost && lost < 2e7, "{rule}: {way}");
             assert!(stored > 1e11, "{rule}: {way}");
         }
@@ -317,7 +323,7 @@ fn other_ways() {
     }
 }
 
-/// How long it takes, with failures and without.
+/// Run times, with failures and without.
 #[test]
 fn estimates() {
     let job = Job::new();
@@ -353,15 +359,16 @@ fn estimates() {
     ] {
         job.veloc(&format!("schedule --steps 300 --slots 8 {arguments}")).failure(&[words]);
     }
-    // At once, if nothing can fail: 8,620,091,152,461 steps, and three for each that is reversed.
+    // Without failures no time is taken: 8,620,091,152,461 steps, and three for each that is
+    // reversed.
     let long = "schedule --steps 1e12 --slots 100 --step-time 1";
     let found = job.veloc(&format!("{long} --json")).json();
     assert_eq!(found["estimate"]["undisturbed"].as_f64(), Some(8_620_091_152_461.0 + 3e12));
-    // What would be looked at for too long is refused at once.
+    // An estimate that would take too long is refused at once.
     let stored_often = "--steps 1e12 --slots 100 --step-time 1 --mtbf 1e5 --adjoint-time 10";
     job.veloc(&format!("schedule {stored_often}"))
         .failure(&["--mtbf 100000: with 1000000000000 steps"]);
-    // With failures as well, if the adjoint is not stored all the time.
+    // With failures no time is taken either, unless the adjoint is stored all the time.
     let short = "--step-time 1e-6 --mtbf 86400 --write-time 1e-3 --adjoint-time 10 --json";
     let found = job.veloc(&format!("schedule --steps 1e12 --slots 100 {short}")).json();
     let estimate = &found["estimate"];

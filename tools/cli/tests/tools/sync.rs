@@ -5,9 +5,9 @@ use std::time::{Duration, SystemTime};
 
 use crate::files::{checkpoint, Job};
 
-/// What persistent lacks of each rank is copied, with its time, and nothing else is touched. Catches a rank
-/// that is passed over, a damaged file that gets a copy, an exit code that hides it, and a copy of a name
-/// that nobody asked for.
+/// Checkpoints of each rank that persistent lacks are copied, with their time, and nothing else is
+/// touched. Catches a rank that is passed over, a damaged file that is copied, an exit code that
+/// hides it, and a copy of a name that was not asked for.
 #[test]
 fn what_persistent_lacks_is_copied() {
     let job = Job::new();

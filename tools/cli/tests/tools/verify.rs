@@ -22,7 +22,7 @@ fn job() -> Job {
     job
 }
 
-/// The last byte of a file becomes another one.
+/// Changes the last byte of a file.
 fn flip(job: &Job, name: &str) {
     let mut bytes = fs::read(job.path(name)).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
@@ -70,7 +70,7 @@ fn flipped_bits_are_found() {
     assert_eq!(found["totals"]["bad"], 3);
     let text = job.veloc("verify --config veloc.cfg").stdout();
     assert!(text.contains("wave: no version can be restored by all ranks"), "{text}");
-    // ls sees that only if it reads all.
+    // ls sees the flipped bit only if it reads the whole file.
     assert!(!job.veloc("ls --config veloc.cfg").success().contains("wave-0-1.dat"));
     assert!(job.veloc("ls --config veloc.cfg --verify").success().contains("wave-0-1.dat"));
 }
@@ -86,13 +86,13 @@ fn only_what_is_asked_for() {
     assert_eq!(job.veloc("verify wave --config veloc.cfg").code(), Some(1));
     assert_eq!(job.veloc("verify other --config veloc.cfg").code(), Some(0));
     assert_eq!(job.veloc("verify wave -1 --config veloc.cfg").code(), Some(2));
-    // What nobody can restart from is no success, though no copy is bad.
+    // A version that nobody can restart from is no success, though no copy is bad.
     let ran = job.veloc("verify other --ranks 3 --config veloc.cfg");
     assert_eq!(ran.code(), Some(1), "{}", ran.stdout());
     assert!(ran.stdout().contains("other: no version can be restored"), "{}", ran.stdout());
     job.veloc("verify wave 9 --config veloc.cfg").failure(&["\"wave\" version 9"]);
     job.veloc("verify waves --config veloc.cfg").failure(&["\"waves\""]);
-    // One rank of a version alone is too little for all.
+    // A version of one rank alone cannot be restored by all.
     job.write("scratch/wave-0-3.dat", &GOLDEN);
     let found = job.veloc("verify wave 3 --config veloc.cfg --json").json();
     assert_eq!(found["checkpoints"][0]["missing_ranks"], json!([1]));
@@ -111,7 +111,7 @@ fn copies_without_checksums_are_compared() {
     let ran = job.veloc("verify --config veloc.cfg");
     assert_eq!(ran.code(), Some(1));
     assert_eq!(ran.stdout().matches("copies of this rank differ").count(), 2, "{}", ran.stdout());
-    // A checksum tells which is right.
+    // A checksum tells which copy is right.
     job.keep_checksum("x-0-1.dat", &GOLDEN);
     let ran = job.veloc("verify --config veloc.cfg");
     assert!(ran.stdout().contains("x: all ranks can restore 1"), "{}", ran.stdout());
@@ -120,8 +120,8 @@ fn copies_without_checksums_are_compared() {
     assert!(ran.stdout().contains("x-0-1.dat.chksum has 0 bytes"), "{}", ran.stdout());
 }
 
-/// Four ranks took versions 1 and 2. Catches the number of ranks in proofs that is not looked at, or compared
-/// where the library does not.
+/// Four ranks took versions 1 and 2. Catches numbers of ranks in proofs that are not looked at, or
+/// compared where the library does not compare them.
 #[test]
 fn jobs_of_other_numbers_of_ranks_are_told() {
     let job = Job::new();
@@ -155,14 +155,15 @@ fn jobs_of_other_numbers_of_ranks_are_told() {
     assert!(verify("--ranks 3").success().contains("wave: all ranks can restore 1\n"));
     assert!(verify("--ranks 4").success().contains("wave: all ranks can restore 2\n"));
 
-    // Who was not told how many there are has no objection, and any copy of the right job does.
+    // A copy that does not say how many ranks there are is no objection, and any copy of the right
+    // job is enough.
     assert!(job.write_proven("scratch", 1, 3, 0));
     assert!(verify("").success().contains("wave: all ranks can restore 1-2\n"));
     (0..3).for_each(|rank| assert!(job.write_proven("persistent", 1, rank, 4)));
     assert!(verify("--ranks 4").success().contains("wave: all ranks can restore 1-2\n"));
 }
 
-/// A good header that asks for hours. Catches a tool that reads holes to their end.
+/// A header that is good and would take hours. Catches a tool that reads holes to their end.
 #[test]
 fn what_is_mostly_holes_is_no_checkpoint() {
     let job = Job::new();

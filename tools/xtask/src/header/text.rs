@@ -1,8 +1,8 @@
-//! What the headers say beside cbindgen's translation, and how that is put right.
+//! Parts of the headers that cbindgen's translation lacks, and corrections of it.
 
 use crate::error::{Error, Result};
 
-/// Their first lines.
+/// The first lines of the headers.
 pub(super) const HEADER: &str = "\
 /*
  * Checkpoints for adjoint computations on GPUs, behind the C interface of VELOC.
@@ -12,7 +12,6 @@ pub(super) const HEADER: &str = "\
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */";
 
-/// The first lines of `veloc-mpi.h`.
 pub(super) const MPI_HEADER: &str = "\
 /*
  * Messages of checkpointed parts of adjoint codes, logged and replayed.
@@ -22,21 +21,20 @@ pub(super) const MPI_HEADER: &str = "\
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */";
 
-/// What `veloc-mpi.h` includes.
 pub(super) const MPI_INCLUDES: &str = "\
 #include <stddef.h>
 #include <stdint.h>
 
 #include \"veloc/defs.h\"";
 
-/// What the headers include that `veloc.h` includes.
+/// The includes of the headers that `veloc.h` includes.
 pub(super) const BESIDE_INCLUDES: &str = "\
 #include <stddef.h>
 #include <stdint.h>
 
 #include \"defs.h\"";
 
-/// What `veloc.h` includes. A compiler that cannot look for a file is taken to have MPI, as
+/// The includes of `veloc.h`. A compiler that cannot test for a file is taken to have MPI, as
 /// programs for VELOC expect.
 pub(super) const INCLUDES: &str = "\
 #include <stdbool.h>
@@ -68,13 +66,13 @@ pub(super) const INCLUDES: &str = "\
 #include <mpi.h>
 #endif";
 
-/// How the declarations of the functions begin that need MPI, as Rust has them and as C does.
+/// How the declarations of the functions that need MPI begin, in Rust and in C.
 const MPI_FUNCTIONS: [[&str; 2]; 2] = [
     ["int VELOC_Init(void *comm,", "int VELOC_Init(MPI_Comm comm,"],
     ["int VELOC_Init_options(void *comm,", "int VELOC_Init_options(MPI_Comm comm,"],
 ];
 
-/// What C++ programs get beyond C, at the end of `veloc.h`.
+/// Declarations for C++ programs, at the end of `veloc.h`.
 const CXX: &str = "\
 #ifdef __cplusplus
 #include <stdio.h>
@@ -128,10 +126,10 @@ static inline int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base
 
 ";
 
-/// The end of `veloc.h`, in front of which that stands.
+/// The last line of `veloc.h`, before which they stand.
 const END: &str = "#endif  /* VELOC_H */";
 
-/// `veloc/defs.h` of cbindgen's text.
+/// `veloc/defs.h`, from cbindgen's text.
 pub(super) fn defs(translated: &str) -> String {
     map_lines(translated, |line| match line.rsplit_once(' ') {
         // An operator in front of the name must not reach into the value.
@@ -142,7 +140,7 @@ pub(super) fn defs(translated: &str) -> String {
     })
 }
 
-/// `veloc.h` of cbindgen's text.
+/// `veloc.h`, from cbindgen's text.
 pub(super) fn veloc(translated: &str) -> Result<String> {
     let mut text = preconditions(translated);
     for declarations in MPI_FUNCTIONS {
@@ -154,7 +152,7 @@ pub(super) fn veloc(translated: &str) -> Result<String> {
     Ok(comments(&format!("{before}{CXX}{END}\n")))
 }
 
-/// The text with a declaration as C has it, and with its comment only where there is MPI.
+/// The text with one declaration as in C, which stands with its comment only where there is MPI.
 fn with_mpi(text: &str, [found, wanted]: [&str; 2]) -> Result<String> {
     let [before, after] = text.split(found).collect::<Vec<_>>()[..] else {
         return Err(Error::new(format!("cbindgen does not say `{found}` once")));
@@ -169,18 +167,18 @@ fn with_mpi(text: &str, [found, wanted]: [&str; 2]) -> Result<String> {
     Ok(format!("{before}#ifndef VELOC_NO_MPI\n{comment}{wanted}{rest};\n#endif\n{after}"))
 }
 
-/// A header of C's alone of cbindgen's text.
+/// A header that C alone uses, from cbindgen's text.
 pub(super) fn beside(translated: &str) -> String {
     comments(&preconditions(translated))
 }
 
-/// The text without comments that are not in every C.
+/// The text without `//` comments, which not every C has.
 fn comments(text: &str) -> String {
     text.replace("  // __cplusplus", " /* __cplusplus */")
         .replace("// __cplusplus", "/* __cplusplus */")
 }
 
-/// What Rust's comments call "Safety" is what the caller has to see to.
+/// Turns the section "Safety" of Rust's comments into preconditions for the caller.
 fn preconditions(text: &str) -> String {
     let mut after_title = false;
     map_lines(text, |line| {
@@ -196,7 +194,6 @@ fn preconditions(text: &str) -> String {
     .replace("\n\n *", "\n *")
 }
 
-/// The text with each line replaced.
 fn map_lines(text: &str, mut change: impl FnMut(&str) -> String) -> String {
     let mut changed = String::with_capacity(text.len());
     for line in text.lines() {

@@ -1,5 +1,5 @@
-//! NVIDIA's compilers, which make the programs of the CUDA runtime that are in `gpu`. A bundle has them
-//! compiled, as few machines with a card have a compiler.
+//! NVIDIA's compilers, which make the programs of the CUDA runtime in `gpu`. A bundle contains the
+//! compiled programs, as few machines with a card have a compiler.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,33 +10,33 @@ use crate::error::{Error, Result, While};
 use crate::files::{folder, write};
 use crate::project::root;
 
-/// For which architectures, and as PTX for those that came later.
+/// The architectures that programs are compiled for; later ones get PTX.
 const CODE: [&str; 3] =
     ["arch=compute_80,code=sm_80", "arch=compute_90,code=sm_90", "arch=compute_80,code=compute_80"];
 
 /// The most that a program may take, in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// A compiler with the runtime that its programs are linked with.
+/// A compiler with the runtime for its programs.
 #[derive(Debug)]
 pub(crate) struct Compiler {
     nvcc: PathBuf,
-    /// Where its other programs and its library for devices are, if not beside it.
+    /// The folders of its other programs and of its library for devices, if they are not beside it.
     apart: Option<[PathBuf; 2]>,
     includes: Vec<PathBuf>,
-    /// The runtime as a shared library: the same program finds NVIDIA's on a card, and whatever comes
-    /// first in the path on the software device.
+    /// The runtime as a shared library: a program finds NVIDIA's on a card, and the first in the
+    /// path on the software device.
     pub runtime: PathBuf,
-    /// The conditions under which that may be passed on.
+    /// The licence under which the runtime may be passed on.
     pub licence: PathBuf,
 }
 
 /// How the PTX for later architectures is kept in a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ptx {
-    /// So that anybody can read it, who takes the place of the runtime.
+    /// As text, which the stand-in for the runtime can read.
     Plain,
-    /// In NVIDIA's way, as the compiler does it by itself.
+    /// In NVIDIA's format, the compiler's default.
     Compressed,
 }
 
@@ -72,7 +72,7 @@ fn of_debian(toolkit: &Toolkit) -> Result<Compiler> {
     })
 }
 
-/// The newest, whose package knows where it has everything.
+/// The newest compiler, whose package knows where all its parts are.
 fn of_pip() -> Result<Compiler> {
     Ok(Compiler {
         nvcc: packages::file(&NEWEST, "nvcc")?,
@@ -98,13 +98,14 @@ impl Compiler {
             let path = std::env::join_paths(path).map_err(|error| Error::new(error.to_string()))?;
             command.env("PATH", path).env("NVVMIR_LIBRARY_DIR", device_library);
         }
-        // Not the C++ compiler of an older release that Debian's wants; any may be newer than it knows.
+        // The system's C++ compiler, not the one of an older release that Debian's nvcc asks for;
+        // it may be newer than nvcc knows.
         command.args(["-ccbin", "c++", "-allow-unsupported-compiler"]);
         command.args(self.includes.iter().flat_map(|folder| ["-I".as_ref(), folder.as_os_str()]));
         Ok(command)
     }
 
-    /// Fails if it cannot compile anything here: C++ compilers become too new for it.
+    /// Fails if the compiler cannot compile anything here: C++ compilers become too new for it.
     pub(super) fn try_out(&self, folder: &Path) -> Result<()> {
         let source = folder.join("nothing.cu");
         write(&source, "int main() { return 0; }\n")?;
@@ -112,8 +113,8 @@ impl Compiler {
         Ok(())
     }
 
-    /// Compiles a program without a warning, which finds the library and the runtime by `path`, unless
-    /// `LD_LIBRARY_PATH` has others.
+    /// Compiles a program without a warning. The program finds the library and the runtime by
+    /// `path`, unless `LD_LIBRARY_PATH` has others.
     pub(crate) fn compile(
         &self,
         source: &Path,

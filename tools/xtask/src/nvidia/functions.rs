@@ -1,5 +1,4 @@
-//! The driver's functions that this project looks up, beside what NVIDIA's headers declare and its
-//! libraries export.
+//! The driver's functions that this project looks up, compared with NVIDIA's headers and libraries.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -13,13 +12,13 @@ use crate::error::{Error, Result};
 use crate::files::{read, write};
 use crate::project::{output, root, target_directory};
 
-/// The list of functions, and what it begins with.
+/// The file with the list of functions, and the text before the list.
 const LIST: (&str, &str) = ("crates/driver/src/functions.rs", "$($given)*");
 
-/// What every user of the list looks up beside it, by the names of its types.
+/// Functions that every user of the list looks up as well, with their types.
 const EXTRAS: &str = "crates/driver/src/cuda.rs";
 
-/// Functions that older drivers lack, and the version of CUDA that has brought them.
+/// Functions that older drivers lack, and the version of CUDA that introduced each.
 const SINCE: [(&str, u32); 2] = [("cuCtxGetId", 12000), ("cuStreamGetCtx_v2", 12050)];
 
 /// A function: its name, and its arguments in Rust.
@@ -53,7 +52,6 @@ fn since(name: &str) -> Option<u32> {
     SINCE.iter().find(|(new, _)| *new == name).map(|(_, version)| *version)
 }
 
-/// The functions of a macro's list.
 fn list(text: &str, start: &str) -> Result<Vec<Function>> {
     let body = text.split(start).nth(1).and_then(|rest| rest.split('}').next());
     let body = body.ok_or_else(|| Error::new(format!("no list begins with {start}")))?;
@@ -101,7 +99,7 @@ fn extras(text: &str) -> Result<Vec<Function>> {
     }
 }
 
-/// A type in C. The library takes the driver's enumerations for numbers, which they are.
+/// A type in C. The library treats the driver's enumerations as numbers, which they are.
 fn in_c(of: &str) -> Result<String> {
     for pointer in ["*mut ", "*const "] {
         if let Some(rest) = of.strip_prefix(pointer) {
@@ -130,7 +128,7 @@ fn in_c(of: &str) -> Result<String> {
 
 /// A C file in which each function is assigned to a pointer of the type that the library gives it.
 fn declarations(lists: &[(&str, Vec<Function>)]) -> Result<String> {
-    // With it, the headers declare what they would else rename, too.
+    // With this definition, the headers also declare functions that they would otherwise rename.
     let mut text = String::from("#define __CUDA_API_VERSION_INTERNAL\n#include <cuda.h>\n");
     for (at, (path, functions)) in lists.iter().enumerate() {
         let _ = writeln!(text, "\n/* {path} */");
@@ -147,7 +145,6 @@ fn declarations(lists: &[(&str, Vec<Function>)]) -> Result<String> {
     Ok(text)
 }
 
-/// Fails if the compiler has anything to say.
 fn compiles(source: &Path, header: &Path) -> Result<()> {
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let mut command = Command::new(compiler);
@@ -156,7 +153,7 @@ fn compiles(source: &Path, header: &Path) -> Result<()> {
     said(&mut command).map(drop)
 }
 
-/// Fails, with their names, if a library lacks functions.
+/// Fails, with their names, if a library lacks any of the functions.
 fn exports(library: &Path, names: &BTreeSet<&str>) -> Result<()> {
     let mut command = Command::new("nm");
     command.args(["--dynamic", "--defined-only"]).arg(library);
@@ -185,7 +182,7 @@ mod tests {
         assert!(!c.contains("other"), "{c}");
     }
 
-    /// Catches a list that this no longer finds, or a type that it does not know.
+    /// Catches a list that this module no longer finds, or a type that it does not know.
     #[test]
     fn the_list_of_the_project_is_read() {
         assert!(extras(&read(&root().join(EXTRAS)).unwrap()).unwrap().len() >= 3);

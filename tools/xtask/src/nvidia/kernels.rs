@@ -1,4 +1,4 @@
-//! The kernels, which travel as PTX: an assembler says what a driver would.
+//! The kernels in PTX: an assembler checks them as a driver would.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,10 +10,10 @@ use crate::files::{copy, read};
 use crate::project::{line, root};
 use crate::python::{installed_together, interpreter};
 
-/// The largest major version of PTX: what is newer keeps older drivers from taking the kernels.
+/// The largest major version of PTX: drivers older than a version do not take its kernels.
 const NEWEST_PTX: u32 = 6;
 
-/// The architectures that are looked at, as far as an assembler knows them.
+/// The architectures that are checked, as far as an assembler knows them.
 const ARCHITECTURES: std::ops::RangeInclusive<u32> = 60..=120;
 
 pub(super) fn check(findings: &mut Findings) -> Result<()> {
@@ -45,7 +45,7 @@ pub(super) fn check(findings: &mut Findings) -> Result<()> {
     Ok(())
 }
 
-/// The files below a folder whose names end so, without what cargo has built.
+/// The files below a folder with this extension, without the target directory.
 pub(super) fn files_of(extension: &str, folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for path in entries(folder)? {
@@ -60,12 +60,11 @@ pub(super) fn files_of(extension: &str, folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// A path in the project.
 pub(super) fn shown(path: &Path) -> String {
     path.strip_prefix(root()).unwrap_or(path).display().to_string()
 }
 
-/// Fails if only newer drivers would take it.
+/// Fails if only newer drivers would take the kernel.
 fn version(kernel: &Path) -> Result<()> {
     let text = read(kernel)?;
     let version = text.lines().find_map(|line| line.strip_prefix(".version "));
@@ -79,7 +78,7 @@ fn version(kernel: &Path) -> Result<()> {
     }
 }
 
-/// Assembles a file for every architecture that the assembler knows; how many these are.
+/// Assembles a file for every architecture that the assembler knows. Returns their number.
 fn assemble(assembler: &Path, kernel: &Path) -> Result<usize> {
     let known = known(&said(Command::new(assembler).arg("--help"))?);
     if known.is_empty() {
@@ -108,7 +107,8 @@ fn known(help: &str) -> Vec<u32> {
     known
 }
 
-/// What an assembler has to say that it should not: a warning, or registers that did not suffice.
+/// The first line of an assembler's output that tells of a warning, or of registers that did not
+/// suffice.
 fn first_wrong(text: &str) -> Option<&str> {
     text.lines().find(|line| {
         line.contains("warning")
@@ -117,7 +117,7 @@ fn first_wrong(text: &str) -> Option<&str> {
     })
 }
 
-/// Fails if the source does not give this very PTX.
+/// Fails if compiling the source does not give exactly this PTX.
 fn again(compiler: &Path, kernel: &Path) -> Result<()> {
     let source = kernel.with_extension("cu");
     let name = source.file_name().unwrap_or_default();
@@ -133,7 +133,7 @@ fn again(compiler: &Path, kernel: &Path) -> Result<()> {
     Err(Error::new(format!("{} gives another", shown(&source))))
 }
 
-/// What a command has printed, errors and all; an error with that if it failed.
+/// The output of a command, errors included; if it failed, an error with that output.
 pub(super) fn said(command: &mut Command) -> Result<String> {
     let output = command.output().when(|| format!("starting {}", line(command)))?;
     let text = [output.stdout, output.stderr].concat();

@@ -1,5 +1,5 @@
-//! NVIDIA's parts, from the index that pip uses and from the archive of the system. What was fetched
-//! once stays below the target directory.
+//! NVIDIA's parts, from the index that pip uses and from the archive of the system. Fetched
+//! packages stay below the target directory.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,12 +15,12 @@ pub type Wheel = (&'static str, &'static str);
 /// The runtime compiler with which `scripts/make_ptx.py` makes the kernels.
 pub const RUNTIME_COMPILER: Wheel = ("nvidia-cuda-nvrtc-cu11", "11.8.89");
 
-/// The assemblers: the oldest that there is as a package, the newest, and between them the newest that
-/// knows the oldest architectures. The last is nvcc's package, too.
+/// The assemblers: the oldest that exists as a package, the newest, and between them the newest
+/// that knows the oldest architectures. The last is also in nvcc's package.
 pub const ASSEMBLERS: [&[Wheel]; 3] =
     [&[("nvidia-cuda-nvcc-cu11", "11.7.99")], &[("nvidia-cuda-nvcc-cu12", "12.9.86")], &NEWEST];
 
-/// All that nvcc needs to compile and link a program.
+/// The packages that nvcc needs to compile and link a program.
 pub const NEWEST: [Wheel; 4] = [
     ("nvidia-cuda-nvcc", "13.5.37"),
     ("nvidia-cuda-crt", "13.5.37"),
@@ -28,7 +28,7 @@ pub const NEWEST: [Wheel; 4] = [
     ("nvidia-cuda-runtime", "13.5.37"),
 ];
 
-/// The packages with `cuda.h`, from the oldest that there is to the newest.
+/// The packages with `cuda.h`, from the oldest that exists to the newest.
 pub const HEADERS: [&[Wheel]; 4] = [
     &[("nvidia-cuda-runtime-cu11", "11.7.99")],
     &[("nvidia-cuda-runtime-cu11", "11.8.89")],
@@ -40,8 +40,8 @@ pub const HEADERS: [&[Wheel]; 4] = [
 pub const DRIVERS: [(&str, &str); 3] =
     [("libnvidia-tesla-470-cuda1", "bookworm"), ("libcuda1", "bookworm"), ("libcuda1", "trixie")];
 
-/// A compiler of Debian's, with headers and runtime from pip's index: Debian has these among gigabytes, and
-/// that index no nvcc before 13.
+/// A compiler of Debian's, with headers and runtime from pip's index: in Debian these are among
+/// gigabytes, and pip's index has no nvcc before 13.
 #[derive(Debug)]
 pub struct Toolkit {
     /// The release of Debian.
@@ -96,15 +96,15 @@ pub fn unpacked(package: &str, release: &str) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Where that is, or would be.
+/// The folder that the package is or would be unpacked in.
 pub fn folder_of(package: &str, release: &str) -> Result<PathBuf> {
     Ok(target_directory()?.join("nvidia").join(format!("{package}-{release}")))
 }
 
 /// Unpacks a package of Debian's, and installs nothing.
 ///
-/// The system's list of packages and what it looks up stay as they are: few have its part for
-/// software that is not free.
+/// The system's list of packages stays as it is: on few systems it contains the part for software
+/// that is not free.
 fn fetch(package: &str, release: &str, to: &Path) -> Result<()> {
     for program in ["apt-get", "dpkg-deb"] {
         if !has_program(program) {
@@ -145,7 +145,7 @@ fn fetch(package: &str, release: &str, to: &Path) -> Result<()> {
     std::fs::remove_dir_all(&own).when(|| format!("removing {}", own.display()))
 }
 
-/// Where the system gets its own packages from.
+/// The address of the archive from which the system gets its packages.
 fn archive() -> Result<String> {
     let mut command = Command::new("apt-get");
     command.args(["indextargets", "Identifier: Packages", "--format", "$(RELEASE) $(REPO_URI)"]);
@@ -158,7 +158,6 @@ fn archive() -> Result<String> {
         .ok_or_else(|| Error::new("apt has no archive of this system"))
 }
 
-/// A file of this name below a folder.
 fn find(folder: &Path, name: &str) -> Option<PathBuf> {
     let entries = entries(folder).ok()?;
     let (folders, files): (Vec<_>, Vec<_>) = entries.into_iter().partition(|path| path.is_dir());
@@ -166,7 +165,7 @@ fn find(folder: &Path, name: &str) -> Option<PathBuf> {
     here.or_else(|| folders.iter().find_map(|folder| find(folder, name)))
 }
 
-/// What is in a folder.
+/// The paths in a folder.
 pub fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     let what = || format!("reading the folder {}", folder.display());
     let entries = std::fs::read_dir(folder).when(what)?;

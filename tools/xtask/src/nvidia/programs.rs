@@ -1,5 +1,5 @@
-//! Programs of the CUDA runtime, as NVIDIA's compilers make them: on the software device and the
-//! project's stand-in for the runtime they do what they do on a card.
+//! Programs of the CUDA runtime, made by NVIDIA's compilers: with the software device and the
+//! project's stand-in for the runtime they work as on a card.
 
 use std::path::{Path, PathBuf};
 
@@ -52,7 +52,7 @@ fn compile(
     Ok(program)
 }
 
-/// Runs a program; and once more with a byte that it shall find wrong.
+/// Runs a program, and once more with a wrong byte that it has to find.
 fn runs(stage: &Stage, program: &Path) -> Result<()> {
     job(stage, program, "", End::Well(" versions, 0 bytes wrong\ndone"))?;
     job(stage, program, "damage=2", End::Badly(" bytes wrong"))

@@ -1,5 +1,5 @@
-//! NVIDIA's own driver library on a machine without a card: whatever loads it goes on without a device,
-//! or says what is missing, and ends.
+//! NVIDIA's own driver library on a machine without a card: a program that loads it goes on without
+//! a device, or says what is missing and ends.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -13,15 +13,15 @@ use crate::files::{folder, read, write};
 use crate::project::{line, root, run};
 use crate::stage::{build, stage, Profile, Stage};
 
-/// Seconds after which a program hangs: many times what any of them takes.
+/// Seconds after which a program is taken to hang: many times what any of them takes.
 const BOUND: &str = "120";
 
 /// How a program is to end.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum End {
-    /// With success, and these words among what it says.
+    /// Ends with success, and prints these words.
     Well(&'static str),
-    /// With an error that says so.
+    /// Ends with an error that contains these words.
     Badly(&'static str),
 }
 
@@ -37,12 +37,12 @@ const ALONE: [&str; 12] = [
     "sweep runs=3 bytes=100000 verify=1",
     "script take=x:1 take=x:2 wait restore=x:2 restore=x:1",
     "left finalize",
-    // They load it themselves, and go on.
+    // These load the driver themselves, and go on without a device.
     "device broken-driver",
     "late",
 ];
 
-/// Their configurations, in which `DIR` stands for a folder of their own.
+/// The configurations of these programs, in which `DIR` stands for a folder.
 const CONFIGURATIONS: [&str; 2] = [
     "mode = async\nscratch = DIR/scratch\n",
     "mode = async\nscratch = DIR/scratch\ngpu_cache_size = 8M\nhost_cache_size = 4M\n",
@@ -57,7 +57,8 @@ pub(super) fn check(findings: &mut Findings) -> Result<()> {
     let (package, release) = DRIVERS[1];
     let Some(driver) = had(what, packages::driver(package, release)) else { return Ok(()) };
     let stage = stage(Profile::Release)?;
-    // One by one, as elsewhere: together, cargo would select other features, and build most of it again.
+    // One by one, as elsewhere: together, cargo would select other features, and build most of it
+    // again.
     let [rtm, veloc] = ["rtm", "veloc-cli"].map(|package| build(&[package], Profile::Release));
     let (rtm, veloc) = (rtm?, veloc?);
     let (rtm, veloc) = (rtm.find("rtm")?, veloc.find("veloc")?);
@@ -83,7 +84,7 @@ pub(super) fn check(findings: &mut Findings) -> Result<()> {
         });
         findings.add(&format!("no card: {run}"), result);
     }
-    // Of each program of the GPU's list, the first line.
+    // The first line of each program in the GPU's list.
     let mut seen = Vec::new();
     for text in read(&root().join("capi-tests/programs/device.list"))?.lines() {
         let Some((run, settings)) = text.split_once('|') else { continue };
@@ -117,14 +118,13 @@ fn job(
     write(&file, &configuration.replace("DIR", &place.path().display().to_string()))?;
     let mut command = bounded(&program, driver);
     command.arg(&file).args(words(arguments, place.path())).current_dir(place.path());
-    // Those that use a device load it themselves.
+    // Programs that use a device load the driver themselves.
     if end.is_none() {
         command.env("LD_PRELOAD", driver.join("libcuda.so.1"));
     }
     ends(&mut command, end.unwrap_or(End::Well("")))
 }
 
-/// Compiles a C program against the staged library.
 fn compile(stage: &Stage, name: &str, to: &Path) -> Result<()> {
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let mut command = Command::new(compiler);
@@ -134,7 +134,7 @@ fn compile(stage: &Stage, name: &str, to: &Path) -> Result<()> {
     run(command.args(["-lveloc-client", "-ldl", "-lpthread", "-lm"]))
 }
 
-/// A program that finds this driver, and is ended after [`BOUND`] seconds.
+/// A program that finds this driver and is ended after [`BOUND`] seconds.
 pub(super) fn bounded(program: &Path, driver: &Path) -> Command {
     let mut command = Command::new("timeout");
     command.args(["--kill-after=5", BOUND]).arg(program).env("LD_LIBRARY_PATH", driver);
@@ -154,12 +154,13 @@ pub(super) fn ends(command: &mut Command, end: End) -> Result<()> {
     let status = output.status;
     let as_it_should = match end {
         End::Well(words) => status.success() && text.contains(words),
-        // Not by a signal, and not by the bound.
+        // The program ended by itself, not by a signal or the bound.
         End::Badly(words) => {
             status.code().is_some_and(|code| (1..124).contains(&code)) && text.contains(words)
         }
     };
-    // Of a library without the versions of functions that a program asks for the loader says the latter.
+    // The loader prints the latter if a library lacks the versions of functions that a program asks
+    // for.
     let bad = ["panicked", "no version information"].iter().find(|bad| text.contains(**bad));
     if as_it_should && bad.is_none() {
         return Ok(());

@@ -11,7 +11,7 @@ use crate::files::{folder, write};
 use crate::project::{line, root};
 use crate::said::of_a_slow_start;
 
-/// By `find_package`. The programs find the library by the path that CMake leaves in them.
+/// Builds programs by `find_package`. They find the library by the path that CMake leaves in them.
 pub(super) fn with_cmake(
     package: &Installed,
     work: &Path,
@@ -65,8 +65,8 @@ pub(super) fn heat(package: &Installed, work: &Path, mpi: Mpi) -> Result<()> {
     Ok(())
 }
 
-/// By pkg-config, as a Makefile would. The programs find the library by the path that the guide puts into
-/// them.
+/// Builds programs by pkg-config, as a Makefile would. They find the library by the path that the
+/// guide puts into them.
 pub(super) fn with_pkg_config(package: &Installed, work: &Path) -> Result<()> {
     let folder = new_folder(work, "pkg-config")?;
     pkg_config(package, &["--exists", "veloc >= 1.8 veloc < 2"])?;
@@ -99,13 +99,13 @@ pub(super) fn with_pkg_config(package: &Installed, work: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The flag of the guide by which a program finds a library at run time.
+/// The option of the guide by which a program finds a library at run time.
 fn path_in_program(package: &Installed, library: &str) -> Result<String> {
     let libdir = pkg_config(package, &["--variable=libdir", library])?.concat();
     Ok(format!("-Wl,-rpath,{libdir}"))
 }
 
-/// By pkg-config, with the compiler of an MPI.
+/// Builds programs by pkg-config, with the compiler of an MPI.
 pub(super) fn with_pkg_config_and_mpi(package: &Installed, work: &Path, mpi: Mpi) -> Result<()> {
     let folder = new_folder(work, &format!("pkg-config-{}", mpi.name))?;
     let module = pkg_config(package, &["--variable=fortrandir", "veloc-mpi"])?.concat();
@@ -126,7 +126,7 @@ pub(super) fn with_pkg_config_and_mpi(package: &Installed, work: &Path, mpi: Mpi
     Ok(())
 }
 
-/// A program that was linked to VELOC's two libraries, which were two then.
+/// Runs a program that was linked when VELOC still had two libraries.
 pub(super) fn linked_to_two(package: &Installed, work: &Path) -> Result<()> {
     let folder = new_folder(work, "two")?;
     let (library, program) = (folder.join("libveloc-modules.so"), folder.join("save"));
@@ -151,7 +151,6 @@ fn new_folder(work: &Path, name: &str) -> Result<PathBuf> {
     Ok(new)
 }
 
-/// What pkg-config says of the package.
 fn pkg_config(package: &Installed, arguments: &[&str]) -> Result<Vec<String>> {
     let mut command = Command::new("pkg-config");
     let files = package.prefix.join(package.libdir).join("pkgconfig");
@@ -159,7 +158,7 @@ fn pkg_config(package: &Installed, arguments: &[&str]) -> Result<Vec<String>> {
     Ok(text.split_whitespace().map(String::from).collect())
 }
 
-/// Runs a program with a job of its own. It finds the library by itself, or is told where it is.
+/// Runs a program with a job of its own. It finds the library by itself, or by the path of `told`.
 fn run(work: &Path, program: &Path, mpi: Option<Mpi>, told: Option<&Installed>) -> Result<()> {
     let job = new_folder(work, "job")?;
     let (config, scratch) = (job.join("veloc.cfg"), job.join("scratch"));
@@ -174,8 +173,8 @@ fn run(work: &Path, program: &Path, mpi: Option<Mpi>, told: Option<&Installed>) 
     }
     println!("$ {}", line(&command));
     let (stdout, stderr) = outputs(&mut command)?;
-    // An MPI may have something to say about the machine. Alone, a program is silent: the library
-    // says so if it has not found its backend. One that was slow was found.
+    // An MPI may print something about the machine. Without MPI, a program is silent: a warning of
+    // the library means that it has not found its backend, unless the backend was only slow.
     let silent = stderr.lines().all(of_a_slow_start);
     if stdout != "done\n" || mpi.is_none() && !silent {
         return Err(Error::new(format!("{} printed\n{stdout}{stderr}", line(&command))));

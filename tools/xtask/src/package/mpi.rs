@@ -6,10 +6,9 @@ use std::process::Command;
 use super::clean;
 use crate::project::has_program;
 
-/// An installation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mpi {
-    /// What the names of its commands end with.
+    /// The ending of the names of its commands.
     pub name: &'static str,
     arguments: &'static [&'static str],
 }
@@ -19,7 +18,7 @@ const KNOWN: [Mpi; 2] = [
     Mpi { name: "mpich", arguments: &[] },
 ];
 
-/// Those that are here; says which are not.
+/// The installations on this machine; prints which others are missing.
 pub(super) fn found() -> Vec<Mpi> {
     let (found, absent): (Vec<Mpi>, Vec<Mpi>) =
         KNOWN.iter().partition(|mpi| has_program(&mpi.command("mpicc")));
@@ -30,12 +29,11 @@ pub(super) fn found() -> Vec<Mpi> {
 }
 
 impl Mpi {
-    /// A command of this installation.
     pub(super) fn command(&self, name: &str) -> String {
         format!("{name}.{}", self.name)
     }
 
-    /// A program as three processes.
+    /// A command that starts a program as three processes.
     pub(super) fn starter(&self, program: &Path) -> Command {
         let mut command = clean(self.command("mpirun"));
         command.args(self.arguments).args(["-n", "3"]).arg(program);

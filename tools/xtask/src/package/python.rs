@@ -12,10 +12,10 @@ use crate::project::{line, root, run};
 use crate::python::{adjoint_packages, has_module, interpreter, tools};
 use crate::stage::Stage;
 
-/// Makes the wheel, and runs the tests on what is in it; without the tools for that, on the sources beside the
-/// installed library.
+/// Makes the wheel, and runs the tests on its content; without the tools for that, on the sources
+/// beside the installed library.
 pub(super) fn check(package: &Installed, work: &Path, stage: &Stage) -> Result<()> {
-    // Python leaves files beside what it runs.
+    // Python leaves files beside the modules that it runs.
     let (sources, source) = (root().join("python"), work.join("python"));
     for folder in ["veloc", "tests", "examples"] {
         copy_folder(&sources.join(folder), &source.join(folder))?;
@@ -62,8 +62,8 @@ pub(super) fn check(package: &Installed, work: &Path, stage: &Stage) -> Result<(
     }
 }
 
-/// Runs the tests that need Devito, pyrevolve, checkpoint_schedules or pyadjoint, which the run before has
-/// skipped. These packages have warnings of their own.
+/// Runs the tests that need Devito, pyrevolve, checkpoint_schedules or pyadjoint, which were
+/// skipped before. These packages print warnings of their own.
 fn with_adjoint_packages(site: &Path, tests: &Path, stage: &Stage) -> Result<()> {
     let packages = match adjoint_packages() {
         Ok(packages) => packages,
@@ -80,7 +80,8 @@ fn with_adjoint_packages(site: &Path, tests: &Path, stage: &Stage) -> Result<()>
     run(&mut command)
 }
 
-/// What the program writes is what the pictures are made of. Catches a name that has changed on one side.
+/// Draws pictures from files that the program `veloc` writes. Catches a name that has changed on
+/// one side.
 fn pictures(package: &Installed, work: &Path, path: &OsStr, stage: &Stage) -> Result<()> {
     let folder = work.join("pictures");
     create(&folder)?;

@@ -1,4 +1,4 @@
-//! The wheel of the Python package: what it is called, and that it is all that a user needs.
+//! The wheel of the Python package: its name is right, and a user needs nothing else.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use crate::files::{folder, read, write};
 use crate::project::{line, root, target_directory};
 use crate::python::interpreter;
 
-/// Fails if mypy finds anything in the package, of which it is told that it is typed.
+/// Fails if mypy finds an error in the package, whose types it is to use.
 pub(super) fn is_typed(tools: &Path, work: &Path) -> Result<()> {
     let mut command = clean(interpreter());
     command.args(["-m", "mypy", "--strict", "--python-version", "3.10", "--cache-dir"]);
@@ -16,8 +16,8 @@ pub(super) fn is_typed(tools: &Path, work: &Path) -> Result<()> {
     quietly(command.env("PYTHONPATH", tools)).map(drop)
 }
 
-/// Builds it into `<target>/wheels`, in place of those of before. Fails if its name promises that it runs on
-/// systems whose C library is too old for it, or withholds some.
+/// Builds the wheel into `<target>/wheels`, in place of older ones. Fails if its name promises
+/// systems whose C library is too old for it, or leaves out systems on which it runs.
 pub(super) fn build(tools: &Path, work: &Path) -> Result<PathBuf> {
     let (target, made) = (target_directory()?, work.join("wheel"));
     let mut command = clean(interpreter());
@@ -48,7 +48,6 @@ pub(super) fn build(tools: &Path, work: &Path) -> Result<PathBuf> {
     Ok(wheel)
 }
 
-/// The one file in a folder.
 fn only_file(folder: &Path) -> Result<PathBuf> {
     let what = || format!("reading {}", folder.display());
     let files = std::fs::read_dir(folder).when(what)?.collect::<std::io::Result<Vec<_>>>();
@@ -60,7 +59,7 @@ fn only_file(folder: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Installs it into a folder for modules.
+/// Installs the wheel into a folder for modules.
 pub(super) fn install(wheel: &Path, site: &Path) -> Result<()> {
     let mut command = clean(interpreter());
     command.args([
@@ -75,8 +74,8 @@ pub(super) fn install(wheel: &Path, site: &Path) -> Result<()> {
     quietly(command.arg("--target").arg(site).arg(wheel)).map(drop)
 }
 
-/// Installs it into a new environment, with nothing but that on the path, and runs what the two README say and the
-/// program `veloc` there. NumPy is the system's.
+/// Installs the wheel into a new environment with nothing else on the path, and runs the examples
+/// of the two README and the program `veloc` there. NumPy is the system's.
 pub(super) fn works_where_nothing_else_is(wheel: &Path, work: &Path) -> Result<()> {
     let fresh = work.join("fresh");
     let mut command = clean(interpreter());
@@ -96,7 +95,7 @@ pub(super) fn works_where_nothing_else_is(wheel: &Path, work: &Path) -> Result<(
         let mut command = clean(&python);
         command.args(arguments).env("PATH", &bin).current_dir(&home);
         println!("$ {}", line(&command));
-        // A backend that is not found would be said here.
+        // The library would print here that it does not find its backend.
         match outputs(&mut command)? {
             (said, errors) if errors.is_empty() => Ok(said),
             (_, errors) => Err(Error::new(format!("{} says\n{errors}", line(&command)))),

@@ -14,7 +14,7 @@ impl State {
         let len = entry.part(part).len;
         // A consumed checkpoint is not worth discarding others.
         while !self.make_room(to, len, !consumed) {
-            // Nor is a held one that was replaced.
+            // Nor is a held checkpoint, which was replaced.
             if to != self.staging || !self.drop_oldest_held() {
                 self.flush_starves(from);
                 return None;
@@ -47,7 +47,7 @@ impl State {
         Some(MoveJob { id, name, version, part, len, from, to })
     }
 
-    /// Ends such a copy. If it failed, the part stays where it was, and the error is returned.
+    /// Ends a copy between levels. If it failed, the part stays where it was; returns the error.
     pub(super) fn end_move(&mut self, job: &MoveJob, end: MoveEnd) -> Result<()> {
         let Some(entry) = self.entries.get_mut(&job.id) else { return Ok(()) };
         let state = entry.part_mut(job.part);
@@ -62,7 +62,7 @@ impl State {
                 Err(error)
             }
             MoveEnd::Stranded(error) => {
-                // Its room is never reused.
+                // The room is never reused.
                 *state.copy_mut(job.to.level) = MemoryCopy::failed();
                 entry.stranded = true;
                 Err(error)
@@ -75,7 +75,7 @@ impl State {
         if let Err(error) = self.end_move(job, end) {
             self.has_failed(job.id, error);
         }
-        // If no other follows, an application that waits may need a spill.
+        // If no other flush follows, an application that waits may need a spill.
         self.level_mut(job.from.level).flushing -= 1;
         self.changes += 1;
         self.ended(job.id, true);
@@ -211,8 +211,8 @@ impl State {
                 Err(error) => {
                     entry.persistent = FileCopy::Failed;
                     if entry.scratch.is_bypassed() {
-                        // Both are retried; persistent, if nothing else asks for it, only if scratch fails
-                        // again.
+                        // Both files are retried; persistent, if nothing else asks for it, only if
+                        // scratch fails again.
                         if entry.scratch == FileCopy::Substituted {
                             entry.persistent = FileCopy::Absent;
                         }
@@ -229,7 +229,7 @@ impl State {
         }
         self.ended(id, true);
         if written {
-            // As for a write.
+            // As in `write_done`: the file is now the only copy of a replaced checkpoint.
             self.drop_held(id);
         }
         after
@@ -254,7 +254,7 @@ fn read_by_writer(id: Id, entry: &mut Entry, sources: [Option<Level>; 2]) -> Fil
     FileJob { id, name, version, regions, memory }
 }
 
-/// The writer does not read it any more.
+/// The writer does not read the checkpoint any more.
 fn was_read(job: &FileJob, entry: &mut Entry) {
     for part in PARTS {
         if let Some(source) = &job.memory[part as usize] {

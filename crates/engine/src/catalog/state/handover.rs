@@ -1,4 +1,4 @@
-//! Hand-over to a successor: what it must know to continue where this process ends, and how it takes over.
+//! Hand-over: what a successor must know to continue where this process ends, and the take-over.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use levels::ledger::{Ledger, Record, Slot, Standing};
 use os::error::{Error, Kind, Result};
 
 impl State {
-    /// Records from now on, in this ledger, what is not in files yet.
+    /// From now on, records in this ledger which checkpoints are not in files yet.
     pub(crate) fn note_to(&mut self, ledger: Ledger) {
         self.ledger = Some(ledger);
     }
 
-    /// The same of all that is in the host buffer: another job takes it over.
+    /// From now on, records all that is in the host buffer: another job takes it over.
     pub(crate) fn hand_over_to(&mut self, ledger: Ledger) {
         self.hands_over = true;
         self.note_to(ledger);
@@ -37,7 +37,7 @@ impl State {
                 entry.noted = None;
             }
             (Some((_, now)), true) if now == wanted => {}
-            // It was read back, to another place: a new record, before the old one goes.
+            // The checkpoint was read back, elsewhere: a new record, before the old one goes.
             (Some((old, now)), true) if wanted.in_host && !now.in_host => {
                 if let Some(slot) = ledger.put(&record(id, entry, self.staging), wanted) {
                     ledger.remove(old);
@@ -78,11 +78,11 @@ impl State {
         exposed.map(|entry| (entry.name.clone(), entry.version)).collect()
     }
 
-    /// Takes over a checkpoint that another process has left in the staging level or in scratch. Where this
-    /// one goes on with the ledger, it stands at `slot` there.
+    /// Takes over a checkpoint that another process has left in the staging level or in scratch.
+    /// `slot`: its place in the ledger, if this process goes on with that.
     ///
     /// # Errors
-    /// Its bytes are outside the level, or where another one's are.
+    /// The checkpoint's bytes are outside the level, or where another one's are.
     pub fn take_over(
         &mut self,
         record: &Record<'_>,
@@ -104,7 +104,7 @@ impl State {
     ) -> Result<()> {
         let id = record.id;
         if self.entries.contains_key(&id) {
-            // Its writer was killed between a new record and the end of the old one: either is true.
+            // The writer was killed between the new record and the end of the old: either is true.
             if let (Some(ledger), Some(slot)) = (&mut self.ledger, slot) {
                 ledger.remove(slot);
             }

@@ -88,7 +88,7 @@ impl State {
     }
 }
 
-/// Whether hints tell when it is read, rather than a manager.
+/// Whether hints tell when a checkpoint is read, rather than a manager.
 fn goes_by_hints(entry: &Entry) -> bool {
     !entry.is_managed()
 }

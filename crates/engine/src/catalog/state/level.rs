@@ -15,7 +15,7 @@ use policy::evict::EvictionClass;
 pub(super) struct Memory {
     pub(super) spec: LevelSpec,
     pub(super) space: Space,
-    /// Free room that nobody gets for the moment: its pages are being given back to the system.
+    /// Free room that nobody gets for now, as its pages are being given back to the system.
     pub(super) aside: u64,
     /// Whether it will not grow any more.
     pub(super) complete: bool,
@@ -143,13 +143,13 @@ impl State {
         self.resized(level);
     }
 
-    /// Room that was freed is given out first: it has pages already. Or else FIFO, as in HiPC'22.
+    /// Gives out freed room first, as it has pages already, or else goes by FIFO, as in HiPC'22.
     pub(crate) fn pack(&mut self, level: Level, packs: bool) {
         self.level_mut(level).space.pack(packs);
     }
 
-    /// Sets free room aside that `find` picks in one of the runs of free bytes, the last one first. To be
-    /// followed by [`State::put_back`].
+    /// Sets aside free room that `find` picks in one of the runs of free bytes, the last one first.
+    /// To be followed by [`State::put_back`].
     pub fn set_aside(
         &mut self,
         level: Level,
@@ -165,7 +165,7 @@ impl State {
         Some(found)
     }
 
-    /// That room is free again.
+    /// Frees room that was set aside.
     pub fn put_back(&mut self, level: Level, room: &Range<u64>) {
         let len = room.end - room.start;
         let memory = self.level_mut(level);
@@ -179,15 +179,15 @@ impl State {
         self.level_mut(level).space.most_taken()
     }
 
-    /// Limits a level to what is used of its first `bytes` and its existing room beyond them: memory is
-    /// short.
+    /// Limits a level to what is used of its first `bytes` and its existing room beyond them, as
+    /// memory is short.
     pub fn limit(&mut self, level: Level, bytes: u64) {
         let memory = self.level_mut(level);
         memory.space.withdraw(bytes.next_multiple_of(memory.spec.granule));
         self.resized(level);
     }
 
-    /// The same permanently.
+    /// Limits a level like [`State::limit`], but permanently.
     pub(crate) fn shorten(&mut self, level: Level, bytes: u64) {
         self.limit(level, bytes);
         self.level_mut(level).space.forget_withdrawn();

@@ -147,7 +147,7 @@ impl State {
         lists
     }
 
-    /// Whether its scratch file can be copied to persistent, or its memory written there instead.
+    /// Whether the scratch file can be copied to persistent, or memory written there instead.
     pub(super) fn can_be_persisted(&self, entry: &Entry) -> bool {
         match entry.scratch {
             FileCopy::Present => true,
@@ -155,7 +155,7 @@ impl State {
         }
     }
 
-    /// Whether it is not in memory, and the staging level could hold all of it.
+    /// Whether an entry is not in memory, and the staging level could hold all of it.
     fn could_be_read(&self, entry: &Entry) -> bool {
         let staging = self.level(self.staging);
         let total: u64 = entry.parts.iter().map(|part| staging.space.rounded(part.len)).sum();
@@ -164,7 +164,7 @@ impl State {
             && entry.parts.iter().all(|part| part.is_absent(0..MOST))
     }
 
-    /// The rank of its copies in a level among the victims, if they may be evicted.
+    /// The rank of an entry's copies in a level among the victims, if they may be evicted.
     fn victim_rank(&self, entry: &Entry, level: Level, in_file: bool) -> Option<EvictionClass> {
         let mut copies = entry.parts.iter().filter(|part| part.is_ready(level)).peekable();
         copies.peek()?;

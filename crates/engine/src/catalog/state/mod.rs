@@ -47,7 +47,7 @@ struct Versions {
     hints: BTreeMap<i32, Vec<u64>>,
 }
 
-/// The whole state.
+/// The whole state of the catalog.
 #[derive(Debug)]
 pub struct State {
     shape: Shape,
@@ -85,7 +85,7 @@ pub struct State {
     next_consumed: u64,
     /// Active transfers that can end a wait for room.
     in_flight: u32,
-    /// Those of them that are flushes, writes, persists and deferred captures.
+    /// How many of these are flushes, writes, persists and deferred captures.
     draining: u32,
     /// Failures that were not reported, oldest first; those of managed checkpoints with their id.
     failures: VecDeque<(Option<Id>, Error)>,
@@ -93,9 +93,9 @@ pub struct State {
     last_failure: Option<Error>,
     counts: Counts,
     trace: Recorder,
-    /// Records what is not in files yet, for the successor if this process is killed.
+    /// Records which checkpoints are not in files yet, for the successor if this process is killed.
     ledger: Option<Ledger>,
-    /// Whether the ledger records all that is in the host buffer, for the job that comes next.
+    /// Whether the ledger records all that is in the host buffer, for the next job.
     hands_over: bool,
     /// The number of checkpoints that have still to reach a file and are not in the ledger, if there is one.
     exposed: usize,
@@ -186,8 +186,8 @@ impl State {
         self.failures.push_back((None, failure));
     }
 
-    /// Takes the unreported background failures as one error: the oldest, and the number of others. Those of
-    /// managed checkpoints that were dropped are left out.
+    /// Takes the unreported background failures as one error: the oldest, and the number of others.
+    /// Failures of managed checkpoints that were dropped are left out.
     pub fn take_failure(&mut self) -> Option<Error> {
         let mut failures = std::mem::take(&mut self.failures);
         failures.retain(|(id, _)| {

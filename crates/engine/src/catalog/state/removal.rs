@@ -25,7 +25,7 @@ impl State {
                     self.rekey(id, |entry| entry.hints.clear());
                     // The checkpoint that it has replaced is not needed either.
                     self.drop_replaced(id);
-                    // The successor must know it, too.
+                    // The successor must know that the checkpoint is doomed.
                     self.reindex(id);
                 }
                 _ => {
@@ -51,10 +51,10 @@ impl State {
         let Some(entry) = self.entries.get_mut(&id) else {
             return true;
         };
-        // Also if that has failed: then this is the only copy.
+        // Also if persisting has failed: then the scratch file is the only copy.
         let to_be_persisted = entry.persistent.is_due();
         let file = match level {
-            // That file replaces the one in scratch.
+            // The persistent file replaces the one in scratch.
             FileLevel::Scratch if entry.scratch == FileCopy::Substituted => &mut entry.persistent,
             FileLevel::Scratch => &mut entry.scratch,
             FileLevel::Persistent => &mut entry.persistent,
@@ -79,8 +79,8 @@ impl State {
         true
     }
 
-    /// Another file has replaced one that was found: drops what is known of the old one, and its bytes in
-    /// memory. This job's own checkpoints stay.
+    /// Another file has replaced one that was found: drops the knowledge of the old file, and its
+    /// bytes in memory. This job's own checkpoints stay.
     pub fn forget_found(&mut self, name: &str, version: i32) {
         let found = self.find(name, version);
         let found = found.filter(|id| self.entries.get(id).is_some_and(|entry| entry.found));

@@ -12,7 +12,7 @@ impl State {
             self.entries.get(&newer).is_some_and(|entry| entry.is_exposed(self.hands_over));
         let held = match self.entries.get_mut(&older).filter(|_| exposed) {
             Some(entry) if is_worth_holding(entry) => Some(older),
-            // It was not safe itself: the one that was held for it is held further.
+            // The older one was not safe itself: what was held for it is held further.
             Some(entry) => entry.replaces.take(),
             None => None,
         };
@@ -28,7 +28,7 @@ impl State {
         }
     }
 
-    /// Drops the checkpoint that is held for this one.
+    /// Drops the checkpoint that is held for this newer one.
     pub(super) fn drop_replaced(&mut self, newer: Id) {
         let older = self.entries.get_mut(&newer).and_then(|entry| entry.replaces.take());
         if let Some(older) = older {

@@ -42,7 +42,7 @@ pub enum Worker {
     Arrive,
 }
 
-/// What a reservation waits for.
+/// The event that a reservation waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitFor {
     /// For a growing level to have more bytes.
@@ -58,7 +58,7 @@ pub enum Reserve {
     Got {
         /// The run's offset within the part.
         base: u64,
-        /// Its room in the level.
+        /// The run's room in the level.
         extents: Vec<Extent>,
     },
     /// Room will become free.
@@ -70,7 +70,7 @@ pub enum Reserve {
 /// The destination of a capture's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Destination {
-    /// To a level of memory.
+    /// A level of memory.
     Memory(Level),
     /// A file directly: the checkpoint is larger than the levels of memory.
     File,
@@ -81,7 +81,7 @@ pub enum Destination {
 pub struct Source {
     /// The level.
     pub level: Level,
-    /// Its room there.
+    /// The bytes' room there.
     pub extents: Arc<[Extent]>,
 }
 
@@ -118,11 +118,11 @@ pub struct Arrival {
 /// The result of a copy between two levels of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MoveEnd {
-    /// All bytes are there.
+    /// All bytes have arrived.
     Done,
-    /// It failed, and nothing is being copied any more.
+    /// The copy failed, and nothing is being copied any more.
     Failed(Error),
-    /// It failed, and cannot be waited for: its room is never reused.
+    /// The copy failed, and cannot be waited for: its room is never reused.
     Stranded(Error),
 }
 
@@ -159,7 +159,7 @@ pub(crate) struct PersistJob {
     pub straight: Option<FileJob>,
 }
 
-/// What remains to be done after a file transfer.
+/// The work that remains after a file transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
     /// Nothing.
@@ -175,7 +175,7 @@ pub enum After {
 pub enum Acquire {
     /// From memory. [`State::release`](super::State::release) must follow.
     Memory(Source),
-    /// It is being fetched.
+    /// The part is being fetched.
     Wait,
     /// From its file.
     File,

@@ -22,14 +22,14 @@ impl State {
         self.names.get(name)?.live.range(..=bound).next_back().map(|(&version, _)| version)
     }
 
-    /// Whether a restore may have to read its file, because memory does not have all of it. A fetch from that
-    /// file that is not complete does not count.
+    /// Whether a restore may have to read its file, because memory does not have all of the
+    /// checkpoint. An incomplete fetch from that file does not count.
     pub(crate) fn is_read_from_file(&self, id: Id) -> bool {
         let entry = self.entries.get(&id).filter(|entry| entry.in_file());
         entry.is_some_and(|entry| entry.regions.is_empty() || !entry.is_in_memory())
     }
 
-    /// Its regions, ascending by id.
+    /// A checkpoint's regions, ascending by id.
     pub fn regions(&self, id: Id) -> Option<Arc<[Region]>> {
         self.entries.get(&id).map(|entry| entry.regions.clone())
     }
@@ -44,7 +44,7 @@ impl State {
         })
     }
 
-    /// Starts a restore: its copies stay where they are until [`State::end_restore`].
+    /// Starts a restore: the checkpoint's copies stay where they are until [`State::end_restore`].
     pub fn begin_restore(&mut self, id: Id) {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.busy += 1;
@@ -104,7 +104,7 @@ impl State {
         self.free_or_reindex(id);
     }
 
-    /// The same, and [`expect`](Self::expect) with the next position at which it will be read.
+    /// Ends a restore, and sets where it will be read next ([`expect`](Self::expect)).
     pub fn end_restore_expecting(&mut self, id: Id, success: bool, next: Option<u64>) {
         self.has_restored(id, success);
         let expects = self.set_place(id, next);

@@ -10,7 +10,7 @@ use os::error::{Error, Kind};
 use policy::evict::EvictionClass;
 use policy::order::RestoreOrder;
 
-/// So many consumed checkpoints are looked at for one that was passed.
+/// How many consumed checkpoints are looked at to find one that was passed.
 const MOST_LOOKED_AT: usize = 64;
 
 impl State {
@@ -50,10 +50,10 @@ impl State {
         }
     }
 
-    /// Where pages are made by need, and a job reads in reverse order: discards up to `len` bytes of checkpoints
-    /// that were consumed and of whose name one was read since that was taken earlier, so that their room is used
-    /// again before new pages are. Nothing else may be discarded before room is short: it may be read once more.
-    /// The order of taking counts, not that of versions, which may be numbers of slots.
+    /// With pages made by need and reads in reverse order, discards up to `len` bytes of consumed
+    /// checkpoints that the order has passed (an earlier taken one of the name was read since):
+    /// their room is used again before new pages are. Nothing else may be discarded before room is
+    /// short (it may be read again). The order is that of taking: versions may be slot numbers.
     fn reuse_passed(&mut self, len: u64, level: Level) {
         let may_discard = self.shape.ephemeral && !self.shape.scratch;
         let packs = self.level(level).space.packs();
@@ -65,7 +65,7 @@ impl State {
             let versions = self.names.get(&entry.name)?;
             (versions.last_read? < *id).then_some(entry.parts.iter().map(|p| p.len).sum())
         };
-        // Those taken last are passed first. There are few others behind them, if any.
+        // The checkpoints taken last are passed first. Few others are behind them, if any.
         let victims = self.level(level).victims.range((EvictionClass::Discardable, 0)..).rev();
         let mut left = self.level(level).space.rounded(len);
         let mut passed: Vec<Id> = Vec::new();
@@ -174,7 +174,7 @@ impl State {
             }
             bytes += part.len;
             space.release(&std::mem::take(part.copy_mut(level)).extents);
-            // It need not be flushed any more.
+            // The part need not be flushed any more.
             for copy in &mut part.copies[level.index()..] {
                 if copy.stage == Stage::Failed {
                     copy.stage = Stage::Absent;

@@ -197,9 +197,9 @@ fn what_is_gone_before_it_is_copied_is_written_again() {
     assert_eq!(world.state.next_persist().unwrap().version, 1);
 }
 
-/// A checkpoint that bypasses scratch goes to persistent regardless of the interval, and counts there as the
-/// scratch file. Catches one that is kept although scratch is to keep fewer, one that goes to a file of its
-/// own before it is known that it has a part, and one that stays special after all processes were to have it.
+/// A checkpoint that bypasses scratch goes to persistent whatever the interval, and counts there as
+/// the scratch file. Catches one beyond scratch's limit, one that goes to a file of its own before
+/// its part is known, and one that stays special after all were to have it.
 #[test]
 fn what_scratch_cannot_take_goes_to_persistent() {
     let mut world = World::new(Job0 {
@@ -238,7 +238,7 @@ fn what_scratch_cannot_take_goes_to_persistent() {
     assert!(state.next_persist().is_none(), "it is not known yet where the others go");
     state.want_no_persistent(undecided);
     assert!(state.is_extra(undecided));
-    // Neither takes it: both are retried, persistent only if scratch fails again.
+    // Neither level takes the file: both are retried, persistent only if scratch fails again.
     persist(state, undecided, Err(failure()));
     assert!(state.take_failure().is_some() && !state.is_extra(undecided));
     assert!(state.retry() && state.next_persist().is_none());

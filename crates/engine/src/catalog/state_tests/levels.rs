@@ -1,4 +1,4 @@
-//! What leaves a memory level, what returns to it, and when.
+//! Which checkpoints leave a memory level, which return to it, and when.
 
 use super::world::{world, Job0, World, GRANULE, NAME};
 use crate::catalog::entry::{Level, Part, Region};

@@ -90,7 +90,7 @@ impl World {
                     Some(source) => {
                         let wanted = self.state.still_wanted(job.id);
                         if wanted && result.is_ok() {
-                            // It must not hide a newer one.
+                            // The scratch file must not hide the newer one.
                             self.scratch.remove(&file);
                         }
                         wanted.then(|| self.content(source))
@@ -140,7 +140,7 @@ impl World {
         }
     }
 
-    /// What a writer reads for a checkpoint.
+    /// The content that a writer reads for a checkpoint.
     pub(super) fn content(&mut self, job: &FileJob) -> BTreeMap<i32, Vec<u8>> {
         let region = |region: &Region| {
             let source = job.memory[region.part as usize].clone().unwrap();

@@ -142,7 +142,7 @@ impl World {
         }
     }
 
-    /// The same, which begins: all in the host buffer is for another job.
+    /// The world with a job that begins: all in the host buffer is for another job.
     pub(super) fn handing_over(mut self) -> World {
         self.hands_over = true;
         self.state.hand_over_to(Ledger::new(&self.ledger).unwrap());
@@ -217,7 +217,7 @@ impl World {
         self.capture_from(version, lens, false)
     }
 
-    /// The same; with `deferred`, bytes for the host buffer are copied later.
+    /// Takes one checkpoint; with `deferred`, bytes for the host buffer are copied later.
     pub(super) fn capture_from(&mut self, version: i32, lens: [u64; 2], deferred: bool) -> bool {
         let id = self.state.open(NAME, version);
         let Ok(to) = self.state.destination(lens) else {
@@ -348,7 +348,7 @@ impl World {
                     return content.unwrap()[&region.id].clone();
                 }
                 Acquire::Wait => {
-                    // What it waits for may be behind other work of a worker.
+                    // The event that it waits for may be behind other work of a worker.
                     let begun = !self.jobs.is_empty() || self.begin_jobs();
                     assert!(begun, "waiting for nobody");
                     self.end_job(0, false);

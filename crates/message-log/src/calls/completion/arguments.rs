@@ -8,15 +8,15 @@ use crate::pmpi::Ptr;
 /// How many of its requests a call completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Its only request: `MPI_Wait`, `MPI_Test`.
+    /// The call's only request: `MPI_Wait`, `MPI_Test`.
     One,
-    /// None, it only tests one: `MPI_Request_get_status`.
+    /// No request, the call only tests one: `MPI_Request_get_status`.
     GetStatus,
-    /// One of several.
+    /// One of several requests.
     Any,
     /// All or none.
     All,
-    /// Those that have completed.
+    /// The requests that have completed.
     Some,
 }
 
@@ -25,7 +25,7 @@ pub(crate) enum Kind {
 pub(crate) struct Completion {
     /// The function.
     pub call: Call,
-    /// What it completes.
+    /// The kind of completion.
     pub kind: Kind,
     /// The requests.
     pub requests: Ptr,

@@ -89,7 +89,7 @@ pub(super) unsafe fn record(
 struct Done {
     /// Whether it is persistent.
     stays: bool,
-    /// What was known about it.
+    /// What the table knew about the request.
     request: Option<Request>,
     /// Whether it has received nothing that could be logged.
     is_void: bool,
@@ -128,7 +128,7 @@ unsafe fn request_done(
     let is_cancelled = known.cancelled && status.is_cancelled();
     let mut link = None;
     if call.kind == Kind::GetStatus {
-        // Another call completes it.
+        // Another call completes the request.
     } else if is_cancelled {
         state.is_cancelled(&known.counted);
     } else {

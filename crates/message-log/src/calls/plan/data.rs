@@ -11,7 +11,7 @@ pub(crate) struct Elements {
     pub buf: Ptr,
     /// How many; per process where there are several.
     pub count: i64,
-    /// Their type.
+    /// The datatype of the elements.
     pub datatype: Handle,
 }
 

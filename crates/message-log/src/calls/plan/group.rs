@@ -11,7 +11,7 @@ use crate::state::State;
 pub(crate) enum From {
     /// All processes of its group, or of the remote group.
     All,
-    /// Its neighbours in the communicator's topology.
+    /// The neighbours of the process in the communicator's topology.
     Neighbors,
 }
 

@@ -22,7 +22,7 @@ use group::Group;
 /// A collective call's shape, and where this process receives.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// What a replay compares.
+    /// The shape that a replay compares.
     pub shape: Shape,
     /// Where it receives.
     pub target: Target,
@@ -194,8 +194,8 @@ pub(crate) fn scatter(
     }
 }
 
-/// The same number of elements from each process: `MPI_Allgather`, `MPI_Alltoall`, and their neighbourhood
-/// variants.
+/// Receives the same number of elements from each process: `MPI_Allgather`, `MPI_Alltoall`, and
+/// their neighbourhood variants.
 pub(crate) fn each(
     call: Call,
     received: &Elements,

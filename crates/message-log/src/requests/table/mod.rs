@@ -20,7 +20,7 @@ const NO_SLOT: u32 = u32::MAX;
 struct Known {
     handle: usize,
     request: Request,
-    /// Others with the same handle, in order.
+    /// Other requests with the same handle, in order.
     more: Vec<Request>,
 }
 

@@ -84,7 +84,7 @@ impl Requests {
         slot.known.is_none().then_some((place, &slot.plain.counted))
     }
 
-    /// What the plain request at a position counts.
+    /// The operation that the plain request at a position counts.
     #[inline(always)]
     pub(crate) fn counted_at(&self, place: EntryPosition) -> Option<&Counted> {
         self.slots.get(place.slot as usize).map(|slot| &slot.plain.counted)

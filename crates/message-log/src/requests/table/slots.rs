@@ -74,7 +74,7 @@ impl Requests {
             if handle == 0 {
                 return;
             }
-            // It is still found from its preferred entry, if the free one is not in between.
+            // The entry is still found from its preferred place, if the free one is not in between.
             let home = self.home(handle);
             if (place.wrapping_sub(home) & self.mask) >= (place.wrapping_sub(hole) & self.mask) {
                 self.entries.swap(hole, place);

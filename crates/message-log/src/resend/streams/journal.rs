@@ -1,4 +1,4 @@
-//! What has changed since a part began, and the report at its end.
+//! The changes since a part began, and the report at its end.
 
 use std::collections::HashMap;
 

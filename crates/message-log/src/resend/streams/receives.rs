@@ -154,7 +154,8 @@ impl Streams {
             before_it += earlier.filter(|(_, other)| other.takes(&counter.key)).count() as u64;
         }
         let (before, number) = (counter.counts, counter.counts.messages);
-        // Its number is uncertain if an earlier receive may get, or has got, an earlier message later.
+        // The number is uncertain if an earlier receive may get, or has got, an earlier message
+        // later.
         let is_doubtful = before_it > 0 || order < counter.last;
         counter.last = counter.last.max(order);
         counter.counts.messages += 1;

@@ -1,5 +1,5 @@
 //! Everything allocated and pinned before the first checkpoint: the state of the art that the paper
-//! compares with (HiPC'22, section V-B). From then on the two tiers work at full speed.
+//! compares with (HiPC'22, section V-B). From then on the two levels work at full speed.
 
 use std::time::{Duration, Instant};
 
@@ -44,7 +44,6 @@ impl Memory for Allocated {
     fn stop(&self) {}
 }
 
-/// Starts it.
 pub(super) fn start<'a>(
     plan: &Plan,
     process: u32,

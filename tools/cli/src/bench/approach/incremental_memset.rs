@@ -1,5 +1,5 @@
 //! Memory in steps, but without the paper's care for pages: 4 KiB pages, each range set to 0 in
-//! whole beside the flushes, which follow behind; registered when all is there, whatever other
+//! whole beside the flushes, which follow behind; registered when all pages exist, whatever other
 //! processes do (HiPC'22, section V-B). The device cache is mapped in the background, as the
 //! paper's prototype does for all its strategies.
 
@@ -28,7 +28,7 @@ struct Pages {
     bytes: u64,
     front: Mutex<Front>,
     moved: Condvar,
-    /// Read by those who copy, written by the one who registers, which stops all copies.
+    /// Copies hold this for reading, the registration for writing, which stops all copies.
     copying: RwLock<u64>,
 }
 
@@ -155,8 +155,8 @@ impl Memory for Incremental {
         let mut waited = Duration::ZERO;
         for (at, piece) in between_borders(offset, bytes) {
             let since = Instant::now();
-            // Released once the call returns: before the memory is registered, that is when the
-            // driver has done with it; afterwards it is not registered again.
+            // The read lock is released once the call returns. Memory that is not registered yet
+            // has been copied by the driver by then; registered memory is not registered again.
             let _held = host.copying.read().unwrap_or_else(PoisonError::into_inner);
             waited += since.elapsed();
             copy(at, piece)?;
@@ -172,7 +172,6 @@ impl Memory for Incremental {
     }
 }
 
-/// Starts it.
 pub(super) fn start<'a>(
     plan: &Plan,
     process: u32,

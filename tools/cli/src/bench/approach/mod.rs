@@ -1,6 +1,6 @@
 //! The ways to keep checkpoints that are compared (HiPC'22, section V-B), each behind the same few
-//! calls. Every baseline is written as well as we know how: none pays for what its method does not
-//! demand.
+//! calls. Every baseline is written as well as we know how: none pays for anything that its method
+//! does not demand.
 
 mod direct_pin;
 mod incremental_memset;
@@ -57,11 +57,11 @@ pub(super) trait Approach {
     /// Brings a version back into the buffer; its bytes are there when this returns.
     fn restore(&mut self, version: u32, bytes: u64) -> Result<()>;
 
-    /// Why the application has waited since the start of this, the start included: in its calls and
-    /// nowhere else, and no time twice. Asked after each call.
+    /// Why the application has waited since the start of this approach, the start included: in
+    /// calls of the approach and nowhere else, and no time twice. Asked after each call.
     fn waits(&self) -> Result<Waits>;
 
-    /// What it knows of itself, at the end of the forward pass and again at the end.
+    /// What the approach knows of itself, at the end of the forward pass and again at the end.
     fn insight(&mut self) -> Result<Insight>;
 
     /// Gives everything back.

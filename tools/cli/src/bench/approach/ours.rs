@@ -22,9 +22,7 @@ use crate::bench::plan::{Order, Plan};
 use crate::bench::results::{Decisions, Hop};
 use crate::bench::waits::Waits;
 
-/// The name of the checkpoints.
 const NAME: &CStr = c"bench";
-/// The one region.
 const REGION: c_int = 0;
 
 /// A file without a name, for a reader that wants a path: it does not outlive this process.
@@ -39,7 +37,7 @@ impl NamelessFile {
         Ok(NamelessFile(file))
     }
 
-    /// A path for readers in this process, as long as this lives.
+    /// A path for readers in this process, as long as the `NamelessFile` lives.
     pub(crate) fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.0.as_raw_fd()))
     }
@@ -62,7 +60,7 @@ fn checked(code: c_int) -> Result<()> {
     anyhow::bail!("{}", text.to_string_lossy())
 }
 
-/// The configuration of an ephemeral job with the tiers of the plan.
+/// The configuration of an ephemeral job with the levels of the plan.
 pub(crate) fn configuration(plan: &Plan) -> String {
     let order = match plan.order {
         Order::Reverse => "reverse",
@@ -82,7 +80,6 @@ pub(crate) fn configuration(plan: &Plan) -> String {
 }
 
 impl Ours {
-    /// Starts the job.
     pub(super) fn start(
         plan: &Plan,
         process: u32,
@@ -197,7 +194,8 @@ impl Approach for Ours {
 impl Drop for Ours {
     fn drop(&mut self) {
         if self.open {
-            // This is after a failure, which is what will be reported.
+            // A job is still open here only after a failure, which is reported; an error of this
+            // call is not.
             let _ = VELOC_Finalize(0);
         }
     }

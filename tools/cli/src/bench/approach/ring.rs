@@ -20,9 +20,9 @@ use crate::bench::waits::{name, Waits, HOST_COPY, PIN};
 
 /// Bytes of the ring.
 const RING: u64 = 64 << 20;
-/// Its slots.
+/// Slots of the ring.
 const SLOTS: u64 = 8;
-/// Bytes of one.
+/// Bytes of a slot.
 const SLOT: u64 = RING / SLOTS;
 
 /// The ring, and the host memory behind it.
@@ -33,8 +33,8 @@ pub(super) struct Ring<'a> {
     /// Where each version is, and its bytes.
     places: Vec<(u64, u64)>,
     end: u64,
-    /// What the ring was made of; to the host, and back, in whole; the same between the ring and
-    /// the host memory, by the processor.
+    /// Making the ring; the whole way to the host, and back; the processor's part of each, between
+    /// the ring and the host memory.
     hops: [Hop; 5],
     waits: Waits,
     stream: &'a Stream,
@@ -94,7 +94,7 @@ impl<'a> Ring<'a> {
     }
 }
 
-/// The application has waited so long, and so much of it while the processor copied.
+/// Counts `time` that the application has waited, `by_processor` of it while the processor copied.
 fn waited(waits: &mut Waits, time: Duration, by_processor: Duration) {
     waits.add(HOST_COPY, by_processor, 1);
     waits.add(name(Cause::Copy), time.saturating_sub(by_processor), 1);
@@ -151,7 +151,7 @@ impl Approach for Ring<'_> {
     }
 
     fn expect(&mut self, _versions: &[u32]) -> Result<()> {
-        // It fetches nothing ahead.
+        // The ring fetches nothing ahead.
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! Every approach keeps and brings back versions of many sizes, on the software device, with tiers
+//! Every approach keeps and brings back versions of many sizes, on the software device, with levels
 //! that are no larger than they have to be.
 
 use anyhow::anyhow;
@@ -25,7 +25,7 @@ fn sizes() -> Vec<u64> {
 
 pub(super) fn plan(approach: ApproachName, order: Order, hints: Hints) -> Plan {
     let sizes = sizes();
-    // The library rounds to more than the others do.
+    // This library rounds up to more than the others do.
     let host = match approach {
         ApproachName::Ours => sizes.iter().map(|size| size.next_multiple_of(512)).sum(),
         _ => host_bytes(&sizes),
@@ -155,7 +155,7 @@ fn memory_that_is_not_there_is_refused_with_its_size() {
             let mut plan = plan(approach, Order::Reverse, Hints::None);
             plan.device_cache = device_cache;
             if device_cache > 4 << 30 {
-                // More than the device has is only met when it is needed.
+                // A plan for more than the device has fails only when the memory is needed.
                 plan.sizes = vec![vec![180_000; 26_000]];
                 plan.configuration = Configuration::LargeDevice;
                 plan.host_cache = 0;

@@ -12,10 +12,10 @@ use crate::bench::plan::Plan;
 use crate::bench::results::SOFTWARE_WARNING;
 use crate::bench::timelines::VARIABLE;
 
-/// What checkpoints are called.
+/// The name of checkpoints in timelines.
 pub(super) const NAME: &str = "bench";
 
-/// Starts recording, if it is wanted.
+/// Starts recording, if the environment asks for it.
 pub(super) fn start(plan: &Plan, process: u32, device: &Device) -> Result<Recorder> {
     let file = env::var_os(VARIABLE).filter(|file| !file.is_empty()).map(PathBuf::from);
     if file.is_none() {

@@ -1,7 +1,7 @@
 //! Managed memory for everything: one allocation, which the driver's own fault handling and
 //! prefetcher move between device and host (HiPC'22, section V-B).
 //!
-//! Where the device has room for all of it, nothing has ever to leave, and so the two tiers cannot
+//! Where the device has room for all of it, nothing ever has to leave, and so its two levels cannot
 //! be compared with those of the others. The variant with a budget keeps no more on the device than
 //! the others' device cache: in the background it asks the driver to move the oldest versions to
 //! the host. They come back as the driver does it.
@@ -37,7 +37,8 @@ pub(super) struct Uvm<'a> {
     places: Vec<(u64, u64)>,
     end: u64,
     budget: Option<Budget>,
-    /// Into managed memory, and back. What the driver does with pages meanwhile is in the time.
+    /// Copies into and out of managed memory. Their time includes what the driver does with pages
+    /// meanwhile.
     hops: [Hop; 2],
     waits: Waits,
     stream: &'a Stream,
@@ -45,7 +46,7 @@ pub(super) struct Uvm<'a> {
     trace: Recorder,
 }
 
-/// What is kept on the device, and what has been sent away.
+/// The versions kept on the device, within a budget.
 struct Budget {
     stream: Stream,
     bytes: u64,
@@ -119,7 +120,8 @@ impl<'a> Uvm<'a> {
 }
 
 impl Budget {
-    /// A version has come to the device: the oldest ones leave if they are too many.
+    /// Notes that a version has come to the device, and sends the oldest ones to the host until the
+    /// rest is within the budget.
     fn keep(
         &mut self,
         version: u32,
@@ -250,7 +252,7 @@ mod tests {
     fn more_than_the_device_has_free_is_refused() {
         software_device::run(|| {
             let mut plan = plan(ApproachName::Uvm, Order::Reverse, Hints::None);
-            // Of 4 GiB, a 16th stays free.
+            // A 16th of 4 GiB stays free.
             plan.sizes = vec![vec![1 << 30; 4]];
             let application = Application::new();
             let error = application.start(&plan).map(|_| ()).unwrap_err().to_string();

@@ -1,5 +1,6 @@
-//! The driver's functions, found when the first device is opened, one typed pointer for each. The library's
-//! own are not used: what is measured shares nothing but their list with who measures.
+//! The driver's functions, found when the first device is opened, one typed pointer for each. The
+//! library's own functions are not used: the library and the bench share nothing but the list of
+//! functions.
 
 use std::ffi::{c_char, CStr};
 use std::sync::OnceLock;
@@ -10,7 +11,8 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 /// A driver's status: 0 is success (`CUresult`).
 pub(super) type Status = u32;
 
-/// What the library is called; the second where only a toolkit's link is on the path.
+/// The names of the driver's library; the second is for systems where only a toolkit's link is on
+/// the path.
 const NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
 
 /// `CUDA_ERROR_NOT_INITIALIZED`: the driver was not loaded.
@@ -31,7 +33,7 @@ macro_rules! functions {
         }
 
         impl Functions {
-            /// Looks every function up; names the first that is missing.
+            /// Looks up all functions; an error names the first that is missing.
             fn find(library: &Library) -> Result<Functions> {
                 Ok(Functions {
                     $($name: {
@@ -71,7 +73,7 @@ driver::driver_functions! { functions {} }
 /// Loads the driver, once.
 ///
 /// # Errors
-/// There is none, or it has not all that is needed.
+/// There is no driver, or it lacks a function.
 pub(super) fn load() -> Result<()> {
     if DRIVER.get().is_some() {
         return Ok(());
@@ -102,7 +104,7 @@ pub(super) unsafe fn extension<T: Copy>(name: &CStr) -> Option<T> {
     symbol.ok().map(|symbol| *symbol)
 }
 
-/// An error for a status that is none of success, with what was tried.
+/// An error for any status but success, with what was tried.
 pub(super) fn checked(status: Status, what: impl FnOnce() -> String) -> Result<()> {
     if status == 0 {
         return Ok(());

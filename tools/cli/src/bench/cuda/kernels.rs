@@ -29,7 +29,7 @@ pub(crate) struct Kernels {
     _device: Device,
 }
 
-/// The words of the first `bytes` bytes of a buffer, which must be there and whole.
+/// The words of the first `bytes` bytes of a buffer, which must have so many and be of whole words.
 fn words(buffer: &Buffer, bytes: u64) -> Result<u64> {
     ensure!(
         bytes.is_multiple_of(4) && bytes <= buffer.bytes(),
@@ -40,7 +40,7 @@ fn words(buffer: &Buffer, bytes: u64) -> Result<u64> {
 }
 
 impl Kernels {
-    /// Has the driver compile them. They stay loaded as long as the context lives.
+    /// Has the driver compile the kernels. They stay loaded as long as the context lives.
     pub(crate) fn load(device: &Device) -> Result<Kernels> {
         let text = CString::new(PTX).context("the kernels' text holds a zero byte")?;
         let mut module = std::ptr::null_mut();
@@ -66,8 +66,8 @@ impl Kernels {
         Ok(kernels)
     }
 
-    /// Launches each of them once: the driver may load one when it is first launched, and waits for the
-    /// device then, in a measurement.
+    /// Launches each kernel once: the driver may load a kernel when it is first launched, and waits
+    /// for the device then, in a measurement.
     fn warm_up(&self, device: &Device) -> Result<()> {
         let (stream, buffer) = (Stream::new(device)?, Buffer::new(device, GROUP)?);
         let counters = Buffer::new(device, GROUP)?;
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
     use crate::tests::software_device;
 
-    /// What stands in a buffer.
+    /// The bytes of a buffer.
     fn read(stream: &Stream, buffer: &Buffer) -> Vec<u8> {
         let mut found = vec![0; buffer.bytes() as usize];
         // SAFETY: both sides have as many bytes, which are not used before the stream was waited
@@ -187,7 +187,7 @@ mod tests {
         });
     }
 
-    /// Catches kernels that NVIDIA's compiler made into something else than what runs here in their place.
+    /// Catches kernels that NVIDIA's compiler made into something else than the native ones here.
     #[test]
     fn compiled_from_ptx_they_do_the_same() {
         type Configure = unsafe extern "C" fn(*const c_char, *const c_char) -> c_int;
@@ -204,7 +204,7 @@ mod tests {
             let compiled = Kernels::load(&device).unwrap();
             let counters = Buffer::new(&device, 8).unwrap();
             counters.clear(&stream).unwrap();
-            // No multiple of a group.
+            // Not a multiple of a group.
             let [one, other] = [(); 2].map(|()| Buffer::new(&device, 40_004).unwrap());
             for (kernels, others, buffer) in
                 [(&native, &compiled, &one), (&compiled, &native, &other)]

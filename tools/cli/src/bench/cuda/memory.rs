@@ -22,7 +22,6 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// Allocates.
     pub(crate) fn new(device: &Device, bytes: u64) -> Result<Buffer> {
         let mut address = 0;
         // SAFETY: the function writes one address.
@@ -46,12 +45,11 @@ impl Buffer {
         self.address
     }
 
-    /// Its bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Queues a memset to 0 of all of it.
+    /// Queues a memset of the whole buffer to 0.
     pub(crate) fn clear(&self, stream: &Stream) -> Result<()> {
         // SAFETY: the range is the whole allocation, which `drop` frees only when it is unused.
         let queued = unsafe {
@@ -60,7 +58,8 @@ impl Buffer {
         checked(queued, || "clearing device memory".into())
     }
 
-    /// Queues moving `bytes` bytes of managed memory from `at` on to the host. What they hold is kept.
+    /// Queues moving `bytes` bytes of managed memory from `at` on to the host. Their content is
+    /// kept.
     pub(crate) fn to_host(&self, at: u64, bytes: u64, stream: &Stream) -> Result<()> {
         ensure!(
             at.checked_add(bytes).is_some_and(|end| end <= self.bytes),
@@ -93,11 +92,10 @@ pub(crate) struct Pinned {
 
 // SAFETY: plain memory, reached through pointers only.
 unsafe impl Send for Pinned {}
-// SAFETY: as above; whoever copies answers for what overlaps.
+// SAFETY: as above; those who copy answer for what overlaps.
 unsafe impl Sync for Pinned {}
 
 impl Pinned {
-    /// Allocates and pins.
     pub(crate) fn new(device: &Device, bytes: u64) -> Result<Pinned> {
         let (mut address, flags) = (std::ptr::null_mut(), sys::CU_MEMHOSTALLOC_PORTABLE);
         // SAFETY: the function writes one address.
@@ -106,7 +104,7 @@ impl Pinned {
         Ok(Pinned { address: address.cast(), bytes, device: device.clone() })
     }
 
-    /// The address of a byte; that of the first behind it for `offset == bytes`.
+    /// The address of a byte; `offset` may be the size, for the address behind the last byte.
     pub(crate) fn at(&self, offset: u64) -> *mut u8 {
         assert!(offset <= self.bytes, "offset {offset} of {}", self.bytes);
         // SAFETY: within the allocation, or just behind it.

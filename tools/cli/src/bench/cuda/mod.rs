@@ -1,8 +1,8 @@
 //! The device, for those who measure: the few driver calls that the bench and its baselines make.
 //!
-//! Streams, events and address ranges are those of the crate `device`, which are no more than the driver's
-//! calls. Handles give back what they hold when they are dropped; addresses are plain numbers, and the calls
-//! that believe them are unsafe.
+//! Streams, events and address ranges are those of the crate `device`, which are no more than the
+//! driver's calls. Handles free what they hold when they are dropped; addresses are plain numbers,
+//! and the calls that believe them are unsafe.
 
 mod driver;
 mod kernels;
@@ -52,10 +52,10 @@ impl Drop for Inner {
 }
 
 impl Device {
-    /// How many devices the driver has. An error without a driver.
+    /// The number of devices that the driver has. An error without a driver.
     pub(super) fn count() -> Result<u32> {
         driver::load()?;
-        // SAFETY: it may be called at any time and more than once.
+        // SAFETY: cuInit may be called at any time and more than once.
         checked(unsafe { driver::cuInit(0) }, || "starting the CUDA driver".into())?;
         let mut count = 0;
         // SAFETY: the function writes one number.
@@ -81,12 +81,12 @@ impl Device {
         Ok(Device(Arc::new(Inner { ordinal, same: Arc::new(same) })))
     }
 
-    /// Waits for all work in the context, on any thread: before memory is given back that the work
-    /// may use, after a failure too.
+    /// Waits for all work in the context, on any thread: before memory that the work may use is
+    /// freed, after a failure too.
     fn settle(&self) {
-        // After an error in the context nothing runs in it any more.
+        // After an error in the context no work runs in it any more.
         let _ = self.bind();
-        // SAFETY: it takes nothing.
+        // SAFETY: the function takes no arguments.
         let _ = unsafe { driver::cuCtxSynchronize() };
     }
 

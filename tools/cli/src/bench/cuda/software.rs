@@ -1,5 +1,5 @@
 //! The kernels for the software device, which runs no PTX: a program gives it a native function for
-//! each kernel, and it calls that in the order of the stream.
+//! each kernel, which it calls in the order of the stream.
 
 use std::ffi::{c_void, CStr};
 use std::sync::OnceLock;
@@ -32,7 +32,7 @@ pub(super) fn install() -> Result<bool> {
     let Some(is_software) = found else {
         return Ok(false);
     };
-    // SAFETY: it takes no argument and may be called at any time.
+    // SAFETY: the function takes no arguments and may be called at any time.
     if unsafe { is_software() } == 0 {
         return Ok(false);
     }
@@ -81,8 +81,8 @@ unsafe fn argument<T: Copy>(launch: *const Launch, n: usize) -> T {
     unsafe { param.cast::<T>().read_unaligned() }
 }
 
-/// The words behind argument `n`; none if the device does not reach them all (it then breaks the
-/// context, as a GPU would).
+/// The words behind argument `n`; none if the device does not reach them all (the device then
+/// breaks the context, as a GPU would).
 ///
 /// # Safety
 /// Argument `n` must be the address of `count` values that nothing else uses meanwhile.

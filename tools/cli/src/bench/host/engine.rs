@@ -1,7 +1,7 @@
-//! `veloc bench engine`: what the library costs beside the copies that it is asked for.
+//! `veloc bench engine`: the library's own cost beside the copies that it is asked for.
 //!
-//! Each part runs in a process of its own: what one leaves behind, in the heap as in the driver,
-//! is no part of another's figures. Device memory is that of the software device, whose copies
+//! Each part runs in a process of its own: what a part leaves behind, in the heap as in the driver,
+//! does not change another's figures. Device memory is that of the software device, whose copies
 //! are made to take no time: what is left is the library's own cost, the only figure that such a
 //! device can give.
 
@@ -44,7 +44,7 @@ pub(crate) struct Options {
     /// Measure one part in this process, with this detail
     #[arg(long, hide = true)]
     detail: Option<u64>,
-    /// Be this process of those that measure the part together
+    /// The rank of this process among those that measure the part together
     #[arg(long, hide = true, requires_all = ["detail", "folder"])]
     rank: Option<u32>,
     /// The folder of these processes
@@ -52,7 +52,7 @@ pub(crate) struct Options {
     folder: Option<PathBuf>,
 }
 
-/// What is measured.
+/// The parts that are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Part {
     /// Initialising with large caches
@@ -73,7 +73,8 @@ enum Part {
     Files,
     /// Checkpoints in files with mode = sync, and restarts, beside system calls on the same bytes
     Sync,
-    /// The same with checksums, beside hashing the bytes as well
+    /// Checkpoints in files with mode = sync and checksums, and restarts, beside system calls and
+    /// hashing
     Checksums,
     /// Checkpoints in files with mode = async beside copies of the same bytes
     Behind,
@@ -94,12 +95,12 @@ impl Part {
         name_of(&self)
     }
 
-    /// Whether it uses the software device.
+    /// Whether this part uses the software device.
     fn on_device(self) -> bool {
         matches!(self, Part::Device | Part::DeviceMemory)
     }
 
-    /// The runs that it takes: a number that says what to measure in each.
+    /// The runs of this part: a number that says what to measure in each.
     fn details(self) -> &'static [u64] {
         match self {
             Part::Memory => memory::SIZES,
@@ -110,7 +111,6 @@ impl Part {
     }
 }
 
-/// Runs the command.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let parts = match options.parts.as_slice() {
         [] => Part::value_variants(),

@@ -20,7 +20,7 @@ use super::{interrupt, machine};
 pub(super) mod engine;
 pub(super) mod pages;
 
-/// What all of these commands take.
+/// Options of all of these commands.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Common {
     /// How often each thing is measured
@@ -45,15 +45,15 @@ pub(super) struct Report<T> {
     device: Option<Device>,
     #[serde(skip_serializing_if = "Option::is_none")]
     warning: Option<&'static str>,
-    /// What was measured.
+    /// The measurements.
     pub points: Vec<T>,
     #[serde(skip)]
     file: Option<PathBuf>,
 }
 
 impl<T: Serialize> Report<T> {
-    /// An empty one about `title`, for the file that was asked for, if one was. An error if that
-    /// cannot be written.
+    /// An empty report about `title`, for the file that was asked for, if one was. An error if that
+    /// file cannot be written.
     pub(super) fn new(title: &'static str, file: Option<&Path>) -> Result<Self> {
         file.map_or(Ok(()), prepare)?;
         Ok(Report {
@@ -68,12 +68,12 @@ impl<T: Serialize> Report<T> {
         })
     }
 
-    /// Has the file say which device was used.
+    /// Has the report say which device was used.
     pub(super) fn on_device(&mut self, device: Device) {
         self.device = Some(device);
     }
 
-    /// Has the file say that this must be known by who reads its times.
+    /// Has the report say what readers of its times must know.
     pub(super) fn warn(&mut self, warning: &'static str) {
         self.warning = Some(warning);
     }
@@ -101,27 +101,25 @@ impl<T: Serialize> Report<T> {
 /// A figure that was measured several times.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Figure {
-    /// What it is.
+    /// The name of the measured quantity.
     pub what: String,
-    /// Its unit.
+    /// The unit of the values.
     pub unit: String,
     /// One value for each repeat.
     pub values: Vec<f64>,
-    /// What it has to reach.
+    /// The goal of the median.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goal: Option<Goal>,
-    /// Whether the median reaches it; none without a goal or a value.
+    /// Whether the median reaches the goal; none without a goal or a value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reached: Option<bool>,
 }
 
-/// What a figure has to reach.
+/// A value that a figure has to reach.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Goal {
-    /// At most this.
     AtMost(f64),
-    /// At least this.
     AtLeast(f64),
 }
 
@@ -131,7 +129,7 @@ impl Figure {
         Figure { what: what.into(), unit: unit.to_owned(), values, goal: None, reached: None }
     }
 
-    /// The same with a goal.
+    /// Gives the figure a goal.
     pub(super) fn with_goal(mut self, goal: Goal) -> Figure {
         self.goal = Some(goal);
         self.reached = Spread::of(self.values.clone()).map(|spread| match goal {
@@ -149,7 +147,6 @@ impl Figure {
         );
     }
 
-    /// One line.
     pub(super) fn print(&self) {
         let Some(spread) = Spread::of(self.values.clone()) else {
             println!("{:<72} {:>10}", self.what, "-");
@@ -172,7 +169,7 @@ impl Figure {
     }
 }
 
-/// For commands whose figures have goals.
+/// The option of commands whose figures have goals.
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct Judge {
     /// End with 1 if a figure misses what it has to reach; without this, the table alone says so
@@ -219,8 +216,8 @@ pub(crate) fn number(value: f64) -> String {
 }
 
 /// Runs this program again with other arguments, with `settings` in its environment and none of the
-/// library's keys, and gives the lines that it prints, each as soon as it is there. Its temporary
-/// files are removed when it has ended.
+/// library's keys, and gives each line that it prints to `line` at once. The temporary files of the
+/// process are removed when it has ended.
 pub(super) fn in_own_process(
     arguments: &[String],
     settings: &[(&str, String)],
@@ -244,14 +241,14 @@ pub(super) fn in_own_process(
             .try_for_each(|text| line(&text.context("reading what a process measured")?));
     }
     if read.is_err() {
-        // It was killed by what it said; its status says no more.
+        // The process was killed because of a line that it printed; its status says no more.
         let _ = child.kill();
     }
     let status = child.wait().context("waiting for a process");
     interrupt::at_work(None);
     let status = status?;
     if let Some(errors) = errors {
-        // It only passes lines on.
+        // The thread only passes lines on.
         let _ = errors.join();
     }
     read?;
@@ -261,8 +258,8 @@ pub(super) fn in_own_process(
     Ok(())
 }
 
-/// Passes lines of a process's standard error on, but for those of the software device: the command
-/// has said so once, for all of its processes.
+/// Passes on the lines of a process's standard error, except those of the software device: the
+/// command has said them once, for all of its processes.
 fn pass_on(errors: impl std::io::Read) {
     for line in BufReader::new(errors).split(b'\n').map_while(Result::ok) {
         let line = String::from_utf8_lossy(&line);
@@ -288,7 +285,8 @@ mod tests {
         assert_eq!(error, "missed: a call");
     }
 
-    /// Catches a layout in which the script of a bundle, which goes by lines, finds no missed goal.
+    /// Catches a layout in which the script of a bundle, which goes by lines, does not find a
+    /// missed goal.
     #[test]
     fn a_missed_goal_is_a_line_behind_that_of_its_figure() {
         let figure = Figure::new("a call", "us", vec![3.0]).with_goal(Goal::AtMost(2.0));

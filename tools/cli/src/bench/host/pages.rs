@@ -1,8 +1,7 @@
 //! `veloc bench pages`: how fast the pages of a host buffer come into being.
 //!
-//! By the library's own code: threads claim units of a host buffer and touch them in one of three
-//! ways. Beside them the same threads write to and copy between pages that exist already, which
-//! is the floor.
+//! The library's own code does it: threads claim units of a host buffer and touch them in one of
+//! three ways. For a floor, as many threads write to and copy between pages that exist already.
 
 use std::ptr;
 use std::thread;
@@ -23,7 +22,7 @@ use crate::bench::plan::shuffle;
 use crate::bench::results::Spread;
 use crate::size;
 
-/// Without `--bytes`, the share of the available memory that is used, and the most.
+/// The share of the available memory that is used without `--bytes`, and the most.
 const SHARE: u64 = 8;
 const MOST: u64 = 1 << 30;
 
@@ -40,7 +39,7 @@ pub(crate) struct Options {
     common: Common,
 }
 
-/// How pages are made.
+/// The ways to make pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Method {
@@ -56,13 +55,13 @@ enum Method {
     Memcpy,
 }
 
-/// Whose pages they are.
+/// The kind of mapping that the pages belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Of {
-    /// The process's own.
+    /// Private to the process.
     Private,
-    /// Shared, as those of an async job with files.
+    /// Shared, as in an async job with files.
     Shared,
 }
 
@@ -95,13 +94,12 @@ impl Method {
         }
     }
 
-    /// Whether it makes pages; else it is a floor.
+    /// Whether this method makes pages; otherwise it is a floor.
     fn touches(self) -> bool {
         !matches!(self, Method::MemsetAgain | Method::Memcpy)
     }
 }
 
-/// Runs the command.
 pub(crate) fn run(options: &Options) -> Result<()> {
     distinct("--threads", &options.threads)?;
     let physical = memory::physical()?;
@@ -152,7 +150,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         }
     }
     for round in 1..=options.common.repeats {
-        // In another order each time: what one leaves behind must not always meet the same one.
+        // In another order each time, so that a point does not always follow the same other one.
         let mut order: Vec<u32> = (0..report.points.len() as u32).collect();
         shuffle(&mut order, u64::from(round));
         for index in order {
@@ -178,10 +176,10 @@ fn buffer_of(point: &Point) -> Result<HostBuffer> {
     })
 }
 
-/// GB/s and the share of huge pages.
+/// The rate in GB/s, and the share of huge pages.
 fn measure(point: &Point) -> Result<(f64, f64)> {
-    // A hypervisor that has to find memory first takes longer than all that is measured here, and
-    // meets whoever comes first. Memory that was used just now is there.
+    // A hypervisor that has to find memory first takes longer than all that is measured here, in
+    // the first measurement. Memory that was used just now is there.
     let before = buffer_of(point)?;
     touch_all(&before, point.threads, |unit| before.touch(unit, TouchMethod::here()))?;
     drop(before);
@@ -228,7 +226,7 @@ fn len(unit: &std::ops::Range<u64>) -> usize {
     (unit.end - unit.start) as usize
 }
 
-/// Threads claim units and touch them until all are, as the library's do.
+/// Threads claim units and touch them until all are touched, as the library's do.
 pub(crate) fn touch_all(
     buffer: &HostBuffer,
     threads: u32,
@@ -242,7 +240,7 @@ pub(crate) fn touch_all(
     })
 }
 
-/// Each thread does its part of all bytes.
+/// Each thread does `work` on its part of all bytes.
 fn in_parts(point: &Point, work: impl Fn(u64, usize) + Sync) -> Result<()> {
     let threads = u64::from(point.threads);
     on_threads(point.threads, |thread| {

@@ -1,4 +1,4 @@
-//! Something that the device does over and over, beside something else: how long does that stop it?
+//! Work that the device repeats, beside other work: how long does the other work stop it?
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::Times;
 use crate::bench::cuda::{Buffer, Device, Kernels};
 
-/// What is watched.
+/// The work of the device whose times are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Watched {
@@ -29,17 +29,17 @@ const PAUSE: Duration = Duration::from_micros(200);
 
 /// Bytes that a kernel reads and writes: about 20 us of a GPU.
 const KERNEL: u64 = 32 << 20;
-/// The same on the software device, which is slower by far.
+/// Bytes that a kernel reads and writes on the software device, which is slower by far.
 const KERNEL_SOFTWARE: u64 = 64 << 10;
 
 /// Kernels that are launched before they are waited for.
 pub(super) const QUEUED: usize = 16;
 
-/// What is watched goes on for so long before the work begins.
+/// How long the watched work goes on before the other work begins.
 const AHEAD: Duration = Duration::from_millis(50);
 
-/// Does `work` beside what is watched. Gives its result, and while it went on the times of the calls that
-/// queue a copy or a kernel, and those until what was queued together was done.
+/// Does `work` beside the watched work of the device. Returns its result, and the times during it
+/// of calls that queue a copy or a kernel, and of batches until they were done.
 pub(super) fn watch<T>(
     device: &Device,
     watched: Watched,
@@ -74,7 +74,7 @@ pub(super) fn watch<T>(
                     round.push(since.elapsed().as_secs_f64());
                 }
                 stream.synchronize()?;
-                // Also what was under way when the work began.
+                // Counts the batch that was under way when the work began as well.
                 if begun.load(Ordering::Acquire) {
                     calls.append(&mut round);
                     together.push(first.elapsed().as_secs_f64());

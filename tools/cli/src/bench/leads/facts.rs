@@ -1,4 +1,4 @@
-//! What the device can do, as far as it matters to checkpoints.
+//! Facts about the device that matter to checkpoints.
 
 use anyhow::Result;
 use cudarc::driver::sys::CUdevice_attribute;
@@ -35,7 +35,7 @@ const ATTRIBUTES: [(&str, CUdevice_attribute); 12] = [
     ),
 ];
 
-/// What was found.
+/// The facts that were found.
 #[derive(Debug, Serialize)]
 pub(super) struct Point {
     attributes: Vec<Attribute>,
@@ -43,14 +43,15 @@ pub(super) struct Point {
     free: u64,
     /// Bytes of host memory that this process may lock; none without a limit.
     locked_limit: Option<u64>,
-    /// The driver's kernel module in its own words: the open one says so.
+    /// The line in which the driver's kernel module names itself; the open module says that it is
+    /// open.
     kernel_module: String,
 }
 
 #[derive(Debug, Serialize)]
 struct Attribute {
     name: &'static str,
-    /// None: the driver does not know it.
+    /// `None` if the driver does not know the attribute.
     value: Option<i32>,
 }
 

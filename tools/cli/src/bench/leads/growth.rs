@@ -1,4 +1,4 @@
-//! Whether the machine has its memory at once, or is given it as it uses it.
+//! Whether the machine has its memory at once, or is given memory as it uses it.
 
 use std::time::Instant;
 
@@ -11,24 +11,24 @@ use crate::bench::growth;
 use crate::bench::host::number;
 use crate::size;
 
-/// What was found.
+/// The result of touching memory.
 #[derive(Debug, Serialize)]
 pub(super) struct Point {
     /// Bytes that were to be touched.
     wanted: u64,
-    /// Those that the machine has given, or that there was time for.
+    /// Bytes that the machine has given in the time allowed.
     touched: u64,
     seconds: f64,
     before: Memory,
-    /// When they were given back.
+    /// The machine's memory after the touched bytes were freed.
     after: Memory,
 }
 
-/// Of the machine, in bytes.
+/// The machine's memory in bytes.
 #[derive(Debug, Serialize)]
 struct Memory {
     total: u64,
-    /// What this process may still have.
+    /// Bytes that this process may still have.
     available: u64,
 }
 

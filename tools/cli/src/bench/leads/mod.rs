@@ -1,5 +1,5 @@
-//! `veloc bench leads`: what decides the library's defaults on a device. In the order of what
-//! matters most:
+//! `veloc bench leads`: measures what decides the library's defaults on a device, the most
+//! important first:
 //!
 //! | file | asks |
 //! | --- | --- |
@@ -7,7 +7,7 @@
 //! | [`growth`] | is the machine given memory as it uses it? |
 //! | [`works`] | for how long does registering stop copies on the device; is a pinned ring, copied out by threads, better than registering all; how long do the application's launches wait for what goes on beside them? |
 //!
-//! How pages are best touched is asked by `veloc bench pages`, which needs no device.
+//! `veloc bench pages` measures how pages are best touched, without a device.
 
 mod beside;
 mod facts;
@@ -32,7 +32,7 @@ use crate::size;
 /// Bytes to measure with, on a GPU.
 const TOTAL: u64 = 4 << 30;
 
-/// The same on the software device, which has less memory.
+/// Bytes to measure with on the software device, which has less memory.
 const TOTAL_SOFTWARE: u64 = 256 << 20;
 
 /// Options of the command.
@@ -52,7 +52,7 @@ pub(crate) struct Options {
     out: PathBuf,
 }
 
-/// What is measured.
+/// The measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Lead {
     /// What the device can do
@@ -76,7 +76,6 @@ enum Point {
     Works(works::Point),
 }
 
-/// Times of one thing done many times, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 struct Times {
     count: usize,
@@ -100,7 +99,7 @@ impl Times {
     }
 }
 
-/// What every measurement has.
+/// What all measurements use.
 struct Bench<'a> {
     device: &'a Device,
     /// Bytes of host memory, and of device memory.
@@ -110,14 +109,13 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Keeps a point: it stands in the file when this returns.
+    /// Keeps a point, and writes it to the file.
     fn keep(&mut self, point: Point) -> Result<()> {
         self.report.points.push(point);
         self.report.save()
     }
 }
 
-/// Runs the command.
 pub(super) fn run(options: &Options) -> Result<()> {
     distinct("--only", options.only.iter().map(name_of))?;
     interrupt::watch()?;
@@ -178,7 +176,7 @@ fn check(total: u64, device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// GB/s.
+/// The rate in GB/s.
 fn rate(bytes: u64, seconds: f64) -> f64 {
     bytes as f64 / seconds / 1e9
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::bench::cuda::{register, unregister};
 use crate::bench::host::pages::touch_all;
 
-/// What its pages are.
+/// The kind of the pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Kind {
@@ -16,14 +16,14 @@ pub(super) enum Kind {
     HugeTouched,
     /// Pages of 4 KiB that exist.
     SmallTouched,
-    /// As `HugeTouched`, but they do not exist yet.
+    /// Pages like `HugeTouched` that do not exist yet.
     HugeUntouched,
-    /// As `SmallTouched`, but they do not exist yet.
+    /// Pages like `SmallTouched` that do not exist yet.
     SmallUntouched,
 }
 
 impl Kind {
-    /// In tables.
+    /// The name of the kind in tables.
     pub(super) fn text(self) -> &'static str {
         match self {
             Kind::HugeTouched => "huge, touched",
@@ -34,14 +34,14 @@ impl Kind {
     }
 }
 
-/// Host memory, registered from none to all of it.
+/// Host memory, of which none, some or all is registered.
 pub(super) struct Pages {
     buffer: HostBuffer,
     registered: Vec<u64>,
 }
 
 impl Pages {
-    /// `bytes` of such memory.
+    /// `bytes` of host memory of this kind.
     pub(super) fn new(bytes: u64, kind: Kind) -> Result<Pages> {
         let huge = matches!(kind, Kind::HugeTouched | Kind::HugeUntouched);
         let buffer = HostBuffer::reserve(bytes, TOUCH_UNIT, huge)?;
@@ -52,21 +52,21 @@ impl Pages {
         Ok(pages)
     }
 
-    /// Makes those that do not exist.
+    /// Makes the pages that do not exist.
     pub(super) fn touch(&self) -> Result<()> {
         let threads = affinity::usable_cpus().min(16) as u32;
         let write = TouchMethod::Write(4096);
         touch_all(&self.buffer, threads, |unit| self.buffer.touch(unit, write))
     }
 
-    /// The address of a byte; that of the first behind it for `offset` bytes in all.
+    /// The address of a byte; `offset` may be the size, for the address behind the last byte.
     pub(super) fn at(&self, offset: u64) -> *mut u8 {
         assert!(offset <= self.buffer.len(), "offset {offset} of {}", self.buffer.len());
         self.buffer.address(offset)
     }
 
-    /// Registers a chunk that is not yet. No copy uses the memory, or the caller knows that none
-    /// uses that chunk.
+    /// Registers a chunk that is not registered yet. No copy uses the memory, or the caller knows
+    /// that none uses that chunk.
     pub(super) fn register(&mut self, start: u64, bytes: u64) -> Result<()> {
         assert!(start + bytes <= self.buffer.len());
         // SAFETY: the memory lives until `unregister` has ended every registration; the library's

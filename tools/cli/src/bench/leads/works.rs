@@ -1,5 +1,5 @@
-//! What the library does in the background, one thing at a time, beside copies on the device or short
-//! kernels: how fast is it, and for how long does it stop them?
+//! The library's background work, one kind at a time, beside copies on the device or short kernels:
+//! how fast is it, and for how long does it stop them?
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,13 +16,13 @@ use crate::bench::host::number;
 use crate::bench::machine::processor_seconds;
 use crate::size;
 
-/// Bytes of a registration whose size is not asked about.
+/// Bytes of a registration where the size is not what is measured.
 const CHUNK: u64 = 64 << 20;
 
-/// Bytes of a registration. The largest is what some kernels (Linux 6.11 to 6.13) refuse.
+/// Bytes of a registration. Some kernels (Linux 6.11 to 6.13) refuse the largest.
 const CHUNKS: [u64; 6] = [4 << 20, 16 << 20, 64 << 20, 256 << 20, 1 << 30, 2 << 30];
 
-/// Registrations of one repeat at the most.
+/// The most registrations of one repeat.
 const MOST_CHUNKS: u64 = 64;
 
 /// Threads that copy out of a ring.
@@ -31,7 +31,7 @@ const THREADS: [u32; 4] = [1, 2, 4, 8];
 /// How long copies and kernels are watched with nothing beside them.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// What goes on.
+/// The kinds of background work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Work {
@@ -46,13 +46,13 @@ enum Work {
     RegisterAndCopy,
     /// Copies from the device to memory that was registered before.
     Registered,
-    /// Copies from the device to memory that is not registered, which the driver stages.
+    /// Copies from the device to memory that is not registered, through a buffer of the driver.
     Unregistered,
-    /// Copies from the device through a pinned ring, out of which threads move the bytes on.
+    /// Copies from the device through a pinned ring, from which threads move the bytes on.
     Ring,
 }
 
-/// One thing that goes on, with all repeats.
+/// One kind of work, with all repeats.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Point {
     work: Work,
@@ -68,17 +68,17 @@ pub(super) struct Point {
     rates: Vec<f64>,
     /// Seconds of processor time of each repeat, of the whole process.
     processor: Vec<f64>,
-    /// Of one chunk.
+    /// Times of one chunk.
     steps: Vec<Times>,
-    /// Of the calls that queue what is watched.
+    /// Times of the calls that queue the watched copy or kernels.
     calls: Vec<Times>,
-    /// Of what is watched, until what was queued together was done.
+    /// Times until the watched copy or kernels, queued together, were done.
     done: Vec<Times>,
-    /// Why it was given up, if it was.
+    /// Why the point was given up, if it was.
     failure: Option<String>,
 }
 
-/// By size of chunk and kind of pages: registering beside copies.
+/// Points for registering beside copies, by kind of pages and size of chunk.
 pub(super) fn registration(bench: &Bench<'_>) -> Vec<Point> {
     let mut points = vec![point(bench, Work::Nothing, Watched::Copies, Kind::HugeTouched, CHUNK)];
     for kind in [Kind::HugeTouched, Kind::SmallTouched, Kind::HugeUntouched, Kind::SmallUntouched] {
@@ -91,7 +91,7 @@ pub(super) fn registration(bench: &Bench<'_>) -> Vec<Point> {
     points
 }
 
-/// Ways from the device into a large host buffer whose pages exist, beside copies.
+/// Points for the ways from the device into a large host buffer whose pages exist, beside copies.
 pub(super) fn staging(bench: &Bench<'_>) -> Vec<Point> {
     let plain = [Work::RegisterAndCopy, Work::Registered, Work::Unregistered];
     let new = |work| point(bench, work, Watched::Copies, Kind::HugeTouched, CHUNK);
@@ -99,7 +99,7 @@ pub(super) fn staging(bench: &Bench<'_>) -> Vec<Point> {
     plain.map(new).into_iter().chain(THREADS.map(ring)).collect()
 }
 
-/// All that the library does, beside kernels.
+/// Points for all background work, beside kernels.
 pub(super) fn launches(bench: &Bench<'_>) -> Vec<Point> {
     let new = |work, kind, chunk| point(bench, work, Watched::Kernels, kind, chunk);
     let touched = Kind::HugeTouched;
@@ -135,7 +135,7 @@ fn point(bench: &Bench<'_>, work: Work, watched: Watched, pages: Kind, chunk: u6
     }
 }
 
-/// Measures all of them.
+/// Measures all points.
 pub(super) fn run(bench: &mut Bench<'_>, points: Vec<Point>) -> Result<()> {
     let Some(first) = points.first() else { return Ok(()) };
     let (what, call) = match first.watched {
@@ -229,7 +229,7 @@ fn measure(bench: &Bench<'_>, point: &mut Point) -> Result<()> {
     Ok(())
 }
 
-/// Registers all bytes, chunk by chunk: seconds of each.
+/// Registers all bytes, chunk by chunk. Returns the seconds of each chunk.
 fn register(pages: &mut Pages, bytes: u64, chunk: u64) -> Result<Vec<f64>> {
     let each = |start| {
         let since = Instant::now();
@@ -239,7 +239,7 @@ fn register(pages: &mut Pages, bytes: u64, chunk: u64) -> Result<Vec<f64>> {
     (0..bytes).step_by(chunk as usize).map(each).collect()
 }
 
-/// One thread's part of the ring: while one half is being filled, the other is copied out.
+/// One thread's part of the ring: while one half is filled, the other is copied out.
 struct Slots {
     memory: Pinned,
     half: u64,
@@ -247,7 +247,7 @@ struct Slots {
 }
 
 impl Slots {
-    /// Two halves of so many bytes each.
+    /// Two halves of `half` bytes each.
     fn new(device: &Device, half: u64) -> Result<Slots> {
         let streams = [Stream::new(device)?, Stream::new(device)?];
         Ok(Slots { memory: Pinned::new(device, 2 * half)?, half, streams })
@@ -284,12 +284,12 @@ impl Slots {
             // SAFETY: this half was filled and waited for; the target is the caller's promise.
             unsafe { to.add(start as usize).copy_from_nonoverlapping(half, len as usize) };
         }
-        // Whatever happened, nothing is under way when the memory goes.
+        // Whatever happened, no copy is under way when the memory is freed.
         Ok(self.streams.iter().fold(done, |done, stream| done.and(stream.synchronize()))?)
     }
 }
 
-/// Each thread does its part of all bytes, through its part of the ring.
+/// Copies all bytes through the ring, each thread its part.
 fn through_ring(
     device: &Device,
     source: &Buffer,
@@ -314,7 +314,7 @@ fn through_ring(
     })
 }
 
-/// One line, of medians over the repeats.
+/// Prints one line, of medians over the repeats.
 fn print(point: &Point) {
     let name = format!("{:?}", point.work);
     let (pages, chunk) = (point.pages.text(), size::show(point.chunk));

@@ -1,5 +1,5 @@
-//! Options that would change nothing beside the others that are given. They are refused: nobody
-//! should take what was measured for what was asked.
+//! Options that would change nothing beside the others that are given. They are refused, so that
+//! nobody takes the figures for those of something else.
 
 use std::fmt::Display;
 
@@ -11,12 +11,12 @@ use crate::bench::plan::{ApproachName, Configuration, Order};
 use crate::bench::workload::GENERATED;
 use crate::size;
 
-/// As on the command line.
+/// The name of a value on the command line.
 pub(crate) fn name_of(value: &impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
-/// Refuses a list that has a value twice: it would be measured twice, as if it were two things.
+/// Refuses a list that has a value twice: it would be measured twice, as if there were two values.
 pub(crate) fn distinct<T: PartialEq + Display>(
     option: &str,
     values: impl IntoIterator<Item = T>,
@@ -29,7 +29,7 @@ pub(crate) fn distinct<T: PartialEq + Display>(
     Ok(())
 }
 
-/// Refuses what `bench run` would measure twice, or without effect.
+/// Refuses options of `bench run` that would measure a point twice or have no effect.
 pub(crate) fn check(options: &Options) -> Result<()> {
     let amounts = &options.amounts;
     distinct("--approach", options.approach.iter().map(name_of))?;
@@ -77,7 +77,7 @@ pub(crate) fn check(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Whether something is fetched ahead of restores.
+/// Whether versions are fetched ahead of restores.
 fn fetches_ahead(approach: ApproachName) -> bool {
     !matches!(approach, ApproachName::Uvm | ApproachName::UvmBudget | ApproachName::Ring)
 }

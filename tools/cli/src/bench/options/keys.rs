@@ -6,7 +6,7 @@ use config::{Config, Role, KEYS};
 use super::effect::distinct;
 use crate::bench::plan::{ApproachName, Plan};
 
-/// Keys that every plan sets, and what they follow.
+/// Keys that every plan sets, and the option that each follows.
 const PLANNED: [(&str, &str); 8] = [
     ("mode", "it is async in every run"),
     ("ephemeral", "it is true in every run"),
@@ -18,7 +18,7 @@ const PLANNED: [(&str, &str); 8] = [
     ("trace", "set VELOC_TRACE, which gives each run a file of its own"),
 ];
 
-/// What stands in for a key that is not given.
+/// The value of a key that is not given.
 pub(super) fn default_of(key: &str) -> &'static str {
     let role = KEYS.iter().find(|known| known.name == key).map(|known| known.role);
     match role {
@@ -61,14 +61,14 @@ pub(super) fn variants(vary: &[String]) -> Result<Vec<Vec<String>>> {
     Ok(all)
 }
 
-/// What the library would refuse, or only warn of, in a configuration with these lines.
+/// The error or warning of the library for a configuration with these lines.
 fn check(lines: &str) -> Result<(), String> {
     let text = format!("mode = async\nephemeral = true\n{lines}");
     let (_, warnings) = Config::from_text(&text, |_| None).map_err(|error| error.to_string())?;
     warnings.into_iter().next().map_or(Ok(()), Err)
 }
 
-/// The combinations of keys, for this library; the other approaches know none of them.
+/// The plans with all combinations of keys, for this library; the other approaches have no keys.
 pub(super) fn with_keys(
     base: Plan,
     touches: &[String],
@@ -94,7 +94,7 @@ pub(super) fn with_keys(
     plans
 }
 
-/// Refuses what the library would refuse or ignore, before anything is measured.
+/// Refuses settings that the library would refuse or ignore, before anything is measured.
 pub(super) fn check_keys(plans: &[Plan]) -> Result<()> {
     for plan in plans.iter().filter(|plan| plan.approach == ApproachName::Ours) {
         for (option, key, value) in [("--touch", "touch", &plan.touch), ("--pin", "pin", &plan.pin)]
@@ -102,7 +102,7 @@ pub(super) fn check_keys(plans: &[Plan]) -> Result<()> {
             check(&format!("{key} = {value}\n"))
                 .map_err(|error| anyhow!("{option} {value}: {error}"))?;
         }
-        // Each setting has been looked at alone; some exclude each other.
+        // Each setting has been checked alone; some exclude each other.
         let lines = format!("touch = {}\npin = {}\n", plan.touch, plan.pin);
         check(&(lines + &plan.settings.join("\n") + "\n"))
             .map_err(|error| anyhow!("{}: {error}", plan.settings.join(", ")))?;

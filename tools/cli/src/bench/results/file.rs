@@ -11,20 +11,20 @@ use crate::bench::interrupt;
 use crate::bench::plan::Plan;
 
 impl Results {
-    /// The bare copies of the bytes of a plan.
+    /// The floor of a plan: bare copies of the same bytes.
     pub(crate) fn floor(&self, plan: &Plan) -> Option<&Floor> {
         Floor::of(&self.floors, plan)
     }
 
-    /// Writes a file, whole or not at all: results are written again after each measurement, and
-    /// whoever cuts a run short keeps what it has.
+    /// Writes a file, whole or not at all: results are written again after each measurement, and a
+    /// run that is cut short keeps its measurements.
     pub(crate) fn write(&self, path: &Path) -> Result<()> {
         write_json(path, self)
     }
 }
 
-/// Refuses a file of results that cannot be written, before anything is measured for it; makes the
-/// folder that it is to be in. What the file has in it stays.
+/// Refuses a file of results that cannot be written, before anything is measured for it; makes its
+/// folder. The content of an existing file stays.
 pub(crate) fn prepare(path: &Path) -> Result<()> {
     let what = || format!("--out {}", path.display());
     ensure!(!path.is_dir(), "{}: a file is wanted, and this is a folder", what());
@@ -35,7 +35,8 @@ pub(crate) fn prepare(path: &Path) -> Result<()> {
     fs::write(&temporary, "").and_then(|()| fs::remove_file(&temporary)).with_context(what)
 }
 
-/// Where a file is before it is whole. Always the same name: what a killed run has left is replaced.
+/// The path of a file before it is whole. Always the same name, so that the rest of a killed run is
+/// replaced.
 fn beside(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".tmp");
@@ -50,7 +51,7 @@ pub(crate) fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
         fs::write(&temporary, text).and_then(|()| fs::rename(&temporary, path))
     });
     if written.is_err() {
-        // The reason is that of the writing.
+        // The reason that is reported is the failed write.
         let _ = fs::remove_file(&temporary);
     }
     written.with_context(|| format!("writing {}", path.display()))

@@ -1,5 +1,5 @@
-//! The floor: how long bare copies on the device take of the same bytes. It is one for all points
-//! that keep the same bytes in as many processes, and is measured before each repeat of each of
+//! The floor: how long bare copies of the same bytes on the device take. All points that keep the
+//! same bytes in as many processes share a floor, which is measured before each repeat of each of
 //! them, so that noise that comes and goes meets the floor as it meets the approaches.
 
 use serde::Serialize;
@@ -25,13 +25,12 @@ pub(crate) struct Floor {
     pub passes: Vec<f64>,
     /// Time of each checkpoint's copy, the mean over the processes and the median over the passes.
     pub copies: Vec<f64>,
-    /// The same of each pass, as long as it is measured.
+    /// Time of each checkpoint's copy in each pass, while the floor is measured.
     #[serde(skip)]
     samples: Vec<Vec<f64>>,
 }
 
 impl Floor {
-    /// The one of a plan.
     pub(crate) fn of<'a>(floors: &'a [Floor], plan: &Plan) -> Option<&'a Floor> {
         floors.iter().find(|floor| floor.is_of(plan.processes, &plan.sizes))
     }
@@ -40,8 +39,8 @@ impl Floor {
         self.processes == processes && self.sizes == sizes
     }
 
-    /// Adds what the processes of one repeat of a plan have measured: of each process its passes, of
-    /// each pass the copies.
+    /// Adds the bare copies of one repeat of a plan: for each process its passes, for each pass its
+    /// copies.
     pub(crate) fn add(floors: &mut Vec<Floor>, plan: &Plan, measured: &[Vec<Vec<f64>>]) {
         let passes = measured.iter().map(Vec::len).min().unwrap_or(0);
         let of_pass = |pass: usize| measured.iter().map(move |process| &process[pass]);

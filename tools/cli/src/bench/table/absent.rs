@@ -6,14 +6,14 @@ use crate::bench::results::Measurement;
 /// Why a planned point has no figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Absent {
-    /// It was tried, and no repeat worked.
+    /// The point was tried, and no repeat worked.
     Failed,
-    /// It was not tried: the time was up, or the run ended before.
+    /// The point was not tried: the time was up, or the run ended before.
     NotMeasured,
 }
 
 impl Absent {
-    /// `None` for a point that has figures.
+    /// Why a point has no figures; `None` if it has.
     pub(crate) fn of(point: &Measurement) -> Option<Absent> {
         match (point.runs.is_empty(), point.failures.is_empty()) {
             (false, _) => None,
@@ -22,7 +22,7 @@ impl Absent {
         }
     }
 
-    /// What stands in the place of figures.
+    /// The text in the place of figures.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Absent::Failed => "failed",

@@ -5,13 +5,13 @@ use crate::bench::results::{Call, Figures, Measurement};
 use crate::bench::waits;
 use crate::output;
 
-/// The rows of each point: what they are called, and the calls they are about.
+/// The rows of each point: their names, and the calls they are about.
 const ROWS: [(&str, &[Call]); 2] = [
     ("checkpoints", &[Call::Init, Call::Checkpoint]),
     ("+ restores", &[Call::Init, Call::Checkpoint, Call::Restore]),
 ];
 
-/// The table of those points that tell causes; empty without any. Means over the repeats and the
+/// The table of those points that have causes; empty without any. Means over the repeats and the
 /// processes: unlike medians, they add up.
 pub(super) fn table(group: &[Measurement]) -> String {
     let told: Vec<(&Measurement, Vec<&Figures>)> = group
@@ -45,7 +45,7 @@ pub(super) fn table(group: &[Measurement]) -> String {
                 0.0 => "-".to_owned(),
                 time => format!("{time:.1}"),
             };
-            // Once for the rows of a point.
+            // The name of a point stands in its first row only.
             let name = match calls.contains(&Call::Restore) {
                 true => String::new(),
                 false => name(&measurement.plan),
@@ -64,7 +64,7 @@ mod tests {
     use crate::bench::plan::ApproachName::{DirectPin, Ours};
     use crate::tests::synthetic::point;
 
-    /// Catches rows of ours alone, and rows that do not add up.
+    /// Catches rows of this library alone, and rows that do not add up.
     #[test]
     fn each_row_adds_up_to_its_blocked_time() {
         let points = [point(Ours, 5.0, 1.0), point(DirectPin, 5.0, 2.0)];

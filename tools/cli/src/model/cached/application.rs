@@ -11,14 +11,14 @@ use super::super::motion::Motion;
 use super::transfer::{Piece, Transfer};
 use super::{Cached, NAME};
 
-/// The application and what it is at.
+/// The application and its state.
 #[derive(Debug, Default)]
 pub(super) struct Application {
     doing: Doing,
-    /// Checkpoints taken, then restores done.
+    /// Checkpoints taken.
     taken: usize,
     restored: usize,
-    /// Since when it is blocked.
+    /// Since when the application is blocked.
     since: f64,
 }
 
@@ -28,11 +28,11 @@ enum Doing {
     AllocatingDevice,
     AllocatingHost,
     Computing,
-    /// Waits for room.
+    /// Waits for room in the device cache.
     Reserving(Id),
     /// Copies into the device cache.
     Capturing(Id),
-    /// Waits for bytes on their way up.
+    /// Waits for bytes on their way to the device cache.
     Acquiring(Id),
     /// Copies out of the device cache.
     Restoring(Id),

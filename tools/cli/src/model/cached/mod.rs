@@ -1,9 +1,9 @@
 //! A process with a device cache and a host buffer: this library, and the baselines that differ
 //! from it only in how they make memory usable.
 //!
-//! What decides is the library's: the catalog's state, the pages of the host buffer, the pace of
-//! touching, the choice of registrations and the turns. Here is what the engine does with threads
-//! and copies, done with flows and timers instead.
+//! The library's own code decides: the catalog's state, the pages of the host buffer, the pace of
+//! touching, the choice of registrations and of who takes the node lock. This module does with
+//! flows and timers what the engine does with threads and copies.
 
 mod application;
 mod prepare;
@@ -34,14 +34,15 @@ const NAME: &str = "model";
 /// How an approach makes memory usable.
 #[derive(Clone, Copy, Debug)]
 struct Setup {
-    /// The device cache by one allocation, the application waiting; else in chunks, behind it.
+    /// The device cache is allocated in one call while the application waits; otherwise mapped in
+    /// chunks, in the background.
     direct_device: bool,
-    /// The host buffer allocated and pinned in one call, the application waiting.
+    /// The host buffer is allocated and pinned in one call while the application waits.
     direct_host: bool,
     touch: Touch,
     pin: Pin,
-    /// Registration keeps to the lulls between the application's calls.
-    lulls: bool,
+    /// Registration keeps to the idle windows between the application's calls.
+    idle_windows: bool,
     /// Threads that touch.
     threads: usize,
 }
@@ -56,7 +57,7 @@ impl Setup {
                 true => scenario.pin,
                 false => Pin::Off,
             },
-            lulls: scenario.lulls,
+            idle_windows: scenario.idle_windows,
             threads: touch::threads(0, scenario.node.processors_per_process),
         };
         match scenario.approach {
@@ -68,7 +69,6 @@ impl Setup {
     }
 }
 
-/// The process.
 #[derive(Debug)]
 pub(super) struct Cached {
     number: Process,
@@ -76,9 +76,10 @@ pub(super) struct Cached {
     interval: f64,
     setup: Setup,
     state: State,
-    /// What the library knows of its host buffer; `None` without one.
+    /// The library's view of its host buffer; `None` without a host buffer.
     pages: Option<Pages>,
-    /// What is true of it: the library hears of pages that a flush makes only at its end.
+    /// Whether each unit of the host buffer really exists: the library hears of pages that a flush
+    /// makes only at its end.
     exists: Vec<bool>,
     pace: BandwidthArbiter,
     calls: Forecast,
@@ -125,7 +126,7 @@ impl Cached {
         }
     }
 
-    /// Begins.
+    /// Starts the process.
     pub(super) fn start(&mut self, machine: &mut Machine) -> Result<()> {
         self.start_application(machine);
         if !self.setup.direct_device {
@@ -134,16 +135,16 @@ impl Cached {
         self.settle(machine)
     }
 
-    /// What `actor` was waiting for has happened.
+    /// Notes that what `actor` was waiting for has happened.
     pub(super) fn told(&mut self, actor: Actor, machine: &mut Machine) -> Result<()> {
         match actor {
             Actor::Application => self.application_told(machine)?,
             Actor::Map => self.mapped(machine),
             Actor::Touch => self.touched(machine),
             Actor::Pin => self.registered(machine),
-            Actor::Turn => self.woken(),
-            // Whoever waits for a lull is asked whenever anything happens.
-            Actor::Lull => {}
+            Actor::NodeLock => self.woken(),
+            // A registrar that waits for an idle window is asked whenever anything happens.
+            Actor::IdleWindow => {}
             Actor::Flush => self.transferred(Direction::Down),
             Actor::Fetch => self.transferred(Direction::Up),
         }
@@ -155,7 +156,6 @@ impl Cached {
         self.application.ended()
     }
 
-    /// What it went through.
     pub(super) fn outcome(&self) -> Outcome {
         let mut outcome = self.outcome.clone();
         outcome.mode_changes = self.pace.model().changes();
@@ -163,7 +163,7 @@ impl Cached {
         outcome
     }
 
-    /// Checks what must be true after every step, and for the tests what no copy may do.
+    /// Checks the invariants that hold after every step.
     pub(super) fn check(&self) -> Result<()> {
         if let Err(broken) = self.state.check() {
             anyhow::bail!("process {}: {broken}", self.number);
@@ -176,11 +176,11 @@ impl Cached {
         Ok(())
     }
 
-    /// Lets everybody go on who can.
+    /// Lets the application and all workers go on as far as they can.
     fn settle(&mut self, machine: &mut Machine) -> Result<()> {
         loop {
-            // Who is asked first makes no difference to time, only to the order at one moment:
-            // the application first, as in the library, where workers are woken after its step.
+            // The order makes no difference to time, only at one moment: the application first, as
+            // in the library, where workers are woken after its step.
             let mut went_on = self.application_goes_on(machine)?;
             for direction in [Direction::Down, Direction::Up] {
                 went_on |= self.transfer_goes_on(direction, machine);
@@ -193,12 +193,13 @@ impl Cached {
         }
     }
 
-    /// Whether nothing will change any more in what a copy finds in the host buffer.
+    /// Whether the pages that a copy finds in the host buffer, and their registration, will not
+    /// change any more.
     fn host_is_settled(&self) -> bool {
         self.pin.ended() && self.pages.as_ref().is_none_or(Pages::all_touched)
     }
 
-    /// The next piece of a copy at `at`, of `left` bytes: as the engine cuts it as long as pages are
+    /// The next piece of a copy at `at`, of `left` bytes: as the engine cuts it while pages are
     /// made or registered, coarser where nothing can change within.
     fn piece(&self, pages: &Pages, at: u64, left: u64) -> u64 {
         if self.host_is_settled() {

@@ -9,10 +9,10 @@ use policy::register::{self, Next, Pin};
 
 use super::super::machine::{Actor, Machine};
 use super::super::motion::Motion;
-use super::super::turns::NOTICED_AFTER;
+use super::super::node_lock::NOTICED_AFTER;
 use super::Cached;
 
-/// Maps the device cache.
+/// Maps the device cache in the background.
 #[derive(Debug)]
 pub(super) struct Mapper {
     all: u64,
@@ -20,7 +20,7 @@ pub(super) struct Mapper {
     chunk: u64,
 }
 
-/// Touches pages.
+/// Touches pages in the background.
 #[derive(Debug, Default)]
 pub(super) struct Toucher {
     /// The units under way, one for each thread.
@@ -28,34 +28,34 @@ pub(super) struct Toucher {
     since: f64,
 }
 
-/// Registers.
+/// Registers chunks in the background.
 #[derive(Debug, Default)]
 pub(super) struct Registrar {
     doing: Doing,
-    has_turn: bool,
-    /// It has not looked whether the turn is free since it was woken.
+    has_lock: bool,
+    /// Whether it was woken and has not looked since whether the lock is free.
     woken: bool,
-    /// When it asks again whether there is a lull.
+    /// When it looks next for an idle window.
     asks_at: f64,
-    /// Until when it holds its turn without a lull to use it in.
+    /// When it gives back the lock, if it holds the lock without an idle window to use it in.
     idle_until: Option<f64>,
-    /// For how long the next chunk has been put off, and since when it is again.
+    /// For how long the next chunk has been put off, and since when it is put off again.
     put_off: (f64, Option<f64>),
     since: f64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Doing {
-    /// Waits for something to register, and for a lull to do so.
+    /// Waits for a chunk to register, and for an idle window.
     #[default]
     Looking,
-    /// Waits for its turn.
+    /// Waits for the node lock.
     Queued,
     /// May register this chunk.
     Beginning(usize),
     /// The driver registers this chunk.
     Registering(usize),
-    /// Nothing is left.
+    /// No chunk is left.
     Ended,
 }
 
@@ -94,7 +94,7 @@ impl Cached {
         let next = self.map.next();
         let node = machine.node();
         let total = node.device_memory.value as u64;
-        // The others on this device are taken to have mapped all of theirs.
+        // The other processes on this device are assumed to have mapped all of their caches.
         let others = (machine.neighbours(self.number) as u64 - 1) * self.map.all;
         let free = total.saturating_sub(others + self.map.mapped);
         if next == 0 || !may_map(next, free, total) {
@@ -128,14 +128,15 @@ impl Cached {
             }
             return false;
         }
-        // A flush may have made a page that the library does not know of yet: that one is free.
+        // A flush may have made a page that the library does not know of yet: touching such a page
+        // takes no time.
         let missing: u64 = units
             .iter()
             .filter(|unit| !self.exists[(unit.start / TOUCH_UNIT) as usize])
             .map(|unit| unit.end - unit.start)
             .sum();
         self.touch.since = machine.now();
-        // All threads as one: their units end at the same moment.
+        // All threads as one flow: their units end at the same moment.
         self.pace.touch_begins();
         self.touch.units = units;
         if missing > 0 {
@@ -168,7 +169,7 @@ impl Cached {
         }
     }
 
-    /// Everything was touched and registered at once.
+    /// Marks the whole host buffer as touched and registered.
     pub(super) fn all_usable(&mut self) {
         self.exists.fill(true);
         if let Some(pages) = &mut self.pages {
@@ -192,23 +193,23 @@ impl Cached {
         match self.pin.doing {
             Doing::Looking => match pages.next_registration(pin) {
                 Next::Wait => {
-                    self.leave_turn(machine);
+                    self.release_lock(machine);
                     false
                 }
                 Next::Done => {
                     self.pin.doing = Doing::Ended;
-                    self.leave_turn(machine);
+                    self.release_lock(machine);
                     true
                 }
                 Next::Register(chunk) => {
                     let bytes = pages.layout().bytes(chunk);
-                    let wait = self.until_lull(machine.now(), bytes.end - bytes.start);
+                    let wait = self.until_idle_window(machine.now(), bytes.end - bytes.start);
                     if wait > 0.0 {
                         return self.await_idle_window(machine, wait);
                     }
                     self.pin.idle_until = None;
-                    if register::takes_node_lock(pin) && !self.pin.has_turn {
-                        machine.turns.queue(self.number);
+                    if register::takes_node_lock(pin) && !self.pin.has_lock {
+                        machine.node_lock.queue(self.number);
                         self.pin.doing = Doing::Queued;
                         self.pin.woken = true;
                     } else {
@@ -221,12 +222,12 @@ impl Cached {
                 if !std::mem::take(&mut self.pin.woken) {
                     return false;
                 }
-                let has_turn = machine.turns.attempt(self.number);
-                if has_turn {
-                    self.pin.has_turn = true;
+                let has_lock = machine.node_lock.attempt(self.number);
+                if has_lock {
+                    self.pin.has_lock = true;
                     self.pin.doing = Doing::Looking;
                 }
-                has_turn
+                has_lock
             }
             Doing::Beginning(chunk) => {
                 if !pages.begin_registration(chunk) {
@@ -244,9 +245,9 @@ impl Cached {
         }
     }
 
-    /// How long to put off the registration of `bytes`, as the engine asks.
-    fn until_lull(&mut self, now: f64, bytes: u64) -> f64 {
-        if !self.setup.lulls {
+    /// How long to put off the registration of `bytes`, as the engine computes it.
+    fn until_idle_window(&mut self, now: f64, bytes: u64) -> f64 {
+        if !self.setup.idle_windows {
             return 0.0;
         }
         let (waited, since) = &mut self.pin.put_off;
@@ -258,26 +259,26 @@ impl Cached {
         wait
     }
 
-    /// Asks again after `wait` seconds, or gives back the turn that was held idle for too long.
+    /// Asks again after `wait` seconds, or releases the lock if it was held idle for too long.
     fn await_idle_window(&mut self, machine: &mut Machine, mut wait: f64) -> bool {
         let now = machine.now();
-        if self.pin.has_turn {
+        if self.pin.has_lock {
             let until = *self.pin.idle_until.get_or_insert(now + register::LONGEST_IDLE_LOCK);
             if now >= until {
                 self.pin.idle_until = None;
-                self.leave_turn(machine);
+                self.release_lock(machine);
                 return true;
             }
             wait = wait.min(until - now);
         }
         if self.pin.asks_at <= now || self.pin.asks_at > now + wait {
             self.pin.asks_at = now + wait;
-            machine.timer(self.number, Actor::Lull, wait);
+            machine.timer(self.number, Actor::IdleWindow, wait);
         }
         false
     }
 
-    /// Told to look whether its turn has come.
+    /// Looks at the lock again.
     pub(super) fn woken(&mut self) {
         self.pin.woken = true;
     }
@@ -297,10 +298,10 @@ impl Cached {
         self.pin.put_off = (0.0, None);
     }
 
-    fn leave_turn(&mut self, machine: &mut Machine) {
-        if std::mem::take(&mut self.pin.has_turn) {
-            if let Some(waiting) = machine.turns.leave() {
-                machine.timer(waiting, Actor::Turn, NOTICED_AFTER);
+    fn release_lock(&mut self, machine: &mut Machine) {
+        if std::mem::take(&mut self.pin.has_lock) {
+            if let Some(waiting) = machine.node_lock.leave() {
+                machine.timer(waiting, Actor::NodeLock, NOTICED_AFTER);
             }
         }
     }

@@ -21,24 +21,24 @@ pub(super) enum Direction {
 /// A copy on its way.
 #[derive(Debug)]
 pub(super) struct Transfer {
-    /// What is left of it: places in the host buffer, and bytes.
+    /// Runs of the copy that are left: places in the host buffer, and bytes.
     runs: VecDeque<(u64, u64)>,
-    /// The piece that is being moved: where, and how many bytes.
+    /// The piece that is being moved: place and bytes.
     moving: Option<(u64, u64)>,
     since: f64,
 }
 
-/// What a copy can do next.
+/// The next step of a copy.
 pub(super) enum Piece {
     /// A piece is on its way.
     Moving,
     /// This piece is to be moved now.
     Next { bytes: u64, registered: bool, touched: bool },
-    /// All is there.
+    /// All bytes have arrived.
     Done,
 }
 
-/// Who flushes or fetches.
+/// The worker that flushes, or the one that fetches.
 #[derive(Debug)]
 pub(super) struct Worker {
     direction: Direction,

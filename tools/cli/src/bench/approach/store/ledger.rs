@@ -1,4 +1,4 @@
-//! Which version of a two-tier store is where, and what is to move next. No copy is made here.
+//! Where each version of a two-level store is, and which copy comes next. No copy is made here.
 
 use std::collections::VecDeque;
 
@@ -9,45 +9,43 @@ use levels::space::{Extent, Space};
 #[derive(Debug)]
 struct Version {
     bytes: u64,
-    /// Where it goes in the host buffer: behind the one before.
+    /// The offset of the version in the host buffer: behind the version before.
     host: u64,
-    /// Where it is in the device cache, if it is.
+    /// The place of the version in the device cache, if it is there.
     device: Option<Vec<Extent>>,
-    /// It is complete in the device cache.
+    /// The version is complete in the device cache.
     arrived: bool,
-    /// It is complete in the host buffer.
+    /// The version is complete in the host buffer.
     flushed: bool,
-    /// It was restored: its place in the device cache is of no more use.
+    /// The version was restored: its place in the device cache is of no more use.
     restored: bool,
-    /// Copies that read or write it in the device cache.
+    /// Copies that read or write the version in the device cache.
     busy: u32,
 }
 
-/// A copy to make between the tiers.
+/// A copy to make between the levels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Move {
-    /// The version.
     pub version: u32,
     /// Its place in the device cache.
     pub device: Vec<Extent>,
     /// Its place in the host buffer.
     pub host: u64,
-    /// Its size in bytes.
     pub bytes: u64,
 }
 
-/// Where a restore finds its bytes.
+/// Where a restore finds the bytes of a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// In the device cache.
     Device(Vec<Extent>),
     /// In the host buffer, at this offset.
     Host(u64),
-    /// On its way up: wait.
+    /// On the way to the device cache: wait.
     Coming,
 }
 
-/// What is where.
+/// Where each version is.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     room: Space,
@@ -94,18 +92,18 @@ impl Ledger {
         }
     }
 
-    /// The device cache has got so many bytes more.
+    /// Notes that the device cache has `bytes` more.
     pub(crate) fn grow(&mut self, bytes: u64) {
         self.room.grow(bytes);
     }
 
-    /// Room in the device cache for the next version, if there is.
+    /// Room in the device cache for the next version, if there is any.
     pub(crate) fn place(&mut self, bytes: u64) -> Option<Vec<Extent>> {
         self.room.allocate(bytes)
     }
 
-    /// Makes room in the device cache: evicts what was restored, else the oldest of what has been
-    /// flushed. Whether there was something.
+    /// Makes room in the device cache: evicts the oldest restored version, else the oldest flushed
+    /// one. Returns whether there was a version to evict.
     pub(crate) fn evict_oldest(&mut self) -> bool {
         let free = |version: &&Version| {
             version.device.is_some() && version.arrived && version.flushed && version.busy == 0
@@ -118,7 +116,7 @@ impl Ledger {
         true
     }
 
-    /// The next version stands in the device cache now.
+    /// Notes that the next version is in the device cache.
     pub(crate) fn captured(&mut self, bytes: u64, device: Vec<Extent>) {
         let number = self.versions.len() as u32;
         self.versions.push(Version {
@@ -136,7 +134,7 @@ impl Ledger {
         }
     }
 
-    /// The oldest version that was not flushed, and begins with it.
+    /// The flush of the oldest version that was not flushed; the flush counts as begun.
     pub(crate) fn next_flush(&mut self) -> Option<Move> {
         let number = self.to_flush.pop_front()?;
         let version = &mut self.versions[number as usize];
@@ -150,7 +148,7 @@ impl Ledger {
         })
     }
 
-    /// It is in the host buffer.
+    /// Notes that a version is in the host buffer.
     pub(crate) fn flush_done(&mut self, number: u32) {
         let version = &mut self.versions[number as usize];
         version.busy -= 1;
@@ -158,7 +156,7 @@ impl Ledger {
         self.give_up_restored(number);
     }
 
-    /// These will be restored next, after those expected already; those keep their places.
+    /// Notes that these versions will be restored next, after those expected already.
     pub(crate) fn expect(&mut self, versions: &[u32]) {
         for version in versions {
             if !self.expected.contains(version) {
@@ -167,8 +165,9 @@ impl Ledger {
         }
     }
 
-    /// The next expected version that is not in the device cache, if room can be made for it:
-    /// by what nobody expects, or, for the next ones, by what is needed last.
+    /// The fetch of the next expected version that is not in the device cache, if room can be made
+    /// for it: by evicting a version that nobody expects or, for the next few, the version that is
+    /// needed last.
     pub(crate) fn next_fetch(&mut self) -> Option<Move> {
         let absent = |number: &u32| {
             let version = self.versions.get(*number as usize);
@@ -192,8 +191,8 @@ impl Ledger {
         Some(Move { version: number, device, host, bytes })
     }
 
-    /// The version in the device cache, and on the host, that makes room for the one at position
-    /// `at` of those expected.
+    /// The version to evict from the device cache for the version at position `at` of the expected
+    /// ones. It is in the host buffer as well.
     fn displaced_by(&self, at: usize) -> Option<usize> {
         let mut use_of = vec![usize::MAX; self.versions.len()];
         for (position, number) in self.expected.iter().enumerate() {
@@ -211,18 +210,18 @@ impl Ledger {
         (unexpected || (at < DISPLACING && use_of[latest] > at)).then_some(latest)
     }
 
-    /// It is in the device cache.
+    /// Notes that a version is in the device cache again.
     pub(crate) fn fetch_done(&mut self, number: u32) {
         let version = &mut self.versions[number as usize];
         version.arrived = true;
         version.busy -= 1;
     }
 
-    /// Where to restore a version from; keeps it there until [`Ledger::restored`], and expects it
-    /// no more.
+    /// Where to restore a version from; keeps the version there until [`Ledger::restored`], and
+    /// expects it no more.
     ///
     /// # Errors
-    /// It was never kept or has another size, or it was restored before it had left the device, and
+    /// The version was never kept, has another size, or was restored before it was flushed and
     /// given up.
     pub(crate) fn source(&mut self, number: u32, bytes: u64) -> Result<Source> {
         let version = self.versions.get_mut(number as usize);
@@ -278,7 +277,7 @@ impl Ledger {
         [self.room.capacity() - self.room.free(), self.host_used]
     }
 
-    /// What has been evicted since this was last asked: each version and its bytes.
+    /// The versions evicted since this was last asked, each with its bytes.
     pub(crate) fn take_evicted(&mut self) -> Vec<(u32, u64)> {
         let evicted = std::mem::take(&mut self.evicted);
         evicted.into_iter().map(|number| (number, self.versions[number as usize].bytes)).collect()
@@ -298,7 +297,7 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    /// As a capture does: evicts until there is room.
+    /// Evicts until there is room, as a capture does.
     fn place(ledger: &mut Ledger, bytes: u64) -> Option<Vec<Extent>> {
         loop {
             match ledger.place(bytes) {
@@ -389,7 +388,7 @@ mod tests {
         }
         assert_eq!(ledger.next_fetch(), None);
         assert!(matches!(ledger.source(4, 256).unwrap(), Source::Device(_)), "7 and 6 have left");
-        // The room of one that was restored is filled before anything else is displaced.
+        // The room of a restored version is filled before any other version is evicted.
         restore(&mut ledger, 0);
         assert_eq!(ledger.next_fetch().map(|fetch| fetch.version), Some(2));
         ledger.fetch_done(2);
@@ -402,7 +401,7 @@ mod tests {
         ledger.expect(&[1, 0]);
         ledger.expect(&[0]);
         assert_eq!(ledger.expected, [1, 0]);
-        // A version that does not exist is nobody's next.
+        // A version that does not exist is never fetched.
         ledger.expect(&[9]);
         assert_eq!(ledger.next_fetch().map(|fetch| fetch.version), Some(1));
     }

@@ -1,6 +1,6 @@
-//! A store of two tiers, as the state of the art has it: captures within the device, flushes behind
-//! them in the order of captures, fetches ahead of restores. What differs between the baselines is
-//! how the memory of the tiers comes to be, which is theirs ([`Memory`]).
+//! A store of two levels, as the state of the art has it: captures within the device, flushes
+//! behind them in the order of captures, fetches ahead of restores. The baselines differ in how the
+//! memory of the levels comes to be, which is theirs ([`Memory`]).
 
 mod ledger;
 mod shared;
@@ -28,7 +28,7 @@ use ::trace::{Activity, Recorder};
 pub(super) use self::ledger::host_bytes;
 pub(super) use self::shared::{Shared, Step};
 
-/// The memory of the tiers, however it came to be.
+/// The memory of the levels, however it came to be.
 pub(super) trait Memory: Send + Sync {
     /// The address of the device cache.
     fn device(&self) -> Address;
@@ -39,9 +39,9 @@ pub(super) trait Memory: Send + Sync {
     /// Waits until the host buffer may be written up to `end`.
     fn await_host(&self, end: u64) -> Result<()>;
 
-    /// Queues a copy from or to the host buffer while nothing stands in its way, in pieces that the
-    /// driver accepts; `copy` is called for each with its offset and its bytes, in order. Returns
-    /// how long something stood in its way.
+    /// Queues a copy from or to the host buffer as soon as nothing stands in its way, in pieces
+    /// that the driver accepts; `copy` is called for each with its offset and its bytes, in order.
+    /// Returns how long the copy was held up.
     fn in_pieces(
         &self,
         offset: u64,
@@ -53,7 +53,6 @@ pub(super) trait Memory: Send + Sync {
     fn stop(&self);
 }
 
-/// The store.
 pub(super) struct Store<'a> {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
@@ -112,12 +111,12 @@ impl<'a> Store<'a> {
         Ok(())
     }
 
-    /// What it shares with its workers.
+    /// The state that the store shares with its workers.
     pub(super) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
-    /// Says what was made while the application waited, before the first checkpoint.
+    /// Counts what was made while the application waited, before the first checkpoint.
     pub(super) fn made_up_front(&mut self, made: &[(Step, u64, Duration)], waits: Waits) {
         for (step, bytes, time) in made {
             self.shared.count(*step, *bytes, *time);
@@ -157,7 +156,7 @@ impl<'a> Store<'a> {
         }
     }
 
-    /// From the first hint or restore on, the order that is known from the plan is expected.
+    /// Expects the order of restores that follows from the plan, from the first hint or restore on.
     fn expect_known(&mut self) {
         if !self.known.is_empty() {
             let order = std::mem::take(&mut self.known);
@@ -175,7 +174,7 @@ impl<'a> Store<'a> {
         Ok(())
     }
 
-    /// Returns how long it waited for a registration.
+    /// Restores from the host buffer. Returns how long it waited for a registration.
     fn restore_from_host(&self, place: u64, bytes: u64) -> Result<Duration> {
         let (to, memory) = (self.buffer.address(), &self.shared.memory);
         memory.in_pieces(place, bytes, &mut |offset, bytes| {
@@ -187,8 +186,8 @@ impl<'a> Store<'a> {
     }
 }
 
-/// The first `bytes` bytes of what lies in `pieces`, one behind the other: for each run its place
-/// among those bytes, and where it lies.
+/// The runs of the first `bytes` bytes in `pieces`: for each, its place among those bytes, and
+/// where it lies.
 fn runs(pieces: &[Extent], bytes: u64) -> impl Iterator<Item = (u64, Extent)> + '_ {
     cut(pieces, 0, bytes).scan(0, |at, run| Some((std::mem::replace(at, *at + run.len), run)))
 }
@@ -199,7 +198,8 @@ pub(super) fn count(hop: &mut Hop, bytes: u64, time: Duration) {
     hop.seconds += time.as_secs_f64();
 }
 
-/// The application has waited since then, if it has.
+/// Counts the time that the application has waited, if it has: for this cause and since this
+/// moment.
 fn blocked(trace: &Recorder, waits: &mut Waits, waited: Option<(Cause, Instant)>) {
     if let Some((cause, since)) = waited {
         let time = waits.since(name(cause), since);
@@ -312,7 +312,7 @@ impl Drop for Store<'_> {
         self.shared.change(|state| state.stopping = true);
         self.shared.memory.stop();
         for worker in self.workers.drain(..) {
-            // One that panicked has nothing more to say than the panic did.
+            // The panic of a worker has been reported.
             let _ = worker.join();
         }
         // After a failure the application's copies may still use the memory.

@@ -1,5 +1,5 @@
-//! What the application's thread and the workers of a store share: the ledger under its lock, what
-//! was moved and made, the timeline.
+//! What the application's thread and the workers of a store share: the ledger under its lock, the
+//! figures of what was moved and made, the timeline.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,14 +14,14 @@ use crate::bench::cuda::Device;
 use crate::bench::results::Hop;
 use crate::bench::waits::PIN;
 
-/// What moves bytes, or makes memory usable.
+/// A way to move bytes or to make memory usable.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
     /// A copy into the device cache.
     Capture,
-    /// A copy from there to the host buffer.
+    /// A copy from the device cache to the host buffer.
     Flush,
-    /// A copy back up.
+    /// A copy from the host buffer to the device cache.
     Fetch,
     /// A restore from the device cache.
     FromDevice,
@@ -31,28 +31,28 @@ pub(crate) enum Step {
     Map,
     /// Pages for the host buffer.
     Touch,
-    /// Locking of these pages.
+    /// Registering of pages of the host buffer.
     Register,
-    /// Both in one call of the driver.
+    /// Touching and registering in one call of the driver.
     Pin,
 }
 
-/// What they are called in results, in the order of their numbers.
+/// The names of the steps in results, in the order of their numbers.
 const STEPS: [&str; 9] = ["AtoD", "DtoH", "HtoD", "DtoA", "HtoA", "map", "touch", "register", PIN];
 
-/// What is under the lock.
+/// The state under the lock.
 pub(crate) struct State {
-    /// What is where.
+    /// Where each version is.
     pub ledger: Ledger,
     /// The device cache is still to get more memory.
     pub growing: bool,
-    /// What failed in the background.
+    /// Why the background failed.
     pub failed: Option<String>,
     /// The store ends.
     pub stopping: bool,
-    /// By the number of the [`Step`].
+    /// The figures of each [`Step`], by its number.
     hops: [Hop; STEPS.len()],
-    /// What the timeline has been told of the bytes that are taken, by tier.
+    /// Bytes taken in each level, as last told to the timeline.
     recorded: [u64; 2],
 }
 
@@ -60,19 +60,16 @@ pub(crate) struct State {
 pub(crate) struct Shared {
     state: Mutex<State>,
     changed: Condvar,
-    /// The memory of the tiers.
+    /// The memory of the levels.
     pub memory: Arc<dyn Memory>,
-    /// The device.
     pub device: Device,
-    /// The timeline.
     pub trace: Recorder,
 }
 
-/// The state, as long as nobody else has it.
 pub(super) type Locked<'a> = MutexGuard<'a, State>;
 
 impl Shared {
-    /// Nothing kept, and nothing made yet.
+    /// A store that has kept nothing and made nothing yet.
     pub(crate) fn new(
         has_host: bool,
         memory: Arc<dyn Memory>,
@@ -111,8 +108,8 @@ impl Shared {
         result
     }
 
-    /// Tells the timeline what has left the device cache and how much is taken: after each change
-    /// of the ledger and before anybody else sees it, so that the curves are in order.
+    /// Tells the timeline which versions have left the device cache and how much is taken: after
+    /// each change of the ledger and before anybody else sees it, so that the curves are in order.
     pub(crate) fn record(&self, state: &mut State) {
         let evicted = state.ledger.take_evicted();
         if !self.trace.is_on() {
@@ -128,7 +125,7 @@ impl Shared {
         }
     }
 
-    /// The device cache has so many bytes more; `last`: and will have no more.
+    /// Gives the device cache `bytes` more; with `last`, it gets no more after that.
     pub(crate) fn grow(&self, bytes: u64, last: bool) {
         let mapped = self.change(|state| {
             state.ledger.grow(bytes);
@@ -138,12 +135,12 @@ impl Shared {
         self.trace.counter(Counter::DeviceMapped, mapped);
     }
 
-    /// Something was moved or made.
+    /// Counts bytes that were moved or made usable.
     pub(crate) fn count(&self, step: Step, bytes: u64, time: Duration) {
         self.lock().count(step, bytes, time);
     }
 
-    /// Something in the background failed: the application's next call says so.
+    /// Notes that something in the background failed: the application's next call says so.
     pub(crate) fn fail(&self, error: &anyhow::Error) {
         self.change(|state| {
             state.failed.get_or_insert_with(|| format!("{error:#}"));
@@ -157,12 +154,12 @@ impl Shared {
 }
 
 impl State {
-    /// Something was moved or made.
+    /// Counts bytes that were moved or made usable.
     pub(crate) fn count(&mut self, step: Step, bytes: u64, time: Duration) {
         count(&mut self.hops[step as usize], bytes, time);
     }
 
-    /// All that was.
+    /// The hops that moved or made any bytes.
     pub(crate) fn hops(&self) -> Vec<Hop> {
         self.hops.iter().filter(|hop| hop.bytes > 0).cloned().collect()
     }

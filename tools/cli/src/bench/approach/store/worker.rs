@@ -1,4 +1,4 @@
-//! The workers of a two-tier store, which copy between device cache and host buffer.
+//! The workers of a two-level store, which copy between device cache and host buffer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::{runs, Shared, Step};
 /// Copies that a worker has queued at once: while it learns that one is done, the next one runs.
 const QUEUED: usize = 3;
 
-/// One of the two directions.
+/// Flushing or fetching.
 struct Direction {
     next: fn(&mut Ledger) -> Option<Move>,
     down: bool,
@@ -23,7 +23,7 @@ struct Direction {
     step: Step,
 }
 
-/// Copies what was captured to the host buffer, until the store ends.
+/// Copies captured versions to the host buffer, until the store ends.
 pub(super) fn flush(shared: &Arc<Shared>) -> Result<()> {
     let direction = Direction {
         next: Ledger::next_flush,
@@ -35,7 +35,7 @@ pub(super) fn flush(shared: &Arc<Shared>) -> Result<()> {
     carry(shared, &direction)
 }
 
-/// Copies what will be restored to the device cache, until the store ends.
+/// Copies versions that will be restored to the device cache, until the store ends.
 pub(super) fn fetch(shared: &Arc<Shared>) -> Result<()> {
     let direction = Direction {
         next: Ledger::next_fetch,

@@ -1,9 +1,9 @@
 //! An aggregated file that several processes write together, beside one process that writes as many
 //! bytes with bare system calls to the same file system: that of temporary files (`TMPDIR`).
 //!
-//! Where a process's part begins is agreed on over MPI in a job. Here the processes know it: their
-//! parts are of one length. From there on it is the library's own way: the scratch file, the part in
-//! its place, and the file that gets its name from whoever comes last.
+//! In a job the processes agree over MPI where each part begins. Here they know it: their parts are
+//! of one length. From there on it is the library's own way: the scratch file, the part in its
+//! place, and the file that gets its name from the last process.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -31,7 +31,6 @@ const RANKS: u32 = 4;
 /// Bytes of each process's checkpoint, unless a test wants fewer.
 pub(super) const SIZES: &[u64] = &[256 << 20];
 
-/// The name of the checkpoints.
 const NAME: &str = "bench";
 
 /// Bytes of one bare system call.
@@ -40,7 +39,7 @@ const BLOCK: usize = 8 << 20;
 /// The rate that a part of the whole has to reach, against one process.
 const LEAST: Goal = Goal::AtLeast(0.9);
 
-/// Measures it with `bytes` of each process.
+/// Measures the aggregated file with `bytes` of each process.
 pub(super) fn run(bytes: u64, repeats: u32) -> Result<()> {
     let folder = TempDir::new().context("making a folder")?;
     let mut members = (0..RANKS)
@@ -48,7 +47,7 @@ pub(super) fn run(bytes: u64, repeats: u32) -> Result<()> {
         .collect::<Result<Vec<_>>>()?;
     let memory = Memory::new(bytes as usize)?;
     let (mut rates, mut copies, mut wholes) = (Vec::new(), Vec::new(), Vec::new());
-    // Those who have started wait for the first step already.
+    // The processes have started and wait for the first step.
     for round in 0..=repeats {
         let first = bare(folder.path(), 1, &memory)?;
         let second = bare(folder.path(), 2, &memory)?;
@@ -95,7 +94,7 @@ pub(super) fn member(folder: &Path, rank: u32, bytes: u64, repeats: u32) -> Resu
             wait()?;
         }
         let mut open = engine.begin(NAME, 0);
-        // Where it goes is known only once it is taken.
+        // The place of the part is known only once the checkpoint is taken.
         open.persist = Some(false);
         let id = open.id;
         engine.capture(&mut open, &[region], Vec::new())?;
@@ -125,7 +124,7 @@ fn member_process(folder: &Path, rank: u32, bytes: u64, repeats: u32) -> Result<
     Child::start(arguments)
 }
 
-/// Lets all processes do their next step: seconds until the last one has done it.
+/// Lets all processes do their next step. Returns the seconds until the last one has done it.
 fn step(members: &mut [Child]) -> Result<f64> {
     let since = Instant::now();
     members.iter_mut().try_for_each(Child::go)?;
@@ -135,7 +134,8 @@ fn step(members: &mut [Child]) -> Result<f64> {
     Ok(since.elapsed().as_secs_f64())
 }
 
-/// The same bytes written to a new file that takes the place of the one before: in seconds.
+/// Seconds to write the bytes of all processes to a new file that takes the place of the one
+/// before.
 fn bare(folder: &Path, number: u32, memory: &Memory) -> Result<f64> {
     let since = Instant::now();
     let temporary = folder.join("temporary");

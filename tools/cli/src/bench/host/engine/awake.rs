@@ -1,8 +1,8 @@
 //! Keeps the processors from going to sleep.
 //!
 //! The streams of the software device are threads, and a processor that sleeps, a virtual one above
-//! all, takes up to 50 us to wake up for one: many times what is to be measured. Threads that run
-//! only when nobody else wants to keep them awake, and give way at once.
+//! all, takes up to 50 us to wake up for a thread: many times what is to be measured. Threads that
+//! run only when nobody else wants to keep them awake, and give way at once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use anyhow::{Context, Result};
 use os::affinity;
 
-/// Keeps them awake until it is dropped.
+/// Keeps the processors awake until it is dropped.
 #[derive(Debug)]
 pub(super) struct Awake {
     over: Arc<AtomicBool>,
@@ -19,7 +19,7 @@ pub(super) struct Awake {
 }
 
 impl Awake {
-    /// One thread for each processor.
+    /// Starts one thread for each processor.
     pub(super) fn start() -> Result<Awake> {
         let over = Arc::new(AtomicBool::new(false));
         let mut awake = Awake { over: over.clone(), threads: Vec::new() };
@@ -43,7 +43,7 @@ impl Drop for Awake {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // It only spins.
+            // The thread only spins, so it has no result.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! Checkpoints and restores of device memory beside the driver calls that nobody can do without:
+//! Checkpoints and restores of device memory beside the driver calls that are needed in any case:
 //! waiting for the application's work, the copy, and waiting for the copy.
 
 use std::ffi::c_void;
@@ -24,8 +24,8 @@ const VERSIONS: i32 = 16;
 const CALLS: i32 = 1000;
 
 /// Measures checkpoints behind the work in a stream, alone and beside flushes. Not behind all work
-/// of the context: to wait for that, a driver and the software device do nothing alike, so that what
-/// is left beside it would say nothing.
+/// of the context: a driver and the software device wait for that in different ways, and the rest
+/// would say nothing.
 pub(super) fn run(repeats: u32) -> Result<()> {
     let (opened, device) = software::start()?;
     let _awake = Awake::start()?;
@@ -51,7 +51,8 @@ pub(super) fn run(repeats: u32) -> Result<()> {
         check(unsafe { VELOC_Set_stream(stream) })?;
         let times = measure(&job, &bare, &memory, application, repeats)?;
         tell(&Figure::new(format!("bare driver calls, {what}"), "us", times[0].clone()))?;
-        // Restores beside flushes compete for the same streams: they say nothing of the library.
+        // Restores beside flushes compete for the same streams: their times say nothing of the
+        // library.
         let calls = if goal.is_some() { &["checkpoint", "restart"][..] } else { &["checkpoint"] };
         for (call, times) in calls.iter().zip(&times[1..]) {
             let mut figure = Figure::new(
@@ -66,7 +67,7 @@ pub(super) fn run(repeats: u32) -> Result<()> {
     Ok(())
 }
 
-/// Microseconds of the bare calls, and of checkpoints and restores beside them.
+/// Microseconds of the bare calls, and those that checkpoints and restores take beyond them.
 fn measure(
     job: &Job,
     bare: &Bare,

@@ -17,13 +17,13 @@ pub(super) const OWN_COST_US: f64 = 10.0;
 /// Bytes of a large checkpoint.
 const LARGE: usize = 256 << 20;
 
-/// Bytes of a small one.
+/// Bytes of a small checkpoint.
 const SMALL: usize = 4 << 10;
 
 /// Calls of which a repeat takes the median.
 const CALLS: usize = 2000;
 
-/// Checkpoints in one count of those in a second.
+/// Checkpoints that are taken to count those in a second.
 const COUNT: i32 = 50_000;
 
 /// Small checkpoints: the library's own cost of each, and how many there are in a second.
@@ -50,7 +50,8 @@ pub(super) fn small(repeats: u32) -> Result<()> {
     )
 }
 
-/// Calls and bare copies of the same bytes take turns; what is left is the library's.
+/// The library's own cost: calls and bare copies of the same bytes take turns; the difference is
+/// the cost.
 fn own_cost(repeats: u32, regions: usize) -> Result<()> {
     let len = SMALL / regions;
     let job = Job::start("mode = async\nephemeral = true\nhost_cache_size = 64M\n")?;
@@ -94,7 +95,8 @@ fn own_cost(repeats: u32, regions: usize) -> Result<()> {
     tell(&Figure::new(format!("restart beside it, {of}"), "us", restores).with_goal(goal))
 }
 
-/// Large ones against plain copies of the same bytes between pages of the same size, in turns.
+/// Measures large checkpoints against plain copies of the same bytes between pages of the same
+/// size, in turns.
 pub(super) fn large(repeats: u32) -> Result<()> {
     const VERSIONS: i32 = 4;
     let job = Job::start("mode = async\nephemeral = true\nhost_cache_size = 2\n")?;
@@ -123,7 +125,7 @@ pub(super) fn large(repeats: u32) -> Result<()> {
     tell(&Figure::new("restart of 256 MiB", "x memcpy", restores).with_goal(goal))
 }
 
-/// Memory of the application, all there, on huge pages if the system has any.
+/// Memory of the application, all touched, on huge pages if the system has any.
 pub(super) struct Memory(Mapping);
 
 impl Memory {
@@ -142,7 +144,6 @@ impl Memory {
         self.0.base().as_ptr().cast()
     }
 
-    /// Its bytes.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
@@ -161,7 +162,7 @@ impl Memory {
         unsafe { std::slice::from_raw_parts(self.at(offset).cast(), len) }
     }
 
-    /// The same, to be written to.
+    /// `len` bytes from `offset` on, to be written to.
     ///
     /// # Safety
     /// Nobody else refers to these bytes.

@@ -9,13 +9,13 @@ use super::job::Job;
 use super::tell;
 use crate::bench::host::{Figure, Goal};
 
-/// GiB of the host buffer, as far as this machine has so much.
+/// Sizes of the host buffer in GiB, as far as this machine has so much.
 const SIZES: [u32; 3] = [1, 16, 32];
 
 /// The longest that initialising may take, in ms.
 const MOST_MS: f64 = 10.0;
 
-/// Measures it for buffers of several sizes, in turns.
+/// Measures the wait for buffers of several sizes, in turns.
 pub(super) fn run(repeats: u32) -> Result<()> {
     let memory = physical()?.total;
     let sizes: Vec<u32> =

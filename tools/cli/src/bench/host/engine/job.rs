@@ -17,17 +17,19 @@ pub(super) const NAME: &CStr = c"bench";
 /// How long a background step may take before it is taken for stuck.
 const STUCK: Duration = Duration::from_secs(300);
 
-/// A job. Ends when dropped; there can be one at a time.
+/// A job, which ends when it is dropped; there can be one at a time.
 #[derive(Debug)]
 pub(super) struct Job {
-    /// Has its files, in the folder that the bench keeps for this process, unless somebody else has.
+    /// The folder of the job's files, in the folder that the bench keeps for this process; none if
+    /// the caller keeps it.
     _folder: Option<TempDir>,
     /// How long `VELOC_Init_single` took, in seconds.
     pub init: f64,
 }
 
 impl Job {
-    /// Starts one with these lines of configuration, in which `DIR` stands for a folder of its own.
+    /// Starts a job with these lines of configuration, in which `DIR` stands for a folder of its
+    /// own.
     pub(super) fn start(configuration: &str) -> Result<Job> {
         let folder = TempDir::new().context("making a folder")?;
         let mut job = Job::start_in(folder.path(), configuration)?;
@@ -35,7 +37,7 @@ impl Job {
         Ok(job)
     }
 
-    /// The same in a folder that there is.
+    /// Starts a job with these lines of configuration, in which `DIR` stands for `folder`.
     pub(super) fn start_in(folder: &Path, configuration: &str) -> Result<Job> {
         let text = configuration.replace("DIR", &folder.to_string_lossy());
         let file = NamelessFile::new(&text).context("the configuration of a job")?;
@@ -49,8 +51,8 @@ impl Job {
     /// Protects `len` bytes at `address`.
     ///
     /// # Safety
-    /// They are valid until another region has this id, or the job has ended, and nobody has a
-    /// reference to them during the calls below.
+    /// The bytes are valid until another region has this id, or the job has ended, and
+    /// nobody has a reference to them during the calls below.
     pub(super) unsafe fn protect(&self, id: i32, address: *mut c_void, len: usize) -> Result<()> {
         check(VELOC_Mem_protect(id, address, len, 1))
     }
@@ -61,13 +63,13 @@ impl Job {
         check(unsafe { VELOC_Checkpoint(name.as_ptr(), version) })
     }
 
-    /// Restores one.
+    /// Restores a checkpoint.
     pub(super) fn restart(&self, version: i32) -> Result<()> {
         // SAFETY: as above.
         check(unsafe { VELOC_Restart(NAME.as_ptr(), version) })
     }
 
-    /// The newest version up to this one; 0 for the newest of all.
+    /// The newest version up to `version`; with 0, the newest of all.
     pub(super) fn restart_test(&self, version: i32) -> Result<i32> {
         // SAFETY: the name ends with NUL.
         let found = unsafe { VELOC_Restart_test(NAME.as_ptr(), version) };
@@ -81,7 +83,7 @@ impl Job {
         unsafe { VELOC_Recover_ckpt_size(NAME.as_ptr(), version, 0) }
     }
 
-    /// Says that a version will be read next but those said before.
+    /// Says that a version will be restored after those said before.
     pub(super) fn hint(&self, version: i32) -> Result<()> {
         // SAFETY: the name ends with NUL.
         check(unsafe { VELOC_Prefetch_enqueue(NAME.as_ptr(), version) })
@@ -98,7 +100,6 @@ impl Job {
         check(VELOC_Checkpoint_wait())
     }
 
-    /// The library's own figures.
     pub(super) fn metrics(&self) -> Result<VELOC_Metrics> {
         let mut metrics = VELOC_Metrics::default();
         // SAFETY: the size is the struct's.
@@ -106,7 +107,7 @@ impl Job {
         Ok(metrics)
     }
 
-    /// Waits until the metrics say so.
+    /// Waits until `done` is true of the metrics.
     pub(super) fn until(&self, what: &str, done: impl Fn(&VELOC_Metrics) -> bool) -> Result<()> {
         let since = Instant::now();
         while !done(&self.metrics()?) {
@@ -118,7 +119,8 @@ impl Job {
         Ok(())
     }
 
-    /// Waits until no more pages of the host buffer are made: those for what is expected exist.
+    /// Waits until no more pages of the host buffer are touched: those for the expected bytes
+    /// exist.
     pub(super) fn until_touched(&self) -> Result<()> {
         let mut touched = None;
         let since = Instant::now();
@@ -143,7 +145,7 @@ impl Drop for Job {
     }
 }
 
-/// The reason of a failure.
+/// An error with the reason, if the call has failed.
 pub(super) fn check(status: i32) -> Result<()> {
     if status == VELOC_SUCCESS {
         return Ok(());

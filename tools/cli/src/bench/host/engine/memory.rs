@@ -1,4 +1,4 @@
-//! Memory held against memory asked for: the caches, full, and everything that is kept about them.
+//! Memory held against memory asked for: the full caches, and everything that is kept about them.
 
 use std::fs;
 
@@ -19,8 +19,8 @@ const CACHE: u64 = 1 << 30;
 /// The most that may be held for each byte that is asked for.
 const MOST: f64 = 1.02;
 
-/// A host buffer full of checkpoints of `size` bytes. The first job of the process alone says what
-/// a job takes; later ones find what it has left in the heap.
+/// Measures a host buffer full of checkpoints of `size` bytes. Only the first job of the process
+/// shows what a job takes; later ones use memory that it has left in the heap.
 pub(super) fn host(size: u64, _repeats: u32) -> Result<()> {
     let application = Memory::new(size as usize)?;
     let before = resident()?;
@@ -42,7 +42,7 @@ pub(super) fn host(size: u64, _repeats: u32) -> Result<()> {
     )
 }
 
-/// The device cache, mapped.
+/// Measures a device cache that is mapped.
 pub(super) fn device() -> Result<()> {
     let (device, _) = software::start()?;
     let free = device.free_memory()?;

@@ -9,12 +9,12 @@ use device::{kinds, Device};
 
 use crate::bench::cuda;
 
-/// What must be known by who reads the times.
+/// What readers of the times must know.
 pub(super) const WARNING: &str =
     "device memory is that of the software device, whose copies were made to take no time: only \
      the library's own cost beside them means anything";
 
-/// The environment of a process that uses it.
+/// The environment of a process that uses the software device.
 pub(super) fn settings(given: Option<&Path>) -> Result<Vec<(&'static str, String)>> {
     let folder = folder(given)?;
     let others = env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
@@ -25,7 +25,7 @@ pub(super) fn settings(given: Option<&Path>) -> Result<Vec<(&'static str, String
     Ok(vec![("LD_LIBRARY_PATH", path), ("SOFTCUDA_COPY", "none".to_owned())])
 }
 
-/// Where its library is: where the user says, or beside this program.
+/// The folder of the software device's library: where the user says, or beside this program.
 fn folder(given: Option<&Path>) -> Result<PathBuf> {
     if let Some(folder) = given {
         ensure!(is_folder(folder), "--softcuda {}: there is no libcuda.so.1", folder.display());
@@ -51,7 +51,7 @@ fn is_folder(folder: &Path) -> bool {
     folder.join("libcuda.so.1").is_file()
 }
 
-/// The software device as the bench knows it, and as the library does. Its context is this thread's.
+/// Opens the software device for the bench and for the library. Its context is this thread's.
 pub(super) fn start() -> Result<(cuda::Device, Arc<Device>)> {
     let device = cuda::Device::open(0)?;
     ensure!(device.is_software(), "{} is not the software device", device.name());

@@ -18,7 +18,7 @@ use crate::bench::host::{Figure, Goal};
 /// Bytes of a large checkpoint.
 const LARGE: usize = 256 << 20;
 
-/// Bytes of a small one.
+/// Bytes of a small checkpoint.
 const SMALL: usize = 4 << 10;
 
 /// Small checkpoints in one count of those in a second.
@@ -30,11 +30,11 @@ const VERSIONS: i32 = 2;
 /// Bytes of one bare system call, as many as a program would choose.
 const BLOCK: usize = 8 << 20;
 
-/// What the configurations below have in common: nothing is forced to the storage, as neither is
-/// what stands beside it.
+/// Configuration that all parts share. Nothing is forced to the storage, as the bare system calls
+/// do not do so either.
 const FILES: &str = "scratch = DIR/scratch\nsync_files = none\n";
 
-/// The tiers that the files below go to, and how many files that are.
+/// The levels of files, each with its configuration and the number of files of a checkpoint.
 const TIERS: [(&str, &str, usize); 2] =
     [("scratch", "", 1), ("scratch and persistent", "persistent = DIR/persistent\n", 2)];
 
@@ -69,10 +69,10 @@ pub(super) fn sync(repeats: u32) -> Result<()> {
     Ok(())
 }
 
-/// The same with `chksum = true`, against what takes longer: hashing the bytes, or writing or reading
-/// them. To give a file its name is no part of writing it here: the system frees the pages of the file
-/// of before in that call, and a file has its checksum before it has its name. A restart is one of the
-/// job that has written the file, or of another.
+/// `mode = sync` with `chksum = true`, against what takes longer: hashing the bytes, or writing or
+/// reading them. To give a file its name is no part of writing it here: the system frees the pages
+/// of the file before in that call, and a file has its checksum before it has its name. A restart
+/// is one of the job that has written the file, or of another.
 pub(super) fn checksums(repeats: u32) -> Result<()> {
     let mut rates = Vec::new();
     for (what, more, files) in TIERS {
@@ -125,7 +125,7 @@ pub(super) fn checksums(repeats: u32) -> Result<()> {
     tell(&Figure::new("SHA-256 of 256 MiB in memory", "GB/s", rates))
 }
 
-/// How long it takes.
+/// The seconds that `what` takes.
 fn seconds(what: impl FnOnce() -> Result<()>) -> Result<f64> {
     let since = Instant::now();
     what()?;
@@ -155,7 +155,7 @@ pub(super) fn behind(repeats: u32) -> Result<()> {
     tell(&figure.with_goal(Goal::AtMost(1.2)))
 }
 
-/// Small checkpoints in both tiers of files, of which the last two stay.
+/// Small checkpoints in both levels of files, of which the last two stay.
 pub(super) fn small(repeats: u32) -> Result<()> {
     for mode in ["async", "sync"] {
         let mut rates = Vec::new();
@@ -184,7 +184,7 @@ pub(super) fn small(repeats: u32) -> Result<()> {
     Ok(())
 }
 
-/// The same bytes, written and read without the library.
+/// The bytes of a checkpoint, written and read without the library.
 struct Bare<'a> {
     folder: TempDir,
     memory: &'a Memory,
@@ -201,7 +201,7 @@ impl Bare<'_> {
         self.folder.path().join(format!("{version}-{file}"))
     }
 
-    /// A new file, which takes the place of the one of before, as a checkpoint does.
+    /// Writes a new file, which takes the place of the one before, as a checkpoint does.
     fn write(&self, version: i32, file: usize) -> Result<()> {
         self.fill()?;
         self.name(version, file)

@@ -23,21 +23,22 @@ struct Size {
     slots: i64,
 }
 
-/// How long a step takes, about, in seconds, of what is timed.
+/// The kinds of steps that are timed: their name, how many seconds a step takes, about, and the
+/// run.
 const KINDS: [(&str, f64, Size); 2] = [
     ("100 us", 100e-6, MANY),
-    // What a step of a model takes that stores as often as this library is made for.
+    // A step of a model that stores as often as this library is made for.
     ("1 ms", 1e-3, Size { steps: 300, slots: 9 }),
 ];
 const MANY: Size = Size { steps: 2000, slots: 20 };
-/// The most that a run may take beside the loop.
+/// The most that a run may take as a multiple of the loop.
 const MOST: f64 = 1.02;
 
 /// A computation: a state and an adjoint of one number each, so that keeping them costs nothing.
 struct Computation {
     state: u64,
     adjoint: u64,
-    /// How much there is to do in each step.
+    /// Rounds of work in each step.
     rounds: u32,
 }
 
@@ -46,7 +47,8 @@ impl Computation {
         Computation { state: 42, adjoint: 0, rounds }
     }
 
-    /// The same code for both, not one copy of it for each, of which one may be placed better.
+    /// Computes a step: one copy of the code for the library and the loop, so that none is placed
+    /// better.
     #[inline(never)]
     fn step(&self, number: i64) -> u64 {
         let mut state = self.state ^ number as u64;
@@ -92,7 +94,7 @@ unsafe extern "C" fn adjoint(user: *mut c_void, step: i64) -> c_int {
     VELOC_SUCCESS
 }
 
-/// Seconds that the library takes, and the adjoint.
+/// Seconds that the library takes for a run, and the adjoint.
 #[inline(never)]
 fn driven(size: Size, rounds: u32) -> Result<(f64, u64)> {
     let mut computation = Computation::new(rounds);
@@ -123,18 +125,18 @@ fn driven(size: Size, rounds: u32) -> Result<(f64, u64)> {
     Ok((since.elapsed().as_secs_f64(), computation.adjoint))
 }
 
-/// Seconds that a loop takes, and the adjoint.
+/// Seconds that a loop over the schedule takes, and the adjoint.
 fn looped(size: Size, rounds: u32) -> Result<(f64, u64)> {
     let mut computation = Computation::new(rounds);
     let mut slots = vec![0_u64; size.slots as usize];
     let since = Instant::now();
     let mut schedule = ptr::null_mut();
-    // SAFETY: there is room for the pointer.
+    // SAFETY: `schedule` has room for the pointer.
     check(unsafe { VELOC_Schedule_create(size.steps, size.slots, &mut schedule) })?;
     loop {
         let mut action =
             VELOC_Action { kind: VELOC_ACTION_ERROR, read_again: 0, from: 0, to: 0, slot: -1 };
-        // SAFETY: it is a schedule, and there is room for an action.
+        // SAFETY: `schedule` is a schedule, and `action` has room for an action.
         check(unsafe { VELOC_Schedule_next(schedule, &mut action) })?;
         match action.kind {
             VELOC_ACTION_ADVANCE => computation.forward(action.from, action.to),
@@ -144,12 +146,13 @@ fn looped(size: Size, rounds: u32) -> Result<(f64, u64)> {
             _ => break,
         }
     }
-    // SAFETY: it is not used any more.
+    // SAFETY: the schedule is not used any more.
     check(unsafe { VELOC_Schedule_free(schedule) })?;
     Ok((since.elapsed().as_secs_f64(), computation.adjoint))
 }
 
-/// Both take turns. The last figure is of steps that take no time, on the application's thread.
+/// Measures runs and loops in turns. The last figure is of steps that take no time, on the
+/// application's thread.
 pub(super) fn run(repeats: u32) -> Result<()> {
     let job = Job::start("mode = async\nephemeral = true\nhost_cache_size = 16M\n")?;
     job.until_touched()?;
@@ -179,8 +182,8 @@ pub(super) fn run(repeats: u32) -> Result<()> {
     tell(&Figure::new(what, "us", own))
 }
 
-/// How long a run takes beside the loop: there and back, so that a machine that becomes slower meanwhile is
-/// no matter.
+/// How long a run takes as a multiple of the loop: loop, run, run, loop, so that a machine that
+/// becomes slower meanwhile does not matter.
 fn ratio(size: Size, rounds: u32) -> Result<f64> {
     let all = [
         looped(size, rounds)?,

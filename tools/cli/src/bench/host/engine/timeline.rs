@@ -1,5 +1,5 @@
-//! What recording a timeline costs the thread that takes checkpoints: its processor time, with and
-//! without, in turns.
+//! What recording a timeline costs the thread that takes checkpoints: its processor time with a
+//! timeline and without, in turns.
 
 use anyhow::Result;
 
@@ -12,16 +12,16 @@ use crate::size;
 /// Bytes of a checkpoint, and how many of them.
 const SIZES: [(usize, i32); 3] = [(4 << 10, 20_000), (1 << 20, 500), (16 << 20, 40)];
 
-/// The most that it may cost checkpoints of the paper's size, in percent.
+/// The most that recording may cost checkpoints of the paper's size, in percent.
 const MOST_PERCENT: f64 = 1.0;
 
-/// From this size on, in bytes: the paper's are eight times as large.
+/// Bytes from which on a checkpoint has to reach the goal: the paper's are eight times as large.
 const MEANT: usize = 16 << 20;
 
-/// Jobs each way in one repeat; their medians are compared.
+/// Jobs with a timeline, and as many without, in one repeat; their medians are compared.
 const JOBS: usize = 5;
 
-/// Measures it for several sizes.
+/// Measures the cost for several sizes.
 pub(super) fn run(repeats: u32) -> Result<()> {
     for (len, count) in SIZES {
         let (mut percent, mut extra) = (Vec::new(), Vec::new());
@@ -42,7 +42,7 @@ pub(super) fn run(repeats: u32) -> Result<()> {
     Ok(())
 }
 
-/// Processor time of a checkpoint in seconds.
+/// Processor time of a checkpoint in seconds, with a timeline or without.
 fn one(len: usize, count: i32, with: bool) -> Result<f64> {
     let mut text = "mode = async\nephemeral = true\nhost_cache_size = 1\n".to_owned();
     if with {

@@ -20,16 +20,17 @@ const BUFFER: u64 = 1 << 30;
 /// Bytes that are mapped and unmapped again.
 const BYTES: usize = 64 << 10;
 
-/// Between two mappings.
+/// The pause between two mappings.
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// The most that a mapping may take beside touching, in microseconds: the median.
+/// The most that a mapping may take beside touching, in microseconds, as the median.
 const MEDIAN_US: f64 = 50.0;
 
-/// With huge pages (1) and without (0): the library's choice and populating calls, in turns.
+/// Whether huge pages are used: the library's choice (1) and populating calls without them (0), in
+/// turns.
 pub(super) const HUGE: &[u64] = &[0, 1];
 
-/// Measures one of them.
+/// Measures with huge pages, or without.
 pub(super) fn run(huge: u64, repeats: u32) -> Result<()> {
     let huge = huge == 1;
     let methods = ["auto", "populate"];
@@ -60,7 +61,7 @@ pub(super) fn run(huge: u64, repeats: u32) -> Result<()> {
 /// The times of mappings in seconds, until a host buffer is touched as the library touches it, and the rate of
 /// touching in GB/s.
 fn beside_touching(method: &str, huge: bool) -> Result<(Vec<f64>, f64)> {
-    // A hypervisor may have to find the memory first. What was used just now is there.
+    // A hypervisor may have to find the memory first. Memory that was used just now is there.
     let before = HostBuffer::reserve(BUFFER, TOUCH_UNIT, huge)?;
     touch_all(&before, 1, |unit| before.touch(unit, TouchMethod::here()))?;
     drop(before);

@@ -16,8 +16,8 @@ use crate::bench::plan::splitmix;
 /// Bytes of a checkpoint.
 const BYTES: usize = 64;
 
-/// Calls of which the median is taken. Few beside the least number of checkpoints: some calls add
-/// one.
+/// Calls of which the median is taken. Few against the least number of checkpoints, as some calls
+/// add one.
 const CALLS: usize = 201;
 
 /// The longest that any checkpoint may take, in microseconds: nothing is put in order at once.
@@ -71,7 +71,7 @@ pub(super) fn in_files(repeats: u32) -> Result<()> {
     measure(repeats.min(3), configuration, &[1_000, 10_000], &CALLS_IN_FILES, "in files")
 }
 
-/// Microseconds: of each count of checkpoints, each call, each repeat.
+/// Microseconds: for each count of checkpoints, each call, each repeat.
 struct Times {
     calls: Vec<Vec<Vec<f64>>>,
     longest: Vec<Vec<f64>>,
@@ -109,7 +109,7 @@ fn measure(
     tell(&Figure::new(what, "us", times.all))
 }
 
-/// One job: checkpoints up to each count, and then each of the calls.
+/// Measures in one job: takes checkpoints up to each count, and then makes each of the calls.
 fn once(
     configuration: &str,
     application: &Memory,
@@ -159,8 +159,8 @@ fn once(
     Ok(())
 }
 
-/// What this thread has used of a processor, in seconds: the longest of many calls would otherwise
-/// be the one during which others had the processor.
+/// Processor time of this thread in seconds: by the clock, the longest of many calls would be the
+/// one during which others had the processor.
 pub(super) fn processor_seconds() -> f64 {
     machine::processor_seconds(libc::CLOCK_THREAD_CPUTIME_ID)
 }
@@ -175,9 +175,9 @@ fn tell_growth(
     for (index, count) in counts.iter().enumerate() {
         tell(&Figure::new(format!("{what}, {count} {place}"), "us", times(index)))?;
     }
-    // Half way between a call that takes as long and one that goes through all checkpoints. A
-    // search by halves takes 1.7 times as long in 100,000 as in 1,000, and misses the processor's
-    // caches more often.
+    // Half way between a call whose time stays and one that goes through all checkpoints. A search
+    // by halves takes 1.7 times as long in 100,000 as in 1,000, and misses the processor's caches
+    // more often.
     let last = counts.len() - 1;
     let most = (f64::from(counts[last]) / f64::from(counts[0])).sqrt();
     let growth = times(last).iter().zip(times(0)).map(|(all, few)| all / few).collect();

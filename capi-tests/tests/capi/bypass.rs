@@ -1,5 +1,5 @@
-//! A scratch that takes nothing: what goes to persistent alone although it was not to have a copy there,
-//! or not a file of its own.
+//! A scratch that takes nothing: checkpoints go to persistent alone, although no copy, or no file
+//! of their own, was planned there.
 
 use capi_tests::backends::wait_for_backends;
 use capi_tests::ground::Ground;
@@ -31,27 +31,28 @@ fn what_need_not_be_in_persistent_goes_there() {
     }
 }
 
-/// The same of a job of several processes, of which some find room and others do not, also with limits. A
-/// restart finds the version that all have; and what stands for a file in scratch goes when scratch is to
-/// keep only newer ones. Catches one that counts in persistent, where the others lack it, and pushes out
-/// what all have there; and files that become more with each checkpoint.
+/// In a job of several processes some find room in scratch and others do not, also with limits of
+/// versions. A restart finds the version that all have, and notes that stand for files in scratch
+/// go when scratch is to keep only newer versions. Catches a version that counts in persistent
+/// although other processes lack it there, and pushes out versions that all have; and files that
+/// become more with each checkpoint.
 #[test]
 fn what_scratch_cannot_take_of_some_processes() {
     for (mpi, interval) in [(&OPEN_MPI, "-1"), (&MPICH, "-1"), (&MPICH, "3600")] {
-        // What is not decided when it is waited for is copied by all.
+        // A checkpoint that is undecided when it is waited for is copied by all processes.
         let limits = ["", "set=VELOC_MAX_VERSIONS:1 set=VELOC_SCRATCH_VERSIONS:1"];
         for limits in limits.into_iter().take(if interval == "-1" { 2 } else { 1 }) {
             for mode in [SYNC, ASYNC] {
                 let configuration = format!("{mode}persistent = DIR/persistent\n");
-                // The next job would take it for an older version in persistent.
+                // The next job would take the file for an older version in persistent.
                 let end = if limits.is_empty() { "drain" } else { "" };
                 on_each(&configuration, "scratch", |job, ground| {
                     let Some(run) = mpi.script(job, "") else { return };
                     let commands = [
-                        // What is in persistent then is of all.
+                        // All processes have this version in persistent.
                         "size=450000 take=x:1 wait barrier".into(),
                         format!("set=VELOC_PERSISTENT_INTERVAL:{interval} {limits} drain"),
-                        // Room for one more of the three files.
+                        // Leaves room for one more of the three files.
                         format!("@0:{}", shell(ground.to_fill(2_100_000))),
                         "barrier take=x:2 wait barrier restore=x:2 barrier".into(),
                         format!("{end} newest=x:2 restore=x:2 restore=x:1 barrier"),
@@ -72,7 +73,7 @@ fn what_scratch_cannot_take_of_some_processes() {
     }
 }
 
-/// A process that writes its file itself knows no place in an aggregated one yet. Catches a checkpoint
+/// A process that writes its file itself knows no place in an aggregated file. Catches a checkpoint
 /// that is refused for that, and an aggregated file that waits for a part which never comes.
 #[test]
 fn what_cannot_be_a_part_has_a_file_of_its_own() {
@@ -104,8 +105,9 @@ fn what_cannot_be_a_part_has_a_file_of_its_own() {
     }
 }
 
-/// A file of the application's own is written beside the one that it replaces. Catches one that replaces
-/// it although no copy was to be there, and one that only a scratch which takes it can give back.
+/// A file of the application's own is written beside the file that it replaces. Catches a new file
+/// in the place of the old one where no copy was to be, and an old one that only a scratch with
+/// room gives back.
 #[test]
 fn files_of_the_application_are_written_where_they_belong() {
     for configuration in [SYNC, ASYNC] {
@@ -138,21 +140,20 @@ fn files_of_the_application_are_written_where_they_belong() {
     }
 }
 
-/// What scratch cannot take when the backend writes what a job has left goes to persistent there as well.
-/// Catches a checkpoint that is lost although persistent has room.
+/// Checkpoints that scratch cannot take when the backend writes what a job has left go to
+/// persistent there as well. Catches a checkpoint that is lost although persistent has room.
 #[test]
 fn the_backend_goes_past_scratch() {
     let more = "persistent = DIR/persistent\nmeta = DIR/meta\npersistent_interval = -1\n\
                 watchdog_interval = 1\n";
     for (mpi, limit) in [(&OPEN_MPI, "aggregated = true\n"), (&MPICH, "max_versions = 3\n")] {
         let job = Job::new(&format!("{ASYNC}{more}{limit}"));
-        // The backend is under no stand-in for a file system.
+        // The backend does not run under the stand-in for a file system, so a real one is needed.
         let Some(ground) = Ground::mounted(&job, "scratch", ROOM) else { return };
         let Some(run) = mpi.script(&job, "") else { return };
         let commands = [
             "size=450000 take=x:1 wait barrier".into(),
-            // None of the three processes finds room: where there was some for one, its half file could
-            // keep the others out, or theirs keep out it.
+            // None of the three processes finds room: half files of any could keep the others out.
             format!("@0:{}", shell(ground.to_fill(2_700_000))),
             "barrier take=x:2 barrier kill".into(),
         ];
@@ -162,8 +163,9 @@ fn the_backend_goes_past_scratch() {
     }
 }
 
-/// A job begins on a scratch that can only be read: it restores what is there, and what it takes goes to
-/// persistent. Catches a job that cannot go on from its own checkpoints, and one that says so for each.
+/// A job begins on a scratch that can only be read: it restores what is there, and its checkpoints
+/// go to persistent. Catches a job that cannot go on from its checkpoints, and a message for each
+/// of them.
 #[test]
 fn a_job_begins_with_a_scratch_that_can_only_be_read() {
     let more = "persistent = DIR/persistent\nmeta = DIR/meta\nchksum = true\n";
@@ -181,7 +183,7 @@ fn a_job_begins_with_a_scratch_that_can_only_be_read() {
                 ];
                 let ended = script(ground, job.run("script", ""), &commands);
                 let said = &ended.stderr;
-                // By each of the two jobs that have begun so.
+                // Once by each of the two jobs that have begun so.
                 assert_eq!(said.matches("persistent alone").count(), 2, "{said}");
                 let scratch = job.scratch().display().to_string();
                 assert!(said.contains(&scratch) && said.contains("Read-only"), "{said}");
@@ -196,7 +198,7 @@ fn a_job_begins_with_a_scratch_that_can_only_be_read() {
     }
 }
 
-/// The same where nothing could be written anywhere: `VELOC_Init` fails, and says why and what to do.
+/// Nothing could be written anywhere: `VELOC_Init` fails, and says why and what to do.
 #[test]
 fn no_job_begins_that_could_write_nothing() {
     for (more, why) in [
@@ -216,7 +218,7 @@ fn no_job_begins_that_could_write_nothing() {
         }
     }
     for mpi in every_mpi() {
-        // With a copy of each, all goes on.
+        // With a copy of each file in persistent, the job goes on.
         let more = "persistent = DIR/persistent\nmax_versions = 2\n";
         on_each(&format!("{ASYNC}{more}"), "scratch", |job, ground| {
             let Some(run) = mpi.script(job, "") else { return };

@@ -1,5 +1,5 @@
-//! Adjoint computations of which one process has no room for a state: all end, and none is waited for. What is
-//! checked in the processes stands in `mpi/ring.c`.
+//! Adjoint computations of which one process has no room for a state: all processes end, and none
+//! is waited for. The processes check this in `mpi/ring.c`.
 
 use capi_tests::ground::Ground;
 use capi_tests::job::Job;
@@ -9,10 +9,11 @@ use crate::mpi::{MPICH, OPEN_MPI};
 
 const PLAN: &str = "steps=400 bytes=100000 distance=0 adjoint=0 verify=1 slots=12";
 
-/// One process has memory, or files, or both, for fewer states than there are slots: it says which state it cannot
-/// store and why, the others who has failed, and with room the same call goes on, or begins anew where nothing
-/// outlives the job. Whether each step needs one of the others, and whatever MPI it is. Catches a process that ends
-/// alone, for whose next step the others wait; and one that goes on from a state that not all have.
+/// One process has memory, or files, or both, for fewer states than there are slots: it says which
+/// state it cannot store and why, the others who has failed, and with room the same call goes on,
+/// or begins anew where nothing outlives the job. This holds whether or not each step needs another
+/// process, and with any MPI. Catches a process that ends alone while the others wait for its next
+/// step, and a process that goes on from a state that not all have.
 #[test]
 fn who_has_no_room_ends_the_run_of_all() {
     let ephemeral = "mode = async\nephemeral = true\n";
