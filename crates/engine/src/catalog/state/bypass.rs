@@ -46,7 +46,8 @@ impl State {
         let live = entry.life == Life::Live;
         if live && lasting && is_of_the_file_system(&error) {
             entry.scratch = FileCopy::Bypassed;
-            if !matches!(entry.persistent, FileCopy::Wanted | FileCopy::Undecided) {
+            let goes_there = [FileCopy::Wanted, FileCopy::Undecided, FileCopy::Writing];
+            if !goes_there.contains(&entry.persistent) {
                 entry.persistent = FileCopy::Wanted;
                 entry.scratch = FileCopy::Substituted;
             }
