@@ -9,7 +9,7 @@ use std::fs;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use capi_tests::backends::{backends, serving, wait_for_backends, MARK};
+use capi_tests::backends::{backends, serving, until, wait_for_backends, MARK};
 use capi_tests::job::{names, Job};
 use capi_tests::run::{Ended, Run, Running};
 
@@ -188,7 +188,11 @@ fn a_backend_that_does_not_answer_is_ended() {
     assert!(by_hand.status.success());
     let backend = serving(&job);
     // One that has nothing to do with it.
-    let mut other = stays(&job, "rank=1");
+    let mut other = stays(&job, "rank=1 versions=4");
+    let is_its = |name: &String| name.starts_with("left-1-");
+    until("its versions are in persistent", || {
+        names(&job.persistent()).iter().filter(|name| is_its(name)).count() == 4
+    });
     // A job that is killed with copies to persistent still to be made.
     let persistent = job.persistent().display().to_string();
     let run = job
@@ -215,7 +219,7 @@ fn a_backend_that_does_not_answer_is_ended() {
     other.signal(libc::SIGKILL);
     dies(&other.end());
     wait_for_backends(&job);
-    let _ = self::run(&job, "read rank=1").succeed();
+    let _ = self::run(&job, "read rank=1 versions=4").succeed();
     let _ = job.run("script", "size=1000000 restore=x:1:77 finalize=0").succeed();
     wait_for_backends(&job);
 }
