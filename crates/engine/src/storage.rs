@@ -87,8 +87,18 @@ pub(super) fn persist_one(
     let job = &job;
     // Whoever finds it in persistent finds it in scratch, where it is nearer: not an older one.
     let alone = shared.catalog.wait_for_transfer(|state| state.is_alone(job.id));
+    let mut gone = false;
     let (brought, named) = match (brought, alone) {
-        (Ok(Some(output)), Ok(false)) => (Ok(None), give_name_beside(shared, job, output)),
+        (Ok(Some(output)), Ok(false)) => {
+            let named = give_name_beside(shared, job, output);
+            (
+                Ok(None),
+                named.map(|(named, is_in_scratch)| {
+                    gone = !is_in_scratch;
+                    named
+                }),
+            )
+        }
         (Ok(Some(output)), Err(error)) => {
             output.finish().discard();
             (Ok(None), Err(error))
@@ -105,7 +115,7 @@ pub(super) fn persist_one(
         shared.arrived(FileLevel::Persistent, &job.name, job.version, job.id);
     }
     let result = result.map(|_| ());
-    let gone = result.as_ref().is_err_and(|error| {
+    gone |= result.as_ref().is_err_and(|error| {
         error.kind() == Kind::NotFound && shared.files.lacks_scratch(&job.name, job.version)
     });
     let after = shared.step_counted(|state| {
@@ -277,22 +287,32 @@ fn give_name(shared: &Shared, job: &FileJob, written: Written) -> Result<bool> {
     named.map(|()| true)
 }
 
-/// The same for a persistent file whose scratch file is in its place.
-fn give_name_beside(shared: &Shared, job: &PersistJob, output: Output) -> Result<bool> {
+/// The same for a persistent file whose scratch file is in its place; and whether that still is.
+fn give_name_beside(shared: &Shared, job: &PersistJob, output: Output) -> Result<(bool, bool)> {
     let naming = shared.naming.lock();
     // Until here it is open, and so nobody's leftover.
     let written = output.finish();
     if !shared.catalog.read(|state| state.still_wanted(job.id)) {
         written.discard();
-        return Ok(false);
+        return Ok((false, true));
     }
-    if let Err(error) = shared.files.publish_beside(&written, &job.name, job.version) {
-        written.discard();
-        return Err(error);
-    }
+    let is_in_scratch = match shared.files.publish_beside(&written, &job.name, job.version) {
+        Ok(is_in_scratch) => is_in_scratch,
+        Err(error) => {
+            written.discard();
+            return Err(error);
+        }
+    };
     drop(naming);
+    if !is_in_scratch {
+        log::warn!(
+            "checkpoint \"{}\" version {}: somebody has removed its file from scratch; persistent has it",
+            job.name,
+            job.version
+        );
+    }
     // It counts only then, but no other file need wait for that to get its name.
-    shared.files.sync_names_in_persistent().map(|()| true)
+    shared.files.sync_names_in_persistent().map(|()| (true, is_in_scratch))
 }
 
 /// The same for a file that bypasses scratch.

@@ -52,18 +52,21 @@ impl Files {
     }
 
     /// Gives a complete persistent file its name, where scratch has the same file under its own. The name is
-    /// durable only after [`Files::sync_names_in_persistent`]. The caller holds the lock of names.
+    /// durable only after [`Files::sync_names_in_persistent`]. The caller holds the lock of names. False: scratch
+    /// has none any more.
     ///
     /// # Errors
     /// The system's, with the path.
-    pub fn publish_beside(&self, written: &Written, name: &str, version: i32) -> Result<()> {
+    pub fn publish_beside(&self, written: &Written, name: &str, version: i32) -> Result<bool> {
         self.may_change_in(self.persistent.as_deref())?;
         let path = self.own_persistent_path(name, version)?;
-        match times::modified(&self.scratch_path(name, version)?) {
+        let taken = times::modified(&self.scratch_path(name, version)?);
+        match taken {
             Ok(taken) => self.stamp_copy(FileLevel::Persistent, &written.temporary, taken),
             Err(_) => self.stamp(FileLevel::Persistent, &written.temporary),
         }
-        files::atomic_replace(&written.temporary, &path, Durability::Unsynced)
+        files::atomic_replace(&written.temporary, &path, Durability::Unsynced)?;
+        Ok(taken.is_ok() || !self.lacks_scratch(name, version))
     }
 
     /// Has the names in persistent reach the storage, if the configuration says so.
@@ -104,7 +107,7 @@ mod tests {
                 written.digest,
                 Some(format::proof::Digest::of(files.digest().unwrap(), &bytes))
             );
-            files.publish_beside(&written, "x", 1).unwrap();
+            assert!(files.publish_beside(&written, "x", 1).unwrap());
             assert_eq!(fs::read(files.persistent_path("x", 1).unwrap()).unwrap(), bytes);
         }
     }
