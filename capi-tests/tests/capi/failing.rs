@@ -248,7 +248,8 @@ fn what_could_not_be_written_is_not_finished() {
 }
 
 /// A scratch file is removed by another program before it is copied, while memory still has it.
-/// Catches a checkpoint that is lost with it, and a loss that is not reported.
+/// Catches a checkpoint that is lost with it, a loss that is not reported, and a file that is not
+/// written again.
 #[test]
 fn a_scratch_file_that_is_gone_is_written_again() {
     let both = "scratch = DIR/scratch\npersistent = DIR/persistent\nhost_cache_size = 16M\n";
@@ -260,9 +261,10 @@ fn a_scratch_file_that_is_gone_is_written_again() {
         .arg(format!("run=mv {persistent} {persistent}.away; touch {persistent}"))
         .args("take=x:1 late=persistent")
         .arg(format!("run=rm {scratch} {persistent}; mv {persistent}.away {persistent}"))
-        // The file is written again; its copy is made when it is asked for once more.
-        .args("late=x-0-1.dat wait finished=1 restore=x:1");
-    run.succeed();
+        // Persistent gets its file from memory; then scratch gets it again.
+        .args("wait finished=1 restore=x:1");
+    let run = run.succeed();
+    assert!(run.stderr.contains("has removed its file from scratch"), "{}", run.stderr);
     assert_eq!(capi_tests::job::names(&job.persistent()), ["x-0-1.dat"]);
     fs::remove_file(scratch).unwrap();
     let _ = job.run("script", "size=1000000 newest=x:1 restore=x:1").succeed();

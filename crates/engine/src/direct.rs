@@ -9,6 +9,7 @@ use super::storage;
 use crate::catalog::entry::Id;
 use crate::catalog::state::{PersistJob, State};
 use device::PAGEABLE;
+use levels::files::Output;
 use os::error::{Error, Kind, Result};
 
 impl Shared {
@@ -19,15 +20,21 @@ impl Shared {
 
     /// In `mode = sync`, waits for the persistent copy.
     pub fn wait_persistent(&self, id: Id) -> Result<()> {
-        self.make_persistent(id, None)
+        self.make_persistent(id, None, None)
     }
 
-    /// In `mode = sync`, makes the persistent copy if it is `own`, or waits for it.
-    pub(crate) fn make_persistent(&self, id: Id, own: Option<PersistJob>) -> Result<()> {
+    /// In `mode = sync`, makes the persistent copy if it is `own`, or waits for it. `complete`: its file, if
+    /// that was written already.
+    pub(crate) fn make_persistent(
+        &self,
+        id: Id,
+        own: Option<PersistJob>,
+        complete: Option<Output>,
+    ) -> Result<()> {
         if !self.writes_directly() {
             return Ok(());
         }
-        self.persist_and_wait(id, own, None)
+        self.persist_and_wait(id, own, None, complete)
     }
 
     /// Claims the persistent copy of a checkpoint for this thread, which will wait for it: no worker makes it
@@ -42,16 +49,22 @@ impl Shared {
         id: Id,
         own: Option<PersistJob>,
         memory: Option<&[Place]>,
+        complete: Option<Output>,
     ) -> Result<()> {
+        let mut complete = complete;
         if let Some(job) = own {
+            let complete = complete.take();
             let copied = catch_unwind(AssertUnwindSafe(|| {
-                storage::persist_one(self, &job, memory);
+                storage::persist_one(self, job, memory, complete);
             }));
             if copied.is_err() {
                 // Handled like a failed worker: nothing else would wake threads that wait for it.
                 let what = "copying a checkpoint to persistent panicked";
                 self.catalog.fail(Error::new(Kind::Internal, what));
             }
+        }
+        if let Some(unwanted) = complete {
+            unwanted.finish().discard();
         }
         if self.catalog.wait(|state| state.persist_settled(id))? {
             return Ok(());
@@ -76,7 +89,7 @@ impl Claim<'_> {
     pub fn copy(self, places: Option<&[Place]>) -> Result<()> {
         let own = self.shared.catalog.step(|state| state.take_claimed(self.id));
         let plain = |places: &&[Place]| places.iter().all(|place| place.kind == PAGEABLE);
-        self.shared.persist_and_wait(self.id, own, places.filter(plain))
+        self.shared.persist_and_wait(self.id, own, places.filter(plain), None)
     }
 }
 

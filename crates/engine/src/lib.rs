@@ -6,6 +6,7 @@
 //! | `direct` | the application's | scratch to persistent, in `mode = sync` |
 //! | `copy` | the application's | between application memory and the levels of memory |
 //! | `application` | the application's | from application memory to memory outside of all levels |
+//! | `both` | the application's and one more | the same to a second file, in `mode = sync` |
 //! | `spool` | the application's | application memory straight to a file |
 //! | [`restore`] | the application's | the nearest copy to application memory |
 //! | `piece` | the application's | the nearest copy to memory outside of all levels, piece by piece |
@@ -28,6 +29,10 @@
 #![deny(clippy::disallowed_methods)]
 
 pub mod backlog;
+mod both;
+#[cfg(test)]
+#[cfg(not(feature = "model-check"))]
+mod both_tests;
 pub mod capture;
 pub mod catalog;
 mod copy;

@@ -337,5 +337,6 @@ fn shape(config: &Config, files: &Files, host: Option<&HostBuffer>) -> Shape {
         persistent: files.has_persistent(),
         ephemeral: config.ephemeral,
         order: config.restore_order,
+        beside: files.may_write_beside().then_some(storage::BESIDE),
     }
 }

@@ -116,6 +116,6 @@ impl Shared {
         self.arrived(level, &name, version, id);
         drop(naming);
         self.pace.call_ends();
-        self.make_persistent(id, own)
+        self.make_persistent(id, own, None)
     }
 }

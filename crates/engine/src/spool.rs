@@ -4,6 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use super::both::Second;
+use super::capture::Open;
 use super::place::Place;
 use super::shared::Shared;
 use crate::catalog::entry::{FileLevel, Id, Region};
@@ -30,6 +32,8 @@ pub(crate) struct Spool {
     written: Vec<(i32, u64, u64)>,
     /// Whether other bytes follow that could not be removed.
     spoilt: bool,
+    /// The persistent file, if it is written at the same time.
+    pub(super) second: Second,
 }
 
 impl Spool {
@@ -50,7 +54,8 @@ impl Spool {
         let expected = Header::new(expected)?.encode();
         let output = new_output(shared, &complete)?;
         let (written, spoilt) = (Vec::new(), false);
-        let mut spool = Spool { output, level, complete, expected, written, spoilt };
+        let second = Second::default();
+        let mut spool = Spool { output, level, complete, expected, written, spoilt, second };
         match spool.output.put(&spool.expected) {
             Ok(()) => Ok(spool),
             Err(error) => {
@@ -81,6 +86,7 @@ impl Spool {
         let end = self.output.end;
         self.replace(output, |old, output| copy_range(old, output, 0, end))?;
         (self.level, self.complete) = (FileLevel::Persistent, complete);
+        self.second.give_up();
         Ok(())
     }
 
@@ -93,9 +99,22 @@ impl Spool {
         }
     }
 
-    /// The completed file.
-    pub(crate) fn finish(self) -> Written {
-        self.output.finish()
+    /// The completed file, and the persistent one if it was written at the same time.
+    pub(crate) fn finish(
+        mut self,
+        shared: &Shared,
+        name: &str,
+        version: i32,
+    ) -> (Written, Option<Output>) {
+        let second = self.second.complete(shared, name, version);
+        (self.output.finish(), second)
+    }
+
+    /// Begins to write the persistent file of an open checkpoint at the same time, if there is to be one.
+    pub(crate) fn begin_second(&mut self, shared: &Shared, open: &Open) {
+        if self.level == FileLevel::Scratch {
+            self.second = Second::begin(shared, open, &self.expected);
+        }
     }
 
     /// Copies the regions to a new file, in the order of the format, if they are not the expected ones: a
@@ -107,6 +126,8 @@ impl Spool {
         if in_order && !self.spoilt && encoded == self.expected {
             return Ok(());
         }
+        // Its header is not the right one.
+        self.second.give_up();
         let output = new_output(shared, &self.complete)?;
         let written = std::mem::take(&mut self.written);
         let copied = self.replace(output, |old, output| {
@@ -186,8 +207,11 @@ impl Shared {
     /// Appends regions of the application, in the order given: all of them or, after an error, none.
     pub(super) fn spool_places(&self, spool: &mut Spool, places: &[Place]) -> Result<()> {
         let before = (spool.written.len(), spool.output.mark());
-        let result = self.append_places(spool, places);
-        if result.is_err() {
+        let mut second = std::mem::take(&mut spool.second);
+        let result = second.append_beside(places, || self.append_places(spool, places));
+        if result.is_ok() {
+            spool.second = second;
+        } else {
             // Removes the written ones, as there may be no room for them.
             spool.written.truncate(before.0);
             spool.spoilt |= spool.output.take_back(before.1).is_err();
@@ -252,6 +276,11 @@ pub(super) fn put_regions(output: &mut Output, places: &[Place]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Appends regions in plain memory, in the order given.
+pub(super) fn append(output: &mut Output, places: &[Place]) -> Result<()> {
+    places.iter().try_for_each(|place| output.put(bytes_of(place)))
 }
 
 /// The bytes of a region in host memory.

@@ -1,5 +1,6 @@
 //! Files, on their own workers: writing to scratch, copying to persistent, and reading back ahead of use.
 
+use std::fs::File;
 use std::time::Instant;
 
 use super::place::Place as Region;
@@ -10,12 +11,19 @@ use crate::catalog::entry::FileLevel;
 use crate::catalog::monitor::Worker;
 use crate::catalog::state::{After, FileJob, PersistJob, State};
 use format::header::Header;
-use levels::files::{AggregatePart, Output, Target, Wanted, Written};
+use levels::files::{Output, Target, Wanted, Written};
 use levels::space::cut;
 use os::error::{Kind, Result};
 use os::files;
 use trace::metrics::Stop;
 use trace::Activity;
+
+/// From so many bytes on, two threads write a checkpoint's two files at the same time: a smaller one is written
+/// before a second thread is awake.
+pub(super) const BESIDE: u64 = 1 << 20;
+
+/// Bytes after which the writer of a persistent file asks whether others wait for the memory that it reads.
+const STEP: usize = 4 << 20;
 
 /// Writes scratch files until the engine stops.
 pub fn write(shared: &Shared) -> Result<()> {
@@ -54,31 +62,60 @@ pub fn persist(shared: &Shared) -> Result<()> {
         return shared.may_write();
     }
     while let Some(job) = shared.catalog.next(Worker::Persist, State::next_persist) {
-        persist_one(shared, &job, None);
+        persist_one(shared, job, None, None);
     }
     Ok(())
 }
 
 /// Makes one persistent copy, on its worker or on the thread of an application that would wait for it (`mode
-/// = sync`); `memory` are the captured regions, if they have not changed.
-pub(super) fn persist_one(shared: &Shared, job: &PersistJob, memory: Option<&[Region]>) {
-    let brought = match &job.routed {
-        Some(_) => bring(shared, job, None),
+/// = sync`); `memory` are the captured regions, if they have not changed. `complete`: its file, if it was
+/// written already at the same time as that in scratch.
+pub(super) fn persist_one(
+    shared: &Shared,
+    mut job: PersistJob,
+    memory: Option<&[Region]>,
+    complete: Option<Output>,
+) {
+    let brought = match complete {
+        Some(output) => Ok(Some(output)),
+        None if job.routed.is_some() => bring(shared, &mut job, None),
         None => {
             shared.make_room(FileLevel::Persistent, &job.name);
-            bring(shared, job, memory)
+            bring(shared, &mut job, memory)
         }
     };
+    let job = &job;
+    // Whoever finds it in persistent finds it in scratch, where it is nearer: not an older one.
+    let alone = shared.catalog.wait_for_transfer(|state| state.is_alone(job.id));
+    let mut gone = false;
+    let (brought, named) = match (brought, alone) {
+        (Ok(Some(output)), Ok(false)) => {
+            let named = give_name_beside(shared, job, output);
+            (
+                Ok(None),
+                named.map(|(named, is_in_scratch)| {
+                    gone = !is_in_scratch;
+                    named
+                }),
+            )
+        }
+        (Ok(Some(output)), Err(error)) => {
+            output.finish().discard();
+            (Ok(None), Err(error))
+        }
+        (brought, _) => (brought, Ok(true)),
+    };
     let _naming = shared.naming.lock();
+    let straight = |output: Output| give_name_straight(shared, job, output.finish());
     let result = brought
-        .and_then(|written| written.map_or(Ok(true), |w| give_name_straight(shared, job, w)))
+        .and_then(|output| output.map_or(named, straight))
         .map_err(|error| shared.with_limit(FileLevel::Persistent, error))
         .map_err(about(&job.name, job.version));
     if matches!(result, Ok(true)) {
         shared.arrived(FileLevel::Persistent, &job.name, job.version, job.id);
     }
     let result = result.map(|_| ());
-    let gone = result.as_ref().is_err_and(|error| {
+    gone |= result.as_ref().is_err_and(|error| {
         error.kind() == Kind::NotFound && shared.files.lacks_scratch(&job.name, job.version)
     });
     let after = shared.step_counted(|state| {
@@ -94,14 +131,19 @@ pub(super) fn persist_one(shared: &Shared, job: &PersistJob, memory: Option<&[Re
     }
 }
 
-/// Copies a scratch file to its place in persistent, or writes a checkpoint without one there, under a
+/// Copies a scratch file to its place in persistent, or writes a checkpoint from memory there, under a
 /// temporary name. A part of an aggregated file is written from `memory` if possible: a file system lets one
 /// process at a time write to a shared file, and none should read a file while it does.
-fn bring(shared: &Shared, job: &PersistJob, memory: Option<&[Region]>) -> Result<Option<Written>> {
+fn bring(
+    shared: &Shared,
+    job: &mut PersistJob,
+    memory: Option<&[Region]>,
+) -> Result<Option<Output>> {
     let since = Instant::now();
     let mut span = shared.trace.span(Activity::Persist).of(&job.name, job.version);
-    let place = job.place.as_ref();
-    let (hop, bytes, written) = match (&job.straight, place, memory) {
+    let place = job.place;
+    let place = place.as_ref();
+    let (hop, bytes, output) = match (&job.straight, place, memory) {
         (None, Some(place), Some(regions)) => {
             let put = |output: &mut Output| put_regions(output, regions);
             (
@@ -119,13 +161,17 @@ fn bring(shared: &Shared, job: &PersistJob, memory: Option<&[Region]>) -> Result
             )
         }
         (Some(source), ..) => {
-            let written = write_straight(shared, source, place)?;
-            ((from_memory(source), Stop::Scratch), written.len, Some(written))
+            // The metrics have no way past scratch.
+            let alone = shared.catalog.read(|state| state.is_alone(job.id)) == Some(true);
+            let from = if alone { from_memory(source) } else { Stop::Scratch };
+            let to = if alone { Stop::Scratch } else { Stop::Persistent };
+            let output = write_straight(shared, job)?;
+            ((from, to), output.end - place.map_or(0, |place| place.offset), Some(output))
         }
     };
     shared.metrics.hop(hop).add(bytes, since.elapsed());
     span.bytes(bytes);
-    Ok(written)
+    Ok(output)
 }
 
 /// Reads files ahead until the engine stops.
@@ -153,7 +199,7 @@ fn write_temporary(shared: &Shared, job: &FileJob) -> Result<Written> {
     let mut span = shared.trace.span(Activity::Write).of(&job.name, job.version);
     let temporary = shared.files.temporary(&shared.files.scratch_path(&job.name, job.version)?);
     let mut output = Output::create(temporary, shared.files.digest())?;
-    let written = write_file(shared, job, &mut output)
+    let written = write_file(shared, job, |bytes| output.put(bytes))
         .and_then(|()| shared.files.seal(&output, &job.name, job.version));
     let complete = output.finish();
     match written {
@@ -178,27 +224,55 @@ fn from_memory(job: &FileJob) -> Stop {
     first.map_or(Stop::HOST, stop)
 }
 
-/// Writes a persistent file from memory, under its temporary name.
-fn write_straight(
-    shared: &Shared,
-    job: &FileJob,
-    place: Option<&AggregatePart>,
-) -> Result<Written> {
+/// Writes a persistent file from memory, under its temporary name; the rest from the scratch file once others
+/// wait for that memory.
+fn write_straight(shared: &Shared, job: &mut PersistJob) -> Result<Output> {
     bind(shared)?;
-    let mut output = shared.files.create_straight(&job.name, job.version, place)?;
-    let written = write_file(shared, job, &mut output)
-        .and_then(|()| shared.files.seal_straight(&output, &job.name, job.version, place));
-    let complete = output.finish();
+    let (name, version, place) = (job.name.clone(), job.version, job.place);
+    let mut output = shared.files.create_straight(&name, version, place.as_ref())?;
+    let mut written = Ok(());
+    if let Some(source) = job.straight.clone() {
+        let mut scratch = None;
+        written = write_file(shared, &source, |bytes| {
+            for piece in bytes.chunks(STEP) {
+                scratch = scratch.take().or_else(|| scratch_in_place_of_memory(shared, job));
+                if scratch.is_some() {
+                    break;
+                }
+                output.put(piece)?;
+            }
+            Ok(())
+        });
+        shared.catalog.step(|state| state.leave_memory(job));
+        if let Some(scratch) = scratch {
+            written = written
+                .and_then(|()| shared.files.append_scratch(&scratch, &mut output, &name, version));
+        }
+    }
+    let written =
+        written.and_then(|()| shared.files.seal_straight(&output, &name, version, place.as_ref()));
     match written {
-        Ok(()) => Ok(complete),
+        Ok(()) => Ok(output),
         Err(error) => {
             // A part is in the file shared by all.
             if place.is_none() {
-                complete.discard();
+                output.finish().discard();
             }
             Err(error)
         }
     }
+}
+
+/// The scratch file of a checkpoint that is being written to persistent from memory for which others wait.
+fn scratch_in_place_of_memory(shared: &Shared, job: &PersistJob) -> Option<File> {
+    let is_to_leave = || shared.catalog.read(|state| state.is_to_leave_memory(job.id));
+    if !is_to_leave() {
+        return None;
+    }
+    // Once more: without the lock, a newer checkpoint's file could get its name.
+    let _naming = shared.naming.lock();
+    // If it cannot be opened, memory has the bytes.
+    is_to_leave().then(|| shared.files.open_scratch(&job.name, job.version).ok()).flatten()
 }
 
 /// Gives a complete file its name. False: the checkpoint was replaced or cleaned up in the meantime.
@@ -211,6 +285,35 @@ fn give_name(shared: &Shared, job: &FileJob, written: Written) -> Result<bool> {
         written.discard();
     }
     named.map(|()| true)
+}
+
+/// Gives a complete persistent file its name, where the checkpoint has a scratch file. False as for
+/// [`give_name`]; the second value says whether the scratch file is still there.
+fn give_name_beside(shared: &Shared, job: &PersistJob, output: Output) -> Result<(bool, bool)> {
+    let naming = shared.naming.lock();
+    // Until here the file is open, so that nobody takes it for a leftover.
+    let written = output.finish();
+    if !shared.catalog.read(|state| state.still_wanted(job.id)) {
+        written.discard();
+        return Ok((false, true));
+    }
+    let is_in_scratch = match shared.files.publish_beside(&written, &job.name, job.version) {
+        Ok(is_in_scratch) => is_in_scratch,
+        Err(error) => {
+            written.discard();
+            return Err(error);
+        }
+    };
+    drop(naming);
+    if !is_in_scratch {
+        log::warn!(
+            "checkpoint \"{}\" version {}: somebody has removed its file from scratch; persistent has it",
+            job.name,
+            job.version
+        );
+    }
+    // The file counts only once its name is durable; no other file need wait for that.
+    shared.files.sync_names_in_persistent().map(|()| (true, is_in_scratch))
 }
 
 /// Gives a complete file that bypasses scratch its name. False as for [`give_name`].
@@ -229,14 +332,19 @@ fn give_name_straight(shared: &Shared, job: &PersistJob, written: Written) -> Re
     named.map(|()| true)
 }
 
-fn write_file(shared: &Shared, job: &FileJob, output: &mut Output) -> Result<()> {
+/// Passes the content of a checkpoint's file to `put`, piece by piece in order.
+fn write_file(
+    shared: &Shared,
+    job: &FileJob,
+    mut put: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
     let header = Header::new(job.regions.iter().map(|r| (r.id, r.size)).collect())?;
-    output.put(&header.encode())?;
+    put(&header.encode())?;
     for region in job.regions.iter() {
         let Some(source) = &job.memory[region.part as usize] else {
             continue;
         };
-        shared.read_memory(source, region, |bytes| output.put(bytes))?;
+        shared.read_memory(source, region, &mut put)?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use super::place::Place;
 use super::shared::Shared;
 use super::spool::Spool;
 use crate::catalog::entry::{FileLevel, Region};
-use levels::files::Written;
+use levels::files::{Output, Written};
 use os::error::Result;
 use os::files::SizeLimitOutlived;
 use trace::metrics::Cause;
@@ -36,7 +36,10 @@ impl Shared {
                     let spool = Spool::create(self, level, name, open.version, expected)?;
                     let mut spool = Box::new(spool);
                     match self.spool_memory(open.id, &open.regions, &mut spool) {
-                        Ok(()) => Ok(spool),
+                        Ok(()) => {
+                            spool.begin_second(self, open);
+                            Ok(spool)
+                        }
                         Err(error) => {
                             spool.discard();
                             Err(error)
@@ -82,8 +85,13 @@ impl Shared {
         Ok(())
     }
 
-    /// Completes the file of a checkpoint, in scratch or persistent.
-    fn complete_spool(&self, mut spool: Box<Spool>, open: &Open) -> Result<(FileLevel, Written)> {
+    /// Completes the file of a checkpoint, in scratch or persistent; and that in persistent as well, if it was
+    /// written at the same time.
+    fn complete_spool(
+        &self,
+        mut spool: Box<Spool>,
+        open: &Open,
+    ) -> Result<(FileLevel, Written, Option<Output>)> {
         let mut completed = spool.complete(self, &open.name, open.version);
         if let (Err(error), FileLevel::Scratch) = (&completed, spool.level()) {
             let error = error.clone();
@@ -97,7 +105,11 @@ impl Shared {
             });
         }
         match completed {
-            Ok(()) => Ok((spool.level(), spool.finish())),
+            Ok(()) => {
+                let level = spool.level();
+                let (written, second) = spool.finish(self, &open.name, open.version);
+                Ok((level, written, second))
+            }
             Err(error) => {
                 spool.discard();
                 Err(error)
@@ -117,21 +129,24 @@ impl Shared {
         let _outlived = SizeLimitOutlived::begin();
         let complete = self.complete_spool(spool, &open);
         let naming = self.naming.lock();
-        let published = complete.and_then(|(level, file)| {
+        let published = complete.and_then(|(level, file, second)| {
             let (name, version) = (&open.name, open.version);
             let published = match level {
                 FileLevel::Scratch => self.files.publish(&file, name, version),
                 FileLevel::Persistent => self.publish_straight(&file, name, version, None),
             };
             match published {
-                Ok(()) => Ok(level),
+                Ok(()) => Ok((level, second)),
                 Err(error) => {
                     file.discard();
+                    if let Some(second) = second {
+                        second.finish().discard();
+                    }
                     Err(error)
                 }
             }
         });
-        let level = published?;
+        let (level, second) = published?;
         let regions = std::mem::take(&mut open.regions);
         if level == FileLevel::Persistent {
             self.catalog.step(|state| state.commit_persistent(open.id, regions, None, persist));
@@ -144,7 +159,7 @@ impl Shared {
         open.under_way = false;
         self.arrived(FileLevel::Scratch, &open.name, open.version, open.id);
         drop(naming);
-        let result = self.make_persistent(open.id, own);
+        let result = self.make_persistent(open.id, own, second);
         self.metrics.waited(Cause::File, since);
         result
     }

@@ -1,6 +1,7 @@
 //! Helpers for files that must be complete or absent: write all, copy all (`copy`), rename into place,
 //! and list. Interrupted calls and short writes are repeated, and every error names its path.
 
+mod clone;
 mod copy;
 mod owner;
 mod probe;
@@ -15,6 +16,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
+pub use clone::can_clone;
 pub use copy::{copy_between, copy_file};
 pub(crate) use owner::check_own;
 pub use owner::{

@@ -61,6 +61,7 @@ impl Job {
             persistent: scratch && !ephemeral,
             ephemeral,
             order,
+            beside: Some(0),
         });
         state.expect_capacity(Level::DEVICE, sizes[0]);
         Arc::new(Job {
@@ -122,8 +123,11 @@ impl Job {
     }
 
     fn persist(&self) {
-        while let Some(job) = self.catalog.next(Worker::Persist, State::next_persist) {
+        while let Some(mut job) = self.catalog.next(Worker::Persist, State::next_persist) {
             thread::yield_now();
+            self.catalog.step(|state| state.leave_memory(&mut job));
+            let alone = self.catalog.wait_for_transfer(|state| state.is_alone(job.id)).unwrap();
+            assert!(!alone, "each write succeeds");
             self.catalog.step(|state| state.persist_done(&job, Ok(())));
         }
     }

@@ -113,6 +113,24 @@ impl Catalog {
         }
     }
 
+    /// Waits, for a worker, until `end` returns a value, which a transfer of another worker brings: it
+    /// ends also if the engine stops meanwhile. An error if a worker has failed.
+    pub(crate) fn wait_for_transfer<R>(&self, end: impl Fn(&State) -> Option<R>) -> Result<R> {
+        let mut guarded = self.guarded.lock();
+        loop {
+            if let Some(result) = end(&guarded.state) {
+                return Ok(result);
+            }
+            if let Some(error) = &guarded.broken {
+                return Err(error.clone());
+            }
+            self.wake(&mut guarded);
+            guarded.app_waits += 1;
+            guarded = self.app.wait(guarded);
+            guarded.app_waits -= 1;
+        }
+    }
+
     /// Waits, for the application, until nothing is being flushed, written or persisted. The many
     /// steps in between do not wake it. Errors as for [`Catalog::wait`].
     pub(crate) fn wait_drained(&self) -> Result<()> {

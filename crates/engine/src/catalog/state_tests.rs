@@ -82,8 +82,10 @@ fn job() -> impl Strategy<Value = Job0> {
         1 => Some(Third::Between(size * THIRD_GRANULE)),
         _ => Some(Third::Below(size * THIRD_GRANULE)),
     });
-    (0..20u64, 0..30u64, third, any::<bool>(), any::<bool>(), any::<bool>(), order).prop_map(
-        |(device, host, third, scratch, persistent, ephemeral, order)| Job0 {
+    let beside = prop::option::weighted(0.7, 0..30u64);
+    let places = (any::<bool>(), any::<bool>(), any::<bool>());
+    (0..20u64, 0..30u64, third, places, order, beside).prop_map(
+        |(device, host, third, (scratch, persistent, ephemeral), order, beside)| Job0 {
             device: device * GRANULE,
             host: host * GRANULE,
             third,
@@ -92,6 +94,7 @@ fn job() -> impl Strategy<Value = Job0> {
             persistent,
             ephemeral,
             order,
+            beside,
         },
     )
 }

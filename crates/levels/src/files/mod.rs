@@ -19,8 +19,10 @@ use os::sync::Mutex;
 
 mod age;
 mod aggregate;
+mod aligned;
 mod attempts;
 mod backlog;
+mod beside;
 mod checksums;
 mod directories;
 mod expected;

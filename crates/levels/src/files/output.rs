@@ -4,6 +4,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::thread;
 
+use super::aligned::Aligned;
 use super::hashing::{is_worth_a_thread, Hashing, Piece, PIECE};
 use format::proof::{Digest, Hasher, Sort};
 use os::error::{Error, Result};
@@ -20,6 +21,7 @@ pub struct Output {
     pub end: u64,
     begin: u64,
     hasher: Option<Hasher>,
+    aligned: Aligned,
 }
 
 /// A file that was written to its end.
@@ -50,14 +52,14 @@ impl Output {
     /// A part within a file, from byte `begin` on.
     pub fn within(file: File, temporary: PathBuf, begin: u64, digest: Option<Sort>) -> Output {
         let hasher = digest.map(Hasher::new);
-        Output { file, temporary, end: begin, begin, hasher }
+        Output { file, temporary, end: begin, begin, hasher, aligned: Aligned::default() }
     }
 
     /// Appends bytes.
     pub fn put(&mut self, bytes: &[u8]) -> Result<()> {
-        let Output { file, temporary, end, hasher, .. } = self;
+        let Output { file, temporary, end, hasher, aligned, .. } = self;
         let mut write = |bytes: &[u8]| {
-            files::write_all_at(file, bytes, *end, temporary)?;
+            aligned.write(file, bytes, *end, temporary)?;
             *end += bytes.len() as u64;
             Ok(())
         };

@@ -46,7 +46,10 @@ impl State {
         let live = entry.life == Life::Live;
         if live && lasting && is_of_the_file_system(&error) {
             entry.scratch = FileCopy::Bypassed;
-            if !matches!(entry.persistent, FileCopy::Wanted | FileCopy::Undecided) {
+            // Or has gone: the scratch file of before was removed.
+            let goes_there =
+                [FileCopy::Wanted, FileCopy::Undecided, FileCopy::Writing, FileCopy::Present];
+            if !goes_there.contains(&entry.persistent) {
                 entry.persistent = FileCopy::Wanted;
                 entry.scratch = FileCopy::Substituted;
             }

@@ -134,7 +134,7 @@ impl State {
         }
     }
 
-    /// The next scratch file to be copied to the persistent directory.
+    /// The next checkpoint that is to have a persistent file.
     pub(crate) fn next_persist(&mut self) -> Option<PersistJob> {
         let id = *self.persist.first()?;
         self.take_persist(id)
@@ -143,9 +143,15 @@ impl State {
     /// The copy of this checkpoint to persistent, if it can begin now, for a thread that would wait for it.
     pub(crate) fn take_persist(&mut self, id: Id) -> Option<PersistJob> {
         let sources = self.sources(id)?;
-        let entry = self.entries.get_mut(&id).filter(|entry| entry.lists.persist)?;
+        let entry = self.entries.get(&id).filter(|entry| entry.lists.persist)?;
+        let from_memory = match entry.scratch {
+            // A writer keeps memory from being freed.
+            FileCopy::Present => self.goes_beside(entry) && !self.pressed(),
+            _ => true,
+        };
+        let entry = self.entries.get_mut(&id)?;
         entry.persistent = FileCopy::Writing;
-        let straight = entry.scratch.is_bypassed().then(|| read_by_writer(id, entry, sources));
+        let straight = from_memory.then(|| read_by_writer(id, entry, sources));
         let job = PersistJob {
             id,
             name: entry.name.clone(),
@@ -156,6 +162,32 @@ impl State {
         };
         self.started(id, true);
         Some(job)
+    }
+
+    /// Whether the writer of a persistent file is to go on from the scratch file, as others wait for the memory
+    /// that it reads.
+    pub(crate) fn is_to_leave_memory(&self, id: Id) -> bool {
+        let there = |entry: &Entry| entry.life == Life::Live && entry.scratch == FileCopy::Present;
+        self.pressed() && self.entries.get(&id).is_some_and(|entry| there(entry))
+    }
+
+    /// The writer of a persistent file does not read memory any more.
+    pub(crate) fn leave_memory(&mut self, job: &mut PersistJob) {
+        let Some(source) = job.straight.take() else { return };
+        if let Some(entry) = self.entries.get_mut(&job.id) {
+            was_read(&source, entry);
+            self.changes += 1;
+        }
+        self.reindex(job.id);
+    }
+
+    /// Whether the persistent file of a checkpoint takes the place of one in scratch, as there is none. `None`:
+    /// that is still being written, and gets its name first.
+    pub(crate) fn is_alone(&self, id: Id) -> Option<bool> {
+        match self.entries.get(&id).map(|entry| entry.scratch) {
+            Some(FileCopy::Writing) => None,
+            scratch => Some(scratch != Some(FileCopy::Present)),
+        }
     }
 
     /// Claims the persistent copy of this checkpoint for the thread that waits for it, once its destination

@@ -151,8 +151,21 @@ impl State {
     pub(super) fn can_be_persisted(&self, entry: &Entry) -> bool {
         match entry.scratch {
             FileCopy::Present => true,
+            FileCopy::Writing => {
+                let bytes: u64 = entry.parts.iter().map(|part| part.len).sum();
+                self.shape.beside.is_some_and(|least| bytes >= least) && self.goes_beside(entry)
+            }
             scratch => scratch.is_bypassed() && self.readable(entry).is_some(),
         }
+    }
+
+    /// Whether an entry's persistent file may be written from memory although the entry has, or will
+    /// have, a scratch file.
+    pub(super) fn goes_beside(&self, entry: &Entry) -> bool {
+        self.shape.beside.is_some()
+            && entry.routed.is_none()
+            && entry.place.is_none()
+            && self.readable(entry) == Some(Readable::Staged)
     }
 
     /// Whether an entry is not in memory, and the staging level could hold all of it.

@@ -158,6 +158,11 @@ impl State {
         self.changes
     }
 
+    /// Whether persistent files are written from memory where it has the bytes.
+    pub(crate) fn writes_beside(&self) -> bool {
+        self.shape.beside.is_some()
+    }
+
     /// Whether no checkpoint is being flushed, written or persisted, or could be.
     pub fn drained(&self) -> bool {
         self.draining == 0

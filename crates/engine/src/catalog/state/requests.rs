@@ -23,6 +23,9 @@ pub struct Shape {
     pub ephemeral: bool,
     /// The order in which checkpoints will be read.
     pub order: RestoreOrder,
+    /// Whether persistent files are written from memory where it has the bytes, and from how many bytes on at
+    /// the same time as the scratch file. `None`: they are copies of scratch files.
+    pub beside: Option<u64>,
 }
 
 /// A worker that takes work from the catalog.
@@ -141,8 +144,7 @@ pub(crate) struct FileJob {
     pub memory: [Option<Source>; 2],
 }
 
-/// A scratch file to be copied to the persistent directory, or a checkpoint that bypasses scratch and is
-/// written there.
+/// A checkpoint that is to have a file in the persistent directory.
 #[derive(Clone, Debug)]
 pub(crate) struct PersistJob {
     /// The checkpoint.
@@ -155,7 +157,7 @@ pub(crate) struct PersistJob {
     pub routed: Option<Arc<str>>,
     /// Its part of an aggregated file, if it belongs to one.
     pub place: Option<AggregatePart>,
-    /// Its bytes in memory, if it has no scratch file.
+    /// Its bytes in memory, if its file is written from there. Otherwise it is a copy of the scratch file.
     pub straight: Option<FileJob>,
 }
 

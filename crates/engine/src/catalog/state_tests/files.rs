@@ -59,6 +59,7 @@ fn cleaning_up_waits_for_the_persistent_copy() {
         persistent: true,
         ephemeral: false,
         order: RestoreOrder::Reverse,
+        beside: None,
     };
     let mut world = World::new(job);
     assert!(world.capture(1, [0, 20]));
@@ -144,6 +145,7 @@ fn a_file_that_is_being_made_persistent_is_not_removed() {
         persistent: true,
         ephemeral: false,
         order: RestoreOrder::Reverse,
+        beside: None,
     });
     for _ in 0..2 {
         assert!(world.capture(1, [0, 4]));
@@ -170,6 +172,7 @@ fn what_is_gone_before_it_is_copied_is_written_again() {
         persistent: true,
         ephemeral: false,
         order: RestoreOrder::Reverse,
+        beside: None,
     });
     let write = |world: &mut World| {
         let job = world.state.next_write().unwrap();
@@ -210,6 +213,7 @@ fn what_scratch_cannot_take_goes_to_persistent() {
         persistent: true,
         ephemeral: false,
         order: RestoreOrder::Reverse,
+        beside: None,
     });
     let mut taken = |version: i32, awaits: bool| {
         let state = &mut world.state;
@@ -266,4 +270,80 @@ fn many_failures_are_one_report() {
     let report = world.state.take_failure().unwrap().to_string();
     assert!(report.contains("4 more"), "{report}");
     assert_eq!(world.state.take_failure(), None);
+}
+
+/// A job whose persistent files are written from memory, of 8 bytes and more at the same time as scratch.
+fn beside(host: u64) -> World {
+    World::new(Job0 {
+        device: 0,
+        host,
+        third: None,
+        scratch: true,
+        persistent: true,
+        ephemeral: false,
+        order: RestoreOrder::Reverse,
+        beside: Some(8),
+    })
+}
+
+/// Catches a persistent file that waits for the one in scratch to be written, or that gets its name before it.
+#[test]
+fn both_files_are_written_from_memory_and_scratch_is_named_first() {
+    let mut world = beside(100);
+    assert!(world.capture(1, [0, 20]) && world.capture(2, [0, 4]));
+    let state = &mut world.state;
+    let write = state.next_write().unwrap();
+    let mut persist = state.next_persist().unwrap();
+    assert!(write.id == persist.id && persist.straight.is_some());
+    assert_eq!(state.is_alone(persist.id), None, "scratch is not there yet");
+    state.leave_memory(&mut persist);
+    state.check().unwrap();
+    state.write_done(&write, Ok(()));
+    assert_eq!(state.is_alone(persist.id), Some(false));
+    state.persist_done(&persist, Ok(()));
+    // For a small one no second thread is woken; it is read from memory all the same.
+    let write = state.next_write().unwrap();
+    assert!(state.next_persist().is_none());
+    state.write_done(&write, Ok(()));
+    assert!(state.next_persist().unwrap().straight.is_some());
+    state.check().unwrap();
+}
+
+/// Catches a slow persistent that keeps the application waiting for memory that scratch has the bytes of.
+#[test]
+fn a_persistent_file_keeps_no_memory_that_others_wait_for() {
+    let mut world = beside(24);
+    assert!(world.capture(1, [0, 20]));
+    let state = &mut world.state;
+    let write = state.next_write().unwrap();
+    let mut persist = state.next_persist().unwrap();
+    let id = state.open(NAME, 2);
+    let reserve = |state: &mut State| state.reserve(id, Part::Host, 20, Level::HOST);
+    assert!(matches!(reserve(state), Reserve::Wait(_)));
+    assert!(!state.is_to_leave_memory(persist.id), "no file has its bytes");
+    state.write_done(&write, Ok(()));
+    assert!(matches!(reserve(state), Reserve::Wait(_)) && state.is_to_leave_memory(persist.id));
+    let changes = state.changes();
+    state.leave_memory(&mut persist);
+    assert!(state.changes() > changes, "nobody is told");
+    assert!(matches!(reserve(state), Reserve::Got { .. }));
+    state.abort(id);
+    state.persist_done(&persist, Ok(()));
+    state.check().unwrap();
+}
+
+/// Catches a checkpoint that is written to persistent once more, or counts as one that others lack there,
+/// because scratch refused it while it was being written there.
+#[test]
+fn what_scratch_refuses_meanwhile_is_in_persistent_alone() {
+    let mut world = beside(100);
+    assert!(world.capture(1, [0, 20]));
+    let state = &mut world.state;
+    let (write, persist) = (state.next_write().unwrap(), state.next_persist().unwrap());
+    assert_eq!(state.write_done(&write, Err(failure())), After::Warn);
+    assert_eq!(state.is_alone(persist.id), Some(true));
+    assert!(!state.is_extra(persist.id));
+    state.persist_done(&persist, Ok(()));
+    assert!(state.is_past_scratch(persist.id) && state.drained());
+    state.check().unwrap();
 }

@@ -59,6 +59,7 @@ proptest! {
             persistent,
             ephemeral,
             order: RestoreOrder::Random,
+            beside: None,
         });
         while world.to_map > 0 {
             world.map();

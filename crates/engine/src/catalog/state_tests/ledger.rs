@@ -71,6 +71,7 @@ fn a_state() -> State {
         persistent: true,
         ephemeral: false,
         order: RestoreOrder::Reverse,
+        beside: None,
     })
 }
 

@@ -32,6 +32,7 @@ fn nothing_is_evicted_before_the_device_cache_is_wholly_mapped() {
         persistent: false,
         ephemeral: true,
         order: RestoreOrder::Reverse,
+        beside: None,
     };
     let mut world = World::new(job);
     world.map();
@@ -271,6 +272,7 @@ fn regions_that_stay_the_same_are_kept_once() {
         persistent: false,
         ephemeral: true,
         order: RestoreOrder::Reverse,
+        beside: None,
     })
     .state;
     let mut take = |version: i32, size: u64| {

@@ -20,6 +20,7 @@ fn taken_again(host: u64, persistent: bool) -> (Job0, World, [BTreeMap<i32, Vec<
         persistent,
         ephemeral: false,
         order: RestoreOrder::Reverse,
+        beside: None,
     };
     let mut world = World::new(job);
     while world.to_map > 0 {

@@ -10,6 +10,7 @@ use levels::space::{cut, side_by_side};
 impl World {
     /// Lets every worker begin what it can: there is one of each kind, and it does one thing at a time.
     pub(super) fn begin_jobs(&mut self) -> bool {
+        self.leave_memory_to_others();
         let before = self.jobs.len();
         let levels: Vec<Level> = self.state.levels().collect();
         for &level in &levels {
@@ -84,16 +85,28 @@ impl World {
                     self.scratch.remove(&file);
                 }
             }
-            Job::Persist(job) => {
+            Job::Persist(mut job) => {
                 let file = (job.name.to_string(), job.version);
-                let content = match &job.straight {
-                    Some(source) => {
+                let read = match job.straight.clone() {
+                    Some(source) => Some(self.content(&source)),
+                    None => self.read_by_persist.remove(&job.id),
+                };
+                self.state.leave_memory(&mut job);
+                self.state.check().unwrap();
+                if self.state.is_alone(job.id).is_none() {
+                    let writes = |other: &Job| matches!(other, Job::Write(w) if w.id == job.id);
+                    let write = self.jobs.iter().position(writes).unwrap();
+                    self.end_job(write, fails);
+                }
+                let alone = self.state.is_alone(job.id).unwrap();
+                let content = match read {
+                    Some(content) => {
                         let wanted = self.state.still_wanted(job.id);
-                        if wanted && result.is_ok() {
+                        if wanted && result.is_ok() && alone {
                             // The scratch file must not hide the newer one.
                             self.scratch.remove(&file);
                         }
-                        wanted.then(|| self.content(source))
+                        wanted.then_some(content)
                     }
                     None => self.scratch.get(&file).cloned(),
                 };
@@ -131,6 +144,24 @@ impl World {
                 self.state.read_done(&job, &result);
             }
         }
+    }
+
+    /// The writer of a persistent file goes on from the scratch file where others wait for its memory.
+    fn leave_memory_to_others(&mut self) {
+        let mut jobs = std::mem::take(&mut self.jobs);
+        for job in &mut jobs {
+            let Job::Persist(job) = job else { continue };
+            if let Some(source) =
+                job.straight.clone().filter(|_| self.state.is_to_leave_memory(job.id))
+            {
+                let content = self.scratch[&(job.name.to_string(), job.version)].clone();
+                assert_eq!(content, self.content(&source), "another checkpoint's scratch file");
+                self.read_by_persist.insert(job.id, content);
+                self.state.leave_memory(job);
+                self.state.check().unwrap();
+            }
+        }
+        self.jobs = jobs;
     }
 
     fn move_bytes(&mut self, job: &MoveJob) {

@@ -37,6 +37,8 @@ pub(super) struct World {
     pub(super) scratch: HashMap<(String, i32), BTreeMap<i32, Vec<u8>>>,
     pub(super) persistent: HashMap<(String, i32), BTreeMap<i32, Vec<u8>>>,
     pub(super) jobs: Vec<Job>,
+    /// What the writer of a persistent file has read before it has left memory to others.
+    pub(super) read_by_persist: HashMap<Id, BTreeMap<i32, Vec<u8>>>,
     /// The deferred captures.
     pub(super) deferred: HashMap<Id, Deferred>,
     /// The captured bytes of each checkpoint.
@@ -68,6 +70,7 @@ pub(super) struct Job0 {
     pub(super) persistent: bool,
     pub(super) ephemeral: bool,
     pub(super) order: RestoreOrder,
+    pub(super) beside: Option<u64>,
 }
 
 /// One more level of memory, which takes a row and bytes.
@@ -112,6 +115,7 @@ impl World {
             persistent: job.persistent && job.scratch,
             ephemeral: job.ephemeral,
             order: job.order,
+            beside: job.beside,
         });
         state.expect_capacity(Level::DEVICE, job.device);
         let levels = job.levels().into_iter().enumerate();
@@ -127,6 +131,7 @@ impl World {
             scratch: HashMap::new(),
             persistent: HashMap::new(),
             jobs: Vec::new(),
+            read_by_persist: HashMap::new(),
             deferred: HashMap::new(),
             captured: HashMap::new(),
             expected: BTreeMap::new(),
@@ -384,7 +389,8 @@ impl World {
 
 pub(super) fn world(device: u64, host: u64, scratch: bool, ephemeral: bool) -> World {
     let order = RestoreOrder::Reverse;
-    let job = Job0 { device, host, third: None, scratch, persistent: false, ephemeral, order };
+    let (persistent, beside) = (false, None);
+    let job = Job0 { device, host, third: None, scratch, persistent, ephemeral, order, beside };
     let mut world = World::new(job);
     while world.to_map > 0 {
         world.map();

@@ -7,6 +7,7 @@
 
 mod aggregated;
 mod awake;
+mod both;
 mod device;
 mod host;
 mod init;
@@ -78,6 +79,8 @@ enum Part {
     Checksums,
     /// Checkpoints in files with mode = async beside copies of the same bytes
     Behind,
+    /// How long it takes until a checkpoint is persistent, beside bare writes of its two files
+    Both,
     /// How many small checkpoints there are in a second in files, with limits of versions
     SmallFiles,
     /// An aggregated file that four processes write beside one process that writes as much
@@ -189,6 +192,7 @@ fn measure(part: Part, detail: u64, repeats: u32) -> Result<()> {
         Part::Sync => storage::sync(repeats),
         Part::Checksums => storage::checksums(repeats),
         Part::Behind => storage::behind(repeats),
+        Part::Both => both::run(repeats),
         Part::SmallFiles => storage::small(repeats),
         Part::Aggregated => aggregated::run(detail, repeats),
         Part::Timeline => timeline::run(repeats),

@@ -102,6 +102,7 @@ impl Cached {
             persistent: false,
             ephemeral: true,
             order: RestoreOrder::Reverse,
+            beside: None,
         });
         state.expect_capacity(Level::DEVICE, scenario.device_cache);
         let host = scenario.host_cache;

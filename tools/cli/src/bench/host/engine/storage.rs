@@ -16,19 +16,19 @@ use super::tell;
 use crate::bench::host::{Figure, Goal};
 
 /// Bytes of a large checkpoint.
-const LARGE: usize = 256 << 20;
+pub(super) const LARGE: usize = 256 << 20;
 
 /// Bytes of a small checkpoint.
-const SMALL: usize = 4 << 10;
+pub(super) const SMALL: usize = 4 << 10;
 
 /// Small checkpoints in one count of those in a second.
 const COUNT: i32 = 20_000;
 
 /// Versions that are written in turns, so that each is written again, as bare files are.
-const VERSIONS: i32 = 2;
+pub(super) const VERSIONS: i32 = 2;
 
 /// Bytes of one bare system call, as many as a program would choose.
-const BLOCK: usize = 8 << 20;
+pub(super) const BLOCK: usize = 8 << 20;
 
 /// Configuration that all parts share. Nothing is forced to the storage, as the bare system calls
 /// do not do so either.
@@ -126,7 +126,7 @@ pub(super) fn checksums(repeats: u32) -> Result<()> {
 }
 
 /// The seconds that `what` takes.
-fn seconds(what: impl FnOnce() -> Result<()>) -> Result<f64> {
+pub(super) fn seconds(what: impl FnOnce() -> Result<()>) -> Result<f64> {
     let since = Instant::now();
     what()?;
     Ok(since.elapsed().as_secs_f64())

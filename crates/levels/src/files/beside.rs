@@ -1,0 +1,114 @@
+//! Persistent files that are written from memory, while the scratch file is written or after it.
+
+use std::fs::File;
+
+use super::{Files, Output, Written};
+use crate::level::FileLevel;
+use os::error::Result;
+use os::files::{self, Durability};
+use os::times;
+
+/// Bytes that are copied at a time.
+const PIECE: u64 = 1 << 20;
+
+impl Files {
+    /// Whether persistent files may be written from memory: not if a file system can make one file of another
+    /// without its bytes, nor if SHA-256 would have to be taken twice.
+    pub fn may_write_beside(&self) -> bool {
+        let (Some(scratch), Some(persistent)) = (&self.scratch, &self.persistent) else {
+            return false;
+        };
+        !self.keeps_checksums() && !files::can_clone(scratch, persistent)
+    }
+
+    /// Opens the scratch file of a version.
+    ///
+    /// # Errors
+    /// As [`files::open_own`].
+    pub fn open_scratch(&self, name: &str, version: i32) -> Result<File> {
+        files::open_own(&self.scratch_path(name, version)?)
+    }
+
+    /// Appends to a persistent file what its `scratch` file has beyond the bytes that are there already.
+    ///
+    /// # Errors
+    /// The system's, with the path.
+    pub fn append_scratch(
+        &self,
+        scratch: &File,
+        output: &mut Output,
+        name: &str,
+        version: i32,
+    ) -> Result<()> {
+        let path = self.scratch_path(name, version)?;
+        let end = files::len(scratch, &path)?;
+        let mut buffer = vec![0; end.saturating_sub(output.end).min(PIECE) as usize];
+        while output.end < end {
+            let bytes = &mut buffer[..(end - output.end).min(PIECE) as usize];
+            files::read_exact_at(scratch, bytes, output.end, &path)?;
+            output.put(bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Gives a complete persistent file its name, where scratch has the same file under its own. The name is
+    /// durable only after [`Files::sync_names_in_persistent`]. The caller holds the lock of names. False: scratch
+    /// has none any more.
+    ///
+    /// # Errors
+    /// The system's, with the path.
+    pub fn publish_beside(&self, written: &Written, name: &str, version: i32) -> Result<bool> {
+        self.may_change_in(self.persistent.as_deref())?;
+        let path = self.own_persistent_path(name, version)?;
+        let taken = times::modified(&self.scratch_path(name, version)?);
+        match taken {
+            Ok(taken) => self.stamp_copy(FileLevel::Persistent, &written.temporary, taken),
+            Err(_) => self.stamp(FileLevel::Persistent, &written.temporary),
+        }
+        files::atomic_replace(&written.temporary, &path, Durability::Unsynced)?;
+        Ok(taken.is_ok() || !self.lacks_scratch(name, version))
+    }
+
+    /// Has the names in persistent reach the storage, if the configuration says so.
+    ///
+    /// # Errors
+    /// The system's, with the path.
+    pub fn sync_names_in_persistent(&self) -> Result<()> {
+        match (self.persistent_durability(), &self.persistent) {
+            (Durability::Synced, Some(persistent)) => files::sync_directory(persistent),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use config::Config;
+    use std::fs;
+
+    /// Catches a file that is continued at another place than where it ended, and a digest of something else.
+    #[test]
+    fn a_file_is_continued_with_the_rest_of_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().display();
+        let text = format!("mode = async\nscratch = {at}/s\npersistent = {at}/p\n");
+        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        let files = Files::open(&config, 0).unwrap();
+        let bytes: Vec<u8> = (0..3 * PIECE as usize + 17).map(|i| (i ^ (i >> 9)) as u8).collect();
+        fs::write(files.scratch_path("x", 1).unwrap(), &bytes).unwrap();
+        let scratch = files.open_scratch("x", 1).unwrap();
+        for begun in [0, 1, PIECE as usize, bytes.len()] {
+            let mut output = files.create_straight("x", 1, None).unwrap();
+            output.put(&bytes[..begun]).unwrap();
+            files.append_scratch(&scratch, &mut output, "x", 1).unwrap();
+            let written = output.finish();
+            assert_eq!(
+                written.digest,
+                Some(format::proof::Digest::of(files.digest().unwrap(), &bytes))
+            );
+            assert!(files.publish_beside(&written, "x", 1).unwrap());
+            assert_eq!(fs::read(files.persistent_path("x", 1).unwrap()).unwrap(), bytes);
+        }
+    }
+}
