@@ -66,6 +66,9 @@ class WithFolder(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
+        # What a shell starts in the background ignores Ctrl-C.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, before)
 
     def job(self, **more):
         return veloc.Job(mode="async", threaded=True, scratch=self.folder / "s", **more)

@@ -20,8 +20,10 @@ import veloc._regions
 
 #: For programs of their own.
 PRELUDE = """
-import os, pathlib, sys, time
+import os, pathlib, signal, sys, time
 import numpy, veloc
+# What a shell starts in the background ignores Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 folder = sys.argv[1]
 options = {"mode": "async", "scratch": folder + "/s", "persistent": folder + "/p"}
 state = numpy.zeros(100_000)
