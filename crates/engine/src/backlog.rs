@@ -42,10 +42,11 @@ impl Shared {
             count => format!("{count} checkpoints of \"{name}\" are"),
         };
         let shown = |path: Option<&Path>| path.unwrap_or(Path::new("")).display().to_string();
+        let file = self.config.file.as_deref();
+        let option = file.map_or(String::new(), |file| format!(" --config {}", file.display()));
         log::warn!(
-            "{what} in {} only; `veloc sync {}` copies what is there to {}",
+            "{what} in {} only; `veloc sync{option}` copies what is there to {}",
             shown(self.files.directory(FileLevel::Scratch)),
-            shown(self.config.file.as_deref()),
             shown(self.files.directory(FileLevel::Persistent)),
         );
     }

@@ -24,11 +24,11 @@ use crate::output;
 /// Prints a line for each checkpoint. Ends with exit code 1 if one could not be copied.
 #[derive(Debug, Args)]
 pub(crate) struct Sync {
-    /// The configuration of the job [default: the environment, VELOC_SCRATCH and the like]
-    #[arg(default_value = "", hide_default_value = true)]
-    config: PathBuf,
     /// Only checkpoints of this name
     name: Option<String>,
+    /// The configuration of the job [default: the environment, VELOC_SCRATCH and the like]
+    #[arg(long, value_name = "FILE", default_value = "", hide_default_value = true)]
+    config: PathBuf,
 }
 
 pub(crate) fn run(sync: &Sync) -> Result<ExitCode> {

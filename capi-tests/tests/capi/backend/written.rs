@@ -71,7 +71,8 @@ fn what_persistent_lacks_is_said_and_stays() {
     let ended = job.run("script", commands).succeed();
     let [scratch, config] =
         ["scratch", "veloc.cfg"].map(|name| job.path(name).display().to_string());
-    let said = format!("2 checkpoints of \"x\" are in {scratch} only; `veloc sync {config}`");
+    let said =
+        format!("2 checkpoints of \"x\" are in {scratch} only; `veloc sync --config {config}`");
     assert_eq!(ended.stderr.matches(&said).count(), 1, "{}", ended.stderr);
     assert!(!ended.stderr.contains("\"y\""), "{}", ended.stderr);
     let there = names(&job.scratch());

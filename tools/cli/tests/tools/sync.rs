@@ -18,7 +18,7 @@ fn what_persistent_lacks_is_copied() {
     }
     job.write("persistent/x-0-1.dat", &checkpoint(&[7; 9]));
     job.write("scratch/y-0-1.dat", &checkpoint(&[0; 9])[..20]);
-    let said = job.veloc("sync veloc.cfg x").success();
+    let said = job.veloc("sync x --config veloc.cfg").success();
     for line in ["\"x\" version 2 of rank 0: 29 bytes", "\"x\" version 2 of rank 1: 29 bytes"] {
         assert!(said.contains(line), "{said}");
     }
@@ -26,8 +26,8 @@ fn what_persistent_lacks_is_copied() {
     assert_eq!(fs::read(job.path("persistent/x-1-2.dat")).unwrap(), checkpoint(&[1; 9]));
     assert_eq!(fs::metadata(job.path("persistent/x-1-2.dat")).unwrap().modified().unwrap(), taken);
     assert_eq!(fs::read(job.path("persistent/x-0-1.dat")).unwrap(), checkpoint(&[7; 9]));
-    let said = job.veloc("sync veloc.cfg x").success();
+    let said = job.veloc("sync x --config veloc.cfg").success();
     assert_eq!(said, "persistent lacks nothing that is due\n");
-    job.veloc("sync veloc.cfg").failure(&["\"y\" version 1 of rank 0"]);
+    job.veloc("sync --config veloc.cfg").failure(&["\"y\" version 1 of rank 0"]);
     assert!(!job.path("persistent/y-0-1.dat").exists());
 }
