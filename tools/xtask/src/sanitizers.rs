@@ -104,6 +104,9 @@ pub fn check(all: bool) -> Result<Option<&'static str>> {
             "thread, Miri: the nightly compiler has no rust-src (rustup component add)",
         ));
     }
+    if !all {
+        return Ok(None);
+    }
     let has_miri = output(nightly("cargo").args(["miri", "--version"]).stderr(Stdio::null()));
     if has_miri.is_err() {
         return Ok(Some("Miri: the nightly compiler has none (rustup component add)"));

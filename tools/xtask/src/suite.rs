@@ -55,7 +55,7 @@ pub fn test(only: &[String], keep_going: bool, all: bool) -> Result<()> {
     let mut report = run_all(&steps, keep_going);
     if only.is_empty() && !all {
         let what = format!(
-            "{}, AddressSanitizer, each program with each MPI",
+            "{}, AddressSanitizer, Miri, each program with each MPI",
             BEFORE_A_RELEASE.join(", ")
         );
         report.open.push((what, "for a release: cargo xtask test --all".to_owned()));
