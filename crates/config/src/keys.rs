@@ -324,6 +324,13 @@ pub const KEYS: &[Key] = &[
                   choose.",
     },
     Key {
+        name: "host_capture",
+        task: Task::Preparation,
+        values: "copy or fork",
+        role: Role::Default("copy"),
+        meaning: "How VELOC_Checkpoint takes host memory: the call copies it (copy), or a copy-on-write child of the                   process does after the call (fork). With fork the call takes a few milliseconds for each GiB of                   the process, and every page that the application then writes before it is copied takes about                   a microsecond and room in memory.",
+    },
+    Key {
         name: "touch_method",
         task: Task::Preparation,
         values: "auto, populate or write",
