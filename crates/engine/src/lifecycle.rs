@@ -1,6 +1,7 @@
 //! Starting a job: its levels, and their workers.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
@@ -124,11 +125,14 @@ impl Engine {
         shared.lower = lower;
         shared.missing = missing;
         let shared = Arc::new(shared);
+        let path = |path: &Option<PathBuf>| {
+            path.as_ref().map_or("none".to_owned(), |path| path.display().to_string())
+        };
         log::info!(
-            "checkpoints of number {rank}: host buffer of {}, scratch {:?}, persistent {:?}{}",
+            "checkpoints of rank {rank}: host buffer of {}, scratch {}, persistent {}{}",
             size::show(shared.host.as_ref().map_or(0, HostBuffer::len)),
-            shared.config.scratch,
-            shared.config.persistent,
+            path(&shared.config.scratch),
+            path(&shared.config.persistent),
             if shared.config.ephemeral { ", ephemeral" } else { "" }
         );
         if let Some(refused) = refused {

@@ -211,8 +211,12 @@ fn verify(
     Ok([forward, backward])
 }
 
-/// The folders that files go to must be there: better to know before the run.
-fn check_folders(options: &Options) -> Result<(), Unfit> {
+/// The configuration can be read, and the folders that files go to are there: better to know before the run.
+fn check_paths(options: &Options) -> Result<(), Unfit> {
+    if let Some(path) = &options.config {
+        let read = std::fs::read(path);
+        read.map_err(|error| Unfit(format!("--config {}: {error}", path.display())))?;
+    }
     for (option, path) in [
         ("--output", Some(&options.output)),
         ("--json", options.json.as_ref()),
@@ -292,7 +296,7 @@ fn show(
 
 fn run(options: &Options) -> Result<()> {
     let progress = Progress { quiet: options.quiet };
-    check_folders(options)?;
+    check_paths(options)?;
     let (model, smooth) = models(options)?;
     let plan = options.plan(&model, &smooth)?;
     let (mut device, software) = device(options, &plan)?;

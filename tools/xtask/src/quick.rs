@@ -25,7 +25,9 @@ pub fn quick() -> Result<()> {
     let (packages, files) = (packages()?, changed()?);
     let changed = owners(&packages, &files);
     let names: Vec<&str> = changed.iter().map(|package| &*package.name).collect();
-    println!("changed: {} files, of packages: {}", files.len(), names.join(", "));
+    let count = files.len();
+    let files = if count == 1 { "file" } else { "files" };
+    println!("changed: {count} {files}, of packages: {}", names.join(", "));
     let format = || cargo_step(&["fmt", "--all", "--check"], &[]);
     let lints = || of_packages("clippy", &names, &["--all-targets", "--", "-D", "warnings"]);
     let tests = || {
