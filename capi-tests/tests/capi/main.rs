@@ -21,7 +21,6 @@ mod failing;
 mod faults;
 mod files;
 mod fortran;
-mod frozen;
 mod handover;
 mod heat;
 mod host;

@@ -7,7 +7,6 @@
 pub mod access;
 pub mod affinity;
 pub mod attributes;
-pub mod carrier;
 pub mod clock;
 pub mod descriptors;
 pub mod environment;

@@ -208,9 +208,6 @@ pub(crate) struct Entry {
     /// Whether bytes of a part are still being copied from the application's memory to the staging level (a
     /// deferred capture), indexed by [`Part`].
     pub arriving: [bool; 2],
-    /// The process that copies the bytes of a deferred capture, if one does: it also says in the ledger
-    /// that they have arrived. 0: none.
-    pub carrier: u32,
     /// Active transfers that use it.
     pub busy: u32,
     /// Open restores: its copies must stay where they are.
@@ -247,7 +244,6 @@ impl Entry {
             place: None,
             life: Life::Building,
             arriving: [false; 2],
-            carrier: 0,
             busy: 0,
             restoring: 0,
             stranded: false,
@@ -304,9 +300,7 @@ impl Entry {
         let due = self.needs_memory() || self.persistent.is_due();
         let awaited =
             handed_over && self.can_be_kept() && self.consumed.is_none() && !self.in_file();
-        // What a carrier is copying may still fail.
-        let is_noted = self.noted.is_some() && self.carrier == 0;
-        self.life == Life::Live && (due || awaited) && !is_noted
+        self.life == Life::Live && (due || awaited) && self.noted.is_none()
     }
 
     /// Whether the next job may find it in the host buffer: it has bytes, and this job has taken it.
