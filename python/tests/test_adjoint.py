@@ -189,6 +189,21 @@ class Stops(WithFolder):
         problem.left, problem.adjoint = 1, interrupting
         return problem
 
+    def test_an_array_that_gets_another_size(self):
+        """Catches a restore into memory that numpy has given back meanwhile."""
+        for times in (2, 100_000):
+            problem = Growth(STEPS)
+            forward = problem.forward
+
+            def resizing(start, stop):
+                forward(start, stop)
+                problem.field.resize(100 * times, refcheck=False)
+
+            problem.forward = resizing
+            said = "state, region 0: the array is of another size"
+            with self.job(), self.assertRaisesRegex(ValueError, said):
+                problem.run()
+
     def test_an_interrupt_is_a_planned_stop(self):
         """Catches an interrupt in the middle of a callback, which would leave a broken state, and a run
         that does not go on from there."""

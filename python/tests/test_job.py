@@ -96,6 +96,8 @@ class Configured(WithFolder):
             (TypeError, "comm and rank", lambda: self.job(comm=object(), rank=1)),
             (TypeError, "comm is.*py2f", lambda: self.job(comm="world")),
             (ValueError, "rank is -1", lambda: self.job(rank=-1)),
+            (TypeError, "rank is 'x'; it must be a whole number", lambda: self.job(rank="x")),
+            (TypeError, "key of an option is 5; it must be a text", lambda: veloc.Job({5: "x"})),
             (ValueError, "persistent.*NUL", lambda: self.job(persistent="a\0b")),
         ):
             with self.subTest(said), self.assertRaisesRegex(error, said):

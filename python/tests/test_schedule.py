@@ -165,7 +165,7 @@ class Refused(unittest.TestCase):
             ({"steps": 2**64, "slots": 1}, ValueError, "steps is 18446744073709551616"),
             ({"steps": 10, "slots": 0}, veloc.Error, "slots"),
             ({"steps": 10, "slots": -1}, veloc.Error, "slots"),
-            ({"steps": 10, "slots": 1.5}, TypeError, "float"),
+            ({"steps": 10, "slots": 1.5}, TypeError, "slots is 1.5; it must be a whole number"),
             ({"steps": 10, "slots": 2, "disk_slots": -1}, veloc.Error, "-1"),
             ({"steps": 10, "slots": 2, "disk_slots": 1, "disk_write": float("nan")}, veloc.Error, "NaN"),
             ({"steps": 10, "slots": 2, "resilience_distance": 4}, veloc.Error, "4"),

@@ -18,6 +18,9 @@ buffer), an array of a GPU (CuPy, Numba, PyTorch: whatever has `__cuda_array_int
 `Ckpt` has the interface of its own Python classes.
 """
 
+import importlib
+import types
+
 from ._ckpt import Ckpt
 from ._job import Job
 from ._library import Error
@@ -36,6 +39,14 @@ from .schedule import (
     TakeShot,
     YouTurn,
 )
+
+
+def __getattr__(name: str) -> types.ModuleType:
+    """`veloc.revolve` and `veloc.schedules`, which need packages of others, are loaded when they are used."""
+    if name in ("revolve", "schedules"):
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 #: The names of VELOC's own two classes, which are one here.
 NumPyCkpt = PickleCkpt = Ckpt

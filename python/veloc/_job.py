@@ -98,14 +98,17 @@ class Job:
         """
         if not self._end.alive:
             return
+        failure = None
         try:
             if drain:
-                self._pause_until_finished()
+                failure = self._pause_until_finished()
         except BaseException:
             self._finalize_beside_an_error()
             raise
         self._end.detach()
         check(library().VELOC_Finalize(int(drain)))
+        if failure is not None:
+            raise failure
 
     # --- regions ---
 
@@ -182,8 +185,10 @@ class Job:
     def wait(self) -> None:
         """Waits until every checkpoint has come as far down as the configuration asks for."""
         calls = self._calls()
-        self._pause_until_finished()
+        failure = self._pause_until_finished()
         check(calls.VELOC_Checkpoint_wait())
+        if failure is not None:
+            raise failure
 
     def finished(self) -> bool:
         """Whether every checkpoint has come as far down as the configuration asks for."""
@@ -269,12 +274,16 @@ class Job:
         except Error as error:
             warnings.warn(str(error), RuntimeWarning, stacklevel=3)
 
-    def _pause_until_finished(self) -> None:
-        """Waits in steps, between which the interpreter hears of Ctrl-C."""
+    def _pause_until_finished(self) -> Error | None:
+        """Waits in steps, between which the interpreter hears of Ctrl-C.
+
+        Returns what has failed in the background: the library tells of it once.
+        """
         calls, pause = self._calls(), 0.0001
-        while calls.VELOC_Checkpoint_finished() == 0:
+        while (found := calls.VELOC_Checkpoint_finished()) == 0:
             time.sleep(pause)
             pause = min(2 * pause, 0.01)
+        return last_error() if found < 0 else None
 
     def _restart_objects(self, calls: Library, name: str, which: tuple[bytes, int]) -> None:
         """The same where there are objects, whose sizes are known only from the checkpoint."""

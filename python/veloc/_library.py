@@ -80,7 +80,10 @@ def number(what: str, value: Any, kind: Any = ctypes.c_int) -> int:
     # A type of ctypes is signed if -1 stays what it is.
     least = -(2 ** (bits - 1)) if kind(-1).value == -1 else 0
     most = least + 2**bits - 1
-    given = operator.index(value)
+    try:
+        given = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{what} is {value!r}; it must be a whole number") from None
     if not least <= given <= most:
         raise ValueError(f"{what} is {given}; it must be from {least} to {most}")
     return given
@@ -88,7 +91,10 @@ def number(what: str, value: Any, kind: Any = ctypes.c_int) -> int:
 
 def text(what: str, value: str | os.PathLike[str]) -> bytes:
     """The text as C has it: what stands behind a NUL would be cut off."""
-    given = os.fsencode(value)
+    try:
+        given = os.fsencode(value)
+    except TypeError:
+        raise TypeError(f"{what} is {value!r}; it must be a text or a path") from None
     if b"\0" in given:
         raise ValueError(f"{what} is {value!r}, with a NUL in it")
     return given

@@ -200,6 +200,7 @@ class _Run:
             self.inside = True
             call(*arguments)
             self.inside = False
+            self.check_regions()
         except BaseException as error:
             self.inside = False
             self.error = error
@@ -210,6 +211,15 @@ class _Run:
         return _SUCCESS
 
     # --- regions ---
+
+    def check_regions(self) -> None:
+        """Raises ValueError if a callback has given an array another size or place."""
+        for part, regions in zip(_PARTS, self.parts):
+            for id, region in regions.items():
+                try:
+                    region.check(id)
+                except ValueError as error:
+                    raise ValueError(f"{part}, {error}") from None
 
     def protect_all(self) -> None:
         for part, regions in enumerate(self.parts):
@@ -279,7 +289,10 @@ def _regions(what: str, arrays: Arrays) -> dict[int, Region]:
 
 
 def _region(what: str, id: int, array: Any) -> Region:
-    region = region_of(id, array)
+    try:
+        region = region_of(id, array)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{what}, {error}") from None
     if isinstance(region, ObjectRegion):
         raise TypeError(f"{what} {id}: a run keeps arrays, whose size stays; not what pickle makes")
     region.check_writable(id)
