@@ -76,8 +76,12 @@ fn a_wrong_value_ends_with_2_and_its_name() {
 fn a_failure_of_the_library_ends_with_1_and_its_words() {
     let folder = tempfile::tempdir().unwrap();
     write_model(folder.path());
-    let out = rtm(folder.path(), &with_model(&["--config", "none.cfg", "--steps", "60"]));
-    let text = String::from_utf8_lossy(&out.stderr);
-    assert_eq!(out.status.code(), Some(1), "{text}");
-    assert!(text.contains("none.cfg"), "{text}");
+    std::fs::write(folder.path().join("wrong.cfg"), "mode = later\n").unwrap();
+    // A file that is missing is told before anything is computed, as a wrong argument.
+    for (file, code, words) in [("wrong.cfg", 1, "later"), ("none.cfg", 2, "none.cfg")] {
+        let out = rtm(folder.path(), &with_model(&["--config", file, "--steps", "60"]));
+        let text = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(code), "{text}");
+        assert!(text.contains(words), "{text}");
+    }
 }
