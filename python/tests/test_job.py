@@ -12,6 +12,8 @@ import sys
 import tempfile
 import textwrap
 import unittest
+import warnings
+from unittest import mock
 
 import numpy
 import veloc
@@ -438,6 +440,25 @@ class Ends(WithFolder):
             self.assertIn(newest, (int(out) - 1, int(out)))
             job.restart("x", newest)
             numpy.testing.assert_array_equal(state, newest)
+
+    def test_a_wait_raises_what_cannot_be_tried_again(self):
+        """Catches a failure that is used up between two looks, and one that is raised though the call
+        that tries again has mended it."""
+
+        class Calls:
+            def __init__(self, found):
+                self.VELOC_Checkpoint_finished = iter(found).__next__
+                self.VELOC_Checkpoint_wait = lambda: 0
+
+        with self.job() as job:
+            for found, is_lost in (([0, -1, 0, 1], True), ([-1, -1], False), ([0, 1], False)):
+                with mock.patch.object(job, "_calls", lambda: Calls(found)):
+                    with warnings.catch_warnings():
+                        warnings.simplefilter("ignore")
+                        if is_lost:
+                            self.assertRaises(veloc.Error, job.wait)
+                        else:
+                            job.wait()
 
     def test_a_wait_hears_of_a_keyboard_interrupt(self):
         self.program(

@@ -277,13 +277,21 @@ class Job:
     def _pause_until_finished(self) -> Error | None:
         """Waits in steps, between which the interpreter hears of Ctrl-C.
 
-        Returns what has failed in the background: the library tells of it once.
+        Returns what has failed in the background and cannot be tried again: the library tells of it
+        once. What VELOC_Checkpoint_wait tries again it tells each time, and that call has the last word.
         """
         calls, pause = self._calls(), 0.0001
-        while (found := calls.VELOC_Checkpoint_finished()) == 0:
+        failure: Error | None = None
+        while (found := calls.VELOC_Checkpoint_finished()) != 1:
+            if found < 0 and failure is not None:
+                warnings.warn(f"{failure}; it is tried again", RuntimeWarning, stacklevel=3)
+                return None
+            if found < 0:
+                failure = last_error()
+                continue
             time.sleep(pause)
             pause = min(2 * pause, 0.01)
-        return last_error() if found < 0 else None
+        return failure
 
     def _restart_objects(self, calls: Library, name: str, which: tuple[bytes, int]) -> None:
         """The same where there are objects, whose sizes are known only from the checkpoint."""

@@ -43,7 +43,8 @@ fn what_fails_everywhere_is_printed_once() {
         let commands = "set=VELOC_SCRATCH:/proc/none/s noinit=/proc/none/s set=VELOC_SCRATCH: init \
                         @1:set=VELOC_PROOF:some @1:noinit=proof @0:noinit=process_1 @2:noinit=process_1 \
                         @1:set=VELOC_PROOF: init @1:set=VELOC_PROOF:off \
-                        noinit=configured|differently @1:set=VELOC_PROOF: init";
+                        noinit=configured|differently @1:set=VELOC_PROOF: init \
+                        set=VELOC_PROOF:none noinit=proof set=VELOC_PROOF: init refuse=gone:7:gone";
         let Some(run) = mpi.script(&job, commands) else { return };
         let ended = run.succeed();
         let found = errors(&ended);
@@ -52,14 +53,18 @@ fn what_fails_everywhere_is_printed_once() {
             from.starts_with(&format!("veloc (rank {rank} on ")) && what.contains(words)
         };
         assert!(
-            found.len() == 3
+            found.len() == 5
                 && says(0, "0", "scratch directory /proc/none/s")
                 && says(1, "1", "proof = \"some\"")
-                && says(2, "0", "configured differently"),
+                && says(2, "0", "configured differently")
+                // The same text on all ranks, and texts that differ in the rank.
+                && says(3, "0", "proof = \"none\"")
+                && says(4, "0", "gone"),
             "{}",
             ended.stderr
         );
         let warnings = ended.stderr.lines().filter(|line| line.contains("unknown key scrach"));
-        assert_eq!(warnings.count(), 7, "once for each VELOC_Init: {}", ended.stderr);
+        // Once for each VELOC_Init whose configuration rank 0 can read.
+        assert_eq!(warnings.count(), 8, "{}", ended.stderr);
     }
 }

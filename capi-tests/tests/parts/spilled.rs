@@ -86,7 +86,9 @@ fn without_space_the_log_stays_in_memory() {
     runs(job, "full=1", |_, start| {
         let ended = start("").succeed();
         let lines = |ended: &Ended| {
-            let is_one = |line: &&str| line.contains("VELOC_MPI_LOG_MEMORY");
+            let is_one = |line: &&str| {
+                line.contains("VELOC_MPI_LOG_MEMORY") && line.starts_with("veloc (rank ")
+            };
             ended.stderr.lines().filter(is_one).map(str::to_owned).collect::<Vec<_>>()
         };
         let said = lines(&ended);

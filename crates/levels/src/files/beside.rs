@@ -4,7 +4,8 @@ use std::fs::File;
 
 use super::{Files, Output, Written};
 use crate::level::FileLevel;
-use os::error::Result;
+use format::proof::Proof;
+use os::error::{Error, Kind, Result};
 use os::files::{self, Durability};
 use os::times;
 
@@ -32,7 +33,8 @@ impl Files {
     /// Appends to a persistent file what its `scratch` file has beyond the bytes that are there already.
     ///
     /// # Errors
-    /// The system's, with the path.
+    /// [`Kind::Corrupt`]: the whole is not what the scratch file's proof says; else the system's. Both name
+    /// the path.
     pub fn append_scratch(
         &self,
         scratch: &File,
@@ -47,6 +49,13 @@ impl Files {
             let bytes = &mut buffer[..(end - output.end).min(PIECE) as usize];
             files::read_exact_at(scratch, bytes, output.end, &path)?;
             output.put(bytes)?;
+        }
+        // Else damage in scratch would get a proof of its own.
+        let proven = Proof::read(scratch, &path)?.map(|proof| proof.digest);
+        let both = proven.zip(output.digest());
+        if both.is_some_and(|(proven, digest)| proven.sort() == digest.sort() && proven != digest) {
+            let what = format!("{}: its bytes differ from its proof", path.display());
+            return Err(Error::new(Kind::Corrupt, what));
         }
         Ok(())
     }
@@ -86,8 +95,10 @@ mod tests {
     use super::*;
     use config::Config;
     use std::fs;
+    use std::os::unix::fs::FileExt as _;
 
-    /// Catches a file that is continued at another place than where it ended, and a digest of something else.
+    /// Catches a file that is continued at another place than where it ended, a digest of something else, and
+    /// damage that gets a proof.
     #[test]
     fn a_file_is_continued_with_the_rest_of_another() {
         let folder = tempfile::tempdir().unwrap();
@@ -98,17 +109,27 @@ mod tests {
         let bytes: Vec<u8> = (0..3 * PIECE as usize + 17).map(|i| (i ^ (i >> 9)) as u8).collect();
         fs::write(files.scratch_path("x", 1).unwrap(), &bytes).unwrap();
         let scratch = files.open_scratch("x", 1).unwrap();
+        let digest = format::proof::Digest::of(files.digest().unwrap(), &bytes);
+        let len = bytes.len() as u64;
+        files
+            .put_proof(&scratch, &files.scratch_path("x", 1).unwrap(), "x", 1, (len, digest))
+            .unwrap();
         for begun in [0, 1, PIECE as usize, bytes.len()] {
             let mut output = files.create_straight("x", 1, None).unwrap();
             output.put(&bytes[..begun]).unwrap();
             files.append_scratch(&scratch, &mut output, "x", 1).unwrap();
             let written = output.finish();
-            assert_eq!(
-                written.digest,
-                Some(format::proof::Digest::of(files.digest().unwrap(), &bytes))
-            );
+            assert_eq!(written.digest, Some(digest));
             assert!(files.publish_beside(&written, "x", 1).unwrap());
             assert_eq!(fs::read(files.persistent_path("x", 1).unwrap()).unwrap(), bytes);
         }
+        // The part that is read from scratch is damaged there.
+        let path = files.scratch_path("x", 1).unwrap();
+        File::options().write(true).open(&path).unwrap().write_all_at(b"?", 2 * PIECE).unwrap();
+        let mut output = files.create_straight("x", 1, None).unwrap();
+        output.put(&bytes[..PIECE as usize]).unwrap();
+        let error = files.append_scratch(&scratch, &mut output, "x", 1).unwrap_err();
+        assert_eq!(error.kind(), Kind::Corrupt);
+        output.finish().discard();
     }
 }
