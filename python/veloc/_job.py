@@ -23,6 +23,19 @@ _NONE_FOUND = "VELOC_Restart_test: there is no checkpoint "
 _jobs: weakref.WeakSet[Job] = weakref.WeakSet()
 
 
+class _Failure:
+    """What has failed in the background."""
+
+    def __init__(self, error: Error) -> None:
+        self.error, self.can_be_tried_again = error, False
+
+    def tell(self) -> None:
+        """To be called when the call that tries again has succeeded: raises what is lost."""
+        if not self.can_be_tried_again:
+            raise self.error
+        warnings.warn(f"{self.error}; it was tried again, and is done", RuntimeWarning, stacklevel=3)
+
+
 class Job:
     """The job of this process: what is protected, and its checkpoints.
 
@@ -108,7 +121,7 @@ class Job:
         self._end.detach()
         check(library().VELOC_Finalize(int(drain)))
         if failure is not None:
-            raise failure
+            failure.tell()
 
     # --- regions ---
 
@@ -188,7 +201,7 @@ class Job:
         failure = self._pause_until_finished()
         check(calls.VELOC_Checkpoint_wait())
         if failure is not None:
-            raise failure
+            failure.tell()
 
     def finished(self) -> bool:
         """Whether every checkpoint has come as far down as the configuration asks for."""
@@ -274,20 +287,20 @@ class Job:
         except Error as error:
             warnings.warn(str(error), RuntimeWarning, stacklevel=3)
 
-    def _pause_until_finished(self) -> Error | None:
+    def _pause_until_finished(self) -> _Failure | None:
         """Waits in steps, between which the interpreter hears of Ctrl-C.
 
-        Returns what has failed in the background and cannot be tried again: the library tells of it
-        once. What VELOC_Checkpoint_wait tries again it tells each time, and that call has the last word.
+        Returns what has failed in the background. The call that follows tries again what it can.
         """
         calls, pause = self._calls(), 0.0001
-        failure: Error | None = None
+        failure: _Failure | None = None
         while (found := calls.VELOC_Checkpoint_finished()) != 1:
             if found < 0 and failure is not None:
-                warnings.warn(f"{failure}; it is tried again", RuntimeWarning, stacklevel=3)
-                return None
+                # The library tells once of what is lost, and each time of what can be tried again.
+                failure.can_be_tried_again = True
+                return failure
             if found < 0:
-                failure = last_error()
+                failure = _Failure(last_error())
                 continue
             time.sleep(pause)
             pause = min(2 * pause, 0.01)
