@@ -337,6 +337,9 @@ class Exceptions(WithFolder):
                 ({"tag": -1}, ValueError, "tag is -1"),
                 ({"rule": "best"}, ValueError, "'best'"),
                 ({"time_limit": -1.0}, veloc.Error, "-1"),
+                ({"time_limit": "1"}, TypeError, "time_limit is '1'; it must be a number"),
+                ({"failures": (1, 2, 3)}, TypeError, r"failures is \(1, 2, 3\); it must be a veloc.Fail"),
+                ({"hash": 5}, TypeError, "hash is 5; it must be a function"),
                 ({"hash": lambda: -1, "verify_replay": True}, ValueError, "hash is -1"),
             ):
                 with self.subTest(more), self.assertRaisesRegex(error, said):
@@ -353,6 +356,9 @@ class Exceptions(WithFolder):
                 with self.subTest(said), self.assertRaisesRegex(error, said):
                     nothing = {"gradient": numpy.zeros(1), "forward": print, "adjoint": print}
                     veloc.adjoint_run("x", 10, 3, state=state, **nothing)
+            nothing |= {"state": numpy.zeros(1), "forward": None}
+            with self.assertRaisesRegex(TypeError, "forward is None; it must be a function"):
+                veloc.adjoint_run("x", 10, 3, **nothing)
 
     def test_arrays_that_change_size_and_runs_within_runs(self):
         problem = Growth(10)

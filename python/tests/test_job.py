@@ -186,6 +186,14 @@ class Dlpack:
         return self.device
 
 
+class Interface:
+    """An array that has NumPy's interface and nothing else, no `__setitem__` either."""
+
+    def __init__(self, array):
+        self.array = array
+        self.__array_interface__ = array.__array_interface__
+
+
 class Capsule(ctypes.Structure):
     """DLManagedTensorVersioned of a range of bytes, and the DLManagedTensor that is in it behind its head."""
 
@@ -264,7 +272,8 @@ class Arrays(WithFolder):
         """Catches copies, addresses of something else, and strides that are taken for bytes."""
         whole = numpy.arange(24.0).reshape(4, 6)
         kinds = [numpy.arange(5), Dlpack(whole[1:3]), Dlpack(whole[3:].T), Tensor(numpy.arange(12.0).reshape(3, 4).T),
-                 array.array("d", [1, 2]), bytearray(b"123"), Dlpack(numpy.zeros(0))]
+                 array.array("d", [1, 2]), bytearray(b"123"), Dlpack(numpy.zeros(0)),
+                 Interface(numpy.arange(3.0))]
         arrays = [numpy.asarray(getattr(kind, "array", kind)) for kind in kinds]
         wanted = [values.copy() for values in arrays]
         with self.job() as job:
@@ -293,6 +302,7 @@ class Arrays(WithFolder):
                 ("another device", Dlpack(whole, (8, 0)), TypeError),
                 ("a tensor of another device", tensor, TypeError),
                 ("a list", [1, 2], TypeError),
+                ("a scalar", numpy.float64(1), ValueError),
             ):
                 with self.subTest(name), self.assertRaisesRegex(error, "region 3"):
                     job.protect(3, what)

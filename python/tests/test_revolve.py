@@ -257,6 +257,17 @@ class Refused(WithFolder):
         self.assertRaises(veloc.Error, Revolver, *parts, 0, 10)
         self.assertRaises(veloc.Error, Revolver, *parts, 3, 0)
 
+    def test_a_job_beside_it(self):
+        """Catches a Revolver that says only that there is a job already."""
+        with veloc.Job(mode="async", ephemeral=True, host_cache_size="1M"):
+            with self.assertRaisesRegex(veloc.Error, "has a job.*job=..."):
+                Revolver(*problem(), 3, 10).apply_forward()
+        first = Revolver(*problem(), 3, 10)
+        first.apply_forward()
+        with self.assertRaisesRegex(veloc.Error, "has a job.*job=..."):
+            Revolver(*problem(), 3, 10).apply_forward()
+        first.apply_reverse()
+
     def test_arrays_that_change_size_or_have_gaps(self):
         for arrays, error, said in (
             (lambda step: [numpy.zeros(10 if step < 5 else 11)], ValueError, r"state \d+: .*\[88\].*\[80\]"),

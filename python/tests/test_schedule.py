@@ -166,6 +166,13 @@ class Refused(unittest.TestCase):
             ({"steps": 10, "slots": 0}, veloc.Error, "slots"),
             ({"steps": 10, "slots": -1}, veloc.Error, "slots"),
             ({"steps": 10, "slots": 1.5}, TypeError, "slots is 1.5; it must be a whole number"),
+            ({"steps": True, "slots": 3}, TypeError, "steps is True; it must be a whole number"),
+            (
+                {"steps": 10, "slots": 2, "disk_slots": 1, "disk_write": "x"},
+                TypeError,
+                "disk_write is 'x'; it must be a number",
+            ),
+            ({"steps": 10, "slots": 2, "failures": (1,)}, TypeError, r"failures is \(1,\)"),
             ({"steps": 10, "slots": 2, "disk_slots": -1}, veloc.Error, "-1"),
             ({"steps": 10, "slots": 2, "disk_slots": 1, "disk_write": float("nan")}, veloc.Error, "NaN"),
             ({"steps": 10, "slots": 2, "resilience_distance": 4}, veloc.Error, "4"),

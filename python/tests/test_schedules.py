@@ -203,6 +203,7 @@ class Valid(unittest.TestCase):
             (lambda: schedules.Revolve(0, 3), veloc.Error, "steps = 0"),
             (lambda: schedules.Multistage(10, -1, 3), ValueError, "-1 snapshots"),
             (lambda: schedules.Mixed(10, 3, storage=WORK), ValueError, "WORK"),
+            (lambda: schedules.Revolve(10, 3, storage="foo"), ValueError, "storage is 'foo'"),
             (lambda: schedules.TwoLevel(0, 3), ValueError, "period is 0"),
             (lambda: schedules.HRevolve(10, 3, 3, wd=-1), veloc.Error, "-1"),
             (lambda: schedules.Resumed(10, 3, 3, [0, 11]), veloc.Error, "11"),

@@ -41,7 +41,8 @@ class Job:
 
     It is configured by keywords, by a mapping, or by the file `config`; the keys and their values
     are those of the file (`host_cache_size="2G"`), and bools, numbers and paths can be given as
-    such. What the environment says (`VELOC_MODE`) stands above. A process has one job at a time.
+    such. A keyword stands above the mapping, and the environment (`VELOC_MODE`) above both. A
+    process has one job at a time.
 
     `comm` is an mpi4py communicator, over which the job is then collective; without it, `rank` is
     the number of this process in the names of files.
@@ -80,7 +81,7 @@ class Job:
             start(config, options, comm, rank)
         except KeyboardInterrupt:
             # It may have begun all the same, and nobody would have it.
-            if not any(job._end.alive for job in _jobs):
+            if not Job.alive():
                 library().VELOC_Finalize(0)
             raise
         # The regions of each name that has its own, and under None those of all others.
@@ -273,6 +274,11 @@ class Job:
         check(calls.VELOC_Prefetch_start())
 
     # --- within ---
+
+    @staticmethod
+    def alive() -> bool:
+        """Whether this process has a job that has not ended."""
+        return any(job._end.alive for job in _jobs)
 
     def _calls(self) -> Library:
         """The library, for this job: another may have begun since this one has ended."""

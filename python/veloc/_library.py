@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import numbers
 import operator
 import os
 import pathlib
@@ -83,10 +84,20 @@ def number(what: str, value: Any, kind: Any = ctypes.c_int) -> int:
     try:
         given = operator.index(value)
     except TypeError:
-        raise TypeError(f"{what} is {value!r}; it must be a whole number") from None
+        given = None
+    # True is 1 to Python, and a slip here.
+    if given is None or isinstance(value, bool):
+        raise TypeError(f"{what} is {value!r}; it must be a whole number")
     if not least <= given <= most:
         raise ValueError(f"{what} is {given}; it must be from {least} to {most}")
     return given
+
+
+def real(what: str, value: Any) -> float:
+    """The number as a double: a text that has one is not meant."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{what} is {value!r}; it must be a number")
+    return float(value)
 
 
 def text(what: str, value: str | os.PathLike[str]) -> bytes:

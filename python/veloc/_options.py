@@ -30,7 +30,7 @@ def start(
     if comm is not None and rank is not None:
         raise TypeError("comm and rank are given; over a communicator it says the rank")
     if comm is not None and not hasattr(comm, "py2f"):
-        raise TypeError(f"comm is a {type(comm).__name__}; it must be a communicator of mpi4py (with py2f)")
+        raise TypeError(f"comm is {comm!r}; it must be a communicator of mpi4py (with py2f)")
     if isinstance(config, Mapping):
         options = {**config, **options}
         config = None

@@ -6,6 +6,7 @@ import ctypes
 import math
 import pickle
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -116,8 +117,8 @@ def region_of(id: int, what: Any) -> Region | ObjectRegion:
         view = memoryview(what)
     except TypeError:
         raise TypeError(
-            f"region {id}: a {type(what).__name__} is no array; to save it as what pickle makes of "
-            "it, protect a veloc.Pickled"
+            f"region {id}: an object of type {type(what).__name__} is no array; to save it as what "
+            "pickle makes of it, protect a veloc.Pickled"
         ) from None
     if view.readonly or not view.c_contiguous:
         why = "cannot be written to" if view.readonly else "has gaps between its elements"
@@ -136,7 +137,8 @@ def _range_of(id: int, what: Any) -> Range | None:
         return _of_tensor(id, what)
     interface = getattr(what, "__cuda_array_interface__", None)
     # A scalar of NumPy's has one, too: for a copy that is gone as soon as it is made.
-    if interface is None and hasattr(what, "__setitem__"):
+    numpy = sys.modules.get("numpy")
+    if interface is None and not (numpy and isinstance(what, numpy.generic)):
         interface = getattr(what, "__array_interface__", None)
     if interface is not None:
         return _of_interface(id, what, interface)

@@ -58,6 +58,11 @@ class Snapshots:
         if self._given is not None:
             self._job = self._given
             return
+        if Job.alive():
+            raise Error(
+                "the program has a job that has not ended: end it first, or give it to the Revolver "
+                "(job=...), which then stores its snapshots there"
+            )
         room = states * _room(state) + _room(adjoint) + _LEAST_ROOM
         options: dict[str, Value] = {"mode": "async", "host_cache_size": f"{room}B"}
         if self._directory is None:

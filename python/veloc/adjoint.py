@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any, Literal, Union
 
-from ._library import Error, check, declare, last_error, library, number, text
+from ._library import Error, check, declare, last_error, library, number, real, text
 from ._regions import ObjectRegion, Region, region_of
-from .schedule import RULES, Failures, Rule
+from .schedule import RULES, Failures, Rule, failure_times
 
 #: Arrays of a state or of an adjoint: one, several (with the ids 0, 1, ...), or by their ids.
 Arrays = Union[Any, Sequence[Any], Mapping[int, Any]]
@@ -60,6 +60,9 @@ def adjoint_run(
     """
     if rule not in RULES:
         raise ValueError(f"rule is {rule!r}, not one of {', '.join(RULES)}")
+    for callback, call in (("forward", forward), ("adjoint", adjoint), ("hash", hash)):
+        if not callable(call) and not (callback == "hash" and call is None):
+            raise TypeError(f"{callback} is {call!r}; it must be a function")
     what = _Adjoint()
     what.size = ctypes.sizeof(what)
     what.name = text("name", name)
@@ -72,11 +75,10 @@ def adjoint_run(
         setattr(what, member, number(member, value, ctypes.c_int64))
     what.rule = RULES.index(rule)
     what.flags = _VERIFY_REPLAY if verify_replay else 0
-    what.time_limit = time_limit
+    what.time_limit = real("time_limit", time_limit)
     what.tag = number("tag", tag, ctypes.c_uint64)
     if failures is not None:
-        what.mtbf, what.write_cost = failures.mtbf, failures.write_cost
-        what.turn_cost = failures.turn_cost
+        what.mtbf, what.write_cost, what.turn_cost = failure_times(failures)
     parts = _regions("state", state), _regions("gradient", gradient)
     return _Run(what, parts, forward, adjoint, hash).run()
 

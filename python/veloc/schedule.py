@@ -37,7 +37,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, Union, get_args
 
-from ._library import Error, check, declare, library, number
+from ._library import Error, check, declare, library, number, real
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +140,17 @@ class Failures:
     turn_cost: float
 
 
+def failure_times(failures: Failures) -> tuple[float, float, float]:
+    """Its three times, as doubles."""
+    if not isinstance(failures, Failures):
+        raise TypeError(f"failures is {failures!r}; it must be a veloc.Failures")
+    return (
+        real("mtbf", failures.mtbf),
+        real("write_cost", failures.write_cost),
+        real("turn_cost", failures.turn_cost),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Cost:
     """What a schedule costs if nothing goes wrong."""
@@ -211,15 +222,15 @@ class Schedule:
         if disk_slots != 0:
             self.settings |= {"disk_write": disk_write, "disk_read": disk_read}
             disks = _count("disk_slots", disk_slots)
-            self._call("set_disk", disks, float(disk_write), float(disk_read))
+            times = real("disk_write", disk_write), real("disk_read", disk_read)
+            self._call("set_disk", disks, *times)
         if resilience_distance is not None:
             distance = _count("resilience_distance", resilience_distance)
             self._call("set_resilience_distance", distance)
         if adjoint_distance is not None:
             self._call("set_adjoint_distance", _count("adjoint_distance", adjoint_distance))
         if failures is not None:
-            times = failures.mtbf, failures.write_cost, failures.turn_cost
-            self._call("set_failures", *map(float, times))
+            self._call("set_failures", *failure_times(failures))
         if rule != "optimal":
             self._call("set_rule", RULES.index(rule))
 

@@ -140,6 +140,12 @@ def _translated(
                 yield Reverse(step, step - 1, True)
 
 
+def _check_storage(what: str, storage: Any) -> None:
+    """Raises ValueError if snapshots cannot be there."""
+    if storage not in (RAM, DISK):
+        raise ValueError(f"{what} is {storage!r}, neither StorageType.RAM nor StorageType.DISK")
+
+
 def _slots(max_n: int, *snapshots: int) -> list[int]:
     """How many of these can be of use."""
     for count in snapshots:
@@ -169,6 +175,7 @@ class Revolve(_Fixed):
         storage: Any = RAM,
         resilience_distance: int | None = None,
     ) -> None:
+        _check_storage("storage", storage)
         [slots] = _slots(max_n, snapshots_in_ram)
         slots = max(1, slots)
         schedule = Schedule(max_n, slots, resilience_distance=resilience_distance)
@@ -239,8 +246,7 @@ class Mixed(_Fixed):
     """
 
     def __init__(self, max_n: int, snapshots: int, *, storage: Any = DISK) -> None:
-        if storage not in (RAM, DISK):
-            raise ValueError(f"snapshots in {storage}: they can be in RAM or on DISK")
+        _check_storage("storage", storage)
         [slots] = _slots(max_n, snapshots)
         slots = max(1, slots)
         super().__init__(max_n, Schedule(max_n, slots, rule="mixed"), [storage] * slots)
@@ -277,9 +283,8 @@ class TwoLevel(Base):
         if period < 1:
             raise ValueError(f"period is {period}; it must be 1 or more")
         _slots(1, binomial_snapshots)
-        for storage in binomial_storage, period_storage:
-            if storage not in (RAM, DISK):
-                raise ValueError(f"snapshots in {storage}: they can be in RAM or on DISK")
+        _check_storage("binomial_storage", binomial_storage)
+        _check_storage("period_storage", period_storage)
         self._period, self._snapshots = period, binomial_snapshots
         #: The slots of a period, of which the first is that of the first pass.
         self._storage = [period_storage, *[binomial_storage] * binomial_snapshots]

@@ -41,7 +41,9 @@ const MOST_OPTIONS: usize = 4096;
 pub(super) unsafe fn by_options(options: *const VELOC_Option, n: usize) -> Result<Config> {
     if n > MOST_OPTIONS {
         return Err(Error::invalid(format!(
-            "n is {n}; a call takes at most {MOST_OPTIONS} options"
+            "n is {}; a call takes at most {MOST_OPTIONS} options",
+            // A negative number of the caller's, as the caller wrote it.
+            n as isize
         )));
     }
     if options.is_null() && n > 0 {

@@ -334,6 +334,7 @@ fn other_directories_and_ranks() {
         let word = word.replace("DIR", &two.job.path("").display().to_string()).replace("//", "/");
         assert!(ended.stderr.contains(&word), "{word}: {}", ended.stderr);
     }
+    assert_eq!(ended.stderr.matches("hand_over").count(), 1, "once: {}", ended.stderr);
     // Nobody has taken the memory.
     two.configure(FILES);
     two.reads_memory_alone("", 8);

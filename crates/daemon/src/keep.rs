@@ -60,9 +60,8 @@ impl Keeper {
         Ok(())
     }
 
-    /// The memory of the last process that `asks` can go on for. An error says why there is none,
-    /// and whether the jobs do not fit together.
-    pub(super) fn take(&self, asks: &Hello) -> std::result::Result<Memory, (String, bool)> {
+    /// The memory of the last process that `asks` can go on for. An error says why there is none.
+    pub(super) fn take(&self, asks: &Hello) -> std::result::Result<Memory, String> {
         let mut held = self.0.lock();
         let rank = asks.process.rank;
         let of_rank = |held: &Held| held.memory.hello.process.rank == rank;
@@ -73,14 +72,12 @@ impl Keeper {
         }
         match held.iter().rfind(|held| of_rank(held)) {
             Some(other) => Err(fits_not(&other.memory.hello, asks)),
-            None if held.is_empty() => {
-                Err(("veloc-backend keeps nothing of this name".to_owned(), false))
-            }
+            None if held.is_empty() => Err("veloc-backend keeps nothing of this name".to_owned()),
             None => {
                 let others: Vec<String> =
                     held.iter().map(|held| held.memory.hello.process.rank.to_string()).collect();
                 let others = others.join(", ");
-                Err((format!("veloc-backend keeps rank {others} here, and not rank {rank}"), false))
+                Err(format!("veloc-backend keeps rank {others} here, and not rank {rank}"))
             }
         }
     }
@@ -127,7 +124,7 @@ impl Keeper {
 ///
 /// # Errors
 /// Why not, and whether that is the user's error.
-pub(super) fn fits(left: &Hello, asks: &Hello) -> std::result::Result<(), (String, bool)> {
+pub(super) fn fits(left: &Hello, asks: &Hello) -> std::result::Result<(), String> {
     match left.process == asks.process
         && left.config.scratch == asks.config.scratch
         && left.config.persistent == asks.config.persistent
@@ -138,22 +135,18 @@ pub(super) fn fits(left: &Hello, asks: &Hello) -> std::result::Result<(), (Strin
     }
 }
 
-fn fits_not(left: &Hello, asks: &Hello) -> (String, bool) {
+fn fits_not(left: &Hello, asks: &Hello) -> String {
     let (there, here) = (left.process.ranks.max(1), asks.process.ranks.max(1));
     if there != here {
-        let text = format!("the job that left it had {there} processes, and this one has {here}");
-        return (text, false);
+        return format!("the job that left it had {there} processes, and this one has {here}");
     }
     if left.process != asks.process {
-        return ("one of the jobs has MPI and the other has not".to_owned(), false);
+        return "one of the jobs has MPI and the other has not".to_owned();
     }
     let (there, here) = (&left.config, &asks.config);
     if there.ephemeral != here.ephemeral {
         let (there, here) = (there.ephemeral, here.ephemeral);
-        return (
-            format!("the job that left it had ephemeral = {there}, and this one has {here}"),
-            true,
-        );
+        return format!("the job that left it had ephemeral = {there}, and this one has {here}");
     }
     let shown = |config: &config::Config| {
         let one = |path: &Option<std::path::PathBuf>| {
@@ -161,7 +154,7 @@ fn fits_not(left: &Hello, asks: &Hello) -> (String, bool) {
         };
         format!("scratch {} and persistent {}", one(&config.scratch), one(&config.persistent))
     };
-    (format!("the job that left it had {}, and this one has {}", shown(there), shown(here)), true)
+    format!("the job that left it had {}, and this one has {}", shown(there), shown(here))
 }
 
 fn describe(hello: &Hello, left: &[Left]) -> Kept {

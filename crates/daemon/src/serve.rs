@@ -120,11 +120,11 @@ fn give_memory(
     let found = keeper.take(&asks);
     let (reply, files) = match &found {
         Ok(memory) => (Reply::Memory, vec![memory.ledger.file()?, memory.host.file()?]),
-        Err((text, is_wrong)) => {
+        Err(text) => {
             let alive =
                 alive.map(|process| format!("; process {process} of this name and rank runs"));
             let text = format!("{text}{}", alive.unwrap_or_default());
-            (Reply::Nothing { text, is_wrong: *is_wrong }, Vec::new())
+            (Reply::Nothing(text), Vec::new())
         }
     };
     let said = client.socket.send(&encode(&reply)?, &files);

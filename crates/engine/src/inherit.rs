@@ -41,15 +41,13 @@ impl Inherited {
     }
 }
 
-/// Asks the backend for the memory of the job before, if this one is to begin with it.
+/// Asks the backend for the memory of the job before, if this one is to begin with it. Why there is
+/// none is told by the first call that looks for checkpoints: a job that only takes them needs none.
 pub(super) fn inherit(config: &Config, process: Process, files: &Files) -> Inherited {
     let Some(name) = &config.hand_over else { return Inherited::default() };
     let answer = match handover::ask(config, process, &files.identities()) {
         Ok(answer) => answer,
-        Err(error) => {
-            log::warn!("hand_over = {name}: {error}");
-            return Inherited::without(error.to_string());
-        }
+        Err(error) => return Inherited::without(error.to_string()),
     };
     match answer.memory {
         Ok(hand_off) => match open(config, hand_off) {
@@ -61,17 +59,9 @@ pub(super) fn inherit(config: &Config, process: Process, files: &Files) -> Inher
                 );
                 Inherited { memory: Some(memory), missing: None, asked: answer.socket }
             }
-            Err(error) => {
-                log::error!("hand_over = {name}: the memory cannot be used: {error}");
-                Inherited::without(error.to_string())
-            }
+            Err(error) => Inherited::without(format!("the memory cannot be used: {error}")),
         },
-        Err(reason) => {
-            if reason.is_wrong && os::logging::speaks_for_all() {
-                log::error!("hand_over = {name}: {}; files are used", reason.text);
-            }
-            Inherited { memory: None, missing: Some(reason.text), asked: answer.socket }
-        }
+        Err(why) => Inherited { memory: None, missing: Some(why), asked: answer.socket },
     }
 }
 

@@ -76,25 +76,10 @@ impl Kept {
 #[derive(Debug)]
 pub struct Answer {
     /// The memory, or why there is none.
-    pub memory: std::result::Result<HandOff, Reason>,
+    pub memory: std::result::Result<HandOff, String>,
     /// The connection, over which [`super::link::Link::open`] goes on. While it exists, nobody else gets the
     /// memory.
     pub socket: Option<Socket>,
-}
-
-/// Why there is no memory for a job.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reason {
-    /// The reason in words.
-    pub text: String,
-    /// The two jobs do not fit together, which is an error of the user's.
-    pub is_wrong: bool,
-}
-
-impl Answer {
-    fn none(text: String, socket: Option<Socket>) -> Answer {
-        Answer { memory: Err(Reason { text, is_wrong: false }), socket }
-    }
 }
 
 /// Asks for the memory that the last job of this name has left to this process. Waits until the backend has
@@ -107,10 +92,8 @@ pub fn ask(config: &Config, process: Process, directories: &Identities) -> Resul
     let here = rustix::system::uname();
     let nobody = || {
         let host = here.nodename().to_string_lossy();
-        Answer::none(
-            format!("no veloc-backend on the host {host} keeps anything of this name"),
-            None,
-        )
+        let why = format!("no veloc-backend on the host {host} keeps anything of this name");
+        Answer { memory: Err(why), socket: None }
     };
     let Some(socket) = connect_to(&path_of(&config)?)? else { return Ok(nobody()) };
     let patience = longest_silence(&config);
@@ -123,8 +106,8 @@ pub fn ask(config: &Config, process: Process, directories: &Identities) -> Resul
         let Some((reply, files)) = receive(&socket, patience)? else { return Ok(nobody()) };
         match reply {
             Reply::Alive => {}
-            Reply::Nothing { text, is_wrong } => {
-                return Ok(Answer { memory: Err(Reason { text, is_wrong }), socket: Some(socket) });
+            Reply::Nothing(why) => {
+                return Ok(Answer { memory: Err(why), socket: Some(socket) });
             }
             Reply::Memory => {
                 let mut files = files.into_iter().map(SharedMemory::from_file);

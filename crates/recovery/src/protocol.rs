@@ -13,7 +13,7 @@ use os::error::{Error, Kind, Result};
 use os::private;
 
 /// The version: it changes with every change of the messages or of the shared memory.
-pub const PROTOCOL: u32 = 7;
+pub const PROTOCOL: u32 = 8;
 
 /// The first message over a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,13 +59,8 @@ pub enum Reply {
     Alive,
     /// The memory that was asked for: ledger and host buffer are attached.
     Memory,
-    /// There is no memory.
-    Nothing {
-        /// The reason.
-        text: String,
-        /// The jobs do not fit together.
-        is_wrong: bool,
-    },
+    /// There is no memory, and why.
+    Nothing(String),
     /// Memory that is, or was, kept. The connection ends after the last such message.
     Keeps(Box<Kept>),
 }
