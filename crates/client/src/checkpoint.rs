@@ -7,8 +7,10 @@ use super::messages::Packed;
 use super::regions::Protected;
 use super::routed::Routed;
 use super::{check_name, Client, Phase, Selection};
+use config::HostCapture;
+use device::PAGEABLE;
 use engine::catalog::entry::MESSAGES;
-use engine::place::Place;
+use engine::place::{Capture, Place};
 use format::header::encoded_len;
 use os::error::{Error, Result};
 use trace::Activity;
@@ -33,7 +35,7 @@ impl Client {
     /// Takes all regions into the checkpoint that was begun, and ends it. A `managed` checkpoint
     /// gets its mark.
     pub(super) fn take_all(&mut self, managed: bool) -> Result<()> {
-        let captured = self.capture(&Selection::All, managed);
+        let captured = self.capture(&Selection::All, managed, true);
         if captured.is_err() {
             self.leave_phase();
         }
@@ -76,12 +78,17 @@ impl Client {
     pub fn checkpoint_mem(&mut self, selection: &Selection) -> Result<()> {
         let trace = self.engine.trace.clone();
         let _span = self.span(&trace, Activity::Checkpoint);
-        self.capture(selection, false).map(|_| ())
+        self.capture(selection, false, false).map(|_| ())
     }
 
-    /// Captures regions. Returns what was captured if it stays as it is until the application's
+    /// Captures regions; `ends`: the same call of the application ends the checkpoint. Returns what was captured if it stays as it is until the application's
     /// call returns.
-    fn capture(&mut self, selection: &Selection, managed: bool) -> Result<Option<Captured>> {
+    fn capture(
+        &mut self,
+        selection: &Selection,
+        managed: bool,
+        ends: bool,
+    ) -> Result<Option<Captured>> {
         let Phase::Checkpoint { open, routed } = &self.phase else {
             return Err(Error::invalid("there is no open checkpoint (VELOC_Checkpoint_begin)"));
         };
@@ -113,10 +120,21 @@ impl Client {
             places.push(write(id, marker)?);
             self.engine.mark(open.id, id);
         }
+        // If another call ends the checkpoint, the application may change its memory before that.
+        let forks = ends && self.engine.config.host_capture == HostCapture::Fork;
+        if forks {
+            self.engine.start_deferred_captures()?;
+        }
         for (id, region) in &selected {
             places.push(match region {
                 // Looked at again each time: memory may have been freed meanwhile.
-                Protected::Memory(memory) => self.place(*id, memory, memory.len)?,
+                Protected::Memory(memory) => {
+                    let mut place = self.place(*id, memory, memory.len)?;
+                    if forks && place.kind == PAGEABLE && place.capture == Capture::Copy {
+                        place.capture = Capture::Fork;
+                    }
+                    place
+                }
                 Protected::Object(object) => write(*id, object)?,
             });
         }

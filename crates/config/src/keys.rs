@@ -324,6 +324,16 @@ pub const KEYS: &[Key] = &[
                   choose.",
     },
     Key {
+        name: "host_capture",
+        task: Task::Preparation,
+        values: "copy or fork",
+        role: Role::Default("copy"),
+        meaning: "How VELOC_Checkpoint takes host memory: the call copies it (copy), or a copy-on-write \
+                  child of the process does after the call (fork). With fork the call takes 20 to 30 ms \
+                  for each GiB of the process (2 ms in huge pages), and every page that the application \
+                  then writes before the child has ended takes 3 to 4 us and room in memory.",
+    },
+    Key {
         name: "touch_method",
         task: Task::Preparation,
         values: "auto, populate or write",

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::capture::Open;
+use super::carried::Carried;
 use super::copy::{Run, Way};
 use super::lane::Direction;
 use super::shared::Shared;
@@ -38,14 +39,21 @@ pub trait Release: Debug + Send + Sync {
 /// regions, on every path.
 #[derive(Debug, Default)]
 pub(crate) struct DeferredCapture {
-    runs: Vec<Run>,
+    pub(super) runs: Vec<Run>,
+    /// What a carrier copies.
+    pub(super) carried: Option<Carried>,
     releases: Vec<(i32, Arc<dyn Release>)>,
 }
 
 impl DeferredCapture {
+    /// All deferred runs.
+    fn all(&self) -> impl Iterator<Item = &Run> {
+        self.runs.iter().chain(self.carried.iter().flat_map(|carried| &carried.runs))
+    }
+
     /// Whether a region of this id is deferred.
     pub(crate) fn has(&self, id: i32) -> bool {
-        self.runs.iter().any(|run| run.place.id == id)
+        self.all().any(|run| run.place.id == id)
     }
 
     /// Sets the callback for a region, for the end of the capture.
@@ -64,7 +72,7 @@ impl DeferredCapture {
     /// The parts of the checkpoint with deferred bytes, indexed by `Part`.
     fn parts(&self) -> [bool; 2] {
         let mut parts = [false; 2];
-        for run in &self.runs {
+        for run in self.all() {
             parts[run.place.part() as usize] = true;
         }
         parts
@@ -135,7 +143,7 @@ impl Shared {
     /// Commits a checkpoint and leaves its deferred capture, if any, to the worker.
     pub(super) fn commit_deferred(&self, open: &mut Open, persist: bool) {
         let arriving = open.deferred.parts();
-        if !open.deferred.runs.is_empty() {
+        if arriving.contains(&true) {
             self.deferred.0.lock().insert(open.id, std::mem::take(&mut open.deferred));
         }
         let (id, regions) = (open.id, std::mem::take(&mut open.regions));
@@ -147,12 +155,31 @@ impl Shared {
 pub fn arrive(shared: &Shared) -> Result<()> {
     let mut queue = None;
     while let Some(arrival) = shared.catalog.next(Worker::Arrive, State::next_arrival) {
-        let Some(deferred) = shared.deferred.take(arrival.id) else { continue };
-        let end = bring(shared, &mut queue, &arrival, &deferred);
+        let Some(mut deferred) = shared.deferred.take(arrival.id) else { continue };
+        let carried = await_carrier(shared, &arrival, &mut deferred);
+        let end = match carried {
+            Ok(()) => bring(shared, &mut queue, &arrival, &deferred),
+            Err(error) => MoveEnd::Failed(about(&arrival.name, arrival.version)(error)),
+        };
         // Before others learn that all is done.
         shared.end(deferred);
         shared.catalog.step(|state| state.arrived(arrival.id, end));
     }
+    Ok(())
+}
+
+/// Waits until the carrier of a checkpoint, if it has one, has copied everything.
+fn await_carrier(shared: &Shared, arrival: &Arrival, deferred: &mut DeferredCapture) -> Result<()> {
+    let Some(carried) = &mut deferred.carried else { return Ok(()) };
+    let since = Instant::now();
+    let mut span = shared.trace.span(Activity::Capture).of(&arrival.name, arrival.version);
+    let ended = carried.wait();
+    let host = shared.host()?;
+    carried.runs.iter().for_each(|run| host.written(&run.extents));
+    let bytes = carried.runs.iter().map(Run::bytes).sum();
+    ended?;
+    shared.metrics.hop((Stop::Application, Stop::HOST)).add(bytes, since.elapsed());
+    span.bytes(bytes);
     Ok(())
 }
 

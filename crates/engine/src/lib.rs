@@ -34,6 +34,7 @@ mod both;
 #[cfg(not(feature = "model-check"))]
 mod both_tests;
 pub mod capture;
+mod carried;
 pub mod catalog;
 mod copy;
 pub mod deferred;

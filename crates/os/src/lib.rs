@@ -7,6 +7,7 @@
 pub mod access;
 pub mod affinity;
 pub mod attributes;
+pub mod carrier;
 pub mod clock;
 pub mod descriptors;
 pub mod environment;
