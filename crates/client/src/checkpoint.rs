@@ -1,13 +1,14 @@
 //! The checkpoint side of the protocol: begin, mem, end, wait.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::callbacks::{Object, Written};
 use super::messages::Packed;
 use super::regions::Protected;
 use super::routed::Routed;
+use super::way::Ways;
 use super::{check_name, Client, Phase, Selection};
-use config::HostCapture;
 use device::PAGEABLE;
 use engine::catalog::entry::MESSAGES;
 use engine::place::{Capture, Place};
@@ -35,11 +36,15 @@ impl Client {
     /// Takes all regions into the checkpoint that was begun, and ends it. A `managed` checkpoint
     /// gets its mark.
     pub(super) fn take_all(&mut self, managed: bool) -> Result<()> {
-        let captured = self.capture(&Selection::All, managed, true);
+        let since = Instant::now();
+        let mut ways = self.ways();
+        let captured = self.capture(&Selection::All, managed, Some(&mut ways));
         if captured.is_err() {
             self.leave_phase();
         }
-        captured.and_then(|captured| self.close(true, captured))
+        self.close(true, captured?)?;
+        ways.count(&self.engine, since.elapsed());
+        Ok(())
     }
 
     /// Opens a checkpoint, and ends a restart that is open. A background failure that was not
@@ -78,16 +83,16 @@ impl Client {
     pub fn checkpoint_mem(&mut self, selection: &Selection) -> Result<()> {
         let trace = self.engine.trace.clone();
         let _span = self.span(&trace, Activity::Checkpoint);
-        self.capture(selection, false, false).map(|_| ())
+        self.capture(selection, false, None).map(|_| ())
     }
 
-    /// Captures regions; `ends`: the same call of the application ends the checkpoint. Returns what was captured if it stays as it is until the application's
-    /// call returns.
+    /// Captures regions, in these ways if the same call of the application ends the checkpoint: otherwise it may change
+    /// its memory before that. Returns what was captured if it stays as it is until the application's call returns.
     fn capture(
         &mut self,
         selection: &Selection,
         managed: bool,
-        ends: bool,
+        mut ways: Option<&mut Ways>,
     ) -> Result<Option<Captured>> {
         let Phase::Checkpoint { open, routed } = &self.phase else {
             return Err(Error::invalid("there is no open checkpoint (VELOC_Checkpoint_begin)"));
@@ -120,18 +125,14 @@ impl Client {
             places.push(write(id, marker)?);
             self.engine.mark(open.id, id);
         }
-        // If another call ends the checkpoint, the application may change its memory before that.
-        let forks = ends && self.engine.config.host_capture == HostCapture::Fork;
-        if forks {
-            self.engine.start_deferred_captures()?;
-        }
         for (id, region) in &selected {
             places.push(match region {
                 // Looked at again each time: memory may have been freed meanwhile.
                 Protected::Memory(memory) => {
                     let mut place = self.place(*id, memory, memory.len)?;
-                    if forks && place.kind == PAGEABLE && place.capture == Capture::Copy {
-                        place.capture = Capture::Fork;
+                    let is_plain = place.kind == PAGEABLE && place.capture == Capture::Copy;
+                    if let Some(ways) = ways.as_mut().filter(|_| is_plain) {
+                        place.capture = self.way_of(ways, memory, &place)?;
                     }
                     place
                 }

@@ -95,9 +95,13 @@ pub enum Proof {
 /// How host memory gets to the host buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HostCapture {
+    /// The library chooses for each checkpoint.
+    Auto,
     /// The call copies it.
     #[default]
     Copy,
+    /// It is protected against writes until a worker has copied it.
+    Protect,
     /// A copy-on-write child of the process copies it.
     Fork,
 }

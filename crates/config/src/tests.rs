@@ -151,7 +151,7 @@ fn bad_values_name_key_value_place_and_what_is_allowed() {
         ("proof", "yes", "check, accept, off"),
         ("chksum", "sha256", "true or false"),
         ("print_errors", "never", "auto, true or false"),
-        ("host_capture", "cow", "copy, fork"),
+        ("host_capture", "cow", "auto, copy, protect, fork"),
     ] {
         let from_file = with(&format!("{key} = {value}")).unwrap_err();
         assert_eq!(from_file.kind(), Kind::Invalid);

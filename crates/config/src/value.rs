@@ -49,7 +49,13 @@ pub(crate) fn print_errors(text: &str) -> Result<PrintErrors, Allowed> {
 
 /// How host memory gets to the host buffer.
 pub(crate) fn host_capture(text: &str) -> Result<HostCapture, Allowed> {
-    choice(text, &[("copy", HostCapture::Copy), ("fork", HostCapture::Fork)])
+    let all = [
+        ("auto", HostCapture::Auto),
+        ("copy", HostCapture::Copy),
+        ("protect", HostCapture::Protect),
+        ("fork", HostCapture::Fork),
+    ];
+    choice(text, &all)
 }
 
 /// Whether files have proofs.

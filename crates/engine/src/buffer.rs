@@ -80,8 +80,8 @@ pub(super) fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option
     let reserve = |bytes| {
         let reserved = match config.host_capture {
             HostCapture::Copy => HostBuffer::reserve(bytes, chunk, huge),
-            // Another process writes to it.
-            HostCapture::Fork => {
+            // A forked process may write to it.
+            HostCapture::Auto | HostCapture::Protect | HostCapture::Fork => {
                 shared(bytes, huge).map(|(_, mapping)| HostBuffer::over(mapping, chunk, huge))
             }
         };

@@ -149,6 +149,7 @@ impl Shared {
         let persist = open.persist.unwrap_or_else(|| self.is_to_persist());
         match open.spool.take() {
             None => {
+                self.freeze(&mut open)?;
                 self.carry(&mut open)?;
                 self.commit_deferred(&mut open, persist);
                 open.under_way = false;
@@ -235,7 +236,7 @@ impl Shared {
         let is_deferred = |run: &Run| match run.place.capture {
             Capture::Copy => false,
             Capture::Lent => run.level == Level::HOST,
-            Capture::Fork => run.by_processor(),
+            Capture::Fork | Capture::Protect => run.by_processor(),
         };
         let (deferred, now): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(is_deferred);
         self.copy(open.id, Way::In, &now).map_err(|error| {

@@ -7,6 +7,7 @@
 //! this process, once its carrier has ended.
 
 use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
 
 use super::capture::Open;
 use super::copy::{Run, Way};
@@ -16,12 +17,17 @@ use levels::ledger::{Slot, IN_HOST};
 use os::carrier::{Carrier, Piece};
 use os::error::{Error, Kind, Result};
 use os::mapping;
+use os::memory;
 
 /// Runs that a carrier is copying.
 #[derive(Debug)]
 pub(crate) struct Carried {
     carrier: Option<Carrier>,
     pub(crate) runs: Vec<Run>,
+    /// How long the call took that made the carrier.
+    pub(crate) call: Duration,
+    /// The process's page faults until then.
+    pub(crate) faults: u64,
 }
 
 impl Carried {
@@ -52,9 +58,12 @@ impl Shared {
         if runs.is_empty() {
             return Ok(());
         }
+        let since = Instant::now();
         match self.start_carrier(open, &runs) {
             Ok(carrier) => {
-                open.deferred.carried = Some(Carried { carrier: Some(carrier), runs });
+                let (call, faults) = (since.elapsed(), memory::page_faults());
+                open.deferred.carried =
+                    Some(Carried { carrier: Some(carrier), runs, call, faults });
                 Ok(())
             }
             Err(error) => {

@@ -6,12 +6,14 @@
 
 use std::collections::HashMap;
 use std::fmt::Debug;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::capture::Open;
 use super::carried::Carried;
 use super::copy::{Run, Way};
+use super::frozen::FrozenRuns;
 use super::lane::Direction;
 use super::shared::Shared;
 use super::spool::about;
@@ -22,6 +24,7 @@ use crate::catalog::state::{Arrival, MoveEnd, State};
 use device::PAGEABLE;
 use levels::space::Extent;
 use os::error::{Error, Result};
+use os::memory;
 use os::sync::Mutex;
 use trace::metrics::Stop;
 use trace::Activity;
@@ -42,13 +45,17 @@ pub(crate) struct DeferredCapture {
     pub(super) runs: Vec<Run>,
     /// What a carrier copies.
     pub(super) carried: Option<Carried>,
+    /// What is frozen until it is copied.
+    pub(super) frozen: Option<FrozenRuns>,
     releases: Vec<(i32, Arc<dyn Release>)>,
 }
 
 impl DeferredCapture {
     /// All deferred runs.
     fn all(&self) -> impl Iterator<Item = &Run> {
-        self.runs.iter().chain(self.carried.iter().flat_map(|carried| &carried.runs))
+        let carried = self.carried.iter().flat_map(|carried| &carried.runs);
+        let frozen = self.frozen.iter().flat_map(|frozen| &frozen.runs);
+        self.runs.iter().chain(carried).chain(frozen)
     }
 
     /// Whether a region of this id is deferred.
@@ -90,11 +97,15 @@ impl Drop for DeferredCapture {
 
 /// The deferred captures of checkpoints that are committed.
 #[derive(Debug, Default)]
-pub(crate) struct DeferredCaptures(Mutex<HashMap<Id, DeferredCapture>>);
+pub(crate) struct DeferredCaptures {
+    by_checkpoint: Mutex<HashMap<Id, DeferredCapture>>,
+    /// How many carriers have failed.
+    pub(crate) failed_carriers: AtomicUsize,
+}
 
 impl DeferredCaptures {
     fn take(&self, id: Id) -> Option<DeferredCapture> {
-        self.0.lock().remove(&id)
+        self.by_checkpoint.lock().remove(&id)
     }
 }
 
@@ -144,7 +155,7 @@ impl Shared {
     pub(super) fn commit_deferred(&self, open: &mut Open, persist: bool) {
         let arriving = open.deferred.parts();
         if arriving.contains(&true) {
-            self.deferred.0.lock().insert(open.id, std::mem::take(&mut open.deferred));
+            self.deferred.by_checkpoint.lock().insert(open.id, std::mem::take(&mut open.deferred));
         }
         let (id, regions) = (open.id, std::mem::take(&mut open.regions));
         self.step_counted(|state| state.commit_deferred(id, regions, arriving, persist));
@@ -156,8 +167,12 @@ pub fn arrive(shared: &Shared) -> Result<()> {
     let mut queue = None;
     while let Some(arrival) = shared.catalog.next(Worker::Arrive, State::next_arrival) {
         let Some(mut deferred) = shared.deferred.take(arrival.id) else { continue };
+        // Frozen memory first: the application may be waiting for it.
+        let thawed = copy_frozen(shared, &arrival, &mut deferred);
         let carried = await_carrier(shared, &arrival, &mut deferred);
-        let end = match carried {
+        let ahead = thawed.and_then(|ahead| carried.map(|()| ahead));
+        shared.count_arrival(ahead.as_ref().ok().copied());
+        let end = match ahead.map(drop) {
             Ok(()) => bring(shared, &mut queue, &arrival, &deferred),
             Err(error) => MoveEnd::Failed(about(&arrival.name, arrival.version)(error)),
         };
@@ -168,6 +183,22 @@ pub fn arrive(shared: &Shared) -> Result<()> {
     Ok(())
 }
 
+/// Copies the frozen regions of a checkpoint, if it has some. Returns the bytes that were copied because the application
+/// was about to write to them.
+fn copy_frozen(shared: &Shared, arrival: &Arrival, deferred: &mut DeferredCapture) -> Result<u64> {
+    let Some(frozen) = deferred.frozen.take() else { return Ok(0) };
+    let since = Instant::now();
+    let mut span = shared.trace.span(Activity::Capture).of(&arrival.name, arrival.version);
+    let copied = frozen.frozen.copy();
+    let host = shared.host()?;
+    frozen.runs.iter().for_each(|run| host.written(&run.extents));
+    let ahead = copied?;
+    let bytes = frozen.runs.iter().map(Run::bytes).sum();
+    shared.metrics.hop((Stop::Application, Stop::HOST)).add(bytes, since.elapsed());
+    span.bytes(bytes);
+    Ok(ahead)
+}
+
 /// Waits until the carrier of a checkpoint, if it has one, has copied everything.
 fn await_carrier(shared: &Shared, arrival: &Arrival, deferred: &mut DeferredCapture) -> Result<()> {
     let Some(carried) = &mut deferred.carried else { return Ok(()) };
@@ -176,8 +207,11 @@ fn await_carrier(shared: &Shared, arrival: &Arrival, deferred: &mut DeferredCapt
     let ended = carried.wait();
     let host = shared.host()?;
     carried.runs.iter().for_each(|run| host.written(&run.extents));
-    let bytes = carried.runs.iter().map(Run::bytes).sum();
-    ended?;
+    let bytes: u64 = carried.runs.iter().map(Run::bytes).sum();
+    shared.count_forked(carried.call, memory::page_faults() - carried.faults, bytes);
+    ended.inspect_err(|_| {
+        shared.deferred.failed_carriers.fetch_add(1, Ordering::Relaxed);
+    })?;
     shared.metrics.hop((Stop::Application, Stop::HOST)).add(bytes, since.elapsed());
     span.bytes(bytes);
     Ok(())

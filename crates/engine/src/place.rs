@@ -29,6 +29,8 @@ pub enum Capture {
     Copy,
     /// A worker copies them after the call: the application leaves them unchanged until they are released.
     Lent,
+    /// A worker copies them after the call, and before the application writes to them (`engine/frozen.rs`).
+    Protect,
     /// A copy-on-write child of the process copies them ([`os::carrier`]): the application may change them
     /// at once.
     Fork,

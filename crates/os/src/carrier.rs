@@ -172,6 +172,8 @@ unsafe fn carry(pieces: &[Piece], mark: Option<Mark<'_>>) -> ! {
     // SAFETY: system calls without memory, or with constants; none allocates or takes a lock. The copies are the
     // caller's promise.
     unsafe {
+        // What is meant for the application's group of processes (Ctrl-C, a scheduler's signal) does not end it.
+        libc::setsid();
         // No file, socket or pipe of the application's is kept open by it.
         libc::syscall(libc::SYS_close_range, 0_u32, u32::MAX, 0_u32);
         // It leaves no image of the application's memory if it fails.

@@ -32,6 +32,7 @@ pub mod socket;
 pub mod sync;
 pub mod threads;
 pub mod times;
+pub mod write_protection;
 
 /// The calling thread's id.
 pub fn thread_id() -> u32 {
