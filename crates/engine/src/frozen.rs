@@ -26,6 +26,9 @@ use os::write_protection::{Event, WriteProtection};
 /// Bytes that are copied at a time, and can be written then: a huge page, which stays one.
 const BLOCK: u64 = 2 << 20;
 
+/// How many blocks behind a write are looked at for one that nobody copies yet.
+const AHEAD: u64 = 4;
+
 /// Checkpoints with frozen regions at a time.
 const MOST: usize = 64;
 
@@ -237,7 +240,14 @@ impl Freezing {
                         let len = block.range.end - block.range.start;
                         regions.ahead.fetch_add(len, Ordering::Relaxed);
                     }
-                    // Whoever has taken it lifts its protection.
+                    // Whoever has taken it lifts its protection. The application writes on: this thread and the
+                    // worker copy ahead of it together.
+                    let behind = block.range.end..block.range.end + AHEAD * BLOCK;
+                    for block in regions.overlapping(&behind) {
+                        if regions.copy(block, &self.protection) {
+                            break;
+                        }
+                    }
                     return;
                 }
                 // Nobody's any more.
