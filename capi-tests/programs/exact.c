@@ -1,19 +1,27 @@
 /*
  * Host memory that is copied after the call has returned is what it was at the call:
  *
- *   exact <configuration> [threads=N] [versions=N] [bytes=N] [huge=1]
+ *   exact <configuration> [threads=N] [versions=N] [bytes=N] [huge=1] [forbid=1]
  *
  * Takes versions of a region whose ends are within pages. As soon as a call has returned, all threads write to it,
  * each to its own share, by stores and by read(2); another thread writes all the time to the bytes before and
  * behind it, on the same pages. All versions are restored at the end.
+ *
+ *   forbid=1   the system has neither clone3 nor userfaultfd, as in some containers
  */
 #define _GNU_SOURCE
 #include "check.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stddef.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static const size_t before = 100, behind = 77;
@@ -68,6 +76,20 @@ static void *share(void *number)
     return NULL;
 }
 
+static void forbid(void)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof filter / sizeof filter[0], filter};
+    OK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+    OK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
+}
+
 int main(int argc, char **argv)
 {
     pthread_t writers[16], other;
@@ -84,6 +106,8 @@ int main(int argc, char **argv)
     if (number(argc, argv, "huge", 0))
         OK(madvise(memory, whole, MADV_HUGEPAGE));
     region = memory + before;
+    if (number(argc, argv, "forbid", 0))
+        forbid();
     OK(VELOC_Init_single(0, argv[1]));
     OK(VELOC_Mem_protect(1, region, bytes, 1));
     OK(pthread_create(&other, NULL, beside, NULL));

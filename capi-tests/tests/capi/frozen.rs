@@ -5,6 +5,7 @@ use capi_tests::job::{names, Job};
 use capi_tests::mpi::is_all;
 use capi_tests::random::Random;
 use os::write_protection::WriteProtection;
+use std::path::Path;
 use std::sync::LazyLock;
 use std::thread::sleep;
 use std::time::Duration;
@@ -26,6 +27,28 @@ fn versions_are_exact_whoever_writes() {
             ));
             let ended = job.run("exact", more).succeed();
             assert_eq!(ended.stderr.contains("host_capture"), mode == "protect" && !*PROTECTS);
+        }
+    }
+}
+
+/// Catches a way that the system forbids and that is taken silently as another, more than once, or not at all.
+#[test]
+fn what_the_system_forbids_is_said_once() {
+    let device = Path::new("/dev/userfaultfd").exists();
+    for (mode, said) in [
+        ("fork", vec!["copied in the call: clone3"]),
+        (
+            "protect",
+            if device { vec![] } else { vec!["userfaultfd", "copied in the call: clone3"] },
+        ),
+        ("auto", vec![]),
+    ] {
+        let text = format!(
+            "mode = async\nhost_capture = {mode}\nhost_cache_size = 256M\nephemeral = true\n"
+        );
+        let ended = Job::new(&text).run("exact", "forbid=1").succeed();
+        for words in said {
+            assert_eq!(ended.stderr.matches(words).count(), 1, "{mode}: {}", ended.stderr);
         }
     }
 }

@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicU8, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{Builder, JoinHandle};
 
 use super::capture::Open;
@@ -21,7 +21,7 @@ use os::error::{Error, Kind, Result};
 use os::memory::page_size;
 use os::sync::Mutex;
 use os::threads;
-use os::write_protection::{Event, WriteProtection};
+use os::write_protection::{Event, Lifted, WriteProtection};
 
 /// Bytes that are copied at a time, and can be written then: a huge page, which stays one.
 const BLOCK: u64 = 2 << 20;
@@ -53,8 +53,10 @@ struct Block {
 const FROZEN: u8 = 0;
 /// Somebody copies it.
 const TAKEN: u8 = 1;
-/// It is in the host buffer, and can be written to.
+/// It is in the host buffer.
 const COPIED: u8 = 2;
+/// It can be written to.
+const THAWED: u8 = 3;
 
 /// The frozen regions of a checkpoint.
 #[derive(Debug)]
@@ -85,12 +87,13 @@ unsafe impl Sync for Regions {}
 
 impl Regions {
     /// Copies a block, if nobody does. Allocates nothing.
-    fn copy(&self, block: &Block, protection: &WriteProtection) -> bool {
+    fn copy(&self, block: &Block, copying: &RwLock<()>) -> bool {
         let taken =
             block.state.compare_exchange(FROZEN, TAKEN, Ordering::Acquire, Ordering::Acquire);
         if taken.is_err() {
             return false;
         }
+        let copying = copying.read().unwrap_or_else(PoisonError::into_inner);
         for piece in &self.pieces[block.pieces.clone()] {
             // SAFETY: the room in the host buffer is this block's, which is taken.
             if unsafe { access::try_copy(piece.from, piece.to, piece.len) }.is_err() {
@@ -98,7 +101,22 @@ impl Regions {
             }
         }
         block.state.store(COPIED, Ordering::Release);
-        protection.lift(&block.range);
+        drop(copying);
+        true
+    }
+
+    /// Lets writers to a block that was copied go on. False: an event has to be read first. Allocates nothing.
+    fn thaw(&self, block: &Block, protection: &WriteProtection) -> bool {
+        match protection.lift(&block.range) {
+            Lifted::Later => return false,
+            Lifted::Yes => {}
+            Lifted::Gone => {
+                // Something else may have been copied.
+                self.failure.store(GONE, Ordering::Relaxed);
+                protection.unregister(&block.range);
+            }
+        }
+        block.state.store(THAWED, Ordering::Release);
         true
     }
 
@@ -109,9 +127,9 @@ impl Regions {
         &rest[..rest.partition_point(|block| block.range.start < range.end)]
     }
 
-    /// Notes that a range is not what it was. Blocks that are copied do not need it.
+    /// Notes that a range will not be what it was. Blocks that are copied do not need it.
     fn lose(&self, range: &Range<u64>) {
-        let missing = |block: &Block| block.state.load(Ordering::Acquire) != COPIED;
+        let missing = |block: &Block| block.state.load(Ordering::Acquire) < COPIED;
         if self.overlapping(range).iter().any(missing) {
             self.failure.store(GONE, Ordering::Relaxed);
         }
@@ -131,6 +149,34 @@ struct Freezing {
     protection: WriteProtection,
     /// Those that are not complete; no allocation and no release of memory while it is locked.
     active: Mutex<Vec<Arc<Regions>>>,
+    /// Held by those who copy, and alone by who reads events: what the application discards then was copied before,
+    /// or is lost.
+    copying: RwLock<()>,
+}
+
+/// Addresses that threads of the application want to write to.
+struct Writers {
+    addresses: [u64; Writers::MOST],
+    len: usize,
+}
+
+impl Writers {
+    /// More threads than that are served in turns.
+    const MOST: usize = 1024;
+
+    fn is_full(&self) -> bool {
+        self.len == Writers::MOST
+    }
+
+    fn push(&mut self, address: u64) {
+        self.addresses[self.len] = address;
+        self.len += 1;
+    }
+
+    fn pop(&mut self) -> Option<u64> {
+        self.len = self.len.checked_sub(1)?;
+        Some(self.addresses[self.len])
+    }
 }
 
 impl Freezer {
@@ -140,8 +186,11 @@ impl Freezer {
     /// The system has no such protection, or forbids it.
     pub(crate) fn start() -> Result<Freezer> {
         let protection = WriteProtection::open()?;
-        let shared =
-            Arc::new(Freezing { protection, active: Mutex::new(Vec::with_capacity(MOST)) });
+        let shared = Arc::new(Freezing {
+            protection,
+            active: Mutex::new(Vec::with_capacity(MOST)),
+            copying: RwLock::new(()),
+        });
         let its = shared.clone();
         let builder = Builder::new().name("veloc-freeze".to_owned());
         let thread = threads::unsignalled(|| builder.spawn(move || its.serve()));
@@ -211,54 +260,81 @@ impl Drop for Freezer {
 impl Freezing {
     /// Lets writers go on, until the freezer ends. Allocates nothing, and frees nothing.
     fn serve(&self) {
-        loop {
-            match self.protection.next() {
-                Ok(None) => return,
-                Ok(Some(event)) => self.serve_one(&event),
-                Err(_) => {
-                    for regions in self.active.lock().iter() {
-                        regions.failure.store(UNTOLD, Ordering::Relaxed);
-                        regions.ranges.iter().for_each(|range| self.protection.unregister(range));
-                    }
-                    return;
-                }
+        let mut writers = Writers { addresses: [0; Writers::MOST], len: 0 };
+        while let Ok(true) = self.protection.wait() {
+            let active = self.active.lock();
+            if self.read_events(&active, &mut writers).is_err() {
+                break;
             }
+            while let Some(address) = writers.pop() {
+                self.serve_writer(&active, address, &mut writers);
+            }
+        }
+        // Nobody is there any more to whom a writer could be told.
+        for regions in self.active.lock().iter() {
+            regions.failure.store(UNTOLD, Ordering::Relaxed);
+            regions.ranges.iter().for_each(|range| self.protection.unregister(range));
         }
     }
 
-    fn serve_one(&self, event: &Event) {
-        let active = self.active.lock();
-        match event {
-            Event::Write(address) => {
-                let byte = *address..address + 1;
-                // The same memory is in one of them.
-                let found = active.iter().find_map(|regions| {
-                    regions.overlapping(&byte).first().map(|block| (regions, block))
-                });
-                if let Some((regions, block)) = found {
-                    if regions.copy(block, &self.protection) {
-                        let len = block.range.end - block.range.start;
-                        regions.ahead.fetch_add(len, Ordering::Relaxed);
-                    }
-                    // Whoever has taken it lifts its protection. The application writes on: this thread and the
-                    // worker copy ahead of it together.
-                    let behind = block.range.end..block.range.end + AHEAD * BLOCK;
-                    for block in regions.overlapping(&behind) {
-                        if regions.copy(block, &self.protection) {
-                            break;
-                        }
-                    }
-                    return;
+    /// Reads all events: notes what is lost, and who wants to write.
+    fn read_events(&self, active: &[Arc<Regions>], writers: &mut Writers) -> std::io::Result<()> {
+        let _alone = self.copying.write().unwrap_or_else(PoisonError::into_inner);
+        while !writers.is_full() {
+            match self.protection.read()? {
+                None => break,
+                Some(Event::Write(address)) => writers.push(address),
+                Some(Event::Gone(range)) => active.iter().for_each(|regions| regions.lose(&range)),
+                Some(Event::Moved(from, to)) => {
+                    active.iter().for_each(|regions| regions.lose(&from));
+                    self.protection.unregister(&to);
                 }
-                // Nobody's any more.
-                let page = page_size() as u64;
-                let start = address & !(page - 1);
-                self.protection.lift(&(start..start + page));
             }
-            Event::Gone(range) => active.iter().for_each(|regions| regions.lose(range)),
-            Event::Moved(from, to) => {
-                active.iter().for_each(|regions| regions.lose(from));
-                self.protection.unregister(to);
+        }
+        Ok(())
+    }
+
+    fn serve_writer(&self, active: &[Arc<Regions>], address: u64, writers: &mut Writers) {
+        let byte = address..address + 1;
+        // The same memory is in one of them.
+        let found = active
+            .iter()
+            .find_map(|regions| regions.overlapping(&byte).first().map(|block| (regions, block)));
+        let Some((regions, block)) = found else {
+            // Nobody's any more.
+            let page = page_size() as u64;
+            let start = address & !(page - 1);
+            return self.protection.unregister(&(start..start + page));
+        };
+        if regions.copy(block, &self.copying) {
+            let len = block.range.end - block.range.start;
+            regions.ahead.fetch_add(len, Ordering::Relaxed);
+            self.thaw(regions, block, active, writers);
+        }
+        // Otherwise, whoever has taken it thaws it. The application writes on: this thread and the worker copy ahead
+        // of it together.
+        let behind = block.range.end..block.range.end + AHEAD * BLOCK;
+        let next =
+            regions.overlapping(&behind).iter().find(|next| regions.copy(next, &self.copying));
+        if let Some(next) = next {
+            self.thaw(regions, next, active, writers);
+        }
+    }
+
+    /// Thaws a block, in the thread that reads events.
+    fn thaw(
+        &self,
+        regions: &Regions,
+        block: &Block,
+        active: &[Arc<Regions>],
+        writers: &mut Writers,
+    ) {
+        while !regions.thaw(block, &self.protection) {
+            if writers.is_full() || self.read_events(active, writers).is_err() {
+                regions.failure.store(UNTOLD, Ordering::Relaxed);
+                self.protection.unregister(&block.range);
+                block.state.store(THAWED, Ordering::Release);
+                return;
             }
         }
     }
@@ -281,11 +357,16 @@ impl Freezing {
     /// Copies what is left, and waits for what others copy.
     fn finish(&self, regions: &Regions) {
         for block in &regions.blocks {
-            regions.copy(block, &self.protection);
+            if regions.copy(block, &self.copying) {
+                // The other thread reads the event.
+                while !regions.thaw(block, &self.protection) {
+                    std::thread::yield_now();
+                }
+            }
         }
         for block in &regions.blocks {
             // A block takes less than a millisecond.
-            while block.state.load(Ordering::Acquire) != COPIED {
+            while block.state.load(Ordering::Acquire) != THAWED {
                 std::thread::yield_now();
             }
         }

@@ -34,6 +34,18 @@ pub enum Event {
     Moved(Range<u64>, Range<u64>),
 }
 
+/// What became of a protection that was to be lifted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lifted {
+    /// It is lifted.
+    Yes,
+    /// An event has to be read before.
+    Later,
+    /// Some of the range is not registered any more: it was unmapped, whatever is there now. Its rest is protected as
+    /// before.
+    Gone,
+}
+
 /// `struct uffdio_api` of linux/userfaultfd.h.
 #[repr(C)]
 struct Api {
@@ -171,12 +183,12 @@ impl WriteProtection {
         done.map_err(|error| failed("write protection", range, error))
     }
 
-    /// Lifts the protection of a range; whoever waits goes on. Allocates nothing.
-    pub fn lift(&self, range: &Range<u64>) {
-        let lifted = self.call(WRITE_PROTECT, &mut Protection { place: place(range), mode: 0 });
-        if lifted.is_err() {
-            // Some of it has gone, or is going.
-            self.unregister(range);
+    /// Lifts the protection of a registered range; whoever waits goes on. Allocates nothing.
+    pub fn lift(&self, range: &Range<u64>) -> Lifted {
+        match self.call(WRITE_PROTECT, &mut Protection { place: place(range), mode: 0 }) {
+            Ok(()) => Lifted::Yes,
+            Err(libc::EAGAIN) => Lifted::Later,
+            Err(_) => Lifted::Gone,
         }
     }
 
@@ -185,11 +197,11 @@ impl WriteProtection {
         self.descriptor.get().is_ok()
     }
 
-    /// The next event; waits for it. `None`: [`stop`](Self::stop) was called. Allocates nothing.
+    /// Waits until there is an event. False: [`stop`](Self::stop) was called. Allocates nothing.
     ///
     /// # Errors
     /// The application has closed the descriptor: nothing is protected any more. Or the system's.
-    pub fn next(&self) -> std::io::Result<Option<Event>> {
+    pub fn wait(&self) -> std::io::Result<bool> {
         // Nobody is woken by a descriptor that is closed.
         let at_most = Timespec { tv_sec: 1, tv_nsec: 0 };
         loop {
@@ -201,9 +213,16 @@ impl WriteProtection {
                 Err(Errno::INTR) | Ok(0) => continue,
                 other => other?,
             };
-            if !ready[1].revents().is_empty() {
-                return Ok(None);
-            }
+            return Ok(ready[1].revents().is_empty());
+        }
+    }
+
+    /// The next event, if there is one. Who discards or unmaps memory goes on once that is read. Allocates nothing.
+    ///
+    /// # Errors
+    /// As for [`wait`](Self::wait).
+    pub fn read(&self) -> std::io::Result<Option<Event>> {
+        loop {
             let mut message = Message::default();
             let len = size_of::<Message>();
             let number = self.descriptor.get()?.as_raw_fd();
@@ -212,7 +231,8 @@ impl WriteProtection {
             if read < 0 {
                 let error = std::io::Error::last_os_error();
                 match error.raw_os_error() {
-                    Some(libc::EAGAIN | libc::EINTR) => continue,
+                    Some(libc::EAGAIN) => return Ok(None),
+                    Some(libc::EINTR) => continue,
                     _ => return Err(error),
                 }
             }
@@ -228,7 +248,7 @@ impl WriteProtection {
         }
     }
 
-    /// Ends the waits of [`next`](Self::next).
+    /// Ends the waits.
     pub fn stop(&self) {
         // If the application has closed it, the thread that waits has ended, or does within a second.
         let _ = (&self.stop[1]).write(&[1]);
@@ -275,7 +295,8 @@ mod tests {
     use crate::mapping::{Mapping, ALIGNMENT};
 
     fn next(protection: &WriteProtection) -> Event {
-        protection.next().unwrap().unwrap()
+        assert!(protection.wait().unwrap());
+        protection.read().unwrap().unwrap()
     }
 
     /// `None`: this system has none.
@@ -316,14 +337,15 @@ mod tests {
                 let Event::Write(address) = next(&protection) else { panic!("another event") };
                 assert_eq!(address & !4095, start + at);
                 assert_eq!(wrote.load(Ordering::Acquire), 0);
-                protection.lift(&(start + at..start + at + 4096));
+                assert_eq!(protection.lift(&(start + at..start + at + 4096)), Lifted::Yes);
             });
         }
         assert_eq!(byte(0).load(Ordering::Relaxed), 7);
         protection.unregister(&all);
         byte(20 * 4096).store(7, Ordering::Relaxed);
         protection.stop();
-        assert_eq!(protection.next().unwrap(), None);
+        assert_eq!(protection.read().unwrap(), None);
+        assert!(!protection.wait().unwrap());
     }
 
     /// Catches memory that goes without a word.
@@ -340,9 +362,14 @@ mod tests {
                 // SAFETY: a page of the mapping, which nobody uses.
                 unsafe { libc::madvise(mapping.base().as_ptr().cast(), 4096, libc::MADV_DONTNEED) }
             });
+            assert!(protection.wait().unwrap());
+            // Also for who reads the events: there is one to be read first.
+            assert_eq!(protection.lift(&all), Lifted::Later);
             assert_eq!(next(&protection), Event::Gone(all.start..all.start + 4096));
             assert_eq!(advised.join().unwrap(), 0);
         });
+        assert_eq!(protection.lift(&all), Lifted::Yes);
+        assert_eq!(protection.lift(&(all.start..all.end + 4096)), Lifted::Gone);
         assert!(protection.protect(&(8192..12288)).is_err());
         // Otherwise the end of the mapping would wait until it is read.
         protection.unregister(&all);
