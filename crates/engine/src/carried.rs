@@ -99,7 +99,7 @@ impl Shared {
         }
         runs.iter().for_each(|run| host.writing(&run.extents));
         // The mark says that the whole checkpoint is in the host buffer.
-        let whole = open.deferred.runs.is_empty();
+        let whole = open.deferred.runs.is_empty() && open.deferred.frozen.is_none();
         let slot = whole.then(|| self.prepare_record(open)).flatten();
         let state = slot.map(|slot| self.record_state(slot));
         let started = host.mapping().do_fork().and_then(|()| {
