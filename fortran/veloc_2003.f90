@@ -30,6 +30,9 @@ module veloc_2003
   integer, parameter, public :: VELOC_CKPT_ALL = 0, VELOC_CKPT_SOME = 1, VELOC_CKPT_REST = 2
   integer, parameter, public :: VELOC_RECOVER_ALL = 0, VELOC_RECOVER_SOME = 1, &
       VELOC_RECOVER_REST = 2
+  ! How VELOC_Checkpoint takes a region in host memory: as the key host_capture says; ...
+  integer, parameter, public :: VELOC_CAPTURE_AUTO = 0, VELOC_CAPTURE_COPY = 1, &
+      VELOC_CAPTURE_PROTECT = 2, VELOC_CAPTURE_FORK = 3
   ! Bytes of an element, for the form of VELOC_Mem_protect that takes an address.
   integer, parameter, public :: VELOC_CHARACTER1 = 1, VELOC_COMPLEX4 = 8, VELOC_COMPLEX8 = 16, &
       VELOC_INTEGER1 = 1, VELOC_INTEGER2 = 2, VELOC_INTEGER4 = 4, VELOC_INTEGER8 = 8, &
@@ -38,6 +41,7 @@ module veloc_2003
   public :: VELOC_Init, VELOC_Init_options, VELOC_Init_single, VELOC_Init_single_options
   public :: VELOC_Finalize, VELOC_Last_error, VELOC_Set_stream
   public :: VELOC_Mem_protect, VELOC_Mem_protect_list, VELOC_Mem_unprotect, VELOC_Mem_clear
+  public :: VELOC_Mem_capture
   public :: VELOC_Region_protect, VELOC_Region_unprotect, VELOC_Region_clear
   public :: VELOC_Route_file, VELOC_Cleanup
   public :: VELOC_Checkpoint, VELOC_Checkpoint_begin, VELOC_Checkpoint_mem, &
@@ -196,6 +200,10 @@ module veloc_2003
     end function
     integer(c_int) function c_checkpoint_finished() bind(c, name='VELOC_Checkpoint_finished')
       import :: c_int
+    end function
+    integer(c_int) function c_mem_capture(id, mode) bind(c, name='VELOC_Mem_capture')
+      import :: c_int
+      integer(c_int), value :: id, mode
     end function
     integer(c_int) function c_restart_test(name, version) bind(c, name='VELOC_Restart_test')
       import :: c_int, c_char
@@ -627,6 +635,13 @@ contains
     type(VELOC_Region), intent(in) :: list(:)
     integer, intent(out) :: err
     err = c_protect_list(list, size(list, kind=c_size_t))
+  end subroutine
+
+  ! How VELOC_Checkpoint takes a region in host memory: VELOC_CAPTURE_COPY, ...
+  subroutine VELOC_Mem_capture(id, mode, err)
+    integer, intent(in) :: id, mode
+    integer, intent(out) :: err
+    if (fits('id', id, err)) err = c_mem_capture(int(id, c_int), int(mode, c_int))
   end subroutine
 
   subroutine VELOC_Mem_unprotect(id, err)

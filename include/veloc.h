@@ -286,6 +286,22 @@ int VELOC_Mem_protect_guarded(int id,
                               int (*guard)(int (*release)(void), char *reason, size_t room));
 
 /**
+ * Sets how `VELOC_Checkpoint` takes a region in host memory, in place of the key `host_capture`, until it is
+ * unprotected.
+ *
+ * @param id    the region, which is protected
+ * @param mode  VELOC_CAPTURE_AUTO (the key's), VELOC_CAPTURE_COPY, VELOC_CAPTURE_PROTECT or
+ *              VELOC_CAPTURE_FORK. With VELOC_CAPTURE_PROTECT the region may also be shared memory, if no other
+ *              process and no device writes to it
+ * @return VELOC_SUCCESS; VELOC_FAILURE if there is no such region or mode, or the region is VELOC_READ_ONLY or an
+ *         object. A mode that the system refuses is no error: the next one is taken, which is said once
+ *
+ * Source: an addition of this library; CRUM, section III.
+ */
+int VELOC_Mem_capture(int id,
+                      int mode);
+
+/**
  * Ends the protection of a region. Checkpoints that have it keep it.
  *
  * @param id  the region

@@ -65,6 +65,26 @@
 #define VELOC_READ_ONLY 1
 
 /**
+ * How a region is captured: as the key `host_capture` says.
+ */
+#define VELOC_CAPTURE_AUTO 0
+
+/**
+ * How a region is captured: the call copies it.
+ */
+#define VELOC_CAPTURE_COPY 1
+
+/**
+ * How a region is captured: it is protected against writes until it is copied.
+ */
+#define VELOC_CAPTURE_PROTECT 2
+
+/**
+ * How a region is captured: a copy-on-write child of the process copies it.
+ */
+#define VELOC_CAPTURE_FORK 3
+
+/**
  * A kind of event that C++ programs can observe: a checkpoint has ended.
  */
 #define VELOC_OBSERVE_CKPT_END 0

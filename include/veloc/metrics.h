@@ -130,6 +130,11 @@
 #define VELOC_WAITS 8
 
 /**
+ * Bytes of the reason in a VELOC_Snapshot.
+ */
+#define VELOC_SNAPSHOT_REASON 256
+
+/**
  * A sum over events: how much, how long, how many.
  */
 typedef struct VELOC_Sum {
@@ -284,6 +289,41 @@ typedef struct VELOC_Metrics {
     uint64_t encode_failures;
 } VELOC_Metrics;
 
+/**
+ * How `VELOC_Checkpoint` has taken host memory, and what that has cost. New members are added at the end only.
+ */
+typedef struct VELOC_Snapshot {
+    /**
+     * How the last checkpoint's host memory was taken: VELOC_CAPTURE_COPY, VELOC_CAPTURE_PROTECT or
+     * VELOC_CAPTURE_FORK; 0: there was none.
+     */
+    uint64_t mode;
+    /**
+     * Checkpoints of host memory since the start of the job.
+     */
+    uint64_t checkpoints;
+    /**
+     * Their bytes.
+     */
+    uint64_t bytes;
+    /**
+     * Nanoseconds that their calls have taken.
+     */
+    uint64_t blocked;
+    /**
+     * Bytes that were copied because the application was about to write to them (VELOC_CAPTURE_PROTECT).
+     */
+    uint64_t copied_ahead;
+    /**
+     * Checkpoints that could not be completed after their call; their versions do not exist.
+     */
+    uint64_t failed;
+    /**
+     * Why the last one was taken in its mode: a text that ends with NUL.
+     */
+    char reason[VELOC_SNAPSHOT_REASON];
+} VELOC_Snapshot;
+
 #ifdef __cplusplus
 extern "C" {
 #endif /* __cplusplus */
@@ -312,6 +352,21 @@ void VELOC_Get_trf_metrics(char *text);
  * @pre `metrics` is NULL or has `size` bytes.
  */
 int VELOC_Get_metrics(struct VELOC_Metrics *metrics, size_t size);
+
+/**
+ * How checkpoints have taken host memory, why, and what that has cost the application.
+ *
+ * @param stats  gets the figures
+ * @param size   `sizeof(VELOC_Snapshot)` of the caller; members beyond it are left out, members that
+ *               this library does not know are set to 0
+ * @return VELOC_SUCCESS; VELOC_FAILURE outside a job or if `stats` is NULL
+ *
+ * Source: an addition of this library; CRUM, section V.
+ *
+ * @pre `stats` points to `size` bytes that can be written.
+ */
+int VELOC_Snapshot_stats(struct VELOC_Snapshot *stats,
+                         size_t size);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -290,6 +290,28 @@ class Arrays(WithFolder):
             self.assertEqual(found.tobytes(), wanted[id].tobytes(), id)
         self.assertEqual(whole[0].tolist(), [0, 1, 2, 3, 4, 5])
 
+    def test_captured_as_is_asked_for(self):
+        state = numpy.arange(1_000_000.0)
+        with self.job(host_capture="auto") as job:
+            job.protect(0, state)
+            self.assertIsNone(job.snapshots()["mode"])
+            for version, mode in enumerate(("copy", "fork", "protect", "auto")):
+                job.capture(0, mode)
+                job.checkpoint("modes", version)
+                state += 1
+                found = job.snapshots()
+                self.assertEqual(found["checkpoints"], version + 1)
+                self.assertTrue(found["reason"], found)
+                if mode in ("copy", "fork"):
+                    self.assertEqual(found["mode"], mode, found)
+            for version in reversed(range(4)):
+                job.restart("modes", version)
+                self.assertEqual(state[5], 5 + version)
+            with self.assertRaisesRegex(ValueError, "mode is 'cow', not one of auto, copy, protect, fork"):
+                job.capture(0, "cow")
+            with self.assertRaisesRegex(veloc.Error, "region 7 is not protected"):
+                job.capture(7, "copy")
+
     def test_what_is_no_memory_of_its_own_is_refused(self):
         whole = numpy.zeros((10, 10))
         tensor = Tensor(whole)

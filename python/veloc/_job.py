@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ._library import Error, Library, check, declare, last_error, library, number, text
-from ._metrics import metrics
+from ._metrics import CAPTURES, metrics, snapshots
 from ._options import Value, start
 from ._regions import ObjectRegion, Region, region_of
 
@@ -172,6 +172,15 @@ class Job:
                 check(calls.VELOC_Region_unprotect(number("id", id), text("name", name)))
         del group[id]
 
+    def capture(self, id: int, mode: str) -> None:
+        """Says how checkpoints take an array in host memory, in place of the key `host_capture`.
+
+        `mode` is "copy", "protect", "fork", or "auto" for what the key says.
+        """
+        if mode not in CAPTURES:
+            raise ValueError(f"mode is {mode!r}, not one of {', '.join(CAPTURES)}")
+        check(self._calls().VELOC_Mem_capture(number("id", id), CAPTURES.index(mode)))
+
     def set_stream(self, stream: Any) -> None:
         """Hands over the stream in which the program computes, in place of all streams.
 
@@ -224,6 +233,11 @@ class Job:
         """
         self._calls()
         return metrics()
+
+    def snapshots(self) -> dict[str, Any]:
+        """How checkpoints have taken host memory, why, and what that has cost: `VELOC_Snapshot_stats`."""
+        self._calls()
+        return snapshots()
 
     # --- restarts ---
 
@@ -359,6 +373,7 @@ declare(
     ("Mem_protect", [_id, _address, _size, _size], _status),
     ("Region_protect", [_id, _address, _size, _size, _name], _status),
     ("Mem_unprotect", [_id], _status),
+    ("Mem_capture", [_id, ctypes.c_int], _status),
     ("Region_unprotect", [_id, _name], _status),
     ("Checkpoint", [_name, _version], _status),
     ("Checkpoint_wait", [], _status),

@@ -54,6 +54,28 @@ def metrics() -> dict[str, Any]:
     return {**plain, **{name: dict(zip(of, plain[name])) for name, of in names.items()}}
 
 
+#: VELOC_CAPTURE_*, by their numbers.
+CAPTURES = "auto", "copy", "protect", "fork"
+
+
+class _Snapshot(ctypes.Structure):
+    """VELOC_Snapshot."""
+
+    _fields_ = [
+        *[(name, ctypes.c_uint64) for name in "mode checkpoints bytes blocked copied_ahead failed".split()],
+        ("reason", ctypes.c_char * 256),
+    ]
+
+
+def snapshots() -> dict[str, Any]:
+    """How host memory was captured, by the names of C; the mode as the configuration has it."""
+    found = _Snapshot()
+    check(library().VELOC_Snapshot_stats(ctypes.byref(found), ctypes.sizeof(found)))
+    plain = {name: getattr(found, name) for name, *_ in found._fields_}
+    mode = CAPTURES[found.mode] if found.checkpoints else None
+    return {**plain, "mode": mode, "reason": found.reason.decode(errors="replace")}
+
+
 def _plain(value: Any) -> Any:
     """The value as Python has it."""
     if isinstance(value, _Sum):
@@ -61,4 +83,7 @@ def _plain(value: Any) -> Any:
     return [_plain(one) for one in value] if isinstance(value, ctypes.Array) else value
 
 
-declare(("Get_metrics", [ctypes.c_void_p, ctypes.c_size_t], ctypes.c_int))
+declare(
+    ("Get_metrics", [ctypes.c_void_p, ctypes.c_size_t], ctypes.c_int),
+    ("Snapshot_stats", [ctypes.c_void_p, ctypes.c_size_t], ctypes.c_int),
+)

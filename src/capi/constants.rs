@@ -22,5 +22,13 @@ pub const VELOC_RECOVER_REST: i32 = 2;
 pub const VELOC_DEFAULT: u32 = 0;
 /// A flag of a region: the application does not change it until it is released.
 pub const VELOC_READ_ONLY: u32 = 1;
+/// How a region is captured: as the key `host_capture` says.
+pub const VELOC_CAPTURE_AUTO: i32 = 0;
+/// How a region is captured: the call copies it.
+pub const VELOC_CAPTURE_COPY: i32 = 1;
+/// How a region is captured: it is protected against writes until it is copied.
+pub const VELOC_CAPTURE_PROTECT: i32 = 2;
+/// How a region is captured: a copy-on-write child of the process copies it.
+pub const VELOC_CAPTURE_FORK: i32 = 3;
 /// A kind of event that C++ programs can observe: a checkpoint has ended.
 pub const VELOC_OBSERVE_CKPT_END: i32 = 0;

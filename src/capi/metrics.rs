@@ -4,8 +4,10 @@ use std::ffi::{c_char, c_int};
 use std::sync::atomic::Ordering;
 
 use super::boundary::{guarded, status, with_client};
+use super::{VELOC_CAPTURE_COPY, VELOC_CAPTURE_FORK, VELOC_CAPTURE_PROTECT};
 use client::Client;
 use engine::catalog::entry::Level;
+use engine::place::Capture;
 use erasure::node::Node;
 use os::error::{Error, Result};
 use policy::touch::{Mode, Rate};
@@ -249,16 +251,91 @@ pub unsafe extern "C" fn VELOC_Get_metrics(metrics: *mut VELOC_Metrics, size: us
             return Err(Error::invalid("metrics is NULL"));
         }
         let found = with_client(|client| Ok(collect(client)))?;
-        let known = std::mem::size_of::<VELOC_Metrics>();
-        let bytes = std::ptr::from_ref(&found).cast::<u8>();
-        // SAFETY: the caller gives `size` bytes; of ours, `known` exist.
-        unsafe {
-            let to = metrics.cast::<u8>();
-            std::ptr::copy_nonoverlapping(bytes, to, size.min(known));
-            if size > known {
-                to.add(known).write_bytes(0, size - known);
-            }
+        // SAFETY: the caller's promise, and not NULL.
+        unsafe { hand_out(&found, metrics, size) };
+        Ok(())
+    })
+}
+
+/// Gives a structure to a caller whose own has `size` bytes.
+///
+/// # Safety
+/// So many bytes at `to` can be written, and those of `found` are all initialised.
+unsafe fn hand_out<T>(found: &T, to: *mut T, size: usize) {
+    let known = std::mem::size_of::<T>();
+    let (from, to) = (std::ptr::from_ref(found).cast::<u8>(), to.cast::<u8>());
+    // SAFETY: the caller's promise; of ours, `known` bytes exist.
+    unsafe {
+        std::ptr::copy_nonoverlapping(from, to, size.min(known));
+        if size > known {
+            to.add(known).write_bytes(0, size - known);
         }
+    }
+}
+
+/// How `VELOC_Checkpoint` has taken host memory, and what that has cost. New members are added at the end only.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct VELOC_Snapshot {
+    /// How the last checkpoint's host memory was taken: VELOC_CAPTURE_COPY, VELOC_CAPTURE_PROTECT or
+    /// VELOC_CAPTURE_FORK; 0: there was none.
+    pub mode: u64,
+    /// Checkpoints of host memory since the start of the job.
+    pub checkpoints: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Nanoseconds that their calls have taken.
+    pub blocked: u64,
+    /// Bytes that were copied because the application was about to write to them (VELOC_CAPTURE_PROTECT).
+    pub copied_ahead: u64,
+    /// Checkpoints that could not be completed after their call; their versions do not exist.
+    pub failed: u64,
+    /// Why the last one was taken in its mode: a text that ends with NUL.
+    pub reason: [c_char; VELOC_SNAPSHOT_REASON],
+}
+
+/// Bytes of the reason in a VELOC_Snapshot.
+pub const VELOC_SNAPSHOT_REASON: usize = 256;
+
+/// How checkpoints have taken host memory, why, and what that has cost the application.
+///
+/// @param stats  gets the figures
+/// @param size   `sizeof(VELOC_Snapshot)` of the caller; members beyond it are left out, members that
+///               this library does not know are set to 0
+/// @return VELOC_SUCCESS; VELOC_FAILURE outside a job or if `stats` is NULL
+///
+/// Source: an addition of this library; CRUM, section V.
+///
+/// # Safety
+/// `stats` points to `size` bytes that can be written.
+#[no_mangle]
+pub unsafe extern "C" fn VELOC_Snapshot_stats(stats: *mut VELOC_Snapshot, size: usize) -> c_int {
+    status("VELOC_Snapshot_stats", || -> Result<()> {
+        if stats.is_null() {
+            return Err(Error::invalid("stats is NULL"));
+        }
+        let found = with_client(|client| Ok(client.engine().snapshots()))?;
+        let mut reason = [0; VELOC_SNAPSHOT_REASON];
+        for (to, from) in reason[..VELOC_SNAPSHOT_REASON - 1].iter_mut().zip(found.reason.bytes()) {
+            *to = from as c_char;
+        }
+        let mode = match found.way {
+            _ if found.checkpoints == 0 => 0,
+            Capture::Copy | Capture::Lent => VELOC_CAPTURE_COPY,
+            Capture::Protect => VELOC_CAPTURE_PROTECT,
+            Capture::Fork => VELOC_CAPTURE_FORK,
+        };
+        let found = VELOC_Snapshot {
+            mode: mode as u64,
+            checkpoints: found.checkpoints,
+            bytes: found.bytes,
+            blocked: u64::try_from(found.blocked.as_nanos()).unwrap_or(u64::MAX),
+            copied_ahead: found.ahead,
+            failed: found.failed,
+            reason,
+        };
+        // SAFETY: the caller's promise, and not NULL.
+        unsafe { hand_out(&found, stats, size) };
         Ok(())
     })
 }

@@ -4,8 +4,12 @@ use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::sync::Arc;
 
 use super::boundary::{call_back, status, string, with_client};
-use super::{VELOC_READ_ONLY, VELOC_SUCCESS};
+use super::{
+    VELOC_CAPTURE_AUTO, VELOC_CAPTURE_COPY, VELOC_CAPTURE_FORK, VELOC_CAPTURE_PROTECT,
+    VELOC_READ_ONLY, VELOC_SUCCESS,
+};
 use client::regions::{Memory, Terms};
+use config::HostCapture;
 use engine::deferred::Release;
 use os::error::{Error, Result};
 
@@ -193,6 +197,7 @@ fn protect(
         }
         let terms = Terms {
             read_only: flags & VELOC_READ_ONLY != 0,
+            capture: None,
             release: release.map(|routine| Arc::new(routine) as Arc<dyn Release>),
         };
         let address = ptr as u64;
@@ -201,6 +206,37 @@ fn protect(
             memory.terms = terms;
             client.protect(None, id, memory)
         })
+    })
+}
+
+/// Sets how `VELOC_Checkpoint` takes a region in host memory, in place of the key `host_capture`, until it is
+/// unprotected.
+///
+/// @param id    the region, which is protected
+/// @param mode  VELOC_CAPTURE_AUTO (the key's), VELOC_CAPTURE_COPY, VELOC_CAPTURE_PROTECT or
+///              VELOC_CAPTURE_FORK. With VELOC_CAPTURE_PROTECT the region may also be shared memory, if no other
+///              process and no device writes to it
+/// @return VELOC_SUCCESS; VELOC_FAILURE if there is no such region or mode, or the region is VELOC_READ_ONLY or an
+///         object. A mode that the system refuses is no error: the next one is taken, which is said once
+///
+/// Source: an addition of this library; CRUM, section III.
+#[no_mangle]
+pub extern "C" fn VELOC_Mem_capture(id: c_int, mode: c_int) -> c_int {
+    status("VELOC_Mem_capture", || {
+        let way = match mode {
+            VELOC_CAPTURE_AUTO => HostCapture::Auto,
+            VELOC_CAPTURE_COPY => HostCapture::Copy,
+            VELOC_CAPTURE_PROTECT => HostCapture::Protect,
+            VELOC_CAPTURE_FORK => HostCapture::Fork,
+            _ => {
+                return Err(Error::invalid(format!(
+                    "region {id}: the mode is {mode}; there are VELOC_CAPTURE_AUTO ({VELOC_CAPTURE_AUTO}), \
+                     _COPY ({VELOC_CAPTURE_COPY}), _PROTECT ({VELOC_CAPTURE_PROTECT}) and _FORK \
+                     ({VELOC_CAPTURE_FORK})"
+                )))
+            }
+        };
+        with_client(|client| client.set_capture(id, way))
     })
 }
 

@@ -21,6 +21,7 @@ mod failing;
 mod faults;
 mod files;
 mod fortran;
+mod frozen;
 mod handover;
 mod heat;
 mod host;

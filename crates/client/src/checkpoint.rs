@@ -1,14 +1,17 @@
 //! The checkpoint side of the protocol: begin, mem, end, wait.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::callbacks::{Object, Written};
 use super::messages::Packed;
 use super::regions::Protected;
 use super::routed::Routed;
+use super::way::Ways;
 use super::{check_name, Client, Phase, Selection};
+use device::PAGEABLE;
 use engine::catalog::entry::MESSAGES;
-use engine::place::Place;
+use engine::place::{Capture, Place};
 use format::header::encoded_len;
 use os::error::{Error, Result};
 use trace::Activity;
@@ -33,11 +36,15 @@ impl Client {
     /// Takes all regions into the checkpoint that was begun, and ends it. A `managed` checkpoint
     /// gets its mark.
     pub(super) fn take_all(&mut self, managed: bool) -> Result<()> {
-        let captured = self.capture(&Selection::All, managed);
+        let since = Instant::now();
+        let mut ways = self.ways();
+        let captured = self.capture(&Selection::All, managed, Some(&mut ways));
         if captured.is_err() {
             self.leave_phase();
         }
-        captured.and_then(|captured| self.close(true, captured))
+        self.close(true, captured?)?;
+        ways.count(&self.engine, since.elapsed());
+        Ok(())
     }
 
     /// Opens a checkpoint, and ends a restart that is open. A background failure that was not
@@ -76,12 +83,17 @@ impl Client {
     pub fn checkpoint_mem(&mut self, selection: &Selection) -> Result<()> {
         let trace = self.engine.trace.clone();
         let _span = self.span(&trace, Activity::Checkpoint);
-        self.capture(selection, false).map(|_| ())
+        self.capture(selection, false, None).map(|_| ())
     }
 
-    /// Captures regions. Returns what was captured if it stays as it is until the application's
-    /// call returns.
-    fn capture(&mut self, selection: &Selection, managed: bool) -> Result<Option<Captured>> {
+    /// Captures regions, in these ways if the same call of the application ends the checkpoint: otherwise it may change
+    /// its memory before that. Returns what was captured if it stays as it is until the application's call returns.
+    fn capture(
+        &mut self,
+        selection: &Selection,
+        managed: bool,
+        mut ways: Option<&mut Ways>,
+    ) -> Result<Option<Captured>> {
         let Phase::Checkpoint { open, routed } = &self.phase else {
             return Err(Error::invalid("there is no open checkpoint (VELOC_Checkpoint_begin)"));
         };
@@ -116,7 +128,14 @@ impl Client {
         for (id, region) in &selected {
             places.push(match region {
                 // Looked at again each time: memory may have been freed meanwhile.
-                Protected::Memory(memory) => self.place(*id, memory, memory.len)?,
+                Protected::Memory(memory) => {
+                    let mut place = self.place(*id, memory, memory.len)?;
+                    let is_plain = place.kind == PAGEABLE && place.capture == Capture::Copy;
+                    if let Some(ways) = ways.as_mut().filter(|_| is_plain) {
+                        place.capture = self.way_of(ways, memory, &place)?;
+                    }
+                    place
+                }
                 Protected::Object(object) => write(*id, object)?,
             });
         }

@@ -29,6 +29,7 @@ mod search;
 #[cfg(test)]
 mod tests;
 mod under_way;
+mod way;
 
 use std::collections::HashMap;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};

@@ -8,7 +8,7 @@ use super::regions::{Memory, Protected};
 use super::Client;
 use device::{kinds, ApplicationStream, Pointer, PAGEABLE};
 use engine::catalog::entry::Part;
-use engine::place::Place;
+use engine::place::{Capture, Place};
 use format::names;
 use os::access;
 use os::error::{Error, Result};
@@ -151,8 +151,11 @@ impl Client {
     pub(super) fn place(&self, id: i32, region: &Memory, len: u64) -> Result<Place> {
         let kind = self.kind(region.address, len);
         let kind = kind.map_err(|error| error.within(format!("region {id}")))?;
-        let place =
-            Place { id, address: region.address, len, kind, deferred: region.terms.read_only };
+        let capture = match region.terms.read_only {
+            true => Capture::Lent,
+            false => Capture::Copy,
+        };
+        let place = Place { id, address: region.address, len, kind, capture };
         if region.part == Part::Device && place.part() == Part::Host && len > 0 {
             return Err(Error::invalid(format!(
                 "region {id}: the device memory at {:#x} that was protected is not known to the \

@@ -2,10 +2,12 @@
 
 use std::cell::{Cell, LazyCell};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use super::callbacks::Object;
 use super::Selection;
+use config::HostCapture;
 use engine::catalog::entry::Part;
 use engine::deferred::Release;
 use format::mark;
@@ -20,6 +22,8 @@ pub const COMMON: &str = "default";
 pub struct Terms {
     /// The application leaves the memory as it is until it is released.
     pub read_only: bool,
+    /// How it is captured, in place of the key `host_capture`.
+    pub capture: Option<HostCapture>,
     /// Called once for each checkpoint that the memory is captured into.
     pub release: Option<Arc<dyn Release>>,
 }
@@ -65,6 +69,8 @@ pub struct Memory {
     pub terms: Terms,
     /// So many bytes of host memory, from its start on, were found writable.
     writable: Cell<u64>,
+    /// Forked children were found to get it, when one carrier less than this had failed; 0: not looked up.
+    children_get: Arc<AtomicUsize>,
 }
 
 impl Memory {
@@ -89,7 +95,17 @@ impl Memory {
             part: Part::Host,
             terms: Terms::default(),
             writable: Cell::new(0),
+            children_get: Arc::default(),
         })
+    }
+
+    /// Whether forked children get this host memory. What the application has advised about them is looked up
+    /// once, and again if one more carrier has `failed`.
+    pub(crate) fn children_get(&self, mappings: &Mappings, failed: usize) -> bool {
+        let is_known = self.children_get.load(Ordering::Relaxed) == failed + 1;
+        let found = is_known || mappings.children_get(self.address, self.len);
+        self.children_get.store(if found { failed + 1 } else { 0 }, Ordering::Relaxed);
+        found
     }
 
     /// Whether the first `len` bytes, of host memory, were found to be writable before.
@@ -174,14 +190,18 @@ pub struct Group {
 
 impl Group {
     /// Adds or changes a region.
-    pub fn protect(&mut self, id: i32, region: Protected) {
+    pub fn protect(&mut self, id: i32, mut region: Protected) {
         if let (Protected::Memory(new), Some(Protected::Memory(old))) =
-            (&region, self.by_id.get(&id))
+            (&mut region, self.by_id.get(&id))
         {
             // Protected again with another length, as adjoint codes do for each version.
             if old.address == new.address {
                 new.writable.set(old.writable.get());
             }
+            if (old.address, old.len) == (new.address, new.len) {
+                new.children_get = old.children_get.clone();
+            }
+            new.terms.capture = old.terms.capture;
         }
         self.bytes += region.len();
         let old = self.by_id.insert(id, region);
@@ -232,6 +252,23 @@ impl Group {
     /// The region of an id.
     pub fn get(&self, id: i32) -> Option<&Protected> {
         self.by_id.get(&id)
+    }
+
+    /// Sets how a region is captured, in place of the key `host_capture`.
+    ///
+    /// # Errors
+    /// There is no such region, or its bytes are no memory of the application's that may change.
+    pub fn set_capture(&mut self, id: i32, way: HostCapture) -> Result<()> {
+        match self.by_id.get_mut(&id) {
+            None => Err(unknown(id)),
+            Some(Protected::Memory(memory)) if !memory.terms.read_only => {
+                memory.terms.capture = Some(way);
+                Ok(())
+            }
+            Some(_) => Err(Error::invalid(format!(
+                "region {id} is an object, or VELOC_READ_ONLY: nothing of it has to be captured in the call"
+            ))),
+        }
     }
 
     /// All regions, ascending by id.

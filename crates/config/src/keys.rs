@@ -324,6 +324,18 @@ pub const KEYS: &[Key] = &[
                   choose.",
     },
     Key {
+        name: "host_capture",
+        task: Task::Preparation,
+        values: "auto, copy, protect or fork",
+        role: Role::Default("copy"),
+        meaning: "How VELOC_Checkpoint takes host memory: the call copies it (copy); it is protected \
+                  against writes until a worker has copied it (protect: the call takes milliseconds for \
+                  each GiB, and what the application is about to write is copied first); or a \
+                  copy-on-write child of the process copies it (fork: the call takes 20 to 30 ms for each \
+                  GiB, and each page that the application writes meanwhile 3 to 4 us). auto chooses for \
+                  each checkpoint. See the guide, Checkpoints that barely stop the application.",
+    },
+    Key {
         name: "touch_method",
         task: Task::Preparation,
         values: "auto, populate or write",

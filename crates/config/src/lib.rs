@@ -92,6 +92,20 @@ pub enum Proof {
     Off,
 }
 
+/// How host memory gets to the host buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HostCapture {
+    /// The library chooses for each checkpoint.
+    Auto,
+    /// The call copies it.
+    #[default]
+    Copy,
+    /// It is protected against writes until a worker has copied it.
+    Protect,
+    /// A copy-on-write child of the process copies it.
+    Fork,
+}
+
 /// Whether the error of a call that fails is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PrintErrors {
@@ -136,6 +150,8 @@ pub struct Config {
     pub gpu_cache_size: Option<u64>,
     /// Bytes of the host buffer. `None`: the library chooses; 0: no buffer.
     pub host_cache_size: Option<u64>,
+    /// How host memory gets to the host buffer.
+    pub host_capture: HostCapture,
     /// Bytes of the device cache that are mapped at a time, more than 0.
     pub gpu_chunk_size: u64,
     /// The checkpoints are of no use after the run, so they need not reach a file.

@@ -166,6 +166,7 @@ impl Settings {
             ec_parity: self
                 .required("ec_parity", origin, |text| value::count_from(text, 1, ec_group - 1))?,
             failure_domain: self.read("failure_domain", |text| Ok(text.to_owned()))?,
+            host_capture: self.required("host_capture", origin, value::host_capture)?,
             print_errors: self.required("print_errors", origin, value::print_errors)?,
             file: None,
         };

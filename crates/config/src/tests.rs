@@ -55,6 +55,7 @@ fn defaults() {
             ec_group: 8,
             ec_parity: 1,
             failure_domain: None,
+            host_capture: HostCapture::Copy,
             print_errors: PrintErrors::Auto,
             file: None,
         }
@@ -72,7 +73,7 @@ fn every_key_is_read() {
          watchdog_interval = 7\nmax_parallelism = 4\nlog_prefix = /l\nsync_files = full\n\
          persistent_interval = -1\nmax_versions = 3\nscratch_versions = 2\nproof = accept\nchksum = true\n\
          meta = /m\naggregated = true\nec_interval = 60\nec_group = 4\n\
-         ec_parity = 3\nfailure_domain = rack 7\nprint_errors = no\n",
+         ec_parity = 3\nfailure_domain = rack 7\nprint_errors = no\nhost_capture = fork\n",
         &[],
     )
     .unwrap();
@@ -112,6 +113,7 @@ fn every_key_is_read() {
             ec_group: 4,
             ec_parity: 3,
             failure_domain: Some("rack 7".into()),
+            host_capture: HostCapture::Fork,
             print_errors: PrintErrors::Never,
             file: None,
         }
@@ -149,6 +151,7 @@ fn bad_values_name_key_value_place_and_what_is_allowed() {
         ("proof", "yes", "check, accept, off"),
         ("chksum", "sha256", "true or false"),
         ("print_errors", "never", "auto, true or false"),
+        ("host_capture", "cow", "auto, copy, protect, fork"),
     ] {
         let from_file = with(&format!("{key} = {value}")).unwrap_err();
         assert_eq!(from_file.kind(), Kind::Invalid);

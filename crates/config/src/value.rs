@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use super::{PrintErrors, Proof};
+use super::{HostCapture, PrintErrors, Proof};
 
 /// The values that are allowed, when another one was given.
 pub(crate) type Allowed = String;
@@ -45,6 +45,17 @@ pub(crate) fn print_errors(text: &str) -> Result<PrintErrors, Allowed> {
         (_, Ok(false)) => Ok(PrintErrors::Never),
         (_, Err(allowed)) => Err(format!("auto, {allowed}")),
     }
+}
+
+/// How host memory gets to the host buffer.
+pub(crate) fn host_capture(text: &str) -> Result<HostCapture, Allowed> {
+    let all = [
+        ("auto", HostCapture::Auto),
+        ("copy", HostCapture::Copy),
+        ("protect", HostCapture::Protect),
+        ("fork", HostCapture::Fork),
+    ];
+    choice(text, &all)
 }
 
 /// Whether files have proofs.

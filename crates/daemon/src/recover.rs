@@ -6,6 +6,7 @@ use config::{Config, Pin};
 use engine::Engine;
 use levels::host_buffer::HostBuffer;
 use levels::ledger::{self, Ledger, Left};
+use os::carrier;
 use os::error::{Error, Kind, Result};
 use os::mapping::Mapping;
 use os::shared::SharedMemory;
@@ -29,6 +30,9 @@ pub(super) fn finish(
     ledger: &SharedMemory,
 ) -> Result<usize> {
     let Hello { config, process, directories, .. } = hello;
+    for carrier in ledger::carriers(ledger)? {
+        await_carrier(carrier, ledger);
+    }
     let (kept, records) = match config.hand_over.is_some() {
         true => Ledger::resume(ledger).map(|(ledger, left)| (Some(ledger), left))?,
         false => (None, ledger::read(ledger)?),
@@ -63,6 +67,18 @@ pub(super) fn finish(
         Err(_) if client.is_wanted() => Ok(0),
         Err(error) => Err(unwritten(&engine, error)),
         Ok(()) => Ok(due),
+    }
+}
+
+/// Waits until a process that copies for an ended client has ended.
+fn await_carrier(carrier: u32, ledger: &SharedMemory) {
+    let Ok(Some(end)) = carrier::open(carrier) else { return };
+    // Another process may have its number by now.
+    if ledger.is_mapped_by(carrier) == Some(true) {
+        log::info!("process {carrier} copies for it, and is waited for");
+        if let Err(error) = carrier::await_end(&end) {
+            log::error!("{error}");
+        }
     }
 }
 

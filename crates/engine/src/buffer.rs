@@ -1,6 +1,6 @@
 //! The size of a job's host buffer, and whether its memory is shared with the backend.
 
-use config::{Config, Mode};
+use config::{Config, HostCapture, Mode};
 use levels::host_buffer::HostBuffer;
 use os::error::{Error, Result};
 use os::mapping::{supports_populate, Mapping};
@@ -78,8 +78,14 @@ pub(super) fn host_buffer(config: &Config) -> Result<(Option<HostBuffer>, Option
         }
     }
     let reserve = |bytes| {
-        HostBuffer::reserve(bytes, chunk, huge)
-            .map_err(|error| error.within(format!("host_cache_size is {}", size::show(bytes))))
+        let reserved = match config.host_capture {
+            HostCapture::Copy => HostBuffer::reserve(bytes, chunk, huge),
+            // A forked process may write to it.
+            HostCapture::Auto | HostCapture::Protect | HostCapture::Fork => {
+                shared(bytes, huge).map(|(_, mapping)| HostBuffer::over(mapping, chunk, huge))
+            }
+        };
+        reserved.map_err(|error| error.within(format!("host_cache_size is {}", size::show(bytes))))
     };
     let buffer = match reserve(bytes) {
         // Addresses may be limited, too.

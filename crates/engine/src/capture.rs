@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use super::copy::{Run, Way};
 use super::deferred::{DeferredCapture, Release};
-use super::place::Place;
+use super::place::{Capture, Place};
 use super::shared::Shared;
 use super::spool::Spool;
 use super::Engine;
@@ -149,6 +149,8 @@ impl Shared {
         let persist = open.persist.unwrap_or_else(|| self.is_to_persist());
         match open.spool.take() {
             None => {
+                self.freeze(&mut open)?;
+                self.carry(&mut open)?;
                 self.commit_deferred(&mut open, persist);
                 open.under_way = false;
                 Ok(())
@@ -208,7 +210,8 @@ impl Shared {
             let len = lens[part as usize];
             if len > 0 {
                 let mut of_part = places.iter().filter(|place| place.part() == part);
-                let deferred = part == Part::Device && of_part.all(|place| place.deferred);
+                let lent = |place: &Place| place.capture == Capture::Lent;
+                let deferred = part == Part::Device && of_part.all(lent);
                 let room = deferred.then(|| self.room_for_deferred(open, len, both)).flatten();
                 rooms[part as usize] = Some(match room {
                     Some(room) => room,
@@ -230,7 +233,11 @@ impl Shared {
                 Some(Run { place: *place, level: *level, extents })
             })
             .collect();
-        let is_deferred = |run: &Run| run.place.deferred && run.level == Level::HOST;
+        let is_deferred = |run: &Run| match run.place.capture {
+            Capture::Copy => false,
+            Capture::Lent => run.level == Level::HOST,
+            Capture::Fork | Capture::Protect => run.by_processor(),
+        };
         let (deferred, now): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(is_deferred);
         self.copy(open.id, Way::In, &now).map_err(|error| {
             // The system may refuse memory to the host buffer. A file needs none.

@@ -6,11 +6,14 @@
 
 use std::collections::HashMap;
 use std::fmt::Debug;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::capture::Open;
+use super::carried::Carried;
 use super::copy::{Run, Way};
+use super::frozen::FrozenRuns;
 use super::lane::Direction;
 use super::shared::Shared;
 use super::spool::about;
@@ -21,6 +24,7 @@ use crate::catalog::state::{Arrival, MoveEnd, State};
 use device::PAGEABLE;
 use levels::space::Extent;
 use os::error::{Error, Result};
+use os::memory;
 use os::sync::Mutex;
 use trace::metrics::Stop;
 use trace::Activity;
@@ -38,14 +42,25 @@ pub trait Release: Debug + Send + Sync {
 /// regions, on every path.
 #[derive(Debug, Default)]
 pub(crate) struct DeferredCapture {
-    runs: Vec<Run>,
+    pub(super) runs: Vec<Run>,
+    /// What a carrier copies.
+    pub(super) carried: Option<Carried>,
+    /// What is frozen until it is copied.
+    pub(super) frozen: Option<FrozenRuns>,
     releases: Vec<(i32, Arc<dyn Release>)>,
 }
 
 impl DeferredCapture {
+    /// All deferred runs.
+    fn all(&self) -> impl Iterator<Item = &Run> {
+        let carried = self.carried.iter().flat_map(|carried| &carried.runs);
+        let frozen = self.frozen.iter().flat_map(|frozen| &frozen.runs);
+        self.runs.iter().chain(carried).chain(frozen)
+    }
+
     /// Whether a region of this id is deferred.
     pub(crate) fn has(&self, id: i32) -> bool {
-        self.runs.iter().any(|run| run.place.id == id)
+        self.all().any(|run| run.place.id == id)
     }
 
     /// Sets the callback for a region, for the end of the capture.
@@ -64,7 +79,7 @@ impl DeferredCapture {
     /// The parts of the checkpoint with deferred bytes, indexed by `Part`.
     fn parts(&self) -> [bool; 2] {
         let mut parts = [false; 2];
-        for run in &self.runs {
+        for run in self.all() {
             parts[run.place.part() as usize] = true;
         }
         parts
@@ -82,11 +97,15 @@ impl Drop for DeferredCapture {
 
 /// The deferred captures of checkpoints that are committed.
 #[derive(Debug, Default)]
-pub(crate) struct DeferredCaptures(Mutex<HashMap<Id, DeferredCapture>>);
+pub(crate) struct DeferredCaptures {
+    by_checkpoint: Mutex<HashMap<Id, DeferredCapture>>,
+    /// How many carriers have failed.
+    pub(crate) failed_carriers: AtomicUsize,
+}
 
 impl DeferredCaptures {
     fn take(&self, id: Id) -> Option<DeferredCapture> {
-        self.0.lock().remove(&id)
+        self.by_checkpoint.lock().remove(&id)
     }
 }
 
@@ -135,8 +154,8 @@ impl Shared {
     /// Commits a checkpoint and leaves its deferred capture, if any, to the worker.
     pub(super) fn commit_deferred(&self, open: &mut Open, persist: bool) {
         let arriving = open.deferred.parts();
-        if !open.deferred.runs.is_empty() {
-            self.deferred.0.lock().insert(open.id, std::mem::take(&mut open.deferred));
+        if arriving.contains(&true) {
+            self.deferred.by_checkpoint.lock().insert(open.id, std::mem::take(&mut open.deferred));
         }
         let (id, regions) = (open.id, std::mem::take(&mut open.regions));
         self.step_counted(|state| state.commit_deferred(id, regions, arriving, persist));
@@ -147,12 +166,54 @@ impl Shared {
 pub fn arrive(shared: &Shared) -> Result<()> {
     let mut queue = None;
     while let Some(arrival) = shared.catalog.next(Worker::Arrive, State::next_arrival) {
-        let Some(deferred) = shared.deferred.take(arrival.id) else { continue };
-        let end = bring(shared, &mut queue, &arrival, &deferred);
+        let Some(mut deferred) = shared.deferred.take(arrival.id) else { continue };
+        // Frozen memory first: the application may be waiting for it.
+        let thawed = copy_frozen(shared, &arrival, &mut deferred);
+        let carried = await_carrier(shared, &arrival, &mut deferred);
+        let ahead = thawed.and_then(|ahead| carried.map(|()| ahead));
+        shared.count_arrival(ahead.as_ref().ok().copied());
+        let end = match ahead.map(drop) {
+            Ok(()) => bring(shared, &mut queue, &arrival, &deferred),
+            Err(error) => MoveEnd::Failed(about(&arrival.name, arrival.version)(error)),
+        };
         // Before others learn that all is done.
         shared.end(deferred);
         shared.catalog.step(|state| state.arrived(arrival.id, end));
     }
+    Ok(())
+}
+
+/// Copies the frozen regions of a checkpoint, if it has some. Returns the bytes that were copied because the application
+/// was about to write to them.
+fn copy_frozen(shared: &Shared, arrival: &Arrival, deferred: &mut DeferredCapture) -> Result<u64> {
+    let Some(frozen) = deferred.frozen.take() else { return Ok(0) };
+    let since = Instant::now();
+    let mut span = shared.trace.span(Activity::Capture).of(&arrival.name, arrival.version);
+    let copied = frozen.frozen.copy();
+    let host = shared.host()?;
+    frozen.runs.iter().for_each(|run| host.written(&run.extents));
+    let ahead = copied?;
+    let bytes = frozen.runs.iter().map(Run::bytes).sum();
+    shared.metrics.hop((Stop::Application, Stop::HOST)).add(bytes, since.elapsed());
+    span.bytes(bytes);
+    Ok(ahead)
+}
+
+/// Waits until the carrier of a checkpoint, if it has one, has copied everything.
+fn await_carrier(shared: &Shared, arrival: &Arrival, deferred: &mut DeferredCapture) -> Result<()> {
+    let Some(carried) = &mut deferred.carried else { return Ok(()) };
+    let since = Instant::now();
+    let mut span = shared.trace.span(Activity::Capture).of(&arrival.name, arrival.version);
+    let ended = carried.wait();
+    let host = shared.host()?;
+    carried.runs.iter().for_each(|run| host.written(&run.extents));
+    let bytes: u64 = carried.runs.iter().map(Run::bytes).sum();
+    shared.count_forked(carried.call, memory::page_faults() - carried.faults, bytes);
+    ended.inspect_err(|_| {
+        shared.deferred.failed_carriers.fetch_add(1, Ordering::Relaxed);
+    })?;
+    shared.metrics.hop((Stop::Application, Stop::HOST)).add(bytes, since.elapsed());
+    span.bytes(bytes);
     Ok(())
 }
 

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::place::Place;
+use crate::place::{Capture, Place};
 use crate::Engine;
 use config::Config;
 use device::host::HostDevice;
@@ -52,7 +52,7 @@ impl Job {
         let device = &self.engine.device_side().unwrap().device;
         let (address, len) = (self.memory.base(), CHECKPOINT as u64);
         let kind = Pointer::classify(device, address, len).unwrap();
-        Place { id: 1, address, len, kind, deferred: false }
+        Place { id: 1, address, len, kind, capture: Capture::Copy }
     }
 
     fn checkpoint(&mut self, version: i32) -> Result<()> {

@@ -16,14 +16,36 @@ pub struct Place {
     pub len: u64,
     /// The kind of memory.
     pub kind: Pointer,
-    /// Whether the application leaves it unchanged until it is released (a deferred capture).
-    pub deferred: bool,
+    /// How its bytes get to the host buffer.
+    pub capture: Capture,
+}
+
+/// How the bytes of a region get to the host buffer. All but `Copy` are deferred captures: the checkpoint is
+/// committed with bytes still to come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Capture {
+    /// The application's call copies them.
+    #[default]
+    Copy,
+    /// A worker copies them after the call: the application leaves them unchanged until they are released.
+    Lent,
+    /// A worker copies them after the call, and before the application writes to them (`engine/frozen.rs`).
+    Protect,
+    /// A copy-on-write child of the process copies them ([`os::carrier`]): the application may change them
+    /// at once.
+    Fork,
 }
 
 impl Place {
     /// Plain host memory.
     pub fn plain(id: i32, address: *const u8, len: usize) -> Place {
-        Place { id, address: address as u64, len: len as u64, kind: PAGEABLE, deferred: false }
+        Place {
+            id,
+            address: address as u64,
+            len: len as u64,
+            kind: PAGEABLE,
+            capture: Capture::Copy,
+        }
     }
 
     /// Checks that host memory is still mapped: the application may have freed it.

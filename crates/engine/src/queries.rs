@@ -1,6 +1,7 @@
 //! The client's queries and notices about checkpoints; it does not use the catalog directly.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use device::Device;
@@ -201,6 +202,11 @@ impl Shared {
     /// Takes the unreported background failures, as one error.
     pub fn take_failure(&self) -> Option<Error> {
         self.catalog.step(State::take_failure)
+    }
+
+    /// How many carriers have failed.
+    pub fn failed_carriers(&self) -> usize {
+        self.deferred.failed_carriers.load(Ordering::Relaxed)
     }
 
     /// The error of a failed worker, if any.

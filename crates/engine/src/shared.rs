@@ -6,10 +6,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use super::deferred::DeferredCaptures;
+use super::frozen::Freezer;
 use super::gate::Gate;
 use super::guard::Guard;
 use super::lane::Lane;
 use super::pace::{Flushing, Pace};
+use super::snapshot::Snapshots;
 use super::store::Store;
 use crate::catalog::entry::{FileLevel, Id, Level};
 use crate::catalog::monitor::Catalog;
@@ -68,6 +70,10 @@ pub struct Shared {
     pub(crate) gave_back: Mutex<Instant>,
     /// The deferred captures.
     pub(crate) deferred: DeferredCaptures,
+    /// Freezes memory, from the first capture on that wants it; dropped behind what is frozen.
+    pub(super) freezer: OnceLock<Result<Freezer>>,
+    /// What captures of host memory have cost.
+    pub(super) snapshots: Mutex<Snapshots>,
     /// Held while a file gets or loses its name, together with the catalog's step that records it: an older
     /// checkpoint's file must not replace a newer one's. Taken before the catalog's lock. Captures into
     /// memory never take it.
@@ -150,6 +156,8 @@ impl Shared {
             guard: Guard::new(follows),
             gave_back: Mutex::new(Instant::now()),
             deferred: DeferredCaptures::default(),
+            freezer: OnceLock::new(),
+            snapshots: Mutex::default(),
             naming: Mutex::new(()),
             asked: Mutex::new(HashSet::new()),
             stream: Mutex::new(None),

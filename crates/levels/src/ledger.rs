@@ -11,7 +11,7 @@
 //! file, which is known later than the rest, has room beside the state that says so.
 
 use std::borrow::Cow;
-use std::sync::atomic::{compiler_fence, Ordering};
+use std::sync::atomic::{compiler_fence, AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
@@ -69,6 +69,9 @@ pub struct Standing {
     pub in_persistent: bool,
     /// It was restored, and need not be again.
     pub consumed: bool,
+    /// The process that is still copying its bytes to the host buffer, and sets `in_host` when all are
+    /// there; 0: none.
+    pub carrier: u32,
 }
 
 impl Standing {
@@ -82,11 +85,12 @@ impl Standing {
 
     /// Whether something is left to do, or the next job finds it in the host buffer.
     pub fn is_of_use(self) -> bool {
-        self.is_due() || self.in_host
+        self.is_due() || self.in_host || self.carrier != 0
     }
 
     fn word(self) -> u64 {
-        1 | u64::from(self.in_host) << 1
+        COUNTS
+            | u64::from(self.in_host) << 1
             | u64::from(self.in_scratch) << 2
             | u64::from(self.persist) << 3
             | u64::from(self.doomed) << 4
@@ -94,6 +98,7 @@ impl Standing {
             | u64::from(self.kept) << 6
             | u64::from(self.in_persistent) << 7
             | u64::from(self.consumed) << 8
+            | u64::from(self.carrier) << 32
     }
 
     fn of(word: u64) -> Standing {
@@ -107,9 +112,16 @@ impl Standing {
             kept: bit(6),
             in_persistent: bit(7),
             consumed: bit(8),
+            carrier: (word >> 32) as u32,
         }
     }
 }
+
+/// The bit of a state by which a record counts.
+const COUNTS: u64 = 1;
+
+/// The bit of a state that says that the bytes are complete in the host buffer.
+pub const IN_HOST: u64 = 1 << 1;
 
 /// The place of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,6 +184,10 @@ impl Ledger {
 
     /// Writes a record. `None`: there is no room for it, which is warned of once.
     pub fn put(&mut self, record: &Record<'_>, standing: Standing) -> Option<Slot> {
+        self.put_as(record, Some(standing))
+    }
+
+    fn put_as(&mut self, record: &Record<'_>, standing: Option<Standing>) -> Option<Slot> {
         let written = postcard::to_stdvec(record)
             .map_err(|error| Error::new(Kind::Internal, error.to_string()))
             .and_then(|bytes| self.write(&bytes, record.place.as_ref(), standing));
@@ -191,6 +207,17 @@ impl Ledger {
         }
     }
 
+    /// Writes a record that does not count before [`Ledger::set`] is called. `None` as for
+    /// [`Ledger::put`].
+    pub fn prepare(&mut self, record: &Record<'_>) -> Option<Slot> {
+        self.put_as(record, None)
+    }
+
+    /// The state of a record, in which another process sets [`IN_HOST`].
+    pub fn state(&self, slot: Slot) -> &AtomicU64 {
+        self.words.slot(slot.0, 0)
+    }
+
     /// Changes the standing of a checkpoint. Its place is written, too, if it has become known only
     /// now.
     pub fn set(&self, slot: Slot, standing: Standing, place: Option<&AggregatePart>) {
@@ -201,9 +228,20 @@ impl Ledger {
         self.put_state(slot.0, standing);
     }
 
-    /// Stores a record's state: what was stored before counts from here on.
+    /// Stores a record's state: what was stored before counts from here on. A carrier may have stored that
+    /// the bytes are there.
     fn put_state(&self, slot: u32, standing: Standing) {
-        self.words.store(self.words.slot(slot, 0), standing.word(), Ordering::Release);
+        let (state, word) = (self.words.slot(slot, 0), standing.word());
+        match standing.carrier {
+            0 => self.words.store(state, word, Ordering::Release),
+            _ => self.words.merge(state, word, IN_HOST),
+        }
+    }
+
+    /// Has a record not count any more whose carrier is still copying: its room stays taken until
+    /// [`Ledger::remove`], as the carrier writes to it in the end.
+    pub fn void(&self, slot: Slot) {
+        self.words.store(self.words.slot(slot.0, 0), 0, Ordering::Release);
     }
 
     /// Strikes a record out.
@@ -222,7 +260,7 @@ impl Ledger {
         &mut self,
         bytes: &[u8],
         place: Option<&AggregatePart>,
-        standing: Standing,
+        standing: Option<Standing>,
     ) -> Result<Slot> {
         let pieces: Vec<&[u8]> = bytes.chunks(CONTENT * 8).collect();
         let missing = pieces.len().saturating_sub(self.free.len());
@@ -254,7 +292,9 @@ impl Ledger {
         if let Some(place) = place {
             self.words.put_place(head, place);
         }
-        self.put_state(head, standing);
+        if let Some(standing) = standing {
+            self.put_state(head, standing);
+        }
         Ok(Slot(head))
     }
 }
@@ -271,6 +311,17 @@ pub fn read(memory: &SharedMemory) -> Result<Vec<Left>> {
     scan(&Words::map(memory)?).map(|(left, _)| left)
 }
 
+/// The processes that were copying bytes of checkpoints when a writer ended, and have not said in the ledger
+/// that they are done.
+///
+/// # Errors
+/// As [`read`].
+pub fn carriers(memory: &SharedMemory) -> Result<Vec<u32>> {
+    let left = read(memory)?;
+    let carrier = |(_, standing, _): &Left| (!standing.in_host).then_some(standing.carrier);
+    Ok(left.iter().filter_map(carrier).filter(|&process| process != 0).collect())
+}
+
 /// Reads the records of a ledger as [`read`] does, and how many slots were ever used.
 fn scan(words: &Words) -> Result<(Vec<Left>, u32)> {
     let magic = words.get(0).load(Ordering::Acquire);
@@ -281,7 +332,8 @@ fn scan(words: &Words) -> Result<(Vec<Left>, u32)> {
     let mut found = Vec::new();
     for index in 0..used {
         let state = words.slot(index, 0).load(Ordering::Acquire);
-        if state == 0 {
+        // Nothing, or a carrier has ended whose checkpoint was never committed.
+        if state & COUNTS == 0 {
             continue;
         }
         match words.record(index, used) {

@@ -33,6 +33,7 @@ const HELD: Standing = Standing {
     kept: false,
     in_persistent: false,
     consumed: false,
+    carrier: 0,
 };
 
 /// The records of a ledger, without their places.
@@ -43,6 +44,40 @@ fn read(memory: &SharedMemory) -> Result<Vec<(Record<'static>, Standing)>> {
 
 fn held(record: &Record<'_>) -> Standing {
     Standing { placed: record.place.is_some(), ..HELD }
+}
+
+/// Catches a carrier's mark that is lost by the writer's next store, one that makes a checkpoint of what was never
+/// committed, and room that is given away while a carrier may still write to it.
+#[test]
+fn a_carrier_says_that_the_bytes_are_there() {
+    let memory = SharedMemory::create("ledger", 1 << 20).unwrap();
+    let mut ledger = Ledger::new(&memory).unwrap();
+    let carried = Standing { in_host: false, carrier: 77, ..HELD };
+    let mark = |ledger: &Ledger, slot| ledger.state(slot).fetch_or(IN_HOST, Ordering::Release);
+    // It is done before the checkpoint is committed.
+    let early = ledger.prepare(&record(1, 1, 1)).unwrap();
+    mark(&ledger, early);
+    assert_eq!(read(&memory).unwrap(), []);
+    ledger.set(early, carried, None);
+    // It is done afterwards.
+    let late = ledger.prepare(&record(2, 1, 1)).unwrap();
+    ledger.set(late, carried, None);
+    assert_eq!(carriers(&memory).unwrap(), [77]);
+    mark(&ledger, late);
+    ledger.set(late, Standing { persist: false, ..carried }, None);
+    assert_eq!(carriers(&memory).unwrap(), []);
+    let found = read(&memory).unwrap();
+    assert!(found.iter().all(|(_, standing)| standing.in_host && standing.is_due()), "{found:?}");
+    // It is done when nobody wants the checkpoint any more.
+    let unwanted = ledger.prepare(&record(3, 1, 1)).unwrap();
+    ledger.set(unwanted, carried, None);
+    ledger.void(unwanted);
+    mark(&ledger, unwanted);
+    let other = ledger.put(&record(4, 1, 1), Standing { in_host: false, ..HELD });
+    assert_ne!(other, Some(unwanted));
+    assert_eq!(read(&memory).unwrap().len(), 3);
+    ledger.remove(unwanted);
+    assert_eq!(ledger.put(&record(5, 1, 1), HELD), Some(unwanted));
 }
 
 #[test]

@@ -71,40 +71,109 @@ pub fn is_mapped(address: u64, len: u64) -> bool {
     found == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ENOMEM)
 }
 
+/// Copies `len` bytes at `from`, where memory may have gone. Allocates nothing.
+///
+/// # Safety
+/// There is room for them at `to`, which nobody else uses meanwhile.
+///
+/// # Errors
+/// Some of them cannot be read, or the system forbids the call.
+pub unsafe fn try_copy(from: u64, to: *mut u8, len: usize) -> std::io::Result<()> {
+    let mut copied = 0;
+    while copied < len {
+        let local = libc::iovec { iov_base: to.wrapping_add(copied).cast(), iov_len: len - copied };
+        let base = (from + copied as u64) as *mut libc::c_void;
+        let remote = libc::iovec { iov_base: base, iov_len: len - copied };
+        // SAFETY: the kernel checks the addresses that it reads; the rest is the caller's promise.
+        let read = unsafe {
+            libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0)
+        };
+        match read {
+            1.. => copied += read as usize,
+            _ => return Err(std::io::Error::last_os_error()),
+        }
+    }
+    Ok(())
+}
+
 /// This process's mappings, for a few questions at a time.
 #[derive(Debug)]
 pub struct Mappings {
     /// Answers questions about single addresses (`PROCMAP_QUERY`, Linux 6.11): some microseconds for any number
     /// of mappings. `None` where the kernel is older, or /proc is missing.
     asked: Option<File>,
-    /// All mappings, ascending, with whether each is writable; read where nobody can be asked: tens
-    /// of microseconds for some hundred mappings, milliseconds for thousands. `None`: unknown.
+    /// All mappings, ascending; read where nobody can be asked: tens of microseconds for some hundred
+    /// mappings, milliseconds for thousands. `None`: unknown.
     all: OnceCell<Option<List>>,
+    /// The mappings that forked children do not get as they are. `None`: unknown.
+    kept_from_children: OnceCell<Option<Vec<Range<u64>>>>,
 }
 
-/// The addresses of mappings, ascending, and whether each is writable.
-type List = Vec<(Range<u64>, bool)>;
+/// The addresses of mappings, ascending, and what each is.
+type List = Vec<(Range<u64>, Access)>;
+
+/// What a mapping is, as far as it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Access {
+    writable: bool,
+    shared: bool,
+    /// Of a file.
+    file: bool,
+}
 
 impl Mappings {
     /// The mappings as they are now.
     pub fn now() -> Mappings {
-        Mappings { asked: File::open("/proc/self/maps").ok(), all: OnceCell::new() }
+        Mappings {
+            asked: File::open("/proc/self/maps").ok(),
+            all: OnceCell::new(),
+            kept_from_children: OnceCell::new(),
+        }
     }
 
     /// Whether all of `len` bytes at `address` are in writable mappings. Without /proc nothing is known,
     /// and nothing refused.
     pub fn have_writable(&self, address: u64, len: u64) -> bool {
-        let wanted = address..address.saturating_add(len);
-        let answer = self.asked.as_ref().and_then(|maps| ask_writable(maps, wanted.clone()));
-        answer.unwrap_or_else(|| self.are_writable(wanted))
+        self.all_are(address..address.saturating_add(len), |access| access.writable).unwrap_or(true)
     }
 
-    /// As [`have_writable`](Self::have_writable), by the list of all mappings.
-    fn are_writable(&self, wanted: Range<u64>) -> bool {
+    /// Whether all of `len` bytes at `address` are in private mappings: a forked child has them as they were at
+    /// its start, if it has them at all (see [`children_get`](Self::children_get)). Unknown counts as no.
+    pub fn have_private(&self, address: u64, len: u64) -> bool {
+        self.all_are(address..address.saturating_add(len), |access| !access.shared).unwrap_or(false)
+    }
+
+    /// Whether all of `len` bytes at `address` are memory of this process alone and of no file. Unknown counts as
+    /// no.
+    pub fn have_anonymous(&self, address: u64, len: u64) -> bool {
+        let so = |access: Access| !access.shared && !access.file;
+        self.all_are(address..address.saturating_add(len), so).unwrap_or(false)
+    }
+
+    /// Whether forked children get all of `len` bytes at `address`: the application has advised neither
+    /// `MADV_DONTFORK` nor `MADV_WIPEONFORK`. Only the long list says that (/proc/self/smaps), for which the
+    /// system goes through the process's pages: milliseconds for each GiB. Unknown counts as no.
+    pub fn children_get(&self, address: u64, len: u64) -> bool {
+        let wanted = address..address.saturating_add(len);
+        let list =
+            || fs::read("/proc/self/smaps").ok().map(|text| kept(&String::from_utf8_lossy(&text)));
+        let overlaps = |kept: &Range<u64>| kept.start < wanted.end && wanted.start < kept.end;
+        let known = self.kept_from_children.get_or_init(list);
+        known.as_ref().is_some_and(|kept| !kept.iter().any(overlaps))
+    }
+
+    /// Whether `wanted` is in mappings that all are `so`. `None`: unknown.
+    fn all_are(&self, wanted: Range<u64>, so: impl Fn(Access) -> bool) -> Option<bool> {
+        let answer = self.asked.as_ref().and_then(|maps| ask(maps, wanted.clone(), &so));
+        answer.or_else(|| self.all_listed_are(wanted, so))
+    }
+
+    /// As [`all_are`](Self::all_are), by the list of all mappings.
+    fn all_listed_are(&self, wanted: Range<u64>, so: impl Fn(Access) -> bool) -> Option<bool> {
         // The names of files need not be UTF-8.
         let read = || fs::read("/proc/self/maps").ok();
         let list = || read().map(|text| listed(&String::from_utf8_lossy(&text)));
-        self.all.get_or_init(list).as_ref().is_none_or(|all| writable_in(all, wanted))
+        self.all.get_or_init(list).as_ref().map(|all| all_in(all, wanted, so))
     }
 }
 
@@ -117,25 +186,39 @@ struct Query {
     address: u64,
     start: u64,
     end: u64,
-    /// The mapping's flags, page size, offset and inode, its device, and the sizes and addresses of
-    /// buffers for its name and build id, which are not asked for.
-    rest: [u64; 8],
+    /// Of the mapping that is found.
+    access: u64,
+    page_size: u64,
+    offset: u64,
+    /// 0: of no file.
+    inode: u64,
+    /// Its device, and the sizes and addresses of buffers for its name and build id, which are not asked for.
+    rest: [u64; 4],
 }
 
 impl Query {
     /// `PROCMAP_QUERY`.
     const CALL: libc::Ioctl = libc::_IOWR::<Query>(b'f' as u32, 17);
-    /// `PROCMAP_QUERY_VMA_WRITABLE`: only writable mappings are found.
+    /// `PROCMAP_QUERY_VMA_WRITABLE`.
     const WRITABLE: u64 = 2;
+    /// `PROCMAP_QUERY_VMA_SHARED`.
+    const SHARED: u64 = 8;
+
+    fn access(&self) -> Access {
+        Access {
+            writable: self.access & Query::WRITABLE != 0,
+            shared: self.access & Query::SHARED != 0,
+            file: self.inode != 0,
+        }
+    }
 }
 
-/// Whether all of `wanted` is in writable mappings. `None`: `maps` does not answer.
-fn ask_writable(maps: &File, wanted: Range<u64>) -> Option<bool> {
+/// Whether all of `wanted` is in mappings that are `so`. `None`: `maps` does not answer.
+fn ask(maps: &File, wanted: Range<u64>, so: impl Fn(Access) -> bool) -> Option<bool> {
     let mut reached = wanted.start;
     while reached < wanted.end {
         let size = size_of::<Query>() as u64;
-        let mut query =
-            Query { size, flags: Query::WRITABLE, address: reached, ..Query::default() };
+        let mut query = Query { size, address: reached, ..Query::default() };
         // SAFETY: the kernel reads and writes the struct, which is ours and of the size that it names.
         let status = unsafe { libc::ioctl(maps.as_raw_fd(), Query::CALL, &raw mut query) };
         if status != 0 {
@@ -144,6 +227,9 @@ fn ask_writable(maps: &File, wanted: Range<u64>) -> Option<bool> {
         }
         if query.end <= reached {
             return None;
+        }
+        if !so(query.access()) {
+            return Some(false);
         }
         reached = query.end;
     }
@@ -193,15 +279,15 @@ fn passing(transfer: Transfer, local: &[u64], remote: &[u64]) -> usize {
     usize::try_from(copied).unwrap_or(0)
 }
 
-/// Whether the ascending `mappings` cover all of `wanted` with writable memory.
-fn writable_in(mappings: &[(Range<u64>, bool)], wanted: Range<u64>) -> bool {
+/// Whether the ascending `mappings` cover all of `wanted` with some that are `so`.
+fn all_in(mappings: &List, wanted: Range<u64>, so: impl Fn(Access) -> bool) -> bool {
     let mut reached = wanted.start;
     let first = mappings.partition_point(|(range, _)| range.end <= reached);
-    for (range, writable) in &mappings[first..] {
+    for (range, access) in &mappings[first..] {
         if reached >= wanted.end {
             break;
         }
-        if range.start > reached || !writable {
+        if range.start > reached || !so(*access) {
             return false;
         }
         reached = range.end;
@@ -214,13 +300,35 @@ fn listed(maps: &str) -> List {
     maps.lines().filter_map(mapping).collect()
 }
 
-/// The addresses of a line such as `7f0000000000-7f0000200000 rw-p ...`, and whether they may be
-/// written to.
-fn mapping(line: &str) -> Option<(Range<u64>, bool)> {
+/// The mapping in a line such as `7f0000000000-7f0000200000 rw-p ...`.
+fn mapping(line: &str) -> Option<(Range<u64>, Access)> {
     let mut words = line.split_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
     let number = |digits| u64::from_str_radix(digits, 16).ok();
-    Some((number(start)?..number(end)?, words.next()?.as_bytes().get(1) == Some(&b'w')))
+    let letters = words.next()?.as_bytes();
+    let has = |place, letter| letters.get(place) == Some(&letter);
+    // Behind the offset and the device.
+    let file = words.nth(2).is_some_and(|inode| inode != "0");
+    let access = Access { writable: has(1, b'w'), shared: has(3, b's'), file };
+    Some((number(start)?..number(end)?, access))
+}
+
+/// The mappings that children do not get as they are, in the text of `/proc/self/smaps`: lines as of maps, each
+/// before lines such as `VmFlags: rd wr dc`.
+fn kept(smaps: &str) -> Vec<Range<u64>> {
+    let mut of = None;
+    let mut kept = Vec::new();
+    for line in smaps.lines() {
+        match line.strip_prefix("VmFlags:") {
+            // MADV_DONTFORK and MADV_WIPEONFORK.
+            Some(flags) if flags.split_whitespace().any(|flag| flag == "dc" || flag == "wf") => {
+                kept.extend(of.take());
+            }
+            Some(_) => {}
+            None => of = mapping(line).map(|(range, _)| range).or(of),
+        }
+    }
+    kept
 }
 
 #[cfg(test)]
@@ -321,19 +429,21 @@ mod tests {
         }
         let now = Mappings::now();
         let asked = now.asked.as_ref().unwrap();
-        if ask_writable(asked, 0..1).is_none() {
+        let writable = |access: Access| access.writable;
+        if ask(asked, 0..1, writable).is_none() {
             eprintln!("this kernel does not answer");
         }
         for first in 0..9 {
             for last in first..9 {
                 let range = at(first) as u64 + 5..at(last) as u64 + page - 5;
                 let expected = [2, 3, 7].iter().all(|place| *place < first || *place > last);
-                assert_eq!(now.are_writable(range.clone()), expected, "{first} to {last}");
-                let answer = ask_writable(asked, range);
+                let listed = now.all_listed_are(range.clone(), writable);
+                assert_eq!(listed, Some(expected), "{first} to {last}");
+                let answer = ask(asked, range, writable);
                 assert!(answer.is_none_or(|answer| answer == expected), "{first} to {last}");
             }
         }
-        assert_ne!(ask_writable(asked, 8..16), Some(true));
+        assert_ne!(ask(asked, 8..16, writable), Some(true));
         // SAFETY: that mapping, which nobody uses.
         unsafe { libc::munmap(start, 9 * page as usize) };
     }
@@ -352,7 +462,54 @@ mod tests {
             (0x5000..0x6001, false),
             (0x0fff..0x1001, false),
         ] {
-            assert_eq!(writable_in(&listed(maps), range.clone()), expected, "{range:x?}");
+            let found = all_in(&listed(maps), range.clone(), |access| access.writable);
+            assert_eq!(found, expected, "{range:x?}");
+        }
+    }
+
+    /// Catches shared memory that is taken for private, an answer for the first of two mappings, and advice
+    /// that is not seen.
+    #[test]
+    fn what_a_child_gets_as_a_copy_is_told_apart() {
+        let page = page_size();
+        let map = |kind| {
+            // SAFETY: a mapping of its own at an address that the system chooses.
+            let start = unsafe {
+                libc::mmap(std::ptr::null_mut(), 3 * page, 3, kind | libc::MAP_ANONYMOUS, -1, 0)
+            };
+            assert_ne!(start, libc::MAP_FAILED);
+            start
+        };
+        let (private, shared) = (map(libc::MAP_PRIVATE), map(libc::MAP_SHARED));
+        let whole = 3 * page as u64;
+        let without_asking = Mappings { asked: None, ..Mappings::now() };
+        for now in [Mappings::now(), without_asking] {
+            assert!(now.have_private(private as u64, whole));
+            assert!(!now.have_private(shared as u64, whole) && !now.have_private(8, 64));
+        }
+        assert!(Mappings::now().children_get(private as u64, whole));
+        for advice in [libc::MADV_DONTFORK, libc::MADV_WIPEONFORK] {
+            let advise = |advice| {
+                // SAFETY: the page in the middle of that mapping; this concerns children alone.
+                let status = unsafe { libc::madvise(private.byte_add(page), page, advice) };
+                assert_eq!(status, 0);
+            };
+            advise(advice);
+            let now = Mappings::now();
+            let at = private as u64;
+            assert!(!now.children_get(at, whole) && now.children_get(at, page as u64));
+            assert!(
+                now.children_get(at + 2 * page as u64, page as u64) && now.have_private(at, whole)
+            );
+            advise(if advice == libc::MADV_DONTFORK {
+                libc::MADV_DOFORK
+            } else {
+                libc::MADV_KEEPONFORK
+            });
+        }
+        for start in [private, shared] {
+            // SAFETY: that mapping, which nobody uses.
+            unsafe { libc::munmap(start, 3 * page) };
         }
     }
 }

@@ -7,6 +7,7 @@
 pub mod access;
 pub mod affinity;
 pub mod attributes;
+pub mod carrier;
 pub mod clock;
 pub mod descriptors;
 pub mod environment;
@@ -31,6 +32,7 @@ pub mod socket;
 pub mod sync;
 pub mod threads;
 pub mod times;
+pub mod write_protection;
 
 /// The calling thread's id.
 pub fn thread_id() -> u32 {

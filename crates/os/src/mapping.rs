@@ -170,6 +170,15 @@ impl Mapping {
         unsafe { self.advise(&(0..self.len), libc::MADV_DONTFORK, "MADV_DONTFORK") }
     }
 
+    /// Has forked children share the mapping again.
+    ///
+    /// # Errors
+    /// `madvise` failed.
+    pub fn do_fork(&self) -> Result<()> {
+        // SAFETY: this advice changes nothing in this process.
+        unsafe { self.advise(&(0..self.len), libc::MADV_DOFORK, "MADV_DOFORK") }
+    }
+
     /// Clears the mapping in forked children.
     ///
     /// # Errors

@@ -28,6 +28,16 @@ pub enum HugePages {
     Never,
 }
 
+/// Page faults of this process that needed no disk, since its start.
+pub fn page_faults() -> u64 {
+    // SAFETY: all zeros are a value of this plain structure, which the call fills.
+    unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &raw mut usage);
+        usage.ru_minflt as u64
+    }
+}
+
 /// Bytes of a page.
 pub fn page_size() -> usize {
     static SIZE: OnceLock<usize> = OnceLock::new();

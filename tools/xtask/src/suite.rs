@@ -206,8 +206,16 @@ fn package() -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
+/// The crates with examples in their documentation: looking for some takes seconds in each.
+const WITH_EXAMPLES: &str = "trace";
+
 fn tests() -> Result<Outcome> {
-    cargo_step(&["test", "--workspace", "--no-fail-fast"], &[])
+    // Most tests of programs wait for processes more than they compute.
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = (2 * processors).to_string();
+    let arguments = ["test", "--workspace", "--all-targets", "--no-fail-fast"];
+    cargo_step(&arguments, &[("RUST_TEST_THREADS", &threads)])?;
+    cargo_step(&["test", "--doc", "--package", WITH_EXAMPLES], &[])
 }
 
 #[cfg(test)]

@@ -208,6 +208,9 @@ pub(crate) struct Entry {
     /// Whether bytes of a part are still being copied from the application's memory to the staging level (a
     /// deferred capture), indexed by [`Part`].
     pub arriving: [bool; 2],
+    /// The process that copies the bytes of a deferred capture, if one does: it also says in the ledger
+    /// that they have arrived. 0: none.
+    pub carrier: u32,
     /// Active transfers that use it.
     pub busy: u32,
     /// Open restores: its copies must stay where they are.
@@ -244,6 +247,7 @@ impl Entry {
             place: None,
             life: Life::Building,
             arriving: [false; 2],
+            carrier: 0,
             busy: 0,
             restoring: 0,
             stranded: false,
@@ -300,7 +304,9 @@ impl Entry {
         let due = self.needs_memory() || self.persistent.is_due();
         let awaited =
             handed_over && self.can_be_kept() && self.consumed.is_none() && !self.in_file();
-        self.life == Life::Live && (due || awaited) && self.noted.is_none()
+        // What a carrier is copying may still fail.
+        let is_noted = self.noted.is_some() && self.carrier == 0;
+        self.life == Life::Live && (due || awaited) && !is_noted
     }
 
     /// Whether the next job may find it in the host buffer: it has bytes, and this job has taken it.

@@ -83,15 +83,28 @@ impl Words {
 
     /// Every store goes this way.
     pub(super) fn store(&self, to: &AtomicU64, word: u64, ordering: Ordering) {
-        #[cfg(any(test, feature = "tests"))]
-        if self
-            .left
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1))
-            .is_err()
-        {
-            return;
+        if self.is_alive() {
+            to.store(word, ordering);
         }
-        to.store(word, ordering);
+    }
+
+    /// Stores a word, of which another process may set the bits of `others` at any moment.
+    pub(super) fn merge(&self, to: &AtomicU64, word: u64, others: u64) {
+        if self.is_alive() {
+            let merged = |old: u64| Some(old & others | word);
+            let _ = to.fetch_update(Ordering::AcqRel, Ordering::Acquire, merged);
+        }
+    }
+
+    /// Counts a store, which does not reach the memory if the process is as good as killed.
+    fn is_alive(&self) -> bool {
+        #[cfg(any(test, feature = "tests"))]
+        {
+            let count = |left: u64| left.checked_sub(1);
+            self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count).is_ok()
+        }
+        #[cfg(not(any(test, feature = "tests")))]
+        true
     }
 
     /// Stores a word that counts once a state says so.

@@ -69,6 +69,8 @@ pub(crate) enum Bench {
     Pages(host::pages::Options),
     /// Measure what the library costs beside the copies that it is asked for
     Engine(host::engine::Options),
+    /// Measure for how long checkpoints of host memory stop the application
+    Snapshot(host::snapshot::Options),
     /// Predict by a model of a node, or compare the model with HiPC'22
     Model(Box<crate::model::Model>),
     /// Be one of the processes that measure
@@ -106,6 +108,7 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
         Bench::Leads(options) => leads::run(&options),
         Bench::Pages(options) => host::pages::run(&options),
         Bench::Engine(options) => host::engine::run(&options),
+        Bench::Snapshot(options) => host::snapshot::run(&options),
         Bench::Model(options) => crate::model::run(&options),
         Bench::Worker => worker::run(),
     }

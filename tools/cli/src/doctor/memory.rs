@@ -3,8 +3,10 @@
 use std::path::Path;
 
 use levels::host_buffer::TouchMethod;
+use os::error::Error;
 use os::memory::{self, HugePages};
 use os::shared::SharedMemory;
+use os::write_protection::WriteProtection;
 use os::{files, numa};
 
 use super::Finding;
@@ -38,12 +40,25 @@ pub(super) fn look() -> Vec<Finding> {
     ));
     findings.extend(memory::reserved_huge_pages().map(|(pages, bytes)| reserved(pages, bytes)));
     findings.push(touching(TouchMethod::here()));
+    findings.push(protection(WriteProtection::open().err()));
     findings.push(locked(memory::locked_limit()));
     let nodes = numa::node_count();
     findings.push(Finding::ok(AREA, "memory nodes", nodes.to_string()));
     findings.push(shared_memory());
     findings.push(shared_directory(files::free_space(Path::new(SHARED)).ok()));
     findings
+}
+
+/// Whether memory can be protected against writes while it is copied (`host_capture`).
+fn protection(refused: Option<Error>) -> Finding {
+    let finding = |found: String| Finding::ok(AREA, "host_capture = protect", found);
+    match refused {
+        None => finding("possible".to_owned()),
+        Some(why) => finding(why.to_string()).note(
+            "with protect or auto a forked process copies, or the call does; with Linux 6.4 or newer, as root: sysctl \
+             vm.unprivileged_userfaultfd=1, or give users the file /dev/userfaultfd",
+        ),
+    }
 }
 
 fn physical() -> Finding {

@@ -71,6 +71,7 @@ impl State {
         let staging = self.staging;
         if let Some(entry) = self.entries.get_mut(&id) {
             let arriving = std::mem::take(&mut entry.arriving);
+            entry.carrier = 0;
             let live = entry.life == Life::Live;
             let space = &mut self.levels[staging.index()].space;
             for part in PARTS.into_iter().filter(|&part| arriving[part as usize]) {

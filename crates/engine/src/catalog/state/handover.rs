@@ -1,10 +1,13 @@
 //! Hand-over: what a successor must know to continue where this process ends, and the take-over.
 
 use std::borrow::Cow;
+use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
 
 use super::State;
-use crate::catalog::entry::{Entry, FileCopy, Id, Level, Life, MemoryCopy, Part, Stage, PARTS};
+use crate::catalog::entry::{
+    Entry, FileCopy, Id, Level, Life, MemoryCopy, Part, Region, Stage, PARTS,
+};
 use levels::ledger::{Ledger, Record, Slot, Standing};
 use os::error::{Error, Kind, Result};
 
@@ -32,13 +35,19 @@ impl State {
                 let slot = ledger.put(&record(id, entry, self.staging), wanted);
                 entry.noted = slot.map(|slot| (slot, wanted));
             }
+            (Some((slot, now)), false) if entry.carrier != 0 => {
+                if now != wanted {
+                    ledger.void(slot);
+                    entry.noted = Some((slot, wanted));
+                }
+            }
             (Some((slot, _)), false) => {
                 ledger.remove(slot);
                 entry.noted = None;
             }
             (Some((_, now)), true) if now == wanted => {}
             // The checkpoint was read back, elsewhere: a new record, before the old one goes.
-            (Some((old, now)), true) if wanted.in_host && !now.in_host => {
+            (Some((old, now)), true) if wanted.in_host && !now.in_host && now.carrier == 0 => {
                 if let Some(slot) = ledger.put(&record(id, entry, self.staging), wanted) {
                     ledger.remove(old);
                     entry.noted = Some((slot, wanted));
@@ -51,6 +60,37 @@ impl State {
         }
         if !entry.is_exposed(hands_over) && entry.replaces.is_some() {
             self.drop_replaced(id);
+        }
+    }
+
+    /// Takes room in the ledger for a checkpoint that is about to be committed, of these regions, and
+    /// whose bytes a carrier will copy. The record counts once it is committed. `None`: there is no
+    /// ledger, or no room in it.
+    pub(crate) fn prepare_record(&mut self, id: Id, regions: &[Region]) -> Option<Slot> {
+        let staging = self.staging;
+        let ledger = self.ledger.as_mut()?;
+        let entry = self.entries.get(&id)?;
+        let record = Record { regions: Cow::Borrowed(regions), ..record(id, entry, staging) };
+        ledger.prepare(&record)
+    }
+
+    /// Gives back what [`State::prepare_record`] has taken.
+    pub(crate) fn forget_record(&mut self, slot: Slot) {
+        if let Some(ledger) = &mut self.ledger {
+            ledger.remove(slot);
+        }
+    }
+
+    /// The word of a record in which a carrier sets [`levels::ledger::IN_HOST`].
+    pub(crate) fn record_state(&self, slot: Slot) -> Option<&AtomicU64> {
+        self.ledger.as_ref().map(|ledger| ledger.state(slot))
+    }
+
+    /// Notes which process copies the bytes of a checkpoint that is about to be committed, and its record.
+    pub(crate) fn carried_by(&mut self, id: Id, process: u32, slot: Option<Slot>) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.carrier = process;
+            entry.noted = slot.map(|slot| (slot, Standing::default()));
         }
     }
 
@@ -181,6 +221,7 @@ fn standing(entry: &Entry, staging: Level, hands_over: bool) -> Standing {
         kept: is_kept && !in_scratch && !needed,
         in_persistent: is_kept && entry.persistent == FileCopy::Present,
         consumed: is_kept && entry.consumed.is_some(),
+        carrier: entry.carrier,
     }
 }
 

@@ -11,7 +11,7 @@ mod both;
 mod device;
 mod host;
 mod init;
-mod job;
+pub(super) mod job;
 mod memory;
 mod software;
 mod storage;
@@ -208,7 +208,7 @@ fn tell(figure: &Figure) -> Result<()> {
 }
 
 /// The median of some times in seconds.
-fn median(mut seconds: Vec<f64>) -> f64 {
+pub(super) fn median(mut seconds: Vec<f64>) -> f64 {
     seconds.sort_by(f64::total_cmp);
     crate::bench::results::quantile(&seconds, 0.5)
 }

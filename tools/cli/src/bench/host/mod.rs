@@ -19,6 +19,7 @@ use super::{interrupt, machine};
 
 pub(super) mod engine;
 pub(super) mod pages;
+pub(super) mod snapshot;
 
 /// Options of all of these commands.
 #[derive(Clone, Debug, Args)]

@@ -12,14 +12,14 @@ use veloc_client::capi::*;
 use crate::bench::approach::NamelessFile;
 
 /// The name of its checkpoints.
-pub(super) const NAME: &CStr = c"bench";
+pub(in crate::bench::host) const NAME: &CStr = c"bench";
 
 /// How long a background step may take before it is taken for stuck.
 const STUCK: Duration = Duration::from_secs(300);
 
 /// A job, which ends when it is dropped; there can be one at a time.
 #[derive(Debug)]
-pub(super) struct Job {
+pub(in crate::bench::host) struct Job {
     /// The folder of the job's files, in the folder that the bench keeps for this process; none if
     /// the caller keeps it.
     _folder: Option<TempDir>,
@@ -30,7 +30,7 @@ pub(super) struct Job {
 impl Job {
     /// Starts a job with these lines of configuration, in which `DIR` stands for a folder of its
     /// own.
-    pub(super) fn start(configuration: &str) -> Result<Job> {
+    pub(in crate::bench::host) fn start(configuration: &str) -> Result<Job> {
         let folder = TempDir::new().context("making a folder")?;
         let mut job = Job::start_in(folder.path(), configuration)?;
         job._folder = Some(folder);
@@ -38,7 +38,7 @@ impl Job {
     }
 
     /// Starts a job with these lines of configuration, in which `DIR` stands for `folder`.
-    pub(super) fn start_in(folder: &Path, configuration: &str) -> Result<Job> {
+    pub(in crate::bench::host) fn start_in(folder: &Path, configuration: &str) -> Result<Job> {
         let text = configuration.replace("DIR", &folder.to_string_lossy());
         let file = NamelessFile::new(&text).context("the configuration of a job")?;
         let path = CString::new(file.path().as_os_str().as_encoded_bytes())?;
@@ -53,24 +53,29 @@ impl Job {
     /// # Safety
     /// The bytes are valid until another region has this id, or the job has ended, and
     /// nobody has a reference to them during the calls below.
-    pub(super) unsafe fn protect(&self, id: i32, address: *mut c_void, len: usize) -> Result<()> {
+    pub(in crate::bench::host) unsafe fn protect(
+        &self,
+        id: i32,
+        address: *mut c_void,
+        len: usize,
+    ) -> Result<()> {
         check(VELOC_Mem_protect(id, address, len, 1))
     }
 
     /// Takes a checkpoint.
-    pub(super) fn checkpoint(&self, name: &CStr, version: i32) -> Result<()> {
+    pub(in crate::bench::host) fn checkpoint(&self, name: &CStr, version: i32) -> Result<()> {
         // SAFETY: the name ends with NUL; protected memory is valid, as was promised.
         check(unsafe { VELOC_Checkpoint(name.as_ptr(), version) })
     }
 
     /// Restores a checkpoint.
-    pub(super) fn restart(&self, version: i32) -> Result<()> {
+    pub(in crate::bench::host) fn restart(&self, version: i32) -> Result<()> {
         // SAFETY: as above.
         check(unsafe { VELOC_Restart(NAME.as_ptr(), version) })
     }
 
     /// The newest version up to `version`; with 0, the newest of all.
-    pub(super) fn restart_test(&self, version: i32) -> Result<i32> {
+    pub(in crate::bench::host) fn restart_test(&self, version: i32) -> Result<i32> {
         // SAFETY: the name ends with NUL.
         let found = unsafe { VELOC_Restart_test(NAME.as_ptr(), version) };
         check(if found == VELOC_FAILURE { VELOC_FAILURE } else { VELOC_SUCCESS })?;
@@ -78,29 +83,29 @@ impl Job {
     }
 
     /// Bytes of region 0 of a version.
-    pub(super) fn recover_size(&self, version: i32) -> usize {
+    pub(in crate::bench::host) fn recover_size(&self, version: i32) -> usize {
         // SAFETY: the name ends with NUL.
         unsafe { VELOC_Recover_ckpt_size(NAME.as_ptr(), version, 0) }
     }
 
     /// Says that a version will be restored after those said before.
-    pub(super) fn hint(&self, version: i32) -> Result<()> {
+    pub(in crate::bench::host) fn hint(&self, version: i32) -> Result<()> {
         // SAFETY: the name ends with NUL.
         check(unsafe { VELOC_Prefetch_enqueue(NAME.as_ptr(), version) })
     }
 
     /// Removes all checkpoints of a name.
-    pub(super) fn cleanup(&self, name: &CStr) -> Result<()> {
+    pub(in crate::bench::host) fn cleanup(&self, name: &CStr) -> Result<()> {
         // SAFETY: the name ends with NUL.
         check(unsafe { VELOC_Cleanup(name.as_ptr()) })
     }
 
     /// Waits until nothing is being flushed or written.
-    pub(super) fn drain(&self) -> Result<()> {
+    pub(in crate::bench::host) fn drain(&self) -> Result<()> {
         check(VELOC_Checkpoint_wait())
     }
 
-    pub(super) fn metrics(&self) -> Result<VELOC_Metrics> {
+    pub(in crate::bench::host) fn metrics(&self) -> Result<VELOC_Metrics> {
         let mut metrics = VELOC_Metrics::default();
         // SAFETY: the size is the struct's.
         check(unsafe { VELOC_Get_metrics(&mut metrics, std::mem::size_of::<VELOC_Metrics>()) })?;
@@ -108,7 +113,11 @@ impl Job {
     }
 
     /// Waits until `done` is true of the metrics.
-    pub(super) fn until(&self, what: &str, done: impl Fn(&VELOC_Metrics) -> bool) -> Result<()> {
+    pub(in crate::bench::host) fn until(
+        &self,
+        what: &str,
+        done: impl Fn(&VELOC_Metrics) -> bool,
+    ) -> Result<()> {
         let since = Instant::now();
         while !done(&self.metrics()?) {
             if since.elapsed() > STUCK {
@@ -121,7 +130,7 @@ impl Job {
 
     /// Waits until no more pages of the host buffer are touched: those for the expected bytes
     /// exist.
-    pub(super) fn until_touched(&self) -> Result<()> {
+    pub(in crate::bench::host) fn until_touched(&self) -> Result<()> {
         let mut touched = None;
         let since = Instant::now();
         loop {
@@ -146,7 +155,7 @@ impl Drop for Job {
 }
 
 /// An error with the reason, if the call has failed.
-pub(super) fn check(status: i32) -> Result<()> {
+pub(in crate::bench::host) fn check(status: i32) -> Result<()> {
     if status == VELOC_SUCCESS {
         return Ok(());
     }

@@ -1,0 +1,141 @@
+//! How the bytes of a region get to the host buffer: what the application asks for, as far as its memory and the
+//! system allow it.
+
+use std::borrow::Cow;
+use std::cell::LazyCell;
+use std::time::Duration;
+
+use super::regions::Memory;
+use super::{Client, Phase};
+use config::HostCapture;
+use engine::place::{Capture, Place};
+use engine::Engine;
+use os::access::Mappings;
+use os::error::Result;
+
+/// The ways of one checkpoint.
+pub(super) struct Ways {
+    /// For regions that have none of their own.
+    common: Capture,
+    /// The way of the last region, why, and the bytes of all.
+    taken: Capture,
+    reason: Cow<'static, str>,
+    bytes: u64,
+    /// The library has chosen it: nobody need be told of a region that goes another way.
+    is_chosen: bool,
+    /// The process's mappings, if they are asked for.
+    mappings: LazyCell<Mappings>,
+}
+
+impl Ways {
+    /// Counts the checkpoint, whose call has taken so long.
+    pub(super) fn count(self, engine: &Engine, blocked: Duration) {
+        if self.bytes > 0 {
+            engine.count_snapshot(self.taken, self.reason, self.bytes, blocked);
+        }
+    }
+}
+
+impl Client {
+    /// Sets how a region is captured, in place of the key `host_capture` (`VELOC_Mem_capture`).
+    ///
+    /// # Errors
+    /// There is no such region, or its bytes are no memory of the application's that may change.
+    pub fn set_capture(&mut self, id: i32, way: HostCapture) -> Result<()> {
+        self.regions.group_mut(None).set_capture(id, way)
+    }
+
+    /// The ways of the open checkpoint, which ends with the call under way.
+    pub(super) fn ways(&self) -> Ways {
+        let wanted = self.engine.config.host_capture;
+        let bytes = match &self.phase {
+            Phase::Checkpoint { open, .. } => self.regions.of(&open.name).bytes(),
+            _ => 0,
+        };
+        let (common, reason) = match wanted {
+            HostCapture::Copy => (Capture::Copy, "host_capture = copy"),
+            HostCapture::Protect => (Capture::Protect, "host_capture = protect"),
+            HostCapture::Fork => (Capture::Fork, "host_capture = fork"),
+            // Network cards write past the protection.
+            HostCapture::Auto => self.engine.choose_capture(bytes, self.agreement.is_some()),
+        };
+        Ways {
+            common,
+            taken: common,
+            reason: reason.into(),
+            bytes: 0,
+            is_chosen: wanted == HostCapture::Auto,
+            mappings: LazyCell::new(Mappings::now),
+        }
+    }
+
+    /// The way of a region of plain host memory. If it does not get the one that the application asks for, this is
+    /// said once.
+    ///
+    /// # Errors
+    /// There is no thread for what is copied after the call.
+    pub(super) fn way_of(
+        &self,
+        ways: &mut Ways,
+        memory: &Memory,
+        place: &Place,
+    ) -> Result<Capture> {
+        let own = memory.terms.capture;
+        let wanted = match own {
+            None | Some(HostCapture::Auto) => ways.common,
+            Some(HostCapture::Copy) => Capture::Copy,
+            Some(HostCapture::Protect) => Capture::Protect,
+            Some(HostCapture::Fork) => Capture::Fork,
+        };
+        let way = match self.possible(wanted, own.is_some(), &ways.mappings, memory) {
+            Ok(way) => way,
+            Err((way, why)) => {
+                let text = format!("host_capture: region {} {why}", place.id);
+                if !ways.is_chosen || own.is_some() {
+                    self.engine.files.warn_once(text.clone());
+                }
+                ways.reason = text.into();
+                way
+            }
+        };
+        if way != Capture::Copy {
+            self.engine.start_deferred_captures()?;
+        }
+        ways.taken = way;
+        ways.bytes += memory.len;
+        Ok(way)
+    }
+
+    /// Whether a region can have the way that is wanted; otherwise the next one, and why.
+    fn possible(
+        &self,
+        wanted: Capture,
+        by_itself: bool,
+        mappings: &Mappings,
+        memory: &Memory,
+    ) -> std::result::Result<Capture, (Capture, String)> {
+        let (address, len) = (memory.address, memory.len);
+        let without_protection = match wanted {
+            Capture::Copy | Capture::Lent => return Ok(wanted),
+            Capture::Fork => None,
+            Capture::Protect => match self.engine.can_freeze() {
+                Ok(()) if mappings.have_anonymous(address, len) => return Ok(wanted),
+                // The application says that nobody else writes to it.
+                Ok(()) if by_itself && !mappings.have_private(address, len) => return Ok(wanted),
+                Ok(()) => Some("it is memory of a file, or static".to_owned()),
+                Err(error) => Some(error.to_string()),
+            },
+        };
+        let copied = |why: &str| Err((Capture::Copy, format!("is copied in the call: {why}")));
+        if !mappings.have_private(address, len) {
+            return copied("it is shared memory, which others may change");
+        }
+        if !memory.children_get(mappings, self.engine.failed_carriers()) {
+            return copied("forked processes do not get it (MADV_DONTFORK or MADV_WIPEONFORK)");
+        }
+        match without_protection {
+            None => Ok(Capture::Fork),
+            Some(why) => Err((Capture::Fork, format!("is copied by a forked process: {why}"))),
+        }
+    }
+}

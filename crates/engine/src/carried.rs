@@ -1,0 +1,143 @@
+//! Carried captures: a copy-on-write child of the process copies regions to the host buffer, after the
+//! checkpoint call has returned, as they were at the call (`host_capture = fork`; forked checkpointing of
+//! CRUM, section III-D).
+//!
+//! The checkpoint is committed with incomplete bytes, as for every deferred capture. Its record in the ledger
+//! names the carrier, which marks there that it has copied everything: so the version survives a kill of
+//! this process, once its carrier has ended.
+
+use std::sync::atomic::AtomicU64;
+use std::time::{Duration, Instant};
+
+use super::capture::Open;
+use super::copy::{Run, Way};
+use super::place::Capture;
+use super::shared::Shared;
+use levels::ledger::{Slot, IN_HOST};
+use os::carrier::{Carrier, Piece};
+use os::error::{Error, Kind, Result};
+use os::mapping;
+use os::memory;
+
+/// Runs that a carrier is copying.
+#[derive(Debug)]
+pub(crate) struct Carried {
+    carrier: Option<Carrier>,
+    pub(crate) runs: Vec<Run>,
+    /// How long the call took that made the carrier.
+    pub(crate) call: Duration,
+    /// The process's page faults until then.
+    pub(crate) faults: u64,
+}
+
+impl Carried {
+    /// Waits until the carrier has copied everything.
+    ///
+    /// # Errors
+    /// It has not.
+    pub(crate) fn wait(&mut self) -> Result<()> {
+        self.carrier.take().map_or(Ok(()), Carrier::wait)
+    }
+}
+
+impl Drop for Carried {
+    fn drop(&mut self) {
+        // A carrier that nobody waits for stays a zombie. Its error is that of a checkpoint nobody wants.
+        let _ = self.wait();
+    }
+}
+
+impl Shared {
+    /// Starts the carrier of a checkpoint that is about to be committed, if it has regions for one. If that
+    /// is impossible, this thread copies them.
+    pub(super) fn carry(&self, open: &mut Open) -> Result<()> {
+        let is_for_it = |run: &Run| run.place.capture == Capture::Fork;
+        let (runs, others) = open.deferred.runs.drain(..).partition(is_for_it);
+        open.deferred.runs = others;
+        let runs: Vec<Run> = runs;
+        if runs.is_empty() {
+            return Ok(());
+        }
+        let since = Instant::now();
+        match self.start_carrier(open, &runs) {
+            Ok(carrier) => {
+                let (call, faults) = (since.elapsed(), memory::page_faults());
+                open.deferred.carried =
+                    Some(Carried { carrier: Some(carrier), runs, call, faults });
+                Ok(())
+            }
+            Err(error) => {
+                self.degrade(
+                    "host_capture",
+                    format_args!("host memory is copied in the call: {error}"),
+                );
+                self.copy(open.id, Way::In, &runs)
+            }
+        }
+    }
+
+    fn start_carrier(&self, open: &Open, runs: &[Run]) -> Result<Carrier> {
+        if self.device.get().is_some() {
+            // Pages that a driver has pinned would be copied by the call that makes the carrier.
+            return Err(Error::invalid("the process uses a device"));
+        }
+        let host = self.host()?;
+        if host.mapping().kind() == mapping::Kind::Private {
+            return Err(Error::new(Kind::Internal, "the host buffer is no shared memory"));
+        }
+        let untouched = runs.iter().map(|run| host.untouched(&run.extents)).sum();
+        self.guard.count(untouched);
+        runs.iter().try_for_each(|run| host.ensure(&run.extents))?;
+        let mut pieces = Vec::new();
+        for run in runs {
+            let mut from = run.place.address as *const u8;
+            for extent in &run.extents {
+                let len = extent.len as usize;
+                pieces.push(Piece { from, to: host.address(extent.offset), len });
+                from = from.wrapping_add(len);
+            }
+        }
+        runs.iter().for_each(|run| host.writing(&run.extents));
+        // The mark says that the whole checkpoint is in the host buffer.
+        let whole = open.deferred.runs.is_empty() && open.deferred.frozen.is_none();
+        let slot = whole.then(|| self.prepare_record(open)).flatten();
+        let state = slot.map(|slot| self.record_state(slot));
+        let started = host.mapping().do_fork().and_then(|()| {
+            let mark = state.flatten().map(|state| {
+                // SAFETY: the ledger's mapping lives as long as the catalog, and its room in the ledger is
+                // this checkpoint's until the carrier has ended.
+                (unsafe { &*state }, IN_HOST)
+            });
+            // SAFETY: the regions are mapped (`Place::check`) and plain memory. The extents are within the host
+            // buffer, which is shared memory, and this checkpoint's alone until the carrier has ended.
+            unsafe { Carrier::start(&pieces, mark) }
+        });
+        if let Err(error) = host.mapping().dont_fork() {
+            log::warn!("forked processes of the application get the host buffer: {error}");
+        }
+        match started {
+            Ok(carrier) => {
+                let process = carrier.process();
+                self.catalog.step(|catalog| catalog.carried_by(open.id, process, slot));
+                Ok(carrier)
+            }
+            Err(error) => {
+                if let Some(slot) = slot {
+                    self.catalog.step(|catalog| catalog.forget_record(slot));
+                }
+                runs.iter().for_each(|run| host.written(&run.extents));
+                Err(error)
+            }
+        }
+    }
+
+    fn prepare_record(&self, open: &Open) -> Option<Slot> {
+        let mut regions = open.regions.clone();
+        regions.sort_by_key(|region| region.id);
+        self.catalog.step(|catalog| catalog.prepare_record(open.id, &regions))
+    }
+
+    fn record_state(&self, slot: Slot) -> Option<*const AtomicU64> {
+        self.catalog.read(|catalog| catalog.record_state(slot).map(std::ptr::from_ref))
+    }
+}

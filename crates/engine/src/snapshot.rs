@@ -1,0 +1,97 @@
+//! What captures of host memory have cost the application, for `VELOC_Snapshot_stats` and `host_capture = auto`.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use super::place::Capture;
+use super::shared::Shared;
+use os::memory;
+use policy::capture::{choose, Facts, Way};
+
+/// Captures of host memory since the start of the job.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshots {
+    /// How most of the last one's bytes were captured.
+    pub way: Capture,
+    /// Why.
+    pub reason: Cow<'static, str>,
+    /// How many there were.
+    pub checkpoints: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// How long the calls have taken.
+    pub blocked: Duration,
+    /// Bytes that were copied because the application was about to write to them.
+    pub ahead: u64,
+    /// How many failed after the call: their versions do not exist.
+    pub failed: u64,
+    /// What the last capture by a forked process has cost, and its bytes.
+    forked: Option<(Duration, u64)>,
+}
+
+/// What a page fault takes that copies a page of 4 KiB: measured, see docs/results.
+const PAGE_FAULT: Duration = Duration::from_nanos(3500);
+
+/// Bytes of this process that are in memory. 0: unknown.
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    pages.unwrap_or(0) * memory::page_size() as u64
+}
+
+impl Shared {
+    /// The way for a checkpoint of `bytes` of host memory, and why. `others_write`: a network card may write to it.
+    pub fn choose_capture(&self, bytes: u64, others_write: bool) -> (Capture, &'static str) {
+        let has_device = self.device.get().is_some();
+        let facts = Facts {
+            bytes,
+            free: memory::physical().map_or(0, |found| found.available),
+            resident: resident(),
+            can_protect: !others_write && !has_device && self.can_freeze().is_ok(),
+            can_fork: !has_device,
+            forked: self.snapshots.lock().forked,
+        };
+        let (way, why) = choose(&facts);
+        let way = match way {
+            Way::Copy => Capture::Copy,
+            Way::Protect => Capture::Protect,
+            Way::Fork => Capture::Fork,
+        };
+        (way, why)
+    }
+
+    /// Counts a capture whose call has ended.
+    pub fn count_snapshot(
+        &self,
+        way: Capture,
+        reason: Cow<'static, str>,
+        bytes: u64,
+        blocked: Duration,
+    ) {
+        let mut snapshots = self.snapshots.lock();
+        (snapshots.way, snapshots.reason) = (way, reason);
+        snapshots.checkpoints += 1;
+        snapshots.bytes += bytes;
+        snapshots.blocked += blocked;
+    }
+
+    /// Counts the end of a deferred capture: bytes that were copied ahead of a write, if it has succeeded.
+    pub(super) fn count_arrival(&self, ahead: Option<u64>) {
+        let mut snapshots = self.snapshots.lock();
+        match ahead {
+            Some(bytes) => snapshots.ahead += bytes,
+            None => snapshots.failed += 1,
+        }
+    }
+
+    /// Notes what a forked process has cost: its call, and the page faults until it has ended.
+    pub(super) fn count_forked(&self, call: Duration, faults: u64, bytes: u64) {
+        let faults = PAGE_FAULT.saturating_mul(u32::try_from(faults).unwrap_or(u32::MAX));
+        self.snapshots.lock().forked = Some((call + faults, bytes));
+    }
+
+    /// What captures of host memory have cost since the start of the job.
+    pub fn snapshots(&self) -> Snapshots {
+        self.snapshots.lock().clone()
+    }
+}
