@@ -3,8 +3,10 @@
 use capi_tests::backends::wait_for_backends;
 use capi_tests::job::{names, Job};
 use capi_tests::mpi::is_all;
+use capi_tests::program::told_memory;
 use capi_tests::random::Random;
 use os::write_protection::WriteProtection;
+use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
 use std::thread::sleep;
@@ -51,6 +53,19 @@ fn what_the_system_forbids_is_said_once() {
             assert_eq!(ended.stderr.matches(words).count(), 1, "{mode}: {}", ended.stderr);
         }
     }
+}
+
+/// Where memory is short, nothing forks: the pages that the application writes would exist twice.
+#[test]
+fn without_memory_the_call_copies() {
+    let job =
+        Job::new("mode = async\nhost_capture = fork\nhost_cache_size = 256M\nephemeral = true\n");
+    let meminfo = job.path("meminfo");
+    fs::write(&meminfo, "MemTotal: 500000 kB\nMemAvailable: 20000 kB\n").unwrap();
+    let run = job.run("exact", "").env("MEMINFO", &meminfo);
+    let ended = run.env("LD_PRELOAD", told_memory(&job.path(""))).succeed();
+    let words = "host memory is copied in the call: 19.5 MiB of memory are free, less than a copy";
+    assert_eq!(ended.stderr.matches(words).count(), 1, "{}", ended.stderr);
 }
 
 /// Catches bytes that were written after the call, memory that is read where it is not any more, a process

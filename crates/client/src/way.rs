@@ -53,6 +53,7 @@ impl Client {
             _ => 0,
         };
         let (common, reason) = match wanted {
+            _ if self.engine.writes_directly() => (Capture::Copy, "mode = sync"),
             HostCapture::Copy => (Capture::Copy, "host_capture = copy"),
             HostCapture::Protect => (Capture::Protect, "host_capture = protect"),
             HostCapture::Fork => (Capture::Fork, "host_capture = fork"),
@@ -82,6 +83,7 @@ impl Client {
     ) -> Result<Capture> {
         let own = memory.terms.capture;
         let wanted = match own {
+            _ if self.engine.writes_directly() => Capture::Copy,
             None | Some(HostCapture::Auto) => ways.common,
             Some(HostCapture::Copy) => Capture::Copy,
             Some(HostCapture::Protect) => Capture::Protect,

@@ -18,6 +18,7 @@ use os::carrier::{Carrier, Piece};
 use os::error::{Error, Kind, Result};
 use os::mapping;
 use os::memory;
+use os::size;
 
 /// Runs that a carrier is copying.
 #[derive(Debug)]
@@ -80,6 +81,15 @@ impl Shared {
         if self.device.get().is_some() {
             // Pages that a driver has pinned would be copied by the call that makes the carrier.
             return Err(Error::invalid("the process uses a device"));
+        }
+        // In the worst case the application writes every page before it is copied.
+        let bytes: u64 = runs.iter().map(Run::bytes).sum();
+        let free = memory::physical().map_or(u64::MAX, |found| found.available);
+        if free < bytes {
+            return Err(Error::new(
+                Kind::NoRoom,
+                format!("{} of memory are free, less than a copy of the regions", size::show(free)),
+            ));
         }
         let host = self.host()?;
         if host.mapping().kind() == mapping::Kind::Private {

@@ -13,7 +13,7 @@ use super::store::Store;
 use super::{bypass, deferred, encode, prepare, storage, transfer};
 use crate::catalog::monitor::Catalog;
 use crate::catalog::state::{Shape, State};
-use config::{Config, Mode};
+use config::{Config, HostCapture, Mode};
 use device::{kinds, Device};
 use erasure::node::Node;
 use levels::files::{Files, Identities};
@@ -321,6 +321,9 @@ fn warn_of_unused(config: &Config) {
             "mode = sync has no effect with ephemeral = true: there are no files to wait for"
         );
     } else if config.mode == Mode::Sync {
+        if config.host_capture != HostCapture::Copy {
+            log::warn!("host_capture has no effect with mode = sync: the call writes the file");
+        }
         for (key, given) in
             [("gpu_cache_size", config.gpu_cache_size), ("host_cache_size", config.host_cache_size)]
         {

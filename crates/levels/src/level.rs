@@ -4,7 +4,7 @@
 use crate::{device_cache, host_buffer};
 
 /// The most levels of memory that a table may have.
-pub const MOST: usize = 4;
+pub const MOST: usize = 3;
 
 /// A level of memory: its row in the job's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

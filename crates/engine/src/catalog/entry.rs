@@ -201,8 +201,8 @@ pub(crate) struct Entry {
     pub routed: Option<Arc<str>>,
     /// Whether it was found on disk, from an earlier job.
     pub found: bool,
-    /// Its part of an aggregated file, if it belongs to one.
-    pub place: Option<AggregatePart>,
+    /// Its part of an aggregated file, if it belongs to one: apart, as there may be 100,000 entries.
+    pub place: Option<Box<AggregatePart>>,
     /// Its state in the lifecycle.
     pub life: Life,
     /// Whether bytes of a part are still being copied from the application's memory to the staging level (a

@@ -236,7 +236,7 @@ impl State {
                 && has_file
             {
                 entry.persistent = FileCopy::Wanted;
-                entry.place = place;
+                entry.place = place.map(Box::new);
                 if entry.scratch == FileCopy::Failed {
                     // Only now it is known that it may go elsewhere.
                     entry.scratch = FileCopy::Bypassed;

@@ -157,7 +157,7 @@ impl State {
             name: entry.name.clone(),
             version: entry.version,
             routed: entry.routed.clone(),
-            place: entry.place,
+            place: entry.place.as_deref().copied(),
             straight,
         };
         self.started(id, true);

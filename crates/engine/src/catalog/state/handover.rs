@@ -54,7 +54,7 @@ impl State {
                 }
             }
             (Some((slot, _)), true) => {
-                ledger.set(slot, wanted, entry.place.as_ref());
+                ledger.set(slot, wanted, entry.place.as_deref());
                 entry.noted = Some((slot, wanted));
             }
         }
@@ -196,7 +196,7 @@ impl State {
         }
         entry.noted = slot.filter(|_| self.ledger.is_some()).map(|slot| (slot, standing));
         entry.routed = record.routed.as_deref().map(Arc::from);
-        entry.place = record.place;
+        entry.place = record.place.map(Box::new);
         entry.doomed = standing.doomed;
         self.entries.insert(id, Box::new(entry));
         self.make_live(id);
@@ -235,7 +235,7 @@ fn record(id: Id, entry: &Entry, staging: Level) -> Record<'_> {
         name: Cow::Borrowed(&entry.name),
         version: entry.version,
         routed: entry.routed.as_deref().map(Cow::Borrowed),
-        place: entry.place,
+        place: entry.place.as_deref().copied(),
         regions: Cow::Borrowed(&entry.regions),
         mark: entry.mark,
         parts: PARTS.map(part),

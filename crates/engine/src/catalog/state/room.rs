@@ -1,6 +1,8 @@
 //! Room in the levels of memory: allocating it, making it by eviction, and telling whether it can become
 //! free.
 
+use std::sync::Arc;
+
 use super::level::Memory;
 use super::lists::has_bytes;
 use super::{Reserve, State, WaitFor};
@@ -11,7 +13,7 @@ use policy::evict::EvictionClass;
 use policy::order::RestoreOrder;
 
 /// How many consumed checkpoints are looked at to find one that was passed.
-const MOST_LOOKED_AT: usize = 64;
+const MOST_LOOKED_AT: usize = 16;
 
 impl State {
     pub(super) fn take_room(
@@ -60,22 +62,33 @@ impl State {
         if !packs || !may_discard || self.shape.order != RestoreOrder::Reverse {
             return;
         }
-        let is_passed = |id: &Id| {
+        // Most are of one name, which is looked up once.
+        let mut known: Option<(&Arc<str>, Option<Id>)> = None;
+        let mut is_passed = |id: &Id| {
             let entry = self.entries.get(id)?;
-            let versions = self.names.get(&entry.name)?;
-            (versions.last_read? < *id).then_some(entry.parts.iter().map(|p| p.len).sum())
+            let last_read = match known {
+                Some((name, last_read)) if Arc::ptr_eq(name, &entry.name) => last_read,
+                _ => self.names.get(&entry.name)?.last_read,
+            };
+            known = Some((&entry.name, last_read));
+            (last_read? < *id).then(|| entry.parts.iter().map(|part| part.len).sum())
         };
         // The checkpoints taken last are passed first. Few others are behind them, if any.
         let victims = self.level(level).victims.range((EvictionClass::Discardable, 0)..).rev();
         let mut left = self.level(level).space.rounded(len);
         let mut passed: Vec<Id> = Vec::new();
+        // Behind one that was not passed, none of its name was.
+        let mut not_passed = 0;
         for (_, id) in victims.take(MOST_LOOKED_AT) {
-            if left == 0 {
+            if left == 0 || not_passed == 2 * self.names.len() {
                 break;
             }
-            if let Some(bytes) = is_passed(id) {
-                left = left.saturating_sub(bytes);
-                passed.push(*id);
+            match is_passed(id) {
+                Some(bytes) => {
+                    left = left.saturating_sub(bytes);
+                    passed.push(*id);
+                }
+                None => not_passed += 1,
             }
         }
         passed.into_iter().for_each(|id| self.evict(id, level));

@@ -57,7 +57,7 @@ fn killed_after(stores: u64) -> (SharedMemory, Vec<(u64, Backlog)>) {
             let entry = state.entry(*id).filter(|entry| entry.life == Life::Live)?;
             let persist = entry.persistent.is_due() || entry.persistent == FileCopy::Undecided;
             let due = entry.scratch.is_due() || persist;
-            due.then(|| (entry.version, (entry.bytes(), persist, entry.place)))
+            due.then(|| (entry.version, (entry.bytes(), persist, entry.place.as_deref().copied())))
         };
         steps.push((state.ledger_stores(), ids.iter().filter_map(backlog).collect()));
     }
@@ -91,7 +91,7 @@ fn the_ledger_of_any_moment_is_that_before_a_step_or_after_it() {
         }
         let found = |version: i32| {
             let entry = successor.entry(successor.find(NAME, version)?).unwrap();
-            Some((entry.bytes(), entry.persistent.is_due(), entry.place))
+            Some((entry.bytes(), entry.persistent.is_due(), entry.place.as_deref().copied()))
         };
         let step = steps.windows(2).find(|pair| pair[1].0 >= killed).unwrap();
         for version in [1, 2] {
