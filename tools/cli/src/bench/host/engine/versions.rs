@@ -61,7 +61,9 @@ const CALLS_IN_FILES: [Call; 4] = [
 
 /// Checkpoints of an ephemeral job.
 pub(super) fn in_memory(repeats: u32) -> Result<()> {
-    let configuration = "mode = async\nephemeral = true\nhost_cache_size = 128M\n";
+    // In no order: old ones are read again.
+    let configuration =
+        "mode = async\nephemeral = true\nhost_cache_size = 128M\nrestore_order = random\n";
     measure(repeats, configuration, &[1_000, 10_000, 100_000], &CALLS_IN_MEMORY, "in memory")
 }
 
