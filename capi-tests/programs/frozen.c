@@ -1,7 +1,7 @@
 /*
  * Checkpoints that are copied after the call has returned (host_capture):
  *
- *   frozen <configuration> [bytes=N] [versions=N] [alone=1] [kill=1] [lose=1] [may_fail=1] [storm=1] [newest=1]
+ *   frozen <configuration> [bytes=N] [versions=N] [alone=1] [kill=1] [lose=1] [may_fail=1] [storm=1] [newest=1] [heap=1]
  *
  * Takes versions of memory that it changes, unmaps, maps again or makes read-only as soon as each call has
  * returned, and restores all of them: each must be what it was at the call. Meanwhile wait(-1), the handler of
@@ -10,6 +10,7 @@
  *   alone=1    the library starts no backend, so there is no child at all
  *   kill=1     kills itself after the last call
  *   may_fail=1 a version whose memory goes before it is copied may fail, by its name
+ *   heap=1     a version of the whole heap, in which the library has its own: the call returns
  *   storm=1    takes versions until it is killed, and says which calls have returned
  *   newest=1   says which version is there, and that all of it is what it was
  *   lose=1     kills the process that copies instead: the version fails by its name, and the next one is whole
@@ -106,6 +107,23 @@ static void newest(size_t bytes)
     CONTENT(memory, bytes, 1, version);
 }
 
+static void heap(void)
+{
+    char line[256];
+    unsigned long start = 0, end = 0;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    CHECK(maps != NULL);
+    while (fgets(line, sizeof line, maps) != NULL)
+        if (strstr(line, "[heap]") != NULL)
+            EQUAL(sscanf(line, "%lx-%lx", &start, &end), 2);
+    fclose(maps);
+    CHECK(start < end);
+    OK(VELOC_Mem_protect(1, (void *)start, end - start, 1));
+    OK(VELOC_Checkpoint("heap", 1));
+    OK(VELOC_Checkpoint_wait());
+    OK(VELOC_Checkpoint("heap", 2));
+}
+
 static void lose(void)
 {
     size_t bytes = 300000000;
@@ -154,8 +172,13 @@ int main(int argc, char **argv)
         OK(sigaction(SIGCHLD, &action, NULL));
     if (number(argc, argv, "storm", 0))
         storm(bytes);
-    if (number(argc, argv, "lose", 0) || number(argc, argv, "newest", 0)) {
-        number(argc, argv, "lose", 0) ? lose() : newest(bytes);
+    if (number(argc, argv, "lose", 0) || number(argc, argv, "newest", 0) || number(argc, argv, "heap", 0)) {
+        if (number(argc, argv, "lose", 0))
+            lose();
+        else if (number(argc, argv, "heap", 0))
+            heap();
+        else
+            newest(bytes);
         OK(VELOC_Finalize(0));
         puts("done");
         return 0;

@@ -294,7 +294,7 @@ typedef struct VELOC_Metrics {
  */
 typedef struct VELOC_Snapshot {
     /**
-     * How the last checkpoint's host memory was taken: VELOC_CAPTURE_COPY, VELOC_CAPTURE_PROTECT or
+     * How the last VELOC_Checkpoint took host memory: VELOC_CAPTURE_COPY, VELOC_CAPTURE_PROTECT or
      * VELOC_CAPTURE_FORK; 0: there was none.
      */
     uint64_t mode;

@@ -277,7 +277,7 @@ unsafe fn hand_out<T>(found: &T, to: *mut T, size: usize) {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct VELOC_Snapshot {
-    /// How the last checkpoint's host memory was taken: VELOC_CAPTURE_COPY, VELOC_CAPTURE_PROTECT or
+    /// How the last VELOC_Checkpoint took host memory: VELOC_CAPTURE_COPY, VELOC_CAPTURE_PROTECT or
     /// VELOC_CAPTURE_FORK; 0: there was none.
     pub mode: u64,
     /// Checkpoints of host memory since the start of the job.

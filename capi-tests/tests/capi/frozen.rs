@@ -105,6 +105,19 @@ fn a_lost_copy_fails_by_its_name() {
     let _ = job.run("frozen", "lose=1").succeed();
 }
 
+/// Catches a thread of the library that waits for itself, as what it writes to is protected.
+#[test]
+fn regions_that_have_memory_of_the_library() {
+    for mode in ["protect", "fork"] {
+        let job = Job::new(&format!(
+            "mode = async\nhost_capture = {mode}\nhost_cache_size = 64M\nephemeral = true\n"
+        ));
+        let ended = job.run("frozen", "heap=1").succeed();
+        let said = ended.stderr.matches("the regions include memory of this library").count();
+        assert_eq!(said, usize::from(mode == "protect" && *PROTECTS), "{}", ended.stderr);
+    }
+}
+
 /// Killed right after the call: the version is restored by the next job. Catches a backend that does not wait for
 /// the process that copies, and a mark that is not set.
 #[test]

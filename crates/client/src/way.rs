@@ -89,10 +89,16 @@ impl Client {
             Some(HostCapture::Protect) => Capture::Protect,
             Some(HostCapture::Fork) => Capture::Fork,
         };
+        if own.is_some_and(|own| own != HostCapture::Auto) {
+            ways.reason = "VELOC_Mem_capture".into();
+        }
         let way = match self.possible(wanted, own.is_some(), &ways.mappings, memory) {
             Ok(way) => way,
             Err((way, why)) => {
-                let text = format!("host_capture: region {} {why}", place.id);
+                let text = match why {
+                    Why::System(why) => format!("host_capture: {why}"),
+                    Why::Memory(why) => format!("host_capture: region {} {why}", place.id),
+                };
                 if !ways.is_chosen || own.is_some() {
                     self.engine.files.warn_once(text.clone());
                 }
@@ -115,7 +121,7 @@ impl Client {
         by_itself: bool,
         mappings: &Mappings,
         memory: &Memory,
-    ) -> std::result::Result<Capture, (Capture, String)> {
+    ) -> std::result::Result<Capture, (Capture, Why)> {
         let (address, len) = (memory.address, memory.len);
         let without_protection = match wanted {
             Capture::Copy | Capture::Lent => return Ok(wanted),
@@ -124,20 +130,35 @@ impl Client {
                 Ok(()) if mappings.have_anonymous(address, len) => return Ok(wanted),
                 // The application says that nobody else writes to it.
                 Ok(()) if by_itself && !mappings.have_private(address, len) => return Ok(wanted),
-                Ok(()) => Some("it is memory of a file, or static".to_owned()),
-                Err(error) => Some(error.to_string()),
+                Ok(()) => Some(Why::Memory(
+                    "is copied by a forked process: it is memory of a file, or static".to_owned(),
+                )),
+                Err(error) => Some(Why::System(format!(
+                    "a forked process copies, as nothing can be protected: {error}"
+                ))),
             },
         };
-        let copied = |why: &str| Err((Capture::Copy, format!("is copied in the call: {why}")));
+        let copied =
+            |why: &str| Err((Capture::Copy, Why::Memory(format!("is copied in the call: {why}"))));
         if !mappings.have_private(address, len) {
-            return copied("it is shared memory, which others may change");
+            return copied(
+                "it is shared memory, which others may change, or /proc/self/maps cannot be read",
+            );
         }
         if !memory.children_get(mappings, self.engine.failed_carriers()) {
             return copied("forked processes do not get it (MADV_DONTFORK or MADV_WIPEONFORK)");
         }
         match without_protection {
             None => Ok(Capture::Fork),
-            Some(why) => Err((Capture::Fork, format!("is copied by a forked process: {why}"))),
+            Some(why) => Err((Capture::Fork, why)),
         }
     }
+}
+
+/// Why a region does not go the way that was asked for.
+enum Why {
+    /// Nothing can, on this system.
+    System(String),
+    /// It is not of that kind.
+    Memory(String),
 }

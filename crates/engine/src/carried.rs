@@ -68,10 +68,7 @@ impl Shared {
                 Ok(())
             }
             Err(error) => {
-                self.degrade(
-                    "host_capture",
-                    format_args!("host memory is copied in the call: {error}"),
-                );
+                self.captures_in_call(&error);
                 self.copy(open.id, Way::In, &runs)
             }
         }

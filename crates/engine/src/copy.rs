@@ -4,6 +4,7 @@
 //! No copy is running when `copy` returns, whatever happens; if that cannot be ensured, the checkpoint's room
 //! is never reused.
 
+use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use super::gate::Closed;
@@ -107,17 +108,21 @@ impl Shared {
         match way {
             Way::Out => own.iter().for_each(|run| copy_run(host, way, run)),
             Way::In => {
+                let extents: Cow<'_, [Extent]> = match &own[..] {
+                    [run] => Cow::Borrowed(&run.extents),
+                    _ => own.iter().flat_map(|run| &run.extents).copied().collect(),
+                };
                 // A capture into the host buffer writes new pages, like a flush.
-                let untouched: u64 = own.iter().map(|run| host.untouched(&run.extents)).sum();
+                let untouched = host.untouched(&extents);
                 // The touching threads check memory for it: that would keep a checkpoint waiting too long.
                 self.guard.count(untouched);
                 if untouched > 0 {
-                    own.iter().try_for_each(|run| host.ensure(&run.extents))?;
+                    host.ensure(&extents)?;
                 }
-                own.iter().for_each(|run| host.writing(&run.extents));
+                host.writing(&extents);
                 let flushing = self.pace.flush();
                 own.iter().for_each(|run| copy_run(host, way, run));
-                own.iter().for_each(|run| host.written(&run.extents));
+                host.written(&extents);
                 self.flushed(flushing, own.iter().map(|run| run.bytes()).sum(), untouched);
             }
         }

@@ -7,7 +7,7 @@
 //! The thread that lets writers go on neither allocates nor frees memory: a writer may hold the allocator's locks.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::{Builder, JoinHandle};
 
@@ -73,7 +73,7 @@ struct Regions {
 }
 
 const REASONS: [&str; 2] = [
-    "the application has unmapped or discarded some of its memory before it was copied",
+    "the application has unmapped or discarded some of its memory, or made it unreadable, before it was copied",
     "the application has closed the descriptor by which it was protected",
 ];
 const GONE: u8 = 1;
@@ -152,6 +152,8 @@ struct Freezing {
     /// Held by those who copy, and alone by who reads events: what the application discards then was copied before,
     /// or is lost.
     copying: RwLock<()>,
+    /// Whether the thread serves: until then it allocates.
+    serves: AtomicBool,
 }
 
 /// Addresses that threads of the application want to write to.
@@ -190,11 +192,15 @@ impl Freezer {
             protection,
             active: Mutex::new(Vec::with_capacity(MOST)),
             copying: RwLock::new(()),
+            serves: AtomicBool::new(false),
         });
         let its = shared.clone();
         let builder = Builder::new().name("veloc-freeze".to_owned());
         let thread = threads::unsignalled(|| builder.spawn(move || its.serve()));
         let thread = thread.map_err(|error| Error::system("starting a thread", &error))?;
+        while !shared.serves.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
         Ok(Freezer { shared, thread: Some(thread) })
     }
 
@@ -218,6 +224,9 @@ impl Freezer {
             let Some(before) = before else { break };
             self.shared.finish(&before);
             self.shared.end(&before);
+        }
+        if self.shared.is_in(&regions.ranges, &regions) {
+            return Err(Error::invalid("the regions include memory of this library"));
         }
         let entry = regions.clone();
         let is_full = {
@@ -261,6 +270,7 @@ impl Freezing {
     /// Lets writers go on, until the freezer ends. Allocates nothing, and frees nothing.
     fn serve(&self) {
         let mut writers = Writers { addresses: [0; Writers::MOST], len: 0 };
+        self.serves.store(true, Ordering::Release);
         while let Ok(true) = self.protection.wait() {
             let active = self.active.lock();
             if self.read_events(&active, &mut writers).is_err() {
@@ -337,6 +347,24 @@ impl Freezing {
                 return;
             }
         }
+    }
+
+    /// Whether these ranges have what the thread that serves writers writes to itself, for these regions or others:
+    /// it would wait for itself.
+    fn is_in(&self, ranges: &[Range<u64>], new: &Arc<Regions>) -> bool {
+        fn bytes<T>(of: &[T]) -> Range<u64> {
+            let range = of.as_ptr_range();
+            range.start as u64..range.end as u64
+        }
+        let active = self.active.lock();
+        let own = [bytes(std::slice::from_ref(self)), bytes(&active)];
+        let of = |regions: &Regions| {
+            let itself = bytes(std::slice::from_ref(regions));
+            [itself, bytes(&regions.blocks), bytes(&regions.pieces), bytes(&regions.ranges)]
+        };
+        let mut all =
+            own.into_iter().chain(of(new)).chain(active.iter().flat_map(|other| of(other)));
+        all.any(|own| ranges.iter().any(|range| own.start < range.end && range.start < own.end))
     }
 
     /// Lets all writers to these regions go on, copied or not. The second time it does nothing: the same memory may
@@ -446,8 +474,7 @@ impl Shared {
             }
             Err(error) => {
                 runs.iter().for_each(|run| host.written(&run.extents));
-                let what = format_args!("host memory is copied in the call: {error}");
-                self.degrade("host_capture", what);
+                self.captures_in_call(&error);
                 self.copy(open.id, Way::In, &runs)
             }
         }
@@ -467,13 +494,13 @@ fn cut(host: &HostBuffer, runs: &[Run]) -> Result<(Regions, Vec<Piece>)> {
     for run in runs {
         let (start, end) = (run.place.address, run.place.address + run.place.len);
         let whole = start.next_multiple_of(page)..end & !(page - 1);
-        if ranges.last().is_some_and(|before: &Range<u64>| whole.start < before.end) {
-            return Err(Error::invalid(format!(
-                "region {} shares memory with another",
-                run.place.id
-            )));
-        }
         if whole.start < whole.end {
+            if ranges.last().is_some_and(|before: &Range<u64>| whole.start < before.end) {
+                return Err(Error::invalid(format!(
+                    "region {} shares memory with another",
+                    run.place.id
+                )));
+            }
             ranges.push(whole.clone());
         }
         let mut from = start;

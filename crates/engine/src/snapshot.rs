@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::place::Capture;
 use super::shared::Shared;
+use os::error::Error;
 use os::memory;
 use policy::capture::{choose, Facts, Way};
 
@@ -25,6 +26,8 @@ pub struct Snapshots {
     pub ahead: u64,
     /// How many failed after the call: their versions do not exist.
     pub failed: u64,
+    /// Why the capture under way is made by the call, though another way was chosen.
+    instead: Option<String>,
     /// What the last capture by a forked process has cost, and its bytes.
     forked: Option<(Duration, u64)>,
 }
@@ -60,6 +63,13 @@ impl Shared {
         (way, why)
     }
 
+    /// Notes that the capture under way is made by the call after all.
+    pub(super) fn captures_in_call(&self, why: &Error) {
+        let text = format!("host memory is copied in the call: {why}");
+        self.degrade("host_capture", &text);
+        self.snapshots.lock().instead = Some(text);
+    }
+
     /// Counts a capture whose call has ended.
     pub fn count_snapshot(
         &self,
@@ -69,7 +79,10 @@ impl Shared {
         blocked: Duration,
     ) {
         let mut snapshots = self.snapshots.lock();
-        (snapshots.way, snapshots.reason) = (way, reason);
+        (snapshots.way, snapshots.reason) = match snapshots.instead.take() {
+            Some(why) => (Capture::Copy, why.into()),
+            None => (way, reason),
+        };
         snapshots.checkpoints += 1;
         snapshots.bytes += bytes;
         snapshots.blocked += blocked;

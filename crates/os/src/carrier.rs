@@ -6,6 +6,7 @@
 //! else, as only one thread of the process is in it. It outlives this process.
 
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
@@ -34,7 +35,44 @@ pub type Mark<'a> = (&'a AtomicU64, u64);
 pub struct Carrier {
     process: u32,
     end: OwnedFd,
+    done: Done,
 }
+
+/// A word that the carrier shares: not 0 once it has copied everything. Its exit status may be another's: the
+/// application may wait for all children, of whatever kind (`__WALL`).
+#[derive(Debug)]
+struct Done(NonNull<AtomicU64>);
+
+impl Done {
+    fn new() -> Result<Done> {
+        let (access, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping at an address of the system's choice.
+        let at =
+            unsafe { libc::mmap(std::ptr::null_mut(), size_of::<u64>(), access, flags, -1, 0) };
+        match NonNull::new(at.cast::<AtomicU64>()) {
+            Some(word) if at != libc::MAP_FAILED => Ok(Done(word)),
+            _ => Err(Error::errno("mmap of a word that processes share")),
+        }
+    }
+
+    fn word(&self) -> &AtomicU64 {
+        // SAFETY: the mapping lives as long as this, and is zero at first.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        // SAFETY: this mapping, which nobody else uses.
+        unsafe { libc::munmap(self.0.as_ptr().cast(), size_of::<u64>()) };
+    }
+}
+
+// SAFETY: a mapping belongs to the process, not to a thread.
+unsafe impl Send for Done {}
+// SAFETY: the word is atomic.
+unsafe impl Sync for Done {}
 
 /// The arguments of `clone3` (Linux 5.3), as far as they are used here.
 #[repr(C)]
@@ -63,6 +101,7 @@ impl Carrier {
     /// # Errors
     /// The system has no such call, forbids it, or has no room for a process or its page tables.
     pub unsafe fn start(pieces: &[Piece], mark: Option<Mark<'_>>) -> Result<Carrier> {
+        let done = Done::new()?;
         let mut end: libc::c_int = -1;
         let arguments = CloneArguments {
             flags: libc::CLONE_PIDFD as u64 | CLONE_CLEAR_SIGHAND,
@@ -82,7 +121,7 @@ impl Carrier {
         };
         if process == 0 {
             // SAFETY: the caller's promise, and this is the child.
-            unsafe { carry(pieces, mark) }
+            unsafe { carry(pieces, mark, done.word()) }
         }
         let failure = (process < 0).then(std::io::Error::last_os_error);
         drop(blocked);
@@ -91,7 +130,7 @@ impl Carrier {
         }
         // SAFETY: the call has succeeded, so this is a new descriptor that nobody else has.
         let end = unsafe { OwnedFd::from_raw_fd(end) };
-        Ok(Carrier { process: process as u32, end })
+        Ok(Carrier { process: process as u32, end, done })
     }
 
     /// The carrier's process.
@@ -114,6 +153,10 @@ impl Carrier {
         let waited = unsafe {
             libc::waitid(libc::P_PIDFD, which, &raw mut status, libc::WEXITED | libc::__WALL)
         };
+        if waited < 0 && self.done.word().load(Ordering::Acquire) != 0 {
+            // The application has heard of its end.
+            return Ok(());
+        }
         if waited < 0 {
             let error = std::io::Error::last_os_error();
             return Err(Error::system("waiting for the process that copies", &error));
@@ -168,7 +211,7 @@ pub fn await_end(process: &OwnedFd) -> Result<()> {
 ///
 /// # Safety
 /// As for [`Carrier::start`]; to be called in the child only.
-unsafe fn carry(pieces: &[Piece], mark: Option<Mark<'_>>) -> ! {
+unsafe fn carry(pieces: &[Piece], mark: Option<Mark<'_>>, done: &AtomicU64) -> ! {
     // SAFETY: system calls without memory, or with constants; none allocates or takes a lock. The copies are the
     // caller's promise.
     unsafe {
@@ -189,6 +232,7 @@ unsafe fn carry(pieces: &[Piece], mark: Option<Mark<'_>>) -> ! {
         if let Some((word, bits)) = mark {
             word.fetch_or(bits, Ordering::Release);
         }
+        done.store(1, Ordering::Release);
         libc::_exit(0)
     }
 }
@@ -263,6 +307,23 @@ mod tests {
         let copied = unsafe { std::slice::from_raw_parts(to, len) };
         assert!(copied.iter().all(|&byte| byte == 1));
         assert!(!std::path::Path::new(&format!("/proc/{process}")).exists());
+    }
+
+    /// Catches a copy that counts as lost because the application has waited for children of every kind.
+    #[test]
+    fn an_end_that_the_application_has_heard_of() {
+        let source = vec![1_u8; 4096];
+        let (_memory, mapping) = target(4096);
+        // SAFETY: within the mapping.
+        let to = unsafe { mapping.base().as_ptr().add(8) };
+        let pieces = [Piece { from: source.as_ptr(), to, len: 4096 }];
+        // SAFETY: both live until the carrier has ended; the target is a shared mapping.
+        let carrier = unsafe { Carrier::start(&pieces, None) }.unwrap();
+        let process = carrier.process() as libc::pid_t;
+        // SAFETY: writes nothing.
+        let heard = unsafe { libc::waitpid(process, std::ptr::null_mut(), libc::__WALL) };
+        assert_eq!(heard, process);
+        carrier.wait().unwrap();
     }
 
     /// Catches a carrier that counts as done though it was killed by memory that is not there.
