@@ -59,6 +59,8 @@ static void not_as_a_copy(size_t bytes)
         OK(madvise(memory + without, bytes - without, advice[version]));
         fill(memory, bytes, 1, version);
         OK(VELOC_Mem_protect(1, memory, bytes, 1));
+        /* As the key says, which is no promise that nobody else writes to it. */
+        OK(VELOC_Mem_capture(1, VELOC_CAPTURE_AUTO));
         OK(VELOC_Checkpoint("apart", version));
         memset(memory, 0, bytes);
         OK(VELOC_Restart("apart", version));
@@ -130,6 +132,9 @@ static void lose(void)
     unsigned char *memory = map(bytes);
     int version, lost = 0;
     OK(VELOC_Mem_protect(1, memory, bytes, 1));
+    REFUSED(VELOC_Mem_capture(1, 9), "region 1|mode is 9|VELOC_CAPTURE_AUTO");
+    REFUSED(VELOC_Mem_capture(77, VELOC_CAPTURE_COPY), "region 77");
+    REFUSED(VELOC_Snapshot_stats(NULL, 8), "stats is NULL");
     for (version = 0; !lost; version++) {
         long copies;
         CHECK(version < 50);

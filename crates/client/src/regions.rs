@@ -254,7 +254,7 @@ impl Group {
         self.by_id.get(&id)
     }
 
-    /// Sets how a region is captured, in place of the key `host_capture`.
+    /// Sets how a region is captured, in place of the key `host_capture`; `Auto`: as that says.
     ///
     /// # Errors
     /// There is no such region, or its bytes are no memory of the application's that may change.
@@ -262,7 +262,7 @@ impl Group {
         match self.by_id.get_mut(&id) {
             None => Err(unknown(id)),
             Some(Protected::Memory(memory)) if !memory.terms.read_only => {
-                memory.terms.capture = Some(way);
+                memory.terms.capture = (way != HostCapture::Auto).then_some(way);
                 Ok(())
             }
             Some(_) => Err(Error::invalid(format!(

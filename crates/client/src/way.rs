@@ -89,7 +89,7 @@ impl Client {
             Some(HostCapture::Protect) => Capture::Protect,
             Some(HostCapture::Fork) => Capture::Fork,
         };
-        if own.is_some_and(|own| own != HostCapture::Auto) {
+        if own.is_some() {
             ways.reason = "VELOC_Mem_capture".into();
         }
         let way = match self.possible(wanted, own.is_some(), &ways.mappings, memory) {

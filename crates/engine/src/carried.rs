@@ -52,10 +52,7 @@ impl Shared {
     /// Starts the carrier of a checkpoint that is about to be committed, if it has regions for one. If that
     /// is impossible, this thread copies them.
     pub(super) fn carry(&self, open: &mut Open) -> Result<()> {
-        let is_for_it = |run: &Run| run.place.capture == Capture::Fork;
-        let (runs, others) = open.deferred.runs.drain(..).partition(is_for_it);
-        open.deferred.runs = others;
-        let runs: Vec<Run> = runs;
+        let runs = open.deferred.take(Capture::Fork);
         if runs.is_empty() {
             return Ok(());
         }

@@ -15,6 +15,7 @@ use super::carried::Carried;
 use super::copy::{Run, Way};
 use super::frozen::FrozenRuns;
 use super::lane::Direction;
+use super::place::Capture;
 use super::shared::Shared;
 use super::spool::about;
 use super::transfer::Queue;
@@ -56,6 +57,13 @@ impl DeferredCapture {
         let carried = self.carried.iter().flat_map(|carried| &carried.runs);
         let frozen = self.frozen.iter().flat_map(|frozen| &frozen.runs);
         self.runs.iter().chain(carried).chain(frozen)
+    }
+
+    /// Takes the deferred runs that are captured in this way.
+    pub(super) fn take(&mut self, way: Capture) -> Vec<Run> {
+        let (taken, others) = self.runs.drain(..).partition(|run: &Run| run.place.capture == way);
+        self.runs = others;
+        taken
     }
 
     /// Whether a region of this id is deferred.

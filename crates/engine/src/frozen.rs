@@ -455,10 +455,7 @@ impl Shared {
     /// Freezes the regions of a checkpoint that is about to be committed, as far as they are to be. If that is
     /// impossible, this thread copies them.
     pub(super) fn freeze(&self, open: &mut Open) -> Result<()> {
-        let is_for_it = |run: &Run| run.place.capture == Capture::Protect;
-        let (runs, others) = open.deferred.runs.drain(..).partition(is_for_it);
-        open.deferred.runs = others;
-        let runs: Vec<Run> = runs;
+        let runs = open.deferred.take(Capture::Protect);
         if runs.is_empty() {
             return Ok(());
         }

@@ -13,6 +13,7 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{pidfd_open, Pid, PidfdFlags};
 
+use crate::descriptors::GuardedFd;
 use crate::error::{Error, Kind, Result};
 
 /// Bytes to copy.
@@ -34,7 +35,8 @@ pub type Mark<'a> = (&'a AtomicU64, u64);
 #[derive(Debug)]
 pub struct Carrier {
     process: u32,
-    end: OwnedFd,
+    /// Its pidfd, which the application may close.
+    end: GuardedFd<OwnedFd>,
     done: Done,
 }
 
@@ -130,7 +132,7 @@ impl Carrier {
         }
         // SAFETY: the call has succeeded, so this is a new descriptor that nobody else has.
         let end = unsafe { OwnedFd::from_raw_fd(end) };
-        Ok(Carrier { process: process as u32, end, done })
+        Ok(Carrier { process: process as u32, end: end.into(), done })
     }
 
     /// The carrier's process.
@@ -143,23 +145,33 @@ impl Carrier {
     /// # Errors
     /// It has not copied everything: memory that it read or wrote was not there, or it was killed.
     pub fn wait(self) -> Result<()> {
-        await_end(&self.end)?;
         let mut status: libc::siginfo_t = {
             // SAFETY: all zeros are a value of this plain structure.
             unsafe { std::mem::zeroed() }
         };
-        let which = self.end.as_raw_fd() as libc::id_t;
-        // SAFETY: writes to a local variable. `__WALL`: without an exit signal it is no ordinary child.
-        let waited = unsafe {
-            libc::waitid(libc::P_PIDFD, which, &raw mut status, libc::WEXITED | libc::__WALL)
-        };
-        if waited < 0 && self.done.word().load(Ordering::Acquire) != 0 {
-            // The application has heard of its end.
-            return Ok(());
-        }
-        if waited < 0 {
+        loop {
+            // Without its descriptor by its number, which is no other's before somebody has waited for it. In no case
+            // before it has ended: it writes to the room of its checkpoint.
+            let (kind, which) = match self.end.get() {
+                Ok(end) => (libc::P_PIDFD, end.as_raw_fd() as libc::id_t),
+                Err(_) => (libc::P_PID, self.process),
+            };
+            // SAFETY: writes to a local variable. `__WALL`: without an exit signal it is no ordinary child.
+            let waited =
+                unsafe { libc::waitid(kind, which, &raw mut status, libc::WEXITED | libc::__WALL) };
+            if waited == 0 {
+                break;
+            }
             let error = std::io::Error::last_os_error();
-            return Err(Error::system("waiting for the process that copies", &error));
+            match error.raw_os_error() {
+                Some(libc::EINTR) => {}
+                // The application has closed the descriptor just now.
+                Some(libc::EBADF | libc::EINVAL)
+                    if kind == libc::P_PIDFD && self.end.get().is_err() => {}
+                // The application has heard of its end.
+                _ if self.done.word().load(Ordering::Acquire) != 0 => return Ok(()),
+                _ => return Err(Error::system("waiting for the process that copies", &error)),
+            }
         }
         // SAFETY: `waitid` has filled it for a child.
         match (status.si_code, unsafe { status.si_status() }) {
@@ -264,6 +276,7 @@ impl Drop for SignalsBlocked {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::forks;
     use crate::mapping::Mapping;
     use crate::shared::SharedMemory;
 
@@ -293,7 +306,7 @@ mod tests {
         let carrier = unsafe { Carrier::start(&pieces, Some((word(&mapping), 2))) }.unwrap();
         source.fill(2);
         let process = carrier.process();
-        await_end(&carrier.end).unwrap();
+        await_end(carrier.end.unchecked()).unwrap();
         // SAFETY: a plain structure; the call asks for children of the ordinary kind, and leaves them.
         let heard = unsafe {
             let mut heard: libc::siginfo_t = std::mem::zeroed();
@@ -324,6 +337,27 @@ mod tests {
         let heard = unsafe { libc::waitpid(process, std::ptr::null_mut(), libc::__WALL) };
         assert_eq!(heard, process);
         carrier.wait().unwrap();
+    }
+
+    /// Catches a wait that ends while the carrier still writes, as the application has closed its descriptor.
+    #[test]
+    fn who_waits_does_so_without_the_descriptor() {
+        let len = 64 << 20;
+        let source = vec![1_u8; len];
+        let (_memory, mapping) = target(len);
+        // SAFETY: within the mapping.
+        let to = unsafe { mapping.base().as_ptr().add(8) };
+        let pieces = [Piece { from: source.as_ptr(), to, len }];
+        // No other test may take the number.
+        let _sole = forks::none();
+        // SAFETY: both live until the carrier has ended; the target is a shared mapping.
+        let carrier = unsafe { Carrier::start(&pieces, None) }.unwrap();
+        // SAFETY: what an application does that closes everything.
+        assert_eq!(unsafe { libc::close(carrier.end.number().0) }, 0);
+        carrier.wait().unwrap();
+        // SAFETY: nobody writes to it any more.
+        let copied = unsafe { std::slice::from_raw_parts(to, len) };
+        assert!(copied.iter().all(|&byte| byte == 1));
     }
 
     /// Catches a carrier that counts as done though it was killed by memory that is not there.
