@@ -82,7 +82,8 @@ static void pieces(const char *configuration)
     CUcontext context = cuda_start();
     CUmemAllocationProp prop = {PINNED, 0, {LOCATION_DEVICE, 0}, NULL, {0}};
     CUmemAccessDesc access = {{LOCATION_DEVICE, 0}, READ_AND_WRITE};
-    CUdeviceptr reserved, first, plain = device_memory(BYTES);
+    CUdeviceptr reserved, behind, first, plain = device_memory(BYTES);
+    CUmemGenericAllocationHandle other;
     size_t unit, bytes;
     int i;
     CU(cuMemGetAllocationGranularity(&unit, &prop, 0));
@@ -96,6 +97,12 @@ static void pieces(const char *configuration)
     }
     CU(cuMemSetAccess(reserved, PIECES * unit, &access, 1));
     first = reserved + unit / 2;
+    /* Another range that is mapped, right behind the end of this one, which is not. */
+    CU(cuMemAddressReserve(&behind, unit, 0, reserved + (PIECES + 1) * unit, 0));
+    CU(cuMemCreate(&other, unit, &prop, 0));
+    CU(cuMemMap(behind, unit, 0, other, 0));
+    CU(cuMemRelease(other));
+    CU(cuMemSetAccess(behind, unit, &access, 1));
     OK(VELOC_Init_single(0, configuration));
     REFUSED(VELOC_Mem_protect(4, as_pointer(reserved), PIECES * unit + 1, 1), "region 4|past the end");
     REFUSED(VELOC_Mem_protect(4, as_pointer(reserved), (PIECES + 1) * unit, 1),
@@ -117,6 +124,8 @@ static void pieces(const char *configuration)
     check_no_misuse();
     for (i = 0; i < PIECES; i++)
         CU(cuMemUnmap(reserved + i * unit, unit));
+    CU(cuMemUnmap(behind, unit));
+    CU(cuMemAddressFree(behind, unit));
     CU(cuMemAddressFree(reserved, (PIECES + 1) * unit));
     CU(cuCtxDestroy_v2(context));
 }

@@ -36,17 +36,27 @@ fn check_end(device: &Device, found: &MemoryInfo, last: u64) -> Result<()> {
         return Ok(());
     }
     if found.owner == Owner::Nobody && !found.managed {
+        // The end of a reserved range may not be mapped, and another range may begin right behind it.
+        let is_mapped_before = |end: u64| -> Result<bool> {
+            Ok(device.api().memory_at(end - 1)?.belongs_with(found))
+        };
+        let past_the_end = || {
+            Error::invalid(
+                "they reach past the end of what is mapped at their addresses".to_owned(),
+            )
+        };
         while end < last {
+            if !is_mapped_before(end)? {
+                return Err(past_the_end());
+            }
             let next = device.api().memory_at(end)?;
             if !next.belongs_with(found) || next.end() <= end {
                 break;
             }
             end = next.end();
         }
-        if end >= last && !device.api().memory_at(last - 1)?.belongs_with(found) {
-            return Err(Error::invalid(
-                "they reach past the end of what is mapped at their addresses".to_owned(),
-            ));
+        if end >= last && !is_mapped_before(last)? {
+            return Err(past_the_end());
         }
     }
     if end >= last {

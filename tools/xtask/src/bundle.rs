@@ -207,7 +207,7 @@ fn sources(folder: &Path) -> Result<Vec<PathBuf>> {
 fn compile(out: &Path, name: &str, sources: &[PathBuf]) -> Result<()> {
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     run(Command::new(compiler)
-        .args(["-std=c99", "-D_GNU_SOURCE", "-O2", "-s", "-pthread"])
+        .args(["-std=c99", "-O2", "-s", "-pthread"])
         .args(["-Wall", "-Wextra", "-Werror", "-I"])
         .arg(out.join("include"))
         .args(sources)

@@ -26,10 +26,11 @@ use driver::CaptureMode;
 use memory::Attributes;
 use os::error::{Error, Kind, Result};
 
+/// `CU_STREAM_LEGACY`.
+const LEGACY: usize = 1;
 /// `CU_STREAM_PER_THREAD`.
 const PER_THREAD: usize = 2;
-/// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`.
-const DEFAULT_STREAMS: [usize; 2] = [1, PER_THREAD];
+const DEFAULT_STREAMS: [usize; 2] = [LEGACY, PER_THREAD];
 
 /// The range of driver errors about graph capture, from `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED` to
 /// `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`.
@@ -274,6 +275,10 @@ impl DeviceApi for CudaDevice {
             ));
         }
         self.check_alive()?;
+        if stream.0 == LEGACY {
+            // Each context has one, and the driver refuses to tell its context during a capture.
+            return Ok(true);
+        }
         context::within(&self.driver, self.context, || {
             let mut context: CUcontext = std::ptr::null_mut();
             // SAFETY: the pointer is to a local; the rest is the caller's promise.

@@ -127,6 +127,8 @@ pub extern "C" fn cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_u
 pub unsafe extern "C" fn cuStreamGetCtx(stream: CUstream, context: *mut CUcontext) -> Result {
     enter("cuStreamGetCtx", Needs::Context, |call| {
         let (owner, stream) = find(call, stream)?;
+        // Seen on driver 580: an error for the legacy stream while a blocking one is captured.
+        capture::status(owner.handle, &stream)?;
         let green = call.driver()?.green_of(&stream).map(|(_, green)| green.context);
         // SAFETY: the caller vouches for `context`.
         unsafe { give(context, as_pointer(green.unwrap_or(owner.handle))) }

@@ -103,14 +103,19 @@ pub(super) fn staging(bench: &Bench<'_>) -> Vec<Point> {
 pub(super) fn launches(bench: &Bench<'_>) -> Vec<Point> {
     let new = |work, kind, chunk| point(bench, work, Watched::Kernels, kind, chunk);
     let touched = Kind::HugeTouched;
-    vec![
+    let mut points = vec![
         new(Work::Nothing, touched, CHUNK),
         new(Work::Touching, Kind::HugeUntouched, CHUNK),
-        new(Work::Registering, touched, CHUNK),
         new(Work::Registered, touched, 4 << 20),
         Point { threads: 1, ..new(Work::Ring, touched, 2 << 20) },
         new(Work::Unregistered, touched, 4 << 20),
-    ]
+    ];
+    for kind in [touched, Kind::SmallTouched] {
+        for chunk in [2 << 20, 8 << 20, CHUNK] {
+            points.push(new(Work::Registering, kind, chunk));
+        }
+    }
+    points
 }
 
 fn point(bench: &Bench<'_>, work: Work, watched: Watched, pages: Kind, chunk: u64) -> Point {
