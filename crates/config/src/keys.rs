@@ -367,8 +367,9 @@ pub const KEYS: &[Key] = &[
         name: "pin_chunk_size",
         task: Task::Preparation,
         values: "size, more than 0 and at most 1G",
-        role: Role::Default("64M"),
-        meaning: "How much host memory one registration covers; copies wait while one runs.",
+        role: Role::Default("8M"),
+        meaning:
+            "How much host memory one registration covers; copies and launches of kernels wait while one runs.",
     },
     Key {
         name: "score_eviction",

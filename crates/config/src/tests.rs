@@ -37,7 +37,7 @@ fn defaults() {
             touch_method: TouchMethod::Auto,
             huge_pages: true,
             pin: Pin::Chunked,
-            pin_chunk_size: 64 << 20,
+            pin_chunk_size: 8 << 20,
             trace: None,
             threaded: false,
             watchdog_interval: 5,

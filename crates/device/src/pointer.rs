@@ -37,9 +37,8 @@ fn check_end(device: &Device, found: &MemoryInfo, last: u64) -> Result<()> {
     }
     if found.owner == Owner::Nobody && !found.managed {
         // The end of a reserved range may not be mapped, and another range may begin right behind it.
-        let is_mapped_before = |end: u64| -> Result<bool> {
-            Ok(device.api().memory_at(end - 1)?.belongs_with(found))
-        };
+        let is_mapped_before =
+            |end: u64| -> Result<bool> { Ok(device.api().memory_at(end - 1)?.belongs_with(found)) };
         let past_the_end = || {
             Error::invalid(
                 "they reach past the end of what is mapped at their addresses".to_owned(),

@@ -165,7 +165,7 @@ impl Figure {
             Figure::PinChunk => vec![Options {
                 approach: vec![Ours],
                 pin: words(&["chunked"]),
-                vary: words(&["pin_chunk_size=8M,64M,256M,1G"]),
+                vary: words(&["pin_chunk_size=2M,8M,64M,1G"]),
                 interval: by(&[20.0], &[5.0, 20.0]),
                 ..base
             }],
