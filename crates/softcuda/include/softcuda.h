@@ -66,6 +66,11 @@ uint64_t softcuda_staged_count(void);
  * an event made with CU_EVENT_BLOCKING_SYNC. */
 uint64_t softcuda_spun_count(void);
 
+/* How many bytes of managed memory have moved to a device and back to the host
+ * since the start, in blocks of 2 MiB: each block that a device worked on while
+ * it was on the host, and the other way round. Either pointer may be NULL. */
+void softcuda_migrated(uint64_t *to_device, uint64_t *to_host);
+
 /* Resets the counts of calls, misuse, staged copies and waits to zero. Failures
  * that are set stay set and go by the new numbers. */
 void softcuda_reset_counts(void);

@@ -54,6 +54,23 @@ impl Drop for Charge {
     }
 }
 
+/// A memory file of `size` bytes.
+pub(crate) fn memory_file(size: u64) -> Outcome<OwnedFd> {
+    let length = libc::off_t::try_from(size).map_err(|_| Status::OUT_OF_MEMORY)?;
+    // SAFETY: the name is a constant, terminated string.
+    let file = unsafe { libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC) };
+    if file < 0 {
+        return Err(Status::OUT_OF_MEMORY);
+    }
+    // SAFETY: the descriptor is open and nobody else has it.
+    let owned = unsafe { OwnedFd::from_raw_fd(file) };
+    // SAFETY: the descriptor is a memory file of this process.
+    if unsafe { libc::ftruncate(file, length) } != 0 {
+        return Err(Status::OUT_OF_MEMORY);
+    }
+    Ok(owned)
+}
+
 /// Physical memory that can be mapped at several places. It lives as long as
 /// its handle or any mapping of it.
 #[derive(Debug)]
@@ -67,19 +84,7 @@ pub(crate) struct Physical {
 impl Physical {
     /// Memory of `size` bytes that counts as `charge`.
     pub(crate) fn new(size: u64, charge: Charge) -> Outcome<Self> {
-        let length = libc::off_t::try_from(size).map_err(|_| Status::OUT_OF_MEMORY)?;
-        // SAFETY: the name is a constant, terminated string.
-        let file = unsafe { libc::memfd_create(NAME.as_ptr(), libc::MFD_CLOEXEC) };
-        if file < 0 {
-            return Err(Status::OUT_OF_MEMORY);
-        }
-        // SAFETY: the descriptor is open and nobody else has it.
-        let owned = unsafe { OwnedFd::from_raw_fd(file) };
-        // SAFETY: the descriptor is a memory file of this process.
-        if unsafe { libc::ftruncate(file, length) } != 0 {
-            return Err(Status::OUT_OF_MEMORY);
-        }
-        Ok(Self { file: owned, size, charge })
+        Ok(Self { file: memory_file(size)?, size, charge })
     }
 
     /// The device that holds it.

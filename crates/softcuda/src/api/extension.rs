@@ -7,7 +7,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void, CStr};
 use std::panic::catch_unwind;
 use std::sync::atomic::Ordering;
 
-use super::entry::give_text;
+use super::entry::{give_if_wanted, give_text};
 use crate::abi::CUdeviceptr;
 use crate::kernels::{self, NativeKernel};
 use crate::notice::notice;
@@ -121,6 +121,20 @@ pub extern "C" fn softcuda_staged_count() -> u64 {
 #[no_mangle]
 pub extern "C" fn softcuda_spun_count() -> u64 {
     queue::SPUN.load(Ordering::Relaxed)
+}
+
+/// How many bytes of managed memory have moved to a device (`to_device`) and back to the host, in blocks of 2 MiB.
+///
+/// # Safety
+/// Both must be null or writable.
+#[no_mangle]
+pub unsafe extern "C" fn softcuda_migrated(to_device: *mut u64, to_host: *mut u64) {
+    let moved = guarded((0, 0), || registry::driver().map_or((0, 0), |d| d.memory.moved()));
+    // SAFETY: the caller vouches for both pointers.
+    unsafe {
+        give_if_wanted(to_device, moved.0);
+        give_if_wanted(to_host, moved.1);
+    }
 }
 
 /// Resets the counts of calls, misuse, staged copies and waits to zero. Failures to inject stay set and go by

@@ -4,7 +4,6 @@ use std::ffi::{c_uint, c_void};
 
 use super::entry::{enter, enter_unstalled, give, not_null, Call, Needs};
 use crate::abi::{CUdeviceptr, Result};
-use crate::memory::HostKind;
 use crate::status::{Outcome, Status};
 
 /// Portable, device-mapped, write-combined.
@@ -47,8 +46,7 @@ unsafe fn allocate(call: &Call, address: *mut *mut c_void, bytes: usize) -> Outc
     not_null(address)?;
     let context = call.context()?;
     let memory = &call.driver()?.memory;
-    let start =
-        memory.allocate_host(HostKind::Allocated, context.device, context.handle, bytes as u64)?;
+    let start = memory.allocate_pinned(context.device, context.handle, bytes as u64)?;
     // SAFETY: the caller vouches for `address`.
     unsafe { give(address, std::ptr::with_exposed_provenance_mut(start as usize)) }
 }

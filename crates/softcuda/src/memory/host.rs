@@ -2,8 +2,10 @@
 //! driver allocates, and memory of the program's that it registers.
 
 use std::ptr::{null_mut, with_exposed_provenance_mut};
+use std::sync::Arc;
 
 use crate::in_flight;
+use crate::memory::managed::Managed;
 use crate::memory::{span, Memory};
 use crate::misuse;
 use crate::status::{Outcome, Status};
@@ -20,6 +22,8 @@ pub(super) struct HostRange {
     pub(super) context: u64,
     /// The ordinal of that context's device.
     pub(super) device: usize,
+    /// Of managed memory, its pages.
+    pub(super) managed: Option<Arc<Managed>>,
 }
 
 /// How a host range came to be known.
@@ -33,21 +37,23 @@ pub(crate) enum HostKind {
     Registered,
 }
 
-impl HostKind {
-    fn is_mapped_by_the_driver(self) -> bool {
-        self != Self::Registered
-    }
-}
-
 impl Memory {
-    /// Allocates managed or page-locked memory, of zeros.
-    pub(crate) fn allocate_host(
-        &self,
-        kind: HostKind,
-        device: usize,
-        context: u64,
-        bytes: u64,
-    ) -> Outcome<u64> {
+    /// Allocates managed memory, of zeros.
+    pub(crate) fn allocate_managed(&self, device: usize, context: u64, bytes: u64) -> Outcome<u64> {
+        if bytes == 0 {
+            return Err(Status::INVALID_VALUE);
+        }
+        let managed = Managed::new(bytes)?;
+        let range = managed.range.clone();
+        let start = range.start;
+        let mut state = lock(&self.state);
+        let (id, kind, managed) = (state.fresh_id(), HostKind::Managed, Some(managed));
+        state.host.insert(range, HostRange { id, kind, context, device, managed });
+        Ok(start)
+    }
+
+    /// Allocates page-locked memory, of zeros.
+    pub(crate) fn allocate_pinned(&self, device: usize, context: u64, bytes: u64) -> Outcome<u64> {
         if bytes == 0 {
             return Err(Status::INVALID_VALUE);
         }
@@ -63,7 +69,8 @@ impl Memory {
         }
         let start = start.expose_provenance() as u64;
         let id = state.fresh_id();
-        state.host.insert(start..start + bytes, HostRange { id, kind, context, device });
+        let (kind, managed) = (HostKind::Allocated, None);
+        state.host.insert(start..start + bytes, HostRange { id, kind, context, device, managed });
         Ok(start)
     }
 
@@ -104,7 +111,7 @@ impl Memory {
         }
         let id = state.fresh_id();
         let kind = HostKind::Registered;
-        state.host.insert(range, HostRange { id, kind, context, device });
+        state.host.insert(range, HostRange { id, kind, context, device, managed: None });
         Ok(())
     }
 
@@ -148,9 +155,9 @@ impl Memory {
                 .ok_or(otherwise)
         })?;
         let removed = state.host.remove(range.start);
-        if removed.is_some_and(|(_, found)| found.kind.is_mapped_by_the_driver()) {
+        if removed.is_some_and(|(_, found)| found.kind == HostKind::Allocated) {
             let size = (range.end - range.start) as usize;
-            // SAFETY: the mapping was made by `allocate_host` with this size,
+            // SAFETY: the mapping was made by `allocate_pinned` with this size,
             // nobody else may unmap it, and no queued work touches it.
             unsafe { libc::munmap(with_exposed_provenance_mut(range.start as usize), size) };
         }
@@ -166,11 +173,14 @@ impl Memory {
             .is_some_and(|(_, found)| found.kind != HostKind::Managed)
     }
 
-    /// Whether `bytes` at `address` lie in one managed allocation.
-    pub(crate) fn is_managed(&self, address: u64, bytes: u64) -> bool {
-        lock(&self.state).host.containing(address).is_some_and(|(range, found)| {
-            found.kind == HostKind::Managed && bytes <= range.end - address
-        })
+    /// The managed allocation that an address lies in.
+    pub(crate) fn managed(&self, address: u64) -> Option<Arc<Managed>> {
+        lock(&self.state).host.containing(address).and_then(|(_, found)| found.managed.clone())
+    }
+
+    /// Bytes of `device` that managed memory takes now.
+    pub(crate) fn managed_on(&self, device: usize) -> u64 {
+        self.pool.on(device)
     }
 }
 

@@ -2,16 +2,19 @@
 //! how much of each device is used.
 //!
 //! `device` holds device memory, plain and mapped; `host` managed, pinned and
-//! registered memory; `query` answers what a pointer is. This file turns the
+//! registered memory; `managed` where managed pages are; `query` answers what a pointer is. This file turns the
 //! arguments of a copy into places that may be touched, which is the one way
 //! by which queued work reaches memory: nothing is read or written that was
 //! not found accessible here first.
 
 mod device;
 mod host;
+mod managed;
 mod query;
 
 pub(crate) use host::HostKind;
+use managed::Pool;
+pub(crate) use managed::{Advice, Managed, Question, CPU, NOWHERE};
 pub(crate) use query::{PointerInfo, PointerKind};
 
 use std::collections::HashMap;
@@ -23,6 +26,7 @@ use crate::in_flight::{self, InUse};
 use crate::intervals::Intervals;
 use crate::misuse;
 use crate::physical::{Meter, Physical};
+use crate::registry;
 use crate::status::{Outcome, Status};
 use crate::sync::lock;
 
@@ -33,6 +37,8 @@ use host::HostRange;
 pub(crate) struct Memory {
     state: Mutex<State>,
     meter: Arc<Meter>,
+    /// The managed memory that is on devices.
+    pool: Pool,
     devices: usize,
 }
 
@@ -103,13 +109,21 @@ pub(crate) struct Operand {
     address: u64,
     /// The kind of the memory.
     pub(crate) place: MemoryKind,
+    /// Of managed memory, its pages, the range, and what is done to it.
+    managed: Option<(Arc<Managed>, Range<u64>, Access)>,
     _in_use: InUse,
 }
 
 impl Operand {
-    /// Where this library reads and writes it.
+    /// Where this library reads and writes it. To be asked when the work is done: managed pages move then.
     pub(crate) fn pointer(&self) -> *mut u8 {
-        std::ptr::with_exposed_provenance_mut(self.address as usize)
+        let address = match (&self.managed, registry::driver()) {
+            (Some((managed, range, access)), Ok(driver)) => {
+                driver.memory.bring(managed, range, *access)
+            }
+            _ => self.address,
+        };
+        std::ptr::with_exposed_provenance_mut(address as usize)
     }
 }
 
@@ -124,7 +138,8 @@ impl Memory {
             handles: HashMap::new(),
             next_id: 0,
         };
-        Ok(Self { state: Mutex::new(state), meter: Meter::new(devices), devices })
+        let meter = Meter::new(devices);
+        Ok(Self { state: Mutex::new(state), meter, pool: Pool::default(), devices })
     }
 
     /// Bytes of `device` in use.
@@ -145,8 +160,7 @@ impl Memory {
     ) -> Outcome<Operand> {
         let range = span(address, bytes)?;
         let state = lock(&self.state);
-        let (address, place) = state.find(&range, side, access)?;
-        Ok(Operand { address, place, _in_use: in_flight::claim(range) })
+        state.operand(range, side, access)
     }
 
     /// The whole range around `address` (an allocation, a mapping or a registration), to be
@@ -156,8 +170,7 @@ impl Memory {
         let device = state.device.containing(address).map(|(range, _)| range);
         let range = device.or_else(|| state.host.containing(address).map(|(range, _)| range));
         let range = range.ok_or(Status::ILLEGAL_ADDRESS)?;
-        let (address, place) = state.find(&range, Side::Device, access)?;
-        let operand = Operand { address, place, _in_use: in_flight::claim(range.clone()) };
+        let operand = state.operand(range.clone(), Side::Device, access)?;
         Ok((range, operand))
     }
 
@@ -203,6 +216,17 @@ impl Memory {
 }
 
 impl State {
+    fn operand(&self, range: Range<u64>, side: Side, access: Access) -> Outcome<Operand> {
+        let (address, place) = self.find(&range, side, access)?;
+        let found = match place {
+            MemoryKind::Managed => self.host.containing(range.start),
+            _ => None,
+        };
+        let managed = found.and_then(|(_, found)| found.managed.clone());
+        let managed = managed.map(|managed| (managed, range.clone(), access));
+        Ok(Operand { address, place, managed, _in_use: in_flight::claim(range) })
+    }
+
     fn find(&self, range: &Range<u64>, side: Side, access: Access) -> Outcome<(u64, MemoryKind)> {
         if self.space.reaches_into(range) {
             if side == Side::Host {
