@@ -53,6 +53,8 @@ static struct {
     int (*cuCtxSynchronize)(void);
     int (*cuMemAlloc_v2)(CUdeviceptr *pointer, size_t bytes);
     int (*cuMemAllocManaged)(CUdeviceptr *pointer, size_t bytes, unsigned flags);
+    int (*cuMemAdvise)(CUdeviceptr pointer, size_t bytes, unsigned advice, CUdevice device);
+    int (*cuMemPrefetchAsync)(CUdeviceptr pointer, size_t bytes, CUdevice to, CUstream stream);
     int (*cuMemFree_v2)(CUdeviceptr pointer);
     int (*cuMemAllocHost_v2)(void **pointer, size_t bytes);
     int (*cuMemFreeHost)(void *pointer);
@@ -97,6 +99,7 @@ static struct {
     uint64_t (*staged_count)(void);
     uint64_t (*spun_count)(void);
     uint64_t (*call_count)(const char *name);
+    void (*migrated)(uint64_t *to_device, uint64_t *to_host);
 } softcuda;
 
 static inline void *cuda_symbol(void *library, const char *name, int wanted)
@@ -129,6 +132,8 @@ static inline int cuda_load(void)
     CUDA_FIND(cuda, cuCtxSynchronize, "cuCtxSynchronize", 1);
     CUDA_FIND(cuda, cuMemAlloc_v2, "cuMemAlloc_v2", 1);
     CUDA_FIND(cuda, cuMemAllocManaged, "cuMemAllocManaged", 1);
+    CUDA_FIND(cuda, cuMemAdvise, "cuMemAdvise", 1);
+    CUDA_FIND(cuda, cuMemPrefetchAsync, "cuMemPrefetchAsync", 1);
     CUDA_FIND(cuda, cuMemFree_v2, "cuMemFree_v2", 1);
     CUDA_FIND(cuda, cuMemAllocHost_v2, "cuMemAllocHost_v2", 1);
     CUDA_FIND(cuda, cuMemFreeHost, "cuMemFreeHost", 1);
@@ -164,6 +169,7 @@ static inline int cuda_load(void)
     CUDA_FIND(softcuda, staged_count, "softcuda_staged_count", 0);
     CUDA_FIND(softcuda, spun_count, "softcuda_spun_count", 0);
     CUDA_FIND(softcuda, call_count, "softcuda_call_count", 0);
+    CUDA_FIND(softcuda, migrated, "softcuda_migrated", 0);
     return cuda.cuInit(0);
 }
 

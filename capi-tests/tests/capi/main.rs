@@ -45,4 +45,5 @@ mod signals;
 mod sweep;
 mod sweep_limits;
 mod trace;
+mod unified;
 mod versions;

@@ -297,7 +297,7 @@ impl Client {
                 Protected::Object(_) => continue,
             };
             let place = self.place(id, memory, memory.len)?;
-            if place.part() != Part::Host {
+            if place.part != Part::Host {
                 return Ok(None);
             }
             digest.update(id.to_le_bytes());

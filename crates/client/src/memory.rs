@@ -8,7 +8,7 @@ use super::regions::{Memory, Protected};
 use super::Client;
 use device::{kinds, ApplicationStream, Pointer, PAGEABLE};
 use engine::catalog::entry::Part;
-use engine::place::{Capture, Place};
+use engine::place::{part_of, Capture, Place};
 use format::names;
 use os::access;
 use os::error::{Error, Result};
@@ -155,8 +155,8 @@ impl Client {
             true => Capture::Lent,
             false => Capture::Copy,
         };
-        let place = Place { id, address: region.address, len, kind, capture };
-        if region.part == Part::Device && place.part() == Part::Host && len > 0 {
+        let place = Place { id, address: region.address, len, kind, part: part_of(kind), capture };
+        if region.part == Part::Device && place.part == Part::Host && len > 0 {
             return Err(Error::invalid(format!(
                 "region {id}: the device memory at {:#x} that was protected is not known to the \
                  driver any more; was it freed?",

@@ -316,7 +316,7 @@ impl Client {
             }
             let place = self.place(region.id, memory, region.size);
             let place = place.map_err(|error| error.within(about("restoring".to_owned())))?;
-            if place.part() == Part::Host && !known(memory, region.size) {
+            if place.part == Part::Host && !known(memory, region.size) {
                 of_host.push((region.id, memory, region.size));
             }
             places.push(place);

@@ -17,6 +17,8 @@
 //!   nothing to do for it.
 //! - Addresses are those by which copies find memory, also memory of the host.
 
+use std::ops::Range;
+
 use os::error::Result;
 
 /// A stream: work that is queued in it is done in that order.
@@ -69,6 +71,10 @@ pub struct Capabilities {
     /// applications then let kernels write to it. Access by HMM does not count: on x86 the driver
     /// reports it for all memory, and hardly any program uses it.
     pub pageable_access: bool,
+    /// Kernels can write to memory of `malloc`, by whichever page tables.
+    pub reaches_host: bool,
+    /// The host may touch managed memory while the device works.
+    pub managed_beside_work: bool,
     /// The driver's version in its own numbers: 12080 for CUDA 12.8.
     pub driver_version: i32,
 }
@@ -147,6 +153,15 @@ impl MemoryInfo {
     }
 }
 
+/// The advice that the application has given about a range of managed memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Advice {
+    /// Host and device may both have a copy of a page.
+    pub read_mostly: bool,
+    /// The pages are to be on the host.
+    pub prefers_host: bool,
+}
+
 /// One device with the context that the library uses on it. Dropped, it gives back what it has taken of the
 /// application's context; the context itself is the application's.
 ///
@@ -188,6 +203,12 @@ pub trait DeviceApi: std::fmt::Debug + Send + Sync {
     /// The driver's answer about an address, which is not accessed. Asked with each checkpoint for
     /// each region, so it must not wait for the device. Memory that was freed is unknown.
     fn memory_at(&self, address: u64) -> Result<MemoryInfo>;
+
+    /// What was advised about a range of managed memory.
+    ///
+    /// # Errors
+    /// It is not within one allocation of managed memory.
+    fn advice(&self, range: &Range<u64>) -> Result<Advice>;
 
     /// The unit, in bytes, in which memory is mapped: lengths and addresses of the next operations are
     /// multiples of it.

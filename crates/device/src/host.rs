@@ -2,6 +2,7 @@
 //! what is queued, of all streams in one order, a moment later: who does not wait finds old bytes.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::sync::mpsc::{channel, Sender};
 use std::sync::Arc;
 use std::thread;
@@ -83,6 +84,8 @@ impl HostDevice {
             virtual_memory: true,
             host_register: true,
             pageable_access: false,
+            reaches_host: false,
+            managed_beside_work: true,
             driver_version: 0,
         };
         let (name, bus_id) = ("host memory".to_owned(), String::new());
@@ -174,6 +177,9 @@ impl DeviceApi for HostDevice {
             let (owner, managed, mapped) = (Owner::Nobody, false, kind == MemoryKind::Device);
             Some(MemoryInfo { owner, kind, managed, ordinal: 0, start, len, mapped })
         })
+    }
+    fn advice(&self, _: &Range<u64>) -> Result<Advice> {
+        self.call("advice", |_| None)
     }
     fn granularity(&self) -> Result<u64> {
         self.call("granularity", |_| Some(GRANULARITY))

@@ -13,6 +13,7 @@ mod device;
 #[cfg(any(test, feature = "tests"))]
 pub mod host;
 pub mod kinds;
+mod managed;
 mod pointer;
 mod range;
 mod register;
@@ -22,9 +23,10 @@ mod stream;
 #[cfg(not(feature = "model-check"))]
 mod tests;
 
-pub use api::{DeviceApi, DeviceInfo, WaitMode};
+pub use api::{Advice, DeviceApi, DeviceInfo, WaitMode};
 pub use cuda::{probe, Probe};
 pub use device::{Current, Device};
+pub use managed::Managed;
 pub use pointer::{Pointer, PAGEABLE};
 pub use range::DeviceRange;
 pub use register::{register, unregister, PinnedBuffer};

@@ -104,6 +104,13 @@ macro_rules! driver_functions {
                 stream: $crate::cuda::CUstream,
             );
 
+            /// What was asked for about a range of managed memory.
+            cuMemRangeGetAttributes(
+                data: *mut *mut ::std::ffi::c_void, sizes: *mut usize,
+                attributes: *mut ::std::ffi::c_uint, count: usize,
+                address: $crate::cuda::CUdeviceptr, bytes: usize,
+            );
+
             /// The unit of physical allocations in bytes.
             cuMemGetAllocationGranularity(
                 bytes: *mut usize, prop: *const $crate::cuda::CUmemAllocationProp,

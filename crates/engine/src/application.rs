@@ -22,7 +22,7 @@ impl Shared {
         let _current = side.device.enter()?;
         let _closed = side.after_application(self, &own)?;
         let (stream, len) = (own.lane.stream(), bytes.len() as u64);
-        let queued = match place.part() {
+        let queued = match place.part {
             // Registered memory, which queued copies of the application may still use.
             Part::Host => Ok(()),
             // SAFETY: `bytes` stay valid until the stream was waited for, or for ever; the driver has
@@ -34,7 +34,7 @@ impl Shared {
             std::mem::forget(std::mem::take(bytes));
         }
         queued.and(waited)?;
-        if place.part() == Part::Host {
+        if place.part == Part::Host {
             copy(place, bytes);
         }
         Ok(())

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use super::copy::{Run, Way};
 use super::deferred::{DeferredCapture, Release};
+use super::managed::Settled;
 use super::place::{Capture, Place};
 use super::shared::Shared;
 use super::spool::Spool;
@@ -111,9 +112,11 @@ impl Shared {
             )));
         }
         places.iter().try_for_each(Place::check)?;
-        let direct = self.writes_directly() || open.spool.is_some();
-        let result = if direct { Err(None) } else { self.capture_to_memory(open, places) };
-        match result {
+        if self.writes_directly() || open.spool.is_some() {
+            return self.capture_to_file(open, places);
+        }
+        let settled = self.settle(places)?;
+        match self.capture_to_memory(open, &settled) {
             Ok(()) => Ok(()),
             Err(Some(error)) => Err(error),
             Err(None) => self.capture_to_file(open, places),
@@ -187,19 +190,15 @@ impl Shared {
     fn capture_to_memory(
         &self,
         open: &mut Open,
-        places: &[Place],
+        settled: &Settled<'_>,
     ) -> std::result::Result<(), Option<Error>> {
+        let places = &*settled.places;
         let mut regions = Vec::with_capacity(places.len());
         let mut lens = [0; 2];
         for place in places {
-            let len = &mut lens[place.part() as usize];
+            let len = &mut lens[place.part as usize];
             *len = u64::next_multiple_of(*len, ALIGNMENT);
-            regions.push(Region {
-                id: place.id,
-                size: place.len,
-                part: place.part(),
-                offset: *len,
-            });
+            regions.push(Region { id: place.id, size: place.len, part: place.part, offset: *len });
             *len += place.len;
         }
         // Bytes of this checkpoint cannot be evicted to make room for itself.
@@ -209,7 +208,7 @@ impl Shared {
         for part in [Part::Device, Part::Host] {
             let len = lens[part as usize];
             if len > 0 {
-                let mut of_part = places.iter().filter(|place| place.part() == part);
+                let mut of_part = places.iter().filter(|place| place.part == part);
                 let lent = |place: &Place| place.capture == Capture::Lent;
                 let deferred = part == Part::Device && of_part.all(lent);
                 let room = deferred.then(|| self.room_for_deferred(open, len, both)).flatten();
@@ -224,15 +223,15 @@ impl Shared {
                 region.offset += base;
             }
         }
-        let runs: Vec<Run> = places
-            .iter()
-            .zip(&regions)
-            .filter_map(|(place, region)| {
-                let (level, base, extents) = rooms[region.part as usize].as_ref()?;
-                let extents = cut(extents, region.offset - base, region.size).collect();
-                Some(Run { place: *place, level: *level, extents })
-            })
-            .collect();
+        let mut runs = Vec::with_capacity(places.len());
+        for (place, region) in places.iter().zip(&regions) {
+            let Some((level, base, extents)) = &rooms[region.part as usize] else { continue };
+            for piece in settled.pieces(place, *level).iter().copied() {
+                let offset = region.offset - base + (piece.address - place.address);
+                let extents = cut(extents, offset, piece.len).collect();
+                runs.push(Run { place: piece, level: *level, extents });
+            }
+        }
         let is_deferred = |run: &Run| match run.place.capture {
             Capture::Copy => false,
             Capture::Lent => run.level == Level::HOST,

@@ -72,10 +72,6 @@ impl Shared {
     }
 
     fn start_carrier(&self, open: &Open, runs: &[Run]) -> Result<Carrier> {
-        if self.device.get().is_some() {
-            // Pages that a driver has pinned would be copied by the call that makes the carrier.
-            return Err(Error::invalid("the process uses a device"));
-        }
         // In the worst case the application writes every page before it is copied.
         let bytes: u64 = runs.iter().map(Run::bytes).sum();
         let free = memory::physical().map_or(u64::MAX, |found| found.available);

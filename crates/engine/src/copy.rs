@@ -12,7 +12,7 @@ use super::lane::Direction;
 use super::place::Place;
 use super::shared::{Own, Shared};
 use super::store::stop;
-use crate::catalog::entry::{Id, Level, Part, Region, MOST};
+use crate::catalog::entry::{Id, Level, Region, MOST};
 use device::{Current, Pointer, PAGEABLE};
 use levels::files::Target;
 use levels::host_buffer::HostBuffer;
@@ -50,7 +50,7 @@ impl Run {
 
     /// Whether the processor copies it; otherwise the device does.
     pub(crate) fn by_processor(&self) -> bool {
-        self.level == Level::HOST && self.place.part() == Part::Host
+        self.level == Level::HOST && matches!(self.place.kind, Pointer::Host { .. })
     }
 
     /// Whether the level's own store copies it, as its memory has no addresses.
@@ -139,7 +139,7 @@ impl Shared {
         for run in runs {
             let store = self.store(run.level)?;
             let region =
-                Region { id: run.place.id, size: run.bytes(), part: run.place.part(), offset: 0 };
+                Region { id: run.place.id, size: run.bytes(), part: run.place.part, offset: 0 };
             let mut target = self.target(&region, &run.place, true);
             let mut put = |bytes: &[u8]| match &mut target {
                 Target::Taken(_, take) => take(bytes),

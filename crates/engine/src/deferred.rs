@@ -88,7 +88,7 @@ impl DeferredCapture {
     fn parts(&self) -> [bool; 2] {
         let mut parts = [false; 2];
         for run in self.all() {
-            parts[run.place.part() as usize] = true;
+            parts[run.place.part as usize] = true;
         }
         parts
     }

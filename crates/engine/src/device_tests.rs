@@ -52,7 +52,14 @@ impl Job {
         let device = &self.engine.device_side().unwrap().device;
         let (address, len) = (self.memory.base(), CHECKPOINT as u64);
         let kind = Pointer::classify(device, address, len).unwrap();
-        Place { id: 1, address, len, kind, capture: Capture::Copy }
+        Place {
+            id: 1,
+            address,
+            len,
+            kind,
+            part: crate::catalog::entry::Part::Device,
+            capture: Capture::Copy,
+        }
     }
 
     fn checkpoint(&mut self, version: i32) -> Result<()> {
@@ -67,7 +74,7 @@ impl Job {
 
     fn restore(&mut self, version: i32) -> Result<()> {
         let place = self.place();
-        let restoring = self.engine.begin_restore("x", version, |_| place.part())?;
+        let restoring = self.engine.begin_restore("x", version, |_| place.part)?;
         let recovered = self.engine.recover(&restoring, &[place]);
         self.engine.end_restore(restoring, recovered.is_ok());
         recovered?;

@@ -22,7 +22,7 @@
 //! | `encode` | workers | scratch files of other processes to parities |
 //!
 //! `pace` decides between touching and flushing, `guard` watches the machine's memory, `gate` keeps
-//! background copies out of the way of a capture, [`shared`] is the state that all of them use, [`place`]
+//! background copies out of the way of a capture, `managed` cuts managed memory by where its pages are, [`shared`] is the state that all of them use, [`place`]
 //! describes an application's region. `lifecycle` starts an [`Engine`] (with the host buffer of `buffer` and
 //! the device of `attach`), and `end` ends it.
 
@@ -44,6 +44,7 @@ mod gate;
 mod guard;
 mod inherit;
 mod lane;
+mod managed;
 mod pace;
 pub mod place;
 mod prepare;

@@ -1,5 +1,7 @@
 //! An application's region in memory.
 
+use std::ops::Range;
+
 use crate::catalog::entry::Part;
 use device::{Pointer, PAGEABLE};
 use os::access;
@@ -16,6 +18,8 @@ pub struct Place {
     pub len: u64,
     /// The kind of memory.
     pub kind: Pointer,
+    /// The part of a checkpoint that its bytes go to.
+    pub part: Part,
     /// How its bytes get to the host buffer.
     pub capture: Capture,
 }
@@ -44,8 +48,16 @@ impl Place {
             address: address as u64,
             len: len as u64,
             kind: PAGEABLE,
+            part: Part::Host,
             capture: Capture::Copy,
         }
+    }
+
+    /// The part of it that lies within these addresses, if any.
+    pub(super) fn within(&self, range: Range<u64>) -> Option<Place> {
+        let (start, end) =
+            (self.address.max(range.start), (self.address + self.len).min(range.end));
+        (start < end).then_some(Place { address: start, len: end - start, ..*self })
     }
 
     /// Checks that host memory is still mapped: the application may have freed it.
@@ -53,8 +65,8 @@ impl Place {
     /// # Errors
     /// Some of the memory is not mapped; the error names the region.
     pub(super) fn check(&self) -> Result<()> {
-        if self.part() == Part::Device || self.len == 0 || access::is_mapped(self.address, self.len)
-        {
+        let of_device = matches!(self.kind, Pointer::Device { .. });
+        if of_device || self.len == 0 || access::is_mapped(self.address, self.len) {
             return Ok(());
         }
         Err(Error::invalid(format!(
@@ -62,12 +74,12 @@ impl Place {
             self.id, self.len, self.address
         )))
     }
+}
 
-    /// The part of a checkpoint that its bytes go to.
-    pub fn part(&self) -> Part {
-        match self.kind {
-            Pointer::Host { .. } => Part::Host,
-            Pointer::Device { .. } => Part::Device,
-        }
+/// The part of a checkpoint that memory of a kind goes to, where nothing speaks against it.
+pub fn part_of(kind: Pointer) -> Part {
+    match kind {
+        Pointer::Host { .. } => Part::Host,
+        Pointer::Device { .. } => Part::Device,
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::copy::{Run, Way};
+use super::managed::Pieces;
 use super::place::Place;
 use super::shared::Shared;
 use super::spool::about;
@@ -301,14 +302,19 @@ impl Shared {
 
     /// Copies from a level of memory to the application. The catalog keeps the source.
     fn copy_out(&self, id: Id, source: &Source, wanted: &[(&Region, &Place)]) -> Result<()> {
-        let runs: Vec<Run> = wanted
-            .iter()
-            .map(|(region, place)| Run {
-                place: **place,
-                level: source.level,
-                extents: cut(&source.extents, region.offset, region.size).collect(),
-            })
-            .collect();
+        let mut runs = Vec::with_capacity(wanted.len());
+        for (region, place) in wanted {
+            let place = Place { len: region.size, ..**place };
+            let pieces = match source.level {
+                Level::HOST => self.pieces_to_restore(&place, false)?,
+                _ => Pieces::from(std::slice::from_ref(&place)),
+            };
+            for piece in pieces.iter().copied() {
+                let offset = region.offset + (piece.address - place.address);
+                let extents = cut(&source.extents, offset, piece.len).collect();
+                runs.push(Run { place: piece, level: source.level, extents });
+            }
+        }
         self.copy(id, Way::Out, &runs)
     }
 
@@ -385,18 +391,43 @@ impl Shared {
             }
             Pointer::Device { .. } => {
                 let mut done = 0;
+                let place = Place { len: region.size, ..*place };
+                let mut pieces = None;
                 let copy = move |bytes: &[u8]| {
+                    let pieces = match &mut pieces {
+                        Some(pieces) => pieces,
+                        None => pieces.insert(self.pieces_to_restore(&place, true)?.into_owned()),
+                    };
                     let side = self.device_side()?;
                     let own = side.own.lock();
                     let _current = side.device.enter()?;
-                    let len = bytes.len() as u64;
-                    // SAFETY: the driver has confirmed the application's pointer, which has the region's
-                    // bytes; the caller's buffer outlives the wait for the stream.
-                    unsafe {
-                        own.lane.stream().copy_from_host(address + done, bytes.as_ptr(), len)
+                    for piece in pieces.iter().filter_map(|piece| {
+                        piece.within(address + done..address + done + bytes.len() as u64)
+                    }) {
+                        let from = &bytes[(piece.address - address - done) as usize..];
+                        // SAFETY: the driver has confirmed the application's pointer, which has the region's
+                        // bytes; managed memory is the host's as well. The caller's buffer, of which the
+                        // piece has at the most the rest, outlives the wait for the stream.
+                        unsafe {
+                            match piece.kind {
+                                Pointer::Host { .. } => std::ptr::copy_nonoverlapping(
+                                    from.as_ptr(),
+                                    piece.address as *mut u8,
+                                    piece.len as usize,
+                                ),
+                                Pointer::Device { .. } => {
+                                    let stream = own.lane.stream();
+                                    stream.copy_from_host(
+                                        piece.address,
+                                        from.as_ptr(),
+                                        piece.len,
+                                    )?;
+                                    stream.synchronize()?;
+                                }
+                            }
+                        }
                     }
-                    .and_then(|()| own.lane.stream().synchronize())?;
-                    done += len;
+                    done += bytes.len() as u64;
                     Ok(())
                 };
                 Target::Taken(region.size, Box::new(copy))

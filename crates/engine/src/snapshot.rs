@@ -45,13 +45,16 @@ fn resident() -> u64 {
 impl Shared {
     /// The way for a checkpoint of `bytes` of host memory, and why. `others_write`: a network card may write to it.
     pub fn choose_capture(&self, bytes: u64, others_write: bool) -> (Capture, &'static str) {
-        let has_device = self.device.get().is_some();
+        let device = self.device.get().map(|side| side.device.capabilities());
+        // The driver's own writes to memory of `malloc` wait like the application's.
+        let kernels_write = device.is_some_and(|device| device.reaches_host);
         let facts = Facts {
             bytes,
             free: memory::physical().map_or(0, |found| found.available),
             resident: resident(),
-            can_protect: !others_write && !has_device && self.can_freeze().is_ok(),
-            can_fork: !has_device,
+            can_protect: !others_write && !kernels_write && self.can_freeze().is_ok(),
+            // The call would copy all memory that the application has registered.
+            can_fork: device.is_none(),
             forked: self.snapshots.lock().forked,
         };
         let (way, why) = choose(&facts);

@@ -235,15 +235,17 @@ impl Shared {
         let mut total = 0;
         for place in places {
             let at = spool.output.end;
-            match (place.kind, &mut own) {
-                (Pointer::Device { .. }, Some(own)) => {
-                    let _current = self.device_side()?.device.enter()?;
-                    let put = |bytes: &[u8]| spool.output.put(bytes);
-                    // Without the gate: at the end of the process nothing would open it for this thread.
-                    // SAFETY: the driver has confirmed the application's pointer.
-                    unsafe { own.lane.read(self, place.address, place.len, None, put) }?;
+            for piece in self.pieces(place).iter() {
+                match (piece.kind, &mut own) {
+                    (Pointer::Device { .. }, Some(own)) => {
+                        let _current = self.device_side()?.device.enter()?;
+                        let put = |bytes: &[u8]| spool.output.put(bytes);
+                        // Without the gate: at the end of the process nothing would open it for this thread.
+                        // SAFETY: the driver has confirmed the application's pointer.
+                        unsafe { own.lane.read(self, piece.address, piece.len, None, put) }?;
+                    }
+                    _ => spool.output.put(bytes_of(piece))?,
                 }
-                _ => spool.output.put(bytes_of(place))?,
             }
             spool.written.push((place.id, place.len, at));
             total += place.len;

@@ -79,7 +79,7 @@ impl Shared {
         open.regions.extend(places.iter().map(|place| Region {
             id: place.id,
             size: place.len,
-            part: place.part(),
+            part: place.part,
             offset: 0,
         }));
         Ok(())

@@ -26,6 +26,7 @@ pub mod network;
 pub mod node_lock;
 pub mod numa;
 pub mod private;
+pub mod residency;
 pub mod shared;
 pub mod size;
 pub mod socket;

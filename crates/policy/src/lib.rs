@@ -13,6 +13,7 @@ pub mod capture;
 pub mod evict;
 pub mod idle_window;
 pub mod interval;
+pub mod managed;
 pub mod map;
 pub mod order;
 pub mod prefault;

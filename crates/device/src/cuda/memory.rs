@@ -1,13 +1,14 @@
 //! The CUDA driver's attributes of an address.
 
 use std::ffi::{c_int, c_uint, c_void};
+use std::ops::Range;
 use std::sync::Arc;
 
-use cudarc::driver::sys::{CUcontext, CUpointer_attribute};
+use cudarc::driver::sys::{CUcontext, CUmem_range_attribute, CUpointer_attribute};
 
 use super::context::{active_devices, current, device_with, with_primary_context};
 use super::driver::{Driver, CONTEXT_IS_DESTROYED, INVALID_CONTEXT};
-use crate::api::{MemoryInfo, MemoryKind, Owner};
+use crate::api::{Advice, MemoryInfo, MemoryKind, Owner};
 use crate::device::Device;
 use os::error::{Error, Kind, Result};
 
@@ -94,6 +95,33 @@ impl Attributes {
     fn is_known(&self) -> bool {
         self.memory_type != 0 || self.managed != 0
     }
+}
+
+/// What was advised about a range of managed memory. A context has to be current.
+pub(super) fn advice(driver: &Driver, range: &Range<u64>) -> Result<Advice> {
+    use CUmem_range_attribute as A;
+    /// `CU_DEVICE_CPU`.
+    const CPU: c_int = -1;
+    let (mut read_mostly, mut preferred): (c_int, c_int) = (0, 0);
+    let mut names =
+        [A::CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY, A::CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION]
+            .map(|name| name as c_uint);
+    let mut data: [*mut c_void; 2] =
+        [&mut read_mostly, &mut preferred].map(|value| std::ptr::from_mut(value).cast());
+    let mut sizes = [size_of::<c_int>(); 2];
+    let bytes = (range.end - range.start) as usize;
+    // SAFETY: the three arrays have two elements of the right sizes, and the driver does not access the range.
+    unsafe {
+        driver.cuMemRangeGetAttributes(
+            data.as_mut_ptr(),
+            sizes.as_mut_ptr(),
+            names.as_mut_ptr(),
+            data.len(),
+            range.start,
+            bytes,
+        )
+    }?;
+    Ok(Advice { read_mostly: read_mostly != 0, prefers_host: preferred == CPU })
 }
 
 /// The device of the memory at `address`, if the driver knows the memory: for applications that

@@ -6,6 +6,7 @@ mod memory;
 mod probe;
 
 use std::ffi::c_void;
+use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::sys::{
@@ -20,7 +21,8 @@ pub(crate) use memory::device_of;
 pub use probe::{probe, Probe};
 
 use crate::api::{
-    CopyKind, DeviceApi, Entered, EventHandle, MemoryHandle, MemoryInfo, StreamHandle, WaitMode,
+    Advice, CopyKind, DeviceApi, Entered, EventHandle, MemoryHandle, MemoryInfo, StreamHandle,
+    WaitMode,
 };
 use driver::CaptureMode;
 use memory::Attributes;
@@ -138,6 +140,10 @@ impl DeviceApi for CudaDevice {
         // SAFETY: the pointers are to locals.
         unsafe { self.driver.cuMemGetInfo_v2(&mut free, &mut total) }?;
         Ok(free as u64)
+    }
+
+    fn advice(&self, range: &Range<u64>) -> Result<Advice> {
+        memory::advice(&self.driver, range)
     }
 
     fn synchronize(&self) -> Result<()> {

@@ -96,6 +96,8 @@ impl Capabilities {
             pageable_access: has(
                 A::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
             ),
+            reaches_host: has(A::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS),
+            managed_beside_work: has(A::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS),
             driver_version: driver.version()?,
         })
     }
