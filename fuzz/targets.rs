@@ -3,10 +3,13 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::io::Write as _;
+use std::path::Path;
 
 use config::{Config, KEYS};
 use format::aggregate::{self, Offsets};
 use format::checksum::{self, Checksum};
+use format::frames::Content;
 use format::header::Header;
 use format::names;
 use schedule::configured::ConfiguredSchedule;
@@ -18,8 +21,9 @@ pub(crate) type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
 #[allow(dead_code, reason = "a fuzzer is linked with one of them")]
-pub(crate) const TARGETS: [Target; 6] = [
+pub(crate) const TARGETS: [Target; 7] = [
     ("header", header),
+    ("frames", frames),
     ("names", file_names),
     ("table", table),
     ("checksum", checksums),
@@ -54,6 +58,23 @@ pub(crate) fn header(input: &[u8]) {
         }
         assert_eq!(end, file_len);
     }
+}
+
+/// A compressed file: what is accepted can be read to its end, or names a damaged frame.
+pub(crate) fn frames(input: &[u8]) {
+    let path = Path::new("frames");
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(input).unwrap();
+    let len = input.len() as u64;
+    let Ok(content) = Content::of(&file, 0..len, path) else { return };
+    // Hostile lengths need memory only for what is there.
+    assert!(content.len() <= len.saturating_mul(1 << 20));
+    let mut bytes = vec![0; content.len().min(4 << 20) as usize];
+    for offset in [0, content.len() - bytes.len() as u64] {
+        let read = content.read_exact_at(&file, &mut bytes, offset, path);
+        assert!(read.is_ok() || content.is_compressed());
+    }
+    assert!(content.read_exact_at(&file, &mut [0], content.len(), path).is_err());
 }
 
 /// A file's name: there is one way to write what is read.

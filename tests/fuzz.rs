@@ -10,6 +10,7 @@ use std::path::Path;
 
 use config::KEYS;
 use format::aggregate::Offsets;
+use format::frames::{Codec, Compressor};
 use format::header::Header;
 use schedule::configured::ConfiguredSchedule;
 use schedule::resume::Survivors;
@@ -42,6 +43,19 @@ impl Random {
     }
 }
 
+/// A compressed file.
+fn compressed(content: &[u8], codec: Codec) -> Vec<u8> {
+    let mut compressor = Compressor::new(codec, 1);
+    let mut file = compressor.head().to_vec();
+    let mut append = |bytes: &[u8]| {
+        file.extend_from_slice(bytes);
+        Ok(())
+    };
+    compressor.put(content, &mut append).unwrap();
+    compressor.finish(append).unwrap();
+    file
+}
+
 /// Inputs that the targets accept, or nearly.
 fn seeds(target: &str) -> Vec<Vec<u8>> {
     let with_length = |len: u64, bytes: Vec<u8>| [&len.to_le_bytes()[..], &bytes].concat();
@@ -50,6 +64,12 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
             .into_iter()
             .map(|regions| Header::new(regions).unwrap())
             .map(|header| with_length(header.file_len(), header.encode()))
+            .collect(),
+        "frames" => [&b""[..], b"abc", &[7; 5000], &[1; (1 << 20) + 3]]
+            .into_iter()
+            .flat_map(|content| {
+                [Codec::Lz4, Codec::Zstd(1)].map(|codec| compressed(content, codec))
+            })
             .collect(),
         "table" => [vec![8], vec![20, 300, 8], vec![1 << 40; 9]]
             .into_iter()

@@ -8,6 +8,7 @@ mod apart;
 mod backend;
 mod bypass;
 mod checksums;
+mod compressed;
 mod counts;
 mod cxx;
 mod damaged;

@@ -3,7 +3,8 @@
 
 use capi_tests::job::Job;
 
-const MEMORY: &str = "mode = async\nscratch = DIR/scratch\ngpu_cache_size = 4M\nhost_cache_size = 256M\n";
+const MEMORY: &str =
+    "mode = async\nscratch = DIR/scratch\ngpu_cache_size = 4M\nhost_cache_size = 256M\n";
 
 /// Twice the device's memory. Catches a region that is taken to the device as a whole, and pieces that are copied by
 /// the side that does not have them.

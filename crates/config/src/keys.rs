@@ -183,6 +183,15 @@ pub const KEYS: &[Key] = &[
         meaning: "All processes of an MPI job share one persistent file for each version.",
     },
     Key {
+        name: "compress",
+        task: Task::Versions,
+        values: "none, lz4, or zstd with a level as in zstd:3",
+        role: Role::Default("none"),
+        meaning: "Whether the workers compress the files that they write. Only this library reads such files. Checkpoints \
+                  larger than memory, and an application's own files, are not compressed; not with mode = sync or \
+                  aggregated = true.",
+    },
+    Key {
         name: "proof",
         task: Task::Damage,
         values: "check, accept or off",

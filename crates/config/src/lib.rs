@@ -106,6 +106,18 @@ pub enum HostCapture {
     Fork,
 }
 
+/// How checkpoint files are compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Compress {
+    /// Not at all: they are upstream's, byte for byte.
+    #[default]
+    None,
+    /// By LZ4.
+    Lz4,
+    /// By Zstandard at this level, from 1 to 22.
+    Zstd(i32),
+}
+
 /// Whether the error of a call that fails is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PrintErrors {
@@ -197,6 +209,8 @@ pub struct Config {
     pub proof: Proof,
     /// A SHA-256 of each file is kept, and compared before a file is used.
     pub chksum: bool,
+    /// How the workers compress the files that they write.
+    pub compress: Compress,
     /// Directory of the checksums and of the index of aggregated files.
     pub meta: Option<PathBuf>,
     /// The processes share one persistent file for each version.

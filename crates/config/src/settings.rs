@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::keys::{self, Role, KEYS};
 use super::value::{self, Allowed};
 use super::{
-    Config, Mode, Pin, RestoreOrder, SyncFiles, Touch, TouchMethod, LARGEST_GROUP,
+    Compress, Config, Mode, Pin, RestoreOrder, SyncFiles, Touch, TouchMethod, LARGEST_GROUP,
     LARGEST_PIN_CHUNK, LONGEST_HAND_OVER, LONGEST_WATCHDOG, MOST_PARALLEL, MOST_TOUCH_THREADS,
     MOST_VERSIONS,
 };
@@ -160,6 +160,7 @@ impl Settings {
             proof: self.required("proof", origin, value::proof)?,
             chksum: self.required("chksum", origin, value::switch)?,
             meta: self.read("meta", value::path)?,
+            compress: self.required("compress", origin, value::compress)?,
             aggregated: self.required("aggregated", origin, value::switch)?,
             ec_interval: self.required("ec_interval", origin, value::interval)?,
             ec_group,
@@ -175,6 +176,23 @@ impl Settings {
                 return Err(Error::invalid(format!(
                     "{origin}: {key} = true needs the key meta, a directory for what is known of \
                      the files"
+                )));
+            }
+        }
+        if config.compress != Compress::None {
+            let without = match config.mode {
+                Mode::Sync if !config.ephemeral => {
+                    Some(("mode = sync", "workers compress, and there they write nothing"))
+                }
+                _ if config.aggregated => Some((
+                    "aggregated = true",
+                    "the places of its parts have to be known before they are written",
+                )),
+                _ => None,
+            };
+            if let Some((other, why)) = without {
+                return Err(Error::invalid(format!(
+                    "{origin}: compress does not go with {other}: {why}"
                 )));
             }
         }

@@ -50,6 +50,7 @@ fn defaults() {
             proof: Proof::Check,
             chksum: false,
             meta: None,
+            compress: Compress::None,
             aggregated: false,
             ec_interval: None,
             ec_group: 8,
@@ -108,6 +109,7 @@ fn every_key_is_read() {
             proof: Proof::Accept,
             chksum: true,
             meta: Some("/m".into()),
+            compress: Compress::None,
             aggregated: true,
             ec_interval: Some(60),
             ec_group: 4,
@@ -143,6 +145,9 @@ fn bad_values_name_key_value_place_and_what_is_allowed() {
         ("pin", "both", "serial, parallel, off, chunked"),
         ("pin_chunk_size", "2G", "at most 1024 MiB"),
         ("aggregated", "perhaps", "true or false"),
+        ("compress", "gzip", "none, lz4, zstd"),
+        ("compress", "zstd:23", "from 1 to 22"),
+        ("compress", "lz4:3", "none, lz4, zstd"),
         ("max_parallelism", "1025", "from 0 to 1024"),
         ("sync_files", "all", "none, data, full"),
         ("persistent_interval", "-2", "from -1 (never)"),
@@ -254,6 +259,23 @@ fn what_is_known_of_files_needs_a_directory() {
         let message = with(&format!("{key} = true")).unwrap_err().to_string();
         assert!(message.contains(key) && message.contains("meta"), "{message}");
         assert!(with(&format!("{key} = true\nmeta = /m")).is_ok());
+    }
+}
+
+#[test]
+fn compressing_needs_workers_and_files_of_their_own() {
+    for (text, expected) in [
+        ("none", Compress::None),
+        ("lz4", Compress::Lz4),
+        ("zstd", Compress::Zstd(3)),
+        ("zstd:19", Compress::Zstd(19)),
+    ] {
+        assert_eq!(with(&format!("mode = async\ncompress = {text}")).unwrap().0.compress, expected);
+    }
+    for other in ["mode = sync", "mode = async\naggregated = true\nmeta = /m"] {
+        let message = with(&format!("compress = lz4\n{other}")).unwrap_err().to_string();
+        assert!(message.contains("compress"), "{message}");
+        assert!(with(&format!("compress = none\n{other}")).is_ok());
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use super::{HostCapture, PrintErrors, Proof};
+use super::{Compress, HostCapture, PrintErrors, Proof};
 
 /// The values that are allowed, when another one was given.
 pub(crate) type Allowed = String;
@@ -61,6 +61,21 @@ pub(crate) fn host_capture(text: &str) -> Result<HostCapture, Allowed> {
 /// Whether files have proofs.
 pub(crate) fn proof(text: &str) -> Result<Proof, Allowed> {
     choice(text, &[("check", Proof::Check), ("accept", Proof::Accept), ("off", Proof::Off)])
+}
+
+/// How files are compressed. Without a level Zstandard has its own default.
+pub(crate) fn compress(text: &str) -> Result<Compress, Allowed> {
+    let allowed = || "none, lz4, zstd, or zstd:N with N from 1 to 22".to_owned();
+    match text.split_once(':') {
+        None if text == "none" => Ok(Compress::None),
+        None if text == "lz4" => Ok(Compress::Lz4),
+        None if text == "zstd" => Ok(Compress::Zstd(3)),
+        Some(("zstd", level)) => {
+            let level = count_from(level, 1, 22).map_err(|_| allowed())?;
+            Ok(Compress::Zstd(level as i32))
+        }
+        _ => Err(allowed()),
+    }
 }
 
 /// A whole number from 0 to `most`.

@@ -199,7 +199,10 @@ fn write_temporary(shared: &Shared, job: &FileJob) -> Result<Written> {
     let mut span = shared.trace.span(Activity::Write).of(&job.name, job.version);
     let temporary = shared.files.temporary(&shared.files.scratch_path(&job.name, job.version)?);
     let mut output = Output::create(temporary, shared.files.digest())?;
-    let written = write_file(shared, job, |bytes| output.put(bytes))
+    let begun = shared.files.compressor().map_or(Ok(()), |compressor| output.compress(compressor));
+    let written = begun
+        .and_then(|()| write_file(shared, job, |bytes| output.put(bytes)))
+        .and_then(|()| output.end_content())
         .and_then(|()| shared.files.seal(&output, &job.name, job.version));
     let complete = output.finish();
     match written {
@@ -233,6 +236,9 @@ fn write_straight(shared: &Shared, job: &mut PersistJob) -> Result<Output> {
     let mut written = Ok(());
     if let Some(source) = job.straight.clone() {
         let mut scratch = None;
+        if let Some(compressor) = shared.files.compressor().filter(|_| place.is_none()) {
+            output.compress(compressor)?;
+        }
         written = write_file(shared, &source, |bytes| {
             for piece in bytes.chunks(STEP) {
                 scratch = scratch.take().or_else(|| scratch_in_place_of_memory(shared, job));
@@ -248,6 +254,7 @@ fn write_straight(shared: &Shared, job: &mut PersistJob) -> Result<Output> {
             written = written
                 .and_then(|()| shared.files.append_scratch(&scratch, &mut output, &name, version));
         }
+        written = written.and_then(|()| output.end_content());
     }
     let written =
         written.and_then(|()| shared.files.seal_straight(&output, &name, version, place.as_ref()));

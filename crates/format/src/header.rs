@@ -10,6 +10,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 
+use crate::frames::Content;
 use os::error::{Error, Kind, Result};
 use os::files;
 
@@ -170,10 +171,10 @@ impl Header {
     ///
     /// # Errors
     /// [`Kind::Corrupt`] as for [`Header::decode`], or the system's, with the path.
-    pub fn read(file: &File, part: Range<u64>, path: &Path) -> Result<Decoded> {
-        let len = part.end.saturating_sub(part.start);
-        let prefix = Self::read_prefix(file, part, path)?;
-        Self::decode(&prefix, len).map_err(|error| error.within(path.display()))
+    pub fn read(file: &File, content: &Content, path: &Path) -> Result<Decoded> {
+        let read = |bytes: &mut [u8], at| content.read_exact_at(file, bytes, at, path);
+        let prefix = Self::read_prefix(content.len(), read, path)?;
+        Self::decode(&prefix, content.len()).map_err(|error| error.within(path.display()))
     }
 
     /// The length in bytes of the checkpoint file that begins at the start of `part` of the open file
@@ -185,7 +186,8 @@ impl Header {
     pub fn extent(file: &File, part: Range<u64>, path: &Path) -> Result<u64> {
         let room = part.end.saturating_sub(part.start);
         let start = part.start;
-        let prefix = Self::read_prefix(file, part, path)?;
+        let read = |bytes: &mut [u8], at| files::read_exact_at(file, bytes, start + at, path);
+        let prefix = Self::read_prefix(room, read, path)?;
         let entries = prefix.get(COUNT_LEN..).unwrap_or_default().chunks_exact(ENTRY_LEN);
         let len = entries.map(read_entry).try_fold(prefix.len() as u64, |sum, (_, size)| {
             sum.checked_add(size).filter(|sum| *sum <= room)
@@ -197,16 +199,19 @@ impl Header {
     }
 
     /// The encoded header at the start of `part`, checked by [`Header::check_prefix`].
-    fn read_prefix(file: &File, part: Range<u64>, path: &Path) -> Result<Vec<u8>> {
-        let len = part.end.saturating_sub(part.start);
+    fn read_prefix(
+        len: u64,
+        read: impl Fn(&mut [u8], u64) -> Result<()>,
+        path: &Path,
+    ) -> Result<Vec<u8>> {
         let within = |error: Error| error.within(path.display());
         let mut prefix = vec![0; len.min(COUNT_LEN as u64) as usize];
-        files::read_exact_at(file, &mut prefix, part.start, path)?;
+        read(&mut prefix, 0)?;
         let declared = Self::declared_len(&prefix, len).map_err(within)?;
         while prefix.len() < declared {
             let from = prefix.len();
             prefix.resize(declared.min(2 * from + BLOCK), 0);
-            files::read_exact_at(file, &mut prefix[from..], part.start + from as u64, path)?;
+            read(&mut prefix[from..], from as u64)?;
             Self::check_prefix(&prefix, len).map_err(within)?;
         }
         Ok(prefix)

@@ -17,6 +17,7 @@ use super::opened::ProvenBy;
 use super::{Files, Opened, Output};
 use crate::level::FileLevel;
 use format::aggregate::{self, Offsets, Proofs};
+use format::frames::Content;
 use format::header::Header;
 use format::names;
 use format::proof::{Digest, Proof, DIGEST_LEN};
@@ -218,9 +219,10 @@ impl Files {
             self.warn_once(found);
         }
         let part: Range<u64> = offsets.part(self.rank as usize).ok_or_else(missing)?;
-        let header = Header::read(&file, part.clone(), &path)?;
+        let content = Content::of(&file, part.clone(), &path)?;
+        let header = Header::read(&file, &content, &path)?;
         let proven_by = ProvenBy::Table(offsets.proof(self.rank as usize));
-        Ok(Opened { file, path, part, header, proven_by })
+        Ok(Opened { file, path, part, content, header, proven_by })
     }
 
     /// Removes the aggregated file of a checkpoint. Rank 0 does so for all processes.

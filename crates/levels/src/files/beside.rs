@@ -4,6 +4,7 @@ use std::fs::File;
 
 use super::{Files, Output, Written};
 use crate::level::FileLevel;
+use config::Compress;
 use format::proof::Proof;
 use os::error::{Error, Kind, Result};
 use os::files::{self, Durability};
@@ -14,12 +15,13 @@ const PIECE: u64 = 1 << 20;
 
 impl Files {
     /// Whether persistent files may be written from memory: not if a file system can make one file of another
-    /// without its bytes, nor if SHA-256 would have to be taken twice.
+    /// without its bytes, nor if the bytes would have to be compressed, or SHA-256 taken, twice.
     pub fn may_write_beside(&self) -> bool {
         let (Some(scratch), Some(persistent)) = (&self.scratch, &self.persistent) else {
             return false;
         };
-        !self.keeps_checksums() && !files::can_clone(scratch, persistent)
+        let costs_twice = self.keeps_checksums() || self.compress != Compress::None;
+        !costs_twice && !files::can_clone(scratch, persistent)
     }
 
     /// Opens the scratch file of a version.

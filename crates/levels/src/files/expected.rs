@@ -2,13 +2,16 @@
 //! `chksum = true` by upstream's checksum, which all copies of a version share.
 
 use std::fs::File;
+use std::num::NonZero;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::thread::available_parallelism;
 
 use super::proven::Stamp;
-use super::{hashing, Files, Opened, Output};
-use config::Proof as Setting;
+use super::{hashing, Files, Opened, Output, MOST_COMPRESSING};
+use config::{Compress, Proof as Setting};
+use format::frames::{Codec, Compressor};
 use format::names;
 use format::proof::{self, Digest, Proof, Sort};
 use os::error::{Error, Kind, Result};
@@ -45,6 +48,18 @@ impl Files {
             (false, Setting::Off) => None,
             (false, Setting::Check | Setting::Accept) => Some(Sort::Xxh3),
         }
+    }
+
+    /// What compresses a file that a worker writes, if the configuration asks for it. Half of the processors are
+    /// the application's.
+    pub fn compressor(&self) -> Option<Compressor> {
+        let codec = match self.compress {
+            Compress::None => return None,
+            Compress::Lz4 => Codec::Lz4,
+            Compress::Zstd(level) => Codec::Zstd(level),
+        };
+        let processors = available_parallelism().map_or(1, NonZero::get);
+        Some(Compressor::new(codec, (processors / 2).clamp(1, MOST_COMPRESSING)))
     }
 
     /// Whether upstream's checksums are kept (`chksum = true`).

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use crate::level::FileLevel;
-use config::{Config, Proof, SyncFiles};
+use config::{Compress, Config, Proof, SyncFiles};
 use format::names::{self};
 use os::error::{Error, Result};
 use os::files::{self};
@@ -78,6 +78,7 @@ pub struct Files {
     ephemeral: bool,
     sync: SyncFiles,
     proof: Proof,
+    compress: Compress,
     /// This process is the successor of another one.
     is_successor: bool,
 }
@@ -101,6 +102,9 @@ impl Companions {
         Companions { notes: AtomicBool::new(false), parities: AtomicBool::new(false) }
     }
 }
+
+/// The most threads that compress one file.
+const MOST_COMPRESSING: usize = 4;
 
 /// How many warnings are remembered; then all are forgotten.
 const MOST_TOLD: usize = 1024;
@@ -224,6 +228,7 @@ impl Files {
             ephemeral: config.ephemeral,
             sync: config.sync_files,
             proof: config.proof,
+            compress: config.compress,
             is_successor: false,
         };
         let looked = found.scratch.as_deref().map(|scratch| found.look_through_scratch(scratch));

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::region::Region;
+use format::frames::Content;
 use format::header::{Decoded, Header};
 use format::mark;
 use format::proof::Proof;
@@ -30,7 +31,9 @@ pub struct Opened {
     pub path: PathBuf,
     /// The bytes of the file that are the checkpoint's.
     pub part: Range<u64>,
-    /// Its regions; their offsets count from the part's start.
+    /// What they are, without compression.
+    pub(super) content: Content,
+    /// Its regions; their offsets count from the content's start.
     pub header: Decoded,
     /// Where its proof is.
     pub(super) proven_by: ProvenBy,
@@ -50,9 +53,10 @@ impl Opened {
     pub fn read(path: &Path) -> Result<Opened> {
         let file = files::open(path)?;
         let len = files::len(&file, path)?;
-        let header = Header::read(&file, 0..len, path)?;
+        let content = Content::of(&file, 0..len, path)?;
+        let header = Header::read(&file, &content, path)?;
         let proven_by = ProvenBy::Attribute;
-        Ok(Opened { file, path: path.to_owned(), part: 0..len, header, proven_by })
+        Ok(Opened { file, path: path.to_owned(), part: 0..len, content, header, proven_by })
     }
 
     /// The copy's proof, if it has one.
@@ -97,6 +101,6 @@ impl Opened {
 
     /// Fills `bytes` from an offset in the checkpoint.
     pub(super) fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
-        files::read_exact_at(&self.file, bytes, self.part.start + offset, &self.path)
+        self.content.read_exact_at(&self.file, bytes, offset, &self.path)
     }
 }

@@ -6,6 +6,7 @@ use std::thread;
 
 use super::aligned::Aligned;
 use super::hashing::{is_worth_a_thread, Hashing, Piece, PIECE};
+use format::frames::Compressor;
 use format::proof::{Digest, Hasher, Sort};
 use os::error::{Error, Result};
 use os::files;
@@ -22,6 +23,7 @@ pub struct Output {
     begin: u64,
     hasher: Option<Hasher>,
     aligned: Aligned,
+    compressor: Option<Compressor>,
 }
 
 /// A file that was written to its end.
@@ -52,11 +54,33 @@ impl Output {
     /// A part within a file, from byte `begin` on.
     pub fn within(file: File, temporary: PathBuf, begin: u64, digest: Option<Sort>) -> Output {
         let hasher = digest.map(Hasher::new);
-        Output { file, temporary, end: begin, begin, hasher, aligned: Aligned::default() }
+        let aligned = Aligned::default();
+        Output { file, temporary, end: begin, begin, hasher, aligned, compressor: None }
+    }
+
+    /// Compresses what is put from here on, until [`Output::end_content`]. The file has to be empty.
+    pub fn compress(&mut self, compressor: Compressor) -> Result<()> {
+        self.append(&compressor.head())?;
+        self.compressor = Some(compressor);
+        Ok(())
+    }
+
+    /// Ends what was put. Needed for compressed files alone.
+    pub fn end_content(&mut self) -> Result<()> {
+        self.compressor
+            .take()
+            .map_or(Ok(()), |compressor| compressor.finish(|bytes| self.append(bytes)))
     }
 
     /// Appends bytes.
     pub fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        let Some(mut compressor) = self.compressor.take() else { return self.append(bytes) };
+        let put = compressor.put(bytes, |bytes| self.append(bytes));
+        self.compressor = Some(compressor);
+        put
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
         let Output { file, temporary, end, hasher, aligned, .. } = self;
         let mut write = |bytes: &[u8]| {
             aligned.write(file, bytes, *end, temporary)?;

@@ -6,7 +6,6 @@ use std::ops::Range;
 use std::path::Path;
 
 use anyhow::{bail, ensure, Context as _, Result};
-use os::files;
 
 use super::subject::{is_same_file, Subject};
 use crate::output;
@@ -54,7 +53,7 @@ pub(super) fn extract(
     Ok(())
 }
 
-/// The range of the bytes in the file.
+/// The range of the bytes in the content of the file.
 fn bytes_of(subject: &Subject, id: i32, size: Option<u64>) -> Result<Range<u64>> {
     let path = subject.opened.path.display();
     let header = subject.header()?;
@@ -68,18 +67,18 @@ fn bytes_of(subject: &Subject, id: i32, size: Option<u64>) -> Result<Range<u64>>
         "{path}: region {id} has {} bytes, fewer than the {size} asked for",
         region.size
     );
-    let start = subject.part.start + region.offset;
-    Ok(start..start + size)
+    Ok(region.offset..region.offset + size)
 }
 
 fn copy(subject: &Subject, bytes: Range<u64>, to: &mut impl Write) -> Result<()> {
+    let content = subject.content()?;
     let bar = output::bytes_bar("extracting", bytes.end - bytes.start);
     let mut block = vec![0; BLOCK.min((bytes.end - bytes.start) as usize)];
     let mut at = bytes.start;
     while at < bytes.end {
         let count = (bytes.end - at).min(BLOCK as u64);
         let block = &mut block[..count as usize];
-        files::read_exact_at(&subject.opened.file, block, at, &subject.opened.path)?;
+        content.read_exact_at(&subject.opened.file, block, at, &subject.opened.path)?;
         to.write_all(block)?;
         at += count;
         bar.inc(count);

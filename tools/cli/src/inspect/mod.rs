@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 use anyhow::{bail, Result};
 use clap::Args;
+use format::frames::Content;
 use format::header::Header;
 use levels::files::refuse_holes;
 
@@ -80,7 +81,7 @@ pub(crate) fn run(inspect: &Inspect) -> Result<()> {
         return Ok(());
     }
     let subject = opened.subject(inspect.rank, meta.as_deref())?;
-    let mut report = Report::of(&subject, &subject.header()?);
+    let mut report = Report::of(&subject, &subject.header()?, &subject.content()?);
     if !inspect.no_checksum {
         if subject.proof.is_none() {
             refuse_holes(&opened.file, &subject.part, &opened.path)?;
@@ -104,7 +105,8 @@ fn parts(opened: &Opened, meta: Option<&std::path::Path>) -> Result<Parts> {
     let mut ranks = Vec::new();
     for rank in 0..offsets.ranks() {
         let Some(part) = offsets.part(rank) else { continue };
-        let header = Header::read(&opened.file, part.clone(), &opened.path);
+        let read = |content| Header::read(&opened.file, &content, &opened.path);
+        let header = Content::of(&opened.file, part.clone(), &opened.path).and_then(read);
         ranks.push(Part {
             rank: rank as u32,
             offset: part.start,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use format::checksum;
+use format::frames::Content;
 use format::header::Decoded;
 use format::proof::Digest;
 use os::error::Kind;
@@ -26,6 +27,9 @@ pub(super) struct Report {
     pub rank: Option<u32>,
     /// The bytes of the checkpoint with its header.
     pub bytes: u64,
+    /// Of a compressed file, the bytes of its content, from whose start the offsets count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content_bytes: Option<u64>,
     pub header_bytes: u64,
     /// The regions, ascending by id.
     pub regions: Vec<Region>,
@@ -97,8 +101,8 @@ pub(super) struct Part {
 
 impl Report {
     /// The report on a checkpoint; the checksum is added by [`Checksum::of`].
-    pub(super) fn of(subject: &Subject, header: &Decoded) -> Report {
-        let start = subject.part.start;
+    pub(super) fn of(subject: &Subject, header: &Decoded, content: &Content) -> Report {
+        let start = if content.is_compressed() { 0 } else { subject.part.start };
         let region = |region: &format::header::Region| Region {
             id: region.id,
             bytes: region.size,
@@ -113,7 +117,8 @@ impl Report {
             name,
             version,
             rank,
-            bytes: subject.part.end - start,
+            bytes: subject.part.end - subject.part.start,
+            content_bytes: content.is_compressed().then(|| content.len()),
             header_bytes: header.header().encoded_len() as u64,
             regions: header.regions().iter().map(region).collect(),
             checksum: None,
@@ -127,9 +132,12 @@ impl Report {
         if let Some(rank) = self.rank {
             text += &format!(", rank {rank}");
         }
+        let compressed =
+            self.content_bytes.map(|bytes| format!(", compressed from {}", output::bytes(bytes)));
         text += &format!(
-            "\n{}: {} of header, {}\n",
+            "\n{}{}: {} of header, {}\n",
             output::bytes(self.bytes),
+            compressed.unwrap_or_default(),
             self.header_bytes,
             output::count(self.regions.len(), "region", "regions")
         );

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{bail, Context as _, Result};
 use config::Directories;
 use format::aggregate::{self, Offsets};
+use format::frames::Content;
 use format::header::{Decoded, Header};
 use format::names;
 use format::proof::Proof;
@@ -113,16 +114,20 @@ impl Subject<'_> {
     /// The header. Offsets count from the start of the part.
     pub(super) fn header(&self) -> Result<Decoded> {
         let path = &self.opened.path;
-        Header::read(&self.opened.file, self.part.clone(), path).map_err(|error| {
-            match routed(path) {
-                Some(original) if error.kind() == Kind::Corrupt => anyhow::anyhow!(
-                    "{} is a file of the application's own (VELOC_Route_file), {original:?}, and \
+        let read = |content| Header::read(&self.opened.file, &content, path);
+        self.content().and_then(read).map_err(|error| match routed(path) {
+            Some(original) if error.kind() == Kind::Corrupt => anyhow::anyhow!(
+                "{} is a file of the application's own (VELOC_Route_file), {original:?}, and \
                      has no header",
-                    path.display()
-                ),
-                _ => error.into(),
-            }
+                path.display()
+            ),
+            _ => error.into(),
         })
+    }
+
+    /// What is in it, without compression.
+    pub(super) fn content(&self) -> os::error::Result<Content> {
+        Content::of(&self.opened.file, self.part.clone(), &self.opened.path)
     }
 
     /// The name of the rank's own file, by which its checksum is kept.

@@ -11,6 +11,7 @@ use std::time::UNIX_EPOCH;
 
 use erasure::parity::ParityFile;
 use format::checksum;
+use format::frames::Content;
 use format::header::Header;
 use format::names;
 use format::proof::{Digest, Proof, Sort};
@@ -151,7 +152,8 @@ fn read_header(copy: &mut Copy) -> os::error::Result<()> {
         copy.proof = Proof::read(&file, &copy.path).unwrap_or_default();
     }
     copy.job_ranks = copy.proof.as_ref().map(|proof| proof.ranks).filter(|ranks| *ranks > 0);
-    Header::read(&file, copy.part(), &copy.path).map(drop)
+    let content = Content::of(&file, copy.part(), &copy.path)?;
+    Header::read(&file, &content, &copy.path).map(drop)
 }
 
 /// Reads a parity file, which contains the digest of its own content.

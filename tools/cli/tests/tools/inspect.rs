@@ -8,6 +8,7 @@ use std::os::unix::fs::{symlink, PermissionsExt as _};
 use std::process::{Command, Stdio};
 use std::ptr::null_mut;
 
+use format::frames::{Codec, Compressor};
 use format::proof::{Digest, Proof, Sort, NAME};
 use os::attributes;
 use serde_json::json;
@@ -131,6 +132,34 @@ fn regions_become_files() {
     assert_eq!(job.veloc("inspect").code(), Some(2));
     let left: Vec<_> = fs::read_dir(job.folder.path()).unwrap().collect();
     assert_eq!(left.len(), 7, "{left:?}");
+}
+
+/// Catches a compressed file whose compressed bytes are shown, listed as damaged, or extracted.
+#[test]
+fn compressed_files() {
+    let job = Job::new();
+    let mut compressor = Compressor::new(Codec::Lz4, 1);
+    let mut file = compressor.head().to_vec();
+    let region = [b'x'; 3000];
+    let mut append = |bytes: &[u8]| {
+        file.extend_from_slice(bytes);
+        Ok(())
+    };
+    compressor.put(&checkpoint(&region), &mut append).unwrap();
+    compressor.finish(append).unwrap();
+    job.write("scratch/wave-3-12.dat", &file);
+    let found = job.veloc("inspect scratch/wave-3-12.dat --json").json();
+    assert_eq!((&found["bytes"], &found["content_bytes"]), (&json!(file.len()), &json!(3020)));
+    assert_eq!(found["regions"], json!([{"id": 0, "bytes": 3000, "offset": 20}]));
+    let text = job.veloc("inspect scratch/wave-3-12.dat").success();
+    assert!(text.contains("compressed from 3020 bytes"), "{text}");
+    let extracted = job.veloc("inspect scratch/wave-3-12.dat --extract 0").success();
+    assert!(extracted.as_bytes() == region);
+    job.veloc("verify --config veloc.cfg").success();
+    // A frame that is damaged is one nowhere else, as the file has no proof.
+    file[40] ^= 1;
+    job.write("scratch/wave-3-12.dat", &file);
+    job.veloc("inspect scratch/wave-3-12.dat --extract 0").failure(&["wave-3-12.dat", "frame"]);
 }
 
 /// Catches a part that is read from its neighbour's bytes, and a checksum of the whole file.
