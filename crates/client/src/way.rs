@@ -23,6 +23,8 @@ pub(super) struct Ways {
     bytes: u64,
     /// The library has chosen it: nobody need be told of a region that goes another way.
     is_chosen: bool,
+    /// The name and the version, for a timeline.
+    of: Option<(String, i32)>,
     /// The process's mappings, if they are asked for.
     mappings: LazyCell<Mappings>,
 }
@@ -31,7 +33,8 @@ impl Ways {
     /// Counts the checkpoint, whose call has taken so long.
     pub(super) fn count(self, engine: &Engine, blocked: Duration) {
         if self.bytes > 0 {
-            engine.count_snapshot(self.taken, self.reason, self.bytes, blocked);
+            let of = self.of.as_ref().map(|(name, version)| (name.as_str(), *version));
+            engine.count_snapshot(of, self.taken, self.reason, self.bytes, blocked);
         }
     }
 }
@@ -48,9 +51,12 @@ impl Client {
     /// The ways of the open checkpoint, which ends with the call under way.
     pub(super) fn ways(&self) -> Ways {
         let wanted = self.engine.config.host_capture;
-        let bytes = match &self.phase {
-            Phase::Checkpoint { open, .. } => self.regions.of(&open.name).bytes(),
-            _ => 0,
+        let (bytes, of) = match &self.phase {
+            Phase::Checkpoint { open, .. } => {
+                let of = || (open.name.clone(), open.version);
+                (self.regions.of(&open.name).bytes(), self.engine.trace.is_on().then(of))
+            }
+            _ => (0, None),
         };
         let (common, reason) = match wanted {
             _ if self.engine.writes_directly() => (Capture::Copy, "mode = sync"),
@@ -66,6 +72,7 @@ impl Client {
             reason: reason.into(),
             bytes: 0,
             is_chosen: wanted == HostCapture::Auto,
+            of,
             mappings: LazyCell::new(Mappings::now),
         }
     }

@@ -73,19 +73,32 @@ impl Shared {
         self.snapshots.lock().instead = Some(text);
     }
 
-    /// Counts a capture whose call has ended.
+    /// Counts a capture whose call has ended; of this name and version, if there is a timeline.
     pub fn count_snapshot(
         &self,
+        of: Option<(&str, i32)>,
         way: Capture,
         reason: Cow<'static, str>,
         bytes: u64,
         blocked: Duration,
     ) {
         let mut snapshots = self.snapshots.lock();
-        (snapshots.way, snapshots.reason) = match snapshots.instead.take() {
+        let (way, reason) = match snapshots.instead.take() {
             Some(why) => (Capture::Copy, why.into()),
             None => (way, reason),
         };
+        if let Some(of) = of {
+            let number = match way {
+                Capture::Copy | Capture::Lent => 0,
+                Capture::Protect => 1,
+                Capture::Fork => 2,
+            };
+            self.trace.host_capture(number, of, bytes, blocked);
+            if snapshots.checkpoints == 0 || snapshots.reason != reason {
+                self.trace.metadata("host_capture", &reason);
+            }
+        }
+        (snapshots.way, snapshots.reason) = (way, reason);
         snapshots.checkpoints += 1;
         snapshots.bytes += bytes;
         snapshots.blocked += blocked;

@@ -98,6 +98,9 @@ fn corrupt(text: impl Into<String>) -> Error {
     Error::new(Kind::Corrupt, text.into())
 }
 
+/// A frame, and the XXH3 of its content.
+type Made = (Vec<u8>, u64);
+
 /// Compresses the content of a file that is written from its start to its end.
 #[derive(Debug)]
 pub struct Compressor {
@@ -144,7 +147,8 @@ impl Compressor {
             }
             let full = std::mem::take(&mut self.pending);
             self.frames(&[&full], &mut write)?;
-            (self.pending = full, self.pending.clear());
+            self.pending = full;
+            self.pending.clear();
         }
         let frames: Vec<&[u8]> = content.chunks_exact(FRAME).collect();
         for batch in frames.chunks(2 * self.threads) {
@@ -178,7 +182,7 @@ impl Compressor {
             Ok((codec.compress(content)?.into_owned(), XxHash3_64::oneshot(content)))
         };
         let threads = self.threads.min(contents.len()).max(1);
-        let made: Vec<Result<Vec<(Vec<u8>, u64)>>> = thread::scope(|scope| {
+        let made: Vec<Result<Vec<Made>>> = thread::scope(|scope| {
             let share = contents.len().div_ceil(threads).max(1);
             let mut shares = contents.chunks(share);
             let own = shares.next().unwrap_or_default();
@@ -238,7 +242,7 @@ struct Frames {
 #[derive(Debug)]
 pub struct Content {
     part: Range<u64>,
-    frames: Option<Frames>,
+    frames: Option<Box<Frames>>,
 }
 
 impl Content {
@@ -259,7 +263,7 @@ impl Content {
             Kind::Corrupt => error.within(path.display()),
             _ => error,
         })?;
-        Ok(Content { part, frames: Some(frames) })
+        Ok(Content { part, frames: Some(Box::new(frames)) })
     }
 
     /// Its bytes.

@@ -7,6 +7,9 @@ use super::activity::{ACTIVITIES, COUNTERS, LEVELS};
 use super::cause::CAUSES;
 use super::ring::{Kind, Record};
 
+/// The ways of `host_capture`, by number.
+const WAYS: [&str; 3] = ["copy", "protect", "fork"];
+
 /// The touch modes, by number.
 const MODES: [&str; 2] = ["sequential", "concurrent"];
 
@@ -32,6 +35,7 @@ pub(crate) fn line(text: &mut String, process: u32, thread: u32, record: &Record
         Kind::Blocked => (cause, "blocked", "X"),
         Kind::Evict => ("evict", "veloc", "i"),
         Kind::Decide => ("touch mode", "veloc", "i"),
+        Kind::HostCapture => ("host capture", "veloc", "i"),
         Kind::Counter => (COUNTERS.get(detail).map_or("", |(_, name)| name), "room", "C"),
         Kind::Counters | Kind::Name | Kind::Thread => return,
     };
@@ -65,6 +69,11 @@ pub(crate) fn line(text: &mut String, process: u32, thread: u32, record: &Record
             arguments.word("mode", mode);
             arguments.number("sequential_ns", record.bytes);
             arguments.number("concurrent_ns", record.extra);
+        }
+        Kind::HostCapture => {
+            arguments.word("way", WAYS.get(detail).copied().unwrap_or_default());
+            arguments.number("bytes", record.bytes);
+            arguments.number("blocked_ns", record.extra);
         }
         Kind::Counter => arguments.number("bytes", record.bytes),
         Kind::Span if record.bytes > 0 => {

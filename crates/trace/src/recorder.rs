@@ -161,6 +161,12 @@ impl Recorder {
         self.record_now(Kind::Decide, concurrent.into(), predicted, None);
     }
 
+    /// Records how the host memory of a checkpoint was captured (0: copied, 1: protected, 2: by a forked process),
+    /// its bytes, and how long the call has taken.
+    pub fn host_capture(&self, way: u8, of: (&str, i32), bytes: u64, call: Duration) {
+        self.record_now(Kind::HostCapture, way, [bytes, call.as_nanos() as u64], Some(of));
+    }
+
     /// Records the value of a counter in bytes.
     pub fn counter(&self, counter: Counter, bytes: u64) {
         self.record_now(Kind::Counter, counter as u8, [bytes, 0], None);

@@ -37,6 +37,8 @@ pub(crate) enum Kind {
     Evict,
     /// `touch = auto` has decided; the detail is 1 for concurrent.
     Decide,
+    /// How host memory was captured; the detail is the number of the way in `json::WAYS`.
+    HostCapture,
     /// A counter; the detail is a [`Counter`](super::Counter).
     Counter,
     /// Two consecutive counters; the second value is in `extra`.
@@ -284,8 +286,15 @@ fn encode(record: &Record) -> [u64; WORDS] {
 }
 
 fn decode(words: &[u64; WORDS]) -> Option<Record> {
-    const KINDS: [Kind; 6] =
-        [Kind::Span, Kind::Blocked, Kind::Evict, Kind::Decide, Kind::Counter, Kind::Counters];
+    const KINDS: [Kind; 7] = [
+        Kind::Span,
+        Kind::Blocked,
+        Kind::Evict,
+        Kind::Decide,
+        Kind::HostCapture,
+        Kind::Counter,
+        Kind::Counters,
+    ];
     let kind = KINDS.into_iter().find(|kind| *kind as u8 == words[0] as u8)?;
     Some(Record {
         kind,

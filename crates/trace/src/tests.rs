@@ -65,6 +65,7 @@ fn every_kind_of_event_is_in_the_file() {
     trace.counter(Counter::HostTouched, 77);
     trace.counters([Counter::DeviceUsed, Counter::HostUsed], [55, u64::MAX]);
     trace.touch_mode(true, [0.002, 0.001]);
+    trace.host_capture(2, ("shot", 3), 9, Duration::from_micros(4));
     std::thread::scope(|scope| {
         scope.spawn(|| {
             trace.name_thread("flush");
@@ -103,6 +104,9 @@ fn every_kind_of_event_is_in_the_file() {
     let decided = one("touch mode", "i");
     assert_eq!(decided["args"]["mode"], "concurrent");
     assert_eq!(decided["args"]["sequential_ns"], 2_000_000);
+    let host = one("host capture", "i");
+    assert_eq!((&host["args"]["way"], &host["args"]["version"]), (&"fork".into(), &3.into()));
+    assert_eq!((&host["args"]["bytes"], &host["args"]["blocked_ns"]), (&9.into(), &4000.into()));
     let flush = one("flush", "X");
     assert!(flush["args"].get("version").is_none(), "about nothing");
     let threads: HashMap<_, _> = events
