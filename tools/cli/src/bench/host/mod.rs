@@ -20,6 +20,7 @@ use super::{interrupt, machine};
 pub(super) mod engine;
 pub(super) mod pages;
 pub(super) mod snapshot;
+mod vectors;
 
 /// Options of all of these commands.
 #[derive(Clone, Debug, Args)]

@@ -16,7 +16,7 @@ use os::mapping::Mapping;
 use tempfile::TempDir;
 
 use super::engine::job::{Job, NAME};
-use super::{in_own_process, Common, Figure, Goal, Judge, Report};
+use super::{in_own_process, vectors, Common, Figure, Goal, Judge, Report};
 use crate::bench::interrupt;
 use crate::size;
 
@@ -29,6 +29,9 @@ pub(crate) struct Options {
     /// The pages of the application's memory
     #[arg(long, value_delimiter = ',', value_enum, default_values = ["small", "huge"])]
     pages: Vec<Pages>,
+    /// What is measured
+    #[arg(long, value_delimiter = ',', value_enum, default_values = ["ways"])]
+    parts: Vec<Part>,
     #[command(flatten)]
     common: Common,
     #[command(flatten)]
@@ -36,6 +39,15 @@ pub(crate) struct Options {
     /// Measure one size and kind of pages in this process
     #[arg(long, hide = true)]
     here: bool,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// The ways to capture, in memory.
+    Ways,
+    /// Two vectors and their dot product, with files, compressed by programs and by the library.
+    Vectors,
 }
 
 /// Pages of the application's memory.
@@ -52,21 +64,29 @@ const WAYS: [&str; 3] = ["copy", "protect", "fork"];
 
 pub(crate) fn run(options: &Options) -> Result<()> {
     if let (true, [bytes], [pages]) = (options.here, &options.bytes[..], &options.pages[..]) {
-        return measure(*bytes as usize, *pages, options.common.repeats);
+        let repeats = options.common.repeats;
+        return match options.parts[..] {
+            [Part::Vectors] => vectors::measure(*bytes as usize, repeats),
+            _ => measure(*bytes as usize, *pages, repeats),
+        };
     }
     interrupt::watch()?;
     let mut report = Report::new("snapshot", options.common.out.as_deref())?;
     report.print_machine();
     Figure::print_title();
     for bytes in &options.bytes {
-        for pages in &options.pages {
-            let pages = crate::bench::options::name_of(pages);
+        let ways = options.pages.iter().map(|pages| (Part::Ways, *pages));
+        let all = ways.chain([(Part::Vectors, Pages::Small)]);
+        for (part, pages) in all.filter(|(part, _)| options.parts.contains(part)) {
+            let [part, pages] =
+                [crate::bench::options::name_of(&part), crate::bench::options::name_of(&pages)];
             let arguments = [
                 "bench".to_owned(),
                 "snapshot".to_owned(),
                 "--here".to_owned(),
                 format!("--bytes={bytes}"),
                 format!("--pages={pages}"),
+                format!("--parts={part}"),
                 format!("--repeats={}", options.common.repeats),
             ];
             in_own_process(&arguments, &[], |line| {
@@ -118,7 +138,7 @@ impl Memory {
     }
 }
 
-fn seconds(work: impl FnOnce() -> Result<()>) -> Result<f64> {
+pub(super) fn seconds(work: impl FnOnce() -> Result<()>) -> Result<f64> {
     let since = Instant::now();
     work()?;
     Ok(since.elapsed().as_secs_f64())
@@ -201,7 +221,13 @@ fn measure(bytes: usize, pages: Pages, repeats: u32) -> Result<()> {
     Ok(())
 }
 
-fn tell(what: &str, of: &str, unit: &str, values: Vec<f64>, goal: Option<Goal>) -> Result<()> {
+pub(super) fn tell(
+    what: &str,
+    of: &str,
+    unit: &str,
+    values: Vec<f64>,
+    goal: Option<Goal>,
+) -> Result<()> {
     let figure = Figure::new(format!("{what}, {of}"), unit, values);
     let figure = match goal {
         Some(goal) => figure.with_goal(goal),
