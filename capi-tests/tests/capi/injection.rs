@@ -76,6 +76,20 @@ fn every_call_fails_in_an_async_job() {
     );
 }
 
+/// Host memory is copied after the call, by a thread and by a forked process.
+#[test]
+fn every_call_fails_beside_frozen_memory() {
+    for capture in ["protect", "fork"] {
+        inject_everywhere(
+            &format!(
+                "mode = async\nephemeral = true\ngpu_cache_size = 8M\ngpu_chunk_size = 2M\n\
+                 host_cache_size = 16M\nhost_capture = {capture}\n"
+            ),
+            "files=0",
+        );
+    }
+}
+
 #[test]
 fn every_call_fails_in_an_ephemeral_job() {
     inject_everywhere(

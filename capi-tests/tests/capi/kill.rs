@@ -140,14 +140,13 @@ fn a_storm() {
     let kinds = [
         "mode = async\nhost_cache_size = 2M\n",
         "mode = async\nchksum = true\nmeta = DIR/meta\n",
+        "mode = async\nhost_capture = fork\nhost_cache_size = 8M\n",
+        "mode = async\nhost_capture = protect\nhost_cache_size = 8M\n",
         "mode = sync\n",
     ];
+    let each = kills_of_storm().div_ceil(kinds.len() as u64);
     for kind in kinds {
-        storm(
-            &format!("kill::a_storm {kind:?}"),
-            &format!("{kind}{both}"),
-            kills_of_storm().div_ceil(3),
-        );
+        storm(&format!("kill::a_storm {kind:?}"), &format!("{kind}{both}"), each);
     }
 }
 
@@ -158,6 +157,27 @@ fn async_jobs() {
         "kill::async_jobs",
         "mode = async\nscratch = DIR/scratch\nhost_cache_size = 2M\n",
         "taken",
+        false,
+    );
+}
+
+/// The backend waits for the process that copies.
+#[test]
+fn async_jobs_whose_memory_a_forked_process_copies() {
+    killed_at_any_moment(
+        "kill::async_jobs_whose_memory_a_forked_process_copies",
+        "mode = async\nhost_capture = fork\nscratch = DIR/scratch\nhost_cache_size = 8M\n",
+        "taken",
+        false,
+    );
+}
+
+#[test]
+fn async_jobs_whose_memory_is_protected() {
+    killed_at_any_moment(
+        "kill::async_jobs_whose_memory_is_protected",
+        "mode = async\nhost_capture = protect\nscratch = DIR/scratch\nhost_cache_size = 8M\n",
+        "durable",
         false,
     );
 }
