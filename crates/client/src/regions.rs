@@ -261,6 +261,11 @@ impl Group {
     pub fn set_capture(&mut self, id: i32, way: HostCapture) -> Result<()> {
         match self.by_id.get_mut(&id) {
             None => Err(unknown(id)),
+            Some(Protected::Memory(memory)) if memory.part == Part::Device => {
+                Err(Error::invalid(format!(
+                    "region {id} is device or managed memory: how host memory is captured does not matter to it"
+                )))
+            }
             Some(Protected::Memory(memory)) if !memory.terms.read_only => {
                 memory.terms.capture = (way != HostCapture::Auto).then_some(way);
                 Ok(())

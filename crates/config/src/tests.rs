@@ -268,7 +268,7 @@ fn compressing_needs_workers_and_files_of_their_own() {
         ("none", Compress::None),
         ("lz4", Compress::Lz4),
         ("zstd", Compress::Zstd(3)),
-        ("zstd:19", Compress::Zstd(19)),
+        ("ZSTD:19", Compress::Zstd(19)),
     ] {
         assert_eq!(with(&format!("mode = async\ncompress = {text}")).unwrap().0.compress, expected);
     }

@@ -66,6 +66,7 @@ pub(crate) fn proof(text: &str) -> Result<Proof, Allowed> {
 /// How files are compressed. Without a level Zstandard has its own default.
 pub(crate) fn compress(text: &str) -> Result<Compress, Allowed> {
     let allowed = || "none, lz4, zstd, or zstd:N with N from 1 to 22".to_owned();
+    let text = text.to_ascii_lowercase();
     match text.split_once(':') {
         None if text == "none" => Ok(Compress::None),
         None if text == "lz4" => Ok(Compress::Lz4),

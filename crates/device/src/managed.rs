@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::api::Advice;
 use super::device::Device;
 use os::error::Result;
-use os::residency;
+use os::residency::PageTable;
 
 /// A range of managed memory.
 #[derive(Clone, Debug)]
@@ -18,18 +18,18 @@ pub struct Managed {
 
 impl Managed {
     /// Asks the system and the driver. `None`: the device takes part in the host's page table, which then does not
-    /// tell where a page is; or the host must not touch managed memory while the device works; or nobody answers.
-    pub fn at(device: &Device, range: &Range<u64>) -> Option<Managed> {
+    /// tell where a page is; or the host must not touch managed memory while the device works.
+    ///
+    /// # Errors
+    /// The system's or the driver's: nobody tells.
+    pub fn at(device: &Device, table: &PageTable, range: &Range<u64>) -> Result<Option<Managed>> {
         let capabilities = device.capabilities();
         if capabilities.pageable_access || !capabilities.managed_beside_work || range.is_empty() {
-            return None;
+            return Ok(None);
         }
-        let asked = || -> Result<Managed> {
-            let _current = device.enter()?;
-            let advice = device.api().advice(range)?;
-            Ok(Managed { on_host: residency::present(range)?, advice })
-        };
-        asked().inspect_err(|error| log::debug!("managed memory: {error}")).ok()
+        let _current = device.enter()?;
+        let advice = device.api().advice(range)?;
+        Ok(Some(Managed { on_host: table.present(range)?, advice }))
     }
 
     /// How many bytes of a range are on the host.

@@ -1,6 +1,7 @@
 //! Managed memory: who copies which of its pieces, by where its pages are ([`policy::managed`]).
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Instant;
 
@@ -9,6 +10,7 @@ use super::shared::Shared;
 use crate::catalog::entry::{Level, Part};
 use device::{Managed, Pointer};
 use os::error::Result;
+use os::residency::PageTable;
 use policy::managed::{self as policy_of, PIECE};
 use trace::metrics::Cause;
 
@@ -20,14 +22,14 @@ pub(super) struct Settled<'a> {
     /// As the application has them, but for the part of managed memory.
     pub places: Cow<'a, [Place]>,
     /// Where the pages of the managed regions are, by id.
-    managed: Vec<(i32, Managed)>,
+    managed: BTreeMap<i32, Managed>,
 }
 
 impl Settled<'_> {
     /// The pieces of a region that is captured to this level.
     pub(super) fn pieces<'p>(&self, place: &'p Place, level: Level) -> Pieces<'p> {
-        match self.managed.iter().find(|(id, _)| *id == place.id) {
-            Some((_, managed)) if level == Level::HOST => cut(place, managed, false),
+        match self.managed.get(&place.id) {
+            Some(managed) if level == Level::HOST => cut(place, managed, false),
             _ => whole(place),
         }
     }
@@ -36,7 +38,7 @@ impl Settled<'_> {
 impl Shared {
     /// Decides the parts that managed regions go to, after the work that the application has queued: it moves pages.
     pub(super) fn settle<'a>(&self, places: &'a [Place]) -> Result<Settled<'a>> {
-        let mut settled = Settled { places: Cow::Borrowed(places), managed: Vec::new() };
+        let mut settled = Settled { places: Cow::Borrowed(places), managed: BTreeMap::new() };
         // Without a host buffer all parts go the same way.
         if self.host.is_none() || !places.iter().any(is_managed) {
             return Ok(settled);
@@ -50,14 +52,15 @@ impl Shared {
             own.lane.stream().synchronize()?;
         }
         self.metrics.waited(Cause::Order, since);
+        let mut table = None;
         for place in settled.places.to_mut().iter_mut().filter(|place| is_managed(place)) {
-            let Some(managed) = Managed::at(&side.device, &range(place)) else { continue };
+            let Some(managed) = self.ask(&mut table, place) else { continue };
             let on_host = managed.on_host(&range(place));
             place.part = match policy_of::capture(place.len, on_host, managed.advice.read_mostly) {
                 policy_of::Capture::Device => Part::Device,
                 policy_of::Capture::Host => Part::Host,
             };
-            settled.managed.push((place.id, managed));
+            settled.managed.insert(place.id, managed);
         }
         Ok(settled)
     }
@@ -86,7 +89,25 @@ impl Shared {
         if !is_managed(place) {
             return None;
         }
-        Managed::at(&self.device_side().ok()?.device, &range(place))
+        self.ask(&mut None, place)
+    }
+
+    /// Asks where the pages are. If nobody tells, the device copies all of it; that is said once.
+    fn ask(&self, table: &mut Option<PageTable>, place: &Place) -> Option<Managed> {
+        let asked = || -> Result<Option<Managed>> {
+            let table = match table {
+                Some(table) => table,
+                none => none.insert(PageTable::open()?),
+            };
+            Managed::at(&self.device_side()?.device, table, &range(place))
+        };
+        asked().unwrap_or_else(|error| {
+            let text = format!(
+                "where managed memory is cannot be asked, and the device copies it: {error}"
+            );
+            self.degrade("managed", text);
+            None
+        })
     }
 }
 

@@ -236,12 +236,17 @@ fn write_straight(shared: &Shared, job: &mut PersistJob) -> Result<Output> {
     let mut written = Ok(());
     if let Some(source) = job.straight.clone() {
         let mut scratch = None;
-        if let Some(compressor) = shared.files.compressor().filter(|_| place.is_none()) {
+        let compressor = shared.files.compressor().filter(|_| place.is_none());
+        // A compressed file cannot go on with the bytes of another one.
+        let may_leave = compressor.is_none();
+        if let Some(compressor) = compressor {
             output.compress(compressor)?;
         }
         written = write_file(shared, &source, |bytes| {
             for piece in bytes.chunks(STEP) {
-                scratch = scratch.take().or_else(|| scratch_in_place_of_memory(shared, job));
+                if may_leave {
+                    scratch = scratch.take().or_else(|| scratch_in_place_of_memory(shared, job));
+                }
                 if scratch.is_some() {
                     break;
                 }

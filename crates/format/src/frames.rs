@@ -1,6 +1,6 @@
 //! Checkpoint files whose content is compressed (`compress = lz4` or `zstd`).
 //!
-//! The content is that of any checkpoint file: header and regions. It is cut into frames of 1 MiB that are compressed
+//! The content is that of any checkpoint file: header and regions. It is cut into frames of 256 KiB that are compressed
 //! independently of each other, so that any byte can be read without those before it. Little-endian:
 //!
 //! | bytes | are |
@@ -32,11 +32,14 @@ use twox_hash::XxHash3_64;
 pub const MAGIC: [u8; 8] = *b"VELOCfrm";
 
 /// Bytes of content of each frame but the last.
-pub const FRAME: usize = 1 << 20;
+pub const FRAME: usize = 256 << 10;
 
 const HEAD: u64 = 16;
 const ENTRY: usize = 16;
 const TAIL: usize = 24;
+
+/// Entries of the index that are read at a time.
+const INDEX_PIECE: u64 = 4096;
 
 /// A way to compress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,7 +170,9 @@ impl Compressor {
         if !last.is_empty() {
             self.frames(&[&last], &mut write)?;
         }
-        let sum = sum(self.codec.number(), &self.index, self.len);
+        let mut sum = begin_sum(self.codec.number());
+        sum.write(&self.index);
+        let sum = end_sum(sum, self.len);
         write(&self.index)?;
         write(&[self.len.to_le_bytes(), sum.to_le_bytes(), MAGIC].concat())
     }
@@ -212,12 +217,16 @@ impl Compressor {
     }
 }
 
-fn sum(codec: u64, index: &[u8], len: u64) -> u64 {
-    let mut hasher = XxHash3_64::new();
-    hasher.write(&codec.to_le_bytes());
-    hasher.write(index);
-    hasher.write(&len.to_le_bytes());
-    hasher.finish()
+/// The sum over codec, index (between these two calls) and length of the content.
+fn begin_sum(codec: u64) -> XxHash3_64 {
+    let mut sum = XxHash3_64::new();
+    sum.write(&codec.to_le_bytes());
+    sum
+}
+
+fn end_sum(mut sum: XxHash3_64, len: u64) -> u64 {
+    sum.write(&len.to_le_bytes());
+    sum.finish()
 }
 
 /// A frame of a file.
@@ -307,6 +316,23 @@ impl Content {
     }
 }
 
+impl Content {
+    /// Reads all of a compressed file's content, and compares each frame.
+    ///
+    /// # Errors
+    /// As [`Content::read_exact_at`].
+    pub fn check(&self, file: &File, path: &Path) -> Result<()> {
+        let mut bytes = vec![0; FRAME];
+        let mut at = 0;
+        while self.is_compressed() && at < self.len() {
+            let bytes = &mut bytes[..(self.len() - at).min(FRAME as u64) as usize];
+            self.read_exact_at(file, bytes, at, path)?;
+            at += bytes.len() as u64;
+        }
+        Ok(())
+    }
+}
+
 impl Frames {
     fn read(
         file: &File,
@@ -326,7 +352,9 @@ impl Frames {
             u64::from_le_bytes(bytes)
         };
         if tail[16..] != MAGIC {
-            return Err(corrupt("its end is not that of a compressed file: it was cut off"));
+            return Err(corrupt(
+                "its end is not that of a compressed file: it was cut off, or something was appended",
+            ));
         }
         let mut codec = [0; 8];
         codec.copy_from_slice(&head[8..]);
@@ -337,26 +365,33 @@ impl Frames {
         if count > (room - HEAD - TAIL as u64) / ENTRY as u64 {
             return Err(corrupt(format!("it has no room for the {count} frames of {len} bytes")));
         }
-        let mut index = vec![0; count as usize * ENTRY];
-        let end = room - TAIL as u64 - index.len() as u64;
-        files::read_exact_at(file, &mut index, part.start + end, path)?;
-        if sum(codec, &index, len) != found {
+        let end = room - TAIL as u64 - count * ENTRY as u64;
+        // Piece by piece: a hostile file may be as long as it likes, but each of its frames has to be there.
+        let (mut at, mut frames) = (HEAD, Vec::new());
+        let mut sum = begin_sum(codec);
+        let mut piece = vec![0; (count.min(INDEX_PIECE) as usize) * ENTRY];
+        let mut read = 0;
+        while read < count {
+            let entries = &mut piece[..(count - read).min(INDEX_PIECE) as usize * ENTRY];
+            files::read_exact_at(file, entries, part.start + end + read * ENTRY as u64, path)?;
+            sum.write(entries);
+            for entry in entries.chunks_exact(ENTRY) {
+                let [mut bytes, mut digest] = [[0; 8]; 2];
+                bytes.copy_from_slice(&entry[..8]);
+                digest.copy_from_slice(&entry[8..]);
+                let bytes = u64::from_le_bytes(bytes);
+                if bytes == 0 || bytes > FRAME as u64 || at + bytes > end {
+                    return Err(corrupt("the index of its frames is not what it was"));
+                }
+                frames.push(Frame { place: at..at + bytes, digest: u64::from_le_bytes(digest) });
+                at += bytes;
+            }
+            read += (entries.len() / ENTRY) as u64;
+        }
+        if end_sum(sum, len) != found {
             return Err(corrupt("the index of its frames is not what it was"));
         }
         let codec = Codec::from_number(codec)?;
-        let mut at = HEAD;
-        let mut frames = Vec::with_capacity(count as usize);
-        for entry in index.chunks_exact(ENTRY) {
-            let [mut bytes, mut digest] = [[0; 8]; 2];
-            bytes.copy_from_slice(&entry[..8]);
-            digest.copy_from_slice(&entry[8..]);
-            let bytes = u64::from_le_bytes(bytes);
-            if bytes > FRAME as u64 || at + bytes > end {
-                return Err(corrupt("a frame reaches past its frames' end"));
-            }
-            frames.push(Frame { place: at..at + bytes, digest: u64::from_le_bytes(digest) });
-            at += bytes;
-        }
         if at != end {
             return Err(corrupt("there is something between its frames and their index"));
         }

@@ -20,6 +20,7 @@ const SCAN: libc::c_ulong = 0xc060_6610;
 const ENTRY_PRESENT: u64 = 1 << 63;
 /// Entries that are read at a time.
 const AT_A_TIME: usize = 8192;
+const PATH: &str = "/proc/self/pagemap";
 /// Stretches that are asked for at a time.
 const STRETCHES: usize = 512;
 
@@ -50,21 +51,33 @@ struct Found {
     categories: u64,
 }
 
-/// The stretches of `range` whose pages are in this process's page table, ascending, at the borders of pages.
-///
-/// # Errors
-/// The system's: /proc is not mounted.
-pub fn present(range: &Range<u64>) -> Result<Vec<Range<u64>>> {
-    let page = page_size() as u64;
-    let range = range.start / page * page..range.end.next_multiple_of(page);
-    let path = "/proc/self/pagemap";
-    let map = File::open(path).map_err(|error| Error::system(path, &error))?;
-    let mut found = Vec::new();
-    if !scan(&map, &range, &mut found) {
-        found.clear();
-        read(&map, &range, page, &mut found).map_err(|error| Error::system(path, &error))?;
+/// This process's page table, open to be asked.
+#[derive(Debug)]
+pub struct PageTable(File);
+
+impl PageTable {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// The system's: /proc is not mounted.
+    pub fn open() -> Result<PageTable> {
+        File::open(PATH).map(PageTable).map_err(|error| Error::system(PATH, &error))
     }
-    Ok(found)
+
+    /// The stretches of `range` whose pages are in the page table, ascending, at the borders of pages.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn present(&self, range: &Range<u64>) -> Result<Vec<Range<u64>>> {
+        let page = page_size() as u64;
+        let range = range.start / page * page..range.end.next_multiple_of(page);
+        let mut found = Vec::new();
+        if !scan(&self.0, &range, &mut found) {
+            found.clear();
+            read(&self.0, &range, page, &mut found).map_err(|error| Error::system(PATH, &error))?;
+        }
+        Ok(found)
+    }
 }
 
 /// Appends a stretch, as part of the last one if it begins where that ends.
@@ -154,6 +167,8 @@ mod tests {
         let expected: Vec<_> =
             touched.iter().map(|t| base + t.start * page..base + t.end * page).collect();
         let whole = base..base + pages * page;
+        let table = PageTable::open().unwrap();
+        let present = |range: &Range<u64>| table.present(range);
         assert_eq!(present(&whole).unwrap(), expected);
         let map = File::open("/proc/self/pagemap").unwrap();
         let mut found = Vec::new();

@@ -85,6 +85,7 @@ pub(crate) fn run(inspect: &Inspect) -> Result<()> {
     if !inspect.no_checksum {
         if subject.proof.is_none() {
             refuse_holes(&opened.file, &subject.part, &opened.path)?;
+            subject.content()?.check(&opened.file, &opened.path)?;
         }
         report.checksum = Some(Checksum::of(&subject, meta.as_deref())?);
         report.proof = Proof::of(&subject)?;
