@@ -185,6 +185,7 @@ int main(int argc, char **argv)
     at = managed_memory(bytes);
     OK(VELOC_Init_single(0, argv[1]));
     OK(VELOC_Mem_protect(1, as_pointer(at), bytes, 1));
+    REFUSED(VELOC_Mem_capture(1, VELOC_CAPTURE_FORK), "region 1|managed memory");
     if (strcmp(name, "where") == 0)
         where(at);
     else if (strcmp(name, "shared") == 0)

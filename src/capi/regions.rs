@@ -217,8 +217,8 @@ fn protect(
 ///              VELOC_CAPTURE_FORK. With VELOC_CAPTURE_PROTECT the region may also be shared memory, if no other
 ///              process and no device writes to it; VELOC_CAPTURE_FORK needs a job with veloc-backend, or a
 ///              key host_capture other than copy, so that the host buffer is shared memory
-/// @return VELOC_SUCCESS; VELOC_FAILURE if there is no such region or mode, or the region is VELOC_READ_ONLY or an
-///         object. A mode that the system refuses is no error: the next one is taken, which is said once
+/// @return VELOC_SUCCESS; VELOC_FAILURE if there is no such region or mode, or the region is VELOC_READ_ONLY, an
+///         object, or memory of a device. A mode that the system refuses is no error: the next one is taken, which is said once
 ///
 /// Source: an addition of this library; CRUM, section III.
 #[no_mangle]
