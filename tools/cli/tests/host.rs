@@ -81,10 +81,10 @@ fn every_lead_is_followed() {
     assert_eq!(results["device"]["software"], true);
     let count = |key: &str, is: &str| points(&results).iter().filter(|p| p[key] == is).count();
     assert_eq!((count("lead", "facts"), count("lead", "grow")), (1, 1));
-    // Registering chunks of 4 and 16 MiB of four kinds of pages; 7 ways of staging; 6 kinds of
-    // background work.
+    // Registering chunks of 4 and 16 MiB of four kinds of pages; 7 ways of staging; 5 kinds of
+    // background work, and registering two kinds of pages in chunks of three sizes.
     assert_eq!(count("watched", "copies"), 1 + 2 * 2 * 4 + 7);
-    assert_eq!(count("watched", "kernels"), 6);
+    assert_eq!(count("watched", "kernels"), 5 + 2 * 3);
     assert!(points(&results).iter().all(|point| point["failure"].is_null()), "{results}");
 }
 

@@ -131,7 +131,9 @@ fn registration_keeps_to_the_idle_windows() {
     for (pin, processes) in [(Pin::Serial, 1), (Pin::Chunked, 1), (Pin::Chunked, 8)] {
         let longest = |idle_windows| {
             let ours = Scenario::large_host(dgx_a100(), ApproachName::Ours, processes, 60e-3);
-            let outcomes = simulate(&Scenario { pin, idle_windows, ..ours.unwrap() }).unwrap();
+            // Chunks that keep a call waiting for much longer than its copy takes.
+            let scenario = Scenario { pin, idle_windows, pin_chunk: 64 << 20, ..ours.unwrap() };
+            let outcomes = simulate(&scenario).unwrap();
             assert!(outcomes.iter().all(|outcome| outcome.registered_at > 0.0));
             // The first call cannot be expected.
             let all = outcomes.into_iter().flat_map(|o| o.checkpoints.into_iter().skip(1));
