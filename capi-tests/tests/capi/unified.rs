@@ -34,3 +34,13 @@ fn managed_memory_of_a_device_that_reads_the_hosts_page_table() {
     let job = Job::new(MEMORY);
     job.run_device("unified", "shared").env("SOFTCUDA_PAGEABLE", "ats").succeed();
 }
+
+/// Catches a driver that does not answer, of which nobody hears, or for which a checkpoint fails.
+#[test]
+fn managed_memory_that_nobody_tells_of() {
+    let job = Job::new(MEMORY);
+    let run = job.run_device("unified", "forked");
+    let ended = run.env("SOFTCUDA_FAIL", "cuMemRangeGetAttributes:1+=1").succeed();
+    let said = ended.stderr.matches("where managed memory is cannot be asked").count();
+    assert_eq!(said, 1, "{}", ended.stderr);
+}
