@@ -68,6 +68,20 @@ fn without_memory_the_call_copies() {
     assert_eq!(ended.stderr.matches(words).count(), 1, "{}", ended.stderr);
 }
 
+/// Beside a device a fork may copy all memory that is registered. Catches a process that is made all the same.
+#[test]
+fn without_memory_for_what_a_device_has_pinned() {
+    let job = Job::new(
+        "mode = async\nhost_capture = fork\ngpu_cache_size = 8M\nhost_cache_size = 64M\nscratch = DIR/scratch\n",
+    );
+    let meminfo = job.path("meminfo");
+    fs::write(&meminfo, "MemTotal: 500000 kB\nMemAvailable: 20000 kB\n").unwrap();
+    let run = job.run_device("shot", "host=15000003 versions=4").env("MEMINFO", &meminfo);
+    let ended = run.env("LD_PRELOAD", told_memory(&job.path(""))).succeed();
+    let words = "less than a copy of the regions and of the memory that may be registered";
+    assert_eq!(ended.stderr.matches(words).count(), 1, "{}", ended.stderr);
+}
+
 /// Catches bytes that were written after the call, memory that is read where it is not any more, a process
 /// that the application's `wait` or its handler notices, and a copy that is not awaited by a restore.
 #[test]

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use capi_tests::job::Job;
 use capi_tests::program::{nvtx_standin, staged};
 use capi_tests::run::Ended;
+use os::write_protection::WriteProtection;
 use serde_json::Value;
 
 const TIERS: &str = "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\n\
@@ -302,4 +303,28 @@ fn nvtx_ranges() {
     assert!(wrong.stderr.contains("/nonexistent/nvtx.so"), "{}", wrong.stderr);
     let silent = shot().succeed();
     assert!(!silent.stderr.contains("nvtx"), "{}", silent.stderr);
+}
+
+/// `host_capture = auto` beside a device. Catches a way that is not told, and memory that is protected although kernels
+/// write to it by themselves.
+#[test]
+fn the_way_of_each_capture_of_host_memory() {
+    let protects = WriteProtection::open().is_ok();
+    for (kernels, way) in [("no", if protects { "protect" } else { "copy" }), ("hmm", "copy")] {
+        let job = Job::new(&format!("{TIERS}host_capture = auto\n"));
+        let path = job.path("trace.json");
+        let run = job.run_device("shot", "host=5000003").env("SOFTCUDA_PAGEABLE", kernels);
+        run.env("VELOC_TRACE", &path).succeed();
+        let events = whole(&path);
+        assert!(named(&events, "host capture").count() > 5);
+        for event in named(&events, "host capture") {
+            assert_eq!(
+                (&event["args"]["way"], &event["args"]["bytes"]),
+                (&way.into(), &5000003.into())
+            );
+        }
+        let reason =
+            |event: &Value| event["ph"] == "M" && event["args"]["host_capture"].is_string();
+        assert!(events.iter().any(reason), "no reason");
+    }
 }

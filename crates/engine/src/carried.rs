@@ -72,13 +72,19 @@ impl Shared {
     }
 
     fn start_carrier(&self, open: &Open, runs: &[Run]) -> Result<Carrier> {
-        // In the worst case the application writes every page before it is copied.
-        let bytes: u64 = runs.iter().map(Run::bytes).sum();
+        // In the worst case the application writes every page before it is copied. And memory that a driver has pinned
+        // is copied by the call that makes the carrier: nobody tells how much that is.
+        let pinned = self.device.get().map_or(0, |_| memory::private());
+        let bytes = runs.iter().map(Run::bytes).sum::<u64>().saturating_add(pinned);
         let free = memory::physical().map_or(u64::MAX, |found| found.available);
         if free < bytes {
+            let of = match pinned {
+                0 => "of the regions",
+                _ => "of the regions and of the memory that may be registered with the device",
+            };
             return Err(Error::new(
                 Kind::NoRoom,
-                format!("{} of memory are free, less than a copy of the regions", size::show(free)),
+                format!("{} of memory are free, less than a copy {of}", size::show(free)),
             ));
         }
         let host = self.host()?;

@@ -22,8 +22,8 @@
 //! | `encode` | workers | scratch files of other processes to parities |
 //!
 //! `pace` decides between touching and flushing, `guard` watches the machine's memory, `gate` keeps
-//! background copies out of the way of a capture, `managed` cuts managed memory by where its pages are, [`shared`] is the state that all of them use, [`place`]
-//! describes an application's region. `lifecycle` starts an [`Engine`] (with the host buffer of `buffer` and
+//! background copies out of the way of a capture, `managed` cuts managed memory by where its
+//! pages are, [`shared`] is the state that all of them use, [`place`] describes an application's region. `lifecycle` starts an [`Engine`] (with the host buffer of `buffer` and
 //! the device of `attach`), and `end` ends it.
 
 #![deny(clippy::disallowed_methods)]

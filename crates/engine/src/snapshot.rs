@@ -35,13 +35,6 @@ pub struct Snapshots {
 /// What a page fault takes that copies a page of 4 KiB: measured, see docs/results.
 const PAGE_FAULT: Duration = Duration::from_nanos(3500);
 
-/// Bytes of this process that are in memory. 0: unknown.
-fn resident() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages = text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
-    pages.unwrap_or(0) * memory::page_size() as u64
-}
-
 impl Shared {
     /// The way for a checkpoint of `bytes` of host memory, and why. `others_write`: a network card may write to it.
     pub fn choose_capture(&self, bytes: u64, others_write: bool) -> (Capture, &'static str) {
@@ -51,7 +44,7 @@ impl Shared {
         let facts = Facts {
             bytes,
             free: memory::physical().map_or(0, |found| found.available),
-            resident: resident(),
+            resident: memory::resident(),
             can_protect: !others_write && !kernels_write && self.can_freeze().is_ok(),
             // The call would copy all memory that the application has registered.
             can_fork: device.is_none(),

@@ -154,7 +154,7 @@ impl Compressor {
             self.pending.clear();
         }
         let frames: Vec<&[u8]> = content.chunks_exact(FRAME).collect();
-        for batch in frames.chunks(2 * self.threads) {
+        for batch in frames.chunks(8 * self.threads) {
             self.frames(batch, &mut write)?;
         }
         self.pending.extend_from_slice(content.chunks_exact(FRAME).remainder());

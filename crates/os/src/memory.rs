@@ -48,6 +48,24 @@ pub fn page_size() -> usize {
     })
 }
 
+/// Bytes of this process that are in memory. 0: unknown.
+pub fn resident() -> u64 {
+    statm()[0]
+}
+
+/// Bytes of this process that are in memory and belong to no file and no shared memory. 0: unknown.
+pub fn private() -> u64 {
+    let [resident, shared] = statm();
+    resident.saturating_sub(shared)
+}
+
+/// Resident and shared bytes, of /proc/self/statm.
+fn statm() -> [u64; 2] {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let mut pages = text.split_whitespace().skip(1).map(|pages| pages.parse().unwrap_or(0));
+    [(); 2].map(|()| pages.next().unwrap_or(0) * page_size() as u64)
+}
+
 /// Size of a transparent huge page in bytes, even if they are disabled. 2 MiB if the kernel does not
 /// tell.
 pub fn huge_page_size() -> usize {

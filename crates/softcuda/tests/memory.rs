@@ -223,3 +223,54 @@ fn invented_handles_are_refused() {
     assert_eq!(cuStreamDestroy_v2(stream), INVALID_HANDLE);
     assert_eq!(cuModuleUnload(stream.cast()), INVALID_HANDLE);
 }
+
+/// Catches pages that stay where they were, bytes that are counted twice, a device that takes more than it has, and
+/// answers that are not what was asked for.
+#[test]
+fn managed_memory_moves() {
+    const MIB: usize = 1 << 20;
+    let _session = Session::start();
+    configure("MEMORY", "8M");
+    let moved = || {
+        let (mut to_device, mut to_host) = (0, 0);
+        // SAFETY: both are locals.
+        unsafe { softcuda_migrated(&mut to_device, &mut to_host) };
+        [to_device as usize / MIB, to_host as usize / MIB]
+    };
+    let before = moved();
+    let since = || [0, 1].map(|way| moved()[way] - before[way]);
+    let mut managed = 0;
+    ok(cu!(cuMemAllocManaged(&mut managed, 12 * MIB, 1)));
+    let on_host: *mut u8 = std::ptr::with_exposed_provenance_mut(managed as usize);
+    // SAFETY: managed memory is the host's as well.
+    unsafe { on_host.write_bytes(7, 4 * MIB) };
+    assert_eq!(since(), [0, 0]);
+    ok(cuMemPrefetchAsync(managed, 4 * MIB, 0, null_mut()));
+    ok(cuCtxSynchronize());
+    assert_eq!((since(), free_bytes()), ([4, 0], 4 * MIB));
+    // SAFETY: as above.
+    assert_eq!(unsafe { on_host.read() }, 7);
+    assert_eq!(since(), [4, 2]);
+    // More than the device has: the oldest go to the host.
+    ok(cuMemsetD8_v2(managed, 9, 12 * MIB));
+    ok(cuCtxSynchronize());
+    assert_eq!((since(), free_bytes()), ([6, 6], 0));
+    // SAFETY: as above.
+    assert_eq!(unsafe { [on_host.read(), on_host.add(12 * MIB - 1).read()] }, [9, 9]);
+    let asked = |attribute, bytes| {
+        let mut value = -9;
+        ok(cu!(cuMemRangeGetAttribute(from_mut(&mut value).cast(), 4, attribute, managed, bytes)));
+        value
+    };
+    assert_eq!([asked(4, 4 * MIB), asked(4, 12 * MIB)], [0, -2], "of all, or of nothing");
+    ok(cuMemAdvise(managed, 2 * MIB, 3, -1));
+    ok(cuMemAdvise(managed, 2 * MIB, 1, 0));
+    ok(cuMemAdvise(managed, 2 * MIB, 5, 0));
+    assert_eq!([asked(1, 2 * MIB), asked(2, 2 * MIB), asked(3, 2 * MIB)], [1, -1, 0]);
+    assert_eq!([asked(1, 4 * MIB), asked(2, 4 * MIB), asked(3, 4 * MIB)], [0, -2, -2]);
+    let mut value = 0;
+    let wrong = cu!(cuMemRangeGetAttribute(from_mut(&mut value).cast(), 4, 1, managed, 13 * MIB));
+    assert_eq!(wrong, INVALID_VALUE);
+    ok(cuMemFree_v2(managed));
+    assert_eq!(free_bytes(), 8 * MIB);
+}
