@@ -34,6 +34,7 @@ pub mod sync;
 pub mod threads;
 pub mod times;
 pub mod write_protection;
+pub mod written;
 
 /// The calling thread's id.
 pub fn thread_id() -> u32 {

@@ -20,14 +20,14 @@ const SCAN: libc::c_ulong = 0xc060_6610;
 const ENTRY_PRESENT: u64 = 1 << 63;
 /// Entries that are read at a time.
 const AT_A_TIME: usize = 8192;
-const PATH: &str = "/proc/self/pagemap";
+pub(crate) const PATH: &str = "/proc/self/pagemap";
 /// Stretches that are asked for at a time.
 const STRETCHES: usize = 512;
 
 /// `struct pm_scan_arg` of linux/fs.h.
 #[repr(C)]
 #[derive(Default)]
-struct Scan {
+pub(crate) struct Scan {
     size: u64,
     flags: u64,
     start: u64,
@@ -40,6 +40,40 @@ struct Scan {
     all_of: u64,
     any_of: u64,
     wanted: u64,
+}
+
+impl Scan {
+    /// For pages of a range that have all of these categories, which alone are told.
+    pub(crate) fn of(range: &Range<u64>, categories: u64, flags: u64) -> Scan {
+        let (start, end) = (range.start, range.end);
+        let (all_of, wanted) = (categories, categories);
+        Scan { flags, start, end, all_of, wanted, ..Scan::default() }
+    }
+
+    /// Calls `found` with the stretches of pages that are asked for, ascending.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn run(
+        mut self,
+        map: &File,
+        mut found: impl FnMut(Range<u64>),
+    ) -> std::io::Result<()> {
+        let mut ranges = vec![Found::default(); STRETCHES];
+        self.size = size_of::<Scan>() as u64;
+        while self.start < self.end {
+            (self.ranges, self.ranges_len) = (ranges.as_mut_ptr() as u64, ranges.len() as u64);
+            // SAFETY: the structure is the kernel's, and its array has the length that it says.
+            let count = unsafe { libc::ioctl(map.as_raw_fd(), SCAN, &mut self) };
+            let count = usize::try_from(count).map_err(|_| std::io::Error::last_os_error())?;
+            ranges[..count].iter().for_each(|region| found(region.start..region.end));
+            if self.walk_end <= self.start {
+                return Err(std::io::ErrorKind::UnexpectedEof.into());
+            }
+            self.start = self.walk_end;
+        }
+        Ok(())
+    }
 }
 
 /// `struct page_region` of linux/fs.h.
@@ -81,7 +115,7 @@ impl PageTable {
 }
 
 /// Appends a stretch, as part of the last one if it begins where that ends.
-fn push(found: &mut Vec<Range<u64>>, new: Range<u64>) {
+pub(crate) fn push(found: &mut Vec<Range<u64>>, new: Range<u64>) {
     match found.last_mut() {
         Some(last) if last.end == new.start => last.end = new.end,
         _ => found.push(new),
@@ -90,30 +124,7 @@ fn push(found: &mut Vec<Range<u64>>, new: Range<u64>) {
 
 /// By one call for many pages. False: the system does not know it.
 fn scan(map: &File, range: &Range<u64>, found: &mut Vec<Range<u64>>) -> bool {
-    let mut ranges = vec![Found::default(); STRETCHES];
-    let mut start = range.start;
-    while start < range.end {
-        let mut scan = Scan {
-            size: size_of::<Scan>() as u64,
-            start,
-            end: range.end,
-            ranges: ranges.as_mut_ptr() as u64,
-            ranges_len: ranges.len() as u64,
-            all_of: PRESENT,
-            wanted: PRESENT,
-            ..Scan::default()
-        };
-        // SAFETY: the structure is the kernel's, and its array has the length that it says; it only reads the
-        // page table.
-        let count = unsafe { libc::ioctl(map.as_raw_fd(), SCAN, &mut scan) };
-        let Ok(count) = usize::try_from(count) else { return false };
-        ranges[..count].iter().for_each(|region| push(found, region.start..region.end));
-        if scan.walk_end <= start {
-            return false;
-        }
-        start = scan.walk_end;
-    }
-    true
+    Scan::of(range, PRESENT, 0).run(map, |stretch| push(found, stretch)).is_ok()
 }
 
 /// By an entry for each page.

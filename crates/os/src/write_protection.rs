@@ -47,25 +47,25 @@ pub enum Lifted {
 
 /// `struct uffdio_api` of linux/userfaultfd.h.
 #[repr(C)]
-struct Api {
-    api: u64,
-    features: u64,
-    calls: u64,
+pub(crate) struct Api {
+    pub(crate) api: u64,
+    pub(crate) features: u64,
+    pub(crate) calls: u64,
 }
 
 /// `struct uffdio_range`.
 #[repr(C)]
-struct Place {
+pub(crate) struct Place {
     start: u64,
     len: u64,
 }
 
 /// `struct uffdio_register`.
 #[repr(C)]
-struct Registration {
-    place: Place,
-    mode: u64,
-    calls: u64,
+pub(crate) struct Registration {
+    pub(crate) place: Place,
+    pub(crate) mode: u64,
+    pub(crate) calls: u64,
 }
 
 /// `struct uffdio_writeprotect`.
@@ -86,10 +86,10 @@ struct Message {
 }
 
 const TYPE: u32 = 0xaa;
-const VERSION: u64 = 0xaa;
-const API: libc::Ioctl = libc::_IOWR::<Api>(TYPE, 0x3f);
-const REGISTER: libc::Ioctl = libc::_IOWR::<Registration>(TYPE, 0);
-const UNREGISTER: libc::Ioctl = libc::_IOR::<Place>(TYPE, 1);
+pub(crate) const VERSION: u64 = 0xaa;
+pub(crate) const API: libc::Ioctl = libc::_IOWR::<Api>(TYPE, 0x3f);
+pub(crate) const REGISTER: libc::Ioctl = libc::_IOWR::<Registration>(TYPE, 0);
+pub(crate) const UNREGISTER: libc::Ioctl = libc::_IOR::<Place>(TYPE, 1);
 const WAKE: libc::Ioctl = libc::_IOR::<Place>(TYPE, 2);
 const WRITE_PROTECT: libc::Ioctl = libc::_IOWR::<Protection>(TYPE, 6);
 /// Of /dev/userfaultfd: a new descriptor.
@@ -99,7 +99,7 @@ const NEW: libc::Ioctl = libc::_IO(TYPE, 0);
 /// `_WP_UNPOPULATED` (Linux 6.4), without which pages that were never written are not protected.
 const FEATURES: u64 = 1 | 1 << 2 | 1 << 3 | 1 << 6 | 1 << 12 | 1 << 13;
 /// `UFFDIO_REGISTER_MODE_WP`.
-const OF_WRITES: u64 = 1 << 1;
+pub(crate) const OF_WRITES: u64 = 1 << 1;
 /// `UFFDIO_WRITEPROTECT_MODE_WP`.
 const PROTECTED: u64 = 1;
 
@@ -261,18 +261,18 @@ impl WriteProtection {
     }
 }
 
-fn place(range: &Range<u64>) -> Place {
+pub(crate) fn place(range: &Range<u64>) -> Place {
     Place { start: range.start, len: range.end - range.start }
 }
 
-fn failed(what: &str, range: &Range<u64>, error: i32) -> Error {
+pub(crate) fn failed(what: &str, range: &Range<u64>, error: i32) -> Error {
     let error = std::io::Error::from_raw_os_error(error);
     let len = range.end - range.start;
     Error::system(format!("{what} of {len} bytes at {:#x}", range.start), &error)
 }
 
 /// A call of userfaultfd's with its structure; an error is the system's number.
-fn call<T>(
+pub(crate) fn call<T>(
     descriptor: &OwnedFd,
     request: libc::Ioctl,
     what: &mut T,
