@@ -28,6 +28,8 @@ use os::files;
 use os::threads::unsignalled;
 use twox_hash::XxHash3_64;
 
+use crate::delta::Layer;
+
 /// How a compressed file begins and ends.
 pub const MAGIC: [u8; 8] = *b"VELOCfrm";
 
@@ -252,6 +254,8 @@ struct Frames {
 pub struct Content {
     part: Range<u64>,
     frames: Option<Box<Frames>>,
+    /// What the file has in part, behind its own bytes; and where that ends.
+    layer: Option<Box<(Layer, u64)>>,
 }
 
 impl Content {
@@ -265,18 +269,28 @@ impl Content {
         let begun = &mut head[..len.min(HEAD) as usize];
         files::read_exact_at(file, begun, part.start, path)?;
         if !begun.starts_with(&MAGIC) {
-            return Ok(Content { part, frames: None });
+            return Ok(Content { part, frames: None, layer: None });
         }
         let frames = Frames::read(file, &part, &head, path);
         let frames = frames.map_err(|error| match error.kind() {
             Kind::Corrupt => error.within(path.display()),
             _ => error,
         })?;
-        Ok(Content { part, frames: Some(Box::new(frames)) })
+        Ok(Content { part, frames: Some(Box::new(frames)), layer: None })
+    }
+
+    /// The same with regions of which the file has a part, up to `end`.
+    pub(crate) fn over(self, layer: Layer, end: u64) -> Content {
+        Content { layer: Some(Box::new((layer, end))), ..self }
     }
 
     /// Its bytes.
     pub fn len(&self) -> u64 {
+        self.layer.as_ref().map_or_else(|| self.own_len(), |layer| layer.1)
+    }
+
+    /// Those of the file itself.
+    fn own_len(&self) -> u64 {
         match &self.frames {
             Some(frames) => frames.len,
             None => self.part.end.saturating_sub(self.part.start),
@@ -293,6 +307,11 @@ impl Content {
         self.frames.is_some()
     }
 
+    /// Whether other files have some of it.
+    pub fn is_delta(&self) -> bool {
+        self.layer.is_some()
+    }
+
     /// Fills `bytes` from an offset in the content.
     ///
     /// # Errors
@@ -304,6 +323,15 @@ impl Content {
         offset: u64,
         path: &Path,
     ) -> Result<()> {
+        let own = self.own_len();
+        if let Some((layer, _)) = self.layer.as_deref().filter(|_| offset >= own) {
+            let read = |bytes: &mut [u8], at| self.read_own(file, bytes, at, path);
+            return layer.read_exact_at(bytes, offset, read);
+        }
+        self.read_own(file, bytes, offset, path)
+    }
+
+    fn read_own(&self, file: &File, bytes: &mut [u8], offset: u64, path: &Path) -> Result<()> {
         match &self.frames {
             None => files::read_exact_at(file, bytes, self.part.start + offset, path),
             Some(frames) => frames
@@ -317,19 +345,19 @@ impl Content {
 }
 
 impl Content {
-    /// Reads all of a compressed file's content, and compares each frame.
+    /// Reads all of a compressed file's content, and compares each frame; also those of its bases.
     ///
     /// # Errors
     /// As [`Content::read_exact_at`].
     pub fn check(&self, file: &File, path: &Path) -> Result<()> {
         let mut bytes = vec![0; FRAME];
         let mut at = 0;
-        while self.is_compressed() && at < self.len() {
-            let bytes = &mut bytes[..(self.len() - at).min(FRAME as u64) as usize];
-            self.read_exact_at(file, bytes, at, path)?;
+        while self.is_compressed() && at < self.own_len() {
+            let bytes = &mut bytes[..(self.own_len() - at).min(FRAME as u64) as usize];
+            self.read_own(file, bytes, at, path)?;
             at += bytes.len() as u64;
         }
-        Ok(())
+        self.layer.as_deref().map_or(Ok(()), |(layer, _)| layer.check())
     }
 }
 

@@ -270,6 +270,26 @@ impl Decoded {
         self.regions.get(index)
     }
 
+    /// The same without a region, at the same offsets.
+    pub(crate) fn without(mut self, id: i32) -> Decoded {
+        self.regions.retain(|region| region.id != id);
+        self
+    }
+
+    /// Adds a region.
+    ///
+    /// # Errors
+    /// [`Kind::Corrupt`]: there is one of that id.
+    pub(crate) fn add(&mut self, region: Region) -> Result<()> {
+        match self.regions.binary_search_by_key(&region.id, |region| region.id) {
+            Ok(_) => Err(corrupt(format!("it has region {} twice", region.id))),
+            Err(place) => {
+                self.regions.insert(place, region);
+                Ok(())
+            }
+        }
+    }
+
     /// The header that was read.
     pub fn header(&self) -> Header {
         Header { regions: self.regions.iter().map(|r| (r.id, r.size)).collect() }

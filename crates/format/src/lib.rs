@@ -5,6 +5,7 @@
 
 pub mod aggregate;
 pub mod checksum;
+pub mod delta;
 pub mod frames;
 pub mod header;
 pub mod mark;
