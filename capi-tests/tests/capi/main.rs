@@ -28,6 +28,7 @@ mod heat;
 mod host;
 mod hostile;
 mod ids;
+mod incremental;
 mod injection;
 mod instrumented;
 mod kill;

@@ -22,6 +22,7 @@ struct Captured {
     /// The bytes of objects, which `places` points to.
     _written: Vec<Written>,
     _log: Option<Packed>,
+    _table: Option<Vec<u8>>,
 }
 
 impl Client {
@@ -68,6 +69,10 @@ impl Client {
         }
         let failure = self.check_background().err().or_else(|| self.engine.broken());
         if let Some(failure) = failure {
+            if let Some(incremental) = &mut self.incremental {
+                // It may have been the checkpoint that the next one would need.
+                incremental.begin_anew(None);
+            }
             self.not_taken();
             return Err(failure);
         }
@@ -149,6 +154,12 @@ impl Client {
                 places.push(log.chunk(nth)?);
             }
         }
+        let is_first = open.regions.is_empty() && self.engine.config.incremental && !managed;
+        let (name, version) = (open.name.clone(), open.version);
+        let table = match is_first {
+            true => Some(self.only_changes((&name, version), &mut places, &selected)?),
+            false => None,
+        };
         let Phase::Checkpoint { open, .. } = &mut self.phase else {
             return Ok(None);
         };
@@ -160,7 +171,7 @@ impl Client {
         // Memory that is released may change from then on.
         let stays = releases.is_empty();
         self.engine.capture(open, &places, releases)?;
-        Ok(stays.then_some(Captured { places, _written: written, _log: log }))
+        Ok(stays.then_some(Captured { places, _written: written, _log: log, _table: table }))
     }
 
     /// Closes the open checkpoint: it exists from here on, or, without `success`, never has.
@@ -201,6 +212,12 @@ impl Client {
                 let len = sizes.sum::<u64>() + encoded_len(open.regions.len()) as u64;
                 let id = open.id;
                 let committed = self.engine.commit(open);
+                if let Some(incremental) = &mut self.incremental {
+                    match committed {
+                        Ok(()) => incremental.taken(),
+                        Err(_) => incremental.not_taken(),
+                    }
+                }
                 let taken = committed.is_ok().then_some((id, len));
                 if let Some(agreement) = &mut self.agreement {
                     if self.engine.is_past_scratch(id) {

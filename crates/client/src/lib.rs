@@ -19,6 +19,7 @@ mod checkpoint;
 mod discard;
 mod encoded;
 mod hints;
+mod incremental;
 mod memory;
 mod protect;
 mod regain;
@@ -43,6 +44,7 @@ use engine::catalog::entry::FileLevel;
 use engine::restore::Restoring;
 use engine::Engine;
 use format::names;
+use incremental::Incremental;
 use message_files::Offered;
 use messages::MessageLog;
 use mpi::Comm;
@@ -96,6 +98,8 @@ pub struct Client {
     comm: Option<Comm>,
     agreement: Option<Agreement>,
     messages: Option<MessageLog>,
+    /// From the first incremental checkpoint on.
+    incremental: Option<Incremental>,
     /// While this is alive, files of the message log go to scratch.
     offered: Option<Offered>,
 }
@@ -139,6 +143,7 @@ impl Client {
             comm: None,
             agreement: None,
             messages,
+            incremental: None,
         })
     }
 
@@ -257,6 +262,9 @@ impl Client {
                     drop(os::files::remove(&routed.temporary));
                 }
                 self.engine.abort(open);
+                if let Some(incremental) = &mut self.incremental {
+                    incremental.not_taken();
+                }
                 self.not_taken();
             }
             Phase::Restart { restoring } => self.engine.end_restore(restoring, false),
@@ -275,6 +283,9 @@ impl Client {
                     "cleaning up \"{name}\" during its own restart"
                 )));
             }
+        }
+        if let Some(incremental) = &mut self.incremental {
+            incremental.begin_anew(Some(name));
         }
         self.engine.cleanup(name)
     }

@@ -135,8 +135,9 @@ impl MessageLog {
 }
 
 impl Client {
-    /// Refuses an id of the log's regions. Without a log these ids are the application's.
+    /// Refuses an id of the library's regions. Without a log, the log's ids are the application's.
     pub(super) fn check_id(&self, id: i32) -> Result<()> {
+        self.check_no_table(id)?;
         if self.messages.is_some() && (id == MESSAGES || is_chunk(id)) {
             return Err(Error::invalid(format!(
                 "the id {id} is the library's: {MESSAGES} to {} go with the log of messages \

@@ -167,6 +167,15 @@ impl Regions {
         }
     }
 
+    /// The addresses and lengths of all ranges of memory.
+    pub(crate) fn memories(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let groups = std::iter::once(&self.common).chain(self.private.values());
+        groups.flat_map(Group::iter).filter_map(|(_, region)| match region {
+            Protected::Memory(memory) => Some((memory.address, memory.len)),
+            Protected::Object(_) => None,
+        })
+    }
+
     /// Whether a name has regions of its own.
     pub(crate) fn has_own(&self, name: &str) -> bool {
         self.private.get(name).is_some_and(|group| !group.is_empty())

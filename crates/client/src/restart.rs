@@ -193,19 +193,15 @@ impl Client {
     /// Bytes of a region in any checkpoint.
     pub fn recover_ckpt_size(&mut self, name: &str, version: i32, region: i32) -> Result<u64> {
         check_name(name, version)?;
-        let id = self.engine.find(name, version, |id| self.regions.of(name).part(id))?;
-        let regions = self.engine.regions(id);
-        regions
-            .iter()
-            .flat_map(|regions| regions.iter())
-            .find(|found| found.id == region)
-            .map(|found| found.size)
-            .ok_or_else(|| {
-                Error::new(
-                    Kind::NotFound,
-                    format!("checkpoint \"{name}\" version {version} has no region {region}"),
-                )
-            })
+        let part_of = |id| self.regions.of(name).part(id);
+        let id = self.engine.find(name, version, part_of)?;
+        let regions = self.engine.regions_to_restore(id, name, version, part_of)?;
+        regions.iter().find(|found| found.id == region).map(|found| found.size).ok_or_else(|| {
+            Error::new(
+                Kind::NotFound,
+                format!("checkpoint \"{name}\" version {version} has no region {region}"),
+            )
+        })
     }
 
     /// Copies regions back to the protected memory. Everything is checked before the first byte is

@@ -192,6 +192,22 @@ pub const KEYS: &[Key] = &[
                   aggregated = true.",
     },
     Key {
+        name: "incremental",
+        task: Task::Versions,
+        values: "true or false",
+        role: Role::Default("false"),
+        meaning: "A checkpoint has only what was written since the last one of its name, which stays as long as it is \
+                  needed. Only this library reads such files. Not with ephemeral = true, hand_over, or a \
+                  persistent_interval that leaves some out.",
+    },
+    Key {
+        name: "incremental_chain",
+        task: Task::Versions,
+        values: "whole number from 1 to 64",
+        role: Role::Default("8"),
+        meaning: "How many checkpoints in a row have changes alone; the next one has everything.",
+    },
+    Key {
         name: "proof",
         task: Task::Damage,
         values: "check, accept or off",

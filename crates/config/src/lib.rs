@@ -213,6 +213,10 @@ pub struct Config {
     pub compress: Compress,
     /// Directory of the checksums and of the index of aggregated files.
     pub meta: Option<PathBuf>,
+    /// Whether a checkpoint has only what was written since the last one of its name.
+    pub incremental: bool,
+    /// How many checkpoints in a row have changes alone: 1 to 64.
+    pub incremental_chain: usize,
     /// The processes share one persistent file for each version.
     pub aggregated: bool,
     /// Seconds between two erasure encodings at least, 0: every checkpoint. `None`: never.

@@ -161,6 +161,9 @@ impl Settings {
             chksum: self.required("chksum", origin, value::switch)?,
             meta: self.read("meta", value::path)?,
             compress: self.required("compress", origin, value::compress)?,
+            incremental: self.required("incremental", origin, value::switch)?,
+            incremental_chain: self
+                .required("incremental_chain", origin, |text| value::count_from(text, 1, 64))?,
             aggregated: self.required("aggregated", origin, value::switch)?,
             ec_interval: self.required("ec_interval", origin, value::interval)?,
             ec_group,
@@ -203,6 +206,7 @@ impl Settings {
             )));
         }
         judge_hand_over(&config).map_err(|error| error.within(origin))?;
+        judge_incremental(&config).map_err(|error| error.within(origin))?;
         Ok(config)
     }
 
@@ -236,6 +240,23 @@ impl Settings {
 
 /// # Errors
 /// A key without which, or with which, no memory can be handed over.
+fn judge_incremental(config: &Config) -> Result<()> {
+    if !config.incremental {
+        return Ok(());
+    }
+    let why = if config.ephemeral {
+        "ephemeral = true: its checkpoints are read back from memory, and changes alone from files"
+    } else if config.hand_over.is_some() {
+        "hand_over: the next job finds checkpoints in memory, and changes alone are read from files"
+    } else if config.persistent.is_some() && config.persistent_interval.is_some_and(|time| time > 0)
+    {
+        "persistent_interval: a checkpoint that is not copied would be missing below one that is"
+    } else {
+        return Ok(());
+    };
+    Err(Error::invalid(format!("incremental = true does not go with {why}")))
+}
+
 fn judge_hand_over(config: &Config) -> Result<()> {
     let Some(name) = &config.hand_over else { return Ok(()) };
     let why = if config.mode == Mode::Sync {

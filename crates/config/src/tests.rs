@@ -51,6 +51,8 @@ fn defaults() {
             chksum: false,
             meta: None,
             compress: Compress::None,
+            incremental: false,
+            incremental_chain: 8,
             aggregated: false,
             ec_interval: None,
             ec_group: 8,
@@ -72,7 +74,7 @@ fn every_key_is_read() {
          touch = concurrent\ntouch_threads = 16\ntouch_method = populate\nhuge_pages = off\n\
          pin = chunked\npin_chunk_size = 1G\ntrace = /t.json\nthreaded = true\n\
          watchdog_interval = 7\nmax_parallelism = 4\nlog_prefix = /l\nsync_files = full\n\
-         persistent_interval = -1\nmax_versions = 3\nscratch_versions = 2\nproof = accept\nchksum = true\n\
+         persistent_interval = -1\nincremental_chain = 5\nmax_versions = 3\nscratch_versions = 2\nproof = accept\nchksum = true\n\
          meta = /m\naggregated = true\nec_interval = 60\nec_group = 4\n\
          ec_parity = 3\nfailure_domain = rack 7\nprint_errors = no\nhost_capture = fork\n",
         &[],
@@ -110,6 +112,8 @@ fn every_key_is_read() {
             chksum: true,
             meta: Some("/m".into()),
             compress: Compress::None,
+            incremental: false,
+            incremental_chain: 5,
             aggregated: true,
             ec_interval: Some(60),
             ec_group: 4,
@@ -151,6 +155,9 @@ fn bad_values_name_key_value_place_and_what_is_allowed() {
         ("max_parallelism", "1025", "from 0 to 1024"),
         ("sync_files", "all", "none, data, full"),
         ("persistent_interval", "-2", "from -1 (never)"),
+        ("incremental_chain", "0", "from 1 to 64"),
+        ("incremental_chain", "65", "from 1 to 64"),
+        ("incremental", "changes", "true"),
         ("max_versions", "-1", "a whole number"),
         ("scratch_versions", "2.5", "a whole number"),
         ("proof", "yes", "check, accept, off"),
@@ -276,6 +283,19 @@ fn compressing_needs_workers_and_files_of_their_own() {
         let message = with(&format!("compress = lz4\n{other}")).unwrap_err().to_string();
         assert!(message.contains("compress"), "{message}");
         assert!(with(&format!("compress = none\n{other}")).is_ok());
+    }
+}
+
+#[test]
+fn changes_alone_need_files_below_them() {
+    let with = |more: &str| with(&format!("mode = async\nincremental = true\n{more}"));
+    assert!(with("persistent = /p\npersistent_interval = -1").unwrap().0.incremental);
+    assert!(with("persistent = /p\ncompress = lz4").is_ok());
+    for other in ["ephemeral = true", "hand_over = a", "persistent = /p\npersistent_interval = 9"] {
+        let message = with(other).unwrap_err().to_string();
+        let key = other.split(" = ").next().unwrap_or_default();
+        let key = if key == "persistent" { "persistent_interval" } else { key };
+        assert!(message.contains("incremental = true") && message.contains(key), "{message}");
     }
 }
 

@@ -193,12 +193,20 @@ impl Shared {
         settled: &Settled<'_>,
     ) -> std::result::Result<(), Option<Error>> {
         let places = &*settled.places;
-        let mut regions = Vec::with_capacity(places.len());
+        let mut regions: Vec<Region> = Vec::new();
+        let mut offsets = Vec::with_capacity(places.len());
         let mut lens = [0; 2];
         for place in places {
             let len = &mut lens[place.part as usize];
-            *len = u64::next_multiple_of(*len, ALIGNMENT);
-            regions.push(Region { id: place.id, size: place.len, part: place.part, offset: *len });
+            match regions.last_mut().filter(|region| place.continues(region.id)) {
+                Some(region) => region.size += place.len,
+                None => {
+                    *len = u64::next_multiple_of(*len, ALIGNMENT);
+                    let (id, size, part, offset) = (place.id, place.len, place.part, *len);
+                    regions.push(Region { id, size, part, offset });
+                }
+            }
+            offsets.push(*len);
             *len += place.len;
         }
         // Bytes of this checkpoint cannot be evicted to make room for itself.
@@ -224,10 +232,10 @@ impl Shared {
             }
         }
         let mut runs = Vec::with_capacity(places.len());
-        for (place, region) in places.iter().zip(&regions) {
-            let Some((level, base, extents)) = &rooms[region.part as usize] else { continue };
+        for (place, begin) in places.iter().zip(offsets) {
+            let Some((level, _, extents)) = &rooms[place.part as usize] else { continue };
             for piece in settled.pieces(place, *level).iter().copied() {
-                let offset = region.offset - base + (piece.address - place.address);
+                let offset = begin + (piece.address - place.address);
                 let extents = cut(extents, offset, piece.len).collect();
                 runs.push(Run { place: piece, level: *level, extents });
             }

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::catalog::entry::Part;
 use device::{Pointer, PAGEABLE};
+use format::delta;
 use os::access;
 use os::error::{Error, Result};
 
@@ -53,6 +54,12 @@ impl Place {
         }
     }
 
+    /// Whether it belongs to the region that the place before it, with this id, began: what has changed since a base
+    /// lies in many places, and is one region.
+    pub(super) fn continues(&self, before: i32) -> bool {
+        self.id == before && self.id == delta::REGION
+    }
+
     /// The part of it that lies within these addresses, if any.
     pub(super) fn within(&self, range: Range<u64>) -> Option<Place> {
         let (start, end) =
@@ -66,7 +73,12 @@ impl Place {
     /// Some of the memory is not mapped; the error names the region.
     pub(super) fn check(&self) -> Result<()> {
         let of_device = matches!(self.kind, Pointer::Device { .. });
-        if of_device || self.len == 0 || access::is_mapped(self.address, self.len) {
+        // The pages of a delta are those that the system has just told.
+        if of_device
+            || self.len == 0
+            || self.id == delta::REGION
+            || access::is_mapped(self.address, self.len)
+        {
             return Ok(());
         }
         Err(Error::invalid(format!(
@@ -74,6 +86,18 @@ impl Place {
             self.id, self.len, self.address
         )))
     }
+}
+
+/// The ids and sizes of the regions in these places, in order.
+pub(super) fn sizes(places: &[Place]) -> Vec<(i32, u64)> {
+    let mut sizes: Vec<(i32, u64)> = Vec::with_capacity(places.len());
+    for place in places {
+        match sizes.last_mut().filter(|(id, _)| place.continues(*id)) {
+            Some((_, size)) => *size += place.len,
+            None => sizes.push((place.id, place.len)),
+        }
+    }
+    sizes
 }
 
 /// The part of a checkpoint that memory of a kind goes to, where nothing speaks against it.

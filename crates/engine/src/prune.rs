@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::shared::Shared;
 use crate::catalog::entry::{FileLevel, Id};
 use os::error::{Error, Kind, Result};
+use policy::retention::Divided;
 use policy::rounds::{FileState, PARITIES};
 
 /// How many of the oldest versions are tried to find one that can be removed. If none of them can, younger
@@ -182,20 +183,58 @@ impl Shared {
         let too = also.then(|| self.common[FileLevel::Persistent as usize].lock());
         let youngest = common.youngest().min(too.as_ref().map_or(u64::MAX, |too| too.youngest()));
         let counts = |id| common.has(id) && too.as_ref().is_none_or(|too| too.has(id));
+        let excess = |stays: &dyn Fn(u64, i32) -> bool| {
+            let needed = match kept.divided(name, youngest, counts, stays) {
+                Some(divided) => self.needed(level, name, divided),
+                None => return Vec::new(),
+            };
+            let Some(needed) = needed else { return Vec::new() };
+            let stays = |taken, version| stays(taken, version) || needed.contains(&version);
+            kept.excess(name, AT_A_TIME, youngest, counts, stays)
+        };
         let Some(node) = self.erasure.get().filter(|_| in_scratch) else {
-            return kept.excess(name, AT_A_TIME, youngest, counts, |_, _| false);
+            return excess(&|_, _| false);
         };
         // The newest version that survives the loss of a scratch directory stays, and so do those that may
         // become it.
         let protected = self.common[PARITIES].lock();
         let last = kept.youngest(name, |id| protected.has(id));
         let interned: Arc<str> = name.into();
-        kept.excess(name, AT_A_TIME, youngest, counts, |id, version| {
+        excess(&|id, version| {
             protected.keeps(last, id, || match id {
                 0 => self.files.has_parities(name, version),
                 _ => node.parity_state(&(interned.clone(), version)) == FileState::Present,
             })
         })
+    }
+
+    /// The versions that others, which are kept, are deltas of, however far below. `None`: that is not known.
+    fn needed(&self, level: FileLevel, name: &str, divided: Divided) -> Option<BTreeSet<i32>> {
+        let incremental = self.config.incremental;
+        let mut needed = BTreeSet::new();
+        if incremental && level == FileLevel::Persistent && self.config.aggregated {
+            // One process removes an aggregated file for all, whose bases may be others.
+            let chain = self.config.incremental_chain;
+            needed.extend(divided.older.iter().take(chain).map(|(_, version)| *version));
+        }
+        // Without the key, those that an earlier job has left alone may be deltas.
+        let may_be = divided.kept.into_iter().filter(|(taken, _)| incremental || *taken == 0);
+        for (_, mut version) in may_be {
+            loop {
+                match self.files.base_in(level, name, version) {
+                    Ok(Some(base)) if needed.insert(base) => version = base,
+                    Ok(_) => break,
+                    // It is of no use to anybody.
+                    Err(error) if matches!(error.kind(), Kind::NotFound | Kind::Corrupt) => break,
+                    Err(error) => {
+                        let text = format!("versions are not limited for now: {error}");
+                        self.degrade("prune", text);
+                        return None;
+                    }
+                }
+            }
+        }
+        Some(needed)
     }
 
     /// Removes the versions of all names beyond the limits, when nothing is active any more.

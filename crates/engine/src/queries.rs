@@ -10,7 +10,7 @@ use os::error::{Error, Result};
 use policy::rounds::FileState;
 use policy::touch::Model;
 
-use crate::catalog::entry::{FileLevel, Id, Level, Region};
+use crate::catalog::entry::{FileLevel, Id, Level};
 use crate::catalog::state::{Counts, State};
 use crate::shared::Shared;
 
@@ -33,11 +33,6 @@ impl Shared {
     /// The newest known version of a name that is at most `bound`.
     pub fn newest(&self, name: &str, bound: i32) -> Option<i32> {
         self.catalog.read(|state| state.newest(name, bound))
-    }
-
-    /// The regions of a checkpoint, ascending by id.
-    pub fn regions(&self, id: Id) -> Option<Arc<[Region]>> {
-        self.catalog.read(|state| state.regions(id))
     }
 
     /// Marks the region of an open checkpoint that identifies its content.

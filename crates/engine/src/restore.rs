@@ -9,8 +9,9 @@ use super::place::Place;
 use super::shared::Shared;
 use super::spool::about;
 use crate::catalog::entry::{Id, Level, Part, Region, PARTS};
-use crate::catalog::state::{Acquire, Content, Source, State};
+use crate::catalog::state::{Acquire, Content, Source};
 use device::{Pointer, PAGEABLE};
+use format::delta;
 use format::header::Decoded;
 use levels::files::{Files, Found, Target, Wanted};
 use levels::space::cut;
@@ -41,6 +42,21 @@ pub struct Restoring {
     pub regions: Arc<[Region]>,
     /// The region that is its mark ([`format::mark`]), if it has one and is this job's own.
     pub mark: Option<i32>,
+    /// Memory has only what has changed since an earlier version: files have all of it.
+    is_delta: bool,
+}
+
+/// The regions of a checkpoint that is known by its file's header.
+fn stored_regions(header: Option<&Decoded>, part_of: impl Fn(i32) -> Part) -> Arc<[Region]> {
+    let regions = header.map_or(&[][..], Decoded::regions).iter();
+    regions
+        .map(|region| Region {
+            id: region.id,
+            size: region.size,
+            part: part_of(region.id),
+            offset: 0,
+        })
+        .collect()
 }
 
 /// Keeps a copy in memory until this is dropped.
@@ -98,11 +114,12 @@ impl Shared {
     /// # Errors
     /// The reason why it cannot be restored.
     pub fn can_restore(&self, name: &str, version: i32) -> Result<()> {
-        let in_memory = |state: &State| {
-            state.find(name, version).is_some_and(|id| !state.is_read_from_file(id))
-        };
-        if self.catalog.read(in_memory) {
-            return Ok(());
+        if let Some(id) = self.catalog.read(|state| state.find(name, version)) {
+            if self.is_delta(id) {
+                self.await_file(id)?;
+            } else if !self.catalog.read(|state| state.is_read_from_file(id)) {
+                return Ok(());
+            }
         }
         self.await_earlier_jobs();
         self.files.look(name, version).map(drop)
@@ -115,7 +132,7 @@ impl Shared {
     /// The file cannot be restored.
     pub fn look_ahead(&self, restoring: &Restoring) -> Result<()> {
         let Owner::Own(id) = restoring.owner else { return Ok(()) };
-        if !self.catalog.read(|state| state.is_read_from_file(id)) {
+        if !restoring.is_delta && !self.catalog.read(|state| state.is_read_from_file(id)) {
             return Ok(());
         }
         match self.files.look(&restoring.name, restoring.version)? {
@@ -152,16 +169,67 @@ impl Shared {
         version: i32,
         part_of: impl Fn(i32) -> Part,
     ) -> Result<Restoring> {
-        let id = self.find(name, version, part_of)?;
-        let (regions, mark) = self.catalog.step(|state| {
+        let id = self.find(name, version, &part_of)?;
+        let mark = self.catalog.step(|state| {
             state.begin_restore(id);
-            (state.regions(id), state.mark_of(id))
+            state.mark_of(id)
         });
-        let regions = regions.ok_or_else(|| {
-            Error::new(Kind::NotFound, "it was removed").within(format!("\"{name}\" {version}"))
+        let regions = self.regions_to_restore(id, name, version, part_of);
+        let regions = regions.inspect_err(|_| {
+            self.catalog.step(|state| state.end_restore(id, false));
         })?;
         self.pace.restore_begins();
-        Ok(Restoring { owner: Owner::Own(id), name: name.to_owned(), version, regions, mark })
+        let (owner, is_delta) = (Owner::Own(id), self.is_delta(id));
+        Ok(Restoring { owner, name: name.to_owned(), version, regions, mark, is_delta })
+    }
+
+    /// The regions of a checkpoint, ascending by id. A delta's are those of its file, for which this waits.
+    pub fn regions_to_restore(
+        &self,
+        id: Id,
+        name: &str,
+        version: i32,
+        part_of: impl Fn(i32) -> Part,
+    ) -> Result<Arc<[Region]>> {
+        if self.is_delta(id) {
+            self.await_file(id)?;
+            return match self.files.look(name, version)? {
+                Found::Regions(opened) => Ok(stored_regions(Some(&opened.header), part_of)),
+                Found::Routed => Ok(Arc::from([])),
+            };
+        }
+        let regions = self.catalog.read(|state| state.regions(id)).ok_or_else(|| {
+            Error::new(Kind::NotFound, "it was removed").within(format!("\"{name}\" {version}"))
+        })?;
+        // The table of changes is not the application's.
+        Ok(match regions.split_first() {
+            Some((first, rest)) if self.config.incremental && first.id == delta::REGION => {
+                rest.into()
+            }
+            _ => regions,
+        })
+    }
+
+    /// Whether memory has only what has changed since an earlier version.
+    fn is_delta(&self, id: Id) -> bool {
+        let regions = self.catalog.read(|state| state.regions(id));
+        let first = regions.as_ref().and_then(|regions| regions.first());
+        self.config.incremental
+            && first.is_some_and(|first| {
+                first.id == delta::REGION && first.size > delta::LEN_WITHOUT_BASE
+            })
+    }
+
+    /// Waits until a checkpoint is in a file.
+    ///
+    /// # Errors
+    /// It could not be written.
+    fn await_file(&self, id: Id) -> Result<()> {
+        let since = Instant::now();
+        let is_there = self.catalog.wait(|state| state.file_settled(id))?;
+        self.metrics.waited(Cause::File, since);
+        let never = "it has only what has changed since an earlier version, and could not be written to a file";
+        is_there.then_some(()).ok_or_else(|| Error::new(Kind::NotFound, never))
     }
 
     /// Starts a restore of this rank's checkpoint of an earlier job without reading its file first:
@@ -207,16 +275,10 @@ impl Shared {
         header: Option<&Decoded>,
         part_of: impl Fn(i32) -> Part,
     ) -> Restoring {
-        let regions = header.map_or(&[][..], Decoded::regions).iter().map(|region| Region {
-            id: region.id,
-            size: region.size,
-            part: part_of(region.id),
-            offset: 0,
-        });
-        let regions = regions.collect();
+        let regions = stored_regions(header, part_of);
         self.pace.restore_begins();
-        let owner = Owner::Stored(files);
-        Restoring { owner, name: name.to_owned(), version, regions, mark: None }
+        let (owner, mark, is_delta) = (Owner::Stored(files), None, false);
+        Restoring { owner, name: name.to_owned(), version, regions, mark, is_delta }
     }
 
     /// Ends a restore.
@@ -247,8 +309,8 @@ impl Shared {
             })
             .collect();
         let id = match &restoring.owner {
-            Owner::Own(id) => *id,
-            Owner::Stored(_) => {
+            Owner::Own(id) if !restoring.is_delta => *id,
+            Owner::Own(_) | Owner::Stored(_) => {
                 return self
                     .read_file(restoring, &wanted)
                     .map_err(about(&restoring.name, restoring.version));

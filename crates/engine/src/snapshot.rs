@@ -40,7 +40,7 @@ impl Shared {
     pub fn choose_capture(&self, bytes: u64, others_write: bool) -> (Capture, &'static str) {
         let device = self.device.get().map(|side| side.device.capabilities());
         // The driver's own writes to memory of `malloc` wait like the application's.
-        let kernels_write = device.is_some_and(|device| device.reaches_host);
+        let kernels_write = self.kernels_reach_host();
         let facts = Facts {
             bytes,
             free: memory::physical().map_or(0, |found| found.available),
@@ -57,6 +57,11 @@ impl Shared {
             Way::Fork => Capture::Fork,
         };
         (way, why)
+    }
+
+    /// Whether kernels on the device can write to memory of `malloc`.
+    pub fn kernels_reach_host(&self) -> bool {
+        self.device.get().is_some_and(|side| side.device.capabilities().reaches_host)
     }
 
     /// Notes that the capture under way is made by the call after all.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::both::Second;
 use super::capture::Open;
-use super::place::Place;
+use super::place::{sizes, Place};
 use super::shared::Shared;
 use crate::catalog::entry::{FileLevel, Id, Region};
 use crate::catalog::state::Source;
@@ -247,7 +247,10 @@ impl Shared {
                     _ => spool.output.put(bytes_of(piece))?,
                 }
             }
-            spool.written.push((place.id, place.len, at));
+            match spool.written.last_mut().filter(|(id, ..)| place.continues(*id)) {
+                Some((_, size, _)) => *size += place.len,
+                None => spool.written.push((place.id, place.len, at)),
+            }
             total += place.len;
         }
         self.metrics.hop((Stop::Application, Stop::Scratch)).add(total, since.elapsed());
@@ -270,12 +273,11 @@ impl Shared {
 
 /// Writes the file of a checkpoint with these regions, all in plain memory.
 pub(super) fn put_regions(output: &mut Output, places: &[Place]) -> Result<()> {
-    let header = Header::new(places.iter().map(|place| (place.id, place.len)).collect())?;
+    let header = Header::new(sizes(places))?;
     output.put(&header.encode())?;
     for region in header.places() {
-        if let Some(place) = places.iter().find(|place| place.id == region.id) {
-            output.put(bytes_of(place))?;
-        }
+        let mut of_it = places.iter().filter(|place| place.id == region.id);
+        of_it.try_for_each(|place| output.put(bytes_of(place)))?;
     }
     Ok(())
 }

@@ -4,10 +4,10 @@
 use std::time::Instant;
 
 use super::capture::Open;
-use super::place::Place;
+use super::place::{sizes, Place};
 use super::shared::Shared;
 use super::spool::Spool;
-use crate::catalog::entry::{FileLevel, Region};
+use crate::catalog::entry::{FileLevel, Part, Region};
 use levels::files::{Output, Written};
 use os::error::Result;
 use os::files::SizeLimitOutlived;
@@ -28,7 +28,7 @@ impl Shared {
             Some(spool) => spool,
             None => {
                 let captured = open.regions.iter().map(|region| (region.id, region.size));
-                let now = places.iter().map(|place| (place.id, place.len));
+                let now = sizes(places);
                 let expected: Vec<_> = captured.chain(now).collect();
                 self.finish_deferred(open)?;
                 let start = |level| {
@@ -76,10 +76,12 @@ impl Shared {
         }
         open.spool = Some(spool);
         result?;
-        open.regions.extend(places.iter().map(|place| Region {
-            id: place.id,
-            size: place.len,
-            part: place.part,
+        let part = |id| places.iter().find(|place| place.id == id).map_or(Part::Host, |p| p.part);
+        let regions = sizes(&places).into_iter();
+        open.regions.extend(regions.map(|(id, size)| Region {
+            id,
+            size,
+            part: part(id),
             offset: 0,
         }));
         Ok(())

@@ -10,6 +10,7 @@ pub const LARGEST_GROUP: usize = 64;
 
 pub mod bandwidth;
 pub mod capture;
+pub mod changes;
 pub mod evict;
 pub mod idle_window;
 pub mod interval;

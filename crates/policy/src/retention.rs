@@ -10,6 +10,15 @@ use std::collections::{BTreeMap, HashMap};
 /// disk, which are older.
 pub type Taken = u64;
 
+/// The versions of a name, each from the youngest to the oldest.
+#[derive(Debug)]
+pub struct Divided {
+    /// Those that the limit keeps.
+    pub kept: Vec<(Taken, i32)>,
+    /// Those beyond it.
+    pub older: Vec<(Taken, i32)>,
+}
+
 /// The versions in one level.
 #[derive(Debug)]
 pub struct Retention {
@@ -98,14 +107,44 @@ impl Retention {
         counts: impl Fn(Taken) -> bool,
         stays: impl Fn(Taken, i32) -> bool,
     ) -> Vec<i32> {
-        let Some(last) = self.limit.checked_sub(1) else {
+        let Some((kept, last)) = self.last_kept(name, youngest, counts) else {
             return Vec::new();
         };
-        let Some(kept) = self.names.get(name) else {
-            return Vec::new();
+        // Removes what is older than the last version kept.
+        let older = kept.by_age.range(..last);
+        let older = older.filter(|((taken, _), version)| !stays(*taken, **version));
+        older.take(most).map(|(_, &version)| version).collect()
+    }
+
+    /// The versions of a name that [`Retention::excess`] keeps, and those it removes. `None`: it removes none.
+    pub fn divided(
+        &self,
+        name: &str,
+        youngest: Taken,
+        counts: impl Fn(Taken) -> bool,
+        stays: impl Fn(Taken, i32) -> bool,
+    ) -> Option<Divided> {
+        let (kept, last) = self.last_kept(name, youngest, counts)?;
+        let all = kept.by_age.iter().rev().map(|(age, version)| (*age, *version));
+        let (kept, older): (Vec<_>, Vec<_>) =
+            all.partition(|(age, version)| *age >= last || stays(age.0, *version));
+        let bare = |all: Vec<((Taken, usize), i32)>| {
+            all.into_iter().map(|((taken, _), version)| (taken, version)).collect()
         };
+        (!older.is_empty()).then(|| Divided { kept: bare(kept), older: bare(older) })
+    }
+
+    /// The age of the last version that is kept because of its age.
+    fn last_kept(
+        &self,
+        name: &str,
+        youngest: Taken,
+        counts: impl Fn(Taken) -> bool,
+    ) -> Option<(&VersionsByAge, (Taken, usize))> {
+        let last = self.limit.checked_sub(1)?;
+        let kept = self.names.get(name)?;
         if kept.by_age.len() <= self.limit {
-            return Vec::new();
+            return None;
         }
         let ages = kept.by_age.range(..=(youngest, usize::MAX)).rev();
         // Iterates from the youngest; those found on disk come last.
@@ -114,15 +153,7 @@ impl Retention {
             is_safe |= counts(*taken);
             is_safe && (*taken == 0 || counts(*taken))
         });
-        match counted.nth(last) {
-            // Removes what is older than the last version kept.
-            Some((&last, _)) => {
-                let older = kept.by_age.range(..last);
-                let older = older.filter(|((taken, _), version)| !stays(*taken, **version));
-                older.take(most).map(|(_, &version)| version).collect()
-            }
-            None => Vec::new(),
-        }
+        counted.nth(last).map(|(&last, _)| (kept, last))
     }
 }
 

@@ -314,6 +314,11 @@ impl Entry {
         self.routed.is_none() && !self.found && self.parts.iter().any(|part| part.len > 0)
     }
 
+    /// Whether it has a table of changes, which reading its file does not give: it is not read ahead.
+    pub(crate) fn is_incremental(&self) -> bool {
+        self.regions.first().is_some_and(|first| first.id == format::delta::REGION)
+    }
+
     /// Whether its manager decides which versions of its name are kept.
     pub(crate) fn is_managed(&self) -> bool {
         self.mark.is_some()

@@ -9,6 +9,7 @@ use super::expected::Evidence;
 use super::{Files, Found, Opened};
 use crate::level::FileLevel;
 use format::checksum::Checksum;
+use format::delta::{self, Base, Stored};
 use format::header::Decoded;
 use format::names;
 use os::error::{Error, Kind, Result};
@@ -178,6 +179,50 @@ impl Files {
         name: &'a str,
         version: i32,
     ) -> impl Iterator<Item = Copy> + 'a {
+        let find = move |base: &Base| self.base_of_delta(name, base);
+        let copies = self.files_of(name, version);
+        copies
+            .map(move |(opened, other)| (opened.and_then(|opened| opened.with_bases(&find)), other))
+    }
+
+    /// The file that a delta needs: the nearest good one that it was taken from.
+    fn base_of_delta(&self, name: &str, base: &Base) -> Result<Stored> {
+        let mut another = None;
+        for (opened, _) in self.files_of(name, base.version) {
+            let found = opened.and_then(|opened| {
+                let table = delta::table_of(&opened.file, opened.part.clone(), &opened.path)?;
+                if table.is_some_and(|table| table.number == base.number) {
+                    return self.checked(opened, name, base.version, || Ok(()));
+                }
+                let what = "it is another checkpoint than its deltas were taken from";
+                Err(Error::new(Kind::Corrupt, what).within(opened.path.display()))
+            });
+            match found {
+                Ok(Opened { file, part, path, .. }) => return Ok(Stored { file, part, path }),
+                Err(error) if error.kind() == Kind::NotFound => {}
+                Err(error) => another = Some(error),
+            }
+        }
+        Err(another.unwrap_or_else(|| self.no_file(name, base.version)))
+    }
+
+    /// The version that this process's file of a checkpoint in a level is a delta of.
+    ///
+    /// # Errors
+    /// [`Kind::Corrupt`], [`Kind::NotFound`], or the system's; with the path.
+    pub fn base_in(&self, level: FileLevel, name: &str, version: i32) -> Result<Option<i32>> {
+        let own = match level {
+            FileLevel::Scratch => Some(self.scratch_path(name, version)?),
+            FileLevel::Persistent => self.persistent_path(name, version),
+        };
+        let own = own.filter(|path| path.exists()).map(|path| Opened::read(&path));
+        let opened = own.unwrap_or_else(|| self.open_part(name, version))?;
+        let table = delta::table_of(&opened.file, opened.part.clone(), &opened.path)?;
+        Ok(table.and_then(|table| table.base).map(|base| base.version))
+    }
+
+    /// The files of a checkpoint, in the same order, each with the regions that it has itself.
+    fn files_of<'a>(&'a self, name: &'a str, version: i32) -> impl Iterator<Item = Copy> + 'a {
         let scratch = self
             .scratch
             .as_ref()

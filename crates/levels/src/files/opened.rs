@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::region::Region;
+use format::delta::{self, Image};
 use format::frames::Content;
 use format::header::{Decoded, Header};
 use format::mark;
@@ -31,10 +32,12 @@ pub struct Opened {
     pub path: PathBuf,
     /// The bytes of the file that are the checkpoint's.
     pub part: Range<u64>,
-    /// What they are, without compression.
+    /// What they are, without compression; of a delta, with what its bases have.
     pub(super) content: Content,
     /// Its regions; their offsets count from the content's start.
     pub header: Decoded,
+    /// The version that it is a delta of, if it is one.
+    pub base: Option<i32>,
     /// Where its proof is.
     pub(super) proven_by: ProvenBy,
 }
@@ -49,14 +52,37 @@ pub(super) enum ProvenBy {
 }
 
 impl Opened {
-    /// Opens a file and checks its header against its length.
+    /// Opens a file and checks its header against its length. Of a file of an incremental job, the regions are those
+    /// of the file itself.
     pub fn read(path: &Path) -> Result<Opened> {
         let file = files::open(path)?;
         let len = files::len(&file, path)?;
         let content = Content::of(&file, 0..len, path)?;
         let header = Header::read(&file, &content, path)?;
         let proven_by = ProvenBy::Attribute;
-        Ok(Opened { file, path: path.to_owned(), part: 0..len, content, header, proven_by })
+        let base = None;
+        Ok(Opened { file, path: path.to_owned(), part: 0..len, content, header, base, proven_by })
+    }
+
+    /// The same with the regions of the checkpoint, of which other files may have parts.
+    ///
+    /// # Errors
+    /// As [`Image::of`].
+    pub(super) fn with_bases(self, find: delta::Find<'_>) -> Result<Opened> {
+        if self.header.region(delta::REGION).is_none() {
+            return Ok(self);
+        }
+        let Image { content, header, table } =
+            Image::of(&self.file, self.part.clone(), &self.path, find)?;
+        let base = table.and_then(|table| table.base).map(|base| base.version);
+        Ok(Opened { content, header, base, ..self })
+    }
+
+    /// Whether its regions are one after the other in the file, behind a header of them alone.
+    pub(super) fn is_plain(&self) -> bool {
+        let end = self.header.regions().last().map_or(0, |last| last.offset + last.size);
+        let is_whole = self.header.header().file_len() == end;
+        is_whole && !self.content.is_compressed() && !self.content.is_delta()
     }
 
     /// The copy's proof, if it has one.

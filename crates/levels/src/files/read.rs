@@ -73,11 +73,11 @@ impl Files {
             // otherwise the file is read to its end once.
             let sort = expected.digest.sort();
             let most = 2 * wanted.iter().map(|wanted| wanted.target.len()).sum::<u64>();
-            let compressed = opened.content.is_compressed();
-            let anew = sort == Sort::Xxh3 && !compressed && most >= opened.content.len();
+            let plain = opened.is_plain();
+            let anew = sort == Sort::Xxh3 && plain && most >= opened.content.len();
             match self.unproven(&opened, &expected)? {
                 Err(_) if !anew => opened.read_wanted(wanted, None)?,
-                new if compressed => {
+                new if !plain => {
                     // The digest is of the file; each frame is compared by itself when it is read.
                     let (file, part, path) = (&opened.file, opened.part.clone(), &opened.path);
                     let found = hashing::of_range(sort, file, part, path, || Ok(()))?;

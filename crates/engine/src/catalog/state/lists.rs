@@ -133,7 +133,10 @@ impl State {
             persist: entry.persistent == FileCopy::Wanted
                 && self.can_be_persisted(entry)
                 && !self.claims.contains(&id),
-            read: in_file && entry.routed.is_none() && self.could_be_read(entry),
+            read: in_file
+                && entry.routed.is_none()
+                && !entry.is_incremental()
+                && self.could_be_read(entry),
             failed: entry.has_failed(),
             exposed: entry.is_exposed(self.hands_over),
             ..Lists::default()

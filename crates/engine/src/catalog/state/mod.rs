@@ -180,6 +180,15 @@ impl State {
         }
     }
 
+    /// Whether a checkpoint is in a file; `None` while it is on its way there.
+    pub(crate) fn file_settled(&self, id: Id) -> Option<bool> {
+        let Some(entry) = self.entries.get(&id) else { return Some(false) };
+        match entry.in_file() || entry.has_failed() || !entry.needs_memory() {
+            true => Some(entry.in_file()),
+            false => None,
+        }
+    }
+
     /// A step of a checkpoint towards its files has failed.
     fn has_failed(&mut self, id: Id, cause: Error) {
         self.last_failure = Some(cause.clone());

@@ -1,0 +1,254 @@
+/*
+ * Checkpoints that have what was written since the last one (incremental):
+ *
+ *   incremental <configuration> [from=N] [to=N] [bytes=N] [writes=N] [check=N] [back=1] [calm=1] [kill=1] [storm=1]
+ *
+ * Five regions change at random from one version to the next: by stores, by system calls, by memory that is discarded,
+ * mapped anew, moved, or protected at another place or with another length; one is captured by protection in some
+ * versions. What they are at each version follows from its number alone, so that any process can tell.
+ *
+ *   from, to   restores version FROM (0: none), and takes those after it up to TO
+ *   check=N    restores every Nth version that is there, at the end, the last one first, and says how many
+ *   back=1     goes back to an older version now and then, and takes those after it again
+ *   calm=1     only stores, to few pages
+ *   kill=1     kills itself at the end
+ *   storm=1    takes versions until it is killed, and says which calls have returned
+ *   newest=1   says which version is there, and that all of it is what it was
+ */
+#define _GNU_SOURCE
+#include "check.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { REGIONS = 5 };
+
+/* What the regions are at a version. */
+static unsigned char *model[REGIONS];
+static size_t lengths[REGIONS];
+/* Where they are. */
+static unsigned char *memory[REGIONS];
+static unsigned char fixed[70000];
+static size_t most, page;
+static int writes, calm, pipes[2];
+
+static size_t below(uint64_t *random, size_t limit)
+{
+    return (size_t)(next_random(random) % limit);
+}
+
+static unsigned char *map_as(int kind, size_t bytes)
+{
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, kind | MAP_ANONYMOUS, -1, 0);
+    CHECK(at != MAP_FAILED);
+    return at;
+}
+
+static void protect(int id)
+{
+    OK(VELOC_Mem_protect(id, memory[id], lengths[id], 1));
+}
+
+/* Writes to a region and to its model, or to the model alone. */
+static void write_at(int id, size_t at, const unsigned char *bytes, size_t count, int how, int both)
+{
+    memcpy(model[id] + at, bytes, count);
+    if (!both)
+        return;
+    if (how == 0) {
+        memcpy(memory[id] + at, bytes, count);
+    } else {
+        EQUAL(write(pipes[1], bytes, count), (ssize_t)count);
+        EQUAL(read(pipes[0], memory[id] + at, count), (ssize_t)count);
+    }
+}
+
+static void zero(int id, size_t at, size_t count, int how, int both)
+{
+    unsigned char *begin = memory[id] + at;
+    memset(model[id] + at, 0, count);
+    if (!both)
+        return;
+    if (how == 0) {
+        OK(madvise(begin, count, MADV_DONTNEED));
+    } else if (how == 1) {
+        CHECK(mmap(begin, count, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == begin);
+    } else {
+        void *other = map_as(MAP_PRIVATE, count);
+        CHECK(mremap(other, count, count, MREMAP_MAYMOVE | MREMAP_FIXED, begin) == begin);
+    }
+}
+
+/* Moves a region to another place, or gives it another length. */
+static void move(int id, size_t length, int both)
+{
+    unsigned char *to;
+    if (length > lengths[id])
+        memset(model[id] + lengths[id], 0, length - lengths[id]);
+    if (both) {
+        to = map_as(id == 3 ? MAP_SHARED : MAP_PRIVATE, most);
+        memcpy(to, memory[id], length < lengths[id] ? length : lengths[id]);
+        OK(munmap(memory[id], most));
+        memory[id] = to;
+    }
+    lengths[id] = length;
+}
+
+/* From one version to the next: the models, and the memory. */
+static void step(int version, int both)
+{
+    uint64_t random = (uint64_t)version * 77;
+    int nth, id;
+    for (nth = 0; nth < writes; nth++) {
+        unsigned char bytes[64];
+        size_t at, count = 1 + below(&random, sizeof bytes);
+        int what = (int)below(&random, 40);
+        id = (int)below(&random, REGIONS);
+        at = below(&random, lengths[id] - count);
+        fill(bytes, sizeof bytes, id, version * 1000 + nth);
+        if (calm || what > 3 || id == 2) {
+            write_at(id, at, bytes, count, calm ? 0 : what % 3 == 0, both);
+        } else if (what > 0 && id != 3) {
+            at = at / page * page;
+            if (at + 3 * page <= lengths[id])
+                zero(id, at, (1 + below(&random, 3)) * page, what - 1, both);
+        } else if (nth % 4 == 0) {
+            move(id, nth % 8 == 0 ? lengths[id] : most / 2 + below(&random, most / 2), both);
+        }
+    }
+    /* All of it now and then. */
+    if (!calm && version % 7 == 3) {
+        fill(model[1], lengths[1], 1, version);
+        if (both)
+            fill(memory[1], lengths[1], 1, version);
+    }
+    if (both) {
+        for (id = 0; id < REGIONS; id++)
+            protect(id);
+        if (!calm)
+            OK(VELOC_Mem_capture(4, version % 5 == 2 ? VELOC_CAPTURE_PROTECT : VELOC_CAPTURE_AUTO));
+    }
+}
+
+static void begin(void)
+{
+    int id;
+    for (id = 0; id < REGIONS; id++) {
+        lengths[id] = id == 2 ? sizeof fixed : most - (size_t)id * 1000;
+        memset(model[id], 0, most);
+    }
+}
+
+/* The models of a version. */
+static void become(int version)
+{
+    int at;
+    begin();
+    for (at = 1; at <= version; at++)
+        step(at, 0);
+}
+
+static void same(int version)
+{
+    int id;
+    for (id = 0; id < REGIONS; id++) {
+        if (memcmp(memory[id], model[id], lengths[id]) != 0) {
+            char detail[96];
+            size_t at = 0;
+            while (memory[id][at] == model[id][at])
+                at++;
+            snprintf(detail, sizeof detail, "version %d, region %d: another byte at %zu of %zu", version, id, at,
+                     lengths[id]);
+            check_failed(__FILE__, __LINE__, "the content", detail);
+        }
+    }
+}
+
+static void restore(int version)
+{
+    int id;
+    become(version);
+    for (id = 0; id < REGIONS; id++) {
+        protect(id);
+        memset(memory[id], 0xee, lengths[id]);
+        EQUAL(VELOC_Recover_ckpt_size("x", version, id), lengths[id]);
+    }
+    OK(VELOC_Restart("x", version));
+    same(version);
+}
+
+int main(int argc, char **argv)
+{
+    int from = (int)number(argc, argv, "from", 0), to = (int)number(argc, argv, "to", 30);
+    int check = (int)number(argc, argv, "check", 0), back = (int)number(argc, argv, "back", 0);
+    int storm = (int)number(argc, argv, "storm", 0);
+    int version, id, found = 0;
+    CHECK(argc > 1);
+    page = (size_t)sysconf(_SC_PAGESIZE);
+    most = (size_t)number(argc, argv, "bytes", 1000000) / page * page;
+    writes = (int)number(argc, argv, "writes", 60);
+    calm = (int)number(argc, argv, "calm", 0);
+    OK(pipe(pipes));
+    for (id = 0; id < REGIONS; id++) {
+        model[id] = get_memory(most);
+        memory[id] = id == 2 ? fixed : map_as(id == 3 ? MAP_SHARED : MAP_PRIVATE, most);
+    }
+    begin();
+    OK(VELOC_Init_single(0, argv[1]));
+    if (number(argc, argv, "newest", 0)) {
+        version = VELOC_Restart_test("x", 0);
+        printf("newest %d\n", version < 0 ? 0 : version);
+        if (version > 0)
+            restore(version);
+        OK(VELOC_Finalize(0));
+        return 0;
+    }
+    if (from > 0)
+        restore(from);
+    for (version = from + 1; storm || version <= to; version++) {
+        step(version, 1);
+        same(version);
+        if (version % 3 == 0) {
+            /* Others between them. */
+            OK(VELOC_Checkpoint("y", version));
+            OK(VELOC_Checkpoint_begin("x", version));
+            OK(VELOC_Checkpoint_mem());
+            OK(VELOC_Checkpoint_end(version % 2));
+            if (version % 2 == 0)
+                OK(VELOC_Checkpoint("x", version));
+        } else {
+            OK(VELOC_Checkpoint("x", version));
+        }
+        /* What is protected for a capture must not be discarded before it is copied. */
+        if (!calm && version % 5 == 2)
+            OK(VELOC_Checkpoint_wait());
+        if (storm) {
+            printf("returned %d\n", version);
+            fflush(stdout);
+        }
+        if (back && version % 11 == 10) {
+            restore(version - 3);
+            version -= 3;
+            back = 0;
+        } else if (version % 11 == 0) {
+            back = (int)number(argc, argv, "back", 0);
+        }
+    }
+    if (number(argc, argv, "kill", 0)) {
+        fflush(stdout);
+        raise(SIGKILL);
+    }
+    for (version = to; check > 0 && version > 0; version -= check) {
+        if (VELOC_Restart_test("x", version) == version) {
+            restore(version);
+            found++;
+        }
+    }
+    if (check > 0)
+        printf("found %d\n", found);
+    OK(VELOC_Finalize(1));
+    puts("done");
+    return 0;
+}
