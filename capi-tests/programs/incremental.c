@@ -2,8 +2,9 @@
  * Checkpoints that have what was written since the last one (incremental):
  *
  *   incremental <configuration> [from=N] [to=N] [bytes=N] [writes=N] [check=N] [back=1] [calm=1] [kill=1] [storm=1]
+ *               [newest=1] [forbid=1] [device=1]
  *
- * Five regions change at random from one version to the next: by stores, by system calls, by memory that is discarded,
+ * Six regions change at random from one version to the next: by stores, by system calls, by memory that is discarded,
  * mapped anew, moved, or protected at another place or with another length; one is captured by protection in some
  * versions. What they are at each version follows from its number alone, so that any process can tell.
  *
@@ -14,16 +15,21 @@
  *   kill=1     kills itself at the end
  *   storm=1    takes versions until it is killed, and says which calls have returned
  *   newest=1   says which version is there, and that all of it is what it was
+ *   forbid=1   the system does not tell what was written
+ *   device=1   one of the regions is in device memory
  */
 #define _GNU_SOURCE
-#include "check.h"
+#include "cuda.h"
+#include "forbid.h"
 
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { REGIONS = 5 };
+enum { REGIONS = 6, ON_DEVICE = 5 };
+
+static CUdeviceptr device;
 
 /* What the regions are at a version. */
 static unsigned char *model[REGIONS];
@@ -48,7 +54,16 @@ static unsigned char *map_as(int kind, size_t bytes)
 
 static void protect(int id)
 {
-    OK(VELOC_Mem_protect(id, memory[id], lengths[id], 1));
+    void *at = device != 0 && id == ON_DEVICE ? as_pointer(device) : memory[id];
+    OK(VELOC_Mem_protect(id, at, lengths[id], 1));
+}
+
+/* What a region is now, in host memory. */
+static unsigned char *now(int id)
+{
+    if (device != 0 && id == ON_DEVICE)
+        CU(cuMemcpyDtoH_v2(memory[id], device, lengths[id]));
+    return memory[id];
 }
 
 /* Writes to a region and to its model, or to the model alone. */
@@ -57,7 +72,9 @@ static void write_at(int id, size_t at, const unsigned char *bytes, size_t count
     memcpy(model[id] + at, bytes, count);
     if (!both)
         return;
-    if (how == 0) {
+    if (device != 0 && id == ON_DEVICE) {
+        CU(cuMemcpyHtoD_v2(device + at, bytes, count));
+    } else if (how == 0) {
         memcpy(memory[id] + at, bytes, count);
     } else {
         EQUAL(write(pipes[1], bytes, count), (ssize_t)count);
@@ -108,7 +125,7 @@ static void step(int version, int both)
         id = (int)below(&random, REGIONS);
         at = below(&random, lengths[id] - count);
         fill(bytes, sizeof bytes, id, version * 1000 + nth);
-        if (calm || what > 3 || id == 2) {
+        if (calm || what > 3 || id == 2 || id == ON_DEVICE) {
             write_at(id, at, bytes, count, calm ? 0 : what % 3 == 0, both);
         } else if (what > 0 && id != 3) {
             at = at / page * page;
@@ -154,7 +171,7 @@ static void same(int version)
 {
     int id;
     for (id = 0; id < REGIONS; id++) {
-        if (memcmp(memory[id], model[id], lengths[id]) != 0) {
+        if (memcmp(now(id), model[id], lengths[id]) != 0) {
             char detail[96];
             size_t at = 0;
             while (memory[id][at] == model[id][at])
@@ -173,6 +190,8 @@ static void restore(int version)
     for (id = 0; id < REGIONS; id++) {
         protect(id);
         memset(memory[id], 0xee, lengths[id]);
+        if (device != 0 && id == ON_DEVICE)
+            CU(cuMemcpyHtoD_v2(device, memory[id], lengths[id]));
         EQUAL(VELOC_Recover_ckpt_size("x", version, id), lengths[id]);
     }
     OK(VELOC_Restart("x", version));
@@ -196,13 +215,26 @@ int main(int argc, char **argv)
         memory[id] = id == 2 ? fixed : map_as(id == 3 ? MAP_SHARED : MAP_PRIVATE, most);
     }
     begin();
+    if (number(argc, argv, "device", 0)) {
+        cuda_start();
+        device = device_memory(most);
+        CU(cuMemcpyHtoD_v2(device, model[ON_DEVICE], most));
+    }
+    if (number(argc, argv, "forbid", 0))
+        forbid();
+#ifdef CHECK_WITH_MPI
+    CHECK(MPI_Init(&argc, &argv) == MPI_SUCCESS);
+    OK(VELOC_Init(MPI_COMM_WORLD, argv[1]));
+#else
     OK(VELOC_Init_single(0, argv[1]));
+#endif
     if (number(argc, argv, "newest", 0)) {
         version = VELOC_Restart_test("x", 0);
         printf("newest %d\n", version < 0 ? 0 : version);
         if (version > 0)
             restore(version);
         OK(VELOC_Finalize(0));
+        puts("done");
         return 0;
     }
     if (from > 0)
@@ -249,6 +281,9 @@ int main(int argc, char **argv)
     if (check > 0)
         printf("found %d\n", found);
     OK(VELOC_Finalize(1));
+#ifdef CHECK_WITH_MPI
+    MPI_Finalize();
+#endif
     puts("done");
     return 0;
 }

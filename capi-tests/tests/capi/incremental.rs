@@ -1,11 +1,17 @@
 //! `incremental`: checkpoints that have what was written since the last one, and every reader of them.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
+use std::thread::sleep;
+use std::time::Duration;
 
-use capi_tests::job::{files, Job};
+use capi_tests::backends::{wait_for_backends, MARK};
+use capi_tests::job::{files, names, Job};
+use capi_tests::mpi::{every_mpi, is_all, OPEN_MPI};
+use capi_tests::program::mpi_program;
+use capi_tests::random::Random;
 use format::delta::{self, Table};
 use os::written::Written;
 
@@ -24,20 +30,239 @@ fn table(path: &Path) -> Table {
     delta::table_of(&file, 0..len, path).unwrap().unwrap()
 }
 
+/// The tables of a directory's files, by version.
+fn tables(directory: &Path) -> BTreeMap<i32, Table> {
+    let versions = names(directory).into_iter().filter_map(|name| {
+        let version = name.strip_prefix("x-0-")?.strip_suffix(".dat")?.parse().ok()?;
+        Some((version, table(&directory.join(name))))
+    });
+    versions.collect()
+}
+
 /// Memory changes in every way that a process can change it. Catches bytes that were written and are not in a
 /// checkpoint, of its name or another, and bytes of the wrong version, in this process or another one, from scratch and
 /// from persistent.
 #[test]
 fn each_version_is_what_memory_was() {
-    for more in ["", "incremental_chain = 1\n", "host_capture = fork\n", "compress = lz4\n"] {
+    for more in [
+        "",
+        "incremental_chain = 1\n",
+        "host_capture = fork\n",
+        "compress = lz4\n",
+        "mode = sync\n",
+    ] {
         let job = Job::new(&incremental(more));
         let ended = job.run("incremental", "to=40 check=1").succeed();
         assert_eq!(ended.figure("found"), 40, "{more}");
         assert_eq!(job.run("incremental", "from=40 to=40 check=1").succeed().figure("found"), 40);
+        let tables = tables(&job.scratch());
+        let deltas = tables.values().filter(|table| table.needed().is_some()).count();
+        assert!(!*TELLS || deltas > 15, "{deltas}");
         // Without the key, as well; and with the files of persistent alone.
         job.configure(KEYS);
         fs::remove_dir_all(job.scratch()).unwrap();
-        let ended = job.run("incremental", "from=17 to=40 check=1").end();
-        assert!(ended.stdout.contains("found"), "{}", ended.stderr);
+        assert_eq!(job.run("incremental", "from=17 to=40 check=1").succeed().figure("found"), 40);
+    }
+}
+
+/// Where nobody tells what was written, and of device memory, the blocks that are the same are left out. Catches a
+/// block that has changed and is left out, files that have everything, and a reason that is not said, or each time.
+#[test]
+fn without_anybody_who_tells_blocks_are_compared() {
+    for (arguments, more) in [
+        ("forbid=1", ""),
+        ("forbid=1", "compress = zstd\n"),
+        ("device=1", "gpu_cache_size = 8M\n"),
+        ("device=1 forbid=1", "gpu_cache_size = 8M\nhost_cache_size = 10M\n"),
+    ] {
+        let job = Job::new(&incremental(more));
+        let run = |more: &str| job.run_device("incremental", &format!("{more} {arguments}"));
+        let ended = run("to=30 check=1 calm=1 writes=5").succeed();
+        assert_eq!(ended.figure("found"), 30);
+        let said = ended.stderr.matches("what was written since").count();
+        assert_eq!(said, usize::from(arguments.contains("forbid")), "{}", ended.stderr);
+        let ended = run("from=21 to=30 check=3 calm=1 writes=5").succeed();
+        assert_eq!(ended.figure("found"), 10);
+        let tables = tables(&job.scratch());
+        assert_eq!(tables.len(), 30);
+        let deltas = tables.values().filter(|table| table.needed().is_some()).count();
+        assert!(deltas >= 24, "{deltas}");
+        if arguments == "device=1" {
+            let of_device = |table: &Table| table.regions.iter().any(|region| region.id == 5);
+            assert!(tables.values().filter(|table| of_device(table)).count() >= 20);
+        }
+    }
+}
+
+/// Catches chains that are too long, and files that have more than was written.
+#[test]
+fn a_chain_ends_and_files_are_small() {
+    if !*TELLS {
+        return;
+    }
+    for chain in [1, 3, 8] {
+        let job = Job::new(&incremental(&format!("incremental_chain = {chain}\n")));
+        job.run("incremental", "to=20 check=7 calm=1 writes=20 bytes=4000000").succeed();
+        let files = files(&job.scratch());
+        for (version, table) in tables(&job.scratch()) {
+            let place = (version as u64 - 1) % (chain + 1);
+            assert_eq!(table.chain, place, "{version}");
+            assert_eq!(table.needed().is_some(), place > 0, "{version}");
+            let len = files[&format!("x-0-{version}.dat")].len();
+            // At most a page for each write, which may lie across two, and the small region.
+            let most = 2 * 20 * 4096 + 70_000 + 5000;
+            assert!(place == 0 || len < most, "{version}: {len}");
+        }
+    }
+}
+
+/// The application goes back, and takes versions again. Catches a version that is taken from one which was replaced.
+#[test]
+fn versions_that_are_taken_again() {
+    for arguments in ["", "forbid=1"] {
+        let job = Job::new(&incremental(""));
+        let ended = job.run("incremental", &format!("to=40 back=1 check=1 {arguments}")).succeed();
+        // Those behind one that was taken again, which was not reached again, are of no use.
+        assert!(ended.figure("found") >= 30, "{}", ended.figure("found"));
+        job.run("incremental", &format!("from=40 to=50 back=1 check=1 {arguments}")).succeed();
+    }
+}
+
+/// Catches a base that is removed while a delta needs it, and versions that stay for ever.
+#[test]
+fn what_others_need_stays() {
+    for limits in
+        ["max_versions = 1\nscratch_versions = 1\n", "max_versions = 3\nscratch_versions = 2\n"]
+    {
+        let job = Job::new(&incremental(&format!("incremental_chain = 3\n{limits}")));
+        let kept = |level: &Path| tables(level).into_keys().collect::<Vec<_>>();
+        let takes = "calm=1 writes=5";
+        let limit = |level: &Path| match (limits.contains("= 1"), level.ends_with("persistent")) {
+            (true, _) => 1,
+            (false, true) => 3,
+            (false, false) => 2,
+        };
+        for (from, to) in [(0, 6), (6, 9), (9, 22)] {
+            job.run("incremental", &format!("from={from} to={to} {takes}")).succeed();
+            for level in [job.scratch(), job.persistent()] {
+                let there = kept(&level);
+                let newest: Vec<_> = (to + 1 - limit(&level)..=to).collect();
+                assert!(there.ends_with(&newest), "{there:?}");
+                assert!(there.len() <= newest.len() + 3, "{there:?}");
+            }
+            job.run("incremental", &format!("from={to} to={to} check=1 {takes}")).succeed();
+        }
+        // A job without the key knows what it finds.
+        job.configure(&format!("{KEYS}{limits}"));
+        job.run("incremental", &format!("from=22 to=23 {takes}")).succeed();
+        fs::remove_file(job.scratch().join("x-0-23.dat")).unwrap();
+        fs::remove_file(job.persistent().join("x-0-23.dat")).unwrap();
+        if !limits.contains("= 1") {
+            job.run("incremental", &format!("from=22 to=22 check=1 {takes}")).succeed();
+        }
+    }
+}
+
+/// Catches a base that is missing, damaged, or another checkpoint, and a delta that is restored all the same; and a good
+/// copy in another directory that is not used.
+#[test]
+fn a_base_that_is_not_what_it_was() {
+    if !*TELLS {
+        return;
+    }
+    let takes = "calm=1 writes=5";
+    let job = Job::new(&incremental(""));
+    job.run("incremental", &format!("to=6 {takes}")).succeed();
+    let newest = || {
+        let ended = job.run("incremental", &format!("newest=1 {takes}")).succeed();
+        (ended.figure("newest"), ended.stderr)
+    };
+    let change = |level: &Path, version: i32| {
+        let path = level.join(format!("x-0-{version}.dat"));
+        let mut bytes = fs::read(&path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(path, bytes).unwrap();
+    };
+    change(&job.scratch(), 3);
+    assert_eq!(newest().0, 6);
+    change(&job.persistent(), 3);
+    let (version, said) = newest();
+    assert_eq!(version, 2, "{said}");
+    assert!(said.contains("delta of version") && said.contains("x-0-3.dat"), "{said}");
+    // Of another job: as good, and another one.
+    let other = Job::new(&incremental(""));
+    other.run("incremental", &format!("to=2 {takes}")).succeed();
+    for (level, to) in [(other.scratch(), job.scratch()), (other.persistent(), job.persistent())] {
+        fs::remove_file(to.join("x-0-1.dat")).unwrap();
+        // With its proof.
+        assert!(std::process::Command::new("cp")
+            .args(["--preserve=all"])
+            .args([level.join("x-0-1.dat"), to.join("x-0-1.dat")])
+            .status()
+            .unwrap()
+            .success());
+    }
+    let (version, said) = newest();
+    assert_eq!(version, 1, "{said}");
+    assert!(said.contains("another checkpoint than"), "{said}");
+    // Missing.
+    fs::remove_file(job.scratch().join("x-0-1.dat")).unwrap();
+    fs::remove_file(job.persistent().join("x-0-1.dat")).unwrap();
+    let (version, said) = newest();
+    assert_eq!(version, 0, "{said}");
+    assert!(said.contains("no file of checkpoint \"x\" version 1"), "{said}");
+}
+
+/// Killed at random moments: what is restored is whole, and as new as the last call that had returned. Catches a
+/// backend that writes a delta without its base, or takes the bytes for a whole one.
+#[test]
+fn killed_at_random_moments() {
+    let mut random = Random::seeded("kills of incremental jobs");
+    for kill in 0..if is_all() { 200 } else { 10 } {
+        let more = if kill % 2 == 0 { "host_capture = fork\n" } else { "" };
+        let job = Job::new(&format!(
+            "mode = async\nscratch = DIR/scratch\nhost_cache_size = 64M\nincremental = true\nmax_versions = 2\n\
+             scratch_versions = 2\n{more}"
+        ));
+        let storm = job.run("incremental", "storm=1").start();
+        sleep(Duration::from_millis(random.below(400)));
+        storm.signal(libc::SIGKILL);
+        let returned = storm.end().figures("returned").last().copied().unwrap_or(0);
+        wait_for_backends(&job);
+        let newest = job.run("incremental", "newest=1").succeed().figure("newest");
+        assert!((returned..=returned + 1).contains(&newest), "{newest}, returned {returned}");
+        wait_for_backends(&job);
+    }
+}
+
+/// Several processes, whose files are one or have parities. Catches parts of a delta that are read as a whole one, and
+/// bases that are removed for all when one needs them.
+#[test]
+fn processes_of_a_job() {
+    for more in [
+        "persistent = DIR/persistent\nmeta = DIR/meta\naggregated = true\n",
+        "persistent = DIR/persistent\nmeta = DIR/meta\naggregated = true\nmax_versions = 1\nscratch_versions = 1\n",
+        "ec_interval = 0\nscratch_versions = 2\n",
+    ] {
+        let job = Job::new(&format!(
+            "mode = async\nscratch = DIR/scratch\nincremental = true\nincremental_chain = 3\n{more}"
+        ));
+        for mpi in every_mpi(&OPEN_MPI) {
+            let run = |arguments: &str| {
+                let run = mpi.start(3)?.env(MARK, job.path(""));
+                let run = run.arg(mpi_program(mpi.compiler, "incremental.c"));
+                Some(run.arg(job.path("veloc.cfg")).args(arguments).succeed())
+            };
+            if run("to=17 bytes=300000").is_none() {
+                return;
+            }
+            if more.contains("aggregated") {
+                fs::remove_dir_all(job.scratch()).unwrap();
+            }
+            run("from=17 to=17 bytes=300000 check=1");
+            let _ = fs::remove_dir_all(job.scratch());
+            let _ = fs::remove_dir_all(job.persistent());
+        }
     }
 }

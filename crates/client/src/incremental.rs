@@ -152,7 +152,6 @@ impl Incremental {
             }
             noted.insert(id, (address, len));
         }
-        let base = base.filter(|_| !sparse.is_empty());
         let number = u64::from_le_bytes(random()?);
         let chain = base.map_or(0, |base| base.chain + 1);
         let base = base.map(|base| Base { version: base.version, number: base.number });

@@ -11,6 +11,7 @@ use super::gate::Gate;
 use super::guard::Guard;
 use super::lane::Lane;
 use super::pace::{Flushing, Pace};
+use super::sift::Sieve;
 use super::snapshot::Snapshots;
 use super::store::Store;
 use crate::catalog::entry::{FileLevel, Id, Level};
@@ -72,6 +73,8 @@ pub struct Shared {
     pub(crate) deferred: DeferredCaptures,
     /// Freezes memory, from the first capture on that wants it; dropped behind what is frozen.
     pub(super) freezer: OnceLock<Result<Freezer>>,
+    /// Finds out what incremental checkpoints have in common.
+    pub(super) sieve: Sieve,
     /// What captures of host memory have cost.
     pub(super) snapshots: Mutex<Snapshots>,
     /// Held while a file gets or loses its name, together with the catalog's step that records it: an older
@@ -157,6 +160,7 @@ impl Shared {
             gave_back: Mutex::new(Instant::now()),
             deferred: DeferredCaptures::default(),
             freezer: OnceLock::new(),
+            sieve: Sieve::default(),
             snapshots: Mutex::default(),
             naming: Mutex::new(()),
             asked: Mutex::new(HashSet::new()),

@@ -9,8 +9,8 @@
 //! | --- | --- |
 //! | 8 | [`MAGIC`] |
 //! | 8 | the checkpoint's number: random, by which a delta knows its base |
-//! | 8 | how many deltas lie between it and a checkpoint that has everything; 0: it has everything |
-//! | 8, 8 | the base's number and version; 0 without a base |
+//! | 8 | the most deltas that may lie below it; more than its base has |
+//! | 8, 8 | the number and version of the base; they do not matter if no region is held in part |
 //! | 8, 8 | the regions that are held in part, and all their runs: how many |
 //! | 24 for each region | its id, its size, and how many runs it has |
 //! | 16 for each run | its offset in the region, and its length |
@@ -22,7 +22,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use os::error::{Error, Kind, Result};
-use twox_hash::XxHash3_64;
+use twox_hash::{XxHash3_128, XxHash3_64};
 
 use crate::frames::Content;
 use crate::header::{Decoded, Header, Region};
@@ -69,11 +69,11 @@ pub struct Sparse {
 pub struct Table {
     /// The checkpoint's number.
     pub number: u64,
-    /// The deltas below it.
+    /// The most deltas that may lie below it.
     pub chain: u64,
-    /// Its base, if it is a delta.
+    /// What it could be a delta of.
     pub base: Option<Base>,
-    /// Its regions that are held in part.
+    /// Its regions that are held in part: without any it needs no base.
     pub regions: Vec<Sparse>,
 }
 
@@ -92,6 +92,17 @@ impl Numbers<'_> {
 }
 
 impl Table {
+    /// Its base, if it needs one.
+    pub fn needed(&self) -> Option<Base> {
+        self.base.filter(|_| !self.regions.is_empty())
+    }
+
+    /// The bytes of its runs.
+    pub fn data(&self) -> u64 {
+        let runs = self.regions.iter().flat_map(|region| &region.runs);
+        runs.map(|run| run.end - run.start).sum()
+    }
+
     /// The region's bytes up to those of the runs.
     pub fn encode(&self) -> Vec<u8> {
         let (number, version) =
@@ -115,16 +126,17 @@ impl Table {
         bytes
     }
 
-    /// Reads the table from the region, whose bytes `read` fills from an offset.
+    /// Reads the table from the region of `size` bytes, which `read` fills from an offset. Also returns its length, where
+    /// the bytes of the runs begin.
     ///
     /// # Errors
     /// [`Kind::Corrupt`]: it is none, or damaged; else those of `read`.
-    fn read(
-        region: &Region,
+    pub fn read(
+        size: u64,
         mut read: impl FnMut(&mut [u8], u64) -> Result<()>,
     ) -> Result<(Table, u64)> {
-        if region.size < HEAD + SUM {
-            return Err(corrupt(format!("its table of changes has {} bytes", region.size)));
+        if size < HEAD + SUM {
+            return Err(corrupt(format!("its table of changes has {size} bytes")));
         }
         let mut bytes = vec![0; HEAD as usize];
         read(&mut bytes, 0)?;
@@ -134,7 +146,7 @@ impl Table {
         let mut head = Numbers(bytes[8..].chunks_exact(8));
         let [number, chain, base, version, regions, runs] = std::array::from_fn(|_| head.next());
         // Divided, not multiplied: hostile counts would overflow.
-        let room = region.size - HEAD - SUM;
+        let room = size - HEAD - SUM;
         let is_possible = regions <= room / OF_REGION
             && runs <= (room - regions * OF_REGION) / OF_RUN
             && chain <= LONGEST_CHAIN;
@@ -158,6 +170,7 @@ impl Table {
         let mut data = len;
         let mut table = Table { number, chain, base: None, regions: Vec::new() };
         let mut left = runs;
+        let of_all = size;
         for [id, size, of_it] in of_regions {
             left = left.checked_sub(of_it).ok_or_else(wrong)?;
             let id = i32::try_from(id as i64).map_err(|_| wrong())?;
@@ -174,7 +187,7 @@ impl Table {
             }
             table.regions.push(Sparse { id, size, runs: own });
         }
-        if left != 0 || data != region.size || (chain == 0) != table.regions.is_empty() {
+        if left != 0 || data != of_all || chain == 0 && !table.regions.is_empty() {
             return Err(wrong());
         }
         if chain > 0 {
@@ -183,6 +196,63 @@ impl Table {
         }
         Ok((table, len))
     }
+}
+
+/// The bytes that one digest stands for.
+pub const BLOCK: u64 = 64 << 10;
+
+/// The digests of a region's blocks of [`BLOCK`] bytes: by which it is found out what has changed where the system does
+/// not tell.
+#[derive(Debug, Default)]
+pub struct Blocks {
+    done: Vec<u128>,
+    /// Bytes that do not fill a block yet.
+    pending: Vec<u8>,
+}
+
+impl Blocks {
+    /// Takes the next bytes of the region.
+    pub fn put(&mut self, mut bytes: &[u8]) {
+        let block = BLOCK as usize;
+        if !self.pending.is_empty() {
+            let (fills, rest) = bytes.split_at(bytes.len().min(block - self.pending.len()));
+            self.pending.extend_from_slice(fills);
+            bytes = rest;
+            if self.pending.len() < block {
+                return;
+            }
+            self.done.push(XxHash3_128::oneshot(&self.pending));
+            self.pending.clear();
+        }
+        let whole = bytes.chunks_exact(block);
+        self.pending.extend_from_slice(whole.remainder());
+        self.done.extend(whole.map(XxHash3_128::oneshot));
+    }
+
+    /// The digests.
+    pub fn finish(mut self) -> Vec<u128> {
+        if !self.pending.is_empty() {
+            self.done.push(XxHash3_128::oneshot(&self.pending));
+        }
+        self.done
+    }
+}
+
+/// What differs between two states of a region of `size` bytes, by the digests of its blocks.
+pub fn changed(size: u64, before: &[u128], now: &[u128]) -> Vec<Range<u64>> {
+    let mut runs: Vec<Range<u64>> = Vec::new();
+    for (nth, digest) in now.iter().enumerate() {
+        if before.get(nth) == Some(digest) {
+            continue;
+        }
+        let start = nth as u64 * BLOCK;
+        let end = (start + BLOCK).min(size);
+        match runs.last_mut() {
+            Some(last) if last.end == start => last.end = end,
+            _ => runs.push(start..end),
+        }
+    }
+    runs
 }
 
 /// A checkpoint in a file.
@@ -236,8 +306,8 @@ impl Image {
         })
     }
 
-    /// `expected`: number and chain, of a base. They are compared before the next base is looked at, as a hostile
-    /// chain may go round for ever.
+    /// `expected`: the number of a base, and what its chain is below. They are compared before the next base is looked
+    /// at, as a hostile chain may go round for ever.
     fn read(
         file: &File,
         part: Range<u64>,
@@ -250,7 +320,10 @@ impl Image {
         let within = |error: Error| error.within(path.display());
         let table = read_table(file, &content, &header, path)?;
         let found = table.as_ref().map(|(table, ..)| (table.number, table.chain));
-        if expected.is_some() && found != expected {
+        let fits = |(number, below): (u64, u64)| {
+            found.is_some_and(|found| found.0 == number && found.1 < below)
+        };
+        if expected.is_some_and(|expected| !fits(expected)) {
             return Err(within(corrupt(
                 "it is another checkpoint than its deltas were taken from",
             )));
@@ -259,12 +332,12 @@ impl Image {
             return Ok(Image { content, header, table: None });
         };
         let (table, region, data) = table;
-        let Some(base) = &table.base else {
+        let Some(base) = &table.needed() else {
             return Ok(Image { content, header: header.without(REGION), table: Some(table) });
         };
         let about = format!("it is a delta of version {}", base.version);
         let stored = find(base).map_err(|error| within(error.within(&about)))?;
-        let below = (base.number, table.chain - 1);
+        let below = (base.number, table.chain);
         let (of_base, from) = (&stored.file, &stored.path);
         let image = Image::read(of_base, stored.part.clone(), from, find, Some(below))?;
         let mut header = header.without(REGION);
@@ -322,7 +395,7 @@ fn read_table(
         return Ok(None);
     }
     let read = |bytes: &mut [u8], at| content.read_exact_at(file, bytes, region.offset + at, path);
-    match Table::read(&region, read) {
+    match Table::read(region.size, read) {
         Ok((table, data)) => Ok(Some((table, region, data))),
         Err(error) if error.kind() == Kind::Corrupt => Err(error.within(path.display())),
         Err(error) => Err(error),

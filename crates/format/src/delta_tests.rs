@@ -181,7 +181,6 @@ fn a_damaged_table_is_noticed() {
         sparse(std::iter::once(49_999..50_001).collect()),
         sparse(std::iter::once(u64::MAX - 3..u64::MAX).collect()),
         vec![Sparse { id: 1, size: 0, runs: Vec::new() }],
-        Vec::new(),
     ];
     for regions in hostile {
         chain.write(4, &[], &Table { regions, ..table.clone() }, &[1; 9]);
@@ -197,6 +196,29 @@ fn a_damaged_table_is_noticed() {
         fs::write(chain.path(4), &bad).unwrap();
         assert_eq!(chain.image(4).map(drop).unwrap_err().kind(), Kind::Corrupt, "{at} {count}");
     }
+}
+
+/// Catches a block whose change is not seen, or at the wrong place, however the bytes come.
+#[test]
+fn changed_blocks_are_found() {
+    let size = 5 * BLOCK + 100;
+    let before: Vec<u8> = (0..size).map(|n| (n ^ (n >> 9)) as u8).collect();
+    let digests = |bytes: &[u8], piece: usize| {
+        let mut blocks = Blocks::default();
+        bytes.chunks(piece).for_each(|piece| blocks.put(piece));
+        blocks.finish()
+    };
+    let old = digests(&before, 1000);
+    assert_eq!(old.len(), 6);
+    assert!(changed(size, &old, &digests(&before, BLOCK as usize)).is_empty());
+    let mut now = before.clone();
+    for at in [0, BLOCK * 3 - 1, BLOCK * 3, size - 1] {
+        now[at as usize] ^= 1;
+    }
+    let found = changed(size, &old, &digests(&now, 77_777));
+    assert_eq!(found, [0..BLOCK, 2 * BLOCK..4 * BLOCK, 5 * BLOCK..size]);
+    // Nothing is known of a region that was shorter.
+    assert_eq!(changed(size, &old[..5], &old).first(), Some(&(5 * BLOCK..size)));
 }
 
 /// Catches an application's own region of that number that is taken for a table.

@@ -222,7 +222,7 @@ impl Files {
         let content = Content::of(&file, part.clone(), &path)?;
         let header = Header::read(&file, &content, &path)?;
         let proven_by = ProvenBy::Table(offsets.proof(self.rank as usize));
-        Ok(Opened { file, path, part, content, header, base: None, proven_by })
+        Ok(Opened { file, path, part, content, header, proven_by })
     }
 
     /// Removes the aggregated file of a checkpoint. Rank 0 does so for all processes.

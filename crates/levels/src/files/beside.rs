@@ -15,12 +15,13 @@ const PIECE: u64 = 1 << 20;
 
 impl Files {
     /// Whether persistent files may be written from memory: not if a file system can make one file of another
-    /// without its bytes, nor if the bytes would have to be compressed, or SHA-256 taken, twice.
+    /// without its bytes, nor if the bytes would have to be compressed, compared, or SHA-256 taken, twice.
     pub fn may_write_beside(&self) -> bool {
         let (Some(scratch), Some(persistent)) = (&self.scratch, &self.persistent) else {
             return false;
         };
-        let costs_twice = self.keeps_checksums() || self.compress != Compress::None;
+        let costs_twice =
+            self.keeps_checksums() || self.compress != Compress::None || self.incremental;
         !costs_twice && !files::can_clone(scratch, persistent)
     }
 

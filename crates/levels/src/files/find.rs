@@ -218,7 +218,7 @@ impl Files {
         let own = own.filter(|path| path.exists()).map(|path| Opened::read(&path));
         let opened = own.unwrap_or_else(|| self.open_part(name, version))?;
         let table = delta::table_of(&opened.file, opened.part.clone(), &opened.path)?;
-        Ok(table.and_then(|table| table.base).map(|base| base.version))
+        Ok(table.and_then(|table| table.needed()).map(|base| base.version))
     }
 
     /// The files of a checkpoint, in the same order, each with the regions that it has itself.

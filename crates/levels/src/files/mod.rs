@@ -79,6 +79,8 @@ pub struct Files {
     sync: SyncFiles,
     proof: Proof,
     compress: Compress,
+    /// Files may have changes alone.
+    incremental: bool,
     /// This process is the successor of another one.
     is_successor: bool,
 }
@@ -229,6 +231,7 @@ impl Files {
             sync: config.sync_files,
             proof: config.proof,
             compress: config.compress,
+            incremental: config.incremental,
             is_successor: false,
         };
         let looked = found.scratch.as_deref().map(|scratch| found.look_through_scratch(scratch));

@@ -36,8 +36,6 @@ pub struct Opened {
     pub(super) content: Content,
     /// Its regions; their offsets count from the content's start.
     pub header: Decoded,
-    /// The version that it is a delta of, if it is one.
-    pub base: Option<i32>,
     /// Where its proof is.
     pub(super) proven_by: ProvenBy,
 }
@@ -60,8 +58,7 @@ impl Opened {
         let content = Content::of(&file, 0..len, path)?;
         let header = Header::read(&file, &content, path)?;
         let proven_by = ProvenBy::Attribute;
-        let base = None;
-        Ok(Opened { file, path: path.to_owned(), part: 0..len, content, header, base, proven_by })
+        Ok(Opened { file, path: path.to_owned(), part: 0..len, content, header, proven_by })
     }
 
     /// The same with the regions of the checkpoint, of which other files may have parts.
@@ -72,10 +69,9 @@ impl Opened {
         if self.header.region(delta::REGION).is_none() {
             return Ok(self);
         }
-        let Image { content, header, table } =
+        let Image { content, header, .. } =
             Image::of(&self.file, self.part.clone(), &self.path, find)?;
-        let base = table.and_then(|table| table.base).map(|base| base.version);
-        Ok(Opened { content, header, base, ..self })
+        Ok(Opened { content, header, ..self })
     }
 
     /// Whether its regions are one after the other in the file, behind a header of them alone.
