@@ -4,7 +4,9 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
+use crate::catalog::entry::Level;
 use crate::place::{Capture, Place};
 use crate::Engine;
 use config::Config;
@@ -17,40 +19,58 @@ use trace::metrics::Stop;
 const CHECKPOINT: usize = 200_000;
 const VERSIONS: i32 = 30;
 
+/// Bytes of a checkpoint whose flush several threads share.
+const LARGE: usize = (40 << 20) + 4321;
+const LARGE_VERSIONS: i32 = 5;
+
 /// A job on the device, and device memory of its application.
 struct Job {
     api: Arc<HostDevice>,
     engine: Engine,
     memory: DeviceRange,
+    len: usize,
 }
 
 impl Job {
     fn start(scratch: &Path, map_fails: bool) -> Job {
-        let api = Arc::<HostDevice>::default();
-        let device = || Device::new(HostDevice::info(), api.clone());
-        let mut memory = DeviceRange::reserve(&Arc::new(device()), CHECKPOINT as u64).unwrap();
-        memory.map_next(CHECKPOINT as u64).unwrap();
-        if map_fails {
-            api.fail("map", 2);
-        }
         let text = format!(
             "mode = async\nscratch = {}\nrestore_order = reverse\ngpu_cache_size = 1M\n\
              gpu_chunk_size = 128K\nhost_cache_size = 2M\n",
             scratch.display()
         );
-        let (config, _) = Config::from_text(&text, |_| None).unwrap();
+        Job::of(&text, CHECKPOINT, map_fails)
+    }
+
+    /// A job that finds so many processors, and registers nothing but its rings.
+    fn with_processors(processors: usize) -> Job {
+        let text = "mode = async\nephemeral = true\ngpu_cache_size = 64M\n\
+                    gpu_chunk_size = 64M\nhost_cache_size = 256M\npin = off\n";
+        let job = Job::of(text, LARGE, false);
+        job.engine.processors.set(processors).unwrap();
+        job
+    }
+
+    fn of(text: &str, len: usize, map_fails: bool) -> Job {
+        let api = Arc::<HostDevice>::default();
+        let device = || Device::new(HostDevice::info(), api.clone());
+        let mut memory = DeviceRange::reserve(&Arc::new(device()), len as u64).unwrap();
+        memory.map_next(len as u64).unwrap();
+        if map_fails {
+            api.fail("map", 2);
+        }
+        let (config, _) = Config::from_text(text, |_| None).unwrap();
         let engine = Engine::start(config, Process::single(0), Some(device())).unwrap();
-        Job { api, engine, memory }
+        Job { api, engine, memory, len }
     }
 
     fn bytes(&mut self) -> &mut [u8] {
         // SAFETY: mapped host memory, which nothing else uses between calls.
-        unsafe { std::slice::from_raw_parts_mut(self.memory.base() as *mut u8, CHECKPOINT) }
+        unsafe { std::slice::from_raw_parts_mut(self.memory.base() as *mut u8, self.len) }
     }
 
     fn place(&self) -> Place {
         let device = &self.engine.device_side().unwrap().device;
-        let (address, len) = (self.memory.base(), CHECKPOINT as u64);
+        let (address, len) = (self.memory.base(), self.len as u64);
         let kind = Pointer::classify(device, address, len).unwrap();
         Place {
             id: 1,
@@ -90,7 +110,7 @@ impl Job {
 
     /// Ends the job, and checks that the device has nothing left of it.
     fn end(self) {
-        let Job { api, engine, memory } = self;
+        let Job { api, engine, memory, .. } = self;
         engine.finish().unwrap();
         drop(memory);
         assert_eq!(api.in_use(), [0; 4]);
@@ -163,6 +183,64 @@ fn a_cache_that_is_mapped_in_part_serves() {
         job.checkpoint(version).unwrap();
     }
     for version in (0..VERSIONS).rev() {
+        job.restore(version).unwrap();
+    }
+    job.end();
+}
+
+/// Catches shares that overlap, leave bytes out or go elsewhere; threads that do not help, or do so where there are
+/// few processors; a lane that copies while the gate is closed.
+#[test]
+fn threads_share_a_large_flush() {
+    for (processors, lanes) in [(3, 1), (16, 4)] {
+        let mut job = Job::with_processors(processors);
+        let rings = |job: &Job| job.api.in_use()[2];
+        let shared = job.engine.shared().clone();
+        let closed = shared.gate.close();
+        job.checkpoint(0).unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(rings(&job), 0);
+        drop(closed);
+        job.engine.drain().unwrap();
+        assert_eq!(rings(&job), lanes);
+        // From now on, a flush has pieces that belong to no share. The device need not know.
+        let host = shared.host().unwrap();
+        for chunk in (0..).step_by(3).take_while(|chunk| host.chunk(*chunk).end < host.len()) {
+            host.begin_registration(chunk).unwrap().end(true);
+        }
+        drop(shared);
+        for version in 1..LARGE_VERSIONS {
+            job.checkpoint(version).unwrap();
+        }
+        job.engine.drain().unwrap();
+        for version in (0..LARGE_VERSIONS).rev() {
+            job.restore(version).unwrap();
+        }
+        // The device cache has the last one only.
+        let from_host = [Stop::Application, Stop::DEVICE].map(|to| job.moved(Stop::HOST, to));
+        assert!(from_host.iter().sum::<u64>() > (LARGE * 3) as u64, "{from_host:?}");
+        job.end();
+    }
+}
+
+/// Catches a helper's error that is not the flush's, room that is lost with it, and a lane that begins the next
+/// flush with slices of the failed one.
+#[test]
+fn a_copy_that_fails_in_any_lane_ends_the_flush() {
+    let mut job = Job::with_processors(16);
+    for version in 0..LARGE_VERSIONS {
+        // Each time at another of the flush's 41 copies or more, behind those of the capture.
+        job.api.fail("copy", 1 + 9 * version as u32);
+        job.checkpoint(version).unwrap();
+        let error = job.engine.drain().unwrap_err().to_string();
+        assert!(error.contains("copy failed: as the test wants it"), "{error}");
+        assert!(error.contains("flushing to the host buffer"), "{error}");
+        job.engine.drain().unwrap();
+        let each = (LARGE as u64).next_multiple_of(levels::host_buffer::GRANULE);
+        let used = job.engine.catalog.read(|state| state.used(Level::HOST));
+        assert_eq!(used, (version as u64 + 1) * each);
+    }
+    for version in (0..LARGE_VERSIONS).rev() {
         job.restore(version).unwrap();
     }
     job.end();

@@ -2,8 +2,8 @@
 //!
 //! If the application gives no stream, a capture must come after all work queued in the context, and the
 //! driver's only call for that waits for the library's own copies, too. So they are issued in slices, and no
-//! new slice is issued while the gate is closed: the capture waits for one or two slices at most, not for a
-//! flush.
+//! new slice is issued while the gate is closed: the capture waits for one or two slices of each lane at
+//! most, not for a flush.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,7 +1,7 @@
 //! Copies between device memory and the host buffer, and to files, in a stream of the library.
 //!
 //! If a chunk of the host buffer is registered, the device copies directly to it. Until then, bytes go
-//! through a ring: a few MiB of memory, registered at their first use, from which this thread copies them on.
+//! through a ring: a few MiB of memory, registered at their first use, from which the lane's thread copies them on.
 //! The driver would stage copies to unregistered memory itself, at a fraction of the speed and holding its
 //! context lock, so that the application's kernel launches would wait. And as the device never uses a chunk
 //! before it is registered, its registration need not wait for copies.
@@ -64,6 +64,11 @@ impl Lane {
     /// Its stream, for copies that need no slices.
     pub fn stream(&self) -> &Stream {
         &self.stream
+    }
+
+    /// Whether no slice is active.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.under_way.is_empty()
     }
 
     /// Copies between `device_at` and a place in the host buffer; the last slices may be active when this
@@ -224,7 +229,7 @@ impl Lane {
 
     /// Whether the device copies directly to or from the host buffer there: the chunk is registered, or none
     /// ever will be, because the device does not need or support registration.
-    fn is_straight(&self, host: &HostBuffer, at: u64) -> bool {
+    pub(crate) fn is_straight(&self, host: &HostBuffer, at: u64) -> bool {
         let capabilities = self.device.capabilities();
         capabilities.pageable_access || !capabilities.host_register || host.is_registered(at)
     }

@@ -1,5 +1,7 @@
 //! Copies between levels of memory, on their own workers: flushes down and fetches up.
 
+use std::panic::resume_unwind;
+use std::thread::{self, Builder};
 use std::time::Instant;
 
 use super::lane::{Direction, Lane};
@@ -12,6 +14,8 @@ use crate::catalog::state::{MoveEnd, MoveJob, State};
 use device::WaitMode;
 use levels::space::{side_by_side, Extent};
 use os::error::{Error, Result};
+use os::{affinity, logging, threads};
+use policy::slice;
 use trace::Activity;
 
 /// The result of a copy.
@@ -98,7 +102,7 @@ impl<'a> Mover<'a> {
         let what = format!("{verb} to the {name}");
         match queue {
             Some(queue) if job.to.level == Level::HOST => {
-                let copies = |queue: &mut Queue<'_>| queue.queue(job, Direction::Down);
+                let copies = |queue: &mut Queue<'_>| queue.flush(job);
                 queue.flush_to(&job.to.extents, job.len, &what, (&job.name, job.version), copies)
             }
             Some(queue) => {
@@ -149,11 +153,12 @@ fn by_store(shared: &Shared, job: &MoveJob, what: &str) -> Flushed {
     }
 }
 
-/// A lane for the calling thread.
+/// A lane for the calling thread, and those of the threads that help it with a large flush.
 #[derive(Debug)]
 pub(crate) struct Queue<'a> {
     shared: &'a Shared,
     lane: Lane,
+    helpers: Vec<Lane>,
 }
 
 impl<'a> Queue<'a> {
@@ -161,7 +166,7 @@ impl<'a> Queue<'a> {
     pub(crate) fn new(shared: &'a Shared) -> Result<Self> {
         let device = &shared.device_side()?.device;
         device.bind()?;
-        Ok(Queue { shared, lane: Lane::new(device, WaitMode::Block)? })
+        Ok(Queue { shared, lane: Lane::new(device, WaitMode::Block)?, helpers: Vec::new() })
     }
 
     /// Makes copies that `copies` queues, to these places in the host buffer, and waits for them.
@@ -212,11 +217,103 @@ impl<'a> Queue<'a> {
             return MoveEnd::Done;
         };
         let error = about(name, version)(error.within(what));
-        // The extents are reused next, so no copy may be running.
-        match self.lane.abandon() {
+        // The extents are reused next, so no copy may be running, in whichever lane: each is waited for.
+        let lanes = std::iter::once(&mut self.lane).chain(&mut self.helpers);
+        match lanes.fold(true, |ended, lane| lane.abandon() & ended) {
             true => MoveEnd::Failed(error),
             false => MoveEnd::Stranded(error),
         }
+    }
+
+    /// Makes the copies of a flush. Where the device cannot copy straight to the host buffer, one thread copies
+    /// on from its ring, which is slower than the device: there, others help if there are enough processors.
+    fn flush(&mut self, job: &MoveJob) -> Result<()> {
+        let shared = self.shared;
+        let processors = *shared.processors.get_or_init(affinity::usable_cpus);
+        if slice::lanes(processors, job.len) == 1 {
+            return self.queue(job, Direction::Down);
+        }
+        let (device, host, cache) =
+            (&shared.device_side()?.device, shared.host()?, shared.cache()?);
+        let (mut straight, mut staged) = (Vec::new(), Vec::new());
+        for (device_at, host_at, len) in side_by_side(&job.from.extents, &job.to.extents, job.len) {
+            let mut done = 0;
+            while done < len {
+                let offset = host_at + done;
+                let place =
+                    Extent { offset, len: (len - done).min(host.chunk_end(offset) - offset) };
+                let is_straight = self.lane.is_straight(host, offset);
+                let pieces = if is_straight { &mut straight } else { &mut staged };
+                pieces.push((cache.address(device_at + done), place));
+                done += place.len;
+            }
+        }
+        let lens: Vec<u64> = staged.iter().map(|(_, place)| place.len).collect();
+        let lanes = self.ready_lanes(slice::lanes(processors, lens.iter().sum()));
+        if lanes == 1 {
+            return self.queue(job, Direction::Down);
+        }
+        let mut shares = vec![Vec::new(); lanes];
+        shares[0] = straight;
+        for (lane, piece, part) in slice::shares(&lens, lanes) {
+            let (device_at, place) = staged[piece];
+            let len = part.end - part.start;
+            let place = Extent { offset: place.offset + part.start, len };
+            shares[lane].push((device_at + part.start, place));
+        }
+        let copy = |lane: &mut Lane, pieces: &[(u64, Extent)]| {
+            debug_assert!(lane.is_idle(), "a slice of an earlier job is active");
+            for &(device_at, place) in pieces {
+                let (down, gate) = (Direction::Down, Some(&shared.gate));
+                // SAFETY: the catalog has given this worker both runs until its job ends, and each lane has a part
+                // of its own. Before, `run` waits for all lanes, or their drop does after a panic.
+                unsafe { lane.copy(shared, down, device_at, place, gate) }?;
+            }
+            lane.finish(host)
+        };
+        let mut own = shares.remove(0);
+        thread::scope(|scope| {
+            let mut started = Vec::new();
+            for (lane, share) in self.helpers.iter_mut().zip(&shares) {
+                let topic = logging::topic();
+                let help = move || {
+                    logging::set_topic(topic);
+                    device.bind()?;
+                    copy(lane, share)
+                };
+                let builder = Builder::new().name("veloc-flush".to_owned());
+                match threads::unsignalled(|| builder.spawn_scoped(scope, help)) {
+                    Ok(thread) => started.push(thread),
+                    Err(error) => {
+                        let what = format!("a flush has fewer threads, so it is slower: {error}");
+                        shared.degrade("flush threads", what);
+                        own.extend(share);
+                    }
+                }
+            }
+            let copied = copy(&mut self.lane, &own);
+            // A panic goes on in this worker, as if it were its own; the lanes' ends wait for what is active.
+            let helped = started
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            helped.fold(copied, Result::and)
+        })
+    }
+
+    /// Makes lanes for helpers, if there are fewer than wanted. Returns how many lanes can be used.
+    fn ready_lanes(&mut self, wanted: usize) -> usize {
+        while self.helpers.len() + 1 < wanted {
+            let device = self.shared.device_side().map(|side| &side.device);
+            match device.and_then(|device| Lane::new(device, WaitMode::Block)) {
+                Ok(lane) => self.helpers.push(lane),
+                Err(error) => {
+                    let what = format!("flushes have fewer threads, so they are slower: {error}");
+                    self.shared.degrade("flush threads", what);
+                    break;
+                }
+            }
+        }
+        wanted.min(self.helpers.len() + 1)
     }
 
     fn queue(&mut self, job: &MoveJob, direction: Direction) -> Result<()> {
