@@ -9,21 +9,25 @@ use std::path::Path;
 use config::{Config, KEYS};
 use format::aggregate::{self, Offsets};
 use format::checksum::{self, Checksum};
+use format::delta::{Base, Image, Stored, Table, REGION};
 use format::frames::Content;
 use format::header::Header;
 use format::names;
+use os::error::Error;
 use schedule::configured::ConfiguredSchedule;
 use schedule::pack::sealed;
 use schedule::schedule::Action;
+use twox_hash::XxHash3_64;
 
 /// A target: its name, and the function.
 pub(crate) type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
 #[allow(dead_code, reason = "a fuzzer is linked with one of them")]
-pub(crate) const TARGETS: [Target; 7] = [
+pub(crate) const TARGETS: [Target; 8] = [
     ("header", header),
     ("frames", frames),
+    ("delta", delta),
     ("names", file_names),
     ("table", table),
     ("checksum", checksums),
@@ -75,6 +79,69 @@ pub(crate) fn frames(input: &[u8]) {
         assert!(read.is_ok() || content.is_compressed());
     }
     assert!(content.read_exact_at(&file, &mut [0], content.len(), path).is_err());
+}
+
+/// The region with what has changed: what is accepted reads as its runs above what the base has. Its sum is made right,
+/// or nothing else would be looked at.
+pub(crate) fn delta(input: &[u8]) {
+    let number = |at: usize| {
+        let bytes = input.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
+        bytes.map_or(u64::MAX, u64::from_le_bytes)
+    };
+    let mut bytes = input.to_vec();
+    let sizes = number(40).checked_mul(24).zip(number(48).checked_mul(16));
+    let said = sizes.and_then(|(regions, runs)| regions.checked_add(runs)?.checked_add(56));
+    if let Some(said) = said.filter(|said| *said < bytes.len() as u64) {
+        let said = said as usize;
+        let (said, rest) = bytes.split_at_mut(said);
+        if let Some((sum, _)) = rest.split_first_chunk_mut::<8>() {
+            *sum = XxHash3_64::oneshot(said).to_le_bytes();
+        }
+    }
+    let copy = |into: &mut [u8], at: u64| {
+        into.copy_from_slice(&bytes[at as usize..at as usize + into.len()]);
+        Ok(())
+    };
+    let Ok((table, data)) = Table::read(bytes.len() as u64, copy) else { return };
+    assert_eq!(data + table.data(), bytes.len() as u64);
+    let Some(base) = table.needed() else { return };
+    let sizes = table.regions.iter().map(|region| region.size);
+    if sizes.fold(0_u64, u64::saturating_add) > 1 << 20 {
+        return;
+    }
+    let path = Path::new("delta");
+    let file_of = |regions: Vec<(i32, u64)>, content: &[u8]| {
+        let mut file = tempfile::tempfile().unwrap();
+        let header = Header::new(regions).ok()?.encode();
+        file.write_all(&header).unwrap();
+        file.write_all(content).unwrap();
+        let part = 0..(header.len() + content.len()) as u64;
+        Some(Stored { file, part, path: path.into() })
+    };
+    let find = |_: &Base| {
+        let below =
+            Table { number: base.number, chain: 0, base: None, regions: Vec::new() }.encode();
+        let mut regions = vec![(REGION, below.len() as u64)];
+        regions.extend(table.regions.iter().map(|region| (region.id, region.size)));
+        let len: u64 = table.regions.iter().map(|region| region.size).sum();
+        let content = [below, vec![0xba; len as usize]].concat();
+        file_of(regions, &content).ok_or_else(|| Error::invalid("no such base"))
+    };
+    let Some(stored) = file_of(vec![(REGION, bytes.len() as u64)], &bytes) else { return };
+    let Ok(image) = Image::of(&stored.file, stored.part.clone(), path, &find) else { return };
+    let mut at = data as usize;
+    for sparse in &table.regions {
+        let mut expected = vec![0xba; sparse.size as usize];
+        for run in &sparse.runs {
+            let into = &mut expected[run.start as usize..run.end as usize];
+            into.copy_from_slice(&bytes[at..at + into.len()]);
+            at += into.len();
+        }
+        let region = image.header.region(sparse.id).unwrap();
+        let mut found = vec![0; sparse.size as usize];
+        image.content.read_exact_at(&stored.file, &mut found, region.offset, path).unwrap();
+        assert!(found == expected);
+    }
 }
 
 /// A file's name: there is one way to write what is read.

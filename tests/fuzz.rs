@@ -5,11 +5,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::panic::catch_unwind;
 use std::path::Path;
 
 use config::KEYS;
 use format::aggregate::Offsets;
+use format::delta::{Base, Sparse, Table};
 use format::frames::{Codec, Compressor};
 use format::header::Header;
 use schedule::configured::ConfiguredSchedule;
@@ -71,6 +73,19 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
                 [Codec::Lz4, Codec::Zstd(1)].map(|codec| compressed(content, codec))
             })
             .collect(),
+        "delta" => {
+            let sparse = |id, size, runs: Vec<Range<u64>>| Sparse { id, size, runs };
+            let base = Some(Base { version: 3, number: 99 });
+            [
+                vec![],
+                vec![sparse(1, 5000, vec![0..4096, 4098..4999])],
+                vec![sparse(-7, 300, vec![]), sparse(2, 100_000, vec![10..12, 70..71])],
+            ]
+            .into_iter()
+            .map(|regions| Table { number: 7, chain: 2, base, regions })
+            .map(|table| [table.encode(), vec![5; table.data() as usize]].concat())
+            .collect()
+        }
         "table" => [vec![8], vec![20, 300, 8], vec![1 << 40; 9]]
             .into_iter()
             .map(|lengths: Vec<u64>| Offsets::of_lengths(&lengths).unwrap())

@@ -83,7 +83,7 @@ impl Client {
     }
 
     /// Rebuilds a version in scratch on every process that says by `restorable` that it has no good
-    /// file. Returns why that is not possible, if it is not. Collective.
+    /// file, and the versions that it is a delta of. Returns why that is not possible, if it is not. Collective.
     ///
     /// # Errors
     /// MPI's.
@@ -93,6 +93,30 @@ impl Client {
         version: i32,
         restorable: bool,
     ) -> Result<Option<Error>> {
+        let mut failed = self.rebuild_file(name, version, restorable)?;
+        let mut below = i64::from(version);
+        while let (None, Some(comm)) = (&failed, &self.comm) {
+            // The highest of those that the processes lack.
+            let lacks = self.engine.files.missing_base(name, version).map_or(-1, i64::from);
+            let missing = -comm.allreduce_min_i64(-lacks)?;
+            if missing < 0 {
+                break;
+            }
+            if missing >= below {
+                let what = format!(
+                    "version {missing}, of which it is a delta, is not the one that it was"
+                );
+                return Ok(Some(Error::new(Kind::NotFound, what)));
+            }
+            let base = missing as i32;
+            let about = |why: Error| why.within(format!("version {base}, of which it is a delta"));
+            failed = self.rebuild_file(name, base, lacks != missing)?.map(about);
+            below = missing;
+        }
+        Ok(failed)
+    }
+
+    fn rebuild_file(&self, name: &str, version: i32, restorable: bool) -> Result<Option<Error>> {
         let (Some(comm), Some(node)) = (&self.comm, self.engine.erasure.get()) else {
             return Ok(Some(Error::new(Kind::NotFound, "there is no erasure coding")));
         };

@@ -198,7 +198,7 @@ pub const KEYS: &[Key] = &[
         role: Role::Default("false"),
         meaning: "A checkpoint has only what was written since the last one of its name, which stays as long as it is \
                   needed. Only this library reads such files. Not with ephemeral = true, hand_over, or a \
-                  persistent_interval that leaves some out.",
+                  persistent_interval or ec_interval that leaves some out.",
     },
     Key {
         name: "incremental_chain",

@@ -251,6 +251,8 @@ fn judge_incremental(config: &Config) -> Result<()> {
     } else if config.persistent.is_some() && config.persistent_interval.is_some_and(|time| time > 0)
     {
         "persistent_interval: a checkpoint that is not copied would be missing below one that is"
+    } else if config.ec_interval.is_some_and(|time| time > 0) {
+        "ec_interval > 0: a checkpoint without parities would be missing below one that has some"
     } else {
         return Ok(());
     };

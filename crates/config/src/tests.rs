@@ -291,7 +291,8 @@ fn changes_alone_need_files_below_them() {
     let with = |more: &str| with(&format!("mode = async\nincremental = true\n{more}"));
     assert!(with("persistent = /p\npersistent_interval = -1").unwrap().0.incremental);
     assert!(with("persistent = /p\ncompress = lz4").is_ok());
-    for other in ["ephemeral = true", "hand_over = a", "persistent = /p\npersistent_interval = 9"] {
+    let intervals = ["persistent = /p\npersistent_interval = 9", "ec_interval = 9"];
+    for other in ["ephemeral = true", "hand_over = a"].into_iter().chain(intervals) {
         let message = with(other).unwrap_err().to_string();
         let key = other.split(" = ").next().unwrap_or_default();
         let key = if key == "persistent" { "persistent_interval" } else { key };

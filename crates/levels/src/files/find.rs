@@ -9,7 +9,7 @@ use super::expected::Evidence;
 use super::{Files, Found, Opened};
 use crate::level::FileLevel;
 use format::checksum::Checksum;
-use format::delta::{self, Base, Stored};
+use format::delta::{self, Base, Stored, Table};
 use format::header::Decoded;
 use format::names;
 use os::error::{Error, Kind, Result};
@@ -203,7 +203,26 @@ impl Files {
                 Err(error) => another = Some(error),
             }
         }
-        Err(another.unwrap_or_else(|| self.no_file(name, base.version)))
+        // The delta is there, and of no use: that is no absence.
+        let missing = || Error::new(Kind::Corrupt, self.no_file(name, base.version).to_string());
+        Err(another.unwrap_or_else(missing))
+    }
+
+    /// The first version below a delta of which there is no file, or only another checkpoint's. `None`: all are there.
+    pub fn missing_base(&self, name: &str, version: i32) -> Option<i32> {
+        let mut next = Base { version, number: 0 };
+        loop {
+            let tables = self.files_of(name, next.version).filter_map(|(opened, _)| {
+                let opened = opened.ok()?;
+                delta::table_of(&opened.file, opened.part.clone(), &opened.path).ok()?
+            });
+            let is_one = |table: &Table| next.version == version || table.number == next.number;
+            match tables.into_iter().find(is_one) {
+                Some(table) => next = table.needed().filter(|base| base.version < next.version)?,
+                None if next.version == version => return None,
+                None => return Some(next.version),
+            }
+        }
     }
 
     /// The version that this process's file of a checkpoint in a level is a delta of.

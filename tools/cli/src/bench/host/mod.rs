@@ -17,6 +17,7 @@ use super::child::command;
 use super::results::{prepare, write_json, Device, Machine, Program, Spread, SOFTWARE_NOTE};
 use super::{interrupt, machine};
 
+mod changes;
 pub(super) mod engine;
 pub(super) mod pages;
 pub(super) mod snapshot;

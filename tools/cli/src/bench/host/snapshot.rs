@@ -16,7 +16,7 @@ use os::mapping::Mapping;
 use tempfile::TempDir;
 
 use super::engine::job::{Job, NAME};
-use super::{in_own_process, vectors, Common, Figure, Goal, Judge, Report};
+use super::{changes, in_own_process, vectors, Common, Figure, Goal, Judge, Report};
 use crate::bench::interrupt;
 use crate::size;
 
@@ -48,11 +48,13 @@ enum Part {
     Ways,
     /// Two vectors and their dot product, with files, compressed by programs and by the library.
     Vectors,
+    /// Checkpoints of what has changed, with files.
+    Changes,
 }
 
 /// Pages of the application's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Pages {
+pub(super) enum Pages {
     /// 4 KiB.
     Small,
     /// 2 MiB, if the system has them.
@@ -67,6 +69,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         let repeats = options.common.repeats;
         return match options.parts[..] {
             [Part::Vectors] => vectors::measure(*bytes as usize, repeats),
+            [Part::Changes] => changes::measure(*bytes as usize, *pages, repeats),
             _ => measure(*bytes as usize, *pages, repeats),
         };
     }
@@ -75,8 +78,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     report.print_machine();
     Figure::print_title();
     for bytes in &options.bytes {
-        let ways = options.pages.iter().map(|pages| (Part::Ways, *pages));
-        let all = ways.chain([(Part::Vectors, Pages::Small)]);
+        let by_pages =
+            |part| options.pages.iter().map(move |pages| (part, *pages)).collect::<Vec<_>>();
+        let all = by_pages(Part::Ways).into_iter().chain([(Part::Vectors, Pages::Small)]);
+        let all = all.chain(by_pages(Part::Changes));
         for (part, pages) in all.filter(|(part, _)| options.parts.contains(part)) {
             let [part, pages] =
                 [crate::bench::options::name_of(&part), crate::bench::options::name_of(&pages)];
