@@ -11,6 +11,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use config::VERSION;
 
 mod backend;
+mod bases;
 mod bench;
 mod doctor;
 mod held;

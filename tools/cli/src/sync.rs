@@ -1,24 +1,26 @@
 //! `veloc sync`: copies checkpoints that jobs have left in scratch alone to persistent.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{bail, Result};
 use clap::Args;
 use config::Config;
 use engine::backlog;
+use format::delta;
 use format::names;
 use levels::files::Files;
 use os::files;
 
+use crate::bases::Bases;
 use crate::output;
 
 /// Copy checkpoints that are in scratch only to persistent
 ///
 /// A job leaves such checkpoints behind if persistent was away, or if it was killed and had no
 /// veloc-backend. They are copied as the configuration says (persistent_interval, max_versions), after a
-/// look at their proofs and checksums, and keep their times. Where scratch is a directory of each node,
+/// look at their proofs and checksums, and keep their times. What a delta (incremental = true) needs is copied with it. Where scratch is a directory of each node,
 /// this is to be called on each of them, after the job.
 ///
 /// Prints a line for each checkpoint. Ends with exit code 1 if one could not be copied.
@@ -36,7 +38,7 @@ pub(crate) fn run(sync: &Sync) -> Result<ExitCode> {
         names::validate_name(name)?;
     }
     let config = Config::load(&sync.config)?;
-    let (Some(scratch), Some(_)) = (&config.scratch, &config.persistent) else {
+    let (Some(scratch), Some(persistent)) = (&config.scratch, &config.persistent) else {
         bail!("there is nothing to copy without scratch and persistent (both are keys)");
     };
     if config.ephemeral {
@@ -49,10 +51,31 @@ pub(crate) fn run(sync: &Sync) -> Result<ExitCode> {
     })?
     .into_iter()
     .collect();
+    let bases =
+        |directory: &Path| Bases::new(vec![directory.to_owned()], config.meta.clone(), false);
+    let (here, there) = (bases(scratch), bases(persistent));
     let (mut copied, mut failed) = (0, 0);
     for (name, rank) in found {
         let files = Files::open(&config, rank)?;
-        for version in files.backlog(&name, config.persistent_interval, config.max_versions)? {
+        let due = files.backlog(&name, config.persistent_interval, config.max_versions)?;
+        let mut queue = Vec::new();
+        for version in due {
+            let path = scratch.join(names::checkpoint_file(&name, rank, version));
+            match lacking(&path, &name, rank, (&here, &there)) {
+                Ok(bases) => queue.extend(bases.into_iter().rev()),
+                Err(error) => {
+                    failed += 1;
+                    eprintln!(
+                        "error: checkpoint \"{name}\" version {version} of rank {rank}: {error}"
+                    );
+                    continue;
+                }
+            }
+            queue.push(version);
+        }
+        let mut seen = BTreeSet::new();
+        queue.retain(|version| seen.insert(*version));
+        for version in queue {
             let what = format!("checkpoint \"{name}\" version {version} of rank {rank}");
             match backlog::copy(&files, &name, version) {
                 Ok(Some(bytes)) => {
@@ -71,4 +94,37 @@ pub(crate) fn run(sync: &Sync) -> Result<ExitCode> {
         output::print("persistent lacks nothing that is due\n")?;
     }
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The versions in scratch that the file at `path` needs, and that persistent lacks, as more versions are kept of an
+/// incremental job than the configuration says. The nearest is the first.
+fn lacking(
+    path: &Path,
+    name: &str,
+    rank: u32,
+    (here, there): (&Bases, &Bases),
+) -> os::error::Result<Vec<i32>> {
+    let base_of = |file: &delta::Stored| {
+        let table = delta::table_of(&file.file, file.part.clone(), &file.path);
+        // What is damaged is told when it is copied.
+        table.ok().flatten().and_then(|table| table.base)
+    };
+    let file = files::open(path)?;
+    let part = 0..files::len(&file, path)?;
+    let mut needed = base_of(&delta::Stored { file, part, path: path.to_owned() });
+    let mut versions = Vec::new();
+    while let Some(base) = needed.filter(|base| !versions.contains(&base.version)) {
+        let stored = match there.find(name, rank, &base) {
+            Ok(stored) => stored,
+            Err(_) => {
+                let stored = here.find(name, rank, &base).map_err(|error| {
+                    error.within(format!("it is a delta of version {}", base.version))
+                })?;
+                versions.push(base.version);
+                stored
+            }
+        };
+        needed = base_of(&stored);
+    }
+    Ok(versions)
 }

@@ -6,8 +6,10 @@ use std::ops::Range;
 use std::path::Path;
 
 use anyhow::{bail, ensure, Context as _, Result};
+use format::delta::Image;
 
 use super::subject::{is_same_file, Subject};
+use crate::bases::Bases;
 use crate::output;
 
 /// Bytes that are copied at a time.
@@ -17,11 +19,15 @@ const BLOCK: usize = 1 << 20;
 /// standard output unless that is a terminal. A file gets its name when it is complete.
 pub(super) fn extract(
     subject: &Subject,
+    bases: &Bases,
     id: i32,
     size: Option<u64>,
     to: Option<&Path>,
 ) -> Result<()> {
-    let bytes = bytes_of(subject, id, size)?;
+    // What is no checkpoint is told before a base is missed.
+    subject.said()?;
+    let image = subject.image(bases)?;
+    let bytes = bytes_of(subject, &image, id, size)?;
     let Some(to) = to else {
         let output = io::stdout();
         ensure!(
@@ -29,7 +35,7 @@ pub(super) fn extract(
             "the bytes of region {id} are not for a terminal; give --output FILE, or redirect \
              standard output"
         );
-        return match copy(subject, bytes, &mut output.lock()) {
+        return match copy(subject, &image, bytes, &mut output.lock()) {
             Err(error) if is_broken_pipe(&error) => Ok(()),
             result => result.context("standard output"),
         };
@@ -40,7 +46,7 @@ pub(super) fn extract(
     if fs::metadata(to).is_ok_and(|metadata| !metadata.is_file()) {
         let opened = OpenOptions::new().write(true).open(to);
         let mut opened = opened.with_context(|| to.display().to_string())?;
-        return copy(subject, bytes, &mut opened).with_context(|| to.display().to_string());
+        return copy(subject, &image, bytes, &mut opened).with_context(|| to.display().to_string());
     }
     let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty());
     let mut temporary = tempfile::Builder::new()
@@ -48,16 +54,16 @@ pub(super) fn extract(
         .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666))
         .tempfile_in(folder.unwrap_or(Path::new(".")))
         .with_context(|| to.display().to_string())?;
-    copy(subject, bytes, temporary.as_file_mut()).with_context(|| to.display().to_string())?;
+    copy(subject, &image, bytes, temporary.as_file_mut())
+        .with_context(|| to.display().to_string())?;
     temporary.persist(to).with_context(|| to.display().to_string())?;
     Ok(())
 }
 
 /// The range of the bytes in the content of the file.
-fn bytes_of(subject: &Subject, id: i32, size: Option<u64>) -> Result<Range<u64>> {
+fn bytes_of(subject: &Subject, image: &Image, id: i32, size: Option<u64>) -> Result<Range<u64>> {
     let path = subject.opened.path.display();
-    let header = subject.header()?;
-    let Some(region) = header.region(id) else {
+    let Some(region) = image.header.region(id) else {
         bail!("{path} has no region {id}");
     };
     // In upstream's tool, 0 means all.
@@ -70,15 +76,14 @@ fn bytes_of(subject: &Subject, id: i32, size: Option<u64>) -> Result<Range<u64>>
     Ok(region.offset..region.offset + size)
 }
 
-fn copy(subject: &Subject, bytes: Range<u64>, to: &mut impl Write) -> Result<()> {
-    let content = subject.content()?;
+fn copy(subject: &Subject, image: &Image, bytes: Range<u64>, to: &mut impl Write) -> Result<()> {
     let bar = output::bytes_bar("extracting", bytes.end - bytes.start);
     let mut block = vec![0; BLOCK.min((bytes.end - bytes.start) as usize)];
     let mut at = bytes.start;
     while at < bytes.end {
         let count = (bytes.end - at).min(BLOCK as u64);
         let block = &mut block[..count as usize];
-        content.read_exact_at(&subject.opened.file, block, at, &subject.opened.path)?;
+        image.content.read_exact_at(&subject.opened.file, block, at, &subject.opened.path)?;
         to.write_all(block)?;
         at += count;
         bar.inc(count);

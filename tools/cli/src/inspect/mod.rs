@@ -11,12 +11,11 @@ use std::path::PathBuf;
 
 use anyhow::{bail, Result};
 use clap::Args;
-use format::frames::Content;
-use format::header::Header;
 use levels::files::refuse_holes;
 
 use self::report::{Checksum, Part, Parts, Proof, Report};
-use self::subject::{meta_of, Opened};
+use self::subject::{bases_of, directories, Opened, Subject};
+use crate::bases::Bases;
 use crate::output;
 
 mod extract;
@@ -26,8 +25,8 @@ pub(crate) mod upstream;
 
 /// Show what is in a checkpoint file, or write one of its regions
 ///
-/// Ends with exit code 1 if the file, or a part of it, is damaged, or if its checksum is not the one
-/// that was kept (--meta or --config says where).
+/// Ends with exit code 1 if the file, or a part of it, is damaged, if its checksum is not the one
+/// that was kept (--meta or --config says where), or if a base of a delta (incremental = true) is missing or damaged.
 ///
 /// Under the name veloc-inspect (a link to this program) it takes the flags of VELOC's own tool:
 /// --header | --extract ID [--size BYTES], and --ckpt FILE.
@@ -41,7 +40,7 @@ pub(crate) struct Inspect {
     /// The directory with checksums and with the tables of aggregated files (key meta)
     #[arg(long, value_name = "DIR")]
     meta: Option<PathBuf>,
-    /// A configuration that says where that directory is
+    /// A configuration that says where that directory is, and where bases of a delta may be that are not beside it
     #[arg(long, value_name = "FILE", conflicts_with = "meta")]
     config: Option<PathBuf>,
     /// Write the bytes of this region, and nothing else
@@ -61,31 +60,37 @@ pub(crate) struct Inspect {
     json: bool,
 }
 
-/// Shows the file, or writes a region. A file whose checksum is not the one that was kept, or of
-/// which a part is damaged, is shown as well, and is a failure.
+/// Shows the file, or writes a region. A file whose checksum is not the one that was kept, of which a part
+/// is damaged, or that lacks a base, is shown as well, and is a failure.
 pub(crate) fn run(inspect: &Inspect) -> Result<()> {
-    let meta = meta_of(inspect.meta.as_deref(), inspect.config.as_deref())?;
+    let known = directories(inspect.meta.as_deref(), inspect.config.as_deref())?;
+    let meta = &known.meta;
     let opened = Opened::open(&inspect.file)?;
+    let lists_parts = opened.aggregated().is_some() && inspect.rank.is_none();
+    let reads_all = inspect.extract.is_none() && !inspect.no_checksum && !lists_parts;
+    let bases = bases_of(&inspect.file, &known, reads_all);
     if let Some(id) = inspect.extract {
         let subject = opened.subject(inspect.rank, meta.as_deref())?;
-        extract::extract(&subject, id, inspect.size, inspect.output.as_deref())?;
+        extract::extract(&subject, &bases, id, inspect.size, inspect.output.as_deref())?;
         return Ok(());
     }
-    if opened.aggregated().is_some() && inspect.rank.is_none() {
-        let parts = parts(&opened, meta.as_deref())?;
+    if lists_parts {
+        let parts = parts(&opened, meta.as_deref(), &bases)?;
         if inspect.json { output::print_json(&parts) } else { output::print(&parts.text()) }?;
         let bad = parts.ranks.iter().filter(|part| part.error.is_some()).count();
         if bad > 0 {
-            bail!("{}: {bad} of {} parts are damaged", opened.path.display(), parts.ranks.len());
+            let (path, all) = (opened.path.display(), parts.ranks.len());
+            bail!("{path}: {bad} of {all} parts are damaged or lack a base");
         }
         return Ok(());
     }
     let subject = opened.subject(inspect.rank, meta.as_deref())?;
-    let mut report = Report::of(&subject, &subject.header()?, &subject.content()?);
+    let said = subject.said()?;
+    let mut report = Report::of(&subject, &said);
     if !inspect.no_checksum {
         if subject.proof.is_none() {
             refuse_holes(&opened.file, &subject.part, &opened.path)?;
-            subject.content()?.check(&opened.file, &opened.path)?;
+            said.content.check(&opened.file, &opened.path)?;
         }
         report.checksum = Some(Checksum::of(&subject, meta.as_deref())?);
         report.proof = Proof::of(&subject)?;
@@ -97,23 +102,30 @@ pub(crate) fn run(inspect: &Inspect) -> Result<()> {
     if report.proof.is_some_and(|proof| !proof.fits) {
         bail!("{}: it does not fit its proof", opened.path.display());
     }
+    subject.image(&bases)?;
     Ok(())
 }
 
-/// The parts of an aggregated file, each with the facts of its header.
-fn parts(opened: &Opened, meta: Option<&std::path::Path>) -> Result<Parts> {
+/// The parts of an aggregated file, each with the facts of its header. Their bytes are not read, nor those of bases.
+fn parts(opened: &Opened, meta: Option<&std::path::Path>, bases: &Bases) -> Result<Parts> {
     let offsets = opened.offsets(meta)?;
     let mut ranks = Vec::new();
     for rank in 0..offsets.ranks() {
         let Some(part) = offsets.part(rank) else { continue };
-        let read = |content| Header::read(&opened.file, &content, &opened.path);
-        let header = Content::of(&opened.file, part.clone(), &opened.path).and_then(read);
+        let identity =
+            opened.aggregated().map(|(name, version)| (name.to_owned(), rank as u32, version));
+        let subject = Subject { opened, part: part.clone(), identity, proof: None };
+        let said = subject.said();
+        let table = said.as_ref().ok().and_then(|said| said.table.as_ref());
+        let delta_of = table.and_then(|table| table.base).map(|base| base.version);
+        let lacks = delta_of.and_then(|_| subject.image(bases).err());
         ranks.push(Part {
             rank: rank as u32,
             offset: part.start,
             bytes: part.end - part.start,
-            regions: header.as_ref().ok().map(|header| header.regions().len()),
-            error: header.err().map(|error| error.to_string()),
+            regions: said.as_ref().ok().map(|said| said.regions().len()),
+            delta_of,
+            error: said.err().map(|error| error.to_string()).or(lacks.map(|e| e.to_string())),
         });
     }
     let (name, version) = opened.aggregated().unzip();

@@ -4,13 +4,12 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use format::checksum;
-use format::frames::Content;
-use format::header::Decoded;
+use format::delta::Table;
 use format::proof::Digest;
 use os::error::Kind;
 use serde::Serialize;
 
-use super::subject::{Opened, Subject};
+use super::subject::{Opened, Said, Subject};
 use crate::{output, size};
 
 /// One rank's checkpoint.
@@ -31,12 +30,27 @@ pub(super) struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content_bytes: Option<u64>,
     pub header_bytes: u64,
-    /// The regions, ascending by id.
+    /// What it says if it is of an incremental job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub incremental: Option<Incremental>,
+    /// The regions of the checkpoint, ascending by id.
     pub regions: Vec<Region>,
     /// The checksum, if it was asked for.
     pub checksum: Option<Checksum>,
     /// The proof of the checkpoint, if it has one and it was asked for.
     pub proof: Option<Proof>,
+}
+
+/// What a file of an incremental job has of its checkpoint.
+#[derive(Debug, Serialize)]
+pub(super) struct Incremental {
+    /// The version that it is a delta of; `None`: it has everything.
+    pub delta_of: Option<i32>,
+    /// How many versions it needs: that one, and those below it.
+    pub below: u64,
+    /// The bytes of changes, and in how many regions they are.
+    pub changed_bytes: u64,
+    pub changed_regions: usize,
 }
 
 /// The proof of a checkpoint.
@@ -55,8 +69,8 @@ pub(super) struct Proof {
 pub(super) struct Region {
     pub id: i32,
     pub bytes: u64,
-    /// The place of the region's first byte in the file.
-    pub offset: u64,
+    /// The place of the region's first byte in the file, if that has all of the region.
+    pub offset: Option<u64>,
 }
 
 /// The checksum of a checkpoint.
@@ -95,18 +109,22 @@ pub(super) struct Part {
     pub bytes: u64,
     /// The number of regions, if the header is good.
     pub regions: Option<usize>,
-    /// The error of the header.
+    /// The version that it is a delta of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delta_of: Option<i32>,
+    /// The error of the header, or of a base.
     pub error: Option<String>,
 }
 
 impl Report {
     /// The report on a checkpoint; the checksum is added by [`Checksum::of`].
-    pub(super) fn of(subject: &Subject, header: &Decoded, content: &Content) -> Report {
+    pub(super) fn of(subject: &Subject, said: &Said) -> Report {
+        let Said { content, header, table } = said;
         let start = if content.is_compressed() { 0 } else { subject.part.start };
-        let region = |region: &format::header::Region| Region {
-            id: region.id,
-            bytes: region.size,
-            offset: start + region.offset,
+        let region = |(id, bytes, offset): (i32, u64, Option<u64>)| Region {
+            id,
+            bytes,
+            offset: offset.map(|offset| start + offset),
         };
         let (name, rank, version) = match subject.identity.clone() {
             Some((name, rank, version)) => (Some(name), Some(rank), Some(version)),
@@ -120,7 +138,8 @@ impl Report {
             bytes: subject.part.end - subject.part.start,
             content_bytes: content.is_compressed().then(|| content.len()),
             header_bytes: header.header().encoded_len() as u64,
-            regions: header.regions().iter().map(region).collect(),
+            incremental: table.as_ref().map(Incremental::of),
+            regions: said.regions().into_iter().map(region).collect(),
             checksum: None,
             proof: None,
         }
@@ -141,6 +160,9 @@ impl Report {
             self.header_bytes,
             output::count(self.regions.len(), "region", "regions")
         );
+        if let Some(incremental) = &self.incremental {
+            text += &incremental.text();
+        }
         if let Some(checksum) = &self.checksum {
             text += &checksum.text();
         }
@@ -155,12 +177,37 @@ impl Report {
                     region.id.to_string(),
                     region.bytes.to_string(),
                     size::show(region.bytes),
-                    region.offset.to_string(),
+                    region.offset.map_or_else(|| "in part".to_owned(), |at| at.to_string()),
                 ]);
             }
             text += &format!("{table}\n");
         }
         text
+    }
+}
+
+impl Incremental {
+    fn of(table: &Table) -> Incremental {
+        let changed = table.regions.iter().filter(|region| !region.runs.is_empty());
+        let runs = table.regions.iter().flat_map(|region| &region.runs);
+        Incremental {
+            delta_of: table.base.map(|base| base.version),
+            below: table.chain,
+            changed_bytes: runs.map(|run| run.end - run.start).sum(),
+            changed_regions: changed.count(),
+        }
+    }
+
+    fn text(&self) -> String {
+        let Some(base) = self.delta_of else {
+            return "incremental: it has everything\n".to_owned();
+        };
+        format!(
+            "incremental: a delta of version {base}, with {} below it; {} of changes in {}\n",
+            output::count(self.below as usize, "version", "versions"),
+            output::bytes(self.changed_bytes),
+            output::count(self.changed_regions, "region", "regions")
+        )
     }
 }
 
@@ -216,16 +263,23 @@ impl Checksum {
 impl Parts {
     /// The parts as text.
     pub(super) fn text(&self) -> String {
-        let mut table = output::table(&[">rank", ">offset", ">bytes", ">size", ">regions", ""]);
+        let mut headings = vec![">rank", ">offset", ">bytes", ">size", ">regions"];
+        let deltas = self.ranks.iter().any(|part| part.delta_of.is_some());
+        headings.extend(deltas.then_some(">delta of"));
+        headings.push("");
+        let mut table = output::table(&headings);
         for part in &self.ranks {
-            table.add_row([
+            let mut row = vec![
                 part.rank.to_string(),
                 part.offset.to_string(),
                 part.bytes.to_string(),
                 size::show(part.bytes),
                 part.regions.map_or_else(String::new, |regions| regions.to_string()),
-                part.error.clone().unwrap_or_default(),
-            ]);
+            ];
+            let delta_of = part.delta_of.map_or_else(String::new, |base| base.to_string());
+            row.extend(deltas.then_some(delta_of));
+            row.push(part.error.clone().unwrap_or_default());
+            table.add_row(row);
         }
         format!(
             "{}, aggregated\n{} of {}\n{table}\n",

@@ -7,13 +7,15 @@ use std::path::{Path, PathBuf};
 use anyhow::{bail, Context as _, Result};
 use config::Directories;
 use format::aggregate::{self, Offsets};
+use format::delta::{self, Image, Table};
 use format::frames::Content;
 use format::header::{Decoded, Header};
 use format::names;
 use format::proof::Proof;
-use os::error::Kind;
+use os::error::{Error, Kind};
 use os::files;
 
+use crate::bases::{self, Bases};
 use crate::stored::routed;
 
 /// An open file.
@@ -110,12 +112,38 @@ impl Opened {
     }
 }
 
+/// What a file says about itself, without a look at its bases.
+#[derive(Debug)]
+pub(super) struct Said {
+    /// What is in it, without compression.
+    pub content: Content,
+    /// Its header. Offsets count from the start of the part.
+    pub header: Decoded,
+    /// What it says if it is of an incremental job.
+    pub table: Option<Table>,
+}
+
+impl Said {
+    /// The regions of the checkpoint: id, size, and the offset if the file has all of it.
+    pub(super) fn regions(&self) -> Vec<(i32, u64, Option<u64>)> {
+        bases::regions_of(&self.header, self.table.as_ref())
+    }
+}
+
 impl Subject<'_> {
-    /// The header. Offsets count from the start of the part.
-    pub(super) fn header(&self) -> Result<Decoded> {
-        let path = &self.opened.path;
-        let read = |content| Header::read(&self.opened.file, &content, path);
-        self.content().and_then(read).map_err(|error| match routed(path) {
+    /// What the file says about itself.
+    pub(super) fn said(&self) -> Result<Said> {
+        let Opened { file, path, .. } = self.opened;
+        let read = || {
+            let content = Content::of(file, self.part.clone(), path)?;
+            let header = Header::read(file, &content, path)?;
+            let table = match header.region(delta::REGION) {
+                Some(_) => delta::table_of(file, self.part.clone(), path)?,
+                None => None,
+            };
+            Ok(Said { content, header, table })
+        };
+        read().map_err(|error: Error| match routed(path) {
             Some(original) if error.kind() == Kind::Corrupt => anyhow::anyhow!(
                 "{} is a file of the application's own (VELOC_Route_file), {original:?}, and \
                      has no header",
@@ -125,9 +153,16 @@ impl Subject<'_> {
         })
     }
 
-    /// What is in it, without compression.
-    pub(super) fn content(&self) -> os::error::Result<Content> {
-        Content::of(&self.opened.file, self.part.clone(), &self.opened.path)
+    /// The checkpoint, of which its bases may have a part.
+    pub(super) fn image(&self, bases: &Bases) -> os::error::Result<Image> {
+        let find = |base: &delta::Base| match &self.identity {
+            Some((name, rank, _)) => bases.find(name, *rank, base),
+            None => Err(Error::invalid(
+                "the file's name does not say of which checkpoint it is, so its base is not known",
+            )),
+        };
+        let Opened { file, path, .. } = self.opened;
+        Image::of(file, self.part.clone(), path, &find)
     }
 
     /// The name of the rank's own file, by which its checksum is kept.
@@ -139,13 +174,23 @@ impl Subject<'_> {
     }
 }
 
-/// The directory `meta`, as given or as in the configuration.
-pub(super) fn meta_of(given: Option<&Path>, config: Option<&Path>) -> Result<Option<PathBuf>> {
-    match (given, config) {
-        (Some(meta), _) => Ok(Some(meta.to_owned())),
-        (None, Some(config)) => Ok(Directories::load(config)?.meta),
-        (None, None) => Ok(None),
+/// The directories of the configuration, with `meta` as given.
+pub(super) fn directories(meta: Option<&Path>, config: Option<&Path>) -> Result<Directories> {
+    let known = config.map(Directories::load).transpose()?.unwrap_or_default();
+    Ok(Directories { meta: meta.map(Path::to_owned).or(known.meta), ..known })
+}
+
+/// Where the bases of a file may be: beside it, and in the directories of the configuration.
+pub(super) fn bases_of(path: &Path, known: &Directories, read_all: bool) -> Bases {
+    let beside = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let mut directories = vec![beside.unwrap_or(Path::new(".")).to_owned()];
+    let known_too = [&known.scratch, &known.persistent].into_iter().flatten();
+    for directory in known_too {
+        if !directories.iter().any(|other| is_same_file(other, directory)) {
+            directories.push(directory.clone());
+        }
     }
+    Bases::new(directories, known.meta.clone(), read_all)
 }
 
 /// Whether both paths lead to one existing file.

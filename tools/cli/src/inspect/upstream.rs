@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use anyhow::{bail, Result};
 use clap::{ArgAction, Parser};
-use config::VERSION;
+use config::{Directories, VERSION};
 
 use super::extract;
-use super::subject::Opened;
+use super::subject::{bases_of, Opened};
 use crate::output;
 
 /// The name of upstream's program.
@@ -49,14 +49,18 @@ pub(crate) fn run(asked: &Upstream) -> Result<()> {
     let opened = Opened::open(path)?;
     let subject = opened.subject(None, None)?;
     match asked.extract {
-        Some(id) if !asked.header => extract::extract(&subject, id, asked.size, None)?,
+        Some(id) if !asked.header => {
+            let bases = bases_of(path, &Directories::default(), false);
+            extract::extract(&subject, &bases, id, asked.size, None)?;
+        }
         _ => {
-            let header = subject.header()?;
+            let regions = subject.said()?.regions();
             let mut text = format!("Header for {}:\n", path.display());
-            for region in header.regions() {
-                text += &format!("id = {}, size = {}\n", region.id, region.size);
+            for (id, size, _) in &regions {
+                text += &format!("id = {id}, size = {size}\n");
             }
-            let total: u64 = header.regions().iter().map(|region| region.size).sum();
+            // Nobody has compared the sizes in a delta with a file's.
+            let total = regions.iter().fold(0, |sum: u64, (_, size, _)| sum.saturating_add(*size));
             text += &format!("Total checkpoint size = {total}\n");
             output::print(&text)?;
         }

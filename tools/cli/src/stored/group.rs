@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::scan::{self, Damaged, Key, Stored};
 use super::{look, own_user, Checksum, Condition, Copy, Place};
-use crate::output;
+use crate::{bases, output};
 
 /// What to look at, and how closely.
 #[derive(Debug)]
@@ -70,6 +70,8 @@ pub(crate) struct Version {
     /// Whether the good copies cannot all be of one job, or not of the job that was asked for.
     #[serde(skip)]
     pub is_of_others: bool,
+    /// The versions that copies are deltas of (`incremental = true`).
+    pub delta_of: BTreeSet<i32>,
     /// The bytes of all copies.
     pub bytes: u64,
     /// The copies, by rank and place.
@@ -127,15 +129,17 @@ impl Version {
 }
 
 pub(crate) fn ask(question: &Question) -> Result<Answer> {
-    let mut found = scan::scan(question.directories, question.name)?;
+    let found = scan::scan(question.directories, question.name)?;
     let ranks = ranks_of(&found, question.ranks);
-    if let Some(version) = question.version {
-        found.retain(|(_, of), _| *of == version);
-    }
+    let is_asked_for = |(_, of): &Key| question.version.is_none_or(|version| version == *of);
+    let (mut found, mut rest) = found.into_iter().partition(|(key, _)| is_asked_for(key));
     look::headers(&mut found);
+    bases::add_needed(&mut found, &mut rest);
     if question.read_all {
         look::contents(&mut found, question.directories.meta.as_deref());
     }
+    bases::judge(&mut found);
+    found.retain(|key, _| is_asked_for(key));
     let mut checkpoints = Vec::new();
     let (mut totals, mut restorable) = (Totals::default(), BTreeMap::new());
     for ((name, version), stored) in found {
@@ -200,6 +204,7 @@ fn group(
         missing_ranks,
         jobs,
         is_of_others,
+        delta_of: copies.iter().filter_map(|copy| Some(copy.base()?.version)).collect(),
         bytes: copies.iter().map(|copy| copy.bytes).sum(),
         copies,
         damaged,

@@ -22,6 +22,7 @@ use os::files;
 
 use super::scan::{Key, Stored};
 use super::{own_user, routed, Checksum, Condition, Copy, Place};
+use crate::bases::Incremental;
 use crate::output;
 
 /// The most threads that look at files: more do not make a file system faster.
@@ -91,7 +92,7 @@ fn on_threads<T: Send>(items: Vec<T>, act: impl Fn(T) + Sync) {
 }
 
 /// Finds out the state of a copy. A copy that is not there any more stays unchecked.
-fn look(copy: &mut Copy) {
+pub(crate) fn look(copy: &mut Copy) {
     let metadata = match fs::metadata(&copy.path) {
         Ok(metadata) => metadata,
         Err(error) => {
@@ -153,7 +154,9 @@ fn read_header(copy: &mut Copy) -> os::error::Result<()> {
     }
     copy.job_ranks = copy.proof.as_ref().map(|proof| proof.ranks).filter(|ranks| *ranks > 0);
     let content = Content::of(&file, copy.part(), &copy.path)?;
-    Header::read(&file, &content, &copy.path).map(drop)
+    let header = Header::read(&file, &content, &copy.path)?;
+    copy.incremental = Incremental::of(&file, copy.part(), &copy.path, &header)?;
+    Ok(())
 }
 
 /// Reads a parity file, which contains the digest of its own content.
@@ -169,7 +172,12 @@ fn read_parity(copy: &mut Copy, bar: &ProgressBar) {
 }
 
 /// Reads the copies that a rank has of a version.
-fn read_rank(file: &str, copies: Vec<&mut Copy>, meta: Option<&Path>, bar: &ProgressBar) {
+pub(crate) fn read_rank(
+    file: &str,
+    copies: Vec<&mut Copy>,
+    meta: Option<&Path>,
+    bar: &ProgressBar,
+) {
     let kept = meta.map(|meta| checksum::path(meta, file)).map(|path| checksum::read(&path));
     let mut read = Vec::new();
     for copy in copies {

@@ -13,11 +13,13 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use format::delta::Base;
 use format::names;
 use format::proof::Proof;
 use levels::files::read_note;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
+use crate::bases::Incremental;
 use crate::output;
 
 pub(crate) mod group;
@@ -96,6 +98,9 @@ pub(crate) struct Copy {
     pub checksum: Checksum,
     /// The number of ranks of the copy's job, if its proof says so.
     pub job_ranks: Option<u32>,
+    /// What it says about itself, if it is of an incremental job. In JSON, the version that it is a delta of.
+    #[serde(rename = "delta_of", serialize_with = "delta_of")]
+    pub incremental: Option<Incremental>,
     /// The proof of the copy, if it has one.
     #[serde(skip)]
     pub proof: Option<Proof>,
@@ -103,7 +108,7 @@ pub(crate) struct Copy {
 
 impl Copy {
     /// A copy that was not looked at yet, in a file of its own or in a part of one.
-    fn new(rank: u32, place: Place, path: PathBuf, part: Option<Range<u64>>) -> Copy {
+    pub(crate) fn new(rank: u32, place: Place, path: PathBuf, part: Option<Range<u64>>) -> Copy {
         Copy {
             rank,
             place,
@@ -117,6 +122,7 @@ impl Copy {
             reason: None,
             checksum: Checksum::Unread,
             job_ranks: None,
+            incremental: None,
             proof: None,
         }
     }
@@ -124,6 +130,11 @@ impl Copy {
     /// The range of the copy in the file.
     pub(crate) fn part(&self) -> Range<u64> {
         self.offset..self.offset + self.bytes
+    }
+
+    /// The file that it is a delta of.
+    pub(crate) fn base(&self) -> Option<&Base> {
+        self.incremental.as_ref()?.base.as_ref()
     }
 
     /// Notes why the copy cannot be used.
@@ -141,6 +152,14 @@ impl Copy {
     pub(crate) fn is_of_job(&self, ranks: u32) -> bool {
         self.job_ranks.is_none_or(|of| of == ranks)
     }
+}
+
+fn delta_of<S: Serializer>(
+    incremental: &Option<Incremental>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let base = incremental.as_ref().and_then(|incremental| incremental.base.as_ref());
+    base.map(|base| base.version).serialize(serializer)
 }
 
 /// The user whose rights this process has.

@@ -82,7 +82,7 @@ fn files_in(directory: &Path) -> Result<Vec<String>> {
 }
 
 /// The table of an aggregated file, or why there is no table.
-fn offsets(path: &Path, meta: Option<&Path>, file: &str) -> Result<Offsets, String> {
+pub(crate) fn offsets(path: &Path, meta: Option<&Path>, file: &str) -> Result<Offsets, String> {
     let Some(meta) = meta else {
         return Err("the directory meta, which has its table, is not known".to_owned());
     };

@@ -26,6 +26,14 @@ struct Row<'a> {
     cells: Vec<String>,
 }
 
+impl Row<'_> {
+    /// Whether a version is of the same name, and a delta if these are.
+    fn is_like(&self, version: &Version) -> bool {
+        let one = self.versions[0];
+        one.name == version.name && one.delta_of.is_empty() == version.delta_of.is_empty()
+    }
+}
+
 /// All versions: a row for each, or for neighbours that are stored alike unless `each`.
 pub(crate) fn table(answer: &Answer, each: bool) -> String {
     if answer.checkpoints.is_empty() {
@@ -35,16 +43,18 @@ pub(crate) fn table(answer: &Answer, each: bool) -> String {
         .into_iter()
         .filter(|(place, _)| answer.checkpoints.iter().any(|v| !v.ranks_in(*place).is_empty()))
         .collect();
+    let deltas = answer.checkpoints.iter().any(|version| !version.delta_of.is_empty());
     let headings: Vec<&str> = ["name", ">version", "ranks"]
         .into_iter()
         .chain(places.iter().map(|(_, heading)| *heading))
+        .chain(deltas.then_some("delta of"))
         .chain([">size", ">age", "state"])
         .collect();
     let mut rows: Vec<Row> = Vec::new();
     for version in &answer.checkpoints {
         let cells = cells(version, &places);
         match rows.last_mut() {
-            Some(row) if !each && row.cells == cells && row.versions[0].name == version.name => {
+            Some(row) if !each && row.cells == cells && row.is_like(version) => {
                 row.versions.push(version);
             }
             _ => rows.push(Row { versions: vec![version], cells }),
@@ -56,6 +66,10 @@ pub(crate) fn table(answer: &Answer, each: bool) -> String {
         let state = cells.pop().unwrap_or_default();
         let mut row = vec![versions[0].name.clone(), numbers(&versions)];
         row.extend(cells);
+        if deltas {
+            let bases = versions.iter().flat_map(|version| &version.delta_of);
+            row.push(ranges(&bases.map(|base| base.unsigned_abs()).collect::<Vec<_>>()));
+        }
         row.push(size::show(versions.iter().map(|version| version.bytes).sum()));
         let newest = versions.iter().flat_map(|v| &v.copies).filter_map(|copy| copy.modified).max();
         row.push(newest.map_or_else(String::new, |newest| age(now.saturating_sub(newest))));

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use format::delta::{Base, Sparse, Table, REGION};
+use format::header::Header;
 use format::proof::{Digest, Proof, Sort, NAME};
 use os::attributes;
 use serde_json::Value;
@@ -28,6 +30,40 @@ pub(crate) fn checkpoint(content: &[u8]) -> Vec<u8> {
     bytes.extend((content.len() as u64).to_le_bytes());
     bytes.extend(content);
     bytes
+}
+
+/// A checkpoint of an incremental job: region 1 has 100 bytes, all of them `version` or, in a delta, only those from
+/// 10 * version on, 10 of them; region 2 is whole and has the version. Its number is 1000 + version.
+pub(crate) fn incremental(version: u8, chain: u64, base: Option<u8>) -> Vec<u8> {
+    let of_base = |base| Base { version: i32::from(base), number: 1000 + u64::from(base) };
+    let start = 10 * u64::from(version);
+    let runs = std::iter::once(start..start + 10).collect();
+    let changed = Sparse { id: 1, size: 100, runs };
+    let table = Table {
+        number: 1000 + u64::from(version),
+        chain,
+        base: base.map(of_base),
+        regions: base.map(|_| changed).into_iter().collect(),
+    };
+    let table = table.encode();
+    let of_table = table.len() + if base.is_some() { 10 } else { 0 };
+    let mut regions = vec![(REGION, of_table as u64), (2, 1)];
+    regions.extend(base.is_none().then_some((1, 100)));
+    let mut bytes = Header::new(regions).unwrap().encode();
+    bytes.extend(table);
+    // What a delta has of region 1 is behind its table; without a base, the region is a region of the file.
+    bytes.extend(vec![version; if base.is_some() { 10 } else { 100 }]);
+    bytes.push(version);
+    bytes
+}
+
+/// What region 1 is in the last of these versions, which are deltas but for the first.
+pub(crate) fn region_of(versions: &[u8]) -> Vec<u8> {
+    let mut region = vec![versions[0]; 100];
+    for version in &versions[1..] {
+        region[10 * usize::from(*version)..][..10].fill(*version);
+    }
+    region
 }
 
 /// The directories of a job, and a configuration that names them.

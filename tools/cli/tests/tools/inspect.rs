@@ -13,7 +13,7 @@ use format::proof::{Digest, Proof, Sort, NAME};
 use os::attributes;
 use serde_json::json;
 
-use crate::files::{checkpoint, run, Job, GOLDEN, GOLDEN_SHA256};
+use crate::files::{checkpoint, incremental, region_of, run, Job, GOLDEN, GOLDEN_SHA256};
 
 #[test]
 fn what_is_in_a_file() {
@@ -171,6 +171,118 @@ fn compressed_files() {
     hollow.write_all_at(&tail, len - 24).unwrap();
     job.veloc("inspect scratch/wave-3-12.dat").failure(&["wave-3-12.dat", "index of its frames"]);
     assert_eq!(job.veloc("verify --config veloc.cfg").code(), Some(1));
+}
+
+/// Catches a delta whose table is shown as a region, whose own bytes are taken for the whole, and a base that is looked
+/// for in one directory only.
+#[test]
+fn deltas_have_what_their_bases_have() {
+    let job = Job::new();
+    job.write("scratch/wave-3-1.dat", &incremental(1, 0, None));
+    job.write("scratch/wave-3-2.dat", &incremental(2, 1, Some(1)));
+    let last = incremental(4, 2, Some(2));
+    job.write("scratch/wave-3-4.dat", &last);
+    let found = job.veloc("inspect scratch/wave-3-4.dat --json").json();
+    assert_eq!(
+        found["incremental"],
+        json!({"delta_of": 2, "below": 2, "changed_bytes": 10, "changed_regions": 1})
+    );
+    assert_eq!(
+        found["regions"],
+        json!([
+            {"id": 1, "bytes": 100, "offset": null},
+            {"id": 2, "bytes": 1, "offset": last.len() - 1},
+        ])
+    );
+    let text = job.veloc("inspect scratch/wave-3-4.dat").success();
+    let line = "incremental: a delta of version 2, with 2 versions below it; 10 bytes of changes in 1 region\n";
+    assert!(text.contains(line) && text.contains("in part"), "{text}");
+    let text = job.veloc("inspect scratch/wave-3-1.dat").success();
+    assert!(text.contains("incremental: it has everything\n"), "{text}");
+
+    let tool = job.path("veloc-inspect");
+    symlink(env!("CARGO_BIN_EXE_veloc"), &tool).unwrap();
+    let said = run(&tool, job.folder.path(), "-h scratch/wave-3-4.dat").success();
+    assert!(said.ends_with("id = 1, size = 100\nid = 2, size = 1\nTotal checkpoint size = 101\n"));
+    let expected = String::from_utf8(region_of(&[1, 2, 4])).unwrap();
+    let said = run(&tool, job.folder.path(), "-e 1 -c scratch/wave-3-4.dat").success();
+    assert_eq!(said, expected);
+    for (from, more) in [("persistent", "--config veloc.cfg"), ("scratch", "")] {
+        let base = format!("{from}/wave-3-1.dat");
+        if !job.path(&base).exists() {
+            fs::rename(job.path("scratch/wave-3-1.dat"), job.path(&base)).unwrap();
+        }
+        let asked = format!("inspect scratch/wave-3-4.dat --extract 1 {more}");
+        assert_eq!(job.veloc(&asked).success(), expected, "{from}");
+        let _ = fs::rename(job.path(&base), job.path("scratch/wave-3-1.dat"));
+    }
+}
+
+/// Catches a delta that is given out without its base, or with another one, and one of which nothing is shown then.
+#[test]
+fn a_base_that_is_not_there_is_named() {
+    let job = Job::new();
+    let base = incremental(1, 0, None);
+    job.write("scratch/wave-3-2.dat", &incremental(2, 1, Some(1)));
+    job.write("scratch/wave-3-4.dat", &incremental(4, 2, Some(2)));
+    let fails = |words: &[&str]| {
+        let ran = job.veloc("inspect scratch/wave-3-4.dat --meta meta");
+        ran.failure(words);
+        assert!(ran.stdout().contains("a delta of version 2, with 2"), "{}", ran.stdout());
+        let ran = job.veloc("inspect scratch/wave-3-4.dat --meta meta --json");
+        ran.failure(words);
+        assert_eq!(ran.json()["incremental"]["delta_of"], 2);
+    };
+    let extract = || job.veloc("inspect scratch/wave-3-4.dat --extract 1");
+    fails(&["wave-3-2.dat", "a delta of version 1", "no file of \"wave\" version 1, rank 3"]);
+    extract().failure(&["version 1, rank 3, in scratch"]);
+    for another in [GOLDEN.to_vec(), incremental(5, 0, None)] {
+        job.write("scratch/wave-3-1.dat", &another);
+        fails(&["scratch/wave-3-1.dat: it is another checkpoint"]);
+        extract().failure(&["scratch/wave-3-1.dat: it is another checkpoint"]);
+    }
+    // Damage that only a checksum tells is found where all is read.
+    job.write("scratch/wave-3-1.dat", &base);
+    job.keep_checksum("wave-3-1.dat", &base);
+    job.veloc("inspect scratch/wave-3-4.dat --meta meta").success();
+    let mut flipped = base.clone();
+    *flipped.last_mut().unwrap() ^= 1;
+    job.write("scratch/wave-3-1.dat", &flipped);
+    fails(&["scratch/wave-3-1.dat: its bytes have SHA-256"]);
+    job.veloc("inspect scratch/wave-3-4.dat --meta meta --no-checksum").success();
+    // A good one elsewhere is enough.
+    job.write("persistent/wave-3-1.dat", &base);
+    job.veloc("inspect scratch/wave-3-4.dat --config veloc.cfg").success();
+    job.write("other", &incremental(2, 1, Some(1)));
+    job.veloc("inspect other").failure(&["other: it is a delta of version 1", "does not say"]);
+}
+
+/// Catches bases that are looked for in the part of another rank, or in files of their own alone.
+#[test]
+fn deltas_in_aggregated_files() {
+    let job = Job::new();
+    job.aggregate("wave", 1, &[checkpoint(b"rank 0"), incremental(1, 0, None)]);
+    job.aggregate("wave", 2, &[checkpoint(b"rank 0"), incremental(2, 1, Some(1))]);
+    let file = "persistent/wave-agg-2.dat --meta meta";
+    let found = job.veloc(&format!("inspect {file} --json")).json();
+    assert_eq!(found["ranks"][1]["delta_of"], 1);
+    assert_eq!(found["ranks"][1]["regions"], 2);
+    assert_eq!(
+        (&found["ranks"][0]["delta_of"], &found["ranks"][0]["regions"]),
+        (&json!(null), &json!(1))
+    );
+    assert!(job.veloc(&format!("inspect {file}")).success().contains("delta of"));
+    let extracted = job.veloc(&format!("inspect {file} --rank 1 --extract 1")).success();
+    assert_eq!(extracted.as_bytes(), region_of(&[1, 2]));
+    job.veloc(&format!("inspect {file} --rank 1")).success();
+    // A file of the rank's own does as well.
+    fs::remove_file(job.path("persistent/wave-agg-1.dat")).unwrap();
+    job.write("persistent/wave-1-1.dat", &incremental(1, 0, None));
+    job.veloc(&format!("inspect {file} --rank 1")).success();
+    job.write("persistent/wave-1-1.dat", &GOLDEN);
+    let ran = job.veloc(&format!("inspect {file}"));
+    ran.failure(&["1 of 2 parts"]);
+    assert!(ran.stdout().contains("persistent/wave-1-1.dat: it is another"), "{}", ran.stdout());
 }
 
 /// Catches a part that is read from its neighbour's bytes, and a checksum of the whole file.

@@ -50,3 +50,29 @@ fn what_the_library_writes_is_good() {
     job.veloc("inspect persistent/wave-1-2.dat --extract 4 --output field").success();
     assert!(fs::read(job.path("field")).unwrap() == field);
 }
+
+/// Catches tools that read the files of an incremental job otherwise than the library writes them.
+#[test]
+fn what_an_incremental_job_writes_is_read() {
+    let job = Job::new();
+    let text = fs::read_to_string(job.path("veloc.cfg")).unwrap() + "incremental = true\n";
+    let mut field: Vec<u8> = (0..1_000_000u32).map(|i| (i % 251) as u8).collect();
+    let (config, _) = Config::from_text(&text, |_| None).unwrap();
+    let mut client = Client::start_single(config, 0).unwrap();
+    let memory = Memory::new(4, field.as_mut_ptr() as u64, field.len(), 1).unwrap();
+    client.protect(None, 4, memory).unwrap();
+    for version in 1..4 {
+        field[version * 100_000..][..5000].fill(version as u8);
+        client.checkpoint("wave", version as i32).unwrap();
+    }
+    client.finish(true).unwrap();
+    let found = job.veloc("verify --config veloc.cfg --json").json();
+    assert_eq!(found["restorable"], json!({"wave": [1, 2, 3]}), "{found:#}");
+    let text = job.veloc("inspect persistent/wave-0-3.dat").success();
+    assert!(text.contains("\nincremental: "), "{text}");
+    if text.contains("it has everything") {
+        println!("this system does not say what was written: there are no deltas to look at");
+    }
+    job.veloc("inspect persistent/wave-0-3.dat --extract 4 --output field").success();
+    assert!(fs::read(job.path("field")).unwrap() == field);
+}

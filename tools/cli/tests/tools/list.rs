@@ -5,7 +5,7 @@ use std::os::unix::fs::{chown, lchown, symlink, MetadataExt as _};
 
 use serde_json::{json, Value};
 
-use crate::files::{checkpoint, Job, GOLDEN};
+use crate::files::{checkpoint, incremental, Job, GOLDEN};
 use erasure::encoding::{Encoding, Member};
 use erasure::parity::Writer;
 use format::checksum::Checksum;
@@ -145,6 +145,57 @@ fn routed_files() {
     assert_eq!(places(version(&found, 2)), [(0, "persistent", "bad")]);
     let text = job.veloc("ls --config veloc.cfg").success();
     assert!(text.contains("all (routed)") && text.contains("gone\", which is missing"), "{text}");
+}
+
+/// Catches deltas that are not told from whole checkpoints, one that counts though nobody can restore it, and a row for
+/// each of a long chain.
+#[test]
+fn deltas_and_their_bases() {
+    let job = Job::new();
+    let path = |rank: u32, version: u8| format!("scratch/wave-{rank}-{version}.dat");
+    for rank in 0..2 {
+        job.write(&path(rank, 1), &incremental(1, 0, None));
+        for version in 2..6 {
+            let delta = incremental(version, u64::from(version) - 1, Some(version - 1));
+            job.write(&path(rank, version), &delta);
+        }
+    }
+    let found = job.veloc("ls --config veloc.cfg --json").json();
+    assert_eq!(found["restorable"], json!({"wave": [1, 2, 3, 4, 5]}));
+    assert_eq!(
+        (&version(&found, 1)["delta_of"], &version(&found, 3)["delta_of"]),
+        (&json!([]), &json!([2]))
+    );
+    assert_eq!(version(&found, 3)["copies"][0]["delta_of"], 2);
+    assert_eq!(version(&found, 1)["copies"][0]["delta_of"], json!(null));
+    let text = job.veloc("ls --config veloc.cfg").success();
+    let rows: Vec<&str> = text.lines().filter(|line| line.contains("wave")).collect();
+    assert!(text.contains("delta of") && rows.len() == 2, "{text}");
+    assert!(rows[1].contains("2-5 (4)") && rows[1].contains(" 1-4 "), "{text}");
+
+    // What rank 1 has is of no use to rank 0, and neither is another checkpoint of the same version.
+    fs::remove_file(job.path(&path(0, 2))).unwrap();
+    let found = job.veloc("ls --config veloc.cfg --json").json();
+    assert_eq!(found["restorable"], json!({"wave": [1]}));
+    assert_eq!(version(&found, 3)["missing_ranks"], json!([0]));
+    assert_eq!(
+        version(&found, 5)["copies"][0]["reason"],
+        "it is a delta of version 4, which needs version 2: there is no file of that"
+    );
+    for another in [incremental(9, 1, Some(1)), GOLDEN.to_vec()] {
+        job.write(&path(0, 2), &another);
+        let found = job.veloc("ls --config veloc.cfg --json").json();
+        let reason = version(&found, 3)["copies"][0]["reason"].as_str().unwrap().to_owned();
+        assert!(reason.contains("wave-0-2.dat: it is another checkpoint"), "{reason}");
+    }
+    // Numbers alone do not make a base.
+    job.write(&path(0, 2), &incremental(2, 2, Some(1)));
+    let text = job.veloc("ls --config veloc.cfg").success();
+    assert!(text.contains("it needs 2 files, and its delta 2"), "{text}");
+    // In any place, a base is one; in an aggregated file too.
+    job.aggregate("wave", 2, &[incremental(2, 1, Some(1)), incremental(2, 1, Some(1))]);
+    let found = job.veloc("ls --config veloc.cfg --json").json();
+    assert_eq!(found["restorable"], json!({"wave": [1, 2, 3, 4, 5]}));
 }
 
 /// Catches rows without end for jobs with many versions and ranks.

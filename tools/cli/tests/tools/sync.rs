@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, SystemTime};
 
-use crate::files::{checkpoint, Job};
+use crate::files::{checkpoint, incremental, Job};
 
 /// Checkpoints of each rank that persistent lacks are copied, with their time, and nothing else is
 /// touched. Catches a rank that is passed over, a damaged file that is copied, an exit code that
@@ -30,4 +30,36 @@ fn what_persistent_lacks_is_copied() {
     assert_eq!(said, "persistent lacks nothing that is due\n");
     job.veloc("sync --config veloc.cfg").failure(&["\"y\" version 1 of rank 0"]);
     assert!(!job.path("persistent/y-0-1.dat").exists());
+}
+
+/// More versions are kept than `max_versions` if deltas need them. Catches a delta that is copied without its base, one
+/// that is copied twice, and a base that is sought in the wrong directory.
+#[test]
+fn what_a_delta_needs_is_copied_first() {
+    let job = Job::new();
+    let config = fs::read_to_string(job.path("veloc.cfg")).unwrap() + "max_versions = 2\n";
+    job.write("veloc.cfg", config.as_bytes());
+    let write = |version: u8, bytes: &[u8]| {
+        let path = job.write(&format!("scratch/x-0-{version}.dat"), bytes);
+        let taken =
+            SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000 + u64::from(version));
+        fs::File::options().write(true).open(path).unwrap().set_modified(taken).unwrap();
+    };
+    write(1, &incremental(1, 0, None));
+    for version in 2..5 {
+        write(version, &incremental(version, u64::from(version) - 1, Some(version - 1)));
+    }
+    let said = job.veloc("sync --config veloc.cfg").success();
+    let copied: Vec<&str> = said.lines().map(|line| &line[..24]).collect();
+    let expected = [1, 2, 3, 4].map(|version| format!("checkpoint \"x\" version {version}"));
+    assert_eq!(copied, expected, "{said}");
+    assert_eq!(job.veloc("verify --persistent persistent").code(), Some(0));
+
+    // Bases that persistent has are copied no second time, whoever else lacks one is told.
+    fs::remove_file(job.path("scratch/x-0-4.dat")).unwrap();
+    write(5, &incremental(5, 4, Some(4)));
+    assert_eq!(job.veloc("sync --config veloc.cfg").success().lines().count(), 1);
+    write(9, &incremental(9, 1, Some(8)));
+    job.veloc("sync --config veloc.cfg").failure(&["version 9 of rank 0", "a delta of version 8"]);
+    assert!(!job.path("persistent/x-0-9.dat").exists());
 }

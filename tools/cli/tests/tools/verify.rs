@@ -5,7 +5,7 @@ use std::fs;
 use os::memory;
 use serde_json::json;
 
-use crate::files::{checkpoint, Job, GOLDEN};
+use crate::files::{checkpoint, incremental, Job, GOLDEN};
 
 /// Two ranks; version 1 in scratch and persistent, 2 aggregated, all with checksums.
 fn job() -> Job {
@@ -118,6 +118,44 @@ fn copies_without_checksums_are_compared() {
     job.write("meta/x-0-1.dat.chksum", b"");
     let ran = job.veloc("verify --config veloc.cfg");
     assert!(ran.stdout().contains("x-0-1.dat.chksum has 0 bytes"), "{}", ran.stdout());
+}
+
+/// Catches a delta that is good though its base is damaged, a base that is not read as nobody asked for its version, and
+/// a version that is given up though another copy of its base is good.
+#[test]
+fn a_delta_is_as_good_as_its_base() {
+    let job = Job::new();
+    let whole = incremental(1, 0, None);
+    job.write("scratch/wave-0-1.dat", &whole);
+    job.keep_checksum("wave-0-1.dat", &whole);
+    job.write("scratch/wave-0-2.dat", &incremental(2, 1, Some(1)));
+    job.write("scratch/wave-0-3.dat", &incremental(3, 2, Some(2)));
+    job.write("scratch/wave-0-4.dat", &incremental(4, 0, None));
+    let said = job.veloc("verify --config veloc.cfg").success();
+    assert!(said.contains("wave: all ranks can restore 1-4\n"), "{said}");
+    flip(&job, "scratch/wave-0-1.dat");
+    assert_eq!(
+        job.veloc("ls --config veloc.cfg --json").json()["restorable"],
+        json!({"wave": [1, 2, 3, 4]})
+    );
+    let ran = job.veloc("verify --config veloc.cfg");
+    assert_eq!(ran.code(), Some(1));
+    for part in [
+        "wave-0-1.dat: its bytes have SHA-256",
+        "wave-0-2.dat: it is a delta of version 1: ",
+        "wave-0-3.dat: it is a delta of version 2, which needs version 1: ",
+        "wave: all ranks can restore 4\n",
+    ] {
+        assert!(ran.stdout().contains(part), "{part}: {}", ran.stdout());
+    }
+    let ran = job.veloc("verify wave 3 --config veloc.cfg");
+    assert_eq!(ran.code(), Some(1));
+    assert!(ran.stdout().contains("wave-0-1.dat: its bytes have"), "{}", ran.stdout());
+    assert!(ran.stdout().contains("1 name, 1 version, 1 copy"), "{}", ran.stdout());
+    job.write("persistent/wave-0-1.dat", &whole);
+    let ran = job.veloc("verify --config veloc.cfg");
+    assert!(ran.stdout().contains("wave: all ranks can restore 1-4\n"), "{}", ran.stdout());
+    job.veloc("verify wave 3 --config veloc.cfg").success();
 }
 
 /// Four ranks took versions 1 and 2. Catches numbers of ranks in proofs that are not looked at, or
