@@ -127,10 +127,9 @@ impl Incremental {
                 all_anew.push(range.0..range.1);
             }
             if last.is_some_and(|last| last.regions.get(&id) == Some(&(address, len))) {
-                let mut runs = own.changed.within(&(address..address + len));
-                if all_anew.iter().any(|anew| anew.start == range.0) {
-                    runs = vec![address..address + len];
-                }
+                let whole = address..address + len;
+                let is_anew = all_anew.iter().any(|anew| anew.start == range.0);
+                let runs = if is_anew { Vec::from([whole]) } else { own.changed.within(&whole) };
                 let changed = runs.iter().map(|run| run.end - run.start).sum();
                 match choose(len, changed) {
                     Has::Changes if base.is_some() => {

@@ -514,6 +514,7 @@ mod tests {
     use std::panic::{catch_unwind, AssertUnwindSafe};
 
     use super::*;
+    use crate::catalog::state::State;
     use crate::Engine;
     use config::Config;
     use recovery::Process;

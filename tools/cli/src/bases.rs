@@ -23,7 +23,7 @@ use crate::stored::{look, Condition, Copy, Place};
 pub(crate) struct Incremental {
     /// The number by which its deltas know it.
     number: u64,
-    /// How many files it needs.
+    /// The most deltas that may lie below it.
     chain: u64,
     /// The file that it is a delta of.
     pub base: Option<Base>,
@@ -56,7 +56,7 @@ impl Incremental {
             }
         }
         let in_part = table.regions.iter().map(|region| region.id).collect();
-        let Table { number, chain, base, .. } = table;
+        let (number, chain, base) = (table.number, table.chain, table.needed());
         Ok(Some(Incremental { number, chain, base, regions, in_part }))
     }
 }
@@ -84,8 +84,12 @@ fn unfit(copy: &Copy, delta: Option<&Incremental>, base: &Base) -> Option<String
     if let Some(id) = delta.in_part.iter().find(differs) {
         return Some(format!("it has no region {id} of the size that its delta has"));
     }
-    (found.chain + 1 != delta.chain)
-        .then(|| format!("it needs {} files, and its delta {}", found.chain, delta.chain))
+    (found.chain >= delta.chain).then(|| {
+        format!(
+            "up to {} deltas may lie below it, and {} below its delta",
+            found.chain, delta.chain
+        )
+    })
 }
 
 /// Finds bases by the names of files.

@@ -107,7 +107,7 @@ fn lacking(
     let base_of = |file: &delta::Stored| {
         let table = delta::table_of(&file.file, file.part.clone(), &file.path);
         // What is damaged is told when it is copied.
-        table.ok().flatten().and_then(|table| table.base)
+        table.ok().flatten().and_then(|table| table.needed())
     };
     let file = files::open(path)?;
     let part = 0..files::len(&file, path)?;

@@ -117,7 +117,7 @@ fn parts(opened: &Opened, meta: Option<&std::path::Path>, bases: &Bases) -> Resu
         let subject = Subject { opened, part: part.clone(), identity, proof: None };
         let said = subject.said();
         let table = said.as_ref().ok().and_then(|said| said.table.as_ref());
-        let delta_of = table.and_then(|table| table.base).map(|base| base.version);
+        let delta_of = table.and_then(|table| table.needed()).map(|base| base.version);
         let lacks = delta_of.and_then(|_| subject.image(bases).err());
         ranks.push(Part {
             rank: rank as u32,

@@ -191,7 +191,7 @@ impl Incremental {
         let changed = table.regions.iter().filter(|region| !region.runs.is_empty());
         let runs = table.regions.iter().flat_map(|region| &region.runs);
         Incremental {
-            delta_of: table.base.map(|base| base.version),
+            delta_of: table.needed().map(|base| base.version),
             below: table.chain,
             changed_bytes: runs.map(|run| run.end - run.start).sum(),
             changed_regions: changed.count(),
@@ -203,7 +203,7 @@ impl Incremental {
             return "incremental: it has everything\n".to_owned();
         };
         format!(
-            "incremental: a delta of version {base}, with {} below it; {} of changes in {}\n",
+            "incremental: a delta of version {base}, with at most {} below it; {} of changes in {}\n",
             output::count(self.below as usize, "version", "versions"),
             output::bytes(self.changed_bytes),
             output::count(self.changed_regions, "region", "regions")

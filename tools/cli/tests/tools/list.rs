@@ -191,7 +191,7 @@ fn deltas_and_their_bases() {
     // Numbers alone do not make a base.
     job.write(&path(0, 2), &incremental(2, 2, Some(1)));
     let text = job.veloc("ls --config veloc.cfg").success();
-    assert!(text.contains("it needs 2 files, and its delta 2"), "{text}");
+    assert!(text.contains("up to 2 deltas may lie below it, and 2 below its delta"), "{text}");
     // In any place, a base is one; in an aggregated file too.
     job.aggregate("wave", 2, &[incremental(2, 1, Some(1)), incremental(2, 1, Some(1))]);
     let found = job.veloc("ls --config veloc.cfg --json").json();
