@@ -25,6 +25,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { REGIONS = 6, ON_DEVICE = 5 };
@@ -200,6 +201,54 @@ static void restore(int version)
     same(version);
 }
 
+/* Memory in whose place there is other memory, of another kind, or none; and two regions that share a page. */
+static void odd(void)
+{
+    const size_t bytes = 100 * page, half = bytes / 2 + 100;
+    unsigned char *memory = map_as(MAP_PRIVATE, bytes), *other;
+    int version;
+    OK(VELOC_Mem_protect(1, memory, half, 1));
+    OK(VELOC_Mem_protect(2, memory + half, bytes - half, 1));
+    for (version = 1; version < 9; version++) {
+        if (version == 3) {
+            other = mmap(memory, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+            CHECK(other == memory);
+        }
+        if (version > 3) {
+            /* Another process writes, and only there. */
+            pid_t child = fork();
+            CHECK(child >= 0);
+            if (child == 0) {
+                fill(memory, bytes, 1, version);
+                _exit(0);
+            }
+            EQUAL(waitpid(child, NULL, 0), child);
+        } else {
+            fill(memory + half - 100, 200, 1, version);
+        }
+        OK(VELOC_Checkpoint("odd", version));
+        other = get_memory(bytes);
+        memcpy(other, memory, bytes);
+        memset(memory, 0xee, bytes);
+        OK(VELOC_Restart("odd", version));
+        EQUAL(memcmp(memory, other, bytes), 0);
+        free(other);
+    }
+    OK(munmap(memory, bytes));
+    memory = map_as(MAP_PRIVATE, bytes);
+    OK(VELOC_Mem_protect(1, memory, half, 1));
+    OK(VELOC_Mem_protect(2, memory + half, bytes - half, 1));
+    OK(VELOC_Checkpoint("odd", 9));
+    OK(munmap(memory + 20 * page, page));
+    REFUSED(VELOC_Checkpoint("odd", 10), "region 1|not mapped any more");
+    CHECK(mmap(memory + 20 * page, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0)
+          == memory + 20 * page);
+    OK(VELOC_Checkpoint("odd", 10));
+    OK(VELOC_Restart("odd", 10));
+    OK(VELOC_Mem_unprotect(1));
+    OK(VELOC_Mem_unprotect(2));
+}
+
 int main(int argc, char **argv)
 {
     int from = (int)number(argc, argv, "from", 0), to = (int)number(argc, argv, "to", 30);
@@ -239,6 +288,8 @@ int main(int argc, char **argv)
         puts("done");
         return 0;
     }
+    if (from == 0 && !storm)
+        odd();
     if (from > 0)
         restore(from);
     for (version = from + 1; storm || version <= to; version++) {

@@ -106,30 +106,23 @@ impl Incremental {
         is_own: impl Fn(u64, u64) -> bool,
     ) -> Result<Plan> {
         self.forget_unprotected(protected);
-        self.ask();
+        let mut told = self.ask();
+        let new = self.watch(regions, is_own, &mut told);
+        for name in self.names.values_mut() {
+            name.changed.add(&told);
+        }
         let own = self.names.entry(name.to_owned()).or_default();
         let last = own.last.as_ref();
         let base = last.filter(|last| last.version < version && last.chain < self.chain);
         let (mut noted, mut changes, mut sparse) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        let mut all_anew = Vec::new();
         for &(id, address, len) in regions {
             let range = pages(address, len);
             if !self.watched.contains(&range) {
-                if is_resting(&mut self.resting, range) || !is_own(address, len) {
-                    continue;
-                }
-                let Ok(written) = &self.written else { continue };
-                if written.watch(&(range.0..range.1)).is_err() {
-                    // Another has registered it, or some of it was unmapped, which the capture finds out.
-                    continue;
-                }
-                self.watched.insert(range);
-                all_anew.push(range.0..range.1);
+                continue;
             }
-            if last.is_some_and(|last| last.regions.get(&id) == Some(&(address, len))) {
-                let whole = address..address + len;
-                let is_anew = all_anew.iter().any(|anew| anew.start == range.0);
-                let runs = if is_anew { Vec::from([whole]) } else { own.changed.within(&whole) };
+            let was_there = last.is_some_and(|last| last.regions.get(&id) == Some(&(address, len)));
+            if was_there && !new.contains(&range) {
+                let runs = own.changed.within(&(address..address + len));
                 let changed = runs.iter().map(|run| run.end - run.start).sum();
                 match choose(len, changed) {
                     Has::Changes if base.is_some() => {
@@ -155,9 +148,6 @@ impl Incremental {
         let chain = base.map_or(0, |base| base.chain + 1);
         let base = base.map(|base| Base { version: base.version, number: base.number });
         let table = Table { number, chain, base, regions: sparse }.encode();
-        for other in self.names.values_mut() {
-            other.changed.add(&all_anew);
-        }
         self.open = Some((name.to_owned(), Last { version, number, chain, regions: noted }));
         Ok(Plan { table, changes })
     }
@@ -182,24 +172,48 @@ impl Incremental {
         self.names.iter_mut().filter(|(own, _)| of_name(own)).for_each(|(_, own)| own.last = None);
     }
 
-    /// Asks what was written since, and keeps it for each name.
-    fn ask(&mut self) {
-        let Ok(written) = &self.written else { return };
+    /// Asks what was written since.
+    fn ask(&mut self) -> Vec<Range<u64>> {
         let mut told = Vec::new();
-        self.watched.retain(|&(start, end)| {
-            let range = start..end;
-            match written.take(&range, &mut told) {
-                Ok(()) => true,
-                Err(error) => {
-                    log::debug!("{} bytes at {start:#x} are taken whole: {error}", end - start);
-                    told.push(range.clone());
-                    written.watch(&range).is_ok()
-                }
+        let Ok(written) = &self.written else { return told };
+        self.watched.retain(|&(start, end)| match written.take(&(start..end), &mut told) {
+            Ok(()) => true,
+            Err(error) => {
+                log::debug!("{} bytes at {start:#x} are taken whole: {error}", end - start);
+                // Whatever is there now may be of another kind: it is judged anew.
+                written.forget(&(start..end));
+                told.push(start..end);
+                false
             }
         });
-        for name in self.names.values_mut() {
-            name.changed.add(&told);
+        told
+    }
+
+    /// Has writes to regions noted that are not yet. Returns their ranges, which count as written.
+    fn watch(
+        &mut self,
+        regions: &[(i32, u64, u64)],
+        is_own: impl Fn(u64, u64) -> bool,
+        told: &mut Vec<Range<u64>>,
+    ) -> BTreeSet<(u64, u64)> {
+        let mut new = BTreeSet::new();
+        let Ok(written) = &self.written else { return new };
+        for &(_, address, len) in regions {
+            let range = pages(address, len);
+            let mut rests = || is_resting(&mut self.resting, range);
+            if self.watched.contains(&range) || rests() || !is_own(address, len) {
+                continue;
+            }
+            let whole = range.0..range.1;
+            // It fails where another has registered it, or some of it was unmapped, which the capture finds out. What
+            // it shares with regions that are watched already must be told, too.
+            if written.watch(&whole).and_then(|()| written.take(&whole, told)).is_ok() {
+                self.watched.insert(range);
+                new.insert(range);
+            }
+            told.push(whole);
         }
+        new
     }
 
     fn forget_unprotected(&mut self, protected: &Regions) {
@@ -269,11 +283,13 @@ impl Client {
             .map(|place| (place.id, place.address, place.len))
             .collect();
         let mappings = LazyCell::new(Mappings::now);
-        let is_own = |address, len| mappings.have_private(address, len);
+        let is_own = |address, len| mappings.have_anonymous(address, len);
         let Plan { table, changes } = incremental.plan(of, &regions, &self.regions, is_own)?;
         let mut all = vec![Place::plain(REGION, table.as_ptr(), table.len())];
         for (id, runs) in &changes {
             let Some(place) = places.iter().find(|place| place.id == *id) else { continue };
+            // Of memory that is not there any more nothing was written.
+            place.check()?;
             all.extend(runs.iter().map(|run| Place {
                 id: REGION,
                 address: run.start,

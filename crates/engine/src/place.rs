@@ -71,7 +71,7 @@ impl Place {
     ///
     /// # Errors
     /// Some of the memory is not mapped; the error names the region.
-    pub(super) fn check(&self) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         let of_device = matches!(self.kind, Pointer::Device { .. });
         // The pages of a delta are those that the system has just told.
         if of_device

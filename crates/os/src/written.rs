@@ -79,7 +79,7 @@ impl Written {
         Ok(written)
     }
 
-    /// Notes writes to a range of whole pages from now on.
+    /// Notes writes to a range of whole pages from the next [`Written::take`] on, which still tells all of it.
     ///
     /// # Errors
     /// Another has registered some of it, or it is not mapped.
@@ -87,10 +87,7 @@ impl Written {
         let mut what = Registration { place: place(range), mode: OF_WRITES, calls: 0 };
         let descriptor =
             self.descriptor.get().map_err(|error| Error::system("userfaultfd", &error))?;
-        call(descriptor, REGISTER, &mut what)
-            .map_err(|error| failed("userfaultfd", range, error))?;
-        // Quicker than the call of userfaultfd for it.
-        self.take(range, &mut Vec::new())
+        call(descriptor, REGISTER, &mut what).map_err(|error| failed("userfaultfd", range, error))
     }
 
     /// Ends that.
@@ -99,7 +96,7 @@ impl Written {
         let _ = self.descriptor.get().map(|found| call(found, UNREGISTER, &mut place(range)));
     }
 
-    /// Appends the stretches of a range that were written since it is watched, or since the last call; ascending.
+    /// Appends the stretches of a range that were written since the last call; ascending. They count as unwritten then.
     ///
     /// # Errors
     /// Some of it is not watched any more, as other memory was mapped there: what was written is not known.
@@ -126,7 +123,8 @@ impl Written {
         write(0);
         write(1);
         self.watch(&all)?;
-        let mut told = Vec::new();
+        let (mut anew, mut told) = (Vec::new(), Vec::new());
+        take(&all, &mut anew)?;
         write(1);
         // SAFETY: as above; the call writes one byte.
         unsafe { libc::getrandom(base.add(3 * page).cast(), 1, 0) };
@@ -140,7 +138,8 @@ impl Written {
         let mut discarded = Vec::new();
         take(&all, &mut discarded)?;
         self.forget(&all);
-        if told == first && again.is_empty() && discarded == [pages(3..4)] {
+        let is_true = [told, again, discarded] == [first, Vec::new(), Vec::from([pages(3..4)])];
+        if is_true && anew == [all] {
             return Ok(());
         }
         Err(Error::new(
@@ -184,6 +183,9 @@ mod tests {
             let bytes = || unsafe { std::slice::from_raw_parts_mut(base, len) };
             bytes()[..len / 2].fill(1);
             written.watch(&all).unwrap();
+            let mut anew = Vec::new();
+            written.take(&all, &mut anew).unwrap();
+            assert_eq!(pages(all.start, &anew).len(), count);
             let mut state = 7_u64;
             let mut random = |below: usize| {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
