@@ -298,6 +298,42 @@ class Results(unittest.TestCase):
             self.assertEqual((code, error), (1, "error: there is nothing to draw in the files\n"))
 
 
+@unittest.skipUnless(HAS_MATPLOTLIB, "matplotlib is not installed")
+class Snapshots(unittest.TestCase):
+    def test_ratios_are_drawn_with_their_goals(self):
+        """Catches figures that are left out or mixed, and a file of another kind that is drawn."""
+        points = [
+            {"what": "fork: blocked, 1 GiB, small pages", "unit": "ms", "values": [27.0]},
+            {"what": "fork: blocked, 1 GiB, small pages", "unit": "x disk", "values": [0.02, 0.03],
+             "goal": {"at-most": 0.025}, "reached": True},
+            {"what": "fork: blocked, 1 GiB, huge pages", "unit": "x disk", "values": [0.01]},
+            {"what": "copy: blocked, 1 GiB, small pages", "unit": "x disk", "values": [0.1]},
+            {"what": "fork, compress = lz4: file, 512 MiB, half of it random", "unit": "x bytes", "values": [0.5]},
+        ]
+        content = {"title": "snapshot", "points": points, "machine": file_of([])["machine"],
+                   "program": {"commit": "0123456"}}
+        with tempfile.TemporaryDirectory() as name:
+            path = pathlib.Path(name) / "snapshot.json"
+            path.write_text(json.dumps(content))
+            code, _, error = run("snapshot", str(path), "--title", "$ it <is>")
+            self.assertEqual((code, error), (0, ""))
+            self.assertGreater(path.with_suffix(".png").stat().st_size, 1000)
+            from veloc.plot import snapshot
+            figure, _ = snapshot.draw(command.arguments().parse_args(["snapshot", str(path)]))
+            disk, size = figure.axes
+            self.assertEqual([bar.get_height() for bar in disk.patches][:2], [0.025, 0.1])
+            self.assertEqual(disk.patches[2].get_height(), 0.01)
+            self.assertEqual(len(disk.collections) > 0, True)
+            self.assertEqual([bar.get_height() for bar in size.patches], [0.5])
+            said = texts(figure)
+            for text in ("fork\nblocked", "copy\nblocked", "fork + lz4\nfile", "1 GiB, huge pages", "x disk", "to reach, at most"):
+                self.assertIn(text, said)
+            path.write_text(json.dumps({"title": "pages", "points": []}))
+            code, _, error = run("snapshot", str(path))
+            self.assertEqual(code, 1)
+            self.assertIn("snapshot.json is nothing that", error)
+
+
 def run(*arguments):
     """The exit code, standard output and standard error of the command."""
     out, error = io.StringIO(), io.StringIO()

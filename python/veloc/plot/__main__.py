@@ -31,7 +31,10 @@ def arguments() -> argparse.ArgumentParser:
     timeline.add_argument("--title", metavar="TEXT", help="what to write above the picture")
     schedule = kinds.add_parser("schedule", help="a plan of `veloc schedule --out FILE`")
     schedule.add_argument("files", nargs=1, metavar="FILE")
-    for kind in (timeline, schedule):
+    snapshot = kinds.add_parser("snapshot", help="what `veloc bench snapshot` has measured")
+    snapshot.add_argument("files", nargs=1, metavar="FILE")
+    snapshot.add_argument("--title", metavar="TEXT", help="what to write above the picture")
+    for kind in (timeline, schedule, snapshot):
         kind.add_argument("--out", metavar="STEM", help="draw STEM.svg and STEM.png")
     return parser
 
@@ -87,10 +90,10 @@ def main(given: Sequence[str] | None = None) -> int:
     try:
         if asked.kind == "results":
             return 0 if results(asked) else 1
-        from . import schedule, timeline
+        from . import schedule, snapshot, timeline
 
-        draw = timeline.draw if asked.kind == "timeline" else schedule.draw
-        figure, told = draw(asked)
+        drawing = {"timeline": timeline, "schedule": schedule, "snapshot": snapshot}
+        figure, told = drawing[asked.kind].draw(asked)
         for text in told:
             print(text, file=sys.stderr)
         suffix = "-timeline" * (asked.kind == "timeline")

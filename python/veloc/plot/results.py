@@ -33,7 +33,8 @@ def read(paths: Iterable[str]) -> tuple[list[tuple[pathlib.Path, Json]], list[st
                 continue
             if "measurements" not in content:
                 kind = "timeline" if "traceEvents" in content or content == [] else "schedule"
-                drawable = kind == "timeline" or "drawing" in content
+                kind = "snapshot" if "title" in content and content["title"] == "snapshot" else kind
+                drawable = kind != "schedule" or "drawing" in content
                 draws = f"; if it is a {kind}, `python -m veloc.plot {kind} {file}` draws it"
                 others.append(f"{file} holds no results" + draws * drawable)
             elif content.get("schema") != SCHEMA:
