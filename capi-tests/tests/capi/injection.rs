@@ -90,6 +90,16 @@ fn every_call_fails_beside_frozen_memory() {
     }
 }
 
+/// Files have the blocks of device memory that have changed.
+#[test]
+fn every_call_fails_in_an_incremental_job() {
+    inject_everywhere(
+        "mode = async\nscratch = DIR/scratch\ngpu_cache_size = 4M\ngpu_chunk_size = 2M\n\
+         host_cache_size = 6M\nincremental = true\nincremental_chain = 2\n",
+        "",
+    );
+}
+
 #[test]
 fn every_call_fails_in_an_ephemeral_job() {
     inject_everywhere(

@@ -142,6 +142,7 @@ fn a_storm() {
         "mode = async\nchksum = true\nmeta = DIR/meta\n",
         "mode = async\nhost_capture = fork\nhost_cache_size = 8M\n",
         "mode = async\nhost_capture = protect\nhost_cache_size = 8M\n",
+        "mode = async\nincremental = true\nincremental_chain = 3\nhost_cache_size = 8M\n",
         "mode = sync\n",
     ];
     let each = kills_of_storm().div_ceil(kinds.len() as u64);

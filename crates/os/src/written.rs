@@ -198,7 +198,7 @@ mod tests {
                 let mut touched = BTreeSet::new();
                 for _ in 0..random(40) {
                     let at = random(count);
-                    match random(6) {
+                    match random(7) {
                         0 => {
                             // SAFETY: within the mapping.
                             let got = unsafe { libc::getrandom(base.add(at * page).cast(), 9, 0) };
@@ -221,6 +221,15 @@ mod tests {
                             }
                         }
                         3 => {
+                            // The kernel moves the pages to a large one, if it can.
+                            let at = at * page / ALIGNMENT * ALIGNMENT;
+                            // SAFETY: within the mapping.
+                            unsafe {
+                                let at = base.add(at).cast();
+                                libc::madvise(at, ALIGNMENT, libc::MADV_COLLAPSE);
+                            }
+                        }
+                        4 => {
                             // SAFETY: the child ends at once.
                             let child = unsafe { libc::fork() };
                             if child == 0 {
