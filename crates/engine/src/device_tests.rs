@@ -41,12 +41,12 @@ impl Job {
         Job::of(&text, CHECKPOINT, map_fails)
     }
 
-    /// A job that finds so many processors, and registers nothing but its rings.
-    fn with_processors(processors: usize) -> Job {
+    /// A job whose large flushes have so many threads, and which registers nothing but its rings.
+    fn with_lanes(lanes: usize) -> Job {
         let text = "mode = async\nephemeral = true\ngpu_cache_size = 64M\n\
                     gpu_chunk_size = 64M\nhost_cache_size = 256M\npin = off\n";
         let job = Job::of(text, LARGE, false);
-        job.engine.processors.set(processors).unwrap();
+        job.engine.flush_lanes.set(lanes).unwrap();
         job
     }
 
@@ -188,12 +188,11 @@ fn a_cache_that_is_mapped_in_part_serves() {
     job.end();
 }
 
-/// Catches shares that overlap, leave bytes out or go elsewhere; threads that do not help, or do so where there are
-/// few processors; a lane that copies while the gate is closed.
+/// Catches shares that overlap, leave bytes out or go elsewhere; threads that do not help; a lane that copies while the gate is closed.
 #[test]
 fn threads_share_a_large_flush() {
-    for (processors, lanes) in [(3, 1), (16, 4)] {
-        let mut job = Job::with_processors(processors);
+    for lanes in [1, 4] {
+        let mut job = Job::with_lanes(lanes);
         let rings = |job: &Job| job.api.in_use()[2];
         let shared = job.engine.shared().clone();
         let closed = shared.gate.close();
@@ -227,7 +226,7 @@ fn threads_share_a_large_flush() {
 /// flush with slices of the failed one.
 #[test]
 fn a_copy_that_fails_in_any_lane_ends_the_flush() {
-    let mut job = Job::with_processors(16);
+    let mut job = Job::with_lanes(4);
     for version in 0..LARGE_VERSIONS {
         // Each time at another of the flush's 41 copies or more, behind those of the capture.
         job.api.fail("copy", 1 + 9 * version as u32);

@@ -65,8 +65,8 @@ pub struct Shared {
     pub(crate) pace: Pace,
     /// Lets captures pause background copies.
     pub(crate) gate: Gate,
-    /// How many processors the flush worker may use, once it has asked.
-    pub(crate) processors: OnceLock<usize>,
+    /// How many threads share a large flush, in place of what policy says: for tests.
+    pub(crate) flush_lanes: OnceLock<usize>,
     /// The machine's memory.
     pub(crate) guard: Guard,
     /// When pages were last given back. Held while that is done.
@@ -158,7 +158,7 @@ impl Shared {
             trace,
             pace,
             gate: Gate::default(),
-            processors: OnceLock::new(),
+            flush_lanes: OnceLock::new(),
             guard: Guard::new(follows),
             gave_back: Mutex::new(Instant::now()),
             deferred: DeferredCaptures::default(),

@@ -30,11 +30,14 @@ pub(crate) struct Flushed {
 /// Flushes from a level until the engine stops.
 pub(crate) fn flush(shared: &Shared, from: Level) -> Result<()> {
     let mut mover = Mover::new(shared, from)?;
-    let next = |state: &mut State| state.next_flush(from);
-    while let Some(job) = shared.catalog.next(Worker::Flush(from), next) {
+    let next = |state: &mut State| {
+        let job = state.next_flush(from)?;
+        Some((job, state.flushes_waiting(from)))
+    };
+    while let Some((job, waiting)) = shared.catalog.next(Worker::Flush(from), next) {
         let since = Instant::now();
         let mut span = shared.trace.span(Activity::Flush).of(&job.name, job.version);
-        let Flushed { end, untouched } = mover.carry_out(&job, "flushing");
+        let Flushed { end, untouched } = mover.carry_out(&job, "flushing", waiting);
         if end == MoveEnd::Done {
             count(shared, &job, since);
             span.bytes(job.len);
@@ -53,7 +56,7 @@ pub(crate) fn fetch(shared: &Shared, to: Level) -> Result<()> {
     while let Some(job) = shared.catalog.next(Worker::Fetch(to), next) {
         let since = Instant::now();
         let mut span = shared.trace.span(Activity::Fetch).of(&job.name, job.version);
-        let Flushed { end, .. } = mover.carry_out(&job, "fetching");
+        let Flushed { end, .. } = mover.carry_out(&job, "fetching", 0);
         match &end {
             MoveEnd::Done => {
                 count(shared, &job, since);
@@ -93,7 +96,8 @@ impl<'a> Mover<'a> {
         })
     }
 
-    fn carry_out(&mut self, job: &MoveJob, verb: &str) -> Flushed {
+    /// `waiting`: how many others there are to be carried out.
+    fn carry_out(&mut self, job: &MoveJob, verb: &str, waiting: usize) -> Flushed {
         let (shared, queue) = match self {
             Mover::Device(queue) => (queue.shared, Some(queue)),
             Mover::Store(shared) => (*shared, None),
@@ -102,7 +106,7 @@ impl<'a> Mover<'a> {
         let what = format!("{verb} to the {name}");
         match queue {
             Some(queue) if job.to.level == Level::HOST => {
-                let copies = |queue: &mut Queue<'_>| queue.flush(job);
+                let copies = |queue: &mut Queue<'_>| queue.flush(job, waiting);
                 queue.flush_to(&job.to.extents, job.len, &what, (&job.name, job.version), copies)
             }
             Some(queue) => {
@@ -226,11 +230,15 @@ impl<'a> Queue<'a> {
     }
 
     /// Makes the copies of a flush. Where the device cannot copy straight to the host buffer, one thread copies
-    /// on from its ring, which is slower than the device: there, others help if there are enough processors.
-    fn flush(&mut self, job: &MoveJob) -> Result<()> {
+    /// on from its ring, which is slower than the device: there, others help if it does not keep up and there are
+    /// enough processors.
+    fn flush(&mut self, job: &MoveJob, waiting: usize) -> Result<()> {
         let shared = self.shared;
-        let processors = *shared.processors.get_or_init(affinity::usable_cpus);
-        if slice::lanes(processors, job.len) == 1 {
+        let wanted = |bytes| match shared.flush_lanes.get() {
+            Some(lanes) => *lanes,
+            None => slice::lanes(affinity::usable_cpus(), bytes, waiting),
+        };
+        if wanted(job.len) == 1 {
             return self.queue(job, Direction::Down);
         }
         let (device, host, cache) =
@@ -249,7 +257,7 @@ impl<'a> Queue<'a> {
             }
         }
         let lens: Vec<u64> = staged.iter().map(|(_, place)| place.len).collect();
-        let lanes = self.ready_lanes(slice::lanes(processors, lens.iter().sum()));
+        let lanes = self.ready_lanes(wanted(lens.iter().sum()));
         if lanes == 1 {
             return self.queue(job, Direction::Down);
         }

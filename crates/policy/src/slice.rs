@@ -18,10 +18,14 @@ pub const RING_SLOT: u64 = 1 << 20;
 /// start a thread.
 const LEAST_SHARE: u64 = 8 << 20;
 
-/// How many threads copy `bytes` on from rings, where the process may use so many processors. One thread is
-/// slower than the device, but the processors are the application's: a quarter of them is taken, and not more
-/// than the memory needs.
-pub fn lanes(processors: usize, bytes: u64) -> usize {
+/// How many threads copy `bytes` on from rings, where the process may use so many processors and so many
+/// checkpoints are `waiting` behind. One thread is slower than the device, but the processors are the application's,
+/// and other processes': more are taken only where one does not keep up, a quarter of them, and not more than the
+/// memory needs.
+pub fn lanes(processors: usize, bytes: u64, waiting: usize) -> usize {
+    if waiting == 0 {
+        return 1;
+    }
     let most = if processors < 32 { 4 } else { 8 };
     let worthwhile = (bytes / LEAST_SHARE) as usize;
     (processors / 4).min(most).min(worthwhile).max(1)
@@ -57,15 +61,17 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Catches threads where there are few processors or bytes, or more than the memory needs.
+    /// Catches threads where there are few processors or bytes, where nothing waits, or more than the memory needs.
     #[test]
     fn few_processors_or_bytes_have_one_lane() {
         let (small, large) = (LEAST_SHARE * 2 - 1, LEAST_SHARE * 100);
         let counts =
-            [1, 2, 3, 4, 7, 8, 16, 31, 32, 256].map(|n| (lanes(n, small), lanes(n, large)));
+            [1, 2, 3, 4, 7, 8, 16, 31, 32, 256].map(|n| (lanes(n, small, 1), lanes(n, large, 1)));
         assert_eq!(counts.map(|count| count.0), [1; 10]);
         assert_eq!(counts.map(|count| count.1), [1, 1, 1, 1, 1, 2, 4, 4, 8, 8]);
-        assert_eq!([0, 3, 5].map(|n| lanes(64, LEAST_SHARE * n)), [1, 3, 5]);
+        // One keeps up.
+        assert_eq!(lanes(64, large, 0), 1);
+        assert_eq!([0, 3, 5].map(|n| lanes(64, LEAST_SHARE * n, 1)), [1, 3, 5]);
     }
 
     proptest! {

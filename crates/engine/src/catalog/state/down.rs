@@ -27,6 +27,11 @@ impl State {
         Some(job)
     }
 
+    /// How many checkpoints could be flushed from a level next.
+    pub(crate) fn flushes_waiting(&self, from: Level) -> usize {
+        self.level(from).flush.len()
+    }
+
     /// Allocates the room of a copy from one level to another.
     pub(super) fn begin_move(
         &mut self,
