@@ -2,7 +2,7 @@
  * Checkpoints that have what was written since the last one (incremental):
  *
  *   incremental <configuration> [from=N] [to=N] [bytes=N] [writes=N] [check=N] [back=1] [calm=1] [kill=1] [storm=1]
- *               [newest=1] [forbid=1] [device=1]
+ *               [newest=1] [forbid=1] [device=1] [many=1]
  *
  * Six regions change at random from one version to the next: by stores, by system calls, by memory that is discarded,
  * mapped anew, moved, or protected at another place or with another length; one is captured by protection in some
@@ -17,6 +17,7 @@
  *   newest=1   says which version is there, and that all of it is what it was
  *   forbid=1   the system does not tell what was written
  *   device=1   one of the regions is in device memory
+ *   many=1     1500 regions of different lengths, instead
  */
 #define _GNU_SOURCE
 #include "cuda.h"
@@ -249,6 +250,36 @@ static void odd(void)
     OK(VELOC_Mem_unprotect(2));
 }
 
+static void many(void)
+{
+    enum { MANY = 1500, VERSIONS = 5 };
+    static unsigned char *at[MANY], *were[VERSIONS][MANY];
+    static size_t bytes[MANY];
+    int version, id;
+    for (id = 0; id < MANY; id++) {
+        bytes[id] = 65536 + (size_t)(id * 7919 % 1500) * 8;
+        at[id] = map_as(MAP_PRIVATE, bytes[id] + page);
+        fill(at[id], bytes[id], id, 0);
+        OK(VELOC_Mem_protect(id, at[id], bytes[id], 1));
+    }
+    for (version = 0; version < VERSIONS; version++) {
+        for (id = version; id < MANY; id += 3)
+            fill(at[id] + (size_t)id * 13 % 50000, 500, id, version);
+        OK(VELOC_Checkpoint("many", version));
+        for (id = 0; id < MANY; id += 7) {
+            were[version][id] = get_memory(bytes[id]);
+            memcpy(were[version][id], at[id], bytes[id]);
+        }
+    }
+    for (version = VERSIONS - 1; version >= 0; version--) {
+        OK(VELOC_Restart("many", version));
+        for (id = 0; id < MANY; id += 7)
+            EQUAL(memcmp(at[id], were[version][id], bytes[id]), 0);
+    }
+    OK(VELOC_Finalize(1));
+    puts("done");
+}
+
 int main(int argc, char **argv)
 {
     int from = (int)number(argc, argv, "from", 0), to = (int)number(argc, argv, "to", 30);
@@ -286,6 +317,10 @@ int main(int argc, char **argv)
             restore(version);
         OK(VELOC_Finalize(0));
         puts("done");
+        return 0;
+    }
+    if (number(argc, argv, "many", 0)) {
+        many();
         return 0;
     }
     if (from == 0 && !storm)

@@ -54,6 +54,8 @@ fn each_version_is_what_memory_was() {
         let job = Job::new(&incremental(more));
         let ended = job.run("incremental", "to=40 check=1").succeed();
         assert_eq!(ended.figure("found"), 40, "{more}");
+        // A region that is protected in some versions is not watched then, by the library itself.
+        assert!(!ended.stderr.contains("busy"), "{}", ended.stderr);
         assert_eq!(job.run("incremental", "from=40 to=40 check=1").succeed().figure("found"), 40);
         let tables = tables(&job.scratch());
         let deltas = tables.values().filter(|table| table.needed().is_some()).count();
@@ -63,6 +65,26 @@ fn each_version_is_what_memory_was() {
         fs::remove_dir_all(job.scratch()).unwrap();
         assert_eq!(job.run("incremental", "from=17 to=40 check=1").succeed().figure("found"), 40);
     }
+}
+
+/// An adjoint computation keeps whole states. Catches a mark that is taken for a table.
+#[test]
+fn adjoint_computations_have_whole_states() {
+    for more in ["", "mode = sync\n"] {
+        let job = Job::new(&incremental(more));
+        job.run("sweep", "steps=30 slots=4").succeed();
+        job.run("sweep", "steps=30 slots=4 verify=1").succeed();
+    }
+}
+
+/// More regions than are watched. Catches changes that are taken for another region's, and a process that has used up
+/// its mappings.
+#[test]
+fn many_regions() {
+    let job = Job::new(&incremental("host_cache_size = 256M\n"));
+    let ended = job.run("incremental", "many=1").succeed();
+    let said = ended.stderr.matches("of 1500 regions the 1024 largest are watched").count();
+    assert_eq!(said, usize::from(*TELLS), "{}", ended.stderr);
 }
 
 /// Where nobody tells what was written, and of device memory, the blocks that are the same are left out. Catches a

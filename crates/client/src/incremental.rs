@@ -23,6 +23,10 @@ use policy::changes::{choose, Has, Ranges, REST};
 /// A region with fewer bytes is always taken whole: its table would cost as much.
 const LEAST: u64 = 64 << 10;
 
+/// The most ranges whose writes are noted, the largest first: each may cost the process two more mappings, of which the
+/// system allows 65,530.
+const MOST: usize = 1024;
+
 /// What is known of each name's last checkpoint, and what was written since.
 #[derive(Debug)]
 pub(super) struct Incremental {
@@ -94,7 +98,8 @@ impl Incremental {
     }
 
     /// Plans a checkpoint of these regions (id, address, length), of which `is_own` says whether nobody but this
-    /// process writes to them. From here on, writes belong to the next one.
+    /// process writes to them. From here on, writes belong to the next one. What is `frozen` (address, length) is about
+    /// to be protected.
     ///
     /// # Errors
     /// The system has no random numbers.
@@ -102,10 +107,11 @@ impl Incremental {
         &mut self,
         (name, version): (&str, i32),
         regions: &[(i32, u64, u64)],
+        frozen: &[(u64, u64)],
         protected: &Regions,
         is_own: impl Fn(u64, u64) -> bool,
     ) -> Result<Plan> {
-        self.forget_unprotected(protected);
+        self.forget_unneeded(protected, frozen);
         let mut told = self.ask();
         let new = self.watch(regions, is_own, &mut told);
         for name in self.names.values_mut() {
@@ -144,6 +150,8 @@ impl Incremental {
             }
             noted.insert(id, (address, len));
         }
+        // In the order of `changes`, in which their bytes follow the table.
+        sparse.sort_by_key(|region: &Sparse| region.id);
         let number = u64::from_le_bytes(random()?);
         let chain = base.map_or(0, |base| base.chain + 1);
         let base = base.map(|base| Base { version: base.version, number: base.number });
@@ -201,7 +209,8 @@ impl Incremental {
         for &(_, address, len) in regions {
             let range = pages(address, len);
             let mut rests = || is_resting(&mut self.resting, range);
-            if self.watched.contains(&range) || rests() || !is_own(address, len) {
+            let is_full = self.watched.len() >= MOST;
+            if self.watched.contains(&range) || is_full || rests() || !is_own(address, len) {
                 continue;
             }
             let whole = range.0..range.1;
@@ -216,11 +225,13 @@ impl Incremental {
         new
     }
 
-    fn forget_unprotected(&mut self, protected: &Regions) {
+    fn forget_unneeded(&mut self, protected: &Regions, frozen: &[(u64, u64)]) {
         let Ok(written) = &self.written else { return };
         let there: BTreeSet<_> = protected.memories().map(|(at, len)| pages(at, len)).collect();
+        let frozen: Vec<_> = frozen.iter().map(|(at, len)| pages(*at, *len)).collect();
         self.watched.retain(|range| {
-            let stays = there.contains(range);
+            let overlaps = |frozen: &(u64, u64)| frozen.0 < range.1 && range.0 < frozen.1;
+            let stays = there.contains(range) && !frozen.iter().any(overlaps);
             if !stays {
                 written.forget(&(range.0..range.1));
             }
@@ -277,14 +288,28 @@ impl Client {
                 && place.capture != Capture::Protect
                 && is_memory(place.id)
         };
-        let regions: Vec<_> = places
+        let mut regions: Vec<_> = places
             .iter()
             .filter(can_be_noted)
             .map(|place| (place.id, place.address, place.len))
             .collect();
+        if regions.len() > MOST {
+            regions.sort_by_key(|(id, _, len)| (std::cmp::Reverse(*len), *id));
+            let text = format!(
+                "incremental: of {} regions the {MOST} largest are watched, as each takes mappings of the process; \
+                 the others are taken whole, and their blocks compared",
+                regions.len()
+            );
+            self.engine.degrade("incremental regions", text);
+            regions.truncate(MOST);
+            regions.sort_unstable();
+        }
+        let is_frozen = |place: &&Place| place.capture == Capture::Protect;
+        let frozen: Vec<_> = places.iter().filter(is_frozen).map(|p| (p.address, p.len)).collect();
         let mappings = LazyCell::new(Mappings::now);
         let is_own = |address, len| mappings.have_anonymous(address, len);
-        let Plan { table, changes } = incremental.plan(of, &regions, &self.regions, is_own)?;
+        let Plan { table, changes } =
+            incremental.plan(of, &regions, &frozen, &self.regions, is_own)?;
         let mut all = vec![Place::plain(REGION, table.as_ptr(), table.len())];
         for (id, runs) in &changes {
             let Some(place) = places.iter().find(|place| place.id == *id) else { continue };

@@ -63,8 +63,11 @@ impl Client {
             HostCapture::Copy => (Capture::Copy, "host_capture = copy"),
             HostCapture::Protect => (Capture::Protect, "host_capture = protect"),
             HostCapture::Fork => (Capture::Fork, "host_capture = fork"),
-            // Network cards write past the protection.
-            HostCapture::Auto => self.engine.choose_capture(bytes, self.agreement.is_some()),
+            // Network cards write past the protection, and what is protected cannot be watched.
+            HostCapture::Auto => {
+                let unprotected = self.agreement.is_some() || self.engine.config.incremental;
+                self.engine.choose_capture(bytes, unprotected)
+            }
         };
         Ways {
             common,

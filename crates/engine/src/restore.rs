@@ -9,7 +9,7 @@ use super::place::Place;
 use super::shared::Shared;
 use super::spool::about;
 use crate::catalog::entry::{Id, Level, Part, Region, PARTS};
-use crate::catalog::state::{Acquire, Content, Source};
+use crate::catalog::state::{Acquire, Content, Source, State};
 use device::{Pointer, PAGEABLE};
 use format::delta;
 use format::header::Decoded;
@@ -202,22 +202,18 @@ impl Shared {
             Error::new(Kind::NotFound, "it was removed").within(format!("\"{name}\" {version}"))
         })?;
         // The table of changes is not the application's.
-        Ok(match regions.split_first() {
-            Some((first, rest)) if self.config.incremental && first.id == delta::REGION => {
-                rest.into()
-            }
-            _ => regions,
-        })
+        let has_table = self.config.incremental && self.catalog.read(|state| state.has_table(id));
+        Ok(if has_table { regions[1..].into() } else { regions })
     }
 
     /// Whether memory has only what has changed since an earlier version.
     fn is_delta(&self, id: Id) -> bool {
-        let regions = self.catalog.read(|state| state.regions(id));
-        let first = regions.as_ref().and_then(|regions| regions.first());
-        self.config.incremental
-            && first.is_some_and(|first| {
-                first.id == delta::REGION && first.size > delta::LEN_WITHOUT_BASE
-            })
+        let is_one = |state: &State| {
+            let regions = state.regions(id).filter(|_| state.has_table(id));
+            let first = regions.as_ref().and_then(|regions| regions.first());
+            first.is_some_and(|table| table.size > delta::LEN_WITHOUT_BASE)
+        };
+        self.config.incremental && self.catalog.read(is_one)
     }
 
     /// Waits until a checkpoint is in a file.
@@ -514,7 +510,6 @@ mod tests {
     use std::panic::{catch_unwind, AssertUnwindSafe};
 
     use super::*;
-    use crate::catalog::state::State;
     use crate::Engine;
     use config::Config;
     use recovery::Process;

@@ -38,7 +38,8 @@ impl Shared {
         if !self.config.incremental || first.id != delta::REGION {
             return Ok(None);
         }
-        let (mut table, data) = self.table(job, first)?;
+        // A managed checkpoint may have its mark there.
+        let Some((mut table, data)) = self.table(job, first)? else { return Ok(None) };
         let digests = self.digests(job, others)?;
         let mut whole: Vec<Region> = others.to_vec();
         // The runs that the table has already come first.
@@ -86,12 +87,12 @@ impl Shared {
         Ok(Some(()))
     }
 
-    /// The table in memory, and its length.
-    fn table(&self, job: &FileJob, region: &Region) -> Result<(Table, u64)> {
+    /// The table in memory, and its length. `None`: the region is another one.
+    fn table(&self, job: &FileJob, region: &Region) -> Result<Option<(Table, u64)>> {
         let missing =
             || Error::new(Kind::Internal, "the table of what has changed is not in memory");
         let source: &Source = job.memory[region.part as usize].as_ref().ok_or_else(missing)?;
-        Table::read(region.size, |bytes, at| {
+        let read = |bytes: &mut [u8], at| {
             let part = Region { offset: region.offset + at, size: bytes.len() as u64, ..*region };
             let mut done = 0;
             self.read_memory(source, &part, |piece| {
@@ -99,7 +100,12 @@ impl Shared {
                 done += piece.len();
                 Ok(())
             })
-        })
+        };
+        let mut begin = [0; delta::MAGIC.len()];
+        if region.size >= delta::LEN_WITHOUT_BASE {
+            read(&mut begin, 0)?;
+        }
+        (begin == delta::MAGIC).then(|| Table::read(region.size, read)).transpose()
     }
 
     /// The digests of regions that are all in memory.

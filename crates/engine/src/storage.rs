@@ -38,6 +38,12 @@ pub fn write(shared: &Shared) -> Result<()> {
         let result = written
             .and_then(|written| give_name(shared, &job, written))
             .map_err(|error| shared.with_limit(FileLevel::Scratch, error))
+            .map_err(|error| match shared.config.incremental {
+                true => error.followed_by(
+                    "versions that were taken from it since cannot be restored without it (incremental)",
+                ),
+                false => error,
+            })
             .map_err(about(&job.name, job.version));
         if matches!(result, Ok(true)) {
             // Before the write counts as done: a thread that waits for that finds the old versions gone.

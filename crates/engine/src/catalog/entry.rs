@@ -316,7 +316,9 @@ impl Entry {
 
     /// Whether it has a table of changes, which reading its file does not give: it is not read ahead.
     pub(crate) fn is_incremental(&self) -> bool {
-        self.regions.first().is_some_and(|first| first.id == format::delta::REGION)
+        // A mark may have the same id.
+        self.mark.is_none()
+            && self.regions.first().is_some_and(|first| first.id == format::delta::REGION)
     }
 
     /// Whether its manager decides which versions of its name are kept.

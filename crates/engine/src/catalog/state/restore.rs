@@ -29,6 +29,11 @@ impl State {
         entry.is_some_and(|entry| entry.regions.is_empty() || !entry.is_in_memory())
     }
 
+    /// Whether a checkpoint's first region is a table of changes ([`format::delta`]), in an incremental job.
+    pub(crate) fn has_table(&self, id: Id) -> bool {
+        self.entries.get(&id).is_some_and(|entry| entry.is_incremental())
+    }
+
     /// A checkpoint's regions, ascending by id.
     pub fn regions(&self, id: Id) -> Option<Arc<[Region]>> {
         self.entries.get(&id).map(|entry| entry.regions.clone())
