@@ -155,10 +155,11 @@ impl Client {
             }
         }
         let is_first = open.regions.is_empty() && self.engine.config.incremental && !managed;
-        let (name, version) = (open.name.clone(), open.version);
-        let table = match is_first {
-            true => Some(self.only_changes((&name, version), &mut places, &selected)?),
-            false => None,
+        let table = match is_first.then(|| (open.name.clone(), open.version)) {
+            Some((name, version)) => {
+                Some(self.only_changes((&name, version), &mut places, &selected)?)
+            }
+            None => None,
         };
         let Phase::Checkpoint { open, .. } = &mut self.phase else {
             return Ok(None);

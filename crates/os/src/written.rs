@@ -230,6 +230,7 @@ mod tests {
                             }
                         }
                         4 => {
+                            let _held = crate::forks::none();
                             // SAFETY: the child ends at once.
                             let child = unsafe { libc::fork() };
                             if child == 0 {
