@@ -8,6 +8,7 @@
 use std::ffi::c_int;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::process::Child;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
@@ -33,10 +34,17 @@ pub(super) fn writing(path: &Path, write: impl FnOnce() -> io::Result<()>) -> io
 /// The process that measures, and its temporary folder.
 static AT_WORK: Mutex<Option<(u32, PathBuf)>> = Mutex::new(None);
 
-/// Sets the process that measures from here on, and the folder of its files; or none.
-pub(super) fn at_work(process: Option<(u32, &Path)>) {
-    let process = process.map(|(process, folder)| (process, folder.to_path_buf()));
-    *AT_WORK.lock().unwrap_or_else(PoisonError::into_inner) = process;
+/// Starts the process that measures from here on, whose files are in `folder`. A signal waits until it is known.
+pub(super) fn start(folder: &Path, start: impl FnOnce() -> Result<Child>) -> Result<Child> {
+    let mut at_work = AT_WORK.lock().unwrap_or_else(PoisonError::into_inner);
+    let child = start()?;
+    *at_work = Some((child.id(), folder.to_path_buf()));
+    Ok(child)
+}
+
+/// No process measures any more.
+pub(super) fn ended() {
+    *AT_WORK.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
 
 /// From here on, a signal ends this process in order, with status 128 plus the signal's number, as

@@ -234,8 +234,8 @@ pub(super) fn in_own_process(
         .env("TMPDIR", temporary.path())
         .stdin(Stdio::null())
         .stderr(Stdio::piped());
-    let mut child = command.spawn().context("starting this program again")?;
-    interrupt::at_work(Some((child.id(), temporary.path())));
+    let spawn = || command.spawn().context("starting this program again");
+    let mut child = interrupt::start(temporary.path(), spawn)?;
     let errors = child.stderr.take().map(|errors| std::thread::spawn(|| pass_on(errors)));
     let mut read = Ok(());
     if let Some(output) = child.stdout.take() {
@@ -248,7 +248,7 @@ pub(super) fn in_own_process(
         let _ = child.kill();
     }
     let status = child.wait().context("waiting for a process");
-    interrupt::at_work(None);
+    interrupt::ended();
     let status = status?;
     if let Some(errors) = errors {
         // The thread only passes lines on.
