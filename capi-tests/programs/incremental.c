@@ -2,7 +2,7 @@
  * Checkpoints that have what was written since the last one (incremental):
  *
  *   incremental <configuration> [from=N] [to=N] [bytes=N] [writes=N] [check=N] [back=1] [calm=1] [kill=1] [storm=1]
- *               [newest=1] [forbid=1] [device=1] [many=1]
+ *               [newest=1] [forbid=1] [device=1] [many=1] [limit=1]
  *
  * Six regions change at random from one version to the next: by stores, by system calls, by memory that is discarded,
  * mapped anew, moved, or protected at another place or with another length; one is captured by protection in some
@@ -18,6 +18,7 @@
  *   forbid=1   the system does not tell what was written
  *   device=1   one of the regions is in device memory
  *   many=1     1500 regions of different lengths, instead
+ *   limit=1    a version that cannot be written, and one after it, instead
  */
 #define _GNU_SOURCE
 #include "cuda.h"
@@ -26,6 +27,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -280,6 +282,37 @@ static void many(void)
     puts("done");
 }
 
+/* The wait tells of the failure: the next call does not hear of it. */
+static void limit(void)
+{
+    const struct rlimit none = {RLIM_INFINITY, RLIM_INFINITY}, little = {1000, RLIM_INFINITY};
+    const size_t bytes = 100 * page;
+    unsigned char *memory = map_as(MAP_PRIVATE, bytes);
+    int version;
+    signal(SIGXFSZ, SIG_IGN);
+    OK(VELOC_Mem_protect(1, memory, bytes, 1));
+    for (version = 1; version < 6; version++) {
+        memset(memory + (size_t)version * page, version, page);
+        if (version == 4) {
+            OK(VELOC_Checkpoint_wait());
+            OK(setrlimit(RLIMIT_FSIZE, &little));
+        }
+        OK(VELOC_Checkpoint("x", version));
+        if (version == 4) {
+            REFUSED(VELOC_Checkpoint_wait(), "\"x\" version 4|cannot be restored without it");
+            REFUSED(VELOC_Restart("x", version), "could not be written to a file");
+            OK(setrlimit(RLIMIT_FSIZE, &none));
+        }
+    }
+    memset(memory, 0xee, bytes);
+    OK(VELOC_Restart("x", 5));
+    for (version = 0; version < 100; version++)
+        EQUAL(memory[(size_t)version * page], version < 6 ? version : 0);
+    /* It may have been tried again by now. */
+    OK(VELOC_Finalize(1));
+    puts("done");
+}
+
 int main(int argc, char **argv)
 {
     int from = (int)number(argc, argv, "from", 0), to = (int)number(argc, argv, "to", 30);
@@ -319,8 +352,11 @@ int main(int argc, char **argv)
         puts("done");
         return 0;
     }
-    if (number(argc, argv, "many", 0)) {
-        many();
+    if (number(argc, argv, "many", 0) || number(argc, argv, "limit", 0)) {
+        if (number(argc, argv, "many", 0))
+            many();
+        else
+            limit();
         return 0;
     }
     if (from == 0 && !storm)

@@ -69,10 +69,6 @@ impl Client {
         }
         let failure = self.check_background().err().or_else(|| self.engine.broken());
         if let Some(failure) = failure {
-            if let Some(incremental) = &mut self.incremental {
-                // It may have been the checkpoint that the next one would need.
-                incremental.begin_anew(None);
-            }
             self.not_taken();
             return Err(failure);
         }

@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use super::regions::{Protected, Regions};
 use super::Client;
+use config::HostCapture;
 use device::PAGEABLE;
 use engine::place::{Capture, Place};
 use format::delta::{Base, Sparse, Table, REGION};
@@ -27,6 +28,9 @@ const LEAST: u64 = 64 << 10;
 /// system allows 65,530.
 const MOST: usize = 1024;
 
+/// The most names of which is known what was written since: the next checkpoint of another has everything.
+const MOST_NAMES: usize = 16;
+
 /// What is known of each name's last checkpoint, and what was written since.
 #[derive(Debug)]
 pub(super) struct Incremental {
@@ -38,9 +42,15 @@ pub(super) struct Incremental {
     watched: BTreeSet<(u64, u64)>,
     /// Ranges whose writes are not noted for so many checkpoints.
     resting: HashMap<(u64, u64), u32>,
+    /// Ranges that are protected for captures, if a capture wants it, and those that were at the last checkpoint.
+    protected: [Vec<(u64, u64)>; 2],
     names: HashMap<String, Name>,
     /// The checkpoint that is open.
     open: Option<(String, Last)>,
+    /// Checkpoints planned so far.
+    planned: u64,
+    /// Steps towards files that had failed before the last one.
+    failed_steps: u64,
 }
 
 /// One name.
@@ -49,6 +59,8 @@ struct Name {
     last: Option<Last>,
     /// What was written since.
     changed: Ranges,
+    /// The number of the last checkpoint that was planned.
+    used: u64,
 }
 
 /// A checkpoint.
@@ -61,6 +73,9 @@ struct Last {
     regions: BTreeMap<i32, (u64, u64)>,
 }
 
+/// Regions by id, each with a reason.
+type Unwatched = Vec<(i32, String)>;
+
 /// What an incremental checkpoint has besides its whole regions.
 #[derive(Debug)]
 pub(super) struct Plan {
@@ -68,6 +83,8 @@ pub(super) struct Plan {
     pub table: Vec<u8>,
     /// What has changed in the regions that are not taken whole, by id: ranges of addresses.
     pub changes: BTreeMap<i32, Vec<Range<u64>>>,
+    /// Regions whose writes cannot be noted, and why.
+    pub unwatched: Unwatched,
 }
 
 fn pages(address: u64, len: u64) -> (u64, u64) {
@@ -87,8 +104,11 @@ impl Incremental {
             written,
             watched: BTreeSet::new(),
             resting: HashMap::new(),
+            protected: Default::default(),
             names: HashMap::new(),
             open: None,
+            planned: 0,
+            failed_steps: 0,
         }
     }
 
@@ -98,8 +118,8 @@ impl Incremental {
     }
 
     /// Plans a checkpoint of these regions (id, address, length), of which `is_own` says whether nobody but this
-    /// process writes to them. From here on, writes belong to the next one. What is `frozen` (address, length) is about
-    /// to be protected.
+    /// process writes to them. From here on, writes belong to the next one. What is `frozen` (address, length) may be
+    /// protected instead.
     ///
     /// # Errors
     /// The system has no random numbers.
@@ -111,13 +131,18 @@ impl Incremental {
         protected: &Regions,
         is_own: impl Fn(u64, u64) -> bool,
     ) -> Result<Plan> {
-        self.forget_unneeded(protected, frozen);
+        let frozen = frozen.iter().map(|(at, len)| pages(*at, *len)).collect();
+        self.protected = [frozen, std::mem::take(&mut self.protected[0])];
+        self.forget_unneeded(protected);
         let mut told = self.ask();
-        let new = self.watch(regions, is_own, &mut told);
+        let (new, unwatched) = self.watch(regions, is_own, &mut told);
         for name in self.names.values_mut() {
             name.changed.add(&told);
         }
+        self.make_room_for(name);
         let own = self.names.entry(name.to_owned()).or_default();
+        self.planned += 1;
+        own.used = self.planned;
         let last = own.last.as_ref();
         let base = last.filter(|last| last.version < version && last.chain < self.chain);
         let (mut noted, mut changes, mut sparse) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
@@ -157,7 +182,7 @@ impl Incremental {
         let base = base.map(|base| Base { version: base.version, number: base.number });
         let table = Table { number, chain, base, regions: sparse }.encode();
         self.open = Some((name.to_owned(), Last { version, number, chain, regions: noted }));
-        Ok(Plan { table, changes })
+        Ok(Plan { table, changes, unwatched })
     }
 
     /// The checkpoint that was planned exists: the next one of its name is taken from it.
@@ -174,10 +199,28 @@ impl Incremental {
         self.open = None;
     }
 
-    /// The next checkpoint of a name, or of each, has everything.
-    pub(super) fn begin_anew(&mut self, name: Option<&str>) {
-        let of_name = |own: &str| name.is_none_or(|name| name == own);
-        self.names.iter_mut().filter(|(own, _)| of_name(own)).for_each(|(_, own)| own.last = None);
+    /// The next checkpoint of a name has everything.
+    pub(super) fn begin_anew(&mut self, name: &str) {
+        self.names.remove(name);
+    }
+
+    /// So many steps towards files have failed by now: if there are new ones, a checkpoint that the next would need may
+    /// be missing, and that one has everything.
+    pub(super) fn hear_of_failures(&mut self, failed_steps: u64) {
+        if std::mem::replace(&mut self.failed_steps, failed_steps) != failed_steps {
+            self.names.clear();
+        }
+    }
+
+    /// Forgets the name that was used longest ago, if there are too many.
+    fn make_room_for(&mut self, name: &str) {
+        if self.names.len() < MOST_NAMES || self.names.contains_key(name) {
+            return;
+        }
+        let oldest = self.names.iter().min_by_key(|(_, name)| name.used);
+        if let Some(oldest) = oldest.map(|(name, _)| name.clone()) {
+            self.names.remove(&oldest);
+        }
     }
 
     /// Asks what was written since.
@@ -197,41 +240,50 @@ impl Incremental {
         told
     }
 
-    /// Has writes to regions noted that are not yet. Returns their ranges, which count as written.
+    /// Has writes to regions noted that are not yet. Returns their ranges, which count as written, and the regions of
+    /// which that cannot be done.
     fn watch(
         &mut self,
         regions: &[(i32, u64, u64)],
         is_own: impl Fn(u64, u64) -> bool,
         told: &mut Vec<Range<u64>>,
-    ) -> BTreeSet<(u64, u64)> {
-        let mut new = BTreeSet::new();
-        let Ok(written) = &self.written else { return new };
-        for &(_, address, len) in regions {
+    ) -> (BTreeSet<(u64, u64)>, Unwatched) {
+        let (mut new, mut unwatched) = (BTreeSet::new(), Vec::new());
+        let Ok(written) = &self.written else { return (new, unwatched) };
+        for &(id, address, len) in regions {
             let range = pages(address, len);
             let mut rests = || is_resting(&mut self.resting, range);
             let is_full = self.watched.len() >= MOST;
-            if self.watched.contains(&range) || is_full || rests() || !is_own(address, len) {
+            // What was protected may be so still.
+            let is_frozen = self.protected.iter().any(|frozen| overlaps(&range, frozen));
+            if self.watched.contains(&range) || is_full || is_frozen || rests() {
+                continue;
+            }
+            if !is_own(address, len) {
+                unwatched.push((id, "it is shared memory, or of a file".to_owned()));
                 continue;
             }
             let whole = range.0..range.1;
             // It fails where another has registered it, or some of it was unmapped, which the capture finds out. What
             // it shares with regions that are watched already must be told, too.
-            if written.watch(&whole).and_then(|()| written.take(&whole, told)).is_ok() {
-                self.watched.insert(range);
-                new.insert(range);
+            match written.watch(&whole).and_then(|()| written.take(&whole, told)) {
+                Ok(()) => {
+                    self.watched.insert(range);
+                    new.insert(range);
+                }
+                Err(error) => unwatched.push((id, error.to_string())),
             }
             told.push(whole);
         }
-        new
+        (new, unwatched)
     }
 
-    fn forget_unneeded(&mut self, protected: &Regions, frozen: &[(u64, u64)]) {
+    fn forget_unneeded(&mut self, protected: &Regions) {
         let Ok(written) = &self.written else { return };
         let there: BTreeSet<_> = protected.memories().map(|(at, len)| pages(at, len)).collect();
-        let frozen: Vec<_> = frozen.iter().map(|(at, len)| pages(*at, *len)).collect();
+        let frozen = &self.protected[0];
         self.watched.retain(|range| {
-            let overlaps = |frozen: &(u64, u64)| frozen.0 < range.1 && range.0 < frozen.1;
-            let stays = there.contains(range) && !frozen.iter().any(overlaps);
+            let stays = there.contains(range) && !overlaps(range, frozen);
             if !stays {
                 written.forget(&(range.0..range.1));
             }
@@ -239,6 +291,10 @@ impl Incremental {
         });
         self.resting.retain(|range, _| there.contains(range));
     }
+}
+
+fn overlaps(range: &(u64, u64), others: &[(u64, u64)]) -> bool {
+    others.iter().any(|other| other.0 < range.1 && range.0 < other.1)
 }
 
 /// Whether a range rests, for one more checkpoint.
@@ -273,20 +329,25 @@ impl Client {
         let incremental = self.incremental.get_or_insert_with(|| Incremental::new(chain, unseen));
         if let Some(why) = incremental.unknown() {
             let text = format!(
-                "incremental: what was written since the last checkpoint cannot be asked, and each has \
-                 everything: {why}"
+                "incremental: what was written since the last checkpoint cannot be asked, so regions are captured \
+                 whole, and their blocks compared where a worker writes the file: {why}"
             );
             self.engine.degrade("incremental", text);
         }
-        let is_memory = |id: i32| {
-            let found = selected.binary_search_by_key(&id, |(id, _)| *id).ok();
-            found.is_some_and(|at| matches!(selected[at].1, Protected::Memory(_)))
+        incremental.hear_of_failures(self.engine.failed_steps());
+        let common = self.engine.config.host_capture;
+        // The way of its own, or that of all.
+        let way = |id: i32| {
+            let found = selected.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+            match &selected[found].1 {
+                Protected::Memory(memory) => Some(memory.terms.capture.unwrap_or(common)),
+                Protected::Object(_) => None,
+            }
         };
         let can_be_noted = |place: &&Place| {
             place.kind == PAGEABLE
                 && place.len >= LEAST
-                && place.capture != Capture::Protect
-                && is_memory(place.id)
+                && way(place.id).is_some_and(|way| way != HostCapture::Protect)
         };
         let mut regions: Vec<_> = places
             .iter()
@@ -304,12 +365,16 @@ impl Client {
             regions.truncate(MOST);
             regions.sort_unstable();
         }
-        let is_frozen = |place: &&Place| place.capture == Capture::Protect;
+        let is_frozen = |place: &&Place| way(place.id) == Some(HostCapture::Protect);
         let frozen: Vec<_> = places.iter().filter(is_frozen).map(|p| (p.address, p.len)).collect();
         let mappings = LazyCell::new(Mappings::now);
         let is_own = |address, len| mappings.have_anonymous(address, len);
-        let Plan { table, changes } =
+        let Plan { table, changes, unwatched } =
             incremental.plan(of, &regions, &frozen, &self.regions, is_own)?;
+        for (id, why) in unwatched {
+            let text = format!("incremental: writes to region {id} cannot be noted, so it is captured whole: {why}");
+            self.engine.files.warn_once(text);
+        }
         let mut all = vec![Place::plain(REGION, table.as_ptr(), table.len())];
         for (id, runs) in &changes {
             let Some(place) = places.iter().find(|place| place.id == *id) else { continue };
@@ -336,5 +401,58 @@ impl Client {
             )));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches names that are kept for ever, and the wrong one that goes.
+    #[test]
+    fn names_that_are_not_used_any_more_are_forgotten() {
+        let mut incremental = Incremental::new(8, Some("a test".to_owned()));
+        let mut take = |name: &str, version| {
+            let plan =
+                incremental.plan((name, version), &[], &[], &Regions::default(), |_, _| true);
+            incremental.taken();
+            let table = plan.unwrap().table;
+            Table::read(table.len() as u64, |bytes, at| {
+                bytes.copy_from_slice(&table[at as usize..at as usize + bytes.len()]);
+                Ok(())
+            })
+            .unwrap()
+            .0
+        };
+        for version in 0..3 {
+            for number in 0..MOST_NAMES as i32 {
+                let table = take(&format!("dump{number}"), version);
+                assert_eq!(table.chain, version as u64);
+            }
+        }
+        assert_eq!(take("dump0", 3).chain, 3);
+        assert_eq!(take("another", 0).chain, 0);
+        // It took the place of the one that was used longest ago.
+        assert_eq!(take("dump0", 4).chain, 4);
+        assert_eq!(take("dump2", 3).chain, 3);
+        assert_eq!(take("dump1", 3).chain, 0);
+        assert!(incremental.names.len() <= MOST_NAMES);
+    }
+
+    /// Catches a checkpoint that is taken from one which could not be written.
+    #[test]
+    fn after_a_failure_the_next_has_everything() {
+        let mut incremental = Incremental::new(8, Some("a test".to_owned()));
+        let mut chain = |version, failed_steps| {
+            incremental.hear_of_failures(failed_steps);
+            let planned =
+                incremental.plan(("x", version), &[], &[], &Regions::default(), |_, _| true);
+            planned.unwrap();
+            let chain = incremental.open.as_ref().map(|(_, open)| open.chain);
+            incremental.taken();
+            chain.unwrap()
+        };
+        let found = [chain(1, 0), chain(2, 0), chain(3, 2), chain(4, 2), chain(5, 3), chain(6, 3)];
+        assert_eq!(found, [0, 1, 0, 1, 0, 1]);
     }
 }

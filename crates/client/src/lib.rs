@@ -285,7 +285,7 @@ impl Client {
             }
         }
         if let Some(incremental) = &mut self.incremental {
-            incremental.begin_anew(Some(name));
+            incremental.begin_anew(name);
         }
         self.engine.cleanup(name)
     }

@@ -239,7 +239,7 @@ impl Settings {
 }
 
 /// # Errors
-/// A key without which, or with which, no memory can be handed over.
+/// A key with which a checkpoint could not be restored from what has changed alone.
 fn judge_incremental(config: &Config) -> Result<()> {
     if !config.incremental {
         return Ok(());
@@ -259,6 +259,8 @@ fn judge_incremental(config: &Config) -> Result<()> {
     Err(Error::invalid(format!("incremental = true does not go with {why}")))
 }
 
+/// # Errors
+/// A key without which, or with which, no memory can be handed over.
 fn judge_hand_over(config: &Config) -> Result<()> {
     let Some(name) = &config.hand_over else { return Ok(()) };
     let why = if config.mode == Mode::Sync {

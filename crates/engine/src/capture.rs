@@ -111,7 +111,13 @@ impl Shared {
                 twice.id, open.name, open.version
             )));
         }
-        places.iter().try_for_each(Place::check)?;
+        let mut before = None;
+        for place in places {
+            // The pages of a delta are those that the system has just told.
+            if !before.replace(place.id).is_some_and(|id| place.continues(id)) {
+                place.check()?;
+            }
+        }
         if self.writes_directly() || open.spool.is_some() {
             return self.capture_to_file(open, places);
         }

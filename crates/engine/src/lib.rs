@@ -14,6 +14,7 @@
 //! | `prepare` | workers | maps the device cache, touches and registers the host buffer |
 //! | `transfer` | workers | device cache to host buffer and back |
 //! | [`storage`] | workers | host buffer to scratch to persistent, and back up |
+//! | `sift` | workers | nothing: leaves out of a file what its base has (`incremental`) |
 //! | `prune` | workers | removes the files of versions beyond a level's limit |
 //! | [`backlog`] | the application's, and `veloc sync` | reports and copies what earlier jobs have left in scratch only |
 //! | `bypass` | threads that write files | checkpoints that scratch cannot take, to persistent only |
@@ -22,9 +23,10 @@
 //! | `encode` | workers | scratch files of other processes to parities |
 //!
 //! `pace` decides between touching and flushing, `guard` watches the machine's memory, `gate` keeps
-//! background copies out of the way of a capture, `managed` cuts managed memory by where its
-//! pages are, [`shared`] is the state that all of them use, [`place`] describes an application's region. `lifecycle` starts an [`Engine`] (with the host buffer of `buffer` and
-//! the device of `attach`), and `end` ends it.
+//! background copies out of the way of a capture, `managed` cuts managed memory by where its pages
+//! are, [`shared`] is the state that all of them use, [`place`] describes an application's region.
+//! `lifecycle` starts an [`Engine`] (with the host buffer of `buffer` and the device of `attach`),
+//! and `end` ends it.
 
 #![deny(clippy::disallowed_methods)]
 
@@ -50,8 +52,8 @@ pub mod place;
 mod prepare;
 pub mod restore;
 pub mod shared;
-pub mod sift;
-mod snapshot;
+mod sift;
+pub mod snapshot;
 mod spool;
 pub mod storage;
 mod store;

@@ -73,12 +73,7 @@ impl Place {
     /// Some of the memory is not mapped; the error names the region.
     pub fn check(&self) -> Result<()> {
         let of_device = matches!(self.kind, Pointer::Device { .. });
-        // The pages of a delta are those that the system has just told.
-        if of_device
-            || self.len == 0
-            || self.id == delta::REGION
-            || access::is_mapped(self.address, self.len)
-        {
+        if of_device || self.len == 0 || access::is_mapped(self.address, self.len) {
             return Ok(());
         }
         Err(Error::invalid(format!(

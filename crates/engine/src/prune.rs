@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::shared::Shared;
 use crate::catalog::entry::{FileLevel, Id};
 use os::error::{Error, Kind, Result};
-use policy::retention::Divided;
+use policy::retention::{Divided, Retention, Taken};
 use policy::rounds::{FileState, PARITIES};
 
 /// How many of the oldest versions are tried to find one that can be removed. If none of them can, younger
@@ -175,6 +175,33 @@ impl Shared {
 
     /// The oldest versions of a name beyond a level's limit.
     fn excess(&self, level: FileLevel, name: &str) -> Vec<i32> {
+        let mut needed = BTreeSet::new();
+        // Without the key, those that an earlier job has left alone may be deltas.
+        let found = self.retention[level as usize].lock().has_found(name);
+        if self.config.incremental || found {
+            let divided = self.judge(level, name, |kept, youngest, counts, stays| {
+                kept.divided(name, youngest, counts, stays)
+            });
+            // Without the locks, for which a call of the application may wait: this reads files.
+            match divided.map(|divided| self.needed(level, name, divided)) {
+                Some(Some(all)) => needed = all,
+                Some(None) | None => return Vec::new(),
+            }
+        }
+        self.judge(level, name, |kept, youngest, counts, stays| {
+            let stays = |taken, version| stays(taken, version) || needed.contains(&version);
+            kept.excess(name, AT_A_TIME, youngest, counts, stays)
+        })
+    }
+
+    /// Calls `judge` with the versions of a level, the youngest that counts towards the limit, which others count, and
+    /// which stay in any case.
+    fn judge<T>(
+        &self,
+        level: FileLevel,
+        name: &str,
+        judge: impl FnOnce(&Retention, Taken, &dyn Fn(Taken) -> bool, &dyn Fn(Taken, i32) -> bool) -> T,
+    ) -> T {
         let in_scratch = level == FileLevel::Scratch;
         let kept = self.retention[level as usize].lock();
         let common = self.common[level as usize].lock();
@@ -183,24 +210,15 @@ impl Shared {
         let too = also.then(|| self.common[FileLevel::Persistent as usize].lock());
         let youngest = common.youngest().min(too.as_ref().map_or(u64::MAX, |too| too.youngest()));
         let counts = |id| common.has(id) && too.as_ref().is_none_or(|too| too.has(id));
-        let excess = |stays: &dyn Fn(u64, i32) -> bool| {
-            let needed = match kept.divided(name, youngest, counts, stays) {
-                Some(divided) => self.needed(level, name, divided),
-                None => return Vec::new(),
-            };
-            let Some(needed) = needed else { return Vec::new() };
-            let stays = |taken, version| stays(taken, version) || needed.contains(&version);
-            kept.excess(name, AT_A_TIME, youngest, counts, stays)
-        };
         let Some(node) = self.erasure.get().filter(|_| in_scratch) else {
-            return excess(&|_, _| false);
+            return judge(&kept, youngest, &counts, &|_, _| false);
         };
         // The newest version that survives the loss of a scratch directory stays, and so do those that may
         // become it.
         let protected = self.common[PARITIES].lock();
         let last = kept.youngest(name, |id| protected.has(id));
         let interned: Arc<str> = name.into();
-        excess(&|id, version| {
+        judge(&kept, youngest, &counts, &|id, version| {
             protected.keeps(last, id, || match id {
                 0 => self.files.has_parities(name, version),
                 _ => node.parity_state(&(interned.clone(), version)) == FileState::Present,
@@ -217,7 +235,6 @@ impl Shared {
             let chain = self.config.incremental_chain;
             needed.extend(divided.older.iter().take(chain).map(|(_, version)| *version));
         }
-        // Without the key, those that an earlier job has left alone may be deltas.
         let may_be = divided.kept.into_iter().filter(|(taken, _)| incremental || *taken == 0);
         for (_, mut version) in may_be {
             loop {

@@ -35,6 +35,11 @@ impl Shared {
         self.catalog.read(|state| state.newest(name, bound))
     }
 
+    /// How many steps of checkpoints towards their files have failed so far.
+    pub fn failed_steps(&self) -> u64 {
+        self.catalog.read(State::failed_steps)
+    }
+
     /// Marks the region of an open checkpoint that identifies its content.
     pub fn mark(&self, id: Id, region: i32) {
         self.catalog.step(|state| state.mark(id, region));

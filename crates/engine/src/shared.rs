@@ -65,7 +65,8 @@ pub struct Shared {
     pub(crate) pace: Pace,
     /// Lets captures pause background copies.
     pub(crate) gate: Gate,
-    /// How many threads share a large flush, in place of what policy says: for tests.
+    /// How many threads share a large flush, in place of what policy says.
+    #[cfg(test)]
     pub(crate) flush_lanes: OnceLock<usize>,
     /// The machine's memory.
     pub(crate) guard: Guard,
@@ -158,6 +159,7 @@ impl Shared {
             trace,
             pace,
             gate: Gate::default(),
+            #[cfg(test)]
             flush_lanes: OnceLock::new(),
             guard: Guard::new(follows),
             gave_back: Mutex::new(Instant::now()),

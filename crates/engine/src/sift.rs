@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::shared::Shared;
-use crate::catalog::entry::Region;
+use crate::catalog::entry::{Id, Region};
 use crate::catalog::state::{FileJob, Source};
 use format::delta::{self, changed, Blocks, Sparse, Table, BLOCK};
 use format::header::Header;
@@ -15,9 +15,13 @@ use os::error::{Error, Kind, Result};
 use os::sync::Mutex;
 use policy::changes::{choose, Has};
 
+/// The most names of which digests are kept: the next checkpoint of another has everything.
+const MOST_NAMES: usize = 16;
+
 /// The digests of a checkpoint's regions.
 #[derive(Debug)]
 struct Digests {
+    id: Id,
     number: u64,
     of_regions: BTreeMap<i32, (u64, Vec<u128>)>,
 }
@@ -82,8 +86,14 @@ impl Shared {
                 self.read_memory(source, &region, &mut *put)?;
             }
         }
-        let (number, name) = (table.number, job.name.clone());
-        self.sieve.0.lock().insert(name, Digests { number, of_regions: digests });
+        let mut all = self.sieve.0.lock();
+        if all.len() >= MOST_NAMES && !all.contains_key(&job.name) {
+            let oldest =
+                all.iter().min_by_key(|(_, digests)| digests.id).map(|(name, _)| name.clone());
+            oldest.and_then(|oldest| all.remove(&oldest));
+        }
+        let (id, number) = (job.id, table.number);
+        all.insert(job.name.clone(), Digests { id, number, of_regions: digests });
         Ok(Some(()))
     }
 

@@ -234,9 +234,12 @@ impl<'a> Queue<'a> {
     /// enough processors.
     fn flush(&mut self, job: &MoveJob, waiting: usize) -> Result<()> {
         let shared = self.shared;
-        let wanted = |bytes| match shared.flush_lanes.get() {
-            Some(lanes) => *lanes,
-            None => slice::lanes(affinity::usable_cpus(), bytes, waiting),
+        let wanted = |bytes| {
+            #[cfg(test)]
+            if let Some(lanes) = shared.flush_lanes.get() {
+                return *lanes;
+            }
+            slice::lanes(affinity::usable_cpus(), bytes, waiting)
         };
         if wanted(job.len) == 1 {
             return self.queue(job, Direction::Down);

@@ -116,6 +116,12 @@ impl Retention {
         older.take(most).map(|(_, &version)| version).collect()
     }
 
+    /// Whether the level has versions of a name that were found on disk.
+    pub fn has_found(&self, name: &str) -> bool {
+        let oldest = self.names.get(name).and_then(|kept| kept.by_age.keys().next());
+        oldest.is_some_and(|(taken, _)| *taken == 0)
+    }
+
     /// The versions of a name that [`Retention::excess`] keeps, and those it removes. `None`: it removes none.
     pub fn divided(
         &self,

@@ -1,12 +1,13 @@
 //! Memory, its limits and its pages.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use levels::host_buffer::TouchMethod;
 use os::error::Error;
 use os::memory::{self, HugePages};
 use os::shared::SharedMemory;
 use os::write_protection::WriteProtection;
+use os::written::{unnoticed, Written};
 use os::{files, numa};
 
 use super::Finding;
@@ -41,6 +42,7 @@ pub(super) fn look() -> Vec<Finding> {
     findings.extend(memory::reserved_huge_pages().map(|(pages, bytes)| reserved(pages, bytes)));
     findings.push(touching(TouchMethod::here()));
     findings.push(protection(WriteProtection::open().err()));
+    findings.push(changes(unnoticed(), || Written::open().err()));
     findings.push(locked(memory::locked_limit()));
     let nodes = numa::node_count();
     findings.push(Finding::ok(AREA, "memory nodes", nodes.to_string()));
@@ -59,6 +61,22 @@ fn protection(refused: Option<Error>) -> Finding {
              vm.unprivileged_userfaultfd=1, or give users the file /dev/userfaultfd",
         ),
     }
+}
+
+/// Whether the system tells which memory was written, and nothing writes past it (`incremental`).
+fn changes(card: Option<PathBuf>, refused: impl FnOnce() -> Option<Error>) -> Finding {
+    let finding = |found: String| Finding::ok(AREA, "incremental", found);
+    let why = match card {
+        Some(card) => format!("{} may write to memory unnoticed", card.display()),
+        None => match refused() {
+            None => return finding("the system tells what was written".to_owned()),
+            Some(why) => why.to_string(),
+        },
+    };
+    finding(why).note(
+        "regions are captured whole, and workers compare blocks of 64 KiB: files have what has changed, captures are no \
+         shorter",
+    )
 }
 
 fn physical() -> Finding {
@@ -163,6 +181,9 @@ mod tests {
             (locked(Some(8 << 20)), State::Note),
             (locked(Some(1 << 40)), State::Ok),
             (locked(None), State::Ok),
+            (changes(None, || None), State::Ok),
+            (changes(None, || Some(Error::invalid("no"))), State::Note),
+            (changes(Some("/dev/xpmem".into()), || None), State::Note),
             (shared_directory(None), State::Note),
             (shared_directory(Some(1 << 20)), State::Note),
             (shared_directory(Some(1 << 30)), State::Ok),

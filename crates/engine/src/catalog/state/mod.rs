@@ -89,6 +89,8 @@ pub struct State {
     draining: u32,
     /// Failures that were not reported, oldest first; those of managed checkpoints with their id.
     failures: VecDeque<(Option<Id>, Error)>,
+    /// Steps of checkpoints towards their files that have failed so far.
+    failed_steps: u64,
     /// The last failure of a step towards files.
     last_failure: Option<Error>,
     counts: Counts,
@@ -137,6 +139,7 @@ impl State {
             in_flight: 0,
             draining: 0,
             failures: VecDeque::new(),
+            failed_steps: 0,
             last_failure: None,
             counts: Counts::default(),
             trace: Recorder::off(),
@@ -180,17 +183,26 @@ impl State {
         }
     }
 
-    /// Whether a checkpoint is in a file; `None` while it is on its way there.
+    /// Whether a checkpoint is in a file; `None` while a worker is to write it. What is decided together with other
+    /// processes is not waited for: they may wait for this one.
     pub(crate) fn file_settled(&self, id: Id) -> Option<bool> {
         let Some(entry) = self.entries.get(&id) else { return Some(false) };
-        match entry.in_file() || entry.has_failed() || !entry.needs_memory() {
+        let is_due =
+            entry.scratch.is_due() || entry.scratch.is_bypassed() && entry.persistent.is_due();
+        match entry.in_file() || entry.has_failed() || !is_due {
             true => Some(entry.in_file()),
             false => None,
         }
     }
 
+    /// How many steps of checkpoints towards their files have failed so far.
+    pub fn failed_steps(&self) -> u64 {
+        self.failed_steps
+    }
+
     /// A step of a checkpoint towards its files has failed.
     fn has_failed(&mut self, id: Id, cause: Error) {
+        self.failed_steps += 1;
         self.last_failure = Some(cause.clone());
         self.failures.push_back((self.is_managed(id).then_some(id), cause));
     }

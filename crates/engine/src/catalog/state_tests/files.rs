@@ -40,12 +40,17 @@ fn a_failed_write_keeps_the_bytes_and_is_reported_once() {
     let mut world = world(0, 40, true, false);
     assert!(world.capture(1, [0, 20]));
     world.begin_jobs();
+    let id = world.state.find(NAME, 1).unwrap();
+    assert_eq!((world.state.file_settled(id), world.state.failed_steps()), (None, 0));
     world.end_job(0, true);
+    assert_eq!((world.state.file_settled(id), world.state.failed_steps()), (Some(false), 1));
     assert_eq!(world.state.take_failure(), Some(failure()));
     assert_eq!(world.state.take_failure(), None);
     world.restore(1);
     assert!(world.state.retry());
+    assert_eq!(world.state.file_settled(id), None);
     world.everybody_works();
+    assert_eq!(world.state.file_settled(id), Some(true));
     assert!(world.scratch.contains_key(&(NAME.to_string(), 1)));
 }
 
@@ -236,6 +241,8 @@ fn what_scratch_cannot_take_goes_to_persistent() {
         state.check().unwrap();
     };
     assert!(state.is_extra(alone) && !state.is_extra(undecided));
+    // Who waits for what all decide could not take part in that.
+    assert_eq!([alone, undecided].map(|id| state.file_settled(id)), [None, Some(false)]);
     assert_eq!(state.file_state(alone, FileLevel::Scratch), FileState::Pending);
     persist(state, alone, Ok(()));
     assert_eq!(state.file_state(alone, FileLevel::Scratch), FileState::Present);

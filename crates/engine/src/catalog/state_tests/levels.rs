@@ -22,6 +22,24 @@ fn eviction_is_first_in_first_out() {
     assert_eq!(on_device(&world), [1, 2, 4]);
 }
 
+/// Catches a flush that thinks itself alone though another waits, and one that takes itself for another.
+#[test]
+fn flushes_that_wait_are_counted() {
+    let mut world = world(40, 400, false, true);
+    for (version, waiting) in [(0, 0), (1, 1), (2, 2)] {
+        assert!(world.capture(version, [10, 0]));
+        if version == 0 {
+            world.begin_jobs();
+        }
+        assert_eq!(world.state.flushes_waiting(Level::DEVICE), waiting);
+    }
+    for waiting in [1, 0] {
+        world.end_job(0, false);
+        world.begin_jobs();
+        assert_eq!(world.state.flushes_waiting(Level::DEVICE), waiting);
+    }
+}
+
 #[test]
 fn nothing_is_evicted_before_the_device_cache_is_wholly_mapped() {
     let job = Job0 {
