@@ -91,9 +91,10 @@ static inline void check_words(const char *file, int line, const char *what, con
 {
     char list[512];
     char detail[640];
-    char *word;
+    char *word, *rest;
     snprintf(list, sizeof list, "%s", words);
-    for (word = strtok(list, "|"); word != NULL; word = strtok(NULL, "|")) {
+    /* Not strtok: its place in the list is one for all threads. */
+    for (word = strtok_r(list, "|", &rest); word != NULL; word = strtok_r(NULL, "|", &rest)) {
         if (strstr(VELOC_Part_error(), word) == NULL) {
             snprintf(detail, sizeof detail, "the error is without \"%s\"", word);
             failed(file, line, what, detail);

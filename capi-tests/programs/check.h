@@ -51,13 +51,14 @@ static inline void check_refused(const char *file, int line, const char *what, i
 {
     char list[512];
     char detail[640];
-    char *word;
+    char *word, *rest;
     if (status != VELOC_FAILURE) {
         snprintf(detail, sizeof detail, "returned %d, not -1", status);
         check_failed(file, line, what, detail);
     }
     snprintf(list, sizeof list, "%s", words);
-    for (word = strtok(list, "|"); word != NULL; word = strtok(NULL, "|")) {
+    /* Not strtok: its place in the list is one for all threads. */
+    for (word = strtok_r(list, "|", &rest); word != NULL; word = strtok_r(NULL, "|", &rest)) {
         if (strstr(VELOC_Last_error(), word) == NULL) {
             snprintf(detail, sizeof detail, "failed as it should, but without \"%s\"", word);
             check_failed(file, line, what, detail);
