@@ -10,4 +10,5 @@ pub mod frames;
 pub mod header;
 pub mod mark;
 pub mod names;
+pub mod pmem;
 pub mod proof;

@@ -13,6 +13,7 @@ pub mod descriptors;
 pub mod environment;
 pub mod error;
 pub mod files;
+pub mod flush;
 pub mod fork;
 pub mod fork_detector;
 #[cfg(any(test, feature = "tests"))]
