@@ -26,6 +26,7 @@ pub mod mounts;
 pub mod network;
 pub mod node_lock;
 pub mod numa;
+pub mod persistent;
 pub mod private;
 pub mod residency;
 pub mod shared;

@@ -1,0 +1,394 @@
+//! The file: opened or made, arrays added, marks written. Whatever moment a crash comes at, the next process finds the file
+//! as it was before a step or after it.
+
+use std::fs::File;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use format::pmem::{
+    decode_arrays, encode_arrays, table_len, Array, Mark, Root, LONGEST_NAME, MARKS, MARKS_AT,
+    MARK_LEN, MOST_ARRAYS, MOST_SCALARS, PAGE, ROOTS, ROOT_LEN, SLOTS_AT, TABLES,
+};
+use os::error::{Error, Kind, Result};
+use os::files;
+use os::lock::Lock;
+use os::persistent::{make_file, Domain, Mapped};
+use twox_hash::XxHash3_64;
+
+/// An open file of arrays, which no other process has open.
+#[derive(Debug)]
+pub struct Pmem {
+    path: PathBuf,
+    /// Ends with the process, however that ends.
+    _lock: Lock,
+    mapped: Mapped,
+    root: Root,
+    arrays: Vec<Array>,
+    /// The iteration of the newest mark.
+    marked: Option<u64>,
+}
+
+impl Pmem {
+    /// Opens a file of arrays, or makes one with room for `bytes` of them.
+    ///
+    /// # Errors
+    /// Another process has it open; it is none, damaged, of another version or machine, or of another size; the disk has
+    /// no room; or as [`Mapped::new`]. All name the path.
+    pub fn open(path: &Path, bytes: u64, survives_machine: bool) -> Result<Pmem> {
+        let within = |error: Error| error.within(path.display());
+        let len = bytes.checked_next_multiple_of(PAGE).and_then(|all| all.checked_add(SLOTS_AT));
+        let len = len.filter(|len| i64::try_from(*len).is_ok() && bytes > 0);
+        let refused = || within(Error::invalid(format!("there is no file for {bytes} bytes")));
+        let len = len.ok_or_else(refused)?;
+        let file = loop {
+            match File::options().read(true).write(true).open(path) {
+                Ok(file) => break file,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                    make_file(path, len, &first_pages(len))?;
+                }
+                Err(error) => {
+                    return Err(Error::system(format!("open {}", path.display()), &error));
+                }
+            }
+        };
+        let lock = Lock::open(path, 0o644)?;
+        if !lock.try_take()? {
+            return Err(within(Error::invalid("another process has it open")));
+        }
+        let found = files::len(&file, path)?;
+        if found != len {
+            let has = found.saturating_sub(SLOTS_AT);
+            let what = format!("it has room for {has} bytes, and {bytes} are asked for");
+            return Err(within(Error::invalid(what)));
+        }
+        let mapped = Mapped::new(&file, path, len, survives_machine)?;
+        let (root, arrays) = newest(&mapped).map_err(within)?;
+        if root.len != len {
+            let what = format!("it has {len} bytes, and its root says {}", root.len);
+            return Err(within(Error::new(Kind::Corrupt, what)));
+        }
+        let path = path.to_owned();
+        let mut pmem = Pmem { path, _lock: lock, mapped, root, arrays, marked: None };
+        pmem.marked = pmem.marks().iter().map(|mark| mark.iteration).max();
+        Ok(pmem)
+    }
+
+    /// What a crash leaves of the file.
+    pub fn domain(&self) -> &Domain {
+        self.mapped.domain()
+    }
+
+    /// Finds an array by its name, or adds one. Returns its number.
+    ///
+    /// # Errors
+    /// It is there with another shape; there is no room; the name is empty or too long; it has no bytes, or too many
+    /// slots.
+    pub fn array(&mut self, name: &str, element: u64, count: u64, slots: u64) -> Result<usize> {
+        let refused = |what: String| {
+            Err(Error::invalid(format!("{}: the array \"{name}\" {what}", self.path.display())))
+        };
+        if name.is_empty() || name.len() > LONGEST_NAME || name.contains('\0') {
+            return refused(format!(
+                "has a name of {} bytes; 1 to {LONGEST_NAME} are possible",
+                name.len()
+            ));
+        }
+        if let Some(place) = self.arrays.iter().position(|array| array.name == name) {
+            let found = &self.arrays[place];
+            let shape = (found.element, found.count, found.slots);
+            if shape == (element, count, slots) {
+                return Ok(place);
+            }
+            return refused(format!(
+                "has {} elements of {} bytes in {} slots, not {count} of {element} in {slots}",
+                found.count, found.element, found.slots
+            ));
+        }
+        if !(1..=MARKS).contains(&slots) {
+            return refused(format!("would have {slots} slots; 1 to {MARKS} are possible"));
+        }
+        let bytes = element.checked_mul(count).filter(|bytes| *bytes > 0);
+        let stride = bytes.and_then(|bytes| bytes.checked_next_multiple_of(PAGE));
+        let at = self.arrays.last().map_or(SLOTS_AT, |last| last.at + last.stride * last.slots);
+        let end =
+            stride.and_then(|stride| stride.checked_mul(slots)).and_then(|all| all.checked_add(at));
+        let Some((stride, _)) = stride.zip(end.filter(|end| *end <= self.root.len)) else {
+            return refused(format!(
+                "would have {count} elements of {element} bytes in {slots} slots; {} bytes are left",
+                self.root.len - at
+            ));
+        };
+        if self.arrays.len() as u64 == MOST_ARRAYS {
+            return refused(format!("would be one more than {MOST_ARRAYS}"));
+        }
+        let mut arrays = self.arrays.clone();
+        arrays.push(Array { name: name.to_owned(), element, count, slots, at, stride });
+        let table = encode_arrays(&arrays);
+        let root = Root {
+            sequence: self.root.sequence + 1,
+            arrays: arrays.len() as u64,
+            table: XxHash3_64::oneshot(&table),
+            ..self.root
+        };
+        // The table is there before a root names it, and the root before that is whole meanwhile.
+        self.write(TABLES[root.place()], &table)?;
+        self.write(ROOTS[root.place()], &root.encode())?;
+        (self.root, self.arrays) = (root, arrays);
+        Ok(self.arrays.len() - 1)
+    }
+
+    /// The arrays, by number.
+    pub fn arrays(&self) -> &[Array] {
+        &self.arrays
+    }
+
+    /// The address of the slot that an array has for an iteration.
+    pub fn slot(&self, array: usize, iteration: u64) -> Option<*mut u8> {
+        let array = self.arrays.get(array)?;
+        Some(self.mapped.at(array.at + iteration % array.slots * array.stride))
+    }
+
+    /// The number of slots that iterations have: the fewest of any array that has several.
+    pub fn slots(&self) -> u64 {
+        let several = self.arrays.iter().map(|array| array.slots).filter(|slots| *slots > 1);
+        several.min().unwrap_or(1)
+    }
+
+    /// Says that an iteration is done, with up to 5 scalars. It is there, with what was flushed before, once this returns.
+    ///
+    /// # Errors
+    /// The iteration is older than the last one, or leaves out more than there are slots; too many scalars; or the
+    /// system's.
+    pub fn mark(&mut self, iteration: u64, scalars: &[f64]) -> Result<()> {
+        let refused = |what: String| {
+            Err(Error::invalid(format!("{}: iteration {iteration} {what}", self.path.display())))
+        };
+        if scalars.len() > MOST_SCALARS {
+            return refused(format!("has {} scalars; {MOST_SCALARS} are possible", scalars.len()));
+        }
+        if iteration == u64::MAX {
+            return refused("is too large".to_owned());
+        }
+        if let Some(last) = self.marked {
+            if iteration <= last {
+                return refused(format!("is not after {last}, which was marked before"));
+            }
+            let slots = self.slots();
+            if iteration - last > slots {
+                return refused(format!(
+                    "leaves out {} after {last}, more than {slots} slots",
+                    iteration - last - 1
+                ));
+            }
+        }
+        let line = iteration % MARKS;
+        let mark = Mark { iteration, scalars: scalars.to_vec() };
+        // What the iteration has flushed comes before the mark.
+        self.mapped.drain();
+        self.write(MARKS_AT + line * MARK_LEN as u64, &mark.encode(line))?;
+        self.marked = Some(iteration);
+        Ok(())
+    }
+
+    /// From here on, iterations go on behind this one: those after it are forgotten.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn go_back(&mut self, iteration: Option<u64>) -> Result<()> {
+        for mark in self.marks() {
+            if iteration.is_none_or(|iteration| mark.iteration > iteration) {
+                let line = mark.iteration % MARKS;
+                self.write(MARKS_AT + line * MARK_LEN as u64, &[0; MARK_LEN])?;
+            }
+        }
+        self.marked = iteration;
+        Ok(())
+    }
+
+    /// The marks that are whole, in any order.
+    pub fn marks(&self) -> Vec<Mark> {
+        let lines = (0..MARKS).filter_map(|line| {
+            let bytes = read::<MARK_LEN>(&self.mapped, MARKS_AT + line * MARK_LEN as u64);
+            Mark::decode(&bytes, line).filter(|mark| mark.iteration % MARKS == line)
+        });
+        lines.collect()
+    }
+
+    /// Has these addresses written back ([`Mapped::flush`]).
+    ///
+    /// # Errors
+    /// They are not within the file; or the system's.
+    pub fn flush(&self, range: &Range<u64>) -> Result<()> {
+        self.mapped.flush(range).map_err(|error| error.within(self.path.display()))
+    }
+
+    /// Waits for all that this thread has flushed.
+    pub fn drain(&self) {
+        self.mapped.drain();
+    }
+
+    /// Writes some of the file's own bytes, whole words, and waits until they are there.
+    fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
+        let to = self.mapped.at(at);
+        for (nth, word) in bytes.chunks_exact(8).enumerate() {
+            let word = word.try_into().map_or(0, u64::from_ne_bytes);
+            // SAFETY: the file's own words, within the mapping and aligned, as all of its parts are; no reference to
+            // them exists. Each is written at once, so that a crash leaves it old or new.
+            unsafe { to.cast::<u64>().add(nth).write_volatile(word) };
+        }
+        self.flush(&(to as u64..to as u64 + bytes.len() as u64))?;
+        self.mapped.drain();
+        Ok(())
+    }
+}
+
+/// What a new file begins with.
+fn first_pages(len: u64) -> Vec<u8> {
+    let table = XxHash3_64::oneshot(&encode_arrays(&[]));
+    Root { sequence: 0, len, arrays: 0, table }.encode().to_vec()
+}
+
+fn read<const LEN: usize>(mapped: &Mapped, at: u64) -> [u8; LEN] {
+    let mut bytes = [0; LEN];
+    // SAFETY: within the mapping, as every file has these pages; nobody else writes there.
+    unsafe { std::ptr::copy_nonoverlapping(mapped.at(at), bytes.as_mut_ptr(), LEN) };
+    bytes
+}
+
+/// The root that counts, and its arrays.
+fn newest(mapped: &Mapped) -> Result<(Root, Vec<Array>)> {
+    let [first, second] = ROOTS.map(|at| read::<ROOT_LEN>(mapped, at));
+    let root = Root::newest([&first, &second])?;
+    let mut table = vec![0; table_len(root.arrays)?];
+    // SAFETY: as for `read`; a table is shorter than its place.
+    unsafe {
+        let from = mapped.at(TABLES[root.place()]);
+        std::ptr::copy_nonoverlapping(from, table.as_mut_ptr(), table.len());
+    }
+    Ok((root, decode_arrays(&root, &table)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(path: &Path) -> Result<Pmem> {
+        Pmem::open(path, 100_000, false)
+    }
+
+    /// Catches arrays and marks that are not found again, or elsewhere.
+    #[test]
+    fn what_was_stored_is_found_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("arrays");
+        let mut pmem = open(&path).unwrap();
+        let p = pmem.array("p", 8, 100, 3).unwrap();
+        let a = pmem.array("a matrix", 4, 5000, 1).unwrap();
+        for iteration in 0..8_u64 {
+            // SAFETY: the slot has 800 bytes, which only this test uses.
+            unsafe { pmem.slot(p, iteration).unwrap().cast::<u64>().add(99).write(iteration) };
+            pmem.mark(iteration, &[iteration as f64, 2.5]).unwrap();
+        }
+        assert!(open(&path).unwrap_err().to_string().contains("another process has it open"));
+        drop(pmem);
+        let mut pmem = open(&path).unwrap();
+        assert_eq!(pmem.array("p", 8, 100, 3).unwrap(), p);
+        assert_eq!(pmem.array("a matrix", 4, 5000, 1).unwrap(), a);
+        assert_eq!(pmem.slots(), 3);
+        let mut marks = pmem.marks();
+        marks.sort_by_key(|mark| mark.iteration);
+        assert_eq!(marks.len(), 8);
+        assert_eq!(marks[7], Mark { iteration: 7, scalars: vec![7.0, 2.5] });
+        for iteration in 5..8 {
+            // SAFETY: as above.
+            let found = unsafe { pmem.slot(p, iteration).unwrap().cast::<u64>().add(99).read() };
+            assert_eq!(found, iteration);
+        }
+        pmem.go_back(Some(5)).unwrap();
+        assert_eq!(pmem.marks().len(), 6);
+        pmem.mark(6, &[]).unwrap();
+        pmem.go_back(None).unwrap();
+        assert_eq!(pmem.marks(), []);
+    }
+
+    /// Catches what is accepted though it cannot be kept, and an error that does not name it.
+    #[test]
+    fn what_cannot_be_is_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("arrays");
+        let mut pmem = open(&path).unwrap();
+        pmem.array("p", 8, 100, 3).unwrap();
+        let mut refused = |name: &str, element, count, slots, words: &[&str]| {
+            let error = pmem.array(name, element, count, slots).unwrap_err().to_string();
+            assert!(words.iter().all(|word| error.contains(word)), "{error}");
+            assert!(error.contains("arrays: the array"), "{error}");
+        };
+        refused("p", 8, 101, 3, &["\"p\" has 100 elements of 8 bytes in 3 slots"]);
+        refused("p", 8, 100, 4, &["100 of 8 in 4"]);
+        refused("q", 8, 0, 1, &["0 elements"]);
+        refused("q", 0, 8, 1, &["of 0 bytes"]);
+        refused("q", u64::MAX, 2, 1, &["bytes are left"]);
+        refused("q", 8, 1 << 20, 1, &["bytes are left"]);
+        refused("q", 8, 1, 0, &["0 slots"]);
+        refused("q", 8, 1, 65, &["65 slots"]);
+        refused("", 8, 1, 1, &["0 bytes"]);
+        refused(&"x".repeat(64), 8, 1, 1, &["64 bytes"]);
+        let mut marks = |iteration, scalars: &[f64], words: &str| {
+            let error = pmem.mark(iteration, scalars).unwrap_err().to_string();
+            assert!(error.contains(words) && error.contains("arrays"), "{error}");
+        };
+        marks(1, &[0.0; 6], "6 scalars");
+        marks(u64::MAX, &[], "too large");
+        pmem.mark(9, &[]).unwrap();
+        let mut marks = |iteration, words: &str| {
+            let error = pmem.mark(iteration, &[]).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        };
+        marks(9, "not after 9");
+        marks(3, "not after 9");
+        marks(13, "leaves out 3 after 9");
+        drop(pmem);
+        let error = Pmem::open(&path, 200_000, false).unwrap_err().to_string();
+        assert!(error.contains("200000 are asked for") && error.contains("arrays"), "{error}");
+        for bytes in [0, u64::MAX] {
+            assert!(Pmem::open(&path, bytes, false)
+                .unwrap_err()
+                .to_string()
+                .contains("no file for"));
+        }
+        std::fs::write(&path, "something else").unwrap();
+        assert!(open(&path).unwrap_err().to_string().contains("it has room for 0 bytes"));
+    }
+
+    /// Stops an addition at each word that it writes, as a crash would. Catches a file that cannot be opened then, or has
+    /// half an array.
+    #[test]
+    fn an_addition_is_whole_or_has_not_begun() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("arrays");
+        let mut pmem = open(&path).unwrap();
+        pmem.array("one", 8, 10, 1).unwrap();
+        let before = std::fs::read(&path).unwrap();
+        pmem.array("two", 8, 20, 2).unwrap();
+        let after = std::fs::read(&path).unwrap();
+        drop(pmem);
+        let changed: Vec<usize> = (0..before.len() / 8)
+            .filter(|n| before[n * 8..n * 8 + 8] != after[n * 8..n * 8 + 8])
+            .collect();
+        // In the order of writing: the table, then the root.
+        let (root, table): (Vec<_>, Vec<_>) =
+            changed.into_iter().partition(|n| n * 8 < MARKS_AT as usize);
+        let order: Vec<usize> = table.into_iter().chain(root).collect();
+        for crash in 0..=order.len() {
+            let mut torn = before.clone();
+            for &word in &order[..crash] {
+                torn[word * 8..word * 8 + 8].copy_from_slice(&after[word * 8..word * 8 + 8]);
+            }
+            std::fs::write(&path, &torn).unwrap();
+            let pmem = open(&path).unwrap();
+            let names: Vec<_> = pmem.arrays().iter().map(|array| array.name.as_str()).collect();
+            let expected: &[&str] = if crash == order.len() { &["one", "two"] } else { &["one"] };
+            assert_eq!(names, expected, "{crash}");
+        }
+    }
+}
