@@ -9,6 +9,7 @@ pub mod affinity;
 pub mod attributes;
 pub mod carrier;
 pub mod clock;
+pub mod crash;
 pub mod descriptors;
 pub mod environment;
 pub mod error;

@@ -1,14 +1,18 @@
 //! Files that programs compute in: mapped memory, and what a crash leaves of it.
 
+use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::ops::Range;
 use std::os::fd::AsRawFd as _;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
 use rustix::fs::{renameat_with, RenameFlags};
 use rustix::io::Errno;
 
+use crate::crash::{simulation, Simulation};
 use crate::error::{Error, Kind, Result};
 use crate::files;
 use crate::flush::{drain, Instruction, LINE};
@@ -38,12 +42,24 @@ pub struct Domain {
     pub why: String,
 }
 
+/// The crash that a program asks its file to survive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Survives {
+    /// That of the process.
+    Process,
+    /// That of the machine: with persistent memory [`Model::Power`], else [`Model::Page`].
+    Machine,
+    /// That of the machine, as [`Model::Power`] alone.
+    Power,
+}
+
 /// A mapped file.
 #[derive(Debug)]
 pub struct Mapped {
     base: NonNull<u8>,
     len: u64,
     domain: Domain,
+    simulation: Option<&'static Simulation>,
 }
 
 // SAFETY: a mapping belongs to the process, not to a thread, and no reference to its bytes is handed out here.
@@ -58,48 +74,51 @@ const REMOTE: [&str; 10] =
     ["nfs", "nfs4", "cifs", "smb3", "lustre", "gpfs", "beegfs", "ceph", "fuse", "9p"];
 
 impl Mapped {
-    /// Maps the first `len` bytes of a file, for programs that survive a crash of the process, or of the machine
-    /// (`survives_machine`).
+    /// Maps the first `len` bytes of a file, for programs that survive this crash.
     ///
     /// # Errors
-    /// The file cannot be mapped; or it is to survive the machine, and lies where nothing does.
-    pub fn new(file: &File, path: &Path, len: u64, survives_machine: bool) -> Result<Mapped> {
-        let within = |error: Error| error.within(path.display());
-        if !survives_machine {
-            let base = map(file, len, libc::MAP_SHARED).map_err(within)?;
-            let why = "not asked for more than a crash of the process".to_owned();
-            return Ok(Mapped {
-                base,
-                len,
-                domain: Domain { model: Model::Process, granularity: 1, why },
-            });
-        }
-        let kind = mount_of(path)?.kind;
-        if VOLATILE.contains(&kind.as_str()) {
-            let why = format!(
-                "it lies in a file system of type {kind}, which keeps nothing without power"
-            );
-            return Err(within(Error::invalid(why)));
-        }
-        if REMOTE.contains(&kind.split('.').next().unwrap_or_default()) {
-            let why = format!(
-                "it lies in a file system of type {kind}, of which this machine does not know what a crash leaves"
-            );
-            return Err(within(Error::invalid(why)));
-        }
-        let (base, domain) = match map(file, len, libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC) {
-            Ok(base) => {
-                let by = Instruction::here().name();
-                let why = format!("persistent memory, written back by {by}");
-                (base, Domain { model: Model::Power, granularity: LINE, why })
+    /// The file cannot be mapped; or lies where nothing survives that crash.
+    pub fn new(file: &File, path: &Path, len: u64, survives: Survives) -> Result<Mapped> {
+        let mapped = Mapped::as_simulated(file, path, len)
+            .unwrap_or_else(|| Mapped::as_found(file, path, len, survives));
+        mapped.map_err(|error| error.within(path.display()))
+    }
+
+    fn as_found(file: &File, path: &Path, len: u64, survives: Survives) -> Result<Mapped> {
+        let (base, domain) = match survives {
+            Survives::Process => {
+                let why = "not asked for more than a crash of the process".to_owned();
+                let domain = Domain { model: Model::Process, granularity: 1, why };
+                (map(file, len, libc::MAP_SHARED)?, domain)
             }
-            Err(refused) => {
-                let base = map(file, len, libc::MAP_SHARED).map_err(within)?;
-                let why = format!("no persistent memory, written back by msync: {refused}");
-                (base, Domain { model: Model::Page, granularity: page_size() as u64, why })
+            Survives::Machine | Survives::Power => {
+                match map(file, len, libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC) {
+                    Ok(base) => (base, persistent_memory(file, Path::new("/sys"))?),
+                    Err(refused) => {
+                        let domain = ordinary_file(path, survives, &refused)?;
+                        (map(file, len, libc::MAP_SHARED)?, domain)
+                    }
+                }
             }
         };
-        Ok(Mapped { base, len, domain })
+        Ok(Mapped { base, len, domain, simulation: None })
+    }
+
+    /// The file, if crashes are simulated in this process.
+    fn as_simulated(file: &File, path: &Path, len: u64) -> Option<Result<Mapped>> {
+        let simulation = simulation()?;
+        let (model, granularity) = match (simulation.model)() {
+            1 => (Model::Power, LINE),
+            2 => (Model::Page, page_size() as u64),
+            _ => (Model::Process, 1),
+        };
+        Some(map(file, len, libc::MAP_SHARED).map(|base| {
+            let name = CString::new(path.as_os_str().as_bytes()).unwrap_or_default();
+            (simulation.mapped)(name.as_ptr(), base.as_ptr() as u64, len);
+            let why = "as veloc crash simulates it".to_owned();
+            let domain = Domain { model, granularity, why };
+            Mapped { base, len, domain, simulation: Some(simulation) }
+        }))
     }
 
     /// What was found out about the file.
@@ -138,13 +157,17 @@ impl Mapped {
                 all.start
             )));
         }
+        if let Some(simulation) = self.simulation {
+            (simulation.flush)(range.start, range.end - range.start);
+            return Ok(());
+        }
         match self.domain.model {
-            Model::Process => Ok(()),
-            Model::Power => {
+            Model::Power if self.domain.granularity == LINE => {
                 // SAFETY: within the mapping.
                 unsafe { Instruction::here().flush(range) };
                 Ok(())
             }
+            Model::Process | Model::Power => Ok(()),
             Model::Page => {
                 let page = page_size() as u64;
                 let start = range.start / page * page;
@@ -158,17 +181,90 @@ impl Mapped {
 
     /// Waits until all that this thread has flushed is where a crash leaves it.
     pub fn drain(&self) {
-        if self.domain.model == Model::Power {
-            drain();
+        match self.simulation {
+            Some(simulation) => (simulation.drain)(),
+            None if self.domain.model == Model::Power => drain(),
+            None => {}
+        }
+    }
+
+    /// Stores a word at once: a crash leaves it old or new.
+    ///
+    /// # Safety
+    /// It lies in the file, `offset` is a multiple of 8, and nobody else uses it.
+    pub unsafe fn store(&self, offset: u64, word: u64) {
+        let at = self.at(offset).cast::<u64>();
+        match self.simulation {
+            Some(simulation) => (simulation.store)(at, word),
+            // SAFETY: the caller's promise.
+            None => unsafe { at.write_volatile(word) },
         }
     }
 }
 
 impl Drop for Mapped {
     fn drop(&mut self) {
+        if let Some(simulation) = self.simulation {
+            (simulation.unmapped)(self.base.as_ptr() as u64, self.len);
+        }
         // SAFETY: the mapping that was made for this, of which no reference is handed out.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.len as usize) };
     }
+}
+
+/// Persistent memory, which the system has just granted.
+fn persistent_memory(file: &File, sysfs: &Path) -> Result<Domain> {
+    let (granularity, by) = match keeps_caches(file, sysfs)? {
+        true => (1, "the caches keep their content as well".to_owned()),
+        false => (LINE, format!("written back by {}", Instruction::here().name())),
+    };
+    Ok(Domain { model: Model::Power, granularity, why: format!("persistent memory; {by}") })
+}
+
+/// Whether the platform also writes back the processor's caches when the power fails.
+fn keeps_caches(file: &File, sysfs: &Path) -> Result<bool> {
+    let device = file.metadata().map_err(|error| Error::system("fstat", &error))?.dev();
+    let link =
+        sysfs.join(format!("dev/block/{}:{}/device", libc::major(device), libc::minor(device)));
+    // A region of persistent memory is above its block device; it says so itself.
+    let Ok(device) = std::fs::canonicalize(link) else { return Ok(false) };
+    let said = device
+        .ancestors()
+        .find_map(|above| std::fs::read_to_string(above.join("persistence_domain")).ok());
+    Ok(said.is_some_and(|domain| domain.trim() == "cpu_cache"))
+}
+
+/// An ordinary file, if what a crash leaves of one there is known.
+fn ordinary_file(path: &Path, survives: Survives, refused: &Error) -> Result<Domain> {
+    let kind = mount_of(path)?.kind;
+    let here = format!("it lies in a file system of type {kind}");
+    if VOLATILE.contains(&kind.as_str()) {
+        return Err(Error::invalid(format!("{here}, which keeps nothing without power")));
+    }
+    if REMOTE.contains(&kind.split('.').next().unwrap_or_default()) {
+        return Err(Error::invalid(format!(
+            "{here}, of which this machine does not know what a crash leaves"
+        )));
+    }
+    if survives == Survives::Power {
+        return Err(Error::invalid(format!("{here}, without persistent memory: {refused}")));
+    }
+    Ok(Domain {
+        model: Model::Page,
+        granularity: page_size() as u64,
+        why: format!("no persistent memory, written back by msync: {refused}"),
+    })
+}
+
+/// The file to open in place of `path`: another one where crashes are simulated.
+pub fn place(path: &Path) -> Result<PathBuf> {
+    let Some(simulation) = simulation() else { return Ok(path.to_owned()) };
+    let name = CString::new(path.as_os_str().as_bytes())
+        .map_err(|_| Error::invalid(format!("{} has a NUL", path.display())))?;
+    let mut place = [0_u8; libc::PATH_MAX as usize];
+    (simulation.place)(name.as_ptr(), place.as_mut_ptr().cast());
+    let len = place.iter().position(|byte| *byte == 0).unwrap_or(0);
+    Ok(PathBuf::from(OsStr::from_bytes(&place[..len])))
 }
 
 /// Makes a file of `len` bytes, all of whose room is there, with these bytes at its begin. It appears whole, and replaces
@@ -228,28 +324,53 @@ mod tests {
         let path = folder.path().join("arrays");
         let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
         file.set_len(3 * 4096).unwrap();
-        for survives in [false, true] {
+        for (nth, survives) in [Survives::Process, Survives::Machine].into_iter().enumerate() {
             let Ok(mapped) = Mapped::new(&file, &path, 3 * 4096, survives) else {
                 // The tests' folder is in memory.
-                assert!(survives && VOLATILE.contains(&mount_of(&path).unwrap().kind.as_str()));
+                assert!(VOLATILE.contains(&mount_of(&path).unwrap().kind.as_str()) && nth == 1);
                 continue;
             };
             let domain = mapped.domain();
-            assert_eq!(domain.model == Model::Process, !survives, "{domain:?}");
+            let expected = [Model::Process, Model::Page][nth];
+            assert_eq!(domain.model, expected, "{domain:?}");
             let at = mapped.at(5000);
             // SAFETY: within the mapping, which only this test knows.
-            unsafe { at.write(7 + u8::from(survives)) };
+            unsafe { at.write(7 + nth as u8) };
             mapped.flush(&(at as u64..at as u64 + 1)).unwrap();
             mapped.drain();
-            assert_eq!(std::fs::read(&path).unwrap()[5000], 7 + u8::from(survives));
+            assert_eq!(std::fs::read(&path).unwrap()[5000], 7 + nth as u8);
             let end = mapped.at(3 * 4096) as u64;
             let error = mapped.flush(&(end - 1..end + 1)).unwrap_err().to_string();
             assert!(error.contains("2 bytes at"), "{error}");
         }
         let shm = Path::new("/dev/shm");
         if mount_of(shm).is_ok_and(|mount| mount.kind == "tmpfs") {
-            let error = Mapped::new(&file, shm, 4096, true).unwrap_err().to_string();
+            let error = Mapped::new(&file, shm, 4096, Survives::Machine).unwrap_err().to_string();
             assert!(error.contains("tmpfs") && error.contains("/dev/shm"), "{error}");
+        }
+        let error = Mapped::new(&file, &path, 4096, Survives::Power).unwrap_err().to_string();
+        assert!(error.contains("persistent memory") || error.contains("tmpfs"), "{error}");
+    }
+
+    /// Catches flushes that are left out where the caches are lost, and made where they are kept.
+    #[test]
+    fn the_platform_says_whether_caches_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let region = folder.path().join("devices/ndbus0/region3");
+        let namespace = region.join("namespace3.0");
+        std::fs::create_dir_all(&namespace).unwrap();
+        let file = File::open(folder.path()).unwrap();
+        let device = file.metadata().unwrap().dev();
+        let numbers = format!("{}:{}", libc::major(device), libc::minor(device));
+        let block = folder.path().join("dev/block").join(numbers);
+        std::fs::create_dir_all(&block).unwrap();
+        let granularity = || persistent_memory(&file, folder.path()).unwrap().granularity;
+        assert_eq!(granularity(), LINE);
+        std::os::unix::fs::symlink(&namespace, block.join("device")).unwrap();
+        assert_eq!(granularity(), LINE);
+        for (domain, expected) in [("memory_controller\n", LINE), ("cpu_cache\n", 1)] {
+            std::fs::write(region.join("persistence_domain"), domain).unwrap();
+            assert_eq!(granularity(), expected, "{domain}");
         }
     }
 }

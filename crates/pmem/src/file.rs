@@ -12,20 +12,52 @@ use format::pmem::{
 use os::error::{Error, Kind, Result};
 use os::files;
 use os::lock::Lock;
-use os::persistent::{make_file, Domain, Mapped};
+use os::persistent::{make_file, place, Domain, Mapped, Survives};
+use os::sync::Mutex;
 use twox_hash::XxHash3_64;
 
-/// An open file of arrays, which no other process has open.
+/// An open file of arrays, which no other process has open. Threads may share it.
 #[derive(Debug)]
 pub struct Pmem {
     path: PathBuf,
     /// Ends with the process, however that ends.
     _lock: Lock,
     mapped: Mapped,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
     root: Root,
     arrays: Vec<Array>,
     /// The iteration of the newest mark.
     marked: Option<u64>,
+}
+
+/// Where the slots of an array are, for as long as its file is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slots {
+    first: *mut u8,
+    stride: u64,
+    slots: u64,
+    bytes: u64,
+}
+
+impl Slots {
+    /// The slot of an iteration: [`Slots::bytes`] of them, at a multiple of 4096.
+    pub fn at(&self, iteration: u64) -> *mut u8 {
+        self.first.wrapping_add((iteration % self.slots * self.stride) as usize)
+    }
+
+    /// Bytes of a slot.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.slots
+    }
 }
 
 impl Pmem {
@@ -34,7 +66,8 @@ impl Pmem {
     /// # Errors
     /// Another process has it open; it is none, damaged, of another version or machine, or of another size; the disk has
     /// no room; or as [`Mapped::new`]. All name the path.
-    pub fn open(path: &Path, bytes: u64, survives_machine: bool) -> Result<Pmem> {
+    pub fn open(path: &Path, bytes: u64, survives: Survives) -> Result<Pmem> {
+        let path = &place(path)?;
         let within = |error: Error| error.within(path.display());
         let len = bytes.checked_next_multiple_of(PAGE).and_then(|all| all.checked_add(SLOTS_AT));
         let len = len.filter(|len| i64::try_from(*len).is_ok() && bytes > 0);
@@ -61,15 +94,15 @@ impl Pmem {
             let what = format!("it has room for {has} bytes, and {bytes} are asked for");
             return Err(within(Error::invalid(what)));
         }
-        let mapped = Mapped::new(&file, path, len, survives_machine)?;
+        let mapped = Mapped::new(&file, path, len, survives)?;
         let (root, arrays) = newest(&mapped).map_err(within)?;
         if root.len != len {
             let what = format!("it has {len} bytes, and its root says {}", root.len);
             return Err(within(Error::new(Kind::Corrupt, what)));
         }
-        let path = path.to_owned();
-        let mut pmem = Pmem { path, _lock: lock, mapped, root, arrays, marked: None };
-        pmem.marked = pmem.marks().iter().map(|mark| mark.iteration).max();
+        let state = Mutex::new(State { root, arrays, marked: None });
+        let pmem = Pmem { path: path.to_owned(), _lock: lock, mapped, state };
+        pmem.state.lock().marked = pmem.marks().iter().map(|mark| mark.iteration).max();
         Ok(pmem)
     }
 
@@ -78,12 +111,18 @@ impl Pmem {
         self.mapped.domain()
     }
 
-    /// Finds an array by its name, or adds one. Returns its number.
+    /// Where the file is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Finds an array by its name, or adds one.
     ///
     /// # Errors
     /// It is there with another shape; there is no room; the name is empty or too long; it has no bytes, or too many
     /// slots.
-    pub fn array(&mut self, name: &str, element: u64, count: u64, slots: u64) -> Result<usize> {
+    pub fn array(&self, name: &str, element: u64, count: u64, slots: u64) -> Result<Slots> {
+        let state = &mut *self.state.lock();
         let refused = |what: String| {
             Err(Error::invalid(format!("{}: the array \"{name}\" {what}", self.path.display())))
         };
@@ -93,11 +132,10 @@ impl Pmem {
                 name.len()
             ));
         }
-        if let Some(place) = self.arrays.iter().position(|array| array.name == name) {
-            let found = &self.arrays[place];
+        if let Some(found) = state.arrays.iter().find(|array| array.name == name) {
             let shape = (found.element, found.count, found.slots);
             if shape == (element, count, slots) {
-                return Ok(place);
+                return Ok(self.slots_of(found));
             }
             return refused(format!(
                 "has {} elements of {} bytes in {} slots, not {count} of {element} in {slots}",
@@ -109,49 +147,55 @@ impl Pmem {
         }
         let bytes = element.checked_mul(count).filter(|bytes| *bytes > 0);
         let stride = bytes.and_then(|bytes| bytes.checked_next_multiple_of(PAGE));
-        let at = self.arrays.last().map_or(SLOTS_AT, |last| last.at + last.stride * last.slots);
+        let at = state.arrays.last().map_or(SLOTS_AT, |last| last.at + last.stride * last.slots);
         let end =
             stride.and_then(|stride| stride.checked_mul(slots)).and_then(|all| all.checked_add(at));
-        let Some((stride, _)) = stride.zip(end.filter(|end| *end <= self.root.len)) else {
+        let Some((stride, _)) = stride.zip(end.filter(|end| *end <= state.root.len)) else {
             return refused(format!(
                 "would have {count} elements of {element} bytes in {slots} slots; {} bytes are left",
-                self.root.len - at
+                state.root.len - at
             ));
         };
-        if self.arrays.len() as u64 == MOST_ARRAYS {
+        if state.arrays.len() as u64 == MOST_ARRAYS {
             return refused(format!("would be one more than {MOST_ARRAYS}"));
         }
-        let mut arrays = self.arrays.clone();
+        let mut arrays = state.arrays.clone();
         arrays.push(Array { name: name.to_owned(), element, count, slots, at, stride });
         let table = encode_arrays(&arrays);
         let root = Root {
-            sequence: self.root.sequence + 1,
+            sequence: state.root.sequence + 1,
             arrays: arrays.len() as u64,
             table: XxHash3_64::oneshot(&table),
-            ..self.root
+            ..state.root
         };
         // The table is there before a root names it, and the root before that is whole meanwhile.
         self.write(TABLES[root.place()], &table)?;
         self.write(ROOTS[root.place()], &root.encode())?;
-        (self.root, self.arrays) = (root, arrays);
-        Ok(self.arrays.len() - 1)
+        (state.root, state.arrays) = (root, arrays);
+        state
+            .arrays
+            .last()
+            .map(|added| self.slots_of(added))
+            .ok_or_else(|| Error::new(Kind::Internal, "an array that was added is not there"))
     }
 
-    /// The arrays, by number.
-    pub fn arrays(&self) -> &[Array] {
-        &self.arrays
+    fn slots_of(&self, array: &Array) -> Slots {
+        Slots {
+            first: self.mapped.at(array.at),
+            stride: array.stride,
+            slots: array.slots,
+            bytes: array.element * array.count,
+        }
     }
 
-    /// The address of the slot that an array has for an iteration.
-    pub fn slot(&self, array: usize, iteration: u64) -> Option<*mut u8> {
-        let array = self.arrays.get(array)?;
-        Some(self.mapped.at(array.at + iteration % array.slots * array.stride))
+    /// The names of the arrays, in the order in which they were added.
+    pub fn names(&self) -> Vec<String> {
+        self.state.lock().arrays.iter().map(|array| array.name.clone()).collect()
     }
 
     /// The number of slots that iterations have: the fewest of any array that has several.
     pub fn slots(&self) -> u64 {
-        let several = self.arrays.iter().map(|array| array.slots).filter(|slots| *slots > 1);
-        several.min().unwrap_or(1)
+        self.state.lock().slots()
     }
 
     /// Says that an iteration is done, with up to 5 scalars. It is there, with what was flushed before, once this returns.
@@ -159,7 +203,8 @@ impl Pmem {
     /// # Errors
     /// The iteration is older than the last one, or leaves out more than there are slots; too many scalars; or the
     /// system's.
-    pub fn mark(&mut self, iteration: u64, scalars: &[f64]) -> Result<()> {
+    pub fn mark(&self, iteration: u64, scalars: &[f64]) -> Result<()> {
+        let mut state = self.state.lock();
         let refused = |what: String| {
             Err(Error::invalid(format!("{}: iteration {iteration} {what}", self.path.display())))
         };
@@ -169,11 +214,11 @@ impl Pmem {
         if iteration == u64::MAX {
             return refused("is too large".to_owned());
         }
-        if let Some(last) = self.marked {
+        if let Some(last) = state.marked {
             if iteration <= last {
                 return refused(format!("is not after {last}, which was marked before"));
             }
-            let slots = self.slots();
+            let slots = state.slots();
             if iteration - last > slots {
                 return refused(format!(
                     "leaves out {} after {last}, more than {slots} slots",
@@ -186,7 +231,7 @@ impl Pmem {
         // What the iteration has flushed comes before the mark.
         self.mapped.drain();
         self.write(MARKS_AT + line * MARK_LEN as u64, &mark.encode(line))?;
-        self.marked = Some(iteration);
+        state.marked = Some(iteration);
         Ok(())
     }
 
@@ -194,14 +239,15 @@ impl Pmem {
     ///
     /// # Errors
     /// The system's.
-    pub fn go_back(&mut self, iteration: Option<u64>) -> Result<()> {
+    pub fn go_back(&self, iteration: Option<u64>) -> Result<()> {
+        let mut state = self.state.lock();
         for mark in self.marks() {
             if iteration.is_none_or(|iteration| mark.iteration > iteration) {
                 let line = mark.iteration % MARKS;
                 self.write(MARKS_AT + line * MARK_LEN as u64, &[0; MARK_LEN])?;
             }
         }
-        self.marked = iteration;
+        state.marked = iteration;
         Ok(())
     }
 
@@ -229,16 +275,22 @@ impl Pmem {
 
     /// Writes some of the file's own bytes, whole words, and waits until they are there.
     fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
-        let to = self.mapped.at(at);
-        for (nth, word) in bytes.chunks_exact(8).enumerate() {
+        for (word, offset) in bytes.chunks_exact(8).zip((at..).step_by(8)) {
             let word = word.try_into().map_or(0, u64::from_ne_bytes);
-            // SAFETY: the file's own words, within the mapping and aligned, as all of its parts are; no reference to
-            // them exists. Each is written at once, so that a crash leaves it old or new.
-            unsafe { to.cast::<u64>().add(nth).write_volatile(word) };
+            // SAFETY: the file's own words, within the mapping and aligned, as all of its parts are; the lock is held.
+            unsafe { self.mapped.store(offset, word) };
         }
-        self.flush(&(to as u64..to as u64 + bytes.len() as u64))?;
+        let start = self.mapped.at(at) as u64;
+        self.flush(&(start..start + bytes.len() as u64))?;
         self.mapped.drain();
         Ok(())
+    }
+}
+
+impl State {
+    fn slots(&self) -> u64 {
+        let several = self.arrays.iter().map(|array| array.slots).filter(|slots| *slots > 1);
+        several.min().unwrap_or(1)
     }
 }
 
@@ -273,7 +325,7 @@ mod tests {
     use super::*;
 
     fn open(path: &Path) -> Result<Pmem> {
-        Pmem::open(path, 100_000, false)
+        Pmem::open(path, 100_000, Survives::Process)
     }
 
     /// Catches arrays and marks that are not found again, or elsewhere.
@@ -281,27 +333,27 @@ mod tests {
     fn what_was_stored_is_found_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("arrays");
-        let mut pmem = open(&path).unwrap();
+        let pmem = open(&path).unwrap();
         let p = pmem.array("p", 8, 100, 3).unwrap();
         let a = pmem.array("a matrix", 4, 5000, 1).unwrap();
         for iteration in 0..8_u64 {
             // SAFETY: the slot has 800 bytes, which only this test uses.
-            unsafe { pmem.slot(p, iteration).unwrap().cast::<u64>().add(99).write(iteration) };
+            unsafe { p.at(iteration).cast::<u64>().add(99).write(iteration) };
             pmem.mark(iteration, &[iteration as f64, 2.5]).unwrap();
         }
         assert!(open(&path).unwrap_err().to_string().contains("another process has it open"));
         drop(pmem);
-        let mut pmem = open(&path).unwrap();
+        let pmem = open(&path).unwrap();
         assert_eq!(pmem.array("p", 8, 100, 3).unwrap(), p);
         assert_eq!(pmem.array("a matrix", 4, 5000, 1).unwrap(), a);
         assert_eq!(pmem.slots(), 3);
-        let mut marks = pmem.marks();
+        let marks = pmem.marks();
         marks.sort_by_key(|mark| mark.iteration);
         assert_eq!(marks.len(), 8);
         assert_eq!(marks[7], Mark { iteration: 7, scalars: vec![7.0, 2.5] });
         for iteration in 5..8 {
             // SAFETY: as above.
-            let found = unsafe { pmem.slot(p, iteration).unwrap().cast::<u64>().add(99).read() };
+            let found = unsafe { p.at(iteration).cast::<u64>().add(99).read() };
             assert_eq!(found, iteration);
         }
         pmem.go_back(Some(5)).unwrap();
@@ -316,9 +368,9 @@ mod tests {
     fn what_cannot_be_is_refused_by_name() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("arrays");
-        let mut pmem = open(&path).unwrap();
+        let pmem = open(&path).unwrap();
         pmem.array("p", 8, 100, 3).unwrap();
-        let mut refused = |name: &str, element, count, slots, words: &[&str]| {
+        let refused = |name: &str, element, count, slots, words: &[&str]| {
             let error = pmem.array(name, element, count, slots).unwrap_err().to_string();
             assert!(words.iter().all(|word| error.contains(word)), "{error}");
             assert!(error.contains("arrays: the array"), "{error}");
@@ -333,14 +385,14 @@ mod tests {
         refused("q", 8, 1, 65, &["65 slots"]);
         refused("", 8, 1, 1, &["0 bytes"]);
         refused(&"x".repeat(64), 8, 1, 1, &["64 bytes"]);
-        let mut marks = |iteration, scalars: &[f64], words: &str| {
+        let marks = |iteration, scalars: &[f64], words: &str| {
             let error = pmem.mark(iteration, scalars).unwrap_err().to_string();
             assert!(error.contains(words) && error.contains("arrays"), "{error}");
         };
         marks(1, &[0.0; 6], "6 scalars");
         marks(u64::MAX, &[], "too large");
         pmem.mark(9, &[]).unwrap();
-        let mut marks = |iteration, words: &str| {
+        let marks = |iteration, words: &str| {
             let error = pmem.mark(iteration, &[]).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         };
@@ -348,10 +400,10 @@ mod tests {
         marks(3, "not after 9");
         marks(13, "leaves out 3 after 9");
         drop(pmem);
-        let error = Pmem::open(&path, 200_000, false).unwrap_err().to_string();
+        let error = Pmem::open(&path, 200_000, Survives::Process).unwrap_err().to_string();
         assert!(error.contains("200000 are asked for") && error.contains("arrays"), "{error}");
         for bytes in [0, u64::MAX] {
-            assert!(Pmem::open(&path, bytes, false)
+            assert!(Pmem::open(&path, bytes, Survives::Process)
                 .unwrap_err()
                 .to_string()
                 .contains("no file for"));
@@ -366,7 +418,7 @@ mod tests {
     fn an_addition_is_whole_or_has_not_begun() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("arrays");
-        let mut pmem = open(&path).unwrap();
+        let pmem = open(&path).unwrap();
         pmem.array("one", 8, 10, 1).unwrap();
         let before = std::fs::read(&path).unwrap();
         pmem.array("two", 8, 20, 2).unwrap();
@@ -386,7 +438,7 @@ mod tests {
             }
             std::fs::write(&path, &torn).unwrap();
             let pmem = open(&path).unwrap();
-            let names: Vec<_> = pmem.arrays().iter().map(|array| array.name.as_str()).collect();
+            let names = pmem.names();
             let expected: &[&str] = if crash == order.len() { &["one", "two"] } else { &["one"] };
             assert_eq!(names, expected, "{crash}");
         }
