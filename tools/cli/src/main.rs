@@ -13,6 +13,7 @@ use config::VERSION;
 mod backend;
 mod bases;
 mod bench;
+mod crash;
 mod doctor;
 mod held;
 mod inspect;
@@ -61,6 +62,9 @@ enum Command {
     #[command(subcommand)]
     Bench(Box<bench::Bench>),
     Rtm(rtm::Rtm),
+    Crash(Box<crash::Crash>),
+    #[command(hide = true)]
+    CrashJudge(crash::judge::Judge),
     Completions(share::Completions),
     #[command(hide = true)]
     Share(share::Share),
@@ -76,6 +80,8 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Backend(backend) => backend::run(&backend),
         Command::Bench(bench) => bench::run(*bench),
         Command::Schedule(schedule) => schedule::run(&schedule),
+        Command::Crash(crash) => return crash::run(&crash),
+        Command::CrashJudge(judge) => crash::judge::run(&judge),
         Command::Rtm(rtm) => rtm::run(&rtm),
         Command::Completions(asked) => share::completions(Arguments::command(), &asked),
         Command::Share(asked) => share::share(Arguments::command(), &asked),

@@ -1,0 +1,138 @@
+//! `memcpy`, `memmove` and `memset` of the whole process: compilers do not make known what these store.
+
+/// The copies themselves. They must not be those below: compilers make calls of `memcpy` from loops.
+pub(crate) mod plain {
+    use std::ffi::{c_int, c_void};
+    use std::ptr::null_mut;
+    use std::sync::atomic::{AtomicPtr, Ordering};
+
+    type Copy = unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_void;
+    type Set = unsafe extern "C" fn(*mut c_void, c_int, usize) -> *mut c_void;
+
+    /// The C library's functions; null before the start, when few bytes are copied.
+    static COPY: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+    static SET: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+
+    /// Finds the C library's functions.
+    pub(crate) fn find() {
+        // SAFETY: names with NUL.
+        let next = |name: &std::ffi::CStr| unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+        COPY.store(next(c"memmove"), Ordering::Relaxed);
+        SET.store(next(c"memset"), Ordering::Relaxed);
+    }
+
+    /// As `memmove`.
+    ///
+    /// # Safety
+    /// As of `memmove`.
+    pub(crate) unsafe fn copy(to: *mut u8, from: *const u8, bytes: usize) {
+        let copy = COPY.load(Ordering::Relaxed);
+        if !copy.is_null() {
+            // SAFETY: that function; the caller's promise.
+            unsafe { std::mem::transmute::<*mut c_void, Copy>(copy)(to.cast(), from.cast(), bytes) };
+            return;
+        }
+        let forwards = (to as usize) <= from as usize;
+        for nth in 0..bytes {
+            let nth = if forwards { nth } else { bytes - 1 - nth };
+            // SAFETY: the caller's promise. Volatile, so that no call is made of the loop.
+            unsafe { to.add(nth).write_volatile(from.add(nth).read_volatile()) };
+        }
+    }
+
+    /// As `memset`.
+    ///
+    /// # Safety
+    /// As of `memset`.
+    pub(crate) unsafe fn set(to: *mut u8, byte: u8, bytes: usize) {
+        let set = SET.load(Ordering::Relaxed);
+        if !set.is_null() {
+            // SAFETY: that function; the caller's promise.
+            unsafe { std::mem::transmute::<*mut c_void, Set>(set)(to.cast(), byte.into(), bytes) };
+            return;
+        }
+        for nth in 0..bytes {
+            // SAFETY: as above.
+            unsafe { to.add(nth).write_volatile(byte) };
+        }
+    }
+}
+
+/// The symbols. Tests have those of the C library.
+#[cfg(not(test))]
+mod exported {
+    use std::ffi::{c_int, c_void};
+
+    use super::plain;
+    use crate::state::tracked;
+
+    unsafe fn copied(to: *mut c_void, from: *const c_void, bytes: usize) -> *mut c_void {
+        match tracked() {
+            Some(mut state) => state.copy(to as usize, from as usize, bytes),
+            // SAFETY: the caller's promise.
+            None => unsafe { plain::copy(to.cast(), from.cast(), bytes) },
+        }
+        to
+    }
+
+    unsafe fn filled(to: *mut c_void, byte: c_int, bytes: usize) -> *mut c_void {
+        match tracked() {
+            Some(mut state) => state.set(to as usize, byte as u8, bytes),
+            // SAFETY: the caller's promise.
+            None => unsafe { plain::set(to.cast(), byte as u8, bytes) },
+        }
+        to
+    }
+
+    macro_rules! copies {
+        ($($name:ident)*) => {$(
+            #[no_mangle]
+            unsafe extern "C" fn $name(
+                to: *mut c_void,
+                from: *const c_void,
+                bytes: usize,
+            ) -> *mut c_void {
+                // SAFETY: the caller's promise.
+                unsafe { copied(to, from, bytes) }
+            }
+        )*};
+    }
+
+    macro_rules! fills {
+        ($($name:ident)*) => {$(
+            #[no_mangle]
+            unsafe extern "C" fn $name(to: *mut c_void, byte: c_int, bytes: usize) -> *mut c_void {
+                // SAFETY: the caller's promise.
+                unsafe { filled(to, byte, bytes) }
+            }
+        )*};
+    }
+
+    copies! { memcpy memmove __tsan_memcpy __tsan_memmove }
+    fills! { memset __tsan_memset }
+
+    /// With `_FORTIFY_SOURCE`: the room is known.
+    macro_rules! checked {
+        ($($name:ident $with:ident $what:ident: $type:ty;)*) => {$(
+            #[no_mangle]
+            unsafe extern "C" fn $name(
+                to: *mut c_void,
+                $what: $type,
+                bytes: usize,
+                room: usize,
+            ) -> *mut c_void {
+                if bytes > room {
+                    crate::text::fail("a copy is longer than its room: ", stringify!($name).as_bytes());
+                }
+                // SAFETY: the caller's promise.
+                unsafe { $with(to, $what, bytes) }
+            }
+        )*};
+    }
+
+    checked! {
+        __memcpy_chk copied from: *const c_void;
+        __memmove_chk copied from: *const c_void;
+        __memset_chk filled byte: c_int;
+    }
+}

@@ -1,0 +1,60 @@
+//! Leaves out the program's calls of the library in turn: which are needed.
+
+use anyhow::Result;
+use serde::Serialize;
+
+use super::campaign::{Campaign, Found};
+use super::judge::{Judged, Verdict};
+use super::seen::Site;
+
+/// What became of the program without one of its calls.
+#[derive(Debug, Serialize)]
+pub(super) struct Mutation {
+    #[serde(flatten)]
+    pub site: Site,
+    /// File and line, if they are known.
+    pub line: String,
+    pub needed: bool,
+    /// What shows that it is needed.
+    pub why: Option<String>,
+    pub crashes: usize,
+}
+
+/// The most iterations that a crash has lost.
+fn most_lost(judged: &[Judged]) -> i64 {
+    judged.iter().filter_map(Judged::lost).max().unwrap_or(0)
+}
+
+/// What is worse than with all calls.
+fn worse(seed: u64, judged: &[Judged], most: i64) -> Option<String> {
+    let at = |judged: &Judged| format!("{seed}/{}", judged.number);
+    judged.iter().find_map(|judged| match (judged.verdict, judged.lost()) {
+        (Verdict::Wrong, _) => Some(format!("wrong result in {}: {}", at(judged), judged.why)),
+        (Verdict::Hung, _) => Some(format!("hung in {}", at(judged))),
+        (Verdict::Failed, _) => None,
+        (Verdict::Right, lost) => {
+            let lost = lost.filter(|lost| *lost > most)?;
+            Some(format!("{lost} iterations lost in {}, {most} with it", at(judged)))
+        }
+    })
+}
+
+/// Leaves out each call in turn.
+pub(super) fn run(campaign: &Campaign, found: &Found) -> Result<Vec<Mutation>> {
+    let most = most_lost(&found.judged);
+    let sites = campaign.counted.sites.iter().enumerate();
+    let one = |(nth, site): (usize, &Site)| {
+        let enough = |judged: &[Judged]| worse(campaign.seed(), judged, most).is_some();
+        let found = campaign.run_with(Some(site), &format!("m{nth:04}"), &enough)?;
+        let without = found.itself.map(|what| format!("without it and without a crash, {what}"));
+        let why = worse(campaign.seed(), &found.judged, most).or(without);
+        Ok(Mutation {
+            site: site.clone(),
+            line: site.place.shown(),
+            needed: why.is_some(),
+            why,
+            crashes: found.judged.len(),
+        })
+    };
+    sites.map(one).collect()
+}

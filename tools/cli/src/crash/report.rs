@@ -1,0 +1,188 @@
+//! What was found, as a table and as JSON.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::campaign::{Found, Kept, UNSEEN};
+use super::judge::{Judged, Verdict};
+use super::mutate::Mutation;
+use super::seen::Stored;
+use super::{Crash, Model};
+use crate::output;
+
+/// The results.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    model: Model,
+    seed: u64,
+    accesses: u64,
+    /// Seconds without and with the simulation.
+    seconds: (f64, f64),
+    crashes: usize,
+    /// Right, and gone on from a marked iteration.
+    recovered: usize,
+    /// Right, from the begin.
+    started_over: usize,
+    wrong: usize,
+    hung: usize,
+    failed: usize,
+    /// How many crashes have lost that many iterations.
+    lost: BTreeMap<i64, usize>,
+    /// Bytes that were stored by code that was not compiled so, and where some of them are.
+    unseen: u64,
+    stored: Vec<Stored>,
+    not_right: Vec<Judged>,
+    /// Only of `--only`.
+    only: Option<Judged>,
+    mutations: Option<Vec<Mutation>>,
+    folder: Option<PathBuf>,
+}
+
+/// Only so many wrong results are shown.
+const SHOWN: usize = 10;
+
+impl Report {
+    pub(super) fn new(
+        crash: &Crash,
+        found: &Found,
+        mutations: Option<Vec<Mutation>>,
+        kept: Kept,
+    ) -> Report {
+        let of = |verdict| found.judged.iter().filter(move |judged| judged.verdict == verdict);
+        let from_mark = |judged: &&Judged| judged.found.is_some_and(|found| found >= 0);
+        let recovered = of(Verdict::Right).filter(from_mark).count();
+        let mut lost = BTreeMap::new();
+        for iterations in found.judged.iter().filter_map(Judged::lost) {
+            *lost.entry(iterations).or_default() += 1;
+        }
+        Report {
+            model: crash.model,
+            seed: kept.seed,
+            accesses: kept.counted.accesses,
+            seconds: kept.seconds,
+            crashes: found.judged.len(),
+            recovered,
+            started_over: of(Verdict::Right).count() - recovered,
+            wrong: of(Verdict::Wrong).count(),
+            hung: of(Verdict::Hung).count(),
+            failed: of(Verdict::Failed).count(),
+            lost,
+            unseen: found.foreign,
+            stored: found.stored.clone(),
+            not_right: found.judged.iter().filter(|one| one.verdict != Verdict::Right).cloned().collect(),
+            only: crash.only.and_then(|_| found.judged.first().cloned()),
+            mutations,
+            folder: kept.folder,
+        }
+    }
+
+    /// Whether there is nothing to find fault with.
+    pub(super) fn good(&self) -> bool {
+        self.not_right.is_empty() && self.unseen == 0
+    }
+
+    /// As text.
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        if self.unseen > 0 {
+            self.add_unseen(&mut text);
+        }
+        let mut table = output::table(&["result", ">crashes"]);
+        for (what, count) in [
+            ("recovered", self.recovered),
+            ("started over", self.started_over),
+            ("wrong", self.wrong),
+            ("hung", self.hung),
+            ("not judged", self.failed),
+            ("all", self.crashes),
+        ] {
+            table.add_row([what.to_owned(), count.to_string()]);
+        }
+        let _ = writeln!(text, "{table}\n");
+        let mut table = output::table(&[">iterations lost", ">crashes", ">of all so many or less"]);
+        let all: usize = self.lost.values().sum();
+        let mut so_far = 0;
+        for (lost, count) in &self.lost {
+            so_far += count;
+            let share = 100.0 * so_far as f64 / all as f64;
+            table.add_row([lost.to_string(), count.to_string(), format!("{share:.1} %")]);
+        }
+        let _ = writeln!(text, "{table}\n");
+        let (plain, simulated) = self.seconds;
+        let _ = writeln!(
+            text,
+            "{} accesses; {simulated:.2} s with the simulation, {plain:.2} s without",
+            self.accesses
+        );
+        for judged in self.not_right.iter().take(SHOWN) {
+            let _ = writeln!(text, "{}", self.line(judged));
+        }
+        if self.not_right.len() > SHOWN {
+            let _ = writeln!(text, "and {} more", self.not_right.len() - SHOWN);
+        }
+        if let Some(only) = self.only.iter().find(|only| only.verdict == Verdict::Right) {
+            let _ = writeln!(text, "{}", self.line(only));
+        }
+        if let Some(folder) = &self.folder {
+            let _ = writeln!(text, "kept: {}", folder.display());
+        }
+        match &self.mutations {
+            Some(mutations) => add_mutations(&mut text, mutations),
+            None => {}
+        }
+        text
+    }
+
+    fn line(&self, judged: &Judged) -> String {
+        let verdict = match judged.verdict {
+            Verdict::Right => "right",
+            Verdict::Wrong => "wrong",
+            Verdict::Hung => "hung",
+            Verdict::Failed => "not judged",
+        };
+        let found = judged.found.map_or("unknown".to_owned(), |found| found.to_string());
+        format!(
+            "{verdict}: --only {}/{}, coin {}, marked {}, went on from {found}{}{}",
+            self.seed,
+            judged.number,
+            judged.coin,
+            judged.marked,
+            if judged.why.is_empty() { "" } else { ": " },
+            judged.why
+        )
+    }
+
+    fn add_unseen(&self, text: &mut String) {
+        let _ = writeln!(
+            text,
+            "{} were stored by code that was not compiled for this ({UNSEEN}). Nothing below can be believed.",
+            output::bytes(self.unseen)
+        );
+        for Stored { file, offset, after } in &self.stored {
+            let _ = writeln!(
+                text,
+                "  {file}, from byte {offset} on: seen after the call in {}",
+                after.shown()
+            );
+        }
+        text.push('\n');
+    }
+}
+
+fn add_mutations(text: &mut String, mutations: &[Mutation]) {
+    let mut table = output::table(&["left out", "at", ">calls", ">crashes", "needed", "because"]);
+    for Mutation { site, line, needed, why, crashes } in mutations {
+        table.add_row([
+            site.kind.clone(),
+            line.clone(),
+            site.calls.to_string(),
+            crashes.to_string(),
+            if *needed { "needed" } else { "not needed" }.to_owned(),
+            why.clone().unwrap_or_else(|| "no crash was worse".to_owned()),
+        ]);
+    }
+    let _ = writeln!(text, "\n{table}");
+}

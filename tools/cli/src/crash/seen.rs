@@ -1,0 +1,146 @@
+//! What the simulation has written of a run, and places in source files.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{bail, Context as _, Result};
+use serde::Serialize;
+
+/// What was seen of a run.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub accesses: u64,
+    /// Those that the compiler has made known.
+    pub compiled: u64,
+    /// Mapped files.
+    pub files: u64,
+    /// Bytes that were stored by code that was not compiled so.
+    pub foreign: u64,
+    pub stored: Vec<Stored>,
+    pub sites: Vec<Site>,
+    /// Functions of the simulation that are another library's, and which.
+    pub shadowed: Vec<(String, String)>,
+}
+
+/// Bytes that were stored unseen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Stored {
+    pub file: String,
+    pub offset: u64,
+    /// The last function was called here before they were found.
+    pub after: Place,
+}
+
+/// A place in a program or library.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Place {
+    pub object: String,
+    pub offset: u64,
+}
+
+/// A place where the program calls the library.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Site {
+    pub kind: String,
+    pub calls: u64,
+    #[serde(flatten)]
+    pub place: Place,
+}
+
+impl Seen {
+    /// Reads it; `None` if the program has not ended by `exit`.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(super) fn read(path: &Path) -> Result<Option<Seen>> {
+        let Ok(bytes) = std::fs::read(path) else { return Ok(None) };
+        let text = String::from_utf8_lossy(&bytes);
+        let mut seen = Seen::default();
+        let mut ended = false;
+        for line in text.lines() {
+            let understood = seen.add(line, &mut ended);
+            understood.with_context(|| format!("{}: {line}", path.display()))?;
+        }
+        Ok(ended.then_some(seen))
+    }
+
+    fn add(&mut self, line: &str, ended: &mut bool) -> Result<()> {
+        let (key, value) = line.split_once(' ').context("no value")?;
+        let place = |offset: &str, object: &str| -> Result<Place> {
+            Ok(Place { offset: offset.parse()?, object: object.to_owned() })
+        };
+        match key {
+            "accesses" => self.accesses = value.parse()?,
+            "compiled" => self.compiled = value.parse()?,
+            "files" => self.files = value.parse()?,
+            "foreign" => self.foreign = value.parse()?,
+            "end" => *ended = true,
+            "shadowed" => {
+                let (function, object) = value.split_once(' ').context("no object")?;
+                self.shadowed.push((function.to_owned(), object.to_owned()));
+            }
+            "stored" => {
+                let (words, object) = value.split_once('\t').context("no object")?;
+                let [at, offset, file] = words.splitn(3, ' ').collect::<Vec<_>>()[..] else {
+                    bail!("no file");
+                };
+                // Its name without what keeps two apart.
+                let file = file.split_once('-').map_or(file, |(_, name)| name).to_owned();
+                let after = place(offset, object)?;
+                self.stored.push(Stored { file, offset: at.parse()?, after });
+            }
+            "site" => {
+                let [kind, calls, offset, object] = value.splitn(4, ' ').collect::<Vec<_>>()[..]
+                else {
+                    bail!("no object");
+                };
+                let (kind, calls) = (kind.to_owned(), calls.parse()?);
+                self.sites.push(Site { kind, calls, place: place(offset, object)? });
+            }
+            _ => bail!("not understood"),
+        }
+        Ok(())
+    }
+}
+
+impl Place {
+    /// File and line, if the object says so; else the object and the offset.
+    pub(super) fn shown(&self) -> String {
+        // A call's return address is behind it.
+        let address = format!("{:#x}", self.offset.saturating_sub(1));
+        let asked = Command::new("addr2line").args(["-e", &self.object, &address]).output();
+        let line = asked.ok().filter(|asked| asked.status.success());
+        let line = line.and_then(|asked| String::from_utf8(asked.stdout).ok()).unwrap_or_default();
+        let line = line.trim().split(" (disc").next().unwrap_or_default();
+        if line.is_empty() || line.starts_with('?') || line.ends_with('?') {
+            return format!("{}+{:#x}", self.object, self.offset);
+        }
+        Path::new(line).file_name().map_or(line.to_owned(), |name| name.to_string_lossy().into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches a summary that is read as another, one that was cut short, and lines that are passed over.
+    #[test]
+    fn a_summary_is_read_whole_or_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("summary");
+        let text = "accesses 12\ncompiled 10\nfiles 1\nforeign 3\nstored 64 32 123-my array\t/a solver\n\
+            shadowed __tsan_read8 /lib/x.so\nsite flush 4 4660 /a solver\n";
+        std::fs::write(&path, text).unwrap();
+        assert!(Seen::read(&path).unwrap().is_none());
+        std::fs::write(&path, format!("{text}end .\n")).unwrap();
+        let seen = Seen::read(&path).unwrap().unwrap();
+        assert_eq!((seen.accesses, seen.compiled, seen.files, seen.foreign), (12, 10, 1, 3));
+        assert_eq!((&*seen.stored[0].file, seen.stored[0].offset), ("my array", 64));
+        assert_eq!(seen.sites[0].place, Place { object: "/a solver".to_owned(), offset: 0x1234 });
+        assert_eq!(seen.sites[0].place.shown(), "/a solver+0x1234");
+        assert_eq!((&*seen.sites[0].kind, seen.sites[0].calls), ("flush", 4));
+        assert_eq!(seen.shadowed[0].1, "/lib/x.so");
+        std::fs::write(&path, "what 1\n").unwrap();
+        assert!(Seen::read(&path).unwrap_err().to_string().contains("what 1"));
+    }
+}
