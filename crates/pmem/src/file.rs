@@ -16,6 +16,8 @@ use os::persistent::{make_file, place, Domain, Mapped, Survives};
 use os::sync::Mutex;
 use twox_hash::XxHash3_64;
 
+use crate::search::{candidates, search, Answer, Tried};
+
 /// An open file of arrays, which no other process has open. Threads may share it.
 #[derive(Debug)]
 pub struct Pmem {
@@ -260,6 +262,19 @@ impl Pmem {
         lines.collect()
     }
 
+    /// Tries the marked iterations up to `bound` until all of so many invariants hold in one ([`search()`]).
+    pub fn search(
+        &self,
+        bound: i64,
+        invariants: usize,
+        judge: impl FnMut(&Mark, usize) -> Answer,
+    ) -> Vec<Tried> {
+        let mut tried = candidates(self.marks(), self.slots());
+        let bound = u64::try_from(bound).unwrap_or(0);
+        tried.retain(|mark| mark.iteration <= bound);
+        search(&tried, invariants, judge)
+    }
+
     /// Has these addresses written back ([`Mapped::flush`]).
     ///
     /// # Errors
@@ -347,7 +362,7 @@ mod tests {
         assert_eq!(pmem.array("p", 8, 100, 3).unwrap(), p);
         assert_eq!(pmem.array("a matrix", 4, 5000, 1).unwrap(), a);
         assert_eq!(pmem.slots(), 3);
-        let marks = pmem.marks();
+        let mut marks = pmem.marks();
         marks.sort_by_key(|mark| mark.iteration);
         assert_eq!(marks.len(), 8);
         assert_eq!(marks[7], Mark { iteration: 7, scalars: vec![7.0, 2.5] });
