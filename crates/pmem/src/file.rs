@@ -172,7 +172,9 @@ impl Pmem {
         };
         // The table is there before a root names it, and the root before that is whole meanwhile.
         self.write(TABLES[root.place()], &table)?;
+        self.drain();
         self.write(ROOTS[root.place()], &root.encode())?;
+        self.drain();
         (state.root, state.arrays) = (root, arrays);
         state
             .arrays
@@ -233,6 +235,7 @@ impl Pmem {
         // What the iteration has flushed comes before the mark.
         self.mapped.drain();
         self.write(MARKS_AT + line * MARK_LEN as u64, &mark.encode(line))?;
+        self.drain();
         state.marked = Some(iteration);
         Ok(())
     }
@@ -249,6 +252,7 @@ impl Pmem {
                 self.write(MARKS_AT + line * MARK_LEN as u64, &[0; MARK_LEN])?;
             }
         }
+        self.drain();
         state.marked = iteration;
         Ok(())
     }
@@ -288,7 +292,7 @@ impl Pmem {
         self.mapped.drain();
     }
 
-    /// Writes some of the file's own bytes, whole words, and waits until they are there.
+    /// Writes some of the file's own bytes, whole words. They are there behind the next drain.
     fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
         for (word, offset) in bytes.chunks_exact(8).zip((at..).step_by(8)) {
             let word = word.try_into().map_or(0, u64::from_ne_bytes);
@@ -296,9 +300,7 @@ impl Pmem {
             unsafe { self.mapped.store(offset, word) };
         }
         let start = self.mapped.at(at) as u64;
-        self.flush(&(start..start + bytes.len() as u64))?;
-        self.mapped.drain();
-        Ok(())
+        self.flush(&(start..start + bytes.len() as u64))
     }
 }
 
