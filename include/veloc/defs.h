@@ -85,6 +85,41 @@
 #define VELOC_CAPTURE_FORK 3
 
 /**
+ * A crash: the process dies, and the machine goes on.
+ */
+#define VELOC_CRASH_PROCESS 0
+
+/**
+ * A crash: the machine loses power; of what was not written back each line of the cache may be there, word by word.
+ */
+#define VELOC_CRASH_POWER 1
+
+/**
+ * A crash: the machine loses power; of what was not written back each page may be there, sector by sector.
+ */
+#define VELOC_CRASH_PAGE 2
+
+/**
+ * What an invariant answers: it holds.
+ */
+#define VELOC_INVARIANT_HOLDS 1
+
+/**
+ * What an invariant answers: it does not hold.
+ */
+#define VELOC_INVARIANT_FAILS 0
+
+/**
+ * What VELOC_Pmem_matrix_correct answers: one word was wrong, and is right now.
+ */
+#define VELOC_INVARIANT_CORRECTED 2
+
+/**
+ * What an invariant answers: it cannot tell.
+ */
+#define VELOC_INVARIANT_UNKNOWN (-1)
+
+/**
  * A kind of event that C++ programs can observe: a checkpoint has ended.
  */
 #define VELOC_OBSERVE_CKPT_END 0

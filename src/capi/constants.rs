@@ -30,5 +30,19 @@ pub const VELOC_CAPTURE_COPY: i32 = 1;
 pub const VELOC_CAPTURE_PROTECT: i32 = 2;
 /// How a region is captured: a copy-on-write child of the process copies it.
 pub const VELOC_CAPTURE_FORK: i32 = 3;
+/// A crash: the process dies, and the machine goes on.
+pub const VELOC_CRASH_PROCESS: i32 = 0;
+/// A crash: the machine loses power; of what was not written back each line of the cache may be there, word by word.
+pub const VELOC_CRASH_POWER: i32 = 1;
+/// A crash: the machine loses power; of what was not written back each page may be there, sector by sector.
+pub const VELOC_CRASH_PAGE: i32 = 2;
+/// What an invariant answers: it holds.
+pub const VELOC_INVARIANT_HOLDS: i32 = 1;
+/// What an invariant answers: it does not hold.
+pub const VELOC_INVARIANT_FAILS: i32 = 0;
+/// What VELOC_Pmem_matrix_correct answers: one word was wrong, and is right now.
+pub const VELOC_INVARIANT_CORRECTED: i32 = 2;
+/// What an invariant answers: it cannot tell.
+pub const VELOC_INVARIANT_UNKNOWN: i32 = -1;
 /// A kind of event that C++ programs can observe: a checkpoint has ended.
 pub const VELOC_OBSERVE_CKPT_END: i32 = 0;

@@ -53,7 +53,7 @@ impl Client {
     fn newest_of_all(
         &mut self,
         name: &str,
-        mut bound: i32,
+        bound: i32,
         checked: Result<()>,
         alone: bool,
     ) -> Result<Option<i32>> {
@@ -64,28 +64,55 @@ impl Client {
         if self.can_rebuild() {
             return self.newest_after_rebuilding(name, bound);
         }
+        let found = self.newest_common(i64::from(bound), |bound| {
+            let bound = i32::try_from(bound).unwrap_or(i32::MAX);
+            Ok(self.newest(name, bound)?.map(i64::from))
+        })?;
+        Ok(found.and_then(|version| i32::try_from(version).ok()))
+    }
+
+    /// The newest number, not above `bound`, that all processes have: `newest` gives this one's newest that is not above
+    /// a bound. A process that fails has none; the others do not hear why. Collective.
+    fn newest_common(
+        &self,
+        mut bound: i64,
+        mut newest: impl FnMut(i64) -> Result<Option<i64>>,
+    ) -> Result<Option<i64>> {
         loop {
-            let found = self.newest(name, bound);
+            let found = newest(bound);
             let Some(comm) = &self.comm else {
                 return found;
             };
             // A process that cannot look takes part all the same: the others wait for it.
-            let mine = i64::from(found.as_ref().ok().copied().flatten().unwrap_or(-1));
-            // The newest common version is not above any process's newest; if that is everybody's
-            // newest, it is the answer.
+            let mine = found.as_ref().ok().copied().flatten().unwrap_or(-1);
+            // The newest common one is not above any process's newest; if that is everybody's newest, it is the answer.
             let [lowest, highest] = comm.allreduce_min([mine, -mine])?;
             found?;
-            let Ok(lowest) = i32::try_from(lowest) else {
-                return Ok(None);
-            };
             if lowest < 0 {
                 return Ok(None);
             }
-            if -highest == i64::from(lowest) {
+            if -highest == lowest {
                 return Ok(Some(lowest));
             }
             bound = lowest;
         }
+    }
+
+    /// The newest iteration in which arrays in persistent memory are consistent on all processes, as `newest` says for
+    /// bounds, and the newest checkpoint of a name. `able`: whether this process can look for them. Collective under MPI.
+    ///
+    /// # Errors
+    /// This process cannot look, or its arrays cannot be searched; or another one's. Or as [`Client::restart_test`].
+    pub fn newest_of_arrays(
+        &mut self,
+        name: &str,
+        able: Result<()>,
+        newest: impl FnMut(i64) -> Result<Option<i64>>,
+    ) -> Result<(Option<i64>, Option<i32>)> {
+        self.all_or_none(able)?;
+        let found = self.newest_common(i64::MAX, newest);
+        let found = self.all_or_none(found)?;
+        Ok((found, self.restart_test(name, 0, None)?))
     }
 
     /// The newest version that every process has, or could rebuild and therefore has now.

@@ -31,9 +31,15 @@ pub struct Simulation {
     pub drain: extern "C" fn(),
 }
 
+static FOUND: OnceLock<Option<&'static Simulation>> = OnceLock::new();
+
+/// Has this process simulate crashes, without such a library: for tests.
+pub fn simulate(by: &'static Simulation) {
+    FOUND.get_or_init(|| Some(by));
+}
+
 /// The simulation in this process.
 pub fn simulation() -> Option<&'static Simulation> {
-    static FOUND: OnceLock<Option<&'static Simulation>> = OnceLock::new();
     *FOUND.get_or_init(|| {
         // SAFETY: the name ends with its only null byte.
         let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, FUNCTION.as_ptr()) };

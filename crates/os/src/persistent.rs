@@ -5,12 +5,9 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
-
-use rustix::fs::{renameat_with, RenameFlags};
-use rustix::io::Errno;
 
 use crate::crash::{simulation, Simulation};
 use crate::error::{Error, Kind, Result};
@@ -267,38 +264,64 @@ pub fn place(path: &Path) -> Result<PathBuf> {
     Ok(PathBuf::from(OsStr::from_bytes(&place[..len])))
 }
 
-/// Makes a file of `len` bytes, all of whose room is there, with these bytes at its begin. It appears whole, and replaces
-/// no other. False: there is one by now.
+/// Makes a file of `len` bytes, all of whose room is there, with these bytes at its begin. It appears whole, and what a
+/// killed process has left of one is used again. False: there is one by now.
 ///
 /// # Errors
-/// The system's, with the path: among others, that the disk has no room.
+/// The system's, with the path: among others, that the disk has no room; or another process is making it.
 pub fn make_file(path: &Path, len: u64, begin: &[u8]) -> Result<bool> {
-    let temporary = path.with_extension(format!("new-{}", std::process::id()));
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".new");
+    let temporary = Path::new(&temporary);
+    let file = unfinished(temporary)?;
     let made = || {
-        let file = files::create(&temporary)?;
+        // Whoever makes it holds the lock of the unfinished file.
+        if path.symlink_metadata().is_ok() {
+            return files::remove(temporary).map(|()| false);
+        }
+        let within =
+            |error| Error::system(format!("room for {len} bytes in {}", path.display()), &error);
+        file.set_len(0).map_err(within)?;
         // SAFETY: an open file.
         match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, len as libc::off_t) } {
             0 => {}
-            number => {
-                let error = std::io::Error::from_raw_os_error(number);
-                return Err(Error::system(
-                    format!("room for {len} bytes in {}", path.display()),
-                    &error,
-                ));
-            }
+            number => return Err(within(std::io::Error::from_raw_os_error(number))),
         }
-        files::write_all_at(&file, begin, 0, &temporary)?;
-        files::sync(&file, &temporary)?;
-        let here = rustix::fs::CWD;
-        match renameat_with(here, &temporary, here, path, RenameFlags::NOREPLACE) {
-            Ok(()) => files::sync_directory(path.parent().unwrap_or(Path::new("."))).map(|()| true),
-            Err(Errno::EXIST) => files::remove(&temporary).map(|()| false),
-            Err(error) => {
-                Err(Error::system(format!("rename {}", temporary.display()), &error.into()))
-            }
-        }
+        files::write_all_at(&file, begin, 0, temporary)?;
+        files::sync(&file, temporary)?;
+        std::fs::rename(temporary, path)
+            .map_err(|error| Error::system(format!("rename {}", temporary.display()), &error))?;
+        files::sync_directory(directory_of(path)).map(|()| true)
     };
-    made().inspect_err(|_| drop(files::remove(&temporary)))
+    made().inspect_err(|_| drop(files::remove(temporary)))
+}
+
+/// The directory that a file is in.
+fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Opens or creates an unfinished file, which nobody else has.
+fn unfinished(temporary: &Path) -> Result<File> {
+    let failed = |error| Error::system(format!("create {}", temporary.display()), &error);
+    loop {
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(false).custom_flags(libc::O_NOFOLLOW);
+        let file = options.open(temporary).map_err(failed)?;
+        // SAFETY: an open descriptor; the lock goes with it.
+        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+            return Err(Error::errno(format!("another process is making {}", temporary.display())));
+        }
+        // It may have been finished before the lock was free.
+        let here = temporary.symlink_metadata().map(|found| (found.dev(), found.ino()));
+        let there = file.metadata().map(|found| (found.dev(), found.ino()));
+        if here.is_ok() && here.ok() == there.ok() {
+            return Ok(file);
+        }
+    }
 }
 
 fn map(file: &File, len: u64, flags: libc::c_int) -> Result<NonNull<u8>> {

@@ -16,6 +16,8 @@ use os::persistent::{make_file, place, Domain, Mapped, Survives};
 use os::sync::Mutex;
 use twox_hash::XxHash3_64;
 
+use crate::search::{candidates, search, Answer, Tried};
+
 /// An open file of arrays, which no other process has open. Threads may share it.
 #[derive(Debug)]
 pub struct Pmem {
@@ -170,7 +172,9 @@ impl Pmem {
         };
         // The table is there before a root names it, and the root before that is whole meanwhile.
         self.write(TABLES[root.place()], &table)?;
+        self.drain();
         self.write(ROOTS[root.place()], &root.encode())?;
+        self.drain();
         (state.root, state.arrays) = (root, arrays);
         state
             .arrays
@@ -231,6 +235,7 @@ impl Pmem {
         // What the iteration has flushed comes before the mark.
         self.mapped.drain();
         self.write(MARKS_AT + line * MARK_LEN as u64, &mark.encode(line))?;
+        self.drain();
         state.marked = Some(iteration);
         Ok(())
     }
@@ -247,6 +252,7 @@ impl Pmem {
                 self.write(MARKS_AT + line * MARK_LEN as u64, &[0; MARK_LEN])?;
             }
         }
+        self.drain();
         state.marked = iteration;
         Ok(())
     }
@@ -258,6 +264,19 @@ impl Pmem {
             Mark::decode(&bytes, line).filter(|mark| mark.iteration % MARKS == line)
         });
         lines.collect()
+    }
+
+    /// Tries the marked iterations up to `bound` until all of so many invariants hold in one ([`search()`]).
+    pub fn search(
+        &self,
+        bound: i64,
+        invariants: usize,
+        judge: impl FnMut(&Mark, usize) -> Answer,
+    ) -> Vec<Tried> {
+        let mut tried = candidates(self.marks(), self.slots());
+        let bound = u64::try_from(bound).unwrap_or(0);
+        tried.retain(|mark| mark.iteration <= bound);
+        search(&tried, invariants, judge)
     }
 
     /// Has these addresses written back ([`Mapped::flush`]).
@@ -273,7 +292,7 @@ impl Pmem {
         self.mapped.drain();
     }
 
-    /// Writes some of the file's own bytes, whole words, and waits until they are there.
+    /// Writes some of the file's own bytes, whole words. They are there behind the next drain.
     fn write(&self, at: u64, bytes: &[u8]) -> Result<()> {
         for (word, offset) in bytes.chunks_exact(8).zip((at..).step_by(8)) {
             let word = word.try_into().map_or(0, u64::from_ne_bytes);
@@ -281,9 +300,7 @@ impl Pmem {
             unsafe { self.mapped.store(offset, word) };
         }
         let start = self.mapped.at(at) as u64;
-        self.flush(&(start..start + bytes.len() as u64))?;
-        self.mapped.drain();
-        Ok(())
+        self.flush(&(start..start + bytes.len() as u64))
     }
 }
 
@@ -347,7 +364,7 @@ mod tests {
         assert_eq!(pmem.array("p", 8, 100, 3).unwrap(), p);
         assert_eq!(pmem.array("a matrix", 4, 5000, 1).unwrap(), a);
         assert_eq!(pmem.slots(), 3);
-        let marks = pmem.marks();
+        let mut marks = pmem.marks();
         marks.sort_by_key(|mark| mark.iteration);
         assert_eq!(marks.len(), 8);
         assert_eq!(marks[7], Mark { iteration: 7, scalars: vec![7.0, 2.5] });

@@ -8,3 +8,4 @@
 
 pub mod file;
 pub mod search;
+pub mod sums;

@@ -1,6 +1,6 @@
 //! The search for the newest iteration in which all invariants hold, as a pure function.
 
-use format::pmem::Mark;
+pub use format::pmem::Mark;
 
 /// What an invariant says of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
 //! `include/veloc.h` and the headers that it includes (`veloc/defs.h`, `veloc/adjoint.h`,
-//! `veloc/metrics.h`), made from `src/capi`, and `include/veloc-mpi.h`, made from
+//! `veloc/metrics.h`, `veloc/pmem.h`), made from `src/capi`, and `include/veloc-mpi.h`, made from
 //! `crates/message-log/src/capi.rs`.
 //!
 //! cbindgen translates; `header/text.rs` corrects what cbindgen cannot express: `VELOC_Init` and
@@ -31,6 +31,9 @@ const CALLS: [&str; 6] = ["job", "regions", "checkpoint", "restart", "prefetch",
 const ADJOINT: [&str; 4] = ["adjoint", "schedule", "schedule_settings", "revolve"];
 
 const METRICS: &str = "metrics";
+
+/// The modules of `veloc/pmem.h`.
+const PMEM: [&str; 2] = ["pmem", "sums"];
 
 const CONSTANTS: &str = "constants";
 
@@ -94,6 +97,10 @@ pub fn headers() -> Result<Vec<Header>> {
             text: text::beside(&translate(&capi(&[METRICS]), beside("VELOC_METRICS_H"))?),
         },
         Header {
+            path: include.join("veloc/pmem.h"),
+            text: text::beside(&translate(&capi(&PMEM), beside("VELOC_PMEM_H"))?),
+        },
+        Header {
             path: include.join("veloc-mpi.h"),
             text: text::beside(&translate(&[root().join(PARTS)], parts)?),
         },
@@ -151,7 +158,7 @@ fn all_modules_are_known() -> Result<()> {
     for entry in std::fs::read_dir(&folder).when(what)? {
         let path = entry.when(what)?.path();
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let lists = [&CALLS[..], &ADJOINT, &[METRICS, CONSTANTS], &INTERNAL];
+        let lists = [&CALLS[..], &ADJOINT, &PMEM, &[METRICS, CONSTANTS], &INTERNAL];
         if !lists.iter().any(|list| list.contains(&name.as_str())) {
             return Err(Error::new(format!(
                 "{}: tools/xtask/src/header.rs does not know this module",

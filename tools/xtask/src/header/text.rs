@@ -45,11 +45,13 @@ pub(super) const INCLUDES: &str = "\
 #include \"veloc/adjoint.h\"
 #include \"veloc/defs.h\"
 #include \"veloc/metrics.h\"
+#include \"veloc/pmem.h\"
 
 /*
  * In the order in which a program meets them: the job, regions, checkpoints, restarts, hints of what
  * is read next, and the reason of an error. Adjoint computations and their schedules are in
- * veloc/adjoint.h, figures in veloc/metrics.h, the log of messages in veloc-mpi.h.
+ * veloc/adjoint.h, figures in veloc/metrics.h, arrays in persistent memory in veloc/pmem.h, the log of
+ * messages in veloc-mpi.h.
  *
  * VELOC_Init and VELOC_Init_options are declared where there is MPI. Define VELOC_NO_MPI to do
  * without; the library is the same.

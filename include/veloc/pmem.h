@@ -1,0 +1,383 @@
+/*
+ * Checkpoints for adjoint computations on GPUs, behind the C interface of VELOC.
+ *
+ * Generated from src/capi by `cargo xtask header`. Do not edit.
+ *
+ * SPDX-License-Identifier: MIT OR Apache-2.0
+ */
+
+#ifndef VELOC_PMEM_H
+#define VELOC_PMEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "defs.h"
+
+/**
+ * An array of such a file. Opaque; it ends with VELOC_Pmem_close.
+ */
+typedef struct VELOC_Array VELOC_Array;
+
+/**
+ * An open file of arrays. Opaque. Any thread may call with it; each drains what it has flushed itself.
+ */
+typedef struct VELOC_Pmem VELOC_Pmem;
+
+/**
+ * What a crash leaves of a file.
+ */
+typedef struct VELOC_Domain {
+    /**
+     * The worst crash after which what was flushed and drained is there: one of VELOC_CRASH_*.
+     */
+    int crash;
+    /**
+     * Bytes that reach the file together: 1 where nothing has to be flushed, a line of the cache, or a page.
+     */
+    int granularity;
+    /**
+     * Why it is no more than that; valid until VELOC_Pmem_close.
+     */
+    const char *why;
+} VELOC_Domain;
+
+/**
+ * An iteration that VELOC_Pmem_recover has tried.
+ */
+typedef struct VELOC_Tried {
+    /**
+     * The iteration.
+     */
+    int64_t iteration;
+    /**
+     * One of VELOC_INVARIANT_*.
+     */
+    int answer;
+    /**
+     * The invariant that has not held, or "" if all have; valid until the next search.
+     */
+    const char *invariant;
+} VELOC_Tried;
+
+#ifdef __cplusplus
+extern "C" {
+#endif /* __cplusplus */
+
+/**
+ * Opens a file of arrays, or makes one. One process has it open at a time; a process that has died has it no longer.
+ *
+ * @param path   the file. A new one appears whole, and has all its room on the disk
+ * @param bytes  room for slots of arrays, each of which takes a multiple of 4096
+ * @param crash  the crash that the arrays are to survive. VELOC_CRASH_PROCESS: that of the process; any file.
+ *               VELOC_CRASH_PAGE: that of the machine; with persistent memory as VELOC_CRASH_POWER, else each flush
+ *               writes pages to a disk. VELOC_CRASH_POWER: that of the machine; persistent memory alone
+ * @param pmem   gets the file, for VELOC_Pmem_close
+ * @return VELOC_SUCCESS; VELOC_FAILURE if it is open elsewhere, is no such file, a damaged one, of another version,
+ *         order of bytes or size; lies where nothing survives such a crash; cannot be written; or the disk has no room
+ *
+ * Source: an addition of this library, after Yang et al., "Algorithm-directed crash consistence in non-volatile memory
+ * for HPC".
+ *
+ * @pre `path` is NULL or a string that ends with NUL, `pmem` is NULL or has room for a pointer.
+ */
+int VELOC_Pmem_open(const char *path,
+                    size_t bytes,
+                    int crash,
+                    struct VELOC_Pmem **pmem);
+
+/**
+ * Closes a file of arrays, and unmaps them. What was stored stays in the file.
+ *
+ * @param pmem  the file
+ * @return VELOC_SUCCESS; VELOC_FAILURE if it is NULL
+ *
+ * Source: an addition of this library.
+ *
+ * @pre `pmem` is NULL or of VELOC_Pmem_open, and nobody uses it or its arrays any more.
+ */
+int VELOC_Pmem_close(struct VELOC_Pmem *pmem);
+
+/**
+ * What a crash leaves of the file, as it was found out.
+ *
+ * @param pmem    the file
+ * @param domain  gets it
+ * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL
+ *
+ * Source: an addition of this library.
+ *
+ * @pre `pmem` is NULL or an open file; `domain` is NULL or has room for a VELOC_Domain.
+ */
+int VELOC_Pmem_domain(const struct VELOC_Pmem *pmem, struct VELOC_Domain *domain);
+
+/**
+ * Finds an array by its name, or adds one, full of zeros.
+ *
+ * An array of several slots keeps that many iterations: iteration i is in slot i modulo `slots`.
+ *
+ * @param pmem           the file
+ * @param name           1 to 63 bytes
+ * @param element_bytes  bytes of an element; 1 or more
+ * @param count          elements of a slot; 1 or more
+ * @param slots          1 to 64
+ * @param array          gets the array, which ends with VELOC_Pmem_close
+ * @return VELOC_SUCCESS; VELOC_FAILURE if it is there with another shape, or there is no room for it
+ *
+ * Source: an addition of this library; algorithm-directed crash consistence, section III-A (the dimension that is added
+ * to p, q, r and z).
+ *
+ * @pre `pmem` is NULL or an open file; `name` is NULL or a string that ends with NUL; `array` is NULL or has room for a
+ * pointer.
+ */
+int VELOC_Pmem_array(struct VELOC_Pmem *pmem,
+                     const char *name,
+                     size_t element_bytes,
+                     size_t count,
+                     int slots,
+                     struct VELOC_Array **array);
+
+/**
+ * The slot that an array has for an iteration.
+ *
+ * @param array      the array
+ * @param iteration  0 or more
+ * @return its address, a multiple of 4096; NULL if the array is NULL or the iteration negative
+ *
+ * Source: an addition of this library.
+ *
+ * @pre `array` is NULL or an array of an open file.
+ */
+void *VELOC_Pmem_at(const struct VELOC_Array *array, int64_t iteration);
+
+/**
+ * Says that an iteration is done. Once this returns, a crash leaves its number and scalars, and what was flushed before.
+ * Everything else that was stored is there or not: the invariants tell.
+ *
+ * @param pmem       the file
+ * @param iteration  0 or more, after the last one marked or recovered, with no more between than there are slots
+ * @param scalars    numbers for the invariants, or NULL
+ * @param n          how many; 0 to 5
+ * @return VELOC_SUCCESS; VELOC_FAILURE for another iteration, or more scalars (then nothing is marked)
+ *
+ * Source: an addition of this library; algorithm-directed crash consistence, section III-B (the line with the number of
+ * the iteration, which alone is flushed).
+ *
+ * @pre `pmem` is NULL or an open file; `scalars` is NULL or points to `n` numbers.
+ */
+int VELOC_Pmem_mark(struct VELOC_Pmem *pmem,
+                    int64_t iteration,
+                    const double *scalars,
+                    int n);
+
+/**
+ * Has part of an array written back. It is where the crash leaves it once this thread has called VELOC_Pmem_drain or
+ * VELOC_Pmem_mark.
+ *
+ * @param pmem     the file
+ * @param address  where it begins, within an array
+ * @param bytes    its length
+ * @return VELOC_SUCCESS; VELOC_FAILURE if it is not within the file; for an ordinary file also if the disk fails
+ *
+ * Source: an addition of this library.
+ *
+ * @pre `pmem` is NULL or an open file.
+ */
+int VELOC_Pmem_flush(struct VELOC_Pmem *pmem,
+                     const void *address,
+                     size_t bytes);
+
+/**
+ * Waits until what this thread has flushed is where a crash leaves it.
+ *
+ * @param pmem  the file
+ * @return VELOC_SUCCESS; VELOC_FAILURE if it is NULL
+ *
+ * Source: an addition of this library.
+ *
+ * @pre `pmem` is NULL or an open file.
+ */
+int VELOC_Pmem_drain(struct VELOC_Pmem *pmem);
+
+/**
+ * Says what must hold between the data of an iteration. VELOC_Pmem_recover asks in the order in which they were said.
+ *
+ * @param pmem      the file
+ * @param name      names it in reports; one of another name is added, one of the same replaced
+ * @param function  gets an iteration and its scalars, and answers VELOC_INVARIANT_HOLDS, _FAILS or _UNKNOWN. It has
+ *                  its own tolerance, and calls of this library only VELOC_Pmem_at and the sums
+ * @param context   what it gets
+ * @return VELOC_SUCCESS; VELOC_FAILURE if an argument but the context is NULL
+ *
+ * Source: an addition of this library; algorithm-directed crash consistence, section II-C.
+ *
+ * @pre `pmem` is NULL or an open file, `name` is NULL or a string that ends with NUL; the function can be called as long as
+ * the file is open.
+ */
+int VELOC_Pmem_invariant(struct VELOC_Pmem *pmem,
+                         const char *name,
+                         int (*function)(int64_t iteration,
+                                         const double *scalars,
+                                         int n,
+                                         void *context),
+                         void *context);
+
+/**
+ * Finds the newest marked iteration in which all invariants hold. Iterations go on behind it: newer marks are gone.
+ *
+ * As many iterations are tried as there are slots, the newest first. An array of one slot has no iterations: its
+ * invariants decide.
+ *
+ * @param pmem       the file
+ * @param iteration  gets it; -1: nothing was marked yet
+ * @return VELOC_SUCCESS; VELOC_FAILURE if none is consistent, or an invariant answered something else; VELOC_Pmem_report
+ *         and VELOC_Last_error tell. Then nothing is changed: VELOC_Pmem_forget begins anew
+ *
+ * Source: an addition of this library; algorithm-directed crash consistence, section III-A.
+ *
+ * @pre `pmem` is NULL or an open file; `iteration` is NULL or has room for a number.
+ */
+int VELOC_Pmem_recover(struct VELOC_Pmem *pmem,
+                       int64_t *iteration);
+
+/**
+ * What the last search has tried, the newest iteration first.
+ *
+ * @param pmem   the file
+ * @param tried  gets them; NULL for their number alone
+ * @param room   how many it has room for
+ * @return how many were tried; VELOC_FAILURE if the file is NULL
+ *
+ * Source: an addition of this library.
+ *
+ * @pre `pmem` is NULL or an open file; `tried` is NULL or has so much room.
+ */
+int VELOC_Pmem_report(const struct VELOC_Pmem *pmem, struct VELOC_Tried *tried, int room);
+
+/**
+ * Forgets all marks, so that iterations begin anew. The arrays keep their content.
+ *
+ * @param pmem  the file
+ * @return VELOC_SUCCESS; VELOC_FAILURE if it is NULL
+ *
+ * Source: an addition of this library.
+ *
+ * @pre `pmem` is NULL or an open file.
+ */
+int VELOC_Pmem_forget(struct VELOC_Pmem *pmem);
+
+/**
+ * Finds what is newer: the newest consistent iteration, or the newest checkpoint of a name, whose versions are numbers of
+ * iterations. Needs a job. Collective under MPI: what all processes have.
+ *
+ * @param pmem       the file
+ * @param name       the name of the checkpoints
+ * @param iteration  gets the iteration to go on behind; -1: there is none, and no checkpoint
+ * @param version    gets -1 if the arrays have it, as after VELOC_Pmem_recover; else the checkpoint to restore, by
+ *                   VELOC_Restart: then all marks are forgotten, and the arrays are the application's to fill
+ * @return VELOC_SUCCESS; VELOC_FAILURE if the search failed here or, under MPI, on another process
+ *
+ * Source: an addition of this library.
+ *
+ * @pre `pmem` is NULL or an open file; `name` is NULL or a string that ends with NUL; `iteration` and `version` are NULL or
+ * have room for a number.
+ */
+int VELOC_Pmem_restart(struct VELOC_Pmem *pmem,
+                       const char *name,
+                       int64_t *iteration,
+                       int *version);
+
+/**
+ * Puts the sum of each block of words there. Words are of 8 bytes, doubles among them, and are summed as numbers modulo
+ * 2^64: exactly, in any order.
+ *
+ * @param data   the words
+ * @param words  how many
+ * @param block  words of a block; 1 or more; the last block may be shorter
+ * @param sums   gets a sum for each block
+ * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL or `block` is 0
+ *
+ * Source: an addition of this library; algorithm-directed crash consistence, section II-C.
+ *
+ * @pre `data` is NULL or points to so many aligned words, `sums` to one for each block.
+ */
+int VELOC_Pmem_block_sums(const void *data,
+                          size_t words,
+                          size_t block,
+                          uint64_t *sums);
+
+/**
+ * Whether each block of words has its sum: an invariant's answer.
+ *
+ * @param data   as VELOC_Pmem_block_sums
+ * @param words  as VELOC_Pmem_block_sums
+ * @param block  as VELOC_Pmem_block_sums
+ * @param sums   what VELOC_Pmem_block_sums has put there
+ * @param wrong  gets the first block that has not, or -1; NULL: nobody wants to know
+ * @return VELOC_INVARIANT_HOLDS or VELOC_INVARIANT_FAILS; VELOC_FAILURE if an argument is NULL or `block` is 0
+ *
+ * Source: an addition of this library; algorithm-directed crash consistence, section II-C.
+ *
+ * @pre As VELOC_Pmem_block_sums; `wrong` is NULL or has room for a number.
+ */
+int VELOC_Pmem_blocks_hold(const void *data,
+                           size_t words,
+                           size_t block,
+                           const uint64_t *sums,
+                           int64_t *wrong);
+
+/**
+ * Puts the sums of a matrix's rows and columns there: words of 8 bytes, as for VELOC_Pmem_block_sums.
+ *
+ * @param matrix       its words, row by row
+ * @param rows         its rows; 1 or more
+ * @param columns      its columns; 1 or more
+ * @param stride       words between the beginnings of two rows; `columns` or more
+ * @param row_sums     gets a sum for each row
+ * @param column_sums  gets a sum for each column
+ * @return VELOC_SUCCESS; VELOC_FAILURE if an argument is NULL, 0, or `stride` too small
+ *
+ * Source: an addition of this library; algorithm-directed crash consistence, section III-C (checksums of a product).
+ *
+ * @pre The pointers are NULL or point to so many aligned words.
+ */
+int VELOC_Pmem_matrix_sums(const void *matrix,
+                           size_t rows,
+                           size_t columns,
+                           size_t stride,
+                           uint64_t *row_sums,
+                           uint64_t *column_sums);
+
+/**
+ * Compares a matrix with its sums, and corrects one word that is wrong, bit for bit. An invariant may return the answer
+ * if VELOC_INVARIANT_CORRECTED becomes VELOC_INVARIANT_HOLDS.
+ *
+ * @param matrix       as VELOC_Pmem_matrix_sums
+ * @param rows         as VELOC_Pmem_matrix_sums
+ * @param columns      as VELOC_Pmem_matrix_sums
+ * @param stride       as VELOC_Pmem_matrix_sums
+ * @param row_sums     what VELOC_Pmem_matrix_sums has put there
+ * @param column_sums  what VELOC_Pmem_matrix_sums has put there
+ * @param row          gets the row of the word that was corrected, or -1; NULL: nobody wants to know
+ * @param column       gets its column, or -1; NULL as well
+ * @return VELOC_INVARIANT_HOLDS; VELOC_INVARIANT_CORRECTED; VELOC_INVARIANT_FAILS: more than one word is wrong, or a sum;
+ *         VELOC_FAILURE as VELOC_Pmem_matrix_sums
+ *
+ * Source: an addition of this library; algorithm-directed crash consistence, section III-C.
+ *
+ * @pre As VELOC_Pmem_matrix_sums; `row` and `column` are NULL or have room for a number.
+ */
+int VELOC_Pmem_matrix_correct(void *matrix,
+                              size_t rows,
+                              size_t columns,
+                              size_t stride,
+                              const uint64_t *row_sums,
+                              const uint64_t *column_sums,
+                              int64_t *row,
+                              int64_t *column);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif /* __cplusplus */
+
+#endif  /* VELOC_PMEM_H */
