@@ -3,7 +3,7 @@
 use std::arch::naked_asm;
 use std::ffi::{c_char, c_int, c_void, CStr};
 
-use crate::state::{tracked, turn};
+use crate::state::{access_range, tracked, turn};
 use crate::text::{fail, write_file, Text};
 
 /// The library's function behind this one.
@@ -35,9 +35,17 @@ macro_rules! with_caller {
     };
 }
 
+with_caller!(__tsan_func_entry, entered, "rsi", "x1");
 with_caller!(VELOC_Pmem_flush, flush, "rcx", "x3");
 with_caller!(VELOC_Pmem_drain, drain, "rsi", "x1");
 with_caller!(VELOC_Pmem_mark, mark, "r8", "x4");
+
+/// A function was entered, in which the call of this stands.
+extern "C" fn entered(_from: usize, within: usize) {
+    if let Some(mut state) = tracked() {
+        state.entered(within);
+    }
+}
 
 extern "C" fn flush(pmem: *mut c_void, at: *const c_void, bytes: usize, from: usize) -> c_int {
     type Flush = extern "C" fn(*mut c_void, *const c_void, usize) -> c_int;
@@ -80,16 +88,14 @@ extern "C" fn mark(
     marked
 }
 
-/// Tells the tool which iteration was found first.
-fn found(iteration: *const i64) {
-    let Some(mut state) = turn() else { return };
-    if state.found || iteration.is_null() {
-        return;
-    }
-    state.found = true;
+/// Tells the tool where the program goes on: the last time that it has asked.
+fn found(ended: c_int, iteration: *const i64) {
+    let Some(state) = turn() else { return };
     let Some(plan) = &state.plan else { return };
+    let none = ended != 0 || iteration.is_null();
     // SAFETY: the library has just stored it.
-    let text = Text::new().line("iteration", unsafe { *iteration });
+    let iteration = if none { -1 } else { unsafe { *iteration } };
+    let text = Text::new().line("iteration", iteration);
     write_file(Text::new().push(plan.folder.as_bytes()).push(b"/found").c_str(), text.bytes());
 }
 
@@ -99,9 +105,7 @@ extern "C" fn VELOC_Pmem_recover(pmem: *mut c_void, iteration: *mut i64) -> c_in
     let function = next(c"VELOC_Pmem_recover");
     // SAFETY: the library's function has this type.
     let ended = unsafe { std::mem::transmute::<*mut c_void, Recover>(function) }(pmem, iteration);
-    if ended == 0 {
-        found(iteration);
-    }
+    found(ended, iteration);
     ended
 }
 
@@ -117,8 +121,48 @@ extern "C" fn VELOC_Pmem_restart(
     // SAFETY: the library's function has this type.
     let restart = unsafe { std::mem::transmute::<*mut c_void, Restart>(function) };
     let ended = restart(pmem, name, iteration, version);
-    if ended == 0 {
-        found(iteration);
-    }
+    found(ended, iteration);
     ended
+}
+
+/// Words that the library is about to read or store itself.
+fn words(at: *const u64, count: usize, write: bool) {
+    if !at.is_null() {
+        access_range(at as usize, count.saturating_mul(8), write);
+    }
+}
+
+#[no_mangle]
+extern "C" fn VELOC_Pmem_block_sums(
+    data: *const u64,
+    count: usize,
+    block: usize,
+    sums: *mut u64,
+) -> c_int {
+    type Sums = extern "C" fn(*const u64, usize, usize, *mut u64) -> c_int;
+    words(data, count, false);
+    words(sums, count.div_ceil(block.max(1)), true);
+    let function = next(c"VELOC_Pmem_block_sums");
+    // SAFETY: the library's function has this type.
+    let of_blocks = unsafe { std::mem::transmute::<*mut c_void, Sums>(function) };
+    of_blocks(data, count, block, sums)
+}
+
+#[no_mangle]
+extern "C" fn VELOC_Pmem_matrix_sums(
+    matrix: *const u64,
+    rows: usize,
+    columns: usize,
+    stride: usize,
+    of_rows: *mut u64,
+    of_columns: *mut u64,
+) -> c_int {
+    type Sums = extern "C" fn(*const u64, usize, usize, usize, *mut u64, *mut u64) -> c_int;
+    words(matrix, rows.saturating_mul(stride), false);
+    words(of_rows, rows, true);
+    words(of_columns, columns, true);
+    let function = next(c"VELOC_Pmem_matrix_sums");
+    // SAFETY: the library's function has this type.
+    let sums = unsafe { std::mem::transmute::<*mut c_void, Sums>(function) };
+    sums(matrix, rows, columns, stride, of_rows, of_columns)
 }

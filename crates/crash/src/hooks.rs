@@ -5,7 +5,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{fence, AtomicU16, AtomicU32, AtomicU64, AtomicU8, Ordering::SeqCst};
 
-use crate::state::{access, access_range, tracked, turn};
+use crate::state::{access, access_range, turn};
 
 /// Accesses within a line: they are aligned.
 macro_rules! aligned {
@@ -68,14 +68,6 @@ extern "C" fn __tsan_write_range(address: usize, bytes: usize) {
 #[no_mangle]
 extern "C" fn __tsan_vptr_update(address: usize, _value: *mut c_void) {
     access(address, true);
-}
-
-/// `from`: where the function was called.
-#[no_mangle]
-extern "C" fn __tsan_func_entry(from: usize) {
-    if let Some(mut state) = tracked() {
-        state.entered(from);
-    }
 }
 
 macro_rules! nothing {

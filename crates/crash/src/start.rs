@@ -123,7 +123,8 @@ fn write(state: &State) -> bool {
     }
     for foreign in &state.foreign {
         let (offset, object) = place(foreign.after);
-        let text = Text::new().push(b"stored ").number(foreign.offset as i64).push(b" ");
+        let text = Text::new().push(b"stored ").number(foreign.bytes as i64).push(b" ");
+        let text = text.number(foreign.offset as i64).push(b" ");
         let text = text.number(offset as i64).push(b" ").push(state.files[foreign.file].name.as_bytes());
         add(text.push(b"\t").push(object).push(b"\n"));
     }

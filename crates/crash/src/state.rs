@@ -50,8 +50,10 @@ pub(crate) struct Flushed {
 /// Bytes that were stored unseen.
 pub(crate) struct Foreign {
     pub(crate) file: usize,
+    /// The first of them.
     pub(crate) offset: usize,
-    /// Where the function was called that was entered last.
+    pub(crate) bytes: u64,
+    /// An address in the function that was entered last.
     pub(crate) after: usize,
 }
 
@@ -84,13 +86,11 @@ pub(crate) struct State {
     recent: Vec<(usize, u64)>,
     pub(crate) foreign_bytes: u64,
     pub(crate) foreign: Vec<Foreign>,
-    /// Where the function was called that was entered last.
+    /// An address in the function that was entered last.
     entered: usize,
     /// The last iteration that the program has marked.
     pub(crate) marked: i64,
     pub(crate) sites: Vec<Site>,
-    /// Whether the program has said where it goes on.
-    pub(crate) found: bool,
 }
 
 /// Only so many places of stores that were not seen are named.
@@ -276,7 +276,6 @@ impl State {
             entered: 0,
             marked: -1,
             sites: Vec::new(),
-            found: false,
         }
     }
 
@@ -391,9 +390,14 @@ impl State {
         if stored == evicted || self.recent.iter().any(|(_, recent)| *recent == tag) {
             return false;
         }
-        self.foreign_bytes += bytes_that_differ(&stored, &evicted);
-        if self.foreign.len() < NAMED {
-            self.foreign.push(Foreign { file: nth, offset: line * 64, after: self.entered });
+        let bytes = bytes_that_differ(&stored, &evicted);
+        let after = self.entered;
+        self.foreign_bytes += bytes;
+        let of_it = |seen: &Foreign| (seen.file, seen.after) == (nth, after);
+        match self.foreign.iter().position(of_it) {
+            Some(known) => self.foreign[known].bytes += bytes,
+            None if self.foreign.len() == NAMED => {}
+            None => self.foreign.push(Foreign { file: nth, offset: line * 64, bytes, after }),
         }
         true
     }
@@ -413,8 +417,8 @@ impl State {
         }
     }
 
-    pub(crate) fn entered(&mut self, from: usize) {
-        self.entered = from;
+    pub(crate) fn entered(&mut self, within: usize) {
+        self.entered = within;
     }
 
     /// Bytes are being written back.

@@ -161,10 +161,11 @@ impl Report {
             "{} were stored by code that was not compiled for this ({UNSEEN}). Nothing below can be believed.",
             output::bytes(self.unseen)
         );
-        for Stored { file, offset, after } in &self.stored {
+        for Stored { file, bytes, offset, after } in &self.stored {
             let _ = writeln!(
                 text,
-                "  {file}, from byte {offset} on: seen after the call in {}",
+                "  {} of {file}, the first at {offset}: by the function in {}, or what it calls",
+                output::bytes(*bytes),
                 after.shown()
             );
         }

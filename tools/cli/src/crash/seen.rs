@@ -26,8 +26,10 @@ pub(super) struct Seen {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Stored {
     pub file: String,
+    pub bytes: u64,
+    /// The first of them.
     pub offset: u64,
-    /// The last function was called here before they were found.
+    /// In the function that was entered last before they were found.
     pub after: Place,
 }
 
@@ -81,13 +83,14 @@ impl Seen {
             }
             "stored" => {
                 let (words, object) = value.split_once('\t').context("no object")?;
-                let [at, offset, file] = words.splitn(3, ' ').collect::<Vec<_>>()[..] else {
+                let [bytes, at, offset, file] = words.splitn(4, ' ').collect::<Vec<_>>()[..] else {
                     bail!("no file");
                 };
                 // Its name without what keeps two apart.
                 let file = file.split_once('-').map_or(file, |(_, name)| name).to_owned();
                 let after = place(offset, object)?;
-                self.stored.push(Stored { file, offset: at.parse()?, after });
+                let bytes = bytes.parse()?;
+                self.stored.push(Stored { file, bytes, offset: at.parse()?, after });
             }
             "site" => {
                 let [kind, calls, offset, object] = value.splitn(4, ' ').collect::<Vec<_>>()[..]
@@ -128,7 +131,7 @@ mod tests {
     fn a_summary_is_read_whole_or_not() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("summary");
-        let text = "accesses 12\ncompiled 10\nfiles 1\nforeign 3\nstored 64 32 123-my array\t/a solver\n\
+        let text = "accesses 12\ncompiled 10\nfiles 1\nforeign 3\nstored 3 64 32 123-my array\t/a solver\n\
             shadowed __tsan_read8 /lib/x.so\nsite flush 4 4660 /a solver\n";
         std::fs::write(&path, text).unwrap();
         assert!(Seen::read(&path).unwrap().is_none());
