@@ -9,12 +9,14 @@
 //! - `state`: both of these and the program's files, and the lock that takes threads in turn;
 //! - `hooks`, `copies`, `calls`, `simulation`: where it is called from: compiled code, copies, calls of the library, and
 //!   the library itself;
-//! - `crash`: the fork; `text`: writing without allocating.
+//! - `crash`: the fork; `text`: writing without allocating; `arena`: memory apart from the program's.
 
 #![deny(clippy::disallowed_methods)]
 // Tests run without what calls the simulation.
 #![cfg_attr(test, allow(dead_code))]
 
+#[cfg(not(test))]
+mod arena;
 mod cache;
 #[cfg(not(test))]
 mod calls;

@@ -197,8 +197,9 @@ pub(crate) fn access(address: usize, write: bool) {
 #[inline(always)]
 pub(crate) fn access_range(address: usize, bytes: usize, write: bool) {
     if let Some(mut state) = tracked() {
+        // One access: it is told before its first store.
+        state.step();
         for at in lines(address, bytes) {
-            state.step();
             state.touch(at, write);
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! <target>/stage/<profile>/
-//!     lib/        libveloc-client.so, libveloc-client.a, libveloc-mpi.so
+//!     lib/        libveloc-client.so, libveloc-client.a, libveloc-mpi.so, libveloc-crash.so
 //!     bin/        veloc-backend, which the library starts
 //!     include/    veloc.h, veloc/*.h, veloc-mpi.h, softcuda.h
 //!     fortran/    the sources of the Fortran module, for the user's compiler
@@ -101,13 +101,15 @@ pub fn stage(profile: Profile) -> Result<Stage> {
     let lock = Lock::take(&stages.join(format!("{}.lock", profile.name())))?;
     // The program veloc is named for its dependencies, and not built: with them in view, cargo
     // selects the same features as for the other builds, and need not build the library again.
-    let packages = ["veloc", "daemon", "softcuda", "softcudart", "veloc-cli", "veloc-mpi"];
+    let packages =
+        ["veloc", "daemon", "softcuda", "softcudart", "veloc-cli", "veloc-mpi", "veloc-crash"];
     let built = build_targets(&packages, &["--lib", "--bin", "veloc-backend"], profile)?;
 
     let stage = Stage { folder: stages.join(profile.name()) };
     copy(built.find("libveloc_client.so")?, &stage.shared_library())?;
     copy(built.find("libveloc_client.a")?, &stage.static_library())?;
     copy(built.find("libveloc_mpi.so")?, &stage.message_log())?;
+    copy(built.find("libveloc_crash.so")?, &stage.lib().join("libveloc-crash.so"))?;
     copy(built.find("veloc-backend")?, &stage.bin().join("veloc-backend"))?;
     copy_folder(&root().join("include"), &stage.include())?;
     copy_folder(&root().join("fortran"), &stage.fortran())?;

@@ -41,12 +41,15 @@ pub(super) struct Found {
     pub stored: Vec<super::seen::Stored>,
     /// The program itself went another way than without crashes; or it was killed.
     pub itself: Option<String>,
+    /// Crashes that came to nothing.
+    pub failed: usize,
 }
 
 struct Ended {
     status: ExitStatus,
     seconds: f64,
     judged: Vec<Judged>,
+    failed: usize,
     stopped: bool,
 }
 
@@ -178,13 +181,14 @@ impl<'a> Campaign<'a> {
         let since = Instant::now();
         let name = || self.crash.program[0].display().to_string();
         let child = command.spawn().with_context(name)?.id();
-        let (mut ended, mut stopped) = (None, false);
+        let (mut ended, mut stopped, mut failed) = (None, false, 0);
         while let Some((process, status)) = wait()? {
             if process == child {
                 ended = Some((status, since.elapsed().as_secs_f64()));
                 continue;
             }
             // That of a crash, whatever has become of it.
+            failed += usize::from(!status.success());
             (&tokens).write_all(&[0])?;
             if ended.is_none() && !stopped && enough(&results(run)?) {
                 stopped = true;
@@ -193,7 +197,7 @@ impl<'a> Campaign<'a> {
             }
         }
         let (status, seconds) = ended.context("the program was not seen to end")?;
-        Ok(Ended { status, seconds, judged: results(run)?, stopped })
+        Ok(Ended { status, seconds, judged: results(run)?, failed, stopped })
     }
 
     /// What was seen of a run, if it can have been seen.
@@ -241,7 +245,7 @@ impl<'a> Campaign<'a> {
         };
         let own = std::env::current_exe().context("the program veloc")?;
         self.write_plan(&run, &own, left_out, &crashes)?;
-        let Ended { status, mut judged, stopped, .. } = self.start(&run, enough)?;
+        let Ended { status, mut judged, failed, stopped, .. } = self.start(&run, enough)?;
         judged.sort_by_key(|judged| judged.number);
         if let (Some((_, number)), true) = (self.crash.only, judged.is_empty()) {
             bail!("there is no access {number} to crash before; there are {}", self.counted.accesses);
@@ -266,7 +270,7 @@ impl<'a> Campaign<'a> {
             let said = fs::read_to_string(run.join("stderr")).unwrap_or_default();
             bail!("with crashes simulated, though not in this process, {what}\n{said}");
         }
-        Ok(Found { judged, foreign, stored, itself })
+        Ok(Found { judged, foreign, stored, itself, failed })
     }
 
     /// The folder of all runs, if one of them is to be looked at.
@@ -293,7 +297,8 @@ impl Found {
 
     /// How many crashes did not end right.
     pub(super) fn wrong(&self) -> usize {
-        self.judged.iter().filter(|judged| judged.verdict != Verdict::Right).count()
+        let wrong = self.judged.iter().filter(|judged| judged.verdict != Verdict::Right);
+        wrong.count() + self.failed
     }
 }
 

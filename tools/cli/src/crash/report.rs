@@ -68,7 +68,7 @@ impl Report {
             started_over: of(Verdict::Right).count() - recovered,
             wrong: of(Verdict::Wrong).count(),
             hung: of(Verdict::Hung).count(),
-            failed: of(Verdict::Failed).count(),
+            failed: of(Verdict::Failed).count() + found.failed,
             lost,
             unseen: found.foreign,
             stored: found.stored.clone(),
@@ -81,7 +81,7 @@ impl Report {
 
     /// Whether there is nothing to find fault with.
     pub(super) fn good(&self) -> bool {
-        self.not_right.is_empty() && self.unseen == 0
+        self.not_right.is_empty() && self.failed == 0 && self.unseen == 0
     }
 
     /// As text.
@@ -104,11 +104,17 @@ impl Report {
         let _ = writeln!(text, "{table}\n");
         let mut table = output::table(&[">iterations lost", ">crashes", ">of all so many or less"]);
         let all: usize = self.lost.values().sum();
-        let mut so_far = 0;
-        for (lost, count) in &self.lost {
+        let (mut so_far, mut first) = (0, 0);
+        let most = self.lost.keys().next_back().copied().unwrap_or(-1);
+        // 0, 1, 2, 3 to 4, 5 to 8, and so on.
+        while first <= most {
+            let last = if first < 3 { first } else { (first - 1) * 2 };
+            let count: usize = self.lost.range(first..=last).map(|(_, count)| count).sum();
             so_far += count;
             let share = 100.0 * so_far as f64 / all as f64;
-            table.add_row([lost.to_string(), count.to_string(), format!("{share:.1} %")]);
+            let range = if first == last { first.to_string() } else { format!("{first} to {last}") };
+            table.add_row([range, count.to_string(), format!("{share:.1} %")]);
+            first = last + 1;
         }
         let _ = writeln!(text, "{table}\n");
         let (plain, simulated) = self.seconds;
