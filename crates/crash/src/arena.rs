@@ -30,7 +30,8 @@ impl Arena {
         if new == libc::MAP_FAILED {
             return 0;
         }
-        let first = self.base.compare_exchange(0, new as usize, Ordering::AcqRel, Ordering::Acquire);
+        let first =
+            self.base.compare_exchange(0, new as usize, Ordering::AcqRel, Ordering::Acquire);
         first.map_or_else(|other| other, |_| new as usize)
     }
 }

@@ -14,6 +14,8 @@ pub(crate) enum Replace {
 pub(crate) enum Touched {
     /// The line was there.
     Hit,
+    /// It was there, and clean until this store.
+    Dirtied,
     /// It was not; this dirty line has left the cache for it.
     Missed(Option<u64>),
 }
@@ -75,8 +77,7 @@ impl Cache {
     pub(crate) fn touch(&mut self, line: u64, write: bool) -> Touched {
         let set = (line & self.mask) as usize;
         let way = set * self.ways + self.newest[set] as usize;
-        if self.lines[way] | 1 == line * 2 + 1 {
-            self.lines[way] |= u64::from(write);
+        if self.lines[way] | u64::from(!write) == line * 2 + 1 {
             return Touched::Hit;
         }
         self.search(set, line, write)
@@ -104,8 +105,9 @@ impl Cache {
         self.newest[set] = way as u8;
         self.used[first + way] = self.clock;
         if found.is_some() {
+            let before = lines[way];
             lines[way] |= u64::from(write);
-            return Touched::Hit;
+            return if lines[way] == before { Touched::Hit } else { Touched::Dirtied };
         }
         let left = lines[way];
         lines[way] = line * 2 + u64::from(write);
@@ -144,6 +146,7 @@ mod tests {
             set.insert(0, (line, write || found.is_some_and(|(_, dirty)| dirty)));
             let left = if set.len() > ways { set.pop() } else { None };
             match found {
+                Some((_, dirty)) if write && !dirty => Touched::Dirtied,
                 Some(_) => Touched::Hit,
                 None => Touched::Missed(left.filter(|(_, dirty)| *dirty).map(|(line, _)| line)),
             }

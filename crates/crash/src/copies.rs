@@ -29,7 +29,9 @@ pub(crate) mod plain {
         let copy = COPY.load(Ordering::Relaxed);
         if !copy.is_null() {
             // SAFETY: that function; the caller's promise.
-            unsafe { std::mem::transmute::<*mut c_void, Copy>(copy)(to.cast(), from.cast(), bytes) };
+            unsafe {
+                std::mem::transmute::<*mut c_void, Copy>(copy)(to.cast(), from.cast(), bytes)
+            };
             return;
         }
         let forwards = (to as usize) <= from as usize;

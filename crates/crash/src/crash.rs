@@ -74,8 +74,10 @@ pub(crate) fn crash(state: &State) {
     }
     let mut status = 0;
     // SAFETY: a process that was made above.
-    while first > 0 && unsafe { libc::waitpid(first, &mut status, libc::__WALL) } < 0 && interrupted() {
-    }
+    while first > 0
+        && unsafe { libc::waitpid(first, &mut status, libc::__WALL) } < 0
+        && interrupted()
+    {}
     if first < 0 || status != 0 {
         fail("cannot fork for a crash", b"");
     }
@@ -91,9 +93,8 @@ fn leave(state: &State, start: &Start) -> ! {
         seed: plan.seed,
         number: state.now,
     };
-    let folder = || {
-        Text::new().push(plan.folder.as_bytes()).push(b"/crash-").number(state.now as i64)
-    };
+    let folder =
+        || Text::new().push(plan.folder.as_bytes()).push(b"/crash-").number(state.now as i64);
     // SAFETY: a string with NUL.
     unsafe { libc::mkdir(folder().c_str().as_ptr(), 0o755) };
     let about = Text::new()
@@ -110,12 +111,7 @@ fn leave(state: &State, start: &Start) -> ! {
         fail("cannot write what a crash leaves to ", folder().bytes());
     }
     let folder = folder();
-    let arguments = [
-        c"veloc".as_ptr(),
-        c"crash-judge".as_ptr(),
-        folder.c_str().as_ptr(),
-        null(),
-    ];
+    let arguments = [c"veloc".as_ptr(), c"crash-judge".as_ptr(), folder.c_str().as_ptr(), null()];
     // SAFETY: the calls of a signal's handler, in a process that becomes another program: its signals are as at a
     // start, its files but standard error are closed.
     unsafe {

@@ -14,7 +14,11 @@ static TABLE: Simulation = Simulation { model, place, mapped, unmapped, store, f
 #[no_mangle]
 extern "C" fn veloc_crash_simulation(version: c_int) -> *const Simulation {
     let planned = turn().is_some_and(|state| state.plan.is_some());
-    if version == INTERFACE && planned { &raw const TABLE } else { std::ptr::null() }
+    if version == INTERFACE && planned {
+        &raw const TABLE
+    } else {
+        std::ptr::null()
+    }
 }
 
 extern "C" fn model() -> c_int {

@@ -125,11 +125,14 @@ fn write(state: &State) -> bool {
         let (offset, object) = place(foreign.after);
         let text = Text::new().push(b"stored ").number(foreign.bytes as i64).push(b" ");
         let text = text.number(foreign.offset as i64).push(b" ");
-        let text = text.number(offset as i64).push(b" ").push(state.files[foreign.file].name.as_bytes());
+        let text =
+            text.number(offset as i64).push(b" ").push(state.files[foreign.file].name.as_bytes());
         add(text.push(b"\t").push(object).push(b"\n"));
     }
     for site in &state.sites {
-        let object = if site.object.is_null() { c"" } else {
+        let object = if site.object.is_null() {
+            c""
+        } else {
             // SAFETY: the name of a loaded object.
             unsafe { CStr::from_ptr(site.object) }
         };

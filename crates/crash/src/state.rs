@@ -214,12 +214,18 @@ pub(crate) fn lines(address: usize, bytes: usize) -> impl Iterator<Item = usize>
 /// What a line of the program's memory has.
 fn load(address: usize) -> Line {
     // SAFETY: a line of a mapped file. Other threads may be storing to it, so each word is read once.
-    std::array::from_fn(|nth| unsafe { ((address / 64 * 64) as *const u64).add(nth).read_volatile() })
+    std::array::from_fn(|nth| unsafe {
+        ((address / 64 * 64) as *const u64).add(nth).read_volatile()
+    })
 }
 
 fn bytes_that_differ(one: &Line, other: &Line) -> u64 {
     let of_word = |(one, other): (&u64, &u64)| {
-        one.to_ne_bytes().iter().zip(other.to_ne_bytes()).filter(|(one, other)| *one != other).count()
+        one.to_ne_bytes()
+            .iter()
+            .zip(other.to_ne_bytes())
+            .filter(|(one, other)| *one != other)
+            .count()
     };
     one.iter().zip(other).map(of_word).sum::<usize>() as u64
 }
@@ -326,12 +332,12 @@ impl State {
 
     #[inline(never)]
     fn touched(&mut self, address: usize, write: bool, touched: Touched) {
-        if let Touched::Missed(left) = touched {
-            if let Some((file, line)) = left.and_then(|left| self.find(left as usize * 64)) {
-                *self.files[file].evicted(line) = self.files[file].stored(line);
-            }
+        if let Touched::Missed(Some(left)) = touched {
+            self.write_back(left);
+        }
+        if touched != Touched::Hit {
             if let Some((file, line)) = self.find(address) {
-                // It comes from memory, and so has what memory has; or was stored to unseen.
+                // It was clean until now, and so has what memory has; or was stored to unseen.
                 if self.is_foreign(file, line) {
                     self.cache.touch(address as u64 / 64, true);
                 }
@@ -362,9 +368,14 @@ impl State {
 
     fn touch_again(&mut self, line: u64) {
         if let Touched::Missed(Some(left)) = self.cache.touch(line, true) {
-            if let Some((file, line)) = self.find(left as usize * 64) {
-                *self.files[file].evicted(line) = self.files[file].stored(line);
-            }
+            self.write_back(left);
+        }
+    }
+
+    /// A dirty line has left the cache.
+    fn write_back(&mut self, line: u64) {
+        if let Some((file, line)) = self.find(line as usize * 64) {
+            *self.files[file].evicted(line) = self.files[file].stored(line);
         }
     }
 
@@ -559,7 +570,13 @@ impl State {
         });
     }
 
-    fn store_each(&mut self, to: usize, bytes: usize, forwards: bool, store: &dyn Fn(usize, usize)) {
+    fn store_each(
+        &mut self,
+        to: usize,
+        bytes: usize,
+        forwards: bool,
+        store: &dyn Fn(usize, usize),
+    ) {
         if self.find(to).is_none() {
             lines(to, bytes).for_each(|at| self.touch(at, true));
             store(to, bytes);
@@ -590,7 +607,9 @@ impl State {
         let object = found.dli_fname;
         let left_out = self.plan.as_ref().and_then(|plan| plan.left_out.as_ref());
         let left_out = left_out.is_some_and(|place| {
-            let here = if object.is_null() { c"" } else {
+            let here = if object.is_null() {
+                c""
+            } else {
                 // SAFETY: the name of a loaded object.
                 unsafe { CStr::from_ptr(object) }
             };

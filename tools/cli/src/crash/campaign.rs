@@ -149,7 +149,13 @@ impl<'a> Campaign<'a> {
         }
     }
 
-    fn write_plan(&self, run: &Path, own: &Path, left_out: Option<&Site>, crashes: &[u64]) -> Result<()> {
+    fn write_plan(
+        &self,
+        run: &Path,
+        own: &Path,
+        left_out: Option<&Site>,
+        crashes: &[u64],
+    ) -> Result<()> {
         let mut file = std::io::BufWriter::new(File::create(run.join(PLAN))?);
         writeln!(file, "mode track")?;
         for (key, path) in [("folder", run), ("tool", own), ("tokens", &self.path("tokens"))] {
@@ -248,14 +254,18 @@ impl<'a> Campaign<'a> {
         let Ended { status, mut judged, failed, stopped, .. } = self.start(&run, enough)?;
         judged.sort_by_key(|judged| judged.number);
         if let (Some((_, number)), true) = (self.crash.only, judged.is_empty()) {
-            bail!("there is no access {number} to crash before; there are {}", self.counted.accesses);
+            bail!(
+                "there is no access {number} to crash before; there are {}",
+                self.counted.accesses
+            );
         }
         let seen = Seen::read(&run.join("summary"))?;
         let mut itself = None;
         if !stopped {
             let stdout = fs::read(run.join("stdout"))?;
             let printed = first_difference(&stdout, &self.stdout);
-            let other = (status.into_raw() != self.status).then(|| format!("it ended with {status}"));
+            let other =
+                (status.into_raw() != self.status).then(|| format!("it ended with {status}"));
             itself = other.or(printed.filter(|_| self.crash.compare.is_none()));
             if itself.is_none() && seen.is_none() {
                 itself = Some("it has not ended by exit".to_owned());

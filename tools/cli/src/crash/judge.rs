@@ -229,4 +229,21 @@ mod tests {
         assert_eq!(differ(b"a\n", b"a\nb\n"), "it printed \"\" for \"b\"");
         assert_eq!(differ(b"a", b"a\n"), "it printed 1 bytes for 2");
     }
+
+    /// Catches a program that hangs and is waited for, or leaves processes that do.
+    #[test]
+    fn what_hangs_is_killed_with_all_that_it_has_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("child");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "sleep 1000 & echo $! > \"$0\"; wait"]).arg(&file);
+        assert!(within(&mut shell, 1.0).unwrap().is_none());
+        let child: u32 = fs::read_to_string(file).unwrap().trim().parse().unwrap();
+        let since = Instant::now();
+        while os::is_alive(child) {
+            assert!(since.elapsed() < Duration::from_secs(60));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(within(&mut Command::new("true"), 60.0).unwrap().unwrap().success());
+    }
 }

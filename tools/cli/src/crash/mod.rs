@@ -92,7 +92,8 @@ enum Replace {
 struct Coin(Vec<String>);
 
 fn shape(text: &str) -> Result<Shape> {
-    let (bytes, ways) = text.split_once(',').context("wanted is a size and the ways, as 8MiB,16")?;
+    let (bytes, ways) =
+        text.split_once(',').context("wanted is a size and the ways, as 8MiB,16")?;
     let bytes = size::parse(bytes.trim_end_matches("iB"))?;
     let ways: u64 = ways.trim().parse().context("the ways are no number")?;
     ensure!((1..=64).contains(&ways), "1 to 64 ways are possible");

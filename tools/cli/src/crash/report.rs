@@ -72,7 +72,12 @@ impl Report {
             lost,
             unseen: found.foreign,
             stored: found.stored.clone(),
-            not_right: found.judged.iter().filter(|one| one.verdict != Verdict::Right).cloned().collect(),
+            not_right: found
+                .judged
+                .iter()
+                .filter(|one| one.verdict != Verdict::Right)
+                .cloned()
+                .collect(),
             only: crash.only.and_then(|_| found.judged.first().cloned()),
             mutations,
             folder: kept.folder,
@@ -112,7 +117,8 @@ impl Report {
             let count: usize = self.lost.range(first..=last).map(|(_, count)| count).sum();
             so_far += count;
             let share = 100.0 * so_far as f64 / all as f64;
-            let range = if first == last { first.to_string() } else { format!("{first} to {last}") };
+            let range =
+                if first == last { first.to_string() } else { format!("{first} to {last}") };
             table.add_row([range, count.to_string(), format!("{share:.1} %")]);
             first = last + 1;
         }
@@ -135,9 +141,8 @@ impl Report {
         if let Some(folder) = &self.folder {
             let _ = writeln!(text, "kept: {}", folder.display());
         }
-        match &self.mutations {
-            Some(mutations) => add_mutations(&mut text, mutations),
-            None => {}
+        if let Some(mutations) = &self.mutations {
+            add_mutations(&mut text, mutations);
         }
         text
     }

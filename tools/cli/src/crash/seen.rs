@@ -118,7 +118,9 @@ impl Place {
         if line.is_empty() || line.starts_with('?') || line.ends_with('?') {
             return format!("{}+{:#x}", self.object, self.offset);
         }
-        Path::new(line).file_name().map_or(line.to_owned(), |name| name.to_string_lossy().into_owned())
+        Path::new(line)
+            .file_name()
+            .map_or(line.to_owned(), |name| name.to_string_lossy().into_owned())
     }
 }
 

@@ -56,7 +56,8 @@ impl Program {
         let mut command = Command::new(compiler);
         command.args(["object.o", "-o", "program", "-pthread", "-L"]).arg(STAGE.lib());
         command.arg(format!("-Wl,-rpath,{}", STAGE.lib().display()));
-        let ended = command.args(options.split_whitespace()).current_dir(&self.folder).output().unwrap();
+        let ended =
+            command.args(options.split_whitespace()).current_dir(&self.folder).output().unwrap();
         assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
     }
 
@@ -96,7 +97,10 @@ impl Program {
         let (code, results, printed) = self.results(options);
         assert_eq!(code, Some(1), "{printed}");
         assert_eq!(results["unseen"], 0);
-        assert!(results["wrong"].as_u64().unwrap() > 0 && printed.contains("--only 1/"), "{printed}");
+        assert!(
+            results["wrong"].as_u64().unwrap() > 0 && printed.contains("--only 1/"),
+            "{printed}"
+        );
         results
     }
 }
