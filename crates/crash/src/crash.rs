@@ -73,11 +73,13 @@ pub(crate) fn crash(state: &State) {
         }
     }
     let mut status = 0;
-    // SAFETY: a process that was made above.
-    while first > 0
-        && unsafe { libc::waitpid(first, &mut status, libc::__WALL) } < 0
-        && interrupted()
-    {}
+    while first > 0 {
+        // SAFETY: a process that was made above, into a value that lives.
+        let ended = unsafe { libc::waitpid(first, &mut status, libc::__WALL) };
+        if ended >= 0 || !interrupted() {
+            break;
+        }
+    }
     if first < 0 || status != 0 {
         fail("cannot fork for a crash", b"");
     }
@@ -137,7 +139,7 @@ fn write_image(state: &State, nth: usize, crash: &Crash, path: &Text) -> bool {
     for (number, flushed) in state.flushed.iter().enumerate() {
         let (line, content) = (flushed.line, flushed.content);
         if flushed.file == nth && crash.leaves_flushed(nth as u64, line as u64, number as u64) {
-            *of.drained(line) = content;
+            of.set_drained(line, content);
         }
     }
     let file = create(path.c_str());
@@ -154,8 +156,8 @@ fn write_image(state: &State, nth: usize, crash: &Crash, path: &Text) -> bool {
             let line = first + at;
             let known = Known {
                 stored: of.stored(line),
-                drained: *of.drained(line),
-                evicted: *of.evicted(line),
+                drained: of.drained(line),
+                evicted: of.evicted(line),
             };
             *left = crash.leaves(nth as u64, line as u64, &known);
             zero &= *left == [0; 8];

@@ -89,7 +89,7 @@ impl Crash {
             (Model::Power, Coin::Cache) => evicted,
             (Model::Page, Coin::Cache) => drained,
             (Model::Power, Coin::Chance(chance)) => {
-                if self.draw(PARTLY, file, line) % TORN > 0 {
+                if !self.draw(PARTLY, file, line).is_multiple_of(TORN) {
                     return if self.comes(chance, WHOLE, file, line) { stored } else { drained };
                 }
                 let word = |nth: usize| {
@@ -104,7 +104,7 @@ impl Crash {
             }
             (Model::Page, Coin::Chance(chance)) => {
                 let (page, sector) = (line / 64, line / 8);
-                let comes = match self.draw(PARTLY, file, page) % TORN > 0 {
+                let comes = match !self.draw(PARTLY, file, page).is_multiple_of(TORN) {
                     true => self.comes(chance, WHOLE, file, page),
                     false => self.comes(chance, PART, file, sector),
                 };

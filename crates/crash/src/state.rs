@@ -251,16 +251,28 @@ impl File {
         load(self.at + line * 64)
     }
 
-    pub(crate) fn drained(&self, line: usize) -> &mut Line {
+    pub(crate) fn drained(&self, line: usize) -> Line {
         debug_assert!(line < self.len_in_lines());
         // SAFETY: within the image, which is not freed; the turn is this thread's.
-        unsafe { &mut *self.drained.add(line) }
+        unsafe { *self.drained.add(line) }
     }
 
-    pub(crate) fn evicted(&self, line: usize) -> &mut Line {
+    pub(crate) fn set_drained(&self, line: usize, content: Line) {
         debug_assert!(line < self.len_in_lines());
         // SAFETY: as above.
-        unsafe { &mut *self.evicted.add(line) }
+        unsafe { *self.drained.add(line) = content };
+    }
+
+    pub(crate) fn evicted(&self, line: usize) -> Line {
+        debug_assert!(line < self.len_in_lines());
+        // SAFETY: as above.
+        unsafe { *self.evicted.add(line) }
+    }
+
+    fn set_evicted(&self, line: usize, content: Line) {
+        debug_assert!(line < self.len_in_lines());
+        // SAFETY: as above.
+        unsafe { *self.evicted.add(line) = content };
     }
 }
 
@@ -360,7 +372,7 @@ impl State {
             return;
         }
         if let Some((file, nth)) = self.find(last as usize * 64) {
-            if self.files[file].stored(nth) != *self.files[file].evicted(nth) {
+            if self.files[file].stored(nth) != self.files[file].evicted(nth) {
                 self.touch_again(last);
             }
         }
@@ -375,7 +387,7 @@ impl State {
     /// A dirty line has left the cache.
     fn write_back(&mut self, line: u64) {
         if let Some((file, line)) = self.find(line as usize * 64) {
-            *self.files[file].evicted(line) = self.files[file].stored(line);
+            self.files[file].set_evicted(line, self.files[file].stored(line));
         }
     }
 
@@ -397,7 +409,7 @@ impl State {
     /// Whether a line that the cache has not, or has clean, differs from memory: it was stored to unseen. Counts its bytes.
     pub(crate) fn is_foreign(&mut self, nth: usize, line: usize) -> bool {
         let file = &self.files[nth];
-        let (stored, evicted) = (file.stored(line), *file.evicted(line));
+        let (stored, evicted) = (file.stored(line), file.evicted(line));
         let tag = ((file.at + line * 64) / 64) as u64;
         if stored == evicted || self.recent.iter().any(|(_, recent)| *recent == tag) {
             return false;
@@ -449,10 +461,10 @@ impl State {
             }
             let of = &self.files[file];
             let content = of.stored(line);
-            *of.evicted(line) = content;
+            of.set_evicted(line, content);
             if self.model == Model::Page {
-                *of.drained(line) = content;
-            } else if content != *of.drained(line) || !self.flushed.is_empty() {
+                of.set_drained(line, content);
+            } else if content != of.drained(line) || !self.flushed.is_empty() {
                 self.flushed.push(Flushed { thread, file, line, content });
             }
         }
@@ -466,7 +478,7 @@ impl State {
         self.flushed.retain(|flushed| {
             let own = flushed.thread == thread;
             if own {
-                *files[flushed.file].drained(flushed.line) = flushed.content;
+                files[flushed.file].set_drained(flushed.line, flushed.content);
             }
             !own
         });
@@ -499,8 +511,8 @@ impl State {
                 let stored = file.stored(line);
                 // Nor is memory taken for what is 0.
                 if stored != [0; 8] {
-                    *file.drained(line) = stored;
-                    *file.evicted(line) = stored;
+                    file.set_drained(line, stored);
+                    file.set_evicted(line, stored);
                 }
             }
             self.files.push(file);
@@ -523,7 +535,7 @@ impl State {
         self.hull = (self.hull.0.min(at), self.hull.1.max(at + bytes));
         for line in 0..self.files[nth].len_in_lines() {
             // What was dirty in the cache is so still, under its new address.
-            if self.files[nth].stored(line) != *self.files[nth].evicted(line) {
+            if self.files[nth].stored(line) != self.files[nth].evicted(line) {
                 self.touch_again(((at + line * 64) / 64) as u64);
             }
         }
