@@ -29,7 +29,9 @@ int main()
         std::copy(next.begin(), next.end(), now);
         now[3] = next[4];
         reinterpret_cast<std::atomic<std::uint64_t> *>(&now[0].words[0])->fetch_add(7);
+#ifndef NO_FLUSH
         VELOC_Pmem_flush(pmem, now, count * sizeof(Cell));
+#endif
         VELOC_Pmem_mark(pmem, i, nullptr, 0);
     }
     auto *last = static_cast<const Cell *>(VELOC_Pmem_at(array, iterations));

@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include "veloc.h"
 
-enum { WORDS = 1024, ITERATIONS = 30, THREADS = 4 };
+enum { WORDS = 4096, ITERATIONS = 30, THREADS = 4 };
 static VELOC_Pmem *pmem;
 static VELOC_Array *data;
 static int64_t iteration;
