@@ -19,7 +19,8 @@ if("C" IN_LIST _veloc_languages AND "Fortran" IN_LIST _veloc_languages)
     if(NOT TARGET veloc_fortran)
         set(_veloc_descriptor "${VELOC_FORTRAN_DIR}/descriptor.c")
         _veloc_fortran_module(fortran veloc
-            "${VELOC_FORTRAN_DIR}/veloc.f90" "${VELOC_FORTRAN_DIR}/veloc_schedules.f90"
+            "${VELOC_FORTRAN_DIR}/veloc.f90" "${VELOC_FORTRAN_DIR}/veloc_arrays.f90"
+            "${VELOC_FORTRAN_DIR}/veloc_schedules.f90"
             "${_veloc_descriptor}")
         target_link_libraries(veloc_fortran PUBLIC veloc::client)
         # A project that is strict with its own sources need not be less so for arrays of any type.
@@ -54,7 +55,8 @@ if("C" IN_LIST _veloc_languages AND "Fortran" IN_LIST _veloc_languages)
 endif()
 if("Fortran" IN_LIST _veloc_languages AND NOT TARGET veloc_fortran_mpi)
     _veloc_fortran_module(fortran_2003 veloc_2003
-        "${VELOC_FORTRAN_DIR}/veloc_2003.f90" "${VELOC_FORTRAN_DIR}/veloc_schedules.f90")
+        "${VELOC_FORTRAN_DIR}/veloc_2003.f90" "${VELOC_FORTRAN_DIR}/veloc_arrays.f90"
+        "${VELOC_FORTRAN_DIR}/veloc_schedules.f90")
     target_link_libraries(veloc_fortran_2003 PUBLIC veloc::client)
     _veloc_fortran_module(fortran_mpi veloc_parts "${VELOC_FORTRAN_DIR}/veloc_parts.f90")
     target_link_libraries(veloc_fortran_mpi PUBLIC veloc::mpi)

@@ -13,6 +13,7 @@ use format::delta::{Base, Image, Stored, Table, REGION};
 use format::frames::Content;
 use format::header::Header;
 use format::names;
+use format::pmem::{self, Mark, Root, MARK_LEN, ROOT_LEN};
 use os::error::Error;
 use schedule::configured::ConfiguredSchedule;
 use schedule::pack::sealed;
@@ -24,10 +25,11 @@ pub(crate) type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
 #[allow(dead_code, reason = "a fuzzer is linked with one of them")]
-pub(crate) const TARGETS: [Target; 8] = [
+pub(crate) const TARGETS: [Target; 9] = [
     ("header", header),
     ("frames", frames),
     ("delta", delta),
+    ("pmem", arrays),
     ("names", file_names),
     ("table", table),
     ("checksum", checksums),
@@ -142,6 +144,47 @@ pub(crate) fn delta(input: &[u8]) {
         image.content.read_exact_at(&stored.file, &mut found, region.offset, path).unwrap();
         assert!(found == expected);
     }
+}
+
+/// The first bytes of a file of arrays, one behind the other: two roots, a mark, a table. Sums are made right, or nothing
+/// else would be looked at. What is accepted lies in the file, each array by itself, and would be written the same.
+pub(crate) fn arrays(input: &[u8]) {
+    let mut bytes = input.to_vec();
+    bytes.resize(bytes.len().max(2 * ROOT_LEN + MARK_LEN), 0);
+    let (heads, table) = bytes.split_at_mut(2 * ROOT_LEN + MARK_LEN);
+    let (roots, mark) = heads.split_at_mut(2 * ROOT_LEN);
+    let sum = |bytes: &mut [u8]| {
+        let (said, sum) = bytes.split_at_mut(bytes.len() - 8);
+        sum.copy_from_slice(&XxHash3_64::oneshot(said).to_le_bytes());
+    };
+    let both: Vec<[u8; ROOT_LEN]> = roots
+        .chunks_exact_mut(ROOT_LEN)
+        .map(|root| {
+            root[48..56].copy_from_slice(&XxHash3_64::oneshot(table).to_le_bytes());
+            sum(root);
+            root.try_into().unwrap()
+        })
+        .collect();
+    let mut line = [0; MARK_LEN];
+    line.copy_from_slice(mark);
+    for at in [0, 63] {
+        if let Some(mark) = Mark::decode(&line, at) {
+            assert_eq!(mark.encode(at), line);
+        }
+    }
+    let Ok(root) = Root::newest([&both[0], &both[1]]) else { return };
+    assert!(both.contains(&root.encode()));
+    let Ok(found) = pmem::decode_arrays(&root, table) else { return };
+    let mut end = pmem::SLOTS_AT;
+    for array in &found {
+        assert!(array.at >= end && array.element * array.count <= array.stride);
+        end = array.at + array.stride * array.slots;
+    }
+    assert!(end <= root.len || found.is_empty());
+    // What stands behind the end of a name is not written again.
+    let written = pmem::encode_arrays(&found);
+    let again = Root { table: XxHash3_64::oneshot(&written), ..root };
+    assert_eq!(pmem::decode_arrays(&again, &written), Ok(found));
 }
 
 /// A file's name: there is one way to write what is read.

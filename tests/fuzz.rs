@@ -14,6 +14,7 @@ use format::aggregate::Offsets;
 use format::delta::{Base, Sparse, Table};
 use format::frames::{Codec, Compressor};
 use format::header::Header;
+use format::pmem::{encode_arrays, Array, Mark, Root, SLOTS_AT};
 use schedule::configured::ConfiguredSchedule;
 use schedule::resume::Survivors;
 use schedule::schedule::Stored;
@@ -86,6 +87,29 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
             .map(|table| [table.encode(), vec![5; table.data() as usize]].concat())
             .collect()
         }
+        "pmem" => [0, 1, 3]
+            .into_iter()
+            .map(|arrays| {
+                let of = |n: u64| Array {
+                    name: format!("array {n}"),
+                    element: 8,
+                    count: 100,
+                    slots: 3,
+                    at: SLOTS_AT + n * 3 * 4096,
+                    stride: 4096,
+                };
+                let arrays: Vec<Array> = (0..arrays).map(of).collect();
+                let root = |sequence| Root {
+                    sequence,
+                    len: 1 << 20,
+                    arrays: arrays.len() as u64,
+                    table: 0,
+                };
+                let mark = Mark { iteration: 63, scalars: vec![1.5, -2.0] }.encode(63);
+                let roots = [root(4).encode(), root(5).encode()].concat();
+                [roots, mark.to_vec(), encode_arrays(&arrays)].concat()
+            })
+            .collect(),
         "table" => [vec![8], vec![20, 300, 8], vec![1 << 40; 9]]
             .into_iter()
             .map(|lengths: Vec<u64>| Offsets::of_lengths(&lengths).unwrap())

@@ -241,6 +241,11 @@ pub fn told_memory(folder: &Path) -> PathBuf {
     shared_library(&folder.join("libmeminfo.so"), "../preload/meminfo.c")
 }
 
+/// A library to be loaded ahead of others, with which each file is in persistent memory.
+pub fn persistent_memory(folder: &Path) -> PathBuf {
+    shared_library(&folder.join("libdax.so"), "../preload/dax.c")
+}
+
 fn shared_library(library: &Path, source: &str) -> PathBuf {
     shared_library_by(compiler(), library, source)
 }

@@ -26,6 +26,7 @@ from ._job import Job
 from ._library import Error
 from ._regions import Pickled
 from .adjoint import adjoint_discard, adjoint_protect, adjoint_run, adjoint_stop
+from .pmem import Domain, Pmem, PmemArray, Tried
 from .schedule import (
     Action,
     Advance,
@@ -59,6 +60,7 @@ __all__ = [
     "Advance",
     "Ckpt",
     "Cost",
+    "Domain",
     "Error",
     "Failures",
     "FirstTurn",
@@ -66,11 +68,14 @@ __all__ = [
     "NumPyCkpt",
     "PickleCkpt",
     "Pickled",
+    "Pmem",
+    "PmemArray",
     "Record",
     "Restore",
     "Reverse",
     "Schedule",
     "TakeShot",
+    "Tried",
     "YouTurn",
     "adjoint_discard",
     "adjoint_protect",

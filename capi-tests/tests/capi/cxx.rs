@@ -60,6 +60,16 @@ fn beginnings_and_ends() {
     in_every_job("client", "ends");
 }
 
+/// Catches a file closed twice or never, an exception that goes through C or is lost, and one that comes again.
+#[test]
+fn arrays_in_persistent_memory() {
+    for flavour in [Flavour::Plain, Flavour::Sanitized] {
+        let folder = tempfile::tempdir().unwrap();
+        let _ =
+            Run::new(&cxx_program("arrays", flavour)).arg(folder.path().join("arrays")).succeed();
+    }
+}
+
 /// Catches a schedule freed twice or never, copied, or left behind by a move, and a lost error.
 #[test]
 fn schedules() {

@@ -80,6 +80,32 @@ fn schedules() {
     }
 }
 
+/// Catches an argument of VELOC_Pmem_* that is passed in the wrong way, a procedure that is not called back, and texts
+/// that are cut off.
+#[test]
+fn arrays_in_persistent_memory() {
+    let mut compilers = vec!["gfortran"];
+    compilers.extend(FLANG);
+    let found: Vec<_> = compilers.into_iter().filter(|name| found(name).is_some()).collect();
+    if found.is_empty() {
+        println!("skipped: no Fortran compiler is installed");
+    }
+    for compiler in found {
+        for flags in [&[][..], &["-fdefault-integer-8"]] {
+            let modules = &["veloc", "veloc_arrays"];
+            let program = fortran_program(compiler, flags, &["arrays"], modules);
+            let folder = tempfile::tempdir().unwrap();
+            let run = |last: &str, wrong: &str| {
+                let path = folder.path().join("arrays");
+                Run::new(&program).arg(path).arg(last).arg(wrong).succeed().stdout
+            };
+            assert!(run("5", "-1").contains("iteration -1\n"), "{compiler}");
+            assert!(run("6", "-1").contains("tried 5 1 \niteration 5\n"));
+            assert!(run("6", "6").contains("tried 6 0 sum\ntried 5 1 \niteration 5\n"));
+        }
+    }
+}
+
 /// Catches an integer that is passed as a communicator without being translated.
 #[test]
 fn over_mpi() {

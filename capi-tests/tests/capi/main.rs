@@ -39,6 +39,7 @@ mod no_room;
 mod other_users;
 mod pinning;
 mod places;
+mod pmem;
 mod printed;
 mod proofs;
 mod refuse;

@@ -220,7 +220,7 @@ pub fn decode_arrays(root: &Root, table: &[u8]) -> Result<Vec<Array>> {
         let contradicts = || corrupt(format!("what it says of the array \"{name}\" cannot be"));
         let bytes = element.checked_mul(count).filter(|bytes| *bytes > 0 && *bytes <= stride);
         let all = stride.checked_mul(slots).and_then(|all| at.checked_add(all));
-        let till = all.filter(|till| *till <= root.len && at >= end && at % PAGE == 0);
+        let till = all.filter(|till| *till <= root.len && at >= end && (at | stride) % PAGE == 0);
         let till = till.filter(|_| bytes.is_some() && (1..=MARKS).contains(&slots));
         end = till.ok_or_else(contradicts)?;
         if arrays.iter().any(|other| other.name == name) || name.is_empty() {

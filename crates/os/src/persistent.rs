@@ -209,6 +209,20 @@ impl Drop for Mapped {
     }
 }
 
+/// What a crash of the machine would leave of a file in this directory. Nothing is left there.
+///
+/// # Errors
+/// Nothing, as [`Mapped::new`]; or no file can be made there.
+pub fn found_in(directory: &Path) -> Result<Domain> {
+    let mut options = File::options();
+    options.read(true).write(true).custom_flags(libc::O_TMPFILE);
+    let failed = |error| Error::system(format!("a file in {}", directory.display()), &error);
+    let file = options.open(directory).map_err(failed)?;
+    let len = page_size() as u64;
+    file.set_len(len).map_err(failed)?;
+    Mapped::new(&file, directory, len, Survives::Machine).map(|mapped| mapped.domain().clone())
+}
+
 /// Persistent memory, which the system has just granted.
 fn persistent_memory(file: &File, sysfs: &Path) -> Result<Domain> {
     let (granularity, by) = match keeps_caches(file, sysfs)? {

@@ -95,21 +95,25 @@ const IMAGES: usize = 12;
 /// The steps of a program; after each, what a crash has to leave.
 fn program(pmem: &Pmem) -> Vec<State> {
     let mut states = vec![state(pmem)];
-    let mut then = |()| {
+    let mut then = |call: &dyn Fn()| {
+        call();
         tell(|_| Event::Returned);
         states.push(state(pmem));
     };
-    then(drop(pmem.array("p", 8, 100, 2).unwrap()));
-    then(drop(pmem.array("q", 8, 7, 3).unwrap()));
+    let array = |name: &str, element, count, slots| {
+        let _ = pmem.array(name, element, count, slots).unwrap();
+    };
+    then(&|| array("p", 8, 100, 2));
+    then(&|| array("q", 8, 7, 3));
     for iteration in 0..3 {
-        then(pmem.mark(iteration, &[iteration as f64 + 0.5]).unwrap());
+        then(&|| pmem.mark(iteration, &[iteration as f64 + 0.5]).unwrap());
     }
-    then(drop(pmem.array("r", 4, 9, 1).unwrap()));
-    then(pmem.go_back(Some(1)).unwrap());
-    then(pmem.mark(2, &[7.5, 8.5]).unwrap());
+    then(&|| array("r", 4, 9, 1));
+    then(&|| pmem.go_back(Some(1)).unwrap());
+    then(&|| pmem.mark(2, &[7.5, 8.5]).unwrap());
     for iteration in 64..66 {
-        then(pmem.go_back(None).unwrap());
-        then(pmem.mark(iteration, &[9.5]).unwrap());
+        then(&|| pmem.go_back(None).unwrap());
+        then(&|| pmem.mark(iteration, &[9.5]).unwrap());
     }
     states
 }

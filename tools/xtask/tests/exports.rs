@@ -62,7 +62,7 @@ fn it_exports_the_header_s_functions_and_nothing_else() {
 /// when they link.
 #[test]
 fn the_fortran_modules_call_what_there_is() {
-    let sources = ["veloc_2003.f90", "veloc.f90", "veloc_schedules.f90"];
+    let sources = ["veloc_2003.f90", "veloc.f90", "veloc_schedules.f90", "veloc_arrays.f90"];
     let read = |name: &str| files::read(&root().join("fortran").join(name)).unwrap();
     let source = sources.map(read).concat();
     let bound: BTreeSet<String> = source

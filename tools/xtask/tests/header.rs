@@ -73,6 +73,7 @@ fn each_header_for_cxx_compiles_alone_and_twice() {
         ("veloc/cache.hpp", None),
         ("veloc/schedule.hpp", None),
         ("veloc/adjoint.hpp", None),
+        ("veloc/pmem.hpp", None),
         ("veloc/cereal.hpp", Some("/usr/include/cereal/cereal.hpp")),
         ("veloc/boost.hpp", Some("/usr/include/boost/archive/binary_oarchive.hpp")),
     ] {

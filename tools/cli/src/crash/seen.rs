@@ -111,17 +111,19 @@ impl Place {
     pub(super) fn shown(&self) -> String {
         // A call's return address is behind it.
         let address = format!("{:#x}", self.offset.saturating_sub(1));
-        let asked = Command::new("addr2line").args(["-e", &self.object, &address]).output();
-        let line = asked.ok().filter(|asked| asked.status.success());
-        let line = line.and_then(|asked| String::from_utf8(asked.stdout).ok()).unwrap_or_default();
-        let line = line.trim().split(" (disc").next().unwrap_or_default();
-        if line.is_empty() || line.starts_with('?') || line.ends_with('?') {
-            return format!("{}+{:#x}", self.object, self.offset);
-        }
-        Path::new(line)
-            .file_name()
-            .map_or(line.to_owned(), |name| name.to_string_lossy().into_owned())
+        let asked = Command::new("addr2line").args(["-i", "-e", &self.object, &address]).output();
+        let asked = asked.ok().filter(|asked| asked.status.success());
+        let text = asked.and_then(|asked| String::from_utf8(asked.stdout).ok()).unwrap_or_default();
+        line_of_the_program(&text).unwrap_or_else(|| format!("{}+{:#x}", self.object, self.offset))
     }
+}
+
+/// The program's line of what `addr2line` has said: not that of this library's header, whose functions are inlined.
+fn line_of_the_program(text: &str) -> Option<String> {
+    let lines = text.lines().map(|line| line.split(" (disc").next().unwrap_or_default());
+    let known = |line: &&str| !line.starts_with('?') && !line.ends_with('?');
+    let mut names = lines.filter(known).filter_map(|line| Path::new(line).file_name()?.to_str());
+    names.find(|name| !name.starts_with("pmem.hpp:")).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -147,5 +149,19 @@ mod tests {
         assert_eq!(seen.shadowed[0].1, "/lib/x.so");
         std::fs::write(&path, "what 1\n").unwrap();
         assert!(Seen::read(&path).unwrap_err().to_string().contains("what 1"));
+    }
+
+    /// Catches lines that are not known, of the library's header, or with more behind them.
+    #[test]
+    fn a_call_has_the_line_of_the_program() {
+        let of = |text| line_of_the_program(text);
+        assert_eq!(of("/a/x.c:12 (discriminator 3)\n"), Some("x.c:12".to_owned()));
+        assert_eq!(
+            of("/i/veloc/pmem.hpp:130\n/a/x.cpp:7\n/a/x.cpp:90\n"),
+            Some("x.cpp:7".to_owned())
+        );
+        assert_eq!(of("??:0\n"), None);
+        assert_eq!(of("x.c:?\n"), None);
+        assert_eq!(of(""), None);
     }
 }

@@ -6,6 +6,7 @@
 //! | [`gpu`] | devices and their driver |
 //! | [`memory`] | memory, its limits and its pages |
 //! | [`storage`] | the directories and their file systems |
+//! | [`arrays`] | what a crash leaves of arrays in files |
 //! | [`programs`] | MPI, and the backend |
 
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ use serde::Serialize;
 
 use crate::output;
 
+mod arrays;
 mod configuration;
 mod gpu;
 mod memory;
@@ -95,6 +97,7 @@ pub(crate) fn run(doctor: &Doctor) -> Result<ExitCode> {
     findings.extend(gpu::look(config.as_ref()));
     findings.extend(memory::look());
     findings.extend(storage::look(doctor.config.as_deref()));
+    findings.push(arrays::look());
     findings.extend(programs::look(config.as_ref()));
     let state = findings.iter().map(|finding| finding.state).max().unwrap_or(State::Ok);
     let report = Report { state, findings };

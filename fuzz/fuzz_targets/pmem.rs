@@ -1,0 +1,7 @@
+//! `cargo +nightly fuzz run pmem`
+#![no_main]
+
+#[path = "../targets.rs"]
+mod targets;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| targets::arrays(input));
