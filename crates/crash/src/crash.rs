@@ -73,14 +73,17 @@ pub(crate) fn crash(state: &State) {
         }
     }
     let mut status = 0;
-    while first > 0 {
+    if first < 0 {
+        fail("cannot fork for a crash", b"");
+    }
+    loop {
         // SAFETY: a process that was made above, into a value that lives.
         let ended = unsafe { libc::waitpid(first, &mut status, libc::__WALL) };
         if ended >= 0 || !interrupted() {
             break;
         }
     }
-    if first < 0 || status != 0 {
+    if status != 0 {
         fail("cannot fork for a crash", b"");
     }
 }
