@@ -55,6 +55,7 @@ set(VELOC_CARGO_OUTPUT "${VELOC_CARGO_TARGET_DIR}/${folder}")
 
 set(VELOC_RUST_LIBRARY "${VELOC_CARGO_OUTPUT}/libveloc_client.a")
 set(VELOC_MESSAGE_LOG "${VELOC_CARGO_OUTPUT}/libveloc_mpi.so")
+set(VELOC_CRASH "${VELOC_CARGO_OUTPUT}/libveloc_crash.so")
 set(VELOC_PROGRAMS "${VELOC_CARGO_OUTPUT}/veloc-backend" "${VELOC_CARGO_OUTPUT}/veloc")
 # The demonstration, and the software device, on which it and the benches run without a GPU.
 set(VELOC_RTM "${VELOC_CARGO_OUTPUT}/rtm")
@@ -66,9 +67,9 @@ add_custom_target(veloc-cargo ALL
     COMMAND "${CMAKE_COMMAND}" -E env ${environment}
         "${VELOC_CARGO}" build ${arguments}
         --package veloc --package daemon --package veloc-cli --package veloc-mpi --package rtm
-        --package softcuda
+        --package softcuda --package veloc-crash
     BYPRODUCTS "${VELOC_RUST_LIBRARY}" "${VELOC_MESSAGE_LOG}" ${VELOC_PROGRAMS} "${VELOC_RTM}"
-        "${VELOC_SOFTCUDA}"
+        "${VELOC_SOFTCUDA}" "${VELOC_CRASH}"
     WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
     COMMENT "Building the Rust part (profile ${VELOC_CARGO_PROFILE})"
     USES_TERMINAL VERBATIM)

@@ -15,6 +15,9 @@ install(FILES "${PROJECT_BINARY_DIR}/libveloc-modules.so" DESTINATION "${CMAKE_I
 # The log of messages. It has its name from cargo's build, and needs nothing but the C library.
 install(FILES "${VELOC_MESSAGE_LOG}" DESTINATION "${CMAKE_INSTALL_LIBDIR}" RENAME libveloc-mpi.so)
 
+# What programs are linked with for `veloc crash`.
+install(FILES "${VELOC_CRASH}" DESTINATION "${CMAKE_INSTALL_LIBDIR}" RENAME libveloc-crash.so)
+
 # The library looks for veloc-backend in bin, beside the folder it is in or the one above.
 install(PROGRAMS ${VELOC_PROGRAMS} DESTINATION "${CMAKE_INSTALL_BINDIR}")
 
@@ -27,7 +30,7 @@ file(CREATE_LINK libcuda.so.1 "${PROJECT_BINARY_DIR}/libcuda.so" SYMBOLIC)
 install(FILES "${PROJECT_BINARY_DIR}/libcuda.so" DESTINATION "${softcuda}")
 # CMake strips what it has built itself, cargo's programs are left to us.
 set(files "${CMAKE_INSTALL_BINDIR}/veloc-rtm" "${softcuda}/libcuda.so.1"
-    "${CMAKE_INSTALL_LIBDIR}/libveloc-mpi.so")
+    "${CMAKE_INSTALL_LIBDIR}/libveloc-mpi.so" "${CMAKE_INSTALL_LIBDIR}/libveloc-crash.so")
 foreach(program IN LISTS VELOC_PROGRAMS)
     get_filename_component(name "${program}" NAME)
     list(APPEND files "${CMAKE_INSTALL_BINDIR}/${name}")

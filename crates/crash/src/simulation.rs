@@ -10,15 +10,16 @@ use std::sync::atomic::Ordering;
 
 static TABLE: Simulation = Simulation { model, place, mapped, unmapped, store, flush, drain };
 
-/// The table; null for another version, or in a process that `veloc crash` has not started.
+/// The table; null in a process that `veloc crash` has not started.
 #[no_mangle]
 extern "C" fn veloc_crash_simulation(version: c_int) -> *const Simulation {
-    let planned = turn().is_some_and(|state| state.plan.is_some());
-    if version == INTERFACE && planned {
-        &raw const TABLE
-    } else {
-        std::ptr::null()
+    if !turn().is_some_and(|state| state.plan.is_some()) {
+        return std::ptr::null();
     }
+    if version != INTERFACE {
+        fail("libveloc-crash.so is of another version than libveloc-client.so", b"");
+    }
+    &raw const TABLE
 }
 
 extern "C" fn model() -> c_int {
