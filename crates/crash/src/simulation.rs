@@ -13,7 +13,7 @@ static TABLE: Simulation = Simulation { model, place, mapped, unmapped, store, f
 /// The table; null in a process that `veloc crash` has not started.
 #[no_mangle]
 extern "C" fn veloc_crash_simulation(version: c_int) -> *const Simulation {
-    if !turn().is_some_and(|state| state.plan.is_some()) {
+    if turn().is_none_or(|state| state.plan.is_none()) {
         return std::ptr::null();
     }
     if version != INTERFACE {
