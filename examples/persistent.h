@@ -130,6 +130,13 @@ static inline struct array array_of(VELOC_Pmem *pmem, const char *name, size_t c
     return array;
 }
 
+/* An array of a file ends with the file. */
+static inline void free_array(struct array *array)
+{
+    free(array->plain);
+    array->plain = NULL;
+}
+
 /* The iteration to go on behind, and on standard error what was tried; -1: begin. */
 static inline int64_t recover(VELOC_Pmem *pmem)
 {

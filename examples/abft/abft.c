@@ -274,6 +274,7 @@ int main(int argc, char **argv)
     printf("digest %016llx\n", (unsigned long long)digest(&m));
     if (!plain)
         must(VELOC_Pmem_close(m.pmem));
+    free_array(&m.c), free_array(&m.products);
     free(m.a), free(m.b), free(m.new_sums), free(m.panel);
     return 0;
 }

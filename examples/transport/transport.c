@@ -267,6 +267,7 @@ int main(int argc, char **argv)
                (long long)tally->count[channel], tally->macro[channel] / (double)tally->next);
     if (!plain)
         must(VELOC_Pmem_close(run.pmem));
+    free_array(&run.tallies);
     free(run.table.point), free(run.table.part);
     return 0;
 }
