@@ -344,11 +344,11 @@ fn a_file_of_another_run_is_begun_anew() {
     kernel.arguments += " --seed 2";
     assert_eq!(kernel.end().stdout, second);
 
-    let mut kernel = Kernel::transport("--lookups 30000 --points 100 --nuclides 20");
+    let mut kernel = Kernel::transport("--lookups 20000 --points 100 --nuclides 20");
     let second = kernel.plain();
+    kernel.arguments = "--lookups 20000 --points 100 --nuclides 21".to_owned();
+    assert_ne!(kernel.end().stdout, second);
     kernel.arguments = "--lookups 20000 --points 100 --nuclides 20".to_owned();
-    let _ = kernel.end();
-    kernel.arguments = "--lookups 30000 --points 100 --nuclides 20".to_owned();
     assert_eq!(kernel.end().stdout, second);
 
     let mut kernel = Kernel::cg("--class S --solves 3 --iterations 12");
