@@ -74,6 +74,23 @@ pub fn parts_program(compiler: &str, name: &str, linked: bool) -> PathBuf {
     compile(command, &source, &["-lveloc-mpi", "-lveloc-client", "-lm"])
 }
 
+/// The executable of the C example `examples/<name>`, made of these of its files, as its README says.
+pub fn example(name: &str, files: &[&str]) -> PathBuf {
+    let stage = staged();
+    let folder = sources().join("../../examples").join(name);
+    let mut command = compiler();
+    command.args(["-std=c99", "-O3", "-Wall", "-Wextra", "-Werror", "-g", "-I"]);
+    command.arg(stage.include()).args(files.iter().map(|file| folder.join(file)));
+    command.arg("-L").arg(stage.lib()).args(["-lveloc-client", "-lm"]);
+    let inputs = [folder.clone(), folder.join("../persistent.h"), stage.include()];
+    let how = format!("{command:?}");
+    compiled(name, &how, &inputs, |folder| {
+        command.arg("-o").arg(folder.join(name));
+        finish(command);
+    })
+    .join(name)
+}
+
 /// The executable of a C program, a path below the sources, with these libraries.
 fn compile(mut command: Command, source: &str, libraries: &[&str]) -> PathBuf {
     let stage = staged();

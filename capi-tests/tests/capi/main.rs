@@ -31,6 +31,7 @@ mod ids;
 mod incremental;
 mod injection;
 mod instrumented;
+mod kernels;
 mod kill;
 mod meddle;
 mod mpi;
