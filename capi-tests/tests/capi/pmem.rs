@@ -69,6 +69,7 @@ fn a_file_is_no_more_than_was_found_out() {
         let path = tempfile::tempdir_in("/dev/shm").unwrap();
         let run = job.run("pmem", &format!("domain crash=2 path={}/arrays", path.path().display()));
         refused(run, "keeps nothing without power");
+        assert_eq!(names(path.path()), Vec::<String>::new());
     }
 
     let folder = tempfile::tempdir().unwrap();

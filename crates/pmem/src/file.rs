@@ -75,11 +75,12 @@ impl Pmem {
         let len = len.filter(|len| i64::try_from(*len).is_ok() && bytes > 0);
         let refused = || within(Error::invalid(format!("there is no file for {bytes} bytes")));
         let len = len.ok_or_else(refused)?;
+        let mut is_new = false;
         let file = loop {
             match File::options().read(true).write(true).open(path) {
                 Ok(file) => break file,
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                    make_file(path, len, &first_pages(len))?;
+                    is_new = make_file(path, len, &first_pages(len))?;
                 }
                 Err(error) => {
                     return Err(Error::system(format!("open {}", path.display()), &error));
@@ -96,7 +97,12 @@ impl Pmem {
             let what = format!("it has room for {has} bytes, and {bytes} are asked for");
             return Err(within(Error::invalid(what)));
         }
-        let mapped = Mapped::new(&file, path, len, survives)?;
+        let mapped = Mapped::new(&file, path, len, survives).inspect_err(|_| {
+            // Nobody else has had it: it is locked.
+            if is_new {
+                drop(files::remove(path));
+            }
+        })?;
         let (root, arrays) = newest(&mapped).map_err(within)?;
         if root.len != len {
             let what = format!("it has {len} bytes, and its root says {}", root.len);
