@@ -130,7 +130,7 @@ pub fn fortran_program(
     let folder = sources().join("../fortran");
     let sources: Vec<PathBuf> =
         files.iter().map(|file| folder.join(format!("{file}.f90"))).collect();
-    let name = files.last().unwrap();
+    let name = sources.last().unwrap().file_stem().unwrap().to_str().unwrap();
     compile_fortran(compiler, flags, name, modules, &sources)
 }
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use capi_tests::program::example;
+use capi_tests::program::{example, fortran_program, found};
 use capi_tests::random::Random;
 use capi_tests::run::{Ended, Run};
 use tempfile::TempDir;
@@ -131,6 +131,32 @@ fn killed(what: &str, kernel: &Kernel) {
     assert_eq!(kernel.end().stdout, expected);
     println!("{what}: killed {kills} times, {recoveries} recoveries");
     assert!(recoveries > KILLS / 5, "{recoveries}");
+}
+
+/// The same in Fortran. Catches slots that are another shape's or iteration's, and invariants that are not asked.
+#[test]
+fn conjugate_gradients_in_fortran_are_killed() {
+    if found("gfortran").is_none() {
+        println!("skipped: gfortran is not installed");
+        return;
+    }
+    let modules = ["veloc", "veloc_arrays"];
+    let program = fortran_program("gfortran", &["-O2"], &["../../examples/cg/cg"], &modules);
+    let folder = tempfile::tempdir().unwrap();
+    let run = |file: &str| Run::new(&program).arg(folder.path().join(file)).arg("150");
+    let began = Instant::now();
+    let expected = succeeded(run("undisturbed").end()).stdout;
+    let longest = began.elapsed().as_micros() as u64;
+    let mut random = Random::seeded("Fortran");
+    let mut recoveries = 0;
+    for _ in 0..10 {
+        let running = run("killed").start();
+        std::thread::sleep(Duration::from_micros(random.below(longest / 2)));
+        running.signal(libc::SIGKILL);
+        recoveries += usize::from(running.end().stderr.contains("goes on behind state"));
+    }
+    assert_eq!(succeeded(run("killed").end()).stdout, expected);
+    assert!(recoveries > 0);
 }
 
 /// Catches a state that is marked before it is whole, an iteration that reads what is not kept, equations that reject what

@@ -18,15 +18,18 @@ static STAGE: LazyLock<Stage> = LazyLock::new(|| stage(Profile::Debug).expect("t
 /// What keeps gcc from putting its own code in place of copies.
 const COPIES: &str = "-fno-builtin-memcpy -fno-builtin-memset -fno-builtin-memmove";
 
-/// A program, and the folder that it is started in.
+mod examples;
+
+/// A program with its arguments, and the folder that it is started in.
 struct Program {
     folder: TempDir,
+    arguments: String,
 }
 
 impl Program {
     /// Compiles a source; `None` if there is no such compiler, which is said.
     fn new(compiler: &str, source: &str, options: &str) -> Option<Program> {
-        let program = Program { folder: tempfile::tempdir().unwrap() };
+        let program = Program { folder: tempfile::tempdir().unwrap(), arguments: String::new() };
         let compiled = program.compile(compiler, source, &format!("-fsanitize=thread {options}"));
         compiled.then(|| {
             program.link(compiler, "-lveloc-crash -lveloc-client");
@@ -65,7 +68,8 @@ impl Program {
     fn crash(&self, options: &str) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_veloc"));
         command.args(["crash", "--json", "results.json"]).args(options.split_whitespace());
-        command.args(["--", "./program"]).current_dir(&self.folder);
+        command.args(["--", "./program"]).args(self.arguments.split_whitespace());
+        command.current_dir(&self.folder);
         // What is kept goes with the test.
         command.env("TMPDIR", self.folder.path()).env("LD_LIBRARY_PATH", STAGE.softcuda());
         command.output().unwrap()
