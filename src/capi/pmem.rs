@@ -386,8 +386,8 @@ pub unsafe extern "C" fn VELOC_Pmem_invariant(
 
 /// Finds the newest marked iteration in which all invariants hold. Iterations go on behind it: newer marks are gone.
 ///
-/// As many iterations are tried as there are slots, the newest first. An array of one slot has no iterations: its
-/// invariants decide.
+/// As many iterations are tried as the array with the fewest has slots, the newest first. Arrays of one slot do not count:
+/// they have no iterations, and the invariants decide.
 ///
 /// @param pmem       the file
 /// @param iteration  gets it; -1: nothing was marked yet

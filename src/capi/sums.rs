@@ -119,7 +119,8 @@ pub unsafe extern "C" fn VELOC_Pmem_matrix_sums(
 }
 
 /// Compares a matrix with its sums, and corrects one word that is wrong, bit for bit. An invariant may return the answer
-/// if VELOC_INVARIANT_CORRECTED becomes VELOC_INVARIANT_HOLDS.
+/// if VELOC_INVARIANT_CORRECTED becomes VELOC_INVARIANT_HOLDS. Four wrong words whose differences cancel in two rows and two
+/// columns are not noticed.
 ///
 /// @param matrix       as VELOC_Pmem_matrix_sums
 /// @param rows         as VELOC_Pmem_matrix_sums
