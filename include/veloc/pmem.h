@@ -225,8 +225,8 @@ int VELOC_Pmem_invariant(struct VELOC_Pmem *pmem,
 /**
  * Finds the newest marked iteration in which all invariants hold. Iterations go on behind it: newer marks are gone.
  *
- * As many iterations are tried as there are slots, the newest first. An array of one slot has no iterations: its
- * invariants decide.
+ * As many iterations are tried as the array with the fewest has slots, the newest first. Arrays of one slot do not count:
+ * they have no iterations, and the invariants decide.
  *
  * @param pmem       the file
  * @param iteration  gets it; -1: nothing was marked yet
@@ -350,7 +350,8 @@ int VELOC_Pmem_matrix_sums(const void *matrix,
 
 /**
  * Compares a matrix with its sums, and corrects one word that is wrong, bit for bit. An invariant may return the answer
- * if VELOC_INVARIANT_CORRECTED becomes VELOC_INVARIANT_HOLDS.
+ * if VELOC_INVARIANT_CORRECTED becomes VELOC_INVARIANT_HOLDS. Four wrong words whose differences cancel in two rows and two
+ * columns are not noticed.
  *
  * @param matrix       as VELOC_Pmem_matrix_sums
  * @param rows         as VELOC_Pmem_matrix_sums
