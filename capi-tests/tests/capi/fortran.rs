@@ -62,16 +62,20 @@ fn in_fortran_2003() {
     }
 }
 
+/// The Fortran compilers that are installed; that there is none is said.
+fn compilers() -> Vec<&'static str> {
+    let all = ["gfortran"].into_iter().chain(FLANG);
+    let installed: Vec<_> = all.filter(|name| found(name).is_some()).collect();
+    if installed.is_empty() {
+        println!("skipped: no Fortran compiler is installed");
+    }
+    installed
+}
+
 /// Catches an argument of a schedule that is passed in the wrong way, and a struct with other members.
 #[test]
 fn schedules() {
-    let mut compilers = vec!["gfortran"];
-    compilers.extend(FLANG);
-    let found: Vec<_> = compilers.into_iter().filter(|name| found(name).is_some()).collect();
-    if found.is_empty() {
-        println!("skipped: no Fortran compiler is installed");
-    }
-    for compiler in found {
+    for compiler in compilers() {
         for flags in [&[][..], &["-fdefault-integer-8"]] {
             let modules = &["veloc", "veloc_schedules"];
             let _ = Run::new(&fortran_program(compiler, flags, &["checks", "schedules"], modules))
@@ -84,13 +88,7 @@ fn schedules() {
 /// that are cut off.
 #[test]
 fn arrays_in_persistent_memory() {
-    let mut compilers = vec!["gfortran"];
-    compilers.extend(FLANG);
-    let found: Vec<_> = compilers.into_iter().filter(|name| found(name).is_some()).collect();
-    if found.is_empty() {
-        println!("skipped: no Fortran compiler is installed");
-    }
-    for compiler in found {
+    for compiler in compilers() {
         for flags in [&[][..], &["-fdefault-integer-8"]] {
             let modules = &["veloc", "veloc_arrays"];
             let program = fortran_program(compiler, flags, &["arrays"], modules);

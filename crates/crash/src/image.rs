@@ -1,18 +1,9 @@
 //! What a crash leaves of a line: pure functions of what was stored, what reached memory, and the seed.
 
+pub(crate) use os::persistent::Model;
+
 /// The words of a line.
 pub(crate) type Line = [u64; 8];
-
-/// The crash that is simulated; as [`os::persistent::Model`], whose numbers these are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Model {
-    /// All that was stored is there.
-    Process = 0,
-    /// What was flushed and drained is there; of the rest each line may be, word by word.
-    Power = 1,
-    /// What was flushed is there; of the rest each page may be, sector by sector.
-    Page = 2,
-}
 
 /// What becomes of stores that were not flushed and drained.
 #[derive(Clone, Copy, Debug, PartialEq)]

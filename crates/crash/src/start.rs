@@ -30,8 +30,9 @@ extern "C" fn start() {
         Ok(Err(line)) => fail("cannot read in the plan: ", line.as_bytes()),
         Err(_) => fail("cannot read ", path.as_encoded_bytes()),
     };
-    let track = plan.track && claims(&plan);
+    let track = plan.track;
     if track {
+        claim(&plan);
         prepare(&plan.tokens, without_plan());
         // SAFETY: functions that live as long as this library, which is never unloaded.
         unsafe {
@@ -49,8 +50,8 @@ extern "C" fn start() {
     TRACKING.store(track, Ordering::Relaxed);
 }
 
-/// Whether this process is the first of its run: a second one would count on its own.
-fn claims(plan: &Plan) -> bool {
+/// Ends the process unless it is the first of its run: a second one would count on its own.
+fn claim(plan: &Plan) {
     let path = Text::new().push(plan.folder.as_bytes()).push(b"/claimed");
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC;
     // SAFETY: a string with NUL.
@@ -60,7 +61,6 @@ fn claims(plan: &Plan) -> bool {
     }
     // SAFETY: opened above.
     unsafe { libc::close(file) };
-    true
 }
 
 extern "C" fn forked() {

@@ -129,16 +129,6 @@ impl Mapped {
         self.base.as_ptr().wrapping_add(offset as usize)
     }
 
-    /// The bytes.
-    pub fn len(&self) -> u64 {
-        self.len
-    }
-
-    /// Always false.
-    pub fn is_empty(&self) -> bool {
-        false
-    }
-
     /// Has these addresses written back: they are once [`Mapped::drain`] has returned.
     ///
     /// # Errors

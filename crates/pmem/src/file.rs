@@ -42,23 +42,12 @@ pub struct Slots {
     first: *mut u8,
     stride: u64,
     slots: u64,
-    bytes: u64,
 }
 
 impl Slots {
-    /// The slot of an iteration: [`Slots::bytes`] of them, at a multiple of 4096.
+    /// The slot of an iteration, at a multiple of 4096.
     pub fn at(&self, iteration: u64) -> *mut u8 {
         self.first.wrapping_add((iteration % self.slots * self.stride) as usize)
-    }
-
-    /// Bytes of a slot.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    /// How many there are.
-    pub fn count(&self) -> u64 {
-        self.slots
     }
 }
 
@@ -190,12 +179,7 @@ impl Pmem {
     }
 
     fn slots_of(&self, array: &Array) -> Slots {
-        Slots {
-            first: self.mapped.at(array.at),
-            stride: array.stride,
-            slots: array.slots,
-            bytes: array.element * array.count,
-        }
+        Slots { first: self.mapped.at(array.at), stride: array.stride, slots: array.slots }
     }
 
     /// The names of the arrays, in the order in which they were added.

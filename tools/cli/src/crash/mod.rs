@@ -127,10 +127,16 @@ fn only(text: &str) -> Result<(u64, u64)> {
 pub(crate) fn run(crash: &Crash) -> Result<ExitCode> {
     let campaign = campaign::Campaign::begin(crash)?;
     let found = campaign.run()?;
+    // What is wrong with all calls tells nothing of one.
     let mutations = match crash.mutate && found.credible() && found.wrong() == 0 {
         true => Some(mutate::run(&campaign, &found)?),
         false => None,
     };
+    if crash.mutate && mutations.is_none() {
+        eprintln!(
+            "no call was left out: first, all crashes have to end right, and all stores to be seen"
+        );
+    }
     let kept = campaign.keep(&found);
     let report = report::Report::new(crash, &found, mutations, kept);
     if let Some(path) = &crash.json {

@@ -1,6 +1,6 @@
 //! Leaves out the program's calls of the library in turn: which are needed.
 
-use anyhow::Result;
+use anyhow::{bail, Result};
 use serde::Serialize;
 
 use super::campaign::{Campaign, Found};
@@ -48,6 +48,15 @@ pub(super) fn run(campaign: &Campaign, found: &Found) -> Result<Vec<Mutation>> {
         let found = campaign.run_with(Some(site), &format!("m{nth:04}"), &enough)?;
         let without = found.itself.map(|what| format!("without it and without a crash, {what}"));
         let why = worse(campaign.seed(), &found.judged, most).or(without);
+        let unknown =
+            found.judged.iter().filter(|judged| judged.verdict == Verdict::Failed).count();
+        if why.is_none() && unknown + found.failed > 0 {
+            bail!(
+                "without the {} at {}, crashes could not be judged",
+                site.kind,
+                site.place.shown()
+            );
+        }
         Ok(Mutation {
             site: site.clone(),
             line: site.place.shown(),
