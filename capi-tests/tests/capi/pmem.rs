@@ -42,6 +42,25 @@ fn nothing_marked_is_lost_when_the_process_is_killed() {
     println!("killed {kills} times; opened {} times", ended.figure("opened"));
 }
 
+/// In huge pages, where a system has some for files. Catches a file that cannot be made, or mapped, or found again there.
+#[test]
+fn files_in_huge_pages() {
+    let huge = std::path::Path::new("/dev/hugepages");
+    let free = fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
+    let some = free.is_ok_and(|free| free.trim().parse::<u64>().is_ok_and(|free| free > 4));
+    if !some || !mount_of(huge).is_ok_and(|mount| mount.kind == "hugetlbfs") {
+        println!("skipped: there are no huge pages for files");
+        return;
+    }
+    let folder = tempfile::tempdir_in(huge).unwrap();
+    let job = Job::new(KEYS);
+    let run = |arguments: &str| {
+        job.run("pmem", &format!("{arguments} path={}/arrays", folder.path().display()))
+    };
+    run("found").succeed();
+    run("storm rounds=40").succeed();
+}
+
 /// Catches a file that is called more than it is, flushes that fault where they are executed, and a crash of the machine
 /// that is promised where nothing survives one.
 #[test]

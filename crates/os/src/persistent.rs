@@ -291,13 +291,28 @@ pub fn make_file(path: &Path, len: u64, begin: &[u8]) -> Result<bool> {
             0 => {}
             number => return Err(within(std::io::Error::from_raw_os_error(number))),
         }
-        files::write_all_at(&file, begin, 0, temporary)?;
+        // By a mapping: files in huge pages cannot be written to.
+        let mapped = Mapped::as_found(&file, temporary, len, Survives::Process)?;
+        // SAFETY: the mapping is longer, and this process's alone.
+        unsafe { std::ptr::copy_nonoverlapping(begin.as_ptr(), mapped.at(0), begin.len()) };
         files::sync(&file, temporary)?;
         std::fs::rename(temporary, path)
             .map_err(|error| Error::system(format!("rename {}", temporary.display()), &error))?;
         files::sync_directory(directory_of(path)).map(|()| true)
     };
     made().inspect_err(|_| drop(files::remove(temporary)))
+}
+
+/// The bytes of which files there have a multiple: 1, or in huge pages those of one.
+///
+/// # Errors
+/// The system's, with the path.
+pub fn unit_of(path: &Path) -> Result<u64> {
+    let directory = directory_of(path);
+    let found = rustix::fs::statfs(directory)
+        .map_err(|error| Error::system(format!("statfs {}", directory.display()), &error.into()))?;
+    let huge = found.f_type == libc::HUGETLBFS_MAGIC;
+    Ok(if huge { found.f_bsize as u64 } else { 1 })
 }
 
 /// The directory that a file is in.

@@ -12,7 +12,7 @@ use format::pmem::{
 use os::error::{Error, Kind, Result};
 use os::files;
 use os::lock::Lock;
-use os::persistent::{make_file, place, Domain, Mapped, Survives};
+use os::persistent::{make_file, place, unit_of, Domain, Mapped, Survives};
 use os::sync::Mutex;
 use twox_hash::XxHash3_64;
 
@@ -61,6 +61,8 @@ impl Pmem {
         let path = &place(path)?;
         let within = |error: Error| error.within(path.display());
         let len = bytes.checked_next_multiple_of(PAGE).and_then(|all| all.checked_add(SLOTS_AT));
+        let unit = unit_of(path).map_err(within)?;
+        let len = len.and_then(|len| len.checked_next_multiple_of(unit));
         let len = len.filter(|len| i64::try_from(*len).is_ok() && bytes > 0);
         let refused = || within(Error::invalid(format!("there is no file for {bytes} bytes")));
         let len = len.ok_or_else(refused)?;
