@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use capi_tests::backends::{backends, until, wait_for_backends, MARK};
+use capi_tests::backends::{backends, kill_backends, until, wait_for_backends, MARK};
 use capi_tests::checkpoint_file::parse;
 use capi_tests::job::{files, names, Job};
 use capi_tests::mpi::{every_mpi, Mpi, OPEN_MPI};
@@ -65,10 +65,7 @@ impl Two {
     }
 
     fn kill_backends(&self) {
-        for backend in backends(&self.job) {
-            // SAFETY: sends a signal to a process that this test has started.
-            unsafe { libc::kill(backend as libc::pid_t, libc::SIGKILL) };
-        }
+        kill_backends(&self.job);
         wait_for_backends(&self.job);
     }
 
