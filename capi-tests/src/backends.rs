@@ -15,25 +15,12 @@ pub fn backends(job: &Job) -> Vec<u32> {
     look(job).0
 }
 
-/// Kills the job's backends, and says which they were: each of them ends some time later.
-pub fn kill_backends(job: &Job) -> Vec<u32> {
-    let killed = backends(job);
-    for &backend in &killed {
+/// Kills the job's backends. Each of them ends some time later.
+pub fn kill_backends(job: &Job) {
+    for backend in backends(job) {
         // SAFETY: sends a signal to a process that a test has started.
         unsafe { libc::kill(backend as libc::pid_t, libc::SIGKILL) };
     }
-    killed
-}
-
-/// Waits until killed backends have ended: until then their half written files count as in use.
-pub fn wait_for_killed(backends: &[u32]) {
-    let has_ended = |backend: &u32| {
-        let process = format!("/proc/{backend}");
-        // The number may be another process's by now.
-        !is_backend(process.as_ref())
-            || state(process.as_ref()).is_none_or(|state| matches!(state, 'Z' | 'X'))
-    };
-    until("killed backends end", || backends.iter().all(has_ended));
 }
 
 /// Waits until the job has one backend that serves: from here on its process id stays the same, and

@@ -30,7 +30,7 @@ impl Kernel {
     }
 
     fn cg(arguments: &str) -> Kernel {
-        Kernel::new("cg", &["cg.c", "matrix.c"], arguments)
+        Kernel::new("cg", &["cg.c", "solver.c", "matrix.c"], arguments)
     }
 
     fn abft(arguments: &str) -> Kernel {

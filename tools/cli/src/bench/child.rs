@@ -70,7 +70,7 @@ pub(super) fn command(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) ->
 ///
 /// The new process gets a process group of its own: Ctrl-C on a terminal is for this process to
 /// answer, and a measurement that it ended first would look like a failure.
-fn ends_with_this(command: &mut Command) -> &mut Command {
+pub(super) fn ends_with_this(command: &mut Command) -> &mut Command {
     let this = std::process::id();
     let end = move || {
         // SAFETY: plain data, of which zeros are the set without a signal; see `interrupt::watch`.

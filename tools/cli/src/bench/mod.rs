@@ -71,6 +71,8 @@ pub(crate) enum Bench {
     Engine(host::engine::Options),
     /// Measure for how long checkpoints of host memory stop the application
     Snapshot(host::snapshot::Options),
+    /// Measure what arrays in persistent memory cost, and how many iterations a crash loses
+    Pmem(host::pmem::Options),
     /// Predict by a model of a node, or compare the model with HiPC'22
     Model(Box<crate::model::Model>),
     /// Be one of the processes that measure
@@ -109,6 +111,7 @@ pub(crate) fn run(bench: Bench) -> Result<()> {
         Bench::Pages(options) => host::pages::run(&options),
         Bench::Engine(options) => host::engine::run(&options),
         Bench::Snapshot(options) => host::snapshot::run(&options),
+        Bench::Pmem(options) => host::pmem::run(&options),
         Bench::Model(options) => crate::model::run(&options),
         Bench::Worker => worker::run(),
     }

@@ -75,7 +75,8 @@ fn write_matrix(folder: &TempDir, side: usize) {
 /// taken for consistent and is not: an old slot under a new number, one that was never written, one that is there in part.
 #[test]
 fn conjugate_gradients_never_go_on_from_a_wrong_iteration() {
-    let Some(program) = example("cg", &["cg.c", "matrix.c"], "--matrix laplace.mtx --crash page")
+    let Some(program) =
+        example("cg", &["cg.c", "solver.c", "matrix.c"], "--matrix laplace.mtx --crash page")
     else {
         return;
     };

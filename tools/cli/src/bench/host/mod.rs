@@ -20,6 +20,7 @@ use super::{interrupt, machine};
 mod changes;
 pub(super) mod engine;
 pub(super) mod pages;
+pub(super) mod pmem;
 pub(super) mod snapshot;
 mod vectors;
 
@@ -224,10 +225,21 @@ pub(crate) fn number(value: f64) -> String {
 pub(super) fn in_own_process(
     arguments: &[String],
     settings: &[(&str, String)],
+    line: impl FnMut(&str) -> Result<()>,
+) -> Result<()> {
+    in_own_process_in(&std::env::temp_dir(), arguments, settings, line)
+}
+
+/// The same, with its temporary files in a folder in `place`.
+pub(super) fn in_own_process_in(
+    place: &Path,
+    arguments: &[String],
+    settings: &[(&str, String)],
     mut line: impl FnMut(&str) -> Result<()>,
 ) -> Result<()> {
     let prefix = format!("veloc-bench-{}-", std::process::id());
-    let temporary = tempfile::Builder::new().prefix(&prefix).tempdir()?;
+    let temporary = tempfile::Builder::new().prefix(&prefix).tempdir_in(place);
+    let temporary = temporary.with_context(|| place.display().to_string())?;
     let mut command = command(arguments)?;
     command
         .envs(settings.iter().map(|(name, value)| (name, value)))

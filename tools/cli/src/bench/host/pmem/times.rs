@@ -1,0 +1,114 @@
+//! Times of programs that keep arrays, beside the same programs without.
+
+use std::fs;
+
+use anyhow::Result;
+
+use super::programs::Programs;
+use super::{tell, Options};
+
+/// How much longer, in percent, round by round.
+fn slower(kept: &[f64], plain: &[f64]) -> Vec<f64> {
+    kept.iter().zip(plain).map(|(kept, plain)| 100.0 * (kept / plain - 1.0)).collect()
+}
+
+pub(super) fn marks(programs: &Programs, options: &Options) -> Result<()> {
+    let samples = (20 * options.common.repeats).to_string();
+    let folder = programs.folder.display().to_string();
+    let ended = programs.run("ways", &["marks", &folder, &samples])?;
+    let told = |name: &str, what: &str, goal| {
+        let values = ended.values(name).iter().map(|time| 1e6 * time).collect();
+        tell(format!("{what}{}", programs.note()), "us", values, goal)
+    };
+    told("line", "a line is stored, flushed and drained", None)?;
+    told("mark process", "a mark behind the other, process", Some(1.0))?;
+    told("mark power", "a mark behind the other, power", Some(1.0))?;
+    told("mark after other work process", "a mark after 64 MiB of other work, process", Some(1.0))?;
+    told("mark after other work power", "a mark after 64 MiB of other work, power", Some(1.0))
+}
+
+pub(super) fn conjugate_gradients(programs: &Programs, options: &Options) -> Result<()> {
+    let has_pmemobj = programs.ways(true).is_ok();
+    if !has_pmemobj {
+        programs.ways(false)?;
+        eprintln!("left out: the undo log; libpmemobj-dev is not installed");
+    }
+    let [iterations, rounds] = [options.iterations, options.common.repeats].map(|n| n.to_string());
+    let folder = programs.folder.display().to_string();
+    let ended = programs.run("ways", &["cg", &folder, &options.class, &iterations, &rounds])?;
+    let of = format!("conjugate gradients, class {}", options.class);
+    let note = programs.note();
+    let plain = ended.values("plain");
+    let iteration = plain.iter().map(|time| 1e3 * time / f64::from(options.iterations)).collect();
+    tell(format!("{of}: an iteration{note}"), "ms", iteration, None)?;
+    let kept = |name: &str, what: &str, goal| {
+        let values = slower(&ended.values(name), &plain);
+        tell(format!("{of}: {what}{note}"), "% slower", values, goal)
+    };
+    kept("process", "arrays, process", Some(1.0))?;
+    kept("power", "arrays, power", Some(1.0))?;
+    kept("async", "checkpoint of p, q, z each iteration, in the background", None)?;
+    kept("sync", "checkpoint of p, q, z each iteration, waited for", None)?;
+    if has_pmemobj {
+        kept("undo", "undo log of p, r, z each iteration (libpmemobj)", None)?;
+    }
+    let recovery = ended.values("recovery");
+    tell(format!("{of}: recovery, by iteration tried{note}"), "x iteration", recovery, Some(2.0))
+}
+
+pub(super) fn multiply(programs: &Programs, options: &Options) -> Result<()> {
+    programs.abft(false)?;
+    let mut kinds = vec![("abft", "own loop", None)];
+    match programs.abft(true) {
+        Ok(()) => kinds.push(("abft-blas", "OpenBLAS", Some(3.0))),
+        Err(_) => eprintln!("left out: products by OpenBLAS; libopenblas-dev is not installed"),
+    }
+    for (program, kind, goal) in kinds {
+        for block in &options.blocks {
+            let arguments = [
+                "--n".to_owned(),
+                options.order.to_string(),
+                "--block".to_owned(),
+                block.to_string(),
+            ];
+            let (plain, kept) = in_turn(programs, program, &arguments, "blocks", options)?;
+            let what = format!(
+                "product of order {}, blocks of {block}, {kind}{}",
+                options.order,
+                programs.note()
+            );
+            tell(what, "% slower", slower(&kept, &plain), goal)?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn transport(programs: &Programs, options: &Options) -> Result<()> {
+    programs.transport()?;
+    let arguments = ["--lookups".to_owned(), options.lookups.to_string()];
+    let (plain, kept) = in_turn(programs, "transport", &arguments, "lookups", options)?;
+    let what = format!("Monte Carlo, {} lookups{}", options.lookups, programs.note());
+    tell(what, "% slower", slower(&kept, &plain), Some(1.0))
+}
+
+/// The seconds of a program without and with a file, in turn.
+fn in_turn(
+    programs: &Programs,
+    program: &str,
+    arguments: &[String],
+    work: &str,
+    options: &Options,
+) -> Result<(Vec<f64>, Vec<f64>)> {
+    let (mut plain, mut kept) = (Vec::new(), Vec::new());
+    let with = |more: &[&str]| -> Vec<String> {
+        arguments.iter().cloned().chain(more.iter().map(|&text| text.to_owned())).collect()
+    };
+    for _ in 0..options.common.repeats {
+        plain.push(programs.run(program, &with(&["--plain"]))?.seconds(work)?);
+        let file = ["--file", "arrays", "--crash", "power"];
+        kept.push(programs.run(program, &with(&file))?.seconds(work)?);
+        // The next run would find that all is done.
+        fs::remove_file(programs.folder.join("arrays"))?;
+    }
+    Ok((plain, kept))
+}
