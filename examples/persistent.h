@@ -42,10 +42,13 @@ static inline double seconds(void)
 /* Memory that is touched, so that no page is missing later. */
 static inline void *memory(size_t count, size_t size)
 {
-    void *all = size > 0 && count > SIZE_MAX / size ? NULL : malloc(count * size);
+    void *all = calloc(count, size);
+    size_t byte;
     if (all == NULL)
-        refuse("no memory", "malloc");
-    return memset(all, 0, count * size);
+        refuse("no memory", "calloc");
+    for (byte = 0; byte < count * size; byte += 4096)
+        ((volatile char *)all)[byte] = 0; /* compilers leave out a memset() here */
+    return all;
 }
 
 /* An option, "--name value" or, without a number and a text to put it, "--name". */

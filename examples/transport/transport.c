@@ -184,26 +184,32 @@ static int is_whole(int64_t group, const double *said, int n, void *context)
 }
 
 /*
- * Counts one group behind another. There are two places in turn: while one changes, and may go to memory in part, the
- * group of the newest mark is in the other. A mark comes behind what was flushed, so its group is there as a whole.
+ * Counts the group behind this one. There are two places in turn: while one changes, and may go to memory in
+ * part, the group of the newest mark is in the other. A mark comes behind what was flushed, so its group is there as a whole.
  */
+static struct tally *count_group(const struct run *run, int64_t group)
+{
+    struct tally *tally = at(&run->tallies, group), *next = at(&run->tallies, group + 1);
+    int64_t end = end_of(run, group + 1);
+    if (next != tally)
+        memcpy(next, tally, sizeof *next);
+    while (next->next < end)
+        look_up(&run->table, next);
+    if (run->pmem != NULL && run->flushes)
+        must(VELOC_Pmem_flush(run->pmem, next, sizeof *next));
+    if (run->pmem != NULL)
+        must(VELOC_Pmem_mark(run->pmem, group + 1, run->said, SCALARS));
+    return next;
+}
+
+/* Counts all groups behind this one. */
 static const struct tally *count(const struct run *run, int64_t group)
 {
-    struct tally *tally = at(&run->tallies, group), *next;
+    struct tally *tally = at(&run->tallies, group);
     int64_t done = tally->next;
     double began = seconds();
-    for (; tally->next < run->lookups; tally = next, group++) {
-        int64_t end = end_of(run, group + 1);
-        next = at(&run->tallies, group + 1);
-        if (next != tally)
-            memcpy(next, tally, sizeof *next);
-        while (next->next < end)
-            look_up(&run->table, next);
-        if (run->pmem != NULL && run->flushes)
-            must(VELOC_Pmem_flush(run->pmem, next, sizeof *next));
-        if (run->pmem != NULL)
-            must(VELOC_Pmem_mark(run->pmem, group + 1, run->said, SCALARS));
-    }
+    while (tally->next < run->lookups)
+        tally = count_group(run, group++);
     fprintf(stderr, "%lld lookups in %.6f s\n", (long long)(tally->next - done), seconds() - began);
     return tally;
 }

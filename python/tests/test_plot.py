@@ -334,6 +334,39 @@ class Snapshots(unittest.TestCase):
             self.assertIn("snapshot.json is nothing that", error)
 
 
+@unittest.skipUnless(HAS_MATPLOTLIB, "matplotlib is not installed")
+class Arrays(unittest.TestCase):
+    def test_iterations_lost_stand_by_the_size_of_the_cache(self):
+        """Catches sizes that are out of order or left out, and times that are drawn with what is slower."""
+        points = [
+            {"what": "iterations lost, data of an iteration 8 caches", "unit": "iterations", "values": [1, 1, 2]},
+            {"what": "iterations lost, data of an iteration 0.50 caches", "unit": "iterations", "values": [9, 10, 19]},
+            {"what": "Monte Carlo, 1000000 lookups, not persistent memory", "unit": "% slower", "values": [0.25],
+             "goal": {"at-most": 1.0}, "reached": True},
+            {"what": "a mark behind the other, power", "unit": "us", "values": [0.3]},
+        ]
+        content = {"title": "pmem", "points": points, "machine": file_of([])["machine"],
+                   "program": {"commit": "0123456"}}
+        with tempfile.TemporaryDirectory() as name:
+            path = pathlib.Path(name) / "pmem.json"
+            path.write_text(json.dumps(content))
+            code, _, error = run("pmem", str(path))
+            self.assertEqual((code, error), (0, ""))
+            self.assertGreater(path.with_suffix(".png").stat().st_size, 1000)
+            from veloc.plot import pmem
+            figure, _ = pmem.draw(command.arguments().parse_args(["pmem", str(path)]))
+            lost, slower = figure.axes
+            self.assertEqual([label.get_text() for label in lost.get_xticklabels()], ["0.5", "8"])
+            self.assertEqual([bar.get_height() for bar in slower.patches], [0.25])
+            said = " ".join(texts(figure)).replace("\n", " ")
+            for text in ("iterations lost", "not persistent memory", "by the size of the cache"):
+                self.assertIn(text, said)
+            path.write_text(json.dumps({"title": "pages", "points": []}))
+            code, _, error = run("pmem", str(path))
+            self.assertEqual(code, 1)
+            self.assertIn("pmem.json is nothing that", error)
+
+
 def run(*arguments):
     """The exit code, standard output and standard error of the command."""
     out, error = io.StringIO(), io.StringIO()

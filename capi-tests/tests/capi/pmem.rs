@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use capi_tests::ground::Ground;
 use capi_tests::job::{names, Job};
 use capi_tests::mpi::{every_mpi, OPEN_MPI};
 use capi_tests::program::{mpi_program, persistent_memory};
@@ -59,6 +60,26 @@ fn files_in_huge_pages() {
     };
     run("found").succeed();
     run("storm rounds=40").succeed();
+}
+
+/// Catches a file that is made longer than the disk has room, which would end the process later, and errors without the path.
+#[test]
+fn a_disk_that_is_full_and_one_that_cannot_be_written_to() {
+    let job = Job::new(KEYS);
+    let Some(small) = Ground::mounted(&job, "small", 100_000) else { return };
+    let refused = |run: Run, words: &str| {
+        let ended = run.end();
+        let said = &ended.stdout;
+        assert!(
+            !ended.status.success() && said.contains("small/arrays") && said.contains(words),
+            "{said}"
+        );
+    };
+    let run = || job.run("pmem", "domain path=DIR/small/arrays");
+    refused(small.under(run()), "No space left");
+    let mount = format!("mount -t tmpfs -o ro none {} && exec \"$@\"", job.path("small").display());
+    let by = ["--map-root-user", "--mount", "sh", "-c", &mount, "sh"];
+    refused(run().by("unshare", &by), "Read-only file system");
 }
 
 /// Catches a file that is called more than it is, flushes that fault where they are executed, and a crash of the machine

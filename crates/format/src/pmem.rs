@@ -231,22 +231,24 @@ pub fn decode_arrays(root: &Root, table: &[u8]) -> Result<Vec<Array>> {
     Ok(arrays)
 }
 
-impl Mark {
-    /// Its bytes in line `line`.
-    pub fn encode(&self, line: u64) -> [u8; MARK_LEN] {
-        let mut all = [0; 7];
-        all[0] = self.iteration.wrapping_add(1);
-        for (word, scalar) in all[1..].iter_mut().zip(self.scalars.iter().take(MOST_SCALARS)) {
-            *word = scalar.to_bits();
-        }
-        all[6] = self.scalars.len().min(MOST_SCALARS) as u64;
-        let said = bytes_of(&all);
-        let mut bytes = [0; MARK_LEN];
-        bytes[..said.len()].copy_from_slice(&said);
-        bytes[said.len()..].copy_from_slice(&sum_of(&said, line).to_le_bytes());
-        bytes
+/// The mark of an iteration in line `line`, with up to [`MOST_SCALARS`] scalars. Allocates nothing: a mark has its time.
+pub fn encode_mark(iteration: u64, scalars: &[f64], line: u64) -> [u8; MARK_LEN] {
+    let mut bytes = [0; MARK_LEN];
+    let (said, sum) = bytes.split_at_mut(MARK_LEN - 8);
+    let mut all = [0; 7];
+    all[0] = iteration.wrapping_add(1);
+    for (word, scalar) in all[1..].iter_mut().zip(scalars.iter().take(MOST_SCALARS)) {
+        *word = scalar.to_bits();
     }
+    all[6] = scalars.len().min(MOST_SCALARS) as u64;
+    for (place, word) in said.chunks_exact_mut(8).zip(all) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    sum.copy_from_slice(&sum_of(said, line).to_le_bytes());
+    bytes
+}
 
+impl Mark {
     /// Reads line `line`. `None`: there is none, or it was written in part.
     pub fn decode(bytes: &[u8; MARK_LEN], line: u64) -> Option<Mark> {
         let (said, sum) = bytes.split_at(MARK_LEN - 8);
@@ -352,7 +354,7 @@ mod tests {
     fn a_mark_is_whole_or_none() {
         let mark = |iteration, scalars: &[f64]| Mark { iteration, scalars: scalars.to_vec() };
         let (old, new) = (mark(3, &[1.5, -0.0]), mark(67, &[2.5, f64::NAN, 1e300, 0.0, 7.0]));
-        let (a, b) = (old.encode(3), new.encode(3));
+        let [a, b] = [&old, &new].map(|mark| encode_mark(mark.iteration, &mark.scalars, 3));
         assert_eq!(Mark::decode(&a, 3), Some(old));
         assert_eq!(Mark::decode(&b, 3).unwrap().scalars[2..], [1e300, 0.0, 7.0]);
         for pattern in 1_u32..255 {

@@ -6,8 +6,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use format::pmem::{
-    decode_arrays, encode_arrays, table_len, Array, Mark, Root, LONGEST_NAME, MARKS, MARKS_AT,
-    MARK_LEN, MOST_ARRAYS, MOST_SCALARS, PAGE, ROOTS, ROOT_LEN, SLOTS_AT, TABLES,
+    decode_arrays, encode_arrays, encode_mark, table_len, Array, Mark, Root, LONGEST_NAME, MARKS,
+    MARKS_AT, MARK_LEN, MOST_ARRAYS, MOST_SCALARS, PAGE, ROOTS, ROOT_LEN, SLOTS_AT, TABLES,
 };
 use os::error::{Error, Kind, Result};
 use os::files;
@@ -214,19 +214,19 @@ impl Pmem {
             if iteration <= last {
                 return refused(format!("is not after {last}, which was marked before"));
             }
-            let slots = state.slots();
-            if iteration - last > slots {
+            let left_out = iteration - last - 1;
+            if left_out > 0 && left_out >= state.slots() {
+                let slots = state.slots();
                 return refused(format!(
-                    "leaves out {} after {last}, more than {slots} slots",
-                    iteration - last - 1
+                    "leaves out {left_out} after {last}, more than {slots} slots"
                 ));
             }
         }
         let line = iteration % MARKS;
-        let mark = Mark { iteration, scalars: scalars.to_vec() };
+        let mark = encode_mark(iteration, scalars, line);
         // What the iteration has flushed comes before the mark.
         self.mapped.drain();
-        self.write(MARKS_AT + line * MARK_LEN as u64, &mark.encode(line))?;
+        self.write(MARKS_AT + line * MARK_LEN as u64, &mark)?;
         self.drain();
         state.marked = Some(iteration);
         Ok(())

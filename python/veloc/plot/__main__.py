@@ -34,7 +34,10 @@ def arguments() -> argparse.ArgumentParser:
     snapshot = kinds.add_parser("snapshot", help="what `veloc bench snapshot` has measured")
     snapshot.add_argument("files", nargs=1, metavar="FILE")
     snapshot.add_argument("--title", metavar="TEXT", help="what to write above the picture")
-    for kind in (timeline, schedule, snapshot):
+    pmem = kinds.add_parser("pmem", help="what `veloc bench pmem` has measured")
+    pmem.add_argument("files", nargs=1, metavar="FILE")
+    pmem.add_argument("--title", metavar="TEXT", help="what to write above the picture")
+    for kind in (timeline, schedule, snapshot, pmem):
         kind.add_argument("--out", metavar="STEM", help="draw STEM.svg and STEM.png")
     return parser
 
@@ -90,9 +93,9 @@ def main(given: Sequence[str] | None = None) -> int:
     try:
         if asked.kind == "results":
             return 0 if results(asked) else 1
-        from . import schedule, snapshot, timeline
+        from . import pmem, schedule, snapshot, timeline
 
-        drawing = {"timeline": timeline, "schedule": schedule, "snapshot": snapshot}
+        drawing = {"timeline": timeline, "schedule": schedule, "snapshot": snapshot, "pmem": pmem}
         figure, told = drawing[asked.kind].draw(asked)
         for text in told:
             print(text, file=sys.stderr)

@@ -17,6 +17,7 @@ mod crash;
 mod doctor;
 mod held;
 mod inspect;
+mod interrupt;
 mod list;
 mod model;
 mod output;

@@ -61,6 +61,36 @@ fn processes_aggregate() {
     }
 }
 
+/// Catches a program that is not carried along whole, or not understood; a part that is left out; a time beside which it does
+/// not stand that it is none of persistent memory; and crashes that are left out.
+#[test]
+fn arrays_are_measured_in_every_way() {
+    let stage = stage(Profile::Debug).unwrap();
+    let arguments = format!(
+        "pmem --prefix {} --class S --iterations 3 --order 128 --blocks 64 --lookups 2000 --crashes 4 --repeats 2",
+        stage.folder.display()
+    );
+    let results = results(&arguments, "--out");
+    let note = |what: &str| format!("{what}, not persistent memory");
+    for (what, count) in [
+        (note("a mark behind the other, process"), 40),
+        (note("a mark behind the other, power"), 40),
+        (note("a mark after 64 MiB of other work, power"), 40),
+        (note("conjugate gradients, class S: an iteration"), 2),
+        (note("conjugate gradients, class S: arrays, process"), 2),
+        (note("conjugate gradients, class S: arrays, power"), 2),
+        (note("conjugate gradients, class S: checkpoint of p, q, z each iteration, waited for"), 2),
+        (note("conjugate gradients, class S: recovery, by iteration tried"), 2),
+        (note("product of order 128, blocks of 64, own loop"), 2),
+        (note("Monte Carlo, 2000 lookups"), 2),
+        ("iterations lost, data of an iteration 63 caches".to_owned(), 4),
+        ("iterations lost, data of an iteration 0.25 caches".to_owned(), 4),
+        ("veloc crash: conjugate gradients, class S".to_owned(), 2),
+    ] {
+        assert_eq!(values(&results, &what).len(), count, "{what}");
+    }
+}
+
 /// Catches a way of touching that is left out, or that breaks off.
 #[test]
 fn every_way_of_touching_is_measured() {

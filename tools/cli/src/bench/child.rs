@@ -2,11 +2,12 @@
 
 use std::ffi::OsStr;
 use std::io::{self, stdin, stdout, BufRead as _, BufReader, ErrorKind, Lines, Write as _};
-use std::os::unix::process::CommandExt as _;
 use std::process::{Child as Process, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{ensure, Context, Result};
 use config::KEYS;
+
+use crate::interrupt::ends_with_this;
 
 /// What a process says when it is ready.
 const READY: &str = "ready";
@@ -64,35 +65,6 @@ pub(super) fn command(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) ->
     Ok(command)
 }
 
-/// Has the process that `command` starts end when this one does, even if it is killed: nobody would
-/// listen any more, and a stopped process would stay for ever. The thread that starts it must live
-/// as long as the process, as the main thread does: the system looks at the thread.
-///
-/// The new process gets a process group of its own: Ctrl-C on a terminal is for this process to
-/// answer, and a measurement that it ended first would look like a failure.
-pub(super) fn ends_with_this(command: &mut Command) -> &mut Command {
-    let this = std::process::id();
-    let end = move || {
-        // SAFETY: plain data, of which zeros are the set without a signal; see `interrupt::watch`.
-        unsafe { libc::sigprocmask(libc::SIG_SETMASK, &std::mem::zeroed(), std::ptr::null_mut()) };
-        // SAFETY: no pointers are involved.
-        if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: getppid cannot fail and takes no arguments.
-        let parent = unsafe { libc::getppid() };
-        // If the parent ended before the call of prctl, no signal will come. An error would reach
-        // nobody, and the standard library would print a message and crash.
-        if parent as u32 != this {
-            // SAFETY: ends the process without running any of the parent's code first.
-            unsafe { libc::_exit(1) }
-        }
-        Ok(())
-    };
-    // SAFETY: between fork and exec it makes system calls alone, and allocates nothing.
-    unsafe { command.pre_exec(end) }.process_group(0)
-}
-
 /// In the process: says that it is ready, and waits until it may go on.
 pub(super) fn ready() -> Result<()> {
     say(READY)?;
@@ -139,6 +111,8 @@ fn end_with_the_bench() -> ! {
 mod tests {
     use std::io::Read as _;
     use std::time::Duration;
+
+    use std::os::unix::process::CommandExt as _;
 
     use super::*;
 

@@ -14,7 +14,8 @@ use super::plan::{Compute, Configuration, Hints, Order};
 use super::results::{prepare, Device, Results, Why};
 use super::timelines::Timelines;
 use super::workload::{GENERATED, LARGEST_SHOT};
-use super::{growth, interrupt, processes};
+use super::{growth, processes};
+use crate::interrupt;
 
 /// How much to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -16,7 +16,8 @@ use super::host::number;
 use super::host::pages::touch_all;
 use super::options::{distinct, name_of};
 use super::results::{prepare, Initialisation, Results, Spread, SCHEMA, SOFTWARE_WARNING};
-use super::{interrupt, machine, processes};
+use super::{machine, processes};
+use crate::interrupt;
 use crate::size;
 
 /// Bytes of one step of touching and registering: what the library registers at a time.

@@ -8,7 +8,6 @@
 //! | [`campaign`] | measures every plan in turns, and writes the results as they come |
 //! | [`processes`], [`message`] | starts the processes of one repeat together, and listens to them |
 //! | [`child`] | processes that do one thing together |
-//! | [`interrupt`] | what Ctrl-C leaves |
 //! | [`worker`] | one of these processes: the application |
 //! | [`approach`], [`waits`] | the ways to keep checkpoints; why the application waited |
 //! | [`cuda`], [`content`], [`bare`] | the device; what checkpoints contain; the floor |
@@ -28,7 +27,7 @@ use clap::{Args, Subcommand};
 use self::campaign::Campaign;
 use self::results::Why;
 use self::timelines::Timelines;
-use crate::software;
+use crate::{interrupt, software};
 
 pub(crate) mod approach;
 mod bare;
@@ -40,7 +39,6 @@ mod figures;
 mod growth;
 pub(crate) mod host;
 mod init;
-mod interrupt;
 mod leads;
 mod machine;
 mod message;

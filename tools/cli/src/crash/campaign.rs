@@ -17,6 +17,7 @@ use super::judge::{
 };
 use super::seen::{Seen, Site};
 use super::{Crash, Model, Replace};
+use crate::interrupt;
 
 /// A program whose accesses were counted.
 pub(super) struct Campaign<'a> {
@@ -69,6 +70,7 @@ impl<'a> Campaign<'a> {
     pub(super) fn begin(crash: &'a Crash) -> Result<Campaign<'a>> {
         without_random_addresses();
         adopt()?;
+        interrupt::watch()?;
         let folder = tempfile::Builder::new().prefix("veloc-crash-").tempdir()?;
         let own = std::env::current_exe().context("the program veloc")?;
         let processors = std::thread::available_parallelism().map_or(1, |all| all.get() as u64);
@@ -186,7 +188,8 @@ impl<'a> Campaign<'a> {
         let mut command = command(&self.crash.program, run, &run.join(PLAN))?;
         let since = Instant::now();
         let name = || self.crash.program[0].display().to_string();
-        let child = command.spawn().with_context(name)?.id();
+        let spawn = || command.spawn().with_context(name);
+        let child = interrupt::start(self.folder.path(), spawn)?.id();
         let (mut ended, mut stopped, mut failed) = (None, false, 0);
         while let Some((process, status)) = wait()? {
             if process == child {
@@ -202,6 +205,7 @@ impl<'a> Campaign<'a> {
                 unsafe { libc::kill(child as libc::pid_t, libc::SIGKILL) };
             }
         }
+        interrupt::ended();
         let (status, seconds) = ended.context("the program was not seen to end")?;
         Ok(Ended { status, seconds, judged: results(run)?, failed, stopped })
     }

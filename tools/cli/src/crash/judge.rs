@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Write as _;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use clap::Args;
 use serde::{Deserialize, Serialize};
+
+use crate::interrupt::ends_with_this;
 
 /// Start a crashed program again, and judge what it does (used by veloc crash)
 #[derive(Debug, Args)]
@@ -165,24 +167,13 @@ pub(super) fn command(program: &[OsString], folder: &Path, plan: &Path) -> Resul
     command.args(arguments).env("VELOC_CRASH_PLAN", plan).stdin(Stdio::null());
     command.stdout(File::create(folder.join("stdout"))?);
     command.stderr(File::create(folder.join("stderr"))?);
-    ending_with_this(&mut command);
+    ends_with_this(&mut command);
     Ok(command)
-}
-
-fn ending_with_this(command: &mut Command) {
-    // SAFETY: a system call alone between fork and exec.
-    unsafe {
-        command.pre_exec(|| {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
-            Ok(())
-        });
-    }
 }
 
 /// Runs a command; `None` if it was killed, with all that it has started, after that many seconds.
 fn within(command: &mut Command, limit: f64) -> Result<Option<ExitStatus>> {
-    ending_with_this(command);
-    let mut child = command.process_group(0).spawn().context("starting the program")?;
+    let mut child = ends_with_this(command).spawn().context("starting the program")?;
     let since = Instant::now();
     let mut pause = Duration::from_micros(200);
     while since.elapsed().as_secs_f64() < limit {

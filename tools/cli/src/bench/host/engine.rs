@@ -26,8 +26,8 @@ use anyhow::{bail, Result};
 use clap::{Args, ValueEnum};
 
 use super::{in_own_process, Common, Figure, Judge, Report};
-use crate::bench::interrupt;
 use crate::bench::options::{distinct, name_of};
+use crate::interrupt;
 
 /// Options of the command.
 #[derive(Debug, Args)]

@@ -14,8 +14,9 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use super::child::command;
+use super::machine;
 use super::results::{prepare, write_json, Device, Machine, Program, Spread, SOFTWARE_NOTE};
-use super::{interrupt, machine};
+use crate::interrupt;
 
 mod changes;
 pub(super) mod engine;

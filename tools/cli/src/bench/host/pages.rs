@@ -16,10 +16,10 @@ use os::{affinity, memory};
 use serde::Serialize;
 
 use super::{number, Common, Report};
-use crate::bench::interrupt;
 use crate::bench::options::distinct;
 use crate::bench::plan::shuffle;
 use crate::bench::results::Spread;
+use crate::interrupt;
 use crate::size;
 
 /// The share of the available memory that is used without `--bytes`, and the most.

@@ -11,8 +11,8 @@ use clap::{Args, ValueEnum};
 
 use self::programs::Programs;
 use super::{in_own_process_in, Common, Figure, Goal, Judge, Report};
-use crate::bench::interrupt;
 use crate::bench::options::name_of;
+use crate::interrupt;
 
 mod lost;
 mod programs;

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use super::engine::job::{Job, NAME};
 use super::{changes, in_own_process, vectors, Common, Figure, Goal, Judge, Report};
-use crate::bench::interrupt;
+use crate::interrupt;
 use crate::size;
 
 /// Options of the command.

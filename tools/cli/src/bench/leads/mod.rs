@@ -25,8 +25,9 @@ use serde::Serialize;
 use super::cuda::Device;
 use super::host::Report;
 use super::options::{distinct, name_of};
+use super::processes;
 use super::results::{quantile, SOFTWARE_WARNING};
-use super::{interrupt, processes};
+use crate::interrupt;
 use crate::size;
 
 /// Bytes to measure with, on a GPU.

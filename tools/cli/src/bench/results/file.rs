@@ -7,8 +7,8 @@ use anyhow::{ensure, Context, Result};
 use serde::Serialize;
 
 use super::{Floor, Results};
-use crate::bench::interrupt;
 use crate::bench::plan::Plan;
+use crate::interrupt;
 
 impl Results {
     /// The floor of a plan: bare copies of the same bytes.

@@ -8,9 +8,10 @@ use std::process::{Command, Stdio};
 use anyhow::{bail, ensure, Context as _, Result};
 
 use crate::bench::child;
+use crate::interrupt::ends_with_this;
 
 /// The sources, and where they are below the folder that they are compiled in.
-const SOURCES: [(&str, &str); 9] = [
+const SOURCES: [(&str, &str); 11] = [
     ("persistent.h", include_str!("../../../../../../examples/persistent.h")),
     ("cg/cg.c", include_str!("../../../../../../examples/cg/cg.c")),
     ("cg/solver.h", include_str!("../../../../../../examples/cg/solver.h")),
@@ -20,6 +21,8 @@ const SOURCES: [(&str, &str); 9] = [
     ("abft/abft.c", include_str!("../../../../../../examples/abft/abft.c")),
     ("transport/transport.c", include_str!("../../../../../../examples/transport/transport.c")),
     ("cg/ways.c", include_str!("ways.c")),
+    ("abft/turns.c", include_str!("turns_abft.c")),
+    ("transport/turns.c", include_str!("turns_transport.c")),
 ];
 
 /// A system that maps each file as one in persistent memory.
@@ -97,7 +100,7 @@ impl Programs {
 
     fn is_persistent(&self, folder: &str) -> Result<bool> {
         let ended = self.run("ways", &["domain", folder])?;
-        Ok(ended.stdout.lines().any(|line| line == "power\t1"))
+        Ok(ended.0.lines().any(|line| line == "power\t1"))
     }
 
     /// What has to stand beside each time.
@@ -165,18 +168,18 @@ impl Programs {
     pub(super) fn abft(&self, with_blas: bool) -> Result<()> {
         if with_blas {
             let options = ["-DWITH_BLAS", "-I/usr/include/openblas"];
-            return self.program("abft-blas", &["abft/abft.c"], &options, &["-lopenblas"]);
+            return self.program("abft-blas", &["abft/turns.c"], &options, &["-lopenblas"]);
         }
-        self.program("abft", &["abft/abft.c"], &[], &[])
+        self.program("abft", &["abft/turns.c"], &[], &[])
     }
 
     /// The program `transport`.
     pub(super) fn transport(&self) -> Result<()> {
-        self.program("transport", &["transport/transport.c"], &[], &[])
+        self.program("transport", &["transport/turns.c"], &[], &[])
     }
 
     /// Runs a program that was compiled here, to its end.
-    pub(super) fn run(&self, name: &str, arguments: &[impl AsRef<OsStr>]) -> Result<Ended> {
+    pub(super) fn run(&self, name: &str, arguments: &[impl AsRef<OsStr>]) -> Result<Printed> {
         let mut command = Command::new(self.path(name));
         command.args(arguments).current_dir(&self.folder);
         if let Some(double) = &self.double {
@@ -189,43 +192,28 @@ impl Programs {
     }
 
     /// Runs this program, `veloc`.
-    pub(super) fn veloc(&self, arguments: &[impl AsRef<OsStr>]) -> Result<Ended> {
+    pub(super) fn veloc(&self, arguments: &[impl AsRef<OsStr>]) -> Result<Printed> {
         let mut command = child::command(arguments)?;
         end(command.current_dir(&self.folder))
     }
 }
 
 /// What a program has printed.
-pub(super) struct Ended {
-    pub stdout: String,
-    pub stderr: String,
-}
+pub(super) struct Printed(String);
 
-impl Ended {
+impl Printed {
     /// The values of the lines "what, a tab, a number".
     pub(super) fn values(&self, what: &str) -> Vec<f64> {
-        let lines = self.stdout.lines().filter_map(|line| line.split_once('\t'));
+        let lines = self.0.lines().filter_map(|line| line.split_once('\t'));
         lines
             .filter(|(name, _)| *name == what)
             .filter_map(|(_, value)| value.parse().ok())
             .collect()
     }
-
-    /// The seconds of the line "17 WORK in 0.123 s".
-    pub(super) fn seconds(&self, work: &str) -> Result<f64> {
-        let between = format!(" {work} in ");
-        let found = self.stderr.lines().find_map(|line| line.split_once(&between));
-        let number = found.and_then(|(_, behind)| behind.strip_suffix(" s"));
-        let number = number.and_then(|number| number.parse().ok());
-        number.with_context(|| format!("no time of {work} in \"{}\"", self.stderr))
-    }
 }
 
-fn end(command: &mut Command) -> Result<Ended> {
-    child::ends_with_this(command)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+fn end(command: &mut Command) -> Result<Printed> {
+    ends_with_this(command).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let name = command.get_program().display().to_string();
     let ended = command.output().with_context(|| name.clone())?;
     let [stdout, stderr] =
@@ -233,7 +221,7 @@ fn end(command: &mut Command) -> Result<Ended> {
     if !ended.status.success() {
         bail!("{name} ended with {}:\n{stdout}{stderr}", ended.status);
     }
-    Ok(Ended { stdout, stderr })
+    Ok(Printed(stdout))
 }
 
 fn compile(command: &mut Command) -> Result<()> {

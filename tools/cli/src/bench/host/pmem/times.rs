@@ -23,8 +23,10 @@ pub(super) fn marks(programs: &Programs, options: &Options) -> Result<()> {
     told("line", "a line is stored, flushed and drained", None)?;
     told("mark process", "a mark behind the other, process", Some(1.0))?;
     told("mark power", "a mark behind the other, power", Some(1.0))?;
-    told("mark after other work process", "a mark after 64 MiB of other work, process", Some(1.0))?;
-    told("mark after other work power", "a mark after 64 MiB of other work, power", Some(1.0))
+    told("line after other work", "a line, after 64 MiB of other work", None)?;
+    // No goal: what a bare line takes then is more than a mark's.
+    told("mark after other work process", "a mark after 64 MiB of other work, process", None)?;
+    told("mark after other work power", "a mark after 64 MiB of other work, power", None)
 }
 
 pub(super) fn conjugate_gradients(programs: &Programs, options: &Options) -> Result<()> {
@@ -65,13 +67,8 @@ pub(super) fn multiply(programs: &Programs, options: &Options) -> Result<()> {
     }
     for (program, kind, goal) in kinds {
         for block in &options.blocks {
-            let arguments = [
-                "--n".to_owned(),
-                options.order.to_string(),
-                "--block".to_owned(),
-                block.to_string(),
-            ];
-            let (plain, kept) = in_turn(programs, program, &arguments, "blocks", options)?;
+            let [order, block] = [options.order, *block].map(|n| n.to_string());
+            let (plain, kept) = in_turn(programs, program, &[&order, &block], options)?;
             let what = format!(
                 "product of order {}, blocks of {block}, {kind}{}",
                 options.order,
@@ -85,30 +82,22 @@ pub(super) fn multiply(programs: &Programs, options: &Options) -> Result<()> {
 
 pub(super) fn transport(programs: &Programs, options: &Options) -> Result<()> {
     programs.transport()?;
-    let arguments = ["--lookups".to_owned(), options.lookups.to_string()];
-    let (plain, kept) = in_turn(programs, "transport", &arguments, "lookups", options)?;
+    let lookups = options.lookups.to_string();
+    let (plain, kept) = in_turn(programs, "transport", &[&lookups], options)?;
     let what = format!("Monte Carlo, {} lookups{}", options.lookups, programs.note());
     tell(what, "% slower", slower(&kept, &plain), Some(1.0))
 }
 
-/// The seconds of a program without and with a file, in turn.
+/// The seconds of a program without and with a file, round by round.
 fn in_turn(
     programs: &Programs,
     program: &str,
-    arguments: &[String],
-    work: &str,
+    arguments: &[&str],
     options: &Options,
 ) -> Result<(Vec<f64>, Vec<f64>)> {
-    let (mut plain, mut kept) = (Vec::new(), Vec::new());
-    let with = |more: &[&str]| -> Vec<String> {
-        arguments.iter().cloned().chain(more.iter().map(|&text| text.to_owned())).collect()
-    };
-    for _ in 0..options.common.repeats {
-        plain.push(programs.run(program, &with(&["--plain"]))?.seconds(work)?);
-        let file = ["--file", "arrays", "--crash", "power"];
-        kept.push(programs.run(program, &with(&file))?.seconds(work)?);
-        // The next run would find that all is done.
-        fs::remove_file(programs.folder.join("arrays"))?;
-    }
-    Ok((plain, kept))
+    let file = programs.folder.join("arrays").display().to_string();
+    let rounds = options.common.repeats.to_string();
+    let ended = programs.run(program, &[&[&file[..]], arguments, &[&rounds[..]]].concat())?;
+    fs::remove_file(&file)?;
+    Ok((ended.values("plain"), ended.values("kept")))
 }

@@ -64,6 +64,14 @@ static void use_caches(void)
     memset(all, all[CACHES - 1] + 1, CACHES);
 }
 
+/* What a mark cannot do without. */
+static void flush_line(VELOC_Pmem *pmem, volatile double *word)
+{
+    *word += 1;
+    must(VELOC_Pmem_flush(pmem, (const void *)word, 64));
+    must(VELOC_Pmem_drain(pmem));
+}
+
 static void marks_of(const char *folder, const char *name, int crash, int64_t samples)
 {
     VELOC_Pmem *pmem = file_of(folder, name, room(1, 64, SLOTS), crash);
@@ -81,12 +89,13 @@ static void marks_of(const char *folder, const char *name, int crash, int64_t sa
         if (crash == VELOC_CRASH_POWER) {
             volatile double *word = at(&line, 0);
             began = seconds();
-            for (i = 0; i < WARM; i++) {
-                *word = i;
-                must(VELOC_Pmem_flush(pmem, at(&line, 0), 64));
-                must(VELOC_Pmem_drain(pmem));
-            }
+            for (i = 0; i < WARM; i++)
+                flush_line(pmem, word);
             tell("line", (seconds() - began) / WARM);
+            use_caches();
+            began = seconds();
+            flush_line(pmem, word);
+            tell("line after other work", seconds() - began);
         }
         use_caches();
         began = seconds();
@@ -107,18 +116,26 @@ static void begin_with_ones(const struct cg *cg)
         b[i] = 1;
 }
 
-static double time_of_iterations(const struct cg *cg)
+/* Solves side by side, an iteration each in turn: what disturbs the machine disturbs all of them. */
+static void time_side_by_side(struct cg *const *all, int count, double *times)
 {
-    double began, rho;
+    double rho[3], began;
     int64_t k;
-    if (cg->pmem != NULL)
-        must(VELOC_Pmem_forget(cg->pmem)); /* of the round before */
-    begin_with_ones(cg);
-    began = seconds();
-    rho = begin(cg, 0);
-    for (k = 0; k < cg->iterations; k++)
-        rho = iterate(cg, k, rho);
-    return seconds() - began;
+    int i, turn;
+    for (i = 0; i < count; i++) {
+        if (all[i]->pmem != NULL)
+            must(VELOC_Pmem_forget(all[i]->pmem)); /* of the round before */
+        begin_with_ones(all[i]);
+        rho[i] = begin(all[i], 0);
+        times[i] = 0;
+    }
+    for (k = 0; k < all[0]->iterations; k++)
+        for (turn = 0; turn < count; turn++) {
+            i = (int)(k + turn) % count;
+            began = seconds();
+            rho[i] = iterate(all[i], k, rho[i]);
+            times[i] += seconds() - began;
+        }
 }
 
 /* A crash has left the newest state in part: how long the search takes for each state it tries, in iterations. */
@@ -230,9 +247,9 @@ static void conjugate_gradients(const char *folder, const char *name, int64_t it
 {
     const struct class *class = class_named(name);
     struct matrix a;
-    struct cg plain = {0}, process, power;
+    struct cg plain = {0}, process, power, *const all[] = {&plain, &process, &power};
     int64_t round;
-    double time;
+    double times[3];
     if (class == NULL)
         refuse("there are classes S, W, A, B and C", name);
     a = make_matrix(class);
@@ -247,13 +264,13 @@ static void conjugate_gradients(const char *folder, const char *name, int64_t it
     struct undo undo = undo_of(&plain, folder);
 #endif
     tell("nonzeros", (double)a.start[a.n]);
-    time_of_iterations(&plain); /* pages and caches as in the rounds */
+    time_side_by_side(all, 3, times); /* pages and caches as in the rounds */
     for (round = 0; round < rounds; round++) {
-        tell("plain", time_of_iterations(&plain));
-        tell("process", time_of_iterations(&process));
-        time = time_of_iterations(&power);
-        tell("power", time);
-        time_recovery(&power, time / (double)iterations);
+        time_side_by_side(all, 3, times);
+        tell("plain", times[0]);
+        tell("process", times[1]);
+        tell("power", times[2]);
+        time_recovery(&power, times[2] / (double)iterations);
         tell("async", time_with_checkpoints(&plain, folder, "async"));
         tell("sync", time_with_checkpoints(&plain, folder, "sync"));
 #ifdef WITH_PMEMOBJ

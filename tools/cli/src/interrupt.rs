@@ -1,14 +1,15 @@
-//! What Ctrl-C, or another signal that ends the bench, leaves: whole files, no processes, and a line
+//! What Ctrl-C, or another signal that ends a bench or simulated crashes, leaves: whole files, no processes, and a line
 //! that says where the results are.
 //!
 //! A thread waits for the signal, and then until no file of results is half written; it removes the
 //! temporary folder of the process that measures, prints the line and ends this process. All
-//! processes that it has started end with it (see [`super::child::command`]).
+//! processes that it has started end with it (see [`ends_with_this`]).
 
 use std::ffi::c_int;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::process::{Child, Command};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
@@ -22,7 +23,7 @@ const SIGNALS: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 static WRITTEN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// Writes a file of results by `write`, which no signal cuts short.
-pub(super) fn writing(path: &Path, write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+pub(crate) fn writing(path: &Path, write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     let mut written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
     write()?;
     if !written.iter().any(|known| known == path) {
@@ -31,11 +32,11 @@ pub(super) fn writing(path: &Path, write: impl FnOnce() -> io::Result<()>) -> io
     Ok(())
 }
 
-/// The process that measures, and its temporary folder.
+/// The process at work, which has a process group of its own, and its temporary folder.
 static AT_WORK: Mutex<Option<(u32, PathBuf)>> = Mutex::new(None);
 
 /// Starts the process that measures from here on, whose files are in `folder`. A signal waits until it is known.
-pub(super) fn start(folder: &Path, start: impl FnOnce() -> Result<Child>) -> Result<Child> {
+pub(crate) fn start(folder: &Path, start: impl FnOnce() -> Result<Child>) -> Result<Child> {
     let mut at_work = AT_WORK.lock().unwrap_or_else(PoisonError::into_inner);
     let child = start()?;
     *at_work = Some((child.id(), folder.to_path_buf()));
@@ -43,14 +44,43 @@ pub(super) fn start(folder: &Path, start: impl FnOnce() -> Result<Child>) -> Res
 }
 
 /// No process measures any more.
-pub(super) fn ended() {
+pub(crate) fn ended() {
     *AT_WORK.lock().unwrap_or_else(PoisonError::into_inner) = None;
+}
+
+/// Has the process that `command` starts end when this one does, even if it is killed: nobody would
+/// listen any more, and a stopped process would stay for ever. The thread that starts it must live
+/// as long as the process, as the main thread does: the system looks at the thread.
+///
+/// The new process gets a process group of its own: Ctrl-C on a terminal is for this process to
+/// answer, and a measurement that it ended first would look like a failure.
+pub(crate) fn ends_with_this(command: &mut Command) -> &mut Command {
+    let this = std::process::id();
+    let end = move || {
+        // SAFETY: plain data, of which zeros are the set without a signal; see [`watch`].
+        unsafe { libc::sigprocmask(libc::SIG_SETMASK, &std::mem::zeroed(), std::ptr::null_mut()) };
+        // SAFETY: no pointers are involved.
+        if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: getppid cannot fail and takes no arguments.
+        let parent = unsafe { libc::getppid() };
+        // If the parent ended before the call of prctl, no signal will come. An error would reach
+        // nobody, and the standard library would print a message and crash.
+        if parent as u32 != this {
+            // SAFETY: ends the process without running any of the parent's code first.
+            unsafe { libc::_exit(1) }
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec it makes system calls alone, and allocates nothing.
+    unsafe { command.pre_exec(end) }.process_group(0)
 }
 
 /// From here on, a signal ends this process in order, with status 128 plus the signal's number, as
 /// in shells. A signal that was ignored at the start, as under `nohup`, stays ignored. To be called
 /// before there are other threads.
-pub(super) fn watch() -> Result<()> {
+pub(crate) fn watch() -> Result<()> {
     // SAFETY: plain data, for which zeros are a value: no signal, the default action.
     let (mut signals, mut action): (libc::sigset_t, libc::sigaction) =
         unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
@@ -84,10 +114,10 @@ fn end(signal: c_int) -> ! {
     let mut errors = io::stderr().lock();
     if let Some((process, folder)) = &*AT_WORK.lock().unwrap_or_else(PoisonError::into_inner) {
         let process = *process as libc::pid_t;
-        // SAFETY: our own process, which nobody waits for any more, as this thread never ends.
+        // SAFETY: our own process with its group, which nobody needs any more, as this thread never ends.
         unsafe {
-            libc::kill(process, libc::SIGKILL);
-            libc::waitpid(process, std::ptr::null_mut(), 0);
+            libc::kill(-process, libc::SIGKILL);
+            while libc::waitpid(-process, std::ptr::null_mut(), 0) > 0 {}
         }
         // A folder that cannot be removed stays.
         let _ = std::fs::remove_dir_all(folder);
