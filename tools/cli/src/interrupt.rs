@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use anyhow::{ensure, Context as _, Result};
 
@@ -119,8 +120,15 @@ fn end(signal: c_int) -> ! {
             libc::kill(-process, libc::SIGKILL);
             while libc::waitpid(-process, std::ptr::null_mut(), 0) > 0 {}
         }
-        // A folder that cannot be removed stays.
-        let _ = std::fs::remove_dir_all(folder);
+        // What those processes had started ends a moment later, and may write to the folder until then. A folder that
+        // cannot be removed stays.
+        let removed = || std::fs::remove_dir_all(folder).is_ok() || !folder.exists();
+        for _ in 0..100 {
+            if removed() {
+                break;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
     }
     // Clears the line where a progress bar may stand.
     let clear = if errors.is_terminal() { "\r\x1b[K" } else { "" };

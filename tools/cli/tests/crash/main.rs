@@ -6,8 +6,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -295,4 +296,48 @@ fn a_command_may_judge() {
     assert!(code == Some(1) && printed.contains("exit status: 3"), "{printed}");
     let kept = printed.lines().find_map(|line| line.strip_prefix("kept: ")).unwrap();
     assert!(fs::read_dir(Path::new(kept).join("crash")).unwrap().count() > 6, "{printed}");
+}
+
+/// Catches a folder of crashes that outlives a run that is interrupted, which may be large, and programs that go on in it.
+#[test]
+fn an_interrupted_run_leaves_neither_its_folder_nor_programs() {
+    let Some(program) = Program::new("gcc", "pair.c", "") else { return };
+    let temporary = tempfile::tempdir().unwrap();
+    let mut crash = Command::new(env!("CARGO_BIN_EXE_veloc"))
+        .args(["crash", "--runs", "1000000", "--", "./program"])
+        .current_dir(&program.folder)
+        .env("TMPDIR", temporary.path())
+        .env("LD_LIBRARY_PATH", STAGE.softcuda())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let results = || {
+        let folder = fs::read_dir(temporary.path()).unwrap().flatten().next();
+        folder.is_some_and(|folder| folder.path().join("crash/results").exists())
+    };
+    let running = || {
+        let all = fs::read_dir("/proc").unwrap().flatten();
+        let here = fs::canonicalize(program.folder.path()).unwrap();
+        all.filter(|entry| {
+            let state = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+            let state = state.rsplit_once(") ").map_or("Z", |(_, rest)| rest).to_owned();
+            let file = fs::read_link(entry.path().join("exe"));
+            !state.starts_with('Z') && file.is_ok_and(|file| file.starts_with(&here))
+        })
+        .count()
+    };
+    let until = |what: &str, holds: &dyn Fn() -> bool| {
+        let since = Instant::now();
+        while !holds() {
+            assert!(since.elapsed() < Duration::from_secs(120), "still waiting: {what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    until("crashes are judged", &results);
+    assert!(running() > 0);
+    // SAFETY: a child of this process that was not waited for.
+    assert_eq!(unsafe { libc::kill(crash.id() as libc::pid_t, libc::SIGINT) }, 0);
+    assert_eq!(crash.wait().unwrap().code(), Some(130));
+    assert_eq!(fs::read_dir(temporary.path()).unwrap().count(), 0);
+    until("its programs end", &|| running() == 0);
 }

@@ -43,7 +43,7 @@ pub(crate) struct Options {
     #[arg(long, value_delimiter = ',', default_values = ["128", "256", "512"])]
     blocks: Vec<u32>,
     /// Lookups of cross-sections
-    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 5_000_000, value_parser = clap::value_parser!(u32).range(1..))]
     lookups: u32,
     /// Crashes with each size of the cache
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
