@@ -122,14 +122,21 @@ static int by_size(const void *one, const void *other)
     return (a > b) - (a < b);
 }
 
+/* Sorts the numbers. */
+static double median(double *numbers, size_t n)
+{
+    qsort(numbers, n, sizeof *numbers, by_size);
+    return (numbers[n / 2] + numbers[(n - 1) / 2]) / 2;
+}
+
 /*
- * Solves side by side, an iteration each in turn: what disturbs the machine disturbs all of them, and the median of the
- * iterations not at all. Gives the medians times the iterations.
+ * Solves side by side, an iteration each in turn: what disturbs the machine for longer disturbs all of them. Each iteration is
+ * compared with the first one's next to it, and the median of that is taken.
  */
 static void time_side_by_side(struct cg *const *all, int count, double *times)
 {
     size_t iterations = (size_t)all[0]->iterations;
-    double rho[3], began, *each = memory(iterations * (size_t)count, sizeof *each);
+    double rho[3], began, *each = memory(iterations * (size_t)(count + 1), sizeof *each);
     int64_t k;
     int i, turn;
     for (i = 0; i < count; i++) {
@@ -145,10 +152,14 @@ static void time_side_by_side(struct cg *const *all, int count, double *times)
             rho[i] = iterate(all[i], k, rho[i]);
             each[(size_t)i * iterations + (size_t)k] = seconds() - began;
         }
-    for (i = 0; i < count; i++) {
+    times[0] = median(memcpy(each + (size_t)count * iterations, each, iterations * sizeof *each),
+                      iterations)
+               * (double)iterations;
+    for (i = 1; i < count; i++) {
         double *own = each + (size_t)i * iterations;
-        qsort(own, iterations, sizeof *own, by_size);
-        times[i] = (own[iterations / 2] + own[(iterations - 1) / 2]) / 2 * (double)iterations;
+        for (k = 0; k < (int64_t)iterations; k++)
+            own[k] /= each[k];
+        times[i] = median(own, iterations) * times[0];
     }
     free(each);
 }
