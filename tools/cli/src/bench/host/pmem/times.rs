@@ -30,10 +30,11 @@ pub(super) fn marks(programs: &Programs, options: &Options) -> Result<()> {
 }
 
 pub(super) fn conjugate_gradients(programs: &Programs, options: &Options) -> Result<()> {
-    let has_pmemobj = programs.ways(true).is_ok();
-    if !has_pmemobj {
+    let with_pmemobj = programs.ways(true);
+    let has_pmemobj = with_pmemobj.is_ok();
+    if let Err(error) = with_pmemobj {
         programs.ways(false)?;
-        eprintln!("left out: the undo log; libpmemobj-dev is not installed");
+        left_out("the undo log (libpmemobj-dev)", &error);
     }
     let [iterations, rounds] = [options.iterations, options.common.repeats].map(|n| n.to_string());
     let folder = programs.folder.display().to_string();
@@ -63,7 +64,7 @@ pub(super) fn multiply(programs: &Programs, options: &Options) -> Result<()> {
     let mut kinds = vec![("abft", "own loop", None)];
     match programs.abft(true) {
         Ok(()) => kinds.push(("abft-blas", "OpenBLAS", Some(3.0))),
-        Err(_) => eprintln!("left out: products by OpenBLAS; libopenblas-dev is not installed"),
+        Err(error) => left_out("products by OpenBLAS (libopenblas-dev)", &error),
     }
     for (program, kind, goal) in kinds {
         for block in &options.blocks {
@@ -86,6 +87,13 @@ pub(super) fn transport(programs: &Programs, options: &Options) -> Result<()> {
     let (plain, kept) = in_turn(programs, "transport", &[&lookups], options)?;
     let what = format!("Monte Carlo, {} lookups{}", options.lookups, programs.note());
     tell(what, "% slower", slower(&kept, &plain), Some(1.0))
+}
+
+/// Says what is not measured, as its program cannot be compiled here.
+fn left_out(what: &str, error: &anyhow::Error) {
+    let text = format!("{error:#}");
+    let why = text.lines().find(|line| line.contains("error")).unwrap_or(&text).trim();
+    eprintln!("left out: {what}: {why}");
 }
 
 /// The seconds of a program without and with a file, round by round.
