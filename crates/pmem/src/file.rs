@@ -37,7 +37,7 @@ struct State {
 }
 
 /// Where the slots of an array are, for as long as its file is open.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slots {
     first: *mut u8,
     stride: u64,
