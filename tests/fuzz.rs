@@ -14,7 +14,7 @@ use format::aggregate::Offsets;
 use format::delta::{Base, Sparse, Table};
 use format::frames::{Codec, Compressor};
 use format::header::Header;
-use format::pmem::{encode_arrays, Array, Mark, Root, SLOTS_AT};
+use format::pmem::{encode_arrays, encode_mark, Array, Root, SLOTS_AT};
 use schedule::configured::ConfiguredSchedule;
 use schedule::resume::Survivors;
 use schedule::schedule::Stored;
@@ -105,7 +105,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
                     arrays: arrays.len() as u64,
                     table: 0,
                 };
-                let mark = Mark { iteration: 63, scalars: vec![1.5, -2.0] }.encode(63);
+                let mark = encode_mark(63, &[1.5, -2.0], 63);
                 let roots = [root(4).encode(), root(5).encode()].concat();
                 [roots, mark.to_vec(), encode_arrays(&arrays)].concat()
             })
