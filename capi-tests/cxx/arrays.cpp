@@ -34,7 +34,7 @@ void computes(const std::string &path, std::int64_t expected)
     pmem_t file = std::move(first);
     CHECK(first.get() == nullptr);
     EQUAL(file.domain().crash, VELOC_CRASH_PROCESS);
-    throws([&] { pmem_t(path, 100000); }, "another process has it open");
+    throws([&] { pmem_t(path, 100000); }, "it is open already");
     const auto p = file.array<double>("p", COUNT, 3);
     EQUAL(p.size(), COUNT);
     CHECK(p.data() == p.at(3));

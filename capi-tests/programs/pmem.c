@@ -89,6 +89,17 @@ static int never_holds(int64_t iteration, const double *scalars, int n, void *co
     return iteration % 2 ? VELOC_INVARIANT_FAILS : VELOC_INVARIANT_UNKNOWN;
 }
 
+/* Would never come to an end. */
+static int calls(int64_t iteration, const double *scalars, int n, void *pmem)
+{
+    (void)scalars, (void)n;
+    REFUSED(VELOC_Pmem_recover(pmem, &iteration), "invariant");
+    REFUSED(VELOC_Pmem_forget(pmem), "invariant");
+    REFUSED(VELOC_Pmem_mark(pmem, iteration + 1, NULL, 0), "invariant");
+    return VELOC_INVARIANT_HOLDS;
+}
+
+
 static void refused(void)
 {
     struct arrays arrays;
@@ -116,7 +127,7 @@ static void refused(void)
 
     open_arrays(&arrays, VELOC_CRASH_PROCESS);
     pmem = arrays.pmem;
-    REFUSED(VELOC_Pmem_open(path, ROOM, 0, &arrays.pmem), "another process has it open");
+    REFUSED(VELOC_Pmem_open(path, ROOM, 0, &arrays.pmem), "it is open already");
     REFUSED(VELOC_Pmem_array(pmem, "state", 8, WORDS + 1, SLOTS, &array), "\"state\" has 1500 elements");
     REFUSED(VELOC_Pmem_array(pmem, "state", 4, WORDS, SLOTS, &array), "\"state\"|8 bytes");
     REFUSED(VELOC_Pmem_array(pmem, "state", 8, WORDS, 2, &array), "\"state\"|in 3 slots");
@@ -138,6 +149,7 @@ static void refused(void)
     CHECK(VELOC_Pmem_at(NULL, 0) == NULL && VELOC_Pmem_at(arrays.state, -1) == NULL);
 
     REFUSED(VELOC_Pmem_mark(pmem, -1, NULL, 0), "-1");
+    REFUSED(VELOC_Pmem_mark(pmem, INT64_MAX, NULL, 0), "iteration 9223372036854775807|too large");
     REFUSED(VELOC_Pmem_mark(pmem, 0, NULL, 2), "2 scalars at a NULL pointer");
     REFUSED(VELOC_Pmem_mark(pmem, 0, scalars, 6), "6 scalars");
     REFUSED(VELOC_Pmem_mark(pmem, 0, scalars, -6), "-6");
@@ -156,6 +168,7 @@ static void refused(void)
     REFUSED(VELOC_Pmem_domain(NULL, &domain), "pmem is NULL");
     REFUSED(VELOC_Pmem_invariant(pmem, "none", NULL, NULL), "\"none\"|NULL");
     REFUSED(VELOC_Pmem_invariant(pmem, NULL, never_holds, NULL), "name is NULL");
+    REFUSED(VELOC_Pmem_invariant(pmem, "", never_holds, NULL), "0 bytes");
     REFUSED(VELOC_Pmem_recover(pmem, NULL), "iteration is NULL");
     REFUSED(VELOC_Pmem_forget(NULL), "pmem is NULL");
     REFUSED(VELOC_Pmem_restart(NULL, "x", &iteration, &version), "pmem is NULL");
@@ -177,13 +190,24 @@ static void refused(void)
     CHECK(tried[1].iteration == 10 && tried[1].answer == VELOC_INVARIANT_UNKNOWN);
     CHECK(strcmp(tried[1].invariant, "sums") == 0);
     REFUSED(VELOC_Pmem_report(NULL, tried, 4), "pmem is NULL");
+    REFUSED(VELOC_Pmem_restart(pmem, "x", &iteration, &version), "arrays|11: \"sums\" fails");
+    CHECK(iteration == 99 && version == 99);
+    OK(VELOC_Pmem_invariant(pmem, "sums", calls, pmem));
+    OK(VELOC_Pmem_invariant(pmem, "not lost", calls, pmem));
+    OK(VELOC_Pmem_recover(pmem, &iteration));
+    EQUAL(iteration, 11);
     OK(VELOC_Pmem_forget(pmem));
     OK(VELOC_Pmem_recover(pmem, &iteration));
     EQUAL(iteration, -1);
     EQUAL(VELOC_Pmem_report(pmem, NULL, 0), 0);
     OK(VELOC_Pmem_close(pmem));
     REFUSED(VELOC_Pmem_close(NULL), "pmem is NULL");
-    REFUSED(VELOC_Pmem_open(path, 2 * ROOM, 0, &pmem), "has room for 200704 bytes|400000");
+    REFUSED(VELOC_Pmem_open(path, 2 * ROOM, 0, &pmem), "has 233472 bytes|400000");
+    OK(truncate(path, 100));
+    REFUSED(VELOC_Pmem_open(path, ROOM, 0, &pmem), "has 100 bytes|cut off");
+    snprintf(own, sizeof own, "%s.link", path);
+    OK(symlink("nowhere", own));
+    REFUSED(VELOC_Pmem_open(own, ROOM, 0, &pmem), "the link|.link");
 }
 
 static void found(void)

@@ -272,10 +272,11 @@ int VELOC_Pmem_forget(struct VELOC_Pmem *pmem);
  *
  * @param pmem       the file
  * @param name       the name of the checkpoints
- * @param iteration  gets the iteration to go on behind; -1: there is none, and no checkpoint
+ * @param iteration  gets the iteration to go on behind; -1: nothing was marked yet, and there is no checkpoint
  * @param version    gets -1 if the arrays have it, as after VELOC_Pmem_recover; else the checkpoint to restore, by
  *                   VELOC_Restart: then all marks are forgotten, and the arrays are the application's to fill
- * @return VELOC_SUCCESS; VELOC_FAILURE if the search failed here or, under MPI, on another process
+ * @return VELOC_SUCCESS; VELOC_FAILURE if the search failed, or no iteration is consistent and there is no checkpoint, here
+ *         or, under MPI, on another process; then nothing is changed
  *
  * Source: an addition of this library.
  *

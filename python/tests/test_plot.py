@@ -359,7 +359,7 @@ class Arrays(unittest.TestCase):
             self.assertEqual([label.get_text() for label in lost.get_xticklabels()], ["0.5", "8"])
             self.assertEqual([bar.get_height() for bar in slower.patches], [0.25])
             said = " ".join(texts(figure)).replace("\n", " ")
-            for text in ("iterations lost", "not persistent memory", "by the size of the cache"):
+            for text in ("iterations lost", "not persistent memory", "bytes of the cache"):
                 self.assertIn(text, said)
             path.write_text(json.dumps({"title": "pages", "points": []}))
             code, _, error = run("pmem", str(path))

@@ -69,7 +69,7 @@ class Arrays(unittest.TestCase):
         file.close()
         del file, x
         slot[:] = 9
-        with self.assertRaisesRegex(veloc.Error, "another process has it open"):
+        with self.assertRaisesRegex(veloc.Error, "it is open already"):
             self.open()
         del slot
         self.assertEqual(self.open()[1][1][0, 0], 9)

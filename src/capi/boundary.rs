@@ -138,10 +138,15 @@ impl Drop for Within {
 /// An error where a call would wait for itself.
 fn check_caller() -> Result<()> {
     check_owner()?;
+    refuse_within_callbacks()
+}
+
+/// An error in a function of the application's that one of its own calls is waiting for.
+pub(super) fn refuse_within_callbacks() -> Result<()> {
     if IN_CALLBACK.get() {
         return Err(Error::invalid(
             "the library was called by a function that it has called itself (a serializer, \
-             deserializer or release routine)",
+             deserializer, release routine or invariant)",
         ));
     }
     Ok(())

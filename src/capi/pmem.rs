@@ -4,7 +4,8 @@ use std::ffi::{c_char, c_int, c_void, CString};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::boundary::{call_back, status, string, with_client};
+use super::boundary::{call_back, refuse_within_callbacks, status, string, with_client};
+use super::job::start_logging;
 use super::{
     VELOC_CRASH_PAGE, VELOC_CRASH_POWER, VELOC_CRASH_PROCESS, VELOC_INVARIANT_FAILS,
     VELOC_INVARIANT_HOLDS, VELOC_INVARIANT_UNKNOWN,
@@ -104,6 +105,8 @@ pub unsafe extern "C" fn VELOC_Pmem_open(
     crash: c_int,
     pmem: *mut *mut VELOC_Pmem,
 ) -> c_int {
+    // There need not be a job.
+    start_logging();
     status("VELOC_Pmem_open", || {
         // SAFETY: the caller's promise.
         let path = unsafe { string("path", path) }?;
@@ -276,6 +279,7 @@ pub unsafe extern "C" fn VELOC_Pmem_mark(
     n: c_int,
 ) -> c_int {
     status("VELOC_Pmem_mark", || {
+        refuse_within_callbacks()?;
         // SAFETY: the caller's promise.
         let pmem = unsafe { opened(pmem) }?;
         let number = u64::try_from(iteration)
@@ -317,7 +321,7 @@ pub unsafe extern "C" fn VELOC_Pmem_flush(
         let start = address as u64;
         let end = start
             .checked_add(bytes as u64)
-            .ok_or_else(|| Error::invalid(format!("{bytes} bytes at {start:#x}")))?;
+            .ok_or_else(|| Error::invalid(format!("{bytes} bytes at {start:#x} are no memory")))?;
         pmem.file.flush(&(start..end))
     })
 }
@@ -371,6 +375,9 @@ pub unsafe extern "C" fn VELOC_Pmem_invariant(
     status("VELOC_Pmem_invariant", || {
         // SAFETY: the caller's promise.
         let (pmem, name) = unsafe { (opened(pmem)?, string("name", name)?) };
+        if name.is_empty() {
+            return Err(Error::invalid("the invariant has a name of 0 bytes"));
+        }
         let function = function.ok_or_else(|| {
             Error::invalid(format!("the invariant \"{name}\" has no function: it is NULL"))
         })?;
@@ -401,6 +408,7 @@ pub unsafe extern "C" fn VELOC_Pmem_invariant(
 #[no_mangle]
 pub unsafe extern "C" fn VELOC_Pmem_recover(pmem: *mut VELOC_Pmem, iteration: *mut i64) -> c_int {
     status("VELOC_Pmem_recover", || {
+        refuse_within_callbacks()?;
         // SAFETY: the caller's promise.
         let pmem = unsafe { opened(pmem) }?;
         if iteration.is_null() {
@@ -408,8 +416,8 @@ pub unsafe extern "C" fn VELOC_Pmem_recover(pmem: *mut VELOC_Pmem, iteration: *m
         }
         pmem.report.lock().clear();
         let found = pmem.newest(i64::MAX)?;
-        if found.is_none() && !pmem.report.lock().is_empty() {
-            return Err(pmem.nothing_consistent());
+        if found.is_none() {
+            pmem.is_new()?;
         }
         pmem.file.go_back(found.and_then(|found| u64::try_from(found).ok()))?;
         // SAFETY: the caller's promise.
@@ -474,6 +482,7 @@ pub unsafe extern "C" fn VELOC_Pmem_report(
 #[no_mangle]
 pub unsafe extern "C" fn VELOC_Pmem_forget(pmem: *mut VELOC_Pmem) -> c_int {
     status("VELOC_Pmem_forget", || {
+        refuse_within_callbacks()?;
         // SAFETY: the caller's promise.
         unsafe { opened(pmem) }?.file.go_back(None)
     })
@@ -484,10 +493,11 @@ pub unsafe extern "C" fn VELOC_Pmem_forget(pmem: *mut VELOC_Pmem) -> c_int {
 ///
 /// @param pmem       the file
 /// @param name       the name of the checkpoints
-/// @param iteration  gets the iteration to go on behind; -1: there is none, and no checkpoint
+/// @param iteration  gets the iteration to go on behind; -1: nothing was marked yet, and there is no checkpoint
 /// @param version    gets -1 if the arrays have it, as after VELOC_Pmem_recover; else the checkpoint to restore, by
 ///                   VELOC_Restart: then all marks are forgotten, and the arrays are the application's to fill
-/// @return VELOC_SUCCESS; VELOC_FAILURE if the search failed here or, under MPI, on another process
+/// @return VELOC_SUCCESS; VELOC_FAILURE if the search failed, or no iteration is consistent and there is no checkpoint, here
+///         or, under MPI, on another process; then nothing is changed
 ///
 /// Source: an addition of this library.
 ///
@@ -514,9 +524,9 @@ pub unsafe extern "C" fn VELOC_Pmem_restart(
             pmem.report.lock().clear();
         }
         let (found, checkpoint) = with_client(|client| {
-            client.newest_of_arrays(name.unwrap_or_default(), able, |bound| {
-                mine.clone().and_then(|pmem| pmem.newest(bound))
-            })
+            let newest = |bound| mine.clone().and_then(|pmem| pmem.newest(bound));
+            let neither = || mine.clone().and_then(VELOC_Pmem::is_new);
+            client.newest_of_arrays(name.unwrap_or_default(), able, newest, neither)
         })?;
         let pmem = mine?;
         let (newest, restored) = match checkpoint {
@@ -569,6 +579,18 @@ impl VELOC_Pmem {
             ))),
             None => Ok(found),
         }
+    }
+
+    /// Whether nothing was marked yet, after a search that has found nothing.
+    fn is_new(&self) -> Result<()> {
+        let consistent = |(tried, _): &(Tried, CString)| tried.against.is_none();
+        let report = self.report.lock();
+        // What is consistent here alone is nothing that all processes have.
+        if report.is_empty() || report.iter().any(consistent) {
+            return Ok(());
+        }
+        drop(report);
+        Err(self.nothing_consistent())
     }
 
     fn nothing_consistent(&self) -> Error {

@@ -99,20 +99,27 @@ impl Client {
     }
 
     /// The newest iteration in which arrays in persistent memory are consistent on all processes, as `newest` says for
-    /// bounds, and the newest checkpoint of a name. `able`: whether this process can look for them. Collective under MPI.
+    /// bounds, and the newest checkpoint of a name. `able`: whether this process can look for them; `neither`: whether it is
+    /// right that there is neither. Collective under MPI.
     ///
     /// # Errors
-    /// This process cannot look, or its arrays cannot be searched; or another one's. Or as [`Client::restart_test`].
+    /// This process cannot look, its arrays cannot be searched, or it is not right; or another one's. Or as
+    /// [`Client::restart_test`].
     pub fn newest_of_arrays(
         &mut self,
         name: &str,
         able: Result<()>,
         newest: impl FnMut(i64) -> Result<Option<i64>>,
+        neither: impl FnOnce() -> Result<()>,
     ) -> Result<(Option<i64>, Option<i32>)> {
         self.all_or_none(able)?;
         let found = self.newest_common(i64::MAX, newest);
         let found = self.all_or_none(found)?;
-        Ok((found, self.restart_test(name, 0, None)?))
+        let checkpoint = self.restart_test(name, 0, None)?;
+        if found.is_none() && checkpoint.is_none() {
+            self.all_or_none(neither())?;
+        }
+        Ok((found, checkpoint))
     }
 
     /// The newest version that every process has, or could rebuild and therefore has now.

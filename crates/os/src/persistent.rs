@@ -281,6 +281,9 @@ pub fn make_file(path: &Path, len: u64, begin: &[u8]) -> Result<bool> {
     let made = || {
         // Whoever makes it holds the lock of the unfinished file.
         if path.symlink_metadata().is_ok() {
+            if let Err(error) = path.metadata() {
+                return Err(Error::system(format!("the link {}", path.display()), &error));
+            }
             return files::remove(temporary).map(|()| false);
         }
         let within =
@@ -332,7 +335,10 @@ fn unfinished(temporary: &Path) -> Result<File> {
         let file = options.open(temporary).map_err(failed)?;
         // SAFETY: an open descriptor; the lock goes with it.
         if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
-            return Err(Error::errno(format!("another process is making {}", temporary.display())));
+            return Err(Error::errno(format!(
+                "another process is making {} right now",
+                temporary.display()
+            )));
         }
         // It may have been finished before the lock was free.
         let here = temporary.symlink_metadata().map(|found| (found.dev(), found.ino()));

@@ -80,12 +80,14 @@ impl Pmem {
         };
         let lock = Lock::open(path, 0o644)?;
         if !lock.try_take()? {
-            return Err(within(Error::invalid("another process has it open")));
+            return Err(within(Error::invalid("it is open already, here or in another process")));
         }
         let found = files::len(&file, path)?;
         if found != len {
-            let has = found.saturating_sub(SLOTS_AT);
-            let what = format!("it has room for {has} bytes, and {bytes} are asked for");
+            let what = format!(
+                "it has {found} bytes, and a file for {bytes} bytes of arrays has {len}: it was made for others, cut off, or \
+                 is none"
+            );
             return Err(within(Error::invalid(what)));
         }
         let mapped = Mapped::new(&file, path, len, survives).inspect_err(|_| {
@@ -207,7 +209,7 @@ impl Pmem {
         if scalars.len() > MOST_SCALARS {
             return refused(format!("has {} scalars; {MOST_SCALARS} are possible", scalars.len()));
         }
-        if iteration == u64::MAX {
+        if iteration >= i64::MAX as u64 {
             return refused("is too large".to_owned());
         }
         if let Some(last) = state.marked {
@@ -350,7 +352,7 @@ mod tests {
             unsafe { p.at(iteration).cast::<u64>().add(99).write(iteration) };
             pmem.mark(iteration, &[iteration as f64, 2.5]).unwrap();
         }
-        assert!(open(&path).unwrap_err().to_string().contains("another process has it open"));
+        assert!(open(&path).unwrap_err().to_string().contains("it is open already"));
         drop(pmem);
         let pmem = open(&path).unwrap();
         // The file may be mapped elsewhere.
@@ -413,7 +415,7 @@ mod tests {
         marks(13, "leaves out 3 after 9");
         drop(pmem);
         let error = Pmem::open(&path, 200_000, Survives::Process).unwrap_err().to_string();
-        assert!(error.contains("200000 are asked for") && error.contains("arrays"), "{error}");
+        assert!(error.contains("for 200000 bytes") && error.contains("arrays"), "{error}");
         for bytes in [0, u64::MAX] {
             assert!(Pmem::open(&path, bytes, Survives::Process)
                 .unwrap_err()
@@ -421,7 +423,7 @@ mod tests {
                 .contains("no file for"));
         }
         std::fs::write(&path, "something else").unwrap();
-        assert!(open(&path).unwrap_err().to_string().contains("it has room for 0 bytes"));
+        assert!(open(&path).unwrap_err().to_string().contains("it has 14 bytes"));
     }
 
     /// Stops an addition at each word that it writes, as a crash would. Catches a file that cannot be opened then, or has

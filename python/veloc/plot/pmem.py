@@ -39,12 +39,12 @@ def draw(asked: argparse.Namespace) -> tuple[Figure, list[str]]:
     if lost:
         ratios = sorted(lost)
         boxes(axes.pop(0), [f"{ratio:g}" for ratio in ratios], [lost[ratio] for ratio in ratios],
-              "data of an iteration, by the size of the cache", "iterations lost", logarithmic=False)
+              "bytes that an iteration reads and writes / bytes of the cache", "iterations lost", logarithmic=False)
     if slower:
         names = [textwrap.fill(point["what"], 28) for point in slower]
         values = [point["values"] for point in slower]
         bars(axes[0], names, "", [("", style(0), values)], "% slower than without",
-             floors=[("to reach, at most", goal) for goal in goals])
+             floors=[("to reach, at most", goal) for goal in goals], logarithmic=False)
         axes[0].tick_params(axis="x", labelrotation=90)
     title = asked.title or "Arrays that survive a crash"
     figure.suptitle(f"{title}\n{foot}", x=0.01, ha="left", fontsize=9)

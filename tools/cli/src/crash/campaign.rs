@@ -13,7 +13,8 @@ use anyhow::{bail, ensure, Context as _, Result};
 use tempfile::TempDir;
 
 use super::judge::{
-    command, first_difference, plan_after_a_crash, Judged, Measure, Verdict, MEASURE, PLAN, RESULTS,
+    command, compared, first_difference, plan_after_a_crash, Judged, Measure, Verdict, MEASURE,
+    PLAN, RESULTS,
 };
 use super::seen::{Seen, Site};
 use super::{Crash, Model, Replace};
@@ -123,6 +124,11 @@ impl<'a> Campaign<'a> {
             coins: campaign.coins.clone(),
             keep: crash.only.is_some(),
         };
+        if let Some(why) =
+            compared(&measure, &plain)?.filter(|(verdict, _)| *verdict != Verdict::Right)
+        {
+            bail!("without a crash, {}", why.1);
+        }
         fs::write(campaign.path(MEASURE), serde_json::to_vec(&measure)?)?;
         Ok(campaign)
     }

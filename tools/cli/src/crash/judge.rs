@@ -130,16 +130,8 @@ fn look(measure: &Measure, folder: &Path) -> Result<(Verdict, String)> {
     let Some(status) = within(&mut command, measure.limit)? else {
         return Ok((Verdict::Hung, format!("it ran for {:.0} s", measure.limit)));
     };
-    if let Some(compare) = &measure.compare {
-        let mut command = Command::new("sh");
-        command.arg("-c").arg(compare).current_dir(folder);
-        command.env("VELOC_CRASH_REFERENCE", &measure.stdout).stdin(Stdio::null());
-        command.stdout(File::create(folder.join("compared"))?);
-        return Ok(match within(&mut command, measure.limit)? {
-            None => (Verdict::Hung, format!("the comparison ran for {:.0} s", measure.limit)),
-            Some(status) if status.success() => (Verdict::Right, String::new()),
-            Some(status) => (Verdict::Wrong, format!("the comparison ended with {status}")),
-        });
+    if let Some(found) = compared(measure, folder)? {
+        return Ok(found);
     }
     if status.into_raw() != measure.status {
         return Ok((Verdict::Wrong, format!("it ended with {status}")));
@@ -149,6 +141,20 @@ fn look(measure: &Measure, folder: &Path) -> Result<(Verdict, String)> {
         None => (Verdict::Right, String::new()),
         Some(what) => (Verdict::Wrong, what),
     })
+}
+
+/// What the user's comparison says of what is in the folder; `None` if there is none.
+pub(super) fn compared(measure: &Measure, folder: &Path) -> Result<Option<(Verdict, String)>> {
+    let Some(compare) = &measure.compare else { return Ok(None) };
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(compare).current_dir(folder);
+    command.env("VELOC_CRASH_REFERENCE", &measure.stdout).stdin(Stdio::null());
+    command.stdout(File::create(folder.join("compared"))?);
+    Ok(Some(match within(&mut command, measure.limit)? {
+        None => (Verdict::Hung, format!("the comparison ran for {:.0} s", measure.limit)),
+        Some(status) if status.success() => (Verdict::Right, String::new()),
+        Some(status) => (Verdict::Wrong, format!("the comparison ended with {status}")),
+    }))
 }
 
 /// The plan of a program whose accesses are not followed.

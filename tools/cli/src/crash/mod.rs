@@ -11,6 +11,7 @@ use anyhow::{ensure, Context as _, Result};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
+use crate::bench::options::name_of;
 use crate::{output, size};
 
 mod campaign;
@@ -90,6 +91,22 @@ enum Replace {
 /// The chances of the crashes, as they were written.
 #[derive(Clone, Debug)]
 struct Coin(Vec<String>);
+
+impl Crash {
+    /// The options that choose what is simulated, as far as they are not the defaults, each with a space behind it.
+    fn repeated(&self) -> String {
+        let Shape { bytes, ways } = self.cache;
+        let model = name_of(&self.model);
+        let coin = if self.coin.0.len() > 1 { "all" } else { &self.coin.0[0] };
+        let all = [
+            (format!("--cache {bytes}B,{ways} "), (bytes, ways) != (8 << 20, 16)),
+            ("--replace random ".to_owned(), self.replace == Replace::Random),
+            (format!("--model {model} "), self.model != Model::Power),
+            (format!("--coin {coin} "), coin != "all"),
+        ];
+        all.into_iter().filter(|(_, is_set)| *is_set).map(|(text, _)| text).collect()
+    }
+}
 
 fn shape(text: &str) -> Result<Shape> {
     let (bytes, ways) =

@@ -1,5 +1,7 @@
 //! Leaves out the program's calls of the library in turn: which are needed.
 
+use std::collections::HashMap;
+
 use anyhow::{bail, Result};
 use serde::Serialize;
 
@@ -20,34 +22,34 @@ pub(super) struct Mutation {
     pub crashes: usize,
 }
 
-/// The most iterations that a crash has lost.
-fn most_lost(judged: &[Judged]) -> i64 {
-    judged.iter().filter_map(Judged::lost).max().unwrap_or(0)
-}
+/// What each crash has lost with all calls, by its number.
+type Lost = HashMap<u64, i64>;
 
-/// What is worse than with all calls.
-fn worse(seed: u64, judged: &[Judged], most: i64) -> Option<String> {
+/// What is worse than with all calls. Crash by crash: where some lose everything, none can lose more than the most.
+fn worse(seed: u64, judged: &[Judged], with_all: &Lost) -> Option<String> {
     let at = |judged: &Judged| format!("{seed}/{}", judged.number);
     judged.iter().find_map(|judged| match (judged.verdict, judged.lost()) {
         (Verdict::Wrong, _) => Some(format!("wrong result in {}: {}", at(judged), judged.why)),
         (Verdict::Hung, _) => Some(format!("hung in {}", at(judged))),
         (Verdict::Failed, _) => None,
         (Verdict::Right, lost) => {
-            let lost = lost.filter(|lost| *lost > most)?;
-            Some(format!("{lost} iterations lost in {}, {most} with it", at(judged)))
+            let before = with_all.get(&judged.number)?;
+            let lost = lost.filter(|lost| lost > before)?;
+            Some(format!("{lost} iterations lost in {}, {before} with it", at(judged)))
         }
     })
 }
 
 /// Leaves out each call in turn.
 pub(super) fn run(campaign: &Campaign, found: &Found) -> Result<Vec<Mutation>> {
-    let most = most_lost(&found.judged);
+    let lost = |judged: &Judged| judged.lost().map(|lost| (judged.number, lost));
+    let with_all: Lost = found.judged.iter().filter_map(lost).collect();
     let sites = campaign.counted.sites.iter().enumerate();
     let one = |(nth, site): (usize, &Site)| {
-        let enough = |judged: &[Judged]| worse(campaign.seed(), judged, most).is_some();
+        let enough = |judged: &[Judged]| worse(campaign.seed(), judged, &with_all).is_some();
         let found = campaign.run_with(Some(site), &format!("m{nth:04}"), &enough)?;
         let without = found.itself.map(|what| format!("without it and without a crash, {what}"));
-        let why = worse(campaign.seed(), &found.judged, most).or(without);
+        let why = worse(campaign.seed(), &found.judged, &with_all).or(without);
         let unknown =
             found.judged.iter().filter(|judged| judged.verdict == Verdict::Failed).count();
         if why.is_none() && unknown + found.failed > 0 {

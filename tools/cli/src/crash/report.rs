@@ -24,8 +24,10 @@ pub(super) struct Report {
     crashes: usize,
     /// Right, and gone on from a marked iteration.
     recovered: usize,
-    /// Right, from the begin.
+    /// Right, from the begin, though an iteration was marked.
     started_over: usize,
+    /// Right, from the begin, as none was.
+    unmarked: usize,
     wrong: usize,
     hung: usize,
     failed: usize,
@@ -39,6 +41,9 @@ pub(super) struct Report {
     only: Option<Judged>,
     mutations: Option<Vec<Mutation>>,
     folder: Option<PathBuf>,
+    /// The options without which `--only` repeats another crash.
+    #[serde(skip)]
+    options: String,
 }
 
 /// Only so many wrong results are shown.
@@ -54,8 +59,10 @@ impl Report {
         let of = |verdict| found.judged.iter().filter(move |judged| judged.verdict == verdict);
         let from_mark = |judged: &&Judged| judged.found.is_some_and(|found| found >= 0);
         let recovered = of(Verdict::Right).filter(from_mark).count();
+        let unmarked = of(Verdict::Right).filter(|judged| judged.marked < 0).count();
         let mut lost = BTreeMap::new();
-        for iterations in found.judged.iter().filter_map(Judged::lost) {
+        // A wrong result has lost more than iterations.
+        for iterations in of(Verdict::Right).filter_map(Judged::lost) {
             *lost.entry(iterations).or_default() += 1;
         }
         Report {
@@ -65,7 +72,8 @@ impl Report {
             seconds: kept.seconds,
             crashes: found.judged.len(),
             recovered,
-            started_over: of(Verdict::Right).count() - recovered,
+            started_over: of(Verdict::Right).count() - recovered - unmarked,
+            unmarked,
             wrong: of(Verdict::Wrong).count(),
             hung: of(Verdict::Hung).count(),
             failed: of(Verdict::Failed).count() + found.failed,
@@ -81,6 +89,7 @@ impl Report {
             only: crash.only.and_then(|_| found.judged.first().cloned()),
             mutations,
             folder: kept.folder,
+            options: crash.repeated(),
         }
     }
 
@@ -99,6 +108,7 @@ impl Report {
         for (what, count) in [
             ("recovered", self.recovered),
             ("started over", self.started_over),
+            ("before the first mark", self.unmarked),
             ("wrong", self.wrong),
             ("hung", self.hung),
             ("not judged", self.failed),
@@ -156,7 +166,8 @@ impl Report {
         };
         let found = judged.found.map_or("unknown".to_owned(), |found| found.to_string());
         format!(
-            "{verdict}: --only {}/{}, coin {}, marked {}, went on from {found}{}{}",
+            "{verdict}: {}--only {}/{}, coin {}, marked {}, went on from {found}{}{}",
+            self.options,
             self.seed,
             judged.number,
             judged.coin,

@@ -288,11 +288,19 @@ fn a_command_may_judge() {
         veloc.args(["crash", "--runs", "6", "--compare", command, "--", "./program"]);
         veloc.env("TMPDIR", program.folder.path()).current_dir(&program.folder);
         let ended = veloc.env("LD_LIBRARY_PATH", STAGE.softcuda()).output().unwrap();
-        (ended.status.code(), String::from_utf8(ended.stdout).unwrap())
+        let printed = [ended.stdout, ended.stderr].map(|text| String::from_utf8(text).unwrap());
+        (ended.status.code(), printed.concat())
     };
     let (code, printed) = compare("cmp stdout \"$VELOC_CRASH_REFERENCE\"");
     assert_eq!(code, Some(0), "{printed}");
+    // Of no use: it does not even take the undisturbed run for right.
     let (code, printed) = compare("exit 3");
+    assert!(
+        code == Some(1)
+            && printed.contains("without a crash, the comparison ended with exit status: 3"),
+        "{printed}"
+    );
+    let (code, printed) = compare("test ! -e crash || exit 3");
     assert!(code == Some(1) && printed.contains("exit status: 3"), "{printed}");
     let kept = printed.lines().find_map(|line| line.strip_prefix("kept: ")).unwrap();
     assert!(fs::read_dir(Path::new(kept).join("crash")).unwrap().count() > 6, "{printed}");

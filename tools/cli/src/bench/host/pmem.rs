@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{ensure, Result};
 use clap::{Args, ValueEnum};
 
 use self::programs::Programs;
@@ -31,7 +31,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "DIR")]
     prefix: Option<PathBuf>,
     /// The class of the conjugate gradients
-    #[arg(long, default_value = "C")]
+    #[arg(long, default_value = "C", value_parser = ["S", "W", "A", "B", "C"])]
     class: String,
     /// Iterations of a round of conjugate gradients
     #[arg(long, default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -77,6 +77,11 @@ enum Part {
 pub(crate) fn run(options: &Options) -> Result<()> {
     if options.here {
         return options.parts.iter().try_for_each(|part| measure(*part, options));
+    }
+    for block in &options.blocks {
+        let order = options.order;
+        let is_possible = order.is_multiple_of(*block) && block.is_multiple_of(4) && *block > 0;
+        ensure!(is_possible, "--blocks {block}: no multiple of 4 that divides --order {order}");
     }
     interrupt::watch()?;
     let mut report = Report::new("pmem", options.common.out.as_deref())?;

@@ -20,6 +20,7 @@ struct Crashed {
     crashes: usize,
     recovered: usize,
     started_over: usize,
+    unmarked: usize,
     /// Seconds without and with the simulation.
     seconds: (f64, f64),
     /// How many crashes have lost that many iterations.
@@ -36,7 +37,7 @@ fn crash(programs: &Programs, options: &[&str], program: &[&str]) -> Result<Cras
     let _ = programs.veloc(&arguments)?;
     let text = std::fs::read_to_string(&results)?;
     let found: Crashed = serde_json::from_str(&text).context("what veloc crash has found")?;
-    let right = found.recovered + found.started_over;
+    let right = found.recovered + found.started_over + found.unmarked;
     ensure!(right == found.crashes, "{} of {} crashes ended right", right, found.crashes);
     Ok(found)
 }
