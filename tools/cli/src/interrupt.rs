@@ -113,7 +113,9 @@ fn end(signal: c_int) -> ! {
     let written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
     // Held to the end: no other thread's line comes behind the last one.
     let mut errors = io::stderr().lock();
-    if let Some((process, folder)) = &*AT_WORK.lock().unwrap_or_else(PoisonError::into_inner) {
+    // Held to the end: whoever waits for the process that is killed here goes no further than `ended`.
+    let at_work = AT_WORK.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((process, folder)) = &*at_work {
         let process = *process as libc::pid_t;
         // SAFETY: our own process with its group, which nobody needs any more, as this thread never ends.
         unsafe {

@@ -59,7 +59,8 @@ impl Report {
         let of = |verdict| found.judged.iter().filter(move |judged| judged.verdict == verdict);
         let from_mark = |judged: &&Judged| judged.found.is_some_and(|found| found >= 0);
         let recovered = of(Verdict::Right).filter(from_mark).count();
-        let unmarked = of(Verdict::Right).filter(|judged| judged.marked < 0).count();
+        let unmarked =
+            of(Verdict::Right).filter(|judged| judged.marked < 0 && !from_mark(judged)).count();
         let mut lost = BTreeMap::new();
         // A wrong result has lost more than iterations.
         for iterations in of(Verdict::Right).filter_map(Judged::lost) {
