@@ -58,6 +58,14 @@ pub(crate) fn ended() {
 pub(crate) fn ends_with_this(command: &mut Command) -> &mut Command {
     let this = std::process::id();
     let end = move || {
+        for signal in SIGNALS {
+            // One for the group of this process, which the new one was in for a moment: to ignore a signal drops it.
+            // SAFETY: no handler of this program's is involved.
+            unsafe {
+                let before = libc::signal(signal, libc::SIG_IGN);
+                libc::signal(signal, before);
+            }
+        }
         // SAFETY: plain data, of which zeros are the set without a signal; see [`watch`].
         unsafe { libc::sigprocmask(libc::SIG_SETMASK, &std::mem::zeroed(), std::ptr::null_mut()) };
         // SAFETY: no pointers are involved.
