@@ -69,6 +69,8 @@ fn a_disk_that_is_full_and_one_that_cannot_be_written_to() {
     let Some(small) = Ground::mounted(&job, "small", 100_000) else { return };
     let refused = |run: Run, words: &str| {
         let ended = run.end();
+        // No job is there to say whether errors are printed.
+        assert!(ended.stderr.contains("veloc: error: VELOC_Pmem_open"), "{}", ended.stderr);
         let said = &ended.stdout;
         assert!(
             !ended.status.success() && said.contains("small/arrays") && said.contains(words),

@@ -149,6 +149,9 @@ mod tests {
             let right = words.clone();
             let (mut of_rows, mut of_columns) = (vec![7; rows], vec![7; columns]);
             of_matrix(&words, columns, stride, &mut of_rows, &mut of_columns);
+            let (mut rows_here, mut columns_here) = (vec![7; rows], vec![7; columns]);
+            add_up(&words, columns, stride, &mut rows_here, &mut columns_here);
+            prop_assert_eq!((&rows_here, &columns_here), (&of_rows, &of_columns), "any registers");
             let places: Vec<(usize, usize)> =
                 wrong.iter().map(|(row, column, _)| (row % rows, column % columns)).collect();
             for ((row, column), (_, _, add)) in places.iter().zip(&wrong) {

@@ -70,6 +70,14 @@ fn arrays_are_measured_in_every_way() {
         "pmem --prefix {} --class S --iterations 3 --order 128 --blocks 64 --lookups 2000 --crashes 4 --repeats 2",
         stage.folder.display()
     );
+    for (wrong, words) in
+        [("--class Q", "'Q'"), ("--order 7", "--order 7"), ("--blocks 6", "--blocks 6")]
+    {
+        let output = run(&format!("pmem --prefix {} {wrong}", stage.folder.display()));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(words), "{said}");
+        assert!(output.stdout.is_empty(), "nothing is measured before");
+    }
     let results = results(&arguments, "--out");
     let note = |what: &str| format!("{what}, not persistent memory");
     for (what, count) in [

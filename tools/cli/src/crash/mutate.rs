@@ -69,3 +69,23 @@ pub(super) fn run(campaign: &Campaign, found: &Found) -> Result<Vec<Mutation>> {
     };
     sites.map(one).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches a call that is taken for unnecessary since another crash has lost as much with it.
+    #[test]
+    fn a_crash_is_compared_with_itself() {
+        let crash = |number: u64, found: i64| -> Judged {
+            let text = format!(
+                "{{\"number\":{number},\"coin\":\"0\",\"verdict\":\"right\",\"why\":\"\",\"marked\":9,\"found\":{found},\"foreign\":0}}"
+            );
+            serde_json::from_str(&text).unwrap()
+        };
+        let with_all = Lost::from([(1, 10), (2, 0)]);
+        assert_eq!(worse(5, &[crash(1, -1), crash(2, 9)], &with_all), None);
+        let why = worse(5, &[crash(1, -1), crash(2, 7)], &with_all);
+        assert_eq!(why.as_deref(), Some("2 iterations lost in 5/2, 0 with it"));
+    }
+}

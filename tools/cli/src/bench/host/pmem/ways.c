@@ -21,7 +21,7 @@ static void tell(const char *what, double value)
     fflush(stdout);
 }
 
-/* The path of a file in the folder, which stays valid up to the next call but seven. */
+/* The path of a file in the folder. It is valid for the next seven calls. */
 static const char *in(const char *folder, const char *name)
 {
     static char paths[8][4096];
