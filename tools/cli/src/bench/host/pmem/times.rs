@@ -24,7 +24,7 @@ pub(super) fn marks(programs: &Programs, options: &Options) -> Result<()> {
     told("mark process", "a mark behind the other, process", Some(1.0))?;
     told("mark power", "a mark behind the other, power", Some(1.0))?;
     told("line after other work", "a line, after 64 MiB of other work", None)?;
-    // No goal: what a bare line takes then is more than a mark's.
+    // No goal: a bare line alone takes longer then than a mark may.
     told("mark after other work process", "a mark after 64 MiB of other work, process", None)?;
     told("mark after other work power", "a mark after 64 MiB of other work, power", None)
 }
