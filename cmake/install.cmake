@@ -90,6 +90,12 @@ install(FILES
     "${PROJECT_BINARY_DIR}/veloc-config-version.cmake"
     cmake/veloc-fortran.cmake
     DESTINATION "${package}")
+foreach(name veloc-client veloc-modules)
+    set(named "${CMAKE_INSTALL_DATADIR}/${name}/cmake")
+    install(FILES cmake/veloc-names-config.cmake DESTINATION "${named}" RENAME ${name}-config.cmake)
+    install(FILES "${PROJECT_BINARY_DIR}/veloc-config-version.cmake" DESTINATION "${named}"
+        RENAME ${name}-config-version.cmake)
+endforeach()
 
 # pkg-config veloc and veloc-mpi. The prefix is found from the place of the files.
 set(pkgconfig "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

@@ -29,6 +29,15 @@ public:
             driver().upload(address_, bytes_.data(), bytes_.size());
     }
 
+    /* Changes the last byte alone. */
+    void spoil_end()
+    {
+        unsigned char &last = bytes_.back();
+        last ^= 0xff;
+        if (address_ != 0)
+            driver().upload(address_ + bytes_.size() - 1, &last, 1);
+    }
+
     bool is(int seed)
     {
         std::vector<unsigned char> wanted(bytes_.size());

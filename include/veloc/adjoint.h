@@ -166,7 +166,7 @@ typedef struct VELOC_Adjoint {
      */
     int rule;
     /**
-     * VELOC_DEFAULT or VELOC_VERIFY_REPLAY.
+     * 0 or VELOC_VERIFY_REPLAY.
      */
     unsigned int flags;
     /**

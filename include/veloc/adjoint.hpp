@@ -87,7 +87,7 @@ struct adjoint_t {
         what.resilience_distance = resilience_distance;
         what.adjoint_distance = adjoint_distance;
         what.rule = rule;
-        what.flags = verify_replay ? VELOC_VERIFY_REPLAY : VELOC_DEFAULT;
+        what.flags = verify_replay ? VELOC_VERIFY_REPLAY : 0;
         what.time_limit = time_limit.count();
         what.tag = tag;
         what.mtbf = mtbf;

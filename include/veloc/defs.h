@@ -55,16 +55,6 @@
 #define VELOC_RECOVER_REST 2
 
 /**
- * No flag of a region.
- */
-#define VELOC_DEFAULT 0
-
-/**
- * A flag of a region: the application does not change it until it is released.
- */
-#define VELOC_READ_ONLY 1
-
-/**
  * How a region is captured: as the key `host_capture` says.
  */
 #define VELOC_CAPTURE_AUTO 0
@@ -123,5 +113,20 @@
  * A kind of event that C++ programs can observe: a checkpoint has ended.
  */
 #define VELOC_OBSERVE_CKPT_END 0
+
+/**
+ * Flags of a protected region. Their type is their own in C++, and the number of VELOC_READ_ONLY is nothing that
+ * a condition, a count or another constant could be.
+ */
+typedef enum VELOC_Flags {
+    /**
+     * None.
+     */
+    VELOC_DEFAULT = 0,
+    /**
+     * The application does not change the region until it is released.
+     */
+    VELOC_READ_ONLY = 1380270404,
+} VELOC_Flags;
 
 #endif  /* VELOC_DEFS_H */

@@ -287,6 +287,14 @@ typedef struct VELOC_Metrics {
      * Checkpoints that erasure coding was to protect and could not.
      */
     uint64_t encode_failures;
+    /**
+     * Calls of VELOC_Checkpoint that have taken one, and their time, waiting included.
+     */
+    struct VELOC_Sum checkpoint_calls;
+    /**
+     * Calls of VELOC_Restart that have restored one, and their time, waiting included.
+     */
+    struct VELOC_Sum restart_calls;
 } VELOC_Metrics;
 
 /**

@@ -58,7 +58,7 @@ pub struct VELOC_Adjoint {
     pub adjoint_distance: i64,
     /// Where states are stored: one of VELOC_RULE_*, but not VELOC_RULE_MIXED.
     pub rule: c_int,
-    /// VELOC_DEFAULT or VELOC_VERIFY_REPLAY.
+    /// 0 or VELOC_VERIFY_REPLAY.
     pub flags: c_uint,
     /// After so many seconds the run stops, so that a later one can go on; 0: no limit. A run computes
     /// at least one step, and warns if the limit was over by then.
@@ -347,7 +347,7 @@ unsafe fn understood(what: *const VELOC_Adjoint) -> Result<(Settings, Callbacks)
     };
     if what.flags & !VELOC_VERIFY_REPLAY != 0 {
         return Err(Error::invalid(format!(
-            "the flags are {}; VELOC_DEFAULT (0) and VELOC_VERIFY_REPLAY (1) exist",
+            "the flags are {}; 0 and VELOC_VERIFY_REPLAY (1) exist",
             what.flags
         )));
     }

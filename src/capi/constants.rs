@@ -18,10 +18,17 @@ pub const VELOC_RECOVER_ALL: i32 = 0;
 pub const VELOC_RECOVER_SOME: i32 = 1;
 /// The regions whose ids are not listed.
 pub const VELOC_RECOVER_REST: i32 = 2;
-/// No flag of a region.
-pub const VELOC_DEFAULT: u32 = 0;
-/// A flag of a region: the application does not change it until it is released.
-pub const VELOC_READ_ONLY: u32 = 1;
+/// Flags of a protected region. Their type is their own in C++, and the number of VELOC_READ_ONLY is nothing that
+/// a condition, a count or another constant could be.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(non_camel_case_types)] // C's names.
+pub enum VELOC_Flags {
+    /// None.
+    VELOC_DEFAULT = 0,
+    /// The application does not change the region until it is released.
+    VELOC_READ_ONLY = 0x5245_4144,
+}
 /// How a region is captured: as the key `host_capture` says.
 pub const VELOC_CAPTURE_AUTO: i32 = 0;
 /// How a region is captured: the call copies it.

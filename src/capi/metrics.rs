@@ -146,6 +146,10 @@ pub struct VELOC_Metrics {
     pub encode: VELOC_Sum,
     /// Checkpoints that erasure coding was to protect and could not.
     pub encode_failures: u64,
+    /// Calls of VELOC_Checkpoint that have taken one, and their time, waiting included.
+    pub checkpoint_calls: VELOC_Sum,
+    /// Calls of VELOC_Restart that have restored one, and their time, waiting included.
+    pub restart_calls: VELOC_Sum,
 }
 
 fn sum(sum: &Sum) -> VELOC_Sum {
@@ -204,6 +208,8 @@ fn collect(client: &Client) -> VELOC_Metrics {
         encode: sum(&metrics.encode),
         encode_failures: metrics.encode_failures.load(Ordering::Relaxed)
             + engine.erasure.get().map_or(0, Node::unprotected),
+        checkpoint_calls: sum(&metrics.checkpoint_calls),
+        restart_calls: sum(&metrics.restart_calls),
     }
 }
 

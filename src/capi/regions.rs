@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::boundary::{call_back, status, string, with_client};
 use super::{
-    VELOC_CAPTURE_AUTO, VELOC_CAPTURE_COPY, VELOC_CAPTURE_FORK, VELOC_CAPTURE_PROTECT,
-    VELOC_READ_ONLY, VELOC_SUCCESS,
+    VELOC_Flags, VELOC_CAPTURE_AUTO, VELOC_CAPTURE_COPY, VELOC_CAPTURE_FORK, VELOC_CAPTURE_PROTECT,
+    VELOC_SUCCESS,
 };
 use client::regions::{Memory, Terms};
 use config::HostCapture;
@@ -119,12 +119,13 @@ pub(super) unsafe fn entries<'a, T>(list: *const T, n: usize) -> Result<&'a [T]>
 /// @param ptr        as VELOC_Mem_protect
 /// @param count      as VELOC_Mem_protect
 /// @param base_size  as VELOC_Mem_protect
-/// @param flags      VELOC_DEFAULT or VELOC_READ_ONLY
+/// @param flags      VELOC_DEFAULT or VELOC_READ_ONLY. Any other number is as good as VELOC_DEFAULT, which is said
+///                   once: the capture is not deferred
 /// @param release    called once for each checkpoint that the region is captured into, as soon as
 ///         the library needs it no more, also if the checkpoint is given up or its copy fails. Any
 ///         thread may call it; what it returns is ignored; NULL: nothing is called. Its calls of the
 ///         library fail, and it must not end by an exception or `longjmp`
-/// @return as VELOC_Mem_protect; VELOC_FAILURE also if there is no such flag
+/// @return as VELOC_Mem_protect
 ///
 /// Source: VELOC_Mem_protect of VELOC's GPU prototype, which has it for C++ with six arguments, and
 /// never calls `release`.
@@ -147,8 +148,8 @@ pub extern "C" fn VELOC_Mem_protect_flags(
 }
 
 /// Protects a region of memory as VELOC_Mem_protect_flags does, with a release routine of a language
-/// that has exceptions. C++ programs need not call it: `veloc.h` gives them VELOC_Mem_protect with six
-/// arguments.
+/// that has exceptions. C++ programs need not call it: `veloc.h` gives them VELOC_Mem_protect with flags
+/// and a release routine.
 ///
 /// @param id         as VELOC_Mem_protect
 /// @param ptr        as VELOC_Mem_protect
@@ -190,18 +191,22 @@ fn protect(
     release: Option<Routine>,
 ) -> c_int {
     status("VELOC_Mem_protect", || {
-        if flags & !VELOC_READ_ONLY != 0 {
-            return Err(Error::invalid(format!(
-                "region {id}: the flags are {flags}; VELOC_DEFAULT (0) and VELOC_READ_ONLY (1) exist"
-            )));
-        }
         let terms = Terms {
-            read_only: flags & VELOC_READ_ONLY != 0,
+            read_only: flags == VELOC_Flags::VELOC_READ_ONLY as c_uint,
             capture: None,
             release: release.map(|routine| Arc::new(routine) as Arc<dyn Release>),
         };
         let address = ptr as u64;
         with_client(|client| {
+            if !terms.read_only && flags != VELOC_Flags::VELOC_DEFAULT as c_uint {
+                client.engine().degrade(
+                    "flags",
+                    format_args!(
+                        "region {id}: the flags are {flags}, which is neither VELOC_DEFAULT nor \
+                         VELOC_READ_ONLY: it is captured in the call"
+                    ),
+                );
+            }
             let mut memory = Memory::new(id, address, count, base_size)?;
             memory.terms = terms;
             client.protect(None, id, memory)

@@ -16,6 +16,9 @@ const CONFIGURATIONS: [&str; 3] = [
     "mode = async\nscratch = DIR/scratch\nhost_cache_size = 300K\n",
 ];
 
+/// Room for 24 checkpoints of 64 MiB.
+const IN_MEMORY: &str = "mode = async\nephemeral = true\nhost_cache_size = 1600M\n";
+
 /// The type of a text argument in the demangled names of functions.
 const STRING: &str =
     "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> > const&";
@@ -157,9 +160,9 @@ fn release_routines_that_throw() {
     }
 }
 
-fn release_on_device(job: &Job, arguments: &str) -> Run {
+fn on_device(program: &str, job: &Job, arguments: &str) -> Run {
     let paths = std::env::join_paths([library(), &staged().softcuda()]).unwrap();
-    let run = Run::new(&cxx_program("release", Flavour::Plain)).env("LD_LIBRARY_PATH", paths);
+    let run = Run::new(&cxx_program(program, Flavour::Plain)).env("LD_LIBRARY_PATH", paths);
     run.arg(job.path("veloc.cfg")).arg("device").args(arguments)
 }
 
@@ -177,7 +180,7 @@ fn release_routines_of_device_memory() {
         ),
         ("mode = sync\nscratch = DIR/scratch\n", "caller"),
     ] {
-        let _ = release_on_device(&Job::new(configuration), &format!("by={by}")).succeed();
+        let _ = on_device("release", &Job::new(configuration), &format!("by={by}")).succeed();
     }
 }
 
@@ -187,10 +190,48 @@ fn release_routines_of_device_memory() {
 fn a_loan_whose_copy_fails() {
     let configuration = "mode = async\nscratch = DIR/scratch\ngpu_cache_size = 16M\n";
     for case in ["case=fails", "case=unheard"] {
-        let _ = release_on_device(&Job::new(configuration), case)
+        let _ = on_device("release", &Job::new(configuration), case)
             .env("SOFTCUDA_FAIL", "cuMemcpyDtoHAsync_v2:1=1")
             .succeed();
     }
+}
+
+/// Catches a number, a condition or another constant that defers the capture of memory that then changes, and one
+/// that is taken for no flag in silence.
+#[test]
+fn no_capture_is_deferred_by_accident() {
+    let ended = run(&Job::new(IN_MEMORY), "prototype", "host case=accidents");
+    let told =
+        ended.stderr.lines().filter(|line| line.contains("neither VELOC_DEFAULT nor")).count();
+    assert_eq!(told, 1, "{}", ended.stderr);
+    let _ = on_device("prototype", &Job::new(IN_MEMORY), "case=accidents").succeed();
+}
+
+/// Catches changed memory of a deferred capture that `verify_captures` does not see, and an alarm about memory that
+/// the library itself keeps as it was.
+#[test]
+fn changed_memory_of_deferred_captures_is_found() {
+    for capture in ["copy", "protect", "fork"] {
+        let configuration =
+            format!("{IN_MEMORY}verify_captures = true\nhost_capture = {capture}\n");
+        run(&Job::new(&configuration), "prototype", "host case=verified");
+    }
+    let configuration = format!("{IN_MEMORY}verify_captures = true\n");
+    let _ = on_device("prototype", &Job::new(&configuration), "case=verified").succeed();
+}
+
+/// Catches a line that a script of the prototype's author cannot read, figures that stay 0, and a line that nobody
+/// has asked for.
+#[test]
+fn figures_of_a_cleanup() {
+    let ended = run(&Job::new(IN_MEMORY), "prototype", "host case=figures");
+    let [_, after] = ended.stdout.split("<<<<<=====").collect::<Vec<_>>()[..] else {
+        panic!("{}", ended.stdout)
+    };
+    let figures = after.split("=====>>>>>").next().unwrap_or_default();
+    let figures: Vec<f64> = figures.split(',').map(|text| text.trim().parse().unwrap()).collect();
+    assert_eq!((figures.len(), figures[0], figures[1]), (6, 3.0, 3.0 * (64 << 20) as f64));
+    assert!(figures[2] > 0.0 && figures[3] > 0.0, "{figures:?}");
 }
 
 /// Catches adapters that lose bytes, or do not notice bytes of another object.

@@ -30,8 +30,11 @@ impl Client {
     pub fn checkpoint(&mut self, name: &str, version: i32) -> Result<()> {
         let trace = self.engine.trace.clone();
         let _span = trace.span(Activity::Checkpoint).of(name, version);
+        let since = Instant::now();
         self.checkpoint_begin(name, version)?;
-        self.take_all(false)
+        self.take_all(false)?;
+        self.engine.metrics.checkpoint_calls.add(0, since.elapsed());
+        Ok(())
     }
 
     /// Takes all regions into the checkpoint that was begun, and ends it. A `managed` checkpoint

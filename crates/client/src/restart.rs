@@ -1,6 +1,7 @@
 //! The restart side of the protocol: begin, recover, end.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::callbacks::Object;
 use super::messages::{is_chunk, MessageLog};
@@ -43,6 +44,7 @@ impl Client {
     pub fn restart(&mut self, name: &str, version: i32, of: Option<u32>) -> Result<()> {
         let trace = self.engine.trace.clone();
         let _span = trace.span(Activity::Restore).of(name, version);
+        let since = Instant::now();
         let (prepared, unread) = self.open_restart(name, version, of, true)?;
         let recovered = prepared.map_or(Ok(()), |prepared| self.recover_prepared(&prepared));
         let ended = self.restart_end(recovered.is_ok());
@@ -54,6 +56,7 @@ impl Client {
                 self.engine.end_restore(known, true);
             }
         }
+        self.engine.metrics.restart_calls.add(0, since.elapsed());
         Ok(())
     }
 

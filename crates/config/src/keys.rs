@@ -300,6 +300,15 @@ pub const KEYS: &[Key] = &[
                   program has asked VELOC_Last_error for one.",
     },
     Key {
+        name: "verify_captures",
+        task: Task::Insight,
+        values: "true or false",
+        role: Role::Default("false"),
+        meaning: "To find a program's fault: a region whose capture is deferred (VELOC_READ_ONLY, host_capture) is \
+                  hashed in the call, which waits for that, and again when it has been copied. If the hashes \
+                  differ, that version fails, and the region is named.",
+    },
+    Key {
         name: "threaded",
         task: Task::Backend,
         values: "true or false",
@@ -416,6 +425,48 @@ pub const KEYS: &[Key] = &[
         values: "true or false",
         role: Role::NoEffect { instead: Some("ephemeral = true") },
         meaning: "GPU prototype: write no files.",
+    },
+    Key {
+        name: "compressor_name",
+        task: Task::Unused,
+        values: "text",
+        role: Role::NoEffect { instead: Some("compress") },
+        meaning: "GPU prototype with compression: the library that compresses.",
+    },
+    Key {
+        name: "compressor_algo",
+        task: Task::Unused,
+        values: "text",
+        role: Role::NoEffect { instead: Some("compress") },
+        meaning: "GPU prototype with compression: the algorithm.",
+    },
+    Key {
+        name: "compress_mode",
+        task: Task::Unused,
+        values: "number",
+        role: Role::NoEffect { instead: Some("compress") },
+        meaning: "GPU prototype with compression: which algorithm for which level.",
+    },
+    Key {
+        name: "compress_always",
+        task: Task::Unused,
+        values: "true or false",
+        role: Role::NoEffect { instead: Some("compress") },
+        meaning: "GPU prototype with compression: compress each region.",
+    },
+    Key {
+        name: "force_no_compress",
+        task: Task::Unused,
+        values: "true or false",
+        role: Role::NoEffect { instead: Some("compress") },
+        meaning: "GPU prototype with compression: compress none.",
+    },
+    Key {
+        name: "stop_ckpt_on_pf",
+        task: Task::Unused,
+        values: "true or false",
+        role: Role::NoEffect { instead: Some("compress") },
+        meaning: "GPU prototype with compression: flush nothing while fetching ahead.",
     },
     Key {
         name: "gpu_buffer_slots",

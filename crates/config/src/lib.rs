@@ -227,6 +227,8 @@ pub struct Config {
     pub ec_parity: usize,
     /// The unit that fails together with this process. `None`: its host.
     pub failure_domain: Option<String>,
+    /// Whether memory of deferred captures is hashed in the call, and compared when it has been copied.
+    pub verify_captures: bool,
     /// Whether errors of calls are printed. Processes need not agree on it; the backend ignores it.
     #[serde(skip)]
     pub print_errors: PrintErrors,

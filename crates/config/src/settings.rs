@@ -32,6 +32,8 @@ pub(super) struct Settings {
 impl Settings {
     /// Refuses what this version cannot do, and warns about what it ignores.
     pub(super) fn judge_unsupported(&self, warnings: &mut Vec<String>) -> Result<()> {
+        // One warning for keys that have the same replacement.
+        let mut ignored: Vec<(&str, Option<&str>, Vec<&str>)> = Vec::new();
         for key in KEYS {
             let Some(Setting { text, origin }) = self.given.get(key.name) else {
                 continue;
@@ -39,12 +41,14 @@ impl Settings {
             let name = key.name;
             match key.role {
                 Role::Required | Role::Optional | Role::Default(_) => {}
-                Role::NoEffect { instead } => warnings.push(match instead {
-                    Some(other) => format!(
-                        "{origin}: {name} has no effect in this version; use {other} instead"
-                    ),
-                    None => format!("{origin}: {name} has no effect in this version"),
-                }),
+                Role::NoEffect { instead } => match ignored.last_mut() {
+                    Some((from, same, names))
+                        if instead.is_some() && *same == instead && from == origin =>
+                    {
+                        names.push(name);
+                    }
+                    _ => ignored.push((origin, instead, vec![name])),
+                },
                 Role::Refused { instead } => {
                     return Err(Error::invalid(format!(
                         "{origin}: {name} = {text} is not supported; use {instead}"
@@ -52,6 +56,11 @@ impl Settings {
                 }
             }
         }
+        warnings.extend(ignored.into_iter().map(|(origin, instead, names)| {
+            let have = if names.len() == 1 { "has" } else { "have" };
+            let instead = instead.map(|other| format!("; use {other} instead")).unwrap_or_default();
+            format!("{origin}: {} {have} no effect in this version{instead}", names.join(", "))
+        }));
         Ok(())
     }
 
@@ -171,6 +180,7 @@ impl Settings {
                 .required("ec_parity", origin, |text| value::count_from(text, 1, ec_group - 1))?,
             failure_domain: self.read("failure_domain", |text| Ok(text.to_owned()))?,
             host_capture: self.required("host_capture", origin, value::host_capture)?,
+            verify_captures: self.required("verify_captures", origin, value::switch)?,
             print_errors: self.required("print_errors", origin, value::print_errors)?,
             file: None,
         };

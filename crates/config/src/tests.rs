@@ -52,6 +52,7 @@ fn defaults() {
             meta: None,
             compress: Compress::None,
             incremental: false,
+            verify_captures: false,
             incremental_chain: 8,
             aggregated: false,
             ec_interval: None,
@@ -113,6 +114,7 @@ fn every_key_is_read() {
             meta: Some("/m".into()),
             compress: Compress::None,
             incremental: false,
+            verify_captures: false,
             incremental_chain: 5,
             aggregated: true,
             ec_interval: Some(60),
@@ -242,6 +244,20 @@ fn keys_without_effect_are_warnings() {
         if let Some(other) = instead {
             assert!(warnings[0].contains(other), "{}", warnings[0]);
         }
+    }
+}
+
+/// Catches a warning for each of the keys with which the prototype's programs compress.
+#[test]
+fn keys_with_one_replacement_are_one_warning() {
+    let keys = "compressor_name = nvcomp\ncompressor_algo = Bitcomp_1\nstop_ckpt_on_pf = true\n\
+                compress_mode = -2\ncompress_always = no\nforce_no_compress = true\n";
+    let (_, warnings) = with(&format!("{keys}score_eviction = true")).unwrap();
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    let compress =
+        warnings.iter().find(|warning| warning.contains("use compress instead")).unwrap();
+    for key in keys.lines().filter_map(|line| line.split(' ').next()) {
+        assert!(compress.contains(key), "{compress}");
     }
 }
 

@@ -19,6 +19,7 @@ use super::place::Capture;
 use super::shared::Shared;
 use super::spool::about;
 use super::transfer::Queue;
+use super::verify::Expected;
 use crate::catalog::entry::{Id, Level};
 use crate::catalog::monitor::Worker;
 use crate::catalog::state::{Arrival, MoveEnd, State};
@@ -48,6 +49,8 @@ pub(crate) struct DeferredCapture {
     pub(super) carried: Option<Carried>,
     /// What is frozen until it is copied.
     pub(super) frozen: Option<FrozenRuns>,
+    /// With `verify_captures`.
+    expected: Vec<Expected>,
     releases: Vec<(i32, Arc<dyn Release>)>,
 }
 
@@ -138,6 +141,11 @@ impl Shared {
             let _current = side.device.enter()?;
             drop(side.after_application(self, &own)?);
             own.lane.stream().synchronize()?;
+            if self.config.verify_captures {
+                open.deferred.expected.append(&mut Expected::of(Some(&own), &runs)?);
+            }
+        } else if self.config.verify_captures {
+            open.deferred.expected.append(&mut Expected::of(None, &runs)?);
         }
         open.deferred.runs.append(&mut runs);
         Ok(())
@@ -180,15 +188,24 @@ pub fn arrive(shared: &Shared) -> Result<()> {
         let carried = await_carrier(shared, &arrival, &mut deferred);
         let ahead = thawed.and_then(|ahead| carried.map(|()| ahead));
         shared.count_arrival(ahead.as_ref().ok().copied());
+        let failed = |error| MoveEnd::Failed(about(&arrival.name, arrival.version)(error));
         let end = match ahead.map(drop) {
-            Ok(()) => bring(shared, &mut queue, &arrival, &deferred),
-            Err(error) => MoveEnd::Failed(about(&arrival.name, arrival.version)(error)),
+            Ok(()) => match bring(shared, &mut queue, &arrival, &deferred) {
+                MoveEnd::Done => verify(shared, &deferred).map_or_else(failed, |()| MoveEnd::Done),
+                end => end,
+            },
+            Err(error) => failed(error),
         };
         // Before others learn that all is done.
         shared.end(deferred);
         shared.catalog.step(|state| state.arrived(arrival.id, end));
     }
     Ok(())
+}
+
+/// Compares what has arrived with what the memory was in the call, with `verify_captures`.
+fn verify(shared: &Shared, deferred: &DeferredCapture) -> Result<()> {
+    deferred.expected.iter().try_for_each(|expected| expected.compare(shared.host()?))
 }
 
 /// Copies the frozen regions of a checkpoint, if it has some. Returns the bytes that were copied because the application

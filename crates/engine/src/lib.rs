@@ -58,6 +58,7 @@ mod spool;
 pub mod storage;
 mod store;
 mod transfer;
+mod verify;
 
 mod application;
 mod attach;

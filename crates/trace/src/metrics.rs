@@ -112,6 +112,10 @@ pub struct Metrics {
     pub node_lock: Sum,
     /// The duration of `VELOC_Init`.
     pub init: Sum,
+    /// Calls that have taken a whole checkpoint.
+    pub checkpoint_calls: Sum,
+    /// Calls that have restored a whole checkpoint.
+    pub restart_calls: Sum,
     /// Making parities: bytes of the parity files, and time.
     pub encode: Sum,
     /// The number of checkpoints whose parities could not be made.

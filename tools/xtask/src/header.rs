@@ -49,7 +49,9 @@ pub fn headers() -> Result<Vec<Header>> {
     let constants = |config: &mut Config| {
         config.include_guard = Some("VELOC_DEFS_H".into());
         config.cpp_compat = false;
-        config.export.item_types = vec![ItemType::Constants];
+        config.export.item_types = vec![ItemType::Constants, ItemType::Enums];
+        // No function has it as a parameter: C passes what it gets, and C++ has overloads.
+        config.export.include = vec!["VELOC_Flags".into()];
     };
     let calls = |config: &mut Config| {
         config.include_guard = Some("VELOC_H".into());

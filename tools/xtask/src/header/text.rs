@@ -82,16 +82,16 @@ const CXX: &str = "\
 #include <exception>
 
 /*
- * As programs for VELOC's GPU prototype have it. The names are short and may be taken: define
+ * For programs that were written for VELOC's GPU prototype. The names are short and may be taken: define
  * VELOC_NO_SHORT_NAMES to do without them. One that is a macro already stays that.
  */
 typedef int (*release_routine)();
 #ifndef VELOC_NO_SHORT_NAMES
 #ifndef DEFAULT
-enum { DEFAULT = VELOC_DEFAULT };
+static const VELOC_Flags DEFAULT = VELOC_DEFAULT;
 #endif
 #ifndef READ_ONLY
-enum { READ_ONLY = VELOC_READ_ONLY };
+static const VELOC_Flags READ_ONLY = VELOC_READ_ONLY;
 #endif
 #endif
 
@@ -119,10 +119,64 @@ static inline int veloc_call_release(release_routine release, char *reason, size
 
 /** As VELOC_Mem_protect_flags. What `release` throws is reported as VELOC_Mem_protect_guarded says. */
 static inline int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base_size,
-                                    unsigned int flags, release_routine release = NULL)
+                                    VELOC_Flags flags, release_routine release = NULL)
 {
     return VELOC_Mem_protect_guarded(id, ptr, count, base_size, flags, release,
                                      veloc_call_release);
+}
+
+/** The same with flags that are a number. */
+static inline int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base_size, int flags,
+                                    release_routine release)
+{
+    return VELOC_Mem_protect_guarded(id, ptr, count, base_size, (unsigned int)flags, release,
+                                     veloc_call_release);
+}
+
+/**
+ * As VELOC_Mem_protect with four arguments. `may_compress` permits to store the region compressed; the library
+ * does as the key `compress` says, with or without it.
+ */
+static inline int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base_size,
+                                    bool may_compress)
+{
+    (void)may_compress;
+    return VELOC_Mem_protect(id, ptr, count, base_size);
+}
+
+/** The same with flags and a release routine, as VELOC_Mem_protect_flags. */
+static inline int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base_size,
+                                    bool may_compress, unsigned int flags,
+                                    release_routine release = NULL)
+{
+    (void)may_compress;
+    return VELOC_Mem_protect_guarded(id, ptr, count, base_size, flags, release,
+                                     veloc_call_release);
+}
+
+/** As VELOC_Prefetch_enqueue with two arguments: the whole checkpoint is hinted, not `region` alone. */
+static inline int VELOC_Prefetch_enqueue(const char *name, int version, int region)
+{
+    (void)region;
+    return VELOC_Prefetch_enqueue(name, version);
+}
+
+/**
+ * As VELOC_Cleanup with one argument. With `print_stats` it prints a line to standard output first, what the job
+ * has done until then: `<<<<<===== n, bytes, checkpoint, restart, 0.0, 0.0 =====>>>>>`, the number of checkpoints,
+ * their bytes, the seconds that VELOC_Checkpoint and VELOC_Restart have taken; the last two are for compression,
+ * which the application does not wait for.
+ */
+static inline int VELOC_Cleanup(const char *name, bool print_stats)
+{
+    VELOC_Metrics job;
+    if (print_stats && VELOC_Get_metrics(&job, sizeof job) == VELOC_SUCCESS)
+        printf(\"<<<<<===== %.0f, %.0f, %.6f, %.6f, 0.0, 0.0 =====>>>>>\\n\", (double)job.checkpoints,
+               (double)job.hops[VELOC_HOP_ATOD].bytes + (double)job.hops[VELOC_HOP_ATOH].bytes
+                   + (double)job.hops[VELOC_HOP_ATOF].bytes,
+               (double)job.checkpoint_calls.nanoseconds / 1e9,
+               (double)job.restart_calls.nanoseconds / 1e9);
+    return VELOC_Cleanup(name);
 }
 #endif /* __cplusplus */
 

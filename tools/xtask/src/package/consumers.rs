@@ -34,7 +34,7 @@ pub(super) fn with_cmake(
     quietly(Command::new("cmake").arg("--build").arg(&build))?;
     let mut programs = vec!["save-c"];
     if languages.contains("CXX") {
-        programs.extend(["save-cxx", "save-client", "save-fortran", "save-2003"]);
+        programs.extend(["save-cxx", "save-client", "save-prototype", "save-fortran", "save-2003"]);
         programs.extend(mpi.map(|_| "save-f08"));
     }
     if mpi.is_some() {
@@ -70,7 +70,9 @@ pub(super) fn heat(package: &Installed, work: &Path, mpi: Mpi) -> Result<()> {
 pub(super) fn with_pkg_config(package: &Installed, work: &Path) -> Result<()> {
     let folder = new_folder(work, "pkg-config")?;
     pkg_config(package, &["--exists", "veloc >= 1.8 veloc < 2"])?;
-    for (compiler, source) in [("cc", "save.c"), ("c++", "save.cpp"), ("c++", "client.cpp")] {
+    for (compiler, source) in
+        [("cc", "save.c"), ("c++", "save.cpp"), ("c++", "client.cpp"), ("c++", "prototype.cpp")]
+    {
         let program = folder.join(source.replace('.', "-"));
         let mut command = Command::new(compiler);
         command.arg(sources().join(source)).arg("-o").arg(&program);

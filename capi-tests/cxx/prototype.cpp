@@ -1,0 +1,117 @@
+/*
+ * Calls of programs for VELOC's GPU prototype: prototype <configuration> host|device case=accidents|verified|figures
+ *
+ * `accidents`: what is no READ_ONLY, in each way to write it: the application changes its memory as soon as
+ * VELOC_Checkpoint has returned. `verified`: the same with READ_ONLY, which `verify_captures` has to notice.
+ * `figures`: the line of VELOC_Cleanup with two arguments.
+ */
+#include <functional>
+
+#define VELOC_NO_MPI
+#include "check.hpp"
+#include "memory.hpp"
+
+/* So much that no thread can have copied its end when the call has returned. */
+static const size_t size = 64 << 20;
+
+enum other { first, second };
+
+static int released = 0;
+
+static int release()
+{
+    return released++;
+}
+
+/* Takes a checkpoint, and changes the memory, its end first. */
+static void take_and_change(memory &a, int version)
+{
+    a.fill(version);
+    EQUAL(VELOC_Checkpoint("x", version), VELOC_SUCCESS);
+    a.spoil_end();
+    a.fill(77);
+}
+
+static void accidents(memory &a)
+{
+    void *const p = a.address();
+    int n = 1;
+    const unsigned flags = 1;
+    const bool should_compress = true;
+    const std::function<int()> ways[] = {
+        [&] { return VELOC_Mem_protect(1, p, size, 1); },
+        [&] { return VELOC_Mem_protect(1, p, size, 1, DEFAULT); },
+        [&] { return VELOC_Mem_protect(1, p, size, 1, should_compress); },
+        [&] { return VELOC_Mem_protect(1, p, size, 1, 1); },
+        [&] { return VELOC_Mem_protect(1, p, size, 1, 1.0f); },
+        [&] { return VELOC_Mem_protect(1, p, size, 1, n > 0); },
+        [&] { return VELOC_Mem_protect(1, p, size, 1, second); },
+        [&] { return VELOC_Mem_protect(1, p, size, 1, VELOC_CAPTURE_COPY); },
+        [&] { return VELOC_Mem_protect(1, p, size, 1, static_cast<char>(257)); },
+        [&] { return VELOC_Mem_protect(1, p, size, 1, flags); },
+        [&] { return VELOC_Mem_protect(1, p, size, 1, should_compress, DEFAULT); },
+        [&] { return VELOC_Mem_protect(1, p, size, 1, should_compress, flags); },
+        [&] { return VELOC_Mem_protect(1, p, size, 1, should_compress, true, release); },
+        [&] { return VELOC_Mem_protect(1, p, size, 1, flags, release); },
+        [&] { return VELOC_Mem_protect_flags(1, p, size, 1, 1, release); },
+        [&] { return VELOC_Mem_protect_flags(1, p, size, 1, n > 0, nullptr); },
+        [&] { return VELOC_Mem_protect_flags(1, p, size, 1, VELOC_CAPTURE_COPY, nullptr); },
+        [&] { return VELOC_Mem_protect_flags(1, p, size, 1, static_cast<char>(257), nullptr); },
+        [&] { return VELOC_Mem_protect_guarded(1, p, size, 1, second, nullptr, nullptr); },
+    };
+    int version = 0;
+    for (const auto &protect : ways) {
+        EQUAL(protect(), VELOC_SUCCESS);
+        take_and_change(a, ++version);
+        EQUAL(VELOC_Restart("x", version), VELOC_SUCCESS);
+        if (!a.is(version))
+            check_failed(__FILE__, __LINE__, "way " + std::to_string(version) + " is deferred");
+    }
+    EQUAL(released, 3);
+    // A mode is no flag, and a flag no mode.
+    REFUSED(VELOC_Mem_capture(1, VELOC_READ_ONLY) == VELOC_SUCCESS, "region 1|the mode is");
+}
+
+static void verified(memory &a)
+{
+    // Who keeps the promise is not told anything.
+    EQUAL(VELOC_Mem_protect(3, a.address(), size, 1, READ_ONLY), VELOC_SUCCESS);
+    a.fill(1);
+    EQUAL(VELOC_Checkpoint("x", 1), VELOC_SUCCESS);
+    EQUAL(VELOC_Checkpoint_wait(), VELOC_SUCCESS);
+    take_and_change(a, 2);
+    REFUSED(VELOC_Checkpoint_wait() == VELOC_SUCCESS, "\"x\" version 2|region 3|has changed");
+    EQUAL(VELOC_Restart_test("x", 0), 1);
+    EQUAL(VELOC_Restart("x", 1), VELOC_SUCCESS);
+    CHECK(a.is(1));
+    // Nor is a program that may change it.
+    EQUAL(VELOC_Mem_protect(3, a.address(), size, 1), VELOC_SUCCESS);
+    take_and_change(a, 3);
+    EQUAL(VELOC_Checkpoint_wait(), VELOC_SUCCESS);
+    EQUAL(VELOC_Restart("x", 3), VELOC_SUCCESS);
+    CHECK(a.is(3));
+}
+
+static void figures(memory &a)
+{
+    EQUAL(VELOC_Mem_protect(1, a.address(), size, 1, true), VELOC_SUCCESS);
+    for (int version = 0; version < 3; version++) {
+        EQUAL(VELOC_Prefetch_enqueue("x", 2 - version, 0), VELOC_SUCCESS);
+        EQUAL(VELOC_Checkpoint("x", version), VELOC_SUCCESS);
+    }
+    EQUAL(VELOC_Restart("x", 2), VELOC_SUCCESS);
+    EQUAL(VELOC_Cleanup("x", false), VELOC_SUCCESS);
+    EQUAL(VELOC_Restart_test("x", 0), -1);
+    EQUAL(VELOC_Cleanup("x", true), VELOC_SUCCESS);
+}
+
+int main(int argc, char **argv)
+{
+    memory a(std::string(argv[2]) == "device", size);
+    EQUAL(VELOC_Init_single(0, argv[1]), VELOC_SUCCESS);
+    const std::string which = option(argc, argv, "case");
+    (which == "accidents" ? accidents : which == "verified" ? verified : figures)(a);
+    EQUAL(VELOC_Finalize(1), VELOC_SUCCESS);
+    puts("done");
+    return 0;
+}
