@@ -109,14 +109,14 @@ class Comparison:
         self.results = {"workload": self.facts, "runs": []}
         self.reference = None
         self.longest = {}
-        third = max(self.facts["shot_bytes"] // 3, 1 << 20)
+        third = f"{-(-self.facts['shot_bytes'] // 3 >> 20) + 2}M"
         small = min(64 << 20, self.facts["ring_bytes"] // 2)
         scratch = self.work / "scratch"
         self.variants = {
             "original": None,
             "relinked": {},
             f"relinked, device {small >> 20}M": {"gpu_cache_size": f"{small >> 20}M"},
-            "relinked, host 1/3": {"host_cache_size": f"{third >> 20}M", "scratch": str(scratch)},
+            "relinked, in thirds": {"gpu_cache_size": third, "host_cache_size": third, "scratch": str(scratch)},
         }
 
     def say(self, text):

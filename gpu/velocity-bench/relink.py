@@ -98,7 +98,13 @@ def common(root):
     buffers = Source(root, "cuda/data-units/FrameBuffer.cpp")
     buffers.insert("zero", r"checkCUDA\(cudaMalloc\([^;]*;",
                    "    checkCUDA(cudaMemset(mpDataPointer, 0, mAllocatedBytes));\n", times=2)
-    return [properties, kernel, buffers]
+
+    # What it writes at the end is taken from a frame without padding as if it had padding, so that the image is
+    # sheared, and what lies behind the frame gets into it; borders of the image are memory that nobody has written.
+    image = Source(root, "independents/migration-accommodators/CrossCorrelationKernel.cpp")
+    image.replace("no padding", r"\bGetActualGridSize\(\)", "GetLogicalGridSize()", "GetMigrationData")
+    image.replace("borders", r"(?<=\])(?=;)", "()", "GetMigrationData")
+    return [properties, kernel, buffers, image]
 
 
 def veloc(root):

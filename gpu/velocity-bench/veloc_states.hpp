@@ -19,7 +19,7 @@ namespace veloc_states {
 
 inline int shots = 0;
 
-inline std::string name() { return "shot-" + std::to_string(shots); }
+inline std::string name() { return "shot_" + std::to_string(shots); }
 
 /// The library has printed why; an image without this state would be wrong.
 inline void must(int result, const char *call)

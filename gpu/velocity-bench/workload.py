@@ -18,9 +18,11 @@ SIZES = {"mini": (76, 44, 230, 2), "tiny": (220, 140, 350, 2), "large": (1000, 9
 
 FREQUENCY = 20.0
 CELL = 1500 / FREQUENCY / 3.2 * 0.9  # the program's own choice of a cell, whatever the model's
-SPACING = 25.0  # of the model's samples and of receivers: no two of these share a cell
+# Of the model's samples across and down. No two receivers share a cell. Intervals (25100 mm, 4100 us) need a clear bit 7:
+# the program's reader swaps the bytes of others wrongly.
+ACROSS, DOWN = 25.0, 25.1
 SLOWEST, FASTEST = 1500.0, 4500.0
-SAMPLE = 0.004  # seconds
+SAMPLE = 0.0041  # seconds
 ORDER, BOUNDARY, BLOCK = 16, 20, (64, 8)
 RING = 100  # frames that the program keeps on the device
 
@@ -45,15 +47,15 @@ def padded(cells):
 
 
 def ibm(values):
-    """IEEE floats as big-endian IBM floats."""
-    values = numpy.asarray(values, numpy.float64)
+    """IEEE floats as big-endian IBM floats; no tiny ones, which the program's reader takes for huge ones."""
+    values = numpy.where(abs(values) < 1e-20, 0, numpy.asarray(values, numpy.float64))
     mantissa, exponent = numpy.frexp(abs(values))
     hexadecimal = -(-exponent // 4)
     fraction = numpy.rint(numpy.ldexp(mantissa, exponent - 4 * hexadecimal + 24)).astype(numpy.int64)
     over = fraction >= 1 << 24
     fraction, hexadecimal = numpy.where(over, fraction >> 4, fraction), numpy.where(over, hexadecimal + 1, hexadecimal)
     bits = (hexadecimal + 64) << 24 | fraction | numpy.where(values < 0, 1 << 31, 0)
-    return numpy.where((fraction == 0) | (hexadecimal < -60), 0, bits).astype(">u4")
+    return numpy.where(fraction == 0, 0, bits).astype(">u4")
 
 
 def segy(path, traces, interval, record, source, receiver):
@@ -104,6 +106,8 @@ def main(size, folder):
     cells_x, cells_z, steps, shots = SIZES[size]
     folder = Path(folder).resolve()
     folder.mkdir(parents=True, exist_ok=True)
+    columns, rows = int(numpy.ceil(cells_x * CELL / ACROSS)), int(numpy.ceil(cells_z * CELL / DOWN))
+    cells_x, cells_z = int(columns * ACROSS / CELL), int(rows * DOWN / CELL)  # as the program computes them
     nx, nz = padded((cells_x, cells_z))
     if (cells_x + 2 * BOUNDARY) % BLOCK[0] == 0 or (cells_z + 2 * BOUNDARY) % BLOCK[1] == 0:
         sys.exit("workload.py: the program handles only sizes that it has to pad")
@@ -113,16 +117,16 @@ def main(size, folder):
             sys.exit(f"workload.py: the kernel reads a row behind {what}, which ends at a page's end")
 
     width, depth = cells_x * CELL, cells_z * CELL
-    speed = velocities(int(numpy.ceil(width / SPACING)), int(numpy.ceil(depth / SPACING)))
-    places = SPACING * numpy.arange(len(speed))
-    segy(folder / "velocity.segy", speed, int(SPACING * 1000), 1, places, places)
+    speed = velocities(columns, rows)
+    places = ACROSS * numpy.arange(columns)
+    segy(folder / "velocity.segy", speed, round(DOWN * 1000), 1, places, places)
     samples = int(numpy.ceil(steps * step_seconds() / SAMPLE))
     names = []
     for number in range(shots):
         source = int(width * (number + 1) / (shots + 1))
         receivers = places[1:-1]
         names.append(str(folder / f"shot{number + 1}.segy"))
-        segy(Path(names[-1]), shot(source, receivers, samples, width, depth), int(SAMPLE * 1e6), number + 1, source,
+        segy(Path(names[-1]), shot(source, receivers, samples, width, depth), round(SAMPLE * 1e6), number + 1, source,
              receivers)
 
     off = {"enable": False, "show-each": 200}

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
+use capi_tests::backends::wait_for_backends;
 use capi_tests::cxx::{cxx_program, cxx_program_with, library, library_of, mpi_program};
 use capi_tests::job::{names, Job};
 use capi_tests::program::{found, staged, Flavour};
@@ -232,6 +233,39 @@ fn figures_of_a_cleanup() {
     let figures: Vec<f64> = figures.split(',').map(|text| text.trim().parse().unwrap()).collect();
     assert_eq!((figures.len(), figures[0], figures[1]), (6, 3.0, 3.0 * (64 << 20) as f64));
     assert!(figures[2] > 0.0 && figures[3] > 0.0, "{figures:?}");
+}
+
+/// Catches a process that waits at its end for flushes, which take hours here, that gets another exit code, or that
+/// leaves a file or a process.
+#[test]
+fn a_program_that_ends_without_finalize() {
+    let in_memory = "mode = async\nephemeral = true\ngpu_cache_size = 64M\nhost_cache_size = 64M\n";
+    let overflowing =
+        "mode = async\nephemeral = true\nscratch = DIR/scratch\nhost_cache_size = 20M\n";
+    for (configuration, how) in [
+        (in_memory, "return"),
+        (in_memory, "exit"),
+        (in_memory, "quick"),
+        (in_memory, "thread"),
+        (overflowing, "return"),
+    ] {
+        let job = Job::new(configuration);
+        let device = configuration == in_memory;
+        let ended = match device {
+            true => on_device("unfinished", &job, &format!("how={how}")),
+            false => Run::new(&cxx_program("unfinished", Flavour::Plain))
+                .env("LD_LIBRARY_PATH", library())
+                .arg(job.path("veloc.cfg"))
+                .args(&format!("host how={how}")),
+        };
+        let ended = ended.end();
+        assert_eq!(ended.status.code(), Some(7), "{how}: {}{}", ended.stdout, ended.stderr);
+        assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
+        wait_for_backends(&job);
+        let left: Vec<_> =
+            std::fs::read_dir(job.scratch()).into_iter().flatten().flatten().collect();
+        assert!(left.is_empty(), "{how}: {left:?} is left");
+    }
 }
 
 /// Catches adapters that lose bytes, or do not notice bytes of another object.

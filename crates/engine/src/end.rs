@@ -28,6 +28,11 @@ impl Engine {
     /// Stops the workers without waiting for them, and removes what an ephemeral job has written.
     pub fn leave(&self) {
         self.shared.stop();
+        if self.config.ephemeral {
+            if let Err(error) = self.files.remove_unnamed() {
+                log::warn!("{error}");
+            }
+        }
         self.remove_spilled();
         self.trace.finish();
     }

@@ -36,6 +36,19 @@ impl Files {
         result
     }
 
+    /// Removes the files in scratch that this process is writing: their writers can give them no name any more.
+    pub fn remove_unnamed(&self) -> Result<()> {
+        let Some(directory) = &self.scratch else {
+            return Ok(());
+        };
+        let own = files::list(directory, |file_name| {
+            let temporary = names::parse_temporary(file_name)?;
+            let of_rank = names::parse(temporary.complete)?.rank == self.rank;
+            (of_rank && temporary.pid == std::process::id()).then(|| directory.join(file_name))
+        })?;
+        own.iter().try_for_each(|path| files::remove(path))
+    }
+
     pub(super) fn remove_note(&self, name: &str, version: i32) -> Result<()> {
         if self.companions.notes.load(Ordering::Relaxed) {
             files::remove(&self.routed_note(name, version)?)?;

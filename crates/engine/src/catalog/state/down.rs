@@ -96,6 +96,9 @@ impl State {
         let entry = self.entries.get_mut(&id)?;
         let job = read_by_writer(id, entry, sources);
         entry.scratch = FileCopy::Writing;
+        if self.shape.ephemeral {
+            self.spilled.insert((job.name.clone(), job.version));
+        }
         self.started(id, true);
         Some(job)
     }
@@ -116,7 +119,6 @@ impl State {
                     entry.scratch = FileCopy::Present;
                     if self.shape.ephemeral {
                         self.counts.spills += 1;
-                        self.spilled.insert((entry.name.clone(), entry.version));
                     }
                     unlink = entry.doomed;
                 }

@@ -89,7 +89,7 @@ impl State {
         }
     }
 
-    /// The scratch files that an ephemeral job has written, by name and version.
+    /// The scratch files that an ephemeral job has written or is writing, by name and version.
     pub fn spilled(&self) -> Vec<(Arc<str>, i32)> {
         self.spilled.iter().cloned().collect()
     }
