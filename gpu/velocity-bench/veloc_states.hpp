@@ -66,7 +66,7 @@ inline void figures()
     if (VELOC_Get_metrics(&metrics, sizeof metrics) != VELOC_SUCCESS)
         return;
     VELOC_Get_trf_metrics(hops);
-    std::printf("\nveloc: %s", hops);
+    std::printf("\nveloc: %s\n", hops);
     for (int cause = 0; cause < VELOC_WAITS; cause++)
         std::printf("veloc: waited %s %.6f s, %llu times\n", causes[cause], metrics.blocked[cause].nanoseconds * 1e-9,
                     (unsigned long long)metrics.blocked[cause].count);

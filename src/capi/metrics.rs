@@ -13,9 +13,6 @@ use os::error::{Error, Result};
 use policy::touch::{Mode, Rate};
 use trace::metrics::{Sum, CAUSES, HOPS};
 
-/// Bytes that VELOC_Get_trf_metrics writes at the most, the final NUL included.
-const TEXT_BYTES: usize = 1024;
-
 /// Index in `hops`: from the application's memory to the device cache.
 pub const VELOC_HOP_ATOD: usize = 0;
 /// Index in `hops`: from the application's memory to the host buffer.
@@ -213,9 +210,9 @@ fn collect(client: &Client) -> VELOC_Metrics {
     }
 }
 
-/// The bytes moved per hop, as text: a line for each hop, as `DtoH: 1048576 bytes, 12.50 GB/s`.
+/// The bytes that the job has moved per hop, as one line of text: `{AtoD : 1048576, AtoH : 0, ...}`.
 ///
-/// @param text  gets at most 1024 bytes, the final NUL included; empty outside a job
+/// @param text  gets at most 379 bytes, the final NUL included; the prototype asks for 1024. Empty outside a job
 ///
 /// Source: VELOC_Get_trf_metrics of VELOC's GPU prototype.
 ///
@@ -227,11 +224,11 @@ pub unsafe extern "C" fn VELOC_Get_trf_metrics(text: *mut c_char) {
         if text.is_null() {
             return Err(Error::invalid("text is NULL"));
         }
-        with_client(|client| Ok(client.engine().metrics.text(TEXT_BYTES - 1)))
+        with_client(|client| Ok(client.engine().metrics.text()))
     });
     if !text.is_null() {
         let found = found.unwrap_or_default();
-        // SAFETY: the text and its NUL fit into 1024 bytes.
+        // SAFETY: the text and its NUL are shorter than 1024 bytes.
         unsafe {
             std::ptr::copy_nonoverlapping(found.as_ptr(), text.cast(), found.len());
             text.add(found.len()).write(0);

@@ -150,24 +150,11 @@ impl Metrics {
         self.trace.blocked(cause, since, time);
     }
 
-    /// One line per hop, without a rate if nothing was moved: `DtoH: 1048576 bytes, 12.50 GB/s`; at most
-    /// `limit` bytes in all.
-    pub fn text(&self, limit: usize) -> String {
-        let mut text = String::new();
-        for (hop, name) in HOPS {
-            let sum = self.hop(hop);
-            let line = if sum.nanoseconds() > 0 {
-                let rate = sum.amount() as f64 / sum.nanoseconds() as f64;
-                format!("{name}: {} bytes, {rate:.2} GB/s\n", sum.amount())
-            } else {
-                format!("{name}: {} bytes\n", sum.amount())
-            };
-            if text.len() + line.len() > limit {
-                break;
-            }
-            text.push_str(&line);
-        }
-        text
+    /// The bytes of each hop, as VELOC's GPU prototype writes them and its scripts read them: one line, each entry
+    /// with a comma behind it. At most 378 bytes.
+    pub fn text(&self) -> String {
+        let hops = HOPS.map(|(hop, name)| format!("{name} : {}, ", self.hop(hop).amount()));
+        format!("{{{}}}", hops.concat())
     }
 }
 
@@ -181,20 +168,23 @@ mod tests {
         let metrics = Metrics::default();
         for (number, (hop, name)) in HOPS.into_iter().enumerate() {
             metrics.hop(hop).add(1 << number, Duration::from_nanos(1));
-            let counted = metrics.text(1024);
-            assert!(counted.contains(&format!("{name}: {} bytes,", 1 << number)), "{counted}");
+            let counted = metrics.text();
+            assert!(counted.contains(&format!("{name} : {}, ", 1 << number)), "{counted}");
         }
     }
 
+    /// Reads the text as the prototype's scripts do: without its ends, cut at commas, and at the first colon.
     #[test]
-    fn the_text_keeps_to_its_limit_and_names_every_hop_within_1024_bytes() {
+    fn the_text_is_what_scripts_of_the_prototype_read() {
         let metrics = Metrics::default();
         for (hop, _) in HOPS {
             metrics.hop(hop).add(u64::MAX / 2, Duration::from_nanos(1));
         }
-        let text = metrics.text(1023);
-        assert!(text.len() <= 1023);
-        assert!(HOPS.iter().all(|(_, name)| text.contains(name)), "{text}");
-        assert!(metrics.text(60).len() <= 60);
+        let text = metrics.text();
+        assert!(text.len() <= 378 && !text.contains('\n'), "{text}");
+        let entries = text[1..].split(", ").filter_map(|entry| entry.split_once(':'));
+        let read: Vec<_> =
+            entries.map(|(name, bytes)| (name.trim(), bytes.trim().parse())).collect();
+        assert_eq!(read, HOPS.map(|(_, name)| (name, Ok(u64::MAX / 2))).to_vec());
     }
 }
