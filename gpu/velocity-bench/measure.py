@@ -93,8 +93,11 @@ def figures(text):
     window = re.search(r"- wnx\s*: (\d+)\s+- wny\s*: \d+\s+- wnz\s*: (\d+)", text)
     if window:
         found["points"] = [int(window[1]), int(window[2])]
-    found["veloc"] = [line for line in re.findall(r"^(?:veloc: .*|\w+to\w+: .*)$", text, re.M)]
+    found["veloc"] = re.findall(r"^veloc: .*$", text, re.M)
     waits = re.findall(r"^veloc: waited (\w+) ([\d.]+) s", text, re.M)
+    calls = re.search(r"calls checkpoint ([\d.]+) s, restart ([\d.]+) s", text)
+    if calls:
+        found["checkpoint_calls"], found["restart_calls"] = float(calls[1]), float(calls[2])
     if waits:
         found["waited"] = {cause: float(seconds) for cause, seconds in waits if float(seconds) >= 1e-4}
     return found
@@ -192,8 +195,9 @@ class Comparison:
     def table(self):
         self.say(f"\n{self.facts['size']}: medians; {self.facts['shots']} shots of "
                  f"{self.facts['shot_bytes'] / 2**30:.2f} GiB in {self.facts['rings']} checkpoints each")
-        keys = ("wall", "compute", "forward", "backward", "store", "fetch", "rss_mib", "device_mib")
-        self.say(f"{'':26}" + "".join(f"{key:>11}" for key in keys) + "  identical")
+        keys = ("wall", "compute", "forward", "backward", "store", "fetch", "checkpoint_calls", "restart_calls",
+                "rss_mib", "device_mib")
+        self.say(f"{'':26}" + "".join(f"{key.removesuffix('_calls'):>11}" for key in keys) + "  identical")
         for variant in self.variants:
             runs = [r for r in self.results["runs"] if r["variant"] == variant and r["exit"] == 0]
             if not runs:

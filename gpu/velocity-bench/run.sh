@@ -26,7 +26,7 @@ export PATH="$library/bin:$PATH" LD_LIBRARY_PATH="$library/lib${LD_LIBRARY_PATH:
 
 say() { echo "$*" | tee -a "$out/summary.txt"; }
 left() { echo $((until - $(date +%s))); }
-fail() { say "FAILED: $*"; tail -n 30 "$out/build.log" 2>/dev/null; exit 1; }
+fail() { say "FAILED: $*"; { grep -a 'rror\|\*\*\*' "$out/build.log" | tail -n 20; tail -n 15 "$out/build.log"; } 2>/dev/null; exit 1; }
 
 command -v nvcc >/dev/null || [ ! -x /usr/local/cuda/bin/nvcc ] || export PATH="/usr/local/cuda/bin:$PATH"
 nvcc=$(command -v nvcc) || fail "no nvcc"

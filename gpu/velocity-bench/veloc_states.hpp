@@ -61,23 +61,32 @@ inline void figures()
 {
     static const char *const causes[VELOC_WAITS] = {"copy", "order", "map", "device_room", "host_room", "fetch",
                                                     "file", "drain"};
+    static const char *const names[VELOC_HOPS] = {"AtoD", "AtoH", "AtoF", "DtoH", "DtoF", "HtoF", "FtoP",
+                                                  "PtoF", "FtoH", "HtoD", "DtoA", "HtoA", "FtoA"};
     VELOC_Metrics metrics;
     char hops[1024];
     if (VELOC_Get_metrics(&metrics, sizeof metrics) != VELOC_SUCCESS)
         return;
     VELOC_Get_trf_metrics(hops);
     std::printf("\nveloc: %s\n", hops);
+    for (int hop = 0; hop < VELOC_HOPS; hop++)
+        if (metrics.hops[hop].bytes && metrics.hops[hop].nanoseconds)
+            std::printf("veloc: %s %.0f MiB, %.2f GB/s\n", names[hop], metrics.hops[hop].bytes / 1048576.0,
+                        (double)metrics.hops[hop].bytes / metrics.hops[hop].nanoseconds);
     for (int cause = 0; cause < VELOC_WAITS; cause++)
-        std::printf("veloc: waited %s %.6f s, %llu times\n", causes[cause], metrics.blocked[cause].nanoseconds * 1e-9,
-                    (unsigned long long)metrics.blocked[cause].count);
-    std::printf("veloc: init %.6f s, checkpoints %llu, restores %llu, spills %llu, discards %llu, fetches %llu, "
-                "device hits %llu, device misses %llu, device %llu, host %llu, registered %llu, software %llu\n",
-                metrics.init.nanoseconds * 1e-9, (unsigned long long)metrics.checkpoints,
-                (unsigned long long)metrics.restores, (unsigned long long)metrics.spills,
-                (unsigned long long)metrics.discards, (unsigned long long)metrics.fetches,
-                (unsigned long long)metrics.device_hits, (unsigned long long)metrics.device_misses,
-                (unsigned long long)metrics.device_capacity, (unsigned long long)metrics.host_capacity,
-                (unsigned long long)metrics.host_registered, (unsigned long long)metrics.software_device);
+        if (metrics.blocked[cause].count)
+            std::printf("veloc: waited %s %.6f s, %llu times\n", causes[cause],
+                        metrics.blocked[cause].nanoseconds * 1e-9, (unsigned long long)metrics.blocked[cause].count);
+    std::printf("veloc: init %.6f s, calls checkpoint %.6f s, restart %.6f s\n", metrics.init.nanoseconds * 1e-9,
+                metrics.checkpoint_calls.nanoseconds * 1e-9, metrics.restart_calls.nanoseconds * 1e-9);
+    std::printf("veloc: checkpoints %llu, restores %llu, spills %llu, discards %llu, fetches %llu, device hits %llu, "
+                "device misses %llu, device %llu MiB, host %llu MiB, registered %llu MiB, software %llu\n",
+                (unsigned long long)metrics.checkpoints, (unsigned long long)metrics.restores,
+                (unsigned long long)metrics.spills, (unsigned long long)metrics.discards,
+                (unsigned long long)metrics.fetches, (unsigned long long)metrics.device_hits,
+                (unsigned long long)metrics.device_misses, (unsigned long long)metrics.device_capacity >> 20,
+                (unsigned long long)metrics.host_capacity >> 20, (unsigned long long)metrics.host_registered >> 20,
+                (unsigned long long)metrics.software_device);
     std::fflush(stdout);
 }
 

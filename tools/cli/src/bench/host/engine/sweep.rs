@@ -107,7 +107,7 @@ fn driven(size: Size, rounds: u32) -> Result<(f64, u64)> {
         resilience_distance: 0,
         adjoint_distance: 0,
         rule: VELOC_RULE_OPTIMAL,
-        flags: VELOC_DEFAULT,
+        flags: 0,
         time_limit: 0.0,
         tag: 0,
         user: user.cast(),
