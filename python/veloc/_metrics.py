@@ -42,6 +42,8 @@ class _Metrics(ctypes.Structure):
         ("software_device", ctypes.c_uint64),
         ("encode", _Sum),
         ("encode_failures", ctypes.c_uint64),
+        ("checkpoint_calls", _Sum),
+        ("restart_calls", _Sum),
     ]
 
 
