@@ -93,8 +93,8 @@ def figures(text):
     window = re.search(r"- wnx\s*: (\d+)\s+- wny\s*: \d+\s+- wnz\s*: (\d+)", text)
     if window:
         found["points"] = [int(window[1]), int(window[2])]
-    found["veloc"] = re.findall(r"^veloc: .*$", text, re.M)
-    waits = re.findall(r"^veloc: waited (\w+) ([\d.]+) s", text, re.M)
+    found["veloc"] = re.findall(r"^veloc: .*$", text, re.MULTILINE)
+    waits = re.findall(r"^veloc: waited (\w+) ([\d.]+) s", text, re.MULTILINE)
     calls = re.search(r"calls checkpoint ([\d.]+) s, restart ([\d.]+) s", text)
     if calls:
         found["checkpoint_calls"], found["restart_calls"] = float(calls[1]), float(calls[2])

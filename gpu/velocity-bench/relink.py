@@ -35,7 +35,7 @@ class Source:
         """From the head of a function to its end; of the file, if none is named."""
         if function is None:
             return 0, len(self.text)
-        heads = list(re.finditer(rf"^(?=\S)[^;\n]*(?<!\w){function}\s*\(", self.text, re.M))
+        heads = list(re.finditer(rf"^(?=\S)[^;\n]*(?<!\w){function}\s*\(", self.text, re.MULTILINE))
         if len(heads) != 1:
             sys.exit(f"relink.py: {edit}: {len(heads)} functions {function} in {self.path.name}, expected 1")
         start = heads[0].start()
