@@ -120,7 +120,7 @@ impl Kernel {
         match self.needs.threads.filter(|wanted| *wanted != threads.next_multiple_of(32)) {
             None => Ok(()),
             Some(wanted) => {
-                notice(&format!("`bar.sync 0, {wanted}` in a block of {threads} threads: the software device has no barriers of a part of a block"));
+                notice(&format!("`bar.sync 0, {wanted}`: it is not for all {threads} threads"));
                 Err(Status::INVALID_VALUE)
             }
         }
