@@ -12,7 +12,7 @@ use super::text::{Function, Module};
 /// A function in C.
 pub(super) struct Body {
     pub(super) code: String,
-    /// What is kept for each thread, as a type of C.
+    /// How much is kept for each thread, in C.
     pub(super) kept: String,
     /// The functions that it calls.
     pub(super) calls: Vec<String>,
@@ -51,7 +51,7 @@ pub(super) fn body(module: &Module, function: &Function) -> Result<Body, String>
         let registers = each(&scope, |kind, name| format!("  {kind} {name} = 0;\n"));
         format!("{} {{\n{local}{registers}{lines}  return 0;\n}}\n", head(name))
     };
-    let kept = if waits { format!("struct kept_{name}") } else { "struct kept".to_owned() };
+    let kept = if waits { format!("sizeof(struct kept_{name})") } else { "0".to_owned() };
     Ok(Body { code, kept, calls: scope.calls, threads: scope.threads })
 }
 

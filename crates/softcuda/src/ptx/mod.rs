@@ -81,22 +81,21 @@ fn translate(ptx: &str) -> Result<Translation, String> {
     let mut kernels = HashMap::new();
     for function in &module.functions {
         let name = &function.name;
-        let Some(body) = bodies.get(name.as_str()) else { continue };
-        let kernel = match body {
-            Err(why) => Err(why.clone()),
-            Ok(body) => {
-                let _ = writeln!(code, "{};", function::head(name));
-                text += &body.code;
+        let body = bodies.get(name.as_str());
+        if let Some(Ok(body)) = body {
+            let _ = writeln!(code, "{};", function::head(name));
+            text += &body.code;
+        }
+        let kernel = match body.filter(|_| function.is_kernel) {
+            None => continue,
+            Some(Err(why)) => Err(why.clone()),
+            Some(Ok(body)) => {
                 let layout = shared::layout(&module, &with_called(&module, &bodies, function));
-                if function.is_kernel {
-                    text += &entry(name, &body.kept, &layout);
-                }
+                text += &entry(name, &body.kept, &layout);
                 needs(function, body, &layout)
             }
         };
-        if function.is_kernel {
-            kernels.insert(name.clone(), kernel);
-        }
+        kernels.insert(name.clone(), kernel);
     }
     for (name, why) in &module.refused {
         kernels.entry(name.clone()).or_insert_with(|| Err(format!("{name}: {why}")));
@@ -106,11 +105,11 @@ fn translate(ptx: &str) -> Result<Translation, String> {
 
 /// The function of a library that runs a kernel.
 fn entry(name: &str, kept: &str, layout: &Layout) -> String {
-    let starts: Vec<String> = layout.starts.iter().map(u64::to_string).collect();
+    // C has no empty arrays.
+    let starts: String = layout.starts.iter().map(|start| format!("{start}, ")).collect();
     format!(
-        "void k_{name}(const struct launch *launch) {{\n  static const uint64_t starts[] = {{0{}}};\n  \
-         all_threads(launch, t_{name}, sizeof({kept}), starts + 1, {});\n}}\n",
-        starts.iter().map(|start| format!(", {start}")).collect::<String>(),
+        "void k_{name}(const struct launch *launch) {{\n  static const uint64_t starts[] = {{{starts}0}};\n  \
+         all_threads(launch, t_{name}, {kept}, starts, {});\n}}\n",
         layout.bytes
     )
 }

@@ -87,40 +87,44 @@ static int call(struct run *run, const struct place *place, void **params, threa
 }
 
 /* Runs the threads of a block in turn: each to its end, or to its next barrier, until all have ended. Threads that
-   have ended are not waited for. 1 after an illegal address. */
+   have ended are not waited for. Nothing is kept by kernels without barriers. 1 after an illegal address. */
 static int block(struct run *run, struct place *place, const struct launch *launch, thread *thread,
                  unsigned char *kept, uint64_t kept_bytes)
 {
     unsigned char *own;
-    int waiting;
+    int waiting, ended;
     do {
         own = kept;
         waiting = 0;
 #define EACH(which, side, count) for (place->which[side] = 0; place->which[side] < count[side]; place->which[side]++)
         EACH(tid, 2, launch->block) EACH(tid, 1, launch->block) EACH(tid, 0, launch->block)
         {
-            run->kept = (struct kept *)own;
-            own += kept_bytes;
-            if (run->kept->at == GONE)
-                continue;
-            run->used = run->depth = 0;
-            switch (thread(run, place, launch->params)) {
-            case 1: return 1;
-            case WAITS: waiting = 1; break;
-            default: run->kept->at = GONE;
+            if (kept_bytes) {
+                run->kept = (struct kept *)own;
+                own += kept_bytes;
+                if (run->kept->at == GONE)
+                    continue;
             }
+            run->used = run->depth = 0;
+            ended = thread(run, place, launch->params);
+            if (ended == 1)
+                return 1;
+            if (ended == WAITS)
+                waiting = 1;
+            else if (kept_bytes)
+                run->kept->at = GONE;
         }
     } while (waiting);
     return 0;
 }
 
-/* Shared memory is as a launch before left it: here it is no number, whatever it is taken for. */
+/* On a GPU shared memory begins as another block has left it; here as ones, which are no number as a float. */
 static void all_threads(const struct launch *launch, thread *thread, uint64_t kept_bytes, const uint64_t *shared_at,
                         uint64_t shared_bytes)
 {
     uint64_t threads = (uint64_t)launch->block[0] * launch->block[1] * launch->block[2];
     uint64_t shared_size = shared_bytes + launch->shared_bytes;
-    unsigned char *kept = malloc(threads * kept_bytes);
+    unsigned char *kept = malloc(threads * kept_bytes + 1);
     unsigned char *shared = aligned_alloc(128, (shared_size | 127) + 1);
     struct run run;
     struct place all, *place = &all;
