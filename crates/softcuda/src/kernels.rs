@@ -12,10 +12,14 @@ use std::ffi::{c_int, c_void};
 use std::sync::{Arc, LazyLock, Mutex};
 
 use crate::memory::{Access, Operand, Side};
+use crate::notice::notice;
 use crate::registry;
 use crate::status::{Outcome, Status};
 use crate::sync::lock;
 use crate::thread;
+
+/// The shared memory of a block, in bytes.
+pub(crate) const SHARED_MEMORY: usize = 48 << 10;
 
 /// The largest parameter, in bytes.
 const LARGEST_PARAMETER: usize = 8;
@@ -40,11 +44,22 @@ pub struct softcuda_launch {
 /// A native kernel.
 pub(crate) type NativeKernel = unsafe extern "C" fn(launch: *const softcuda_launch);
 
+/// What a kernel asks of its launches.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Needs {
+    /// The sizes of its parameters in bytes.
+    pub(crate) sizes: Vec<usize>,
+    /// The shared memory of its own, beside what a launch asks for.
+    pub(crate) shared_bytes: u32,
+    /// How many threads its barriers are for, if they say so.
+    pub(crate) threads: Option<u64>,
+}
+
 /// A kernel.
 #[derive(Debug)]
 pub(crate) struct Kernel {
     function: NativeKernel,
-    sizes: Vec<usize>,
+    needs: Needs,
 }
 
 /// The grid, the block and the shared memory of a launch.
@@ -53,19 +68,6 @@ pub(crate) struct Shape {
     pub(crate) grid: [u32; 3],
     pub(crate) block: [u32; 3],
     pub(crate) shared_bytes: u32,
-}
-
-impl Shape {
-    /// Checks it against the limits that every GPU has.
-    pub(crate) fn check(&self) -> Outcome {
-        let threads: u64 = self.block.iter().map(|side| u64::from(*side)).product();
-        let blocks_exist = self.grid.iter().all(|side| *side > 0);
-        if blocks_exist && (1..=1024).contains(&threads) {
-            Ok(())
-        } else {
-            Err(Status::INVALID_VALUE)
-        }
-    }
 }
 
 /// The device and the memory of the kernel that runs on this thread.
@@ -86,7 +88,8 @@ pub(crate) fn register(name: String, sizes: Vec<usize>, function: NativeKernel) 
     if sizes.iter().any(|size| *size == 0 || *size > LARGEST_PARAMETER) {
         return Err(Status::INVALID_VALUE);
     }
-    lock(&KERNELS).insert(name, Arc::new(Kernel { function, sizes }));
+    let kernel = Kernel::new(function, Needs { sizes, ..Needs::default() });
+    lock(&KERNELS).insert(name, Arc::new(kernel));
     Ok(())
 }
 
@@ -96,9 +99,31 @@ pub(crate) fn find(name: &str) -> Outcome<Arc<Kernel>> {
 }
 
 impl Kernel {
-    /// A kernel with parameters of these sizes.
-    pub(crate) fn new(function: NativeKernel, sizes: Vec<usize>) -> Self {
-        Self { function, sizes }
+    pub(crate) fn new(function: NativeKernel, needs: Needs) -> Self {
+        Self { function, needs }
+    }
+
+    /// The shared memory that it has whatever a launch asks for, in bytes.
+    pub(crate) fn shared_bytes(&self) -> u32 {
+        self.needs.shared_bytes
+    }
+
+    /// Whether it can be launched so: checks the limits that every GPU has, and barriers.
+    pub(crate) fn check(&self, shape: &Shape) -> Outcome {
+        let threads: u64 = shape.block.iter().map(|side| u64::from(*side)).product();
+        let blocks_exist = shape.grid.iter().all(|side| *side > 0);
+        let shared = u64::from(self.needs.shared_bytes) + u64::from(shape.shared_bytes);
+        if !blocks_exist || !(1..=1024).contains(&threads) || shared > SHARED_MEMORY as u64 {
+            return Err(Status::INVALID_VALUE);
+        }
+        // The number that a barrier names is one of whole warps.
+        match self.needs.threads.filter(|wanted| *wanted != threads.next_multiple_of(32)) {
+            None => Ok(()),
+            Some(wanted) => {
+                notice(&format!("`bar.sync 0, {wanted}`: it is not for all {threads} threads"));
+                Err(Status::INVALID_VALUE)
+            }
+        }
     }
 
     /// Copies the values of the parameters, each into as many words as it needs.
@@ -107,11 +132,11 @@ impl Kernel {
     /// `params` must point to as many pointers as the kernel has parameters,
     /// each to a value of the registered size; it may be null for none.
     pub(crate) unsafe fn capture(&self, params: *mut *mut c_void) -> Outcome<Vec<u64>> {
-        if params.is_null() && !self.sizes.is_empty() {
+        if params.is_null() && !self.needs.sizes.is_empty() {
             return Err(Status::INVALID_VALUE);
         }
         let mut values = Vec::new();
-        for (index, size) in self.sizes.iter().enumerate() {
+        for (index, size) in self.needs.sizes.iter().enumerate() {
             // SAFETY: the caller vouches for the array of pointers.
             let source = unsafe { *params.add(index) };
             if source.is_null() {
@@ -131,7 +156,7 @@ impl Kernel {
     pub(crate) fn run(&self, device: usize, shape: Shape, mut values: Vec<u64>) -> Outcome {
         let mut rest = values.as_mut_slice();
         let mut params: Vec<*mut c_void> = Vec::new();
-        for size in &self.sizes {
+        for size in &self.needs.sizes {
             let (value, behind) = rest.split_at_mut(words(*size));
             params.push(value.as_mut_ptr().cast());
             rest = behind;
@@ -140,7 +165,7 @@ impl Kernel {
             grid: shape.grid,
             block: shape.block,
             shared_bytes: shape.shared_bytes,
-            parameter_count: self.sizes.len() as u32,
+            parameter_count: self.needs.sizes.len() as u32,
             params: params.as_mut_ptr(),
         };
         SCOPE.set(Some(Scope { device, held: Vec::new(), failed: false }));

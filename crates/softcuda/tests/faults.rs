@@ -288,7 +288,10 @@ fn a_kernel_is_compiled_from_ptx() {
     let (code, function) = compiled(c"add", PTX);
     ok(code);
     assert_eq!(compiled(c"none", PTX).0, NOT_FOUND);
-    assert_eq!(compiled(c"add", c".version 6.0\n.entry add() { bar.sync 0; ret; }").0, INVALID_PTX);
+    assert_eq!(
+        compiled(c"add", c".version 6.0\n.entry add() { bar.warp.sync -1; ret; }").0,
+        INVALID_PTX
+    );
     let device = allocate(16);
     ok(cuMemsetD32_v2(device, 1, 4));
     ok(launch(function, 2, 2, device, 10));

@@ -5,53 +5,17 @@
 #[macro_use]
 mod common;
 
-use std::ffi::{c_void, CString};
-use std::ptr::{from_mut, null_mut};
-
+use common::ptx::*;
 use common::*;
-use softcuda::abi::{CUfunction, CUmodule};
-use softcuda::api::*;
-
-const BEGIN: &str = ".version 7.8\n.target sm_80\n.address_size 64\n";
-const REGISTERS: &str =
-    ".reg .b32 %r<9>;\n.reg .b64 %rd<9>;\n.reg .f32 %f<9>;\n.reg .f64 %fd<9>;\n\
-                         .reg .pred %p<3>;\nld.param.u64 %rd1, [k_0];\n";
+use softcuda::abi::CUmodule;
 
 /// An instruction, and the C library's function that it is.
 type Named<T> = (&'static str, fn(T) -> T);
 
-/// A kernel that has the address of its words in `%rd1`.
-fn kernel(name: &str, body: &str) -> String {
-    format!(".visible .entry {name}(.param .u64 k_0)\n{{\n{REGISTERS}{body}\nret;\n}}\n")
-}
-
-fn module(text: &str) -> CUmodule {
-    configure("KERNELS", "ptx");
-    let (text, mut module) = (CString::new(format!("{BEGIN}{text}")).unwrap(), null_mut());
-    ok(cu!(cuModuleLoadData(&mut module, text.as_ptr().cast())));
-    module
-}
-
-fn function(module: CUmodule, name: &str) -> (u32, CUfunction) {
-    let (name, mut function) = (CString::new(name).unwrap(), null_mut());
-    (cu!(cuModuleGetFunction(&mut function, module, name.as_ptr())), function)
-}
-
 /// Runs one thread over words in device memory: what they are then, or the error.
 fn run(module: CUmodule, name: &str, words: &[u64]) -> Result<Vec<u64>, u32> {
-    let (code, function) = function(module, name);
-    ok(code);
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let mut address = allocate(bytes.len());
-    ok(cu!(cuMemcpyHtoD_v2(address, bytes.as_ptr().cast(), bytes.len())));
-    let mut params = [from_mut(&mut address).cast::<c_void>()];
-    let params = params.as_mut_ptr();
-    ok(cu!(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, null_mut(), params, null_mut())));
-    match cuCtxSynchronize() {
-        0 => {}
-        code => return Err(code),
-    }
-    let bytes = download(address, bytes.len());
+    let bytes = launch(module, name, [[1, 1], [1, 1]], 0, &bytes)?;
     Ok(bytes.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect())
 }
 
@@ -319,8 +283,9 @@ fn what_cannot_be_translated_is_refused_alone() {
         ".extern .func (.param .b32 r) vprintf(.param .b64 a, .param .b64 b);\n".to_owned(),
         ".extern .shared .align 16 .b8 all[];\n.global .u64 pointer = generic(all);\n".to_owned(),
         ".func waits() { bar.sync 0; ret; }\n".to_owned(),
-        kernel("barrier", "bar.sync 0;"),
-        kernel("shared", "mov.u32 %r1, all;"),
+        kernel("barrier", "bar.warp.sync -1;"),
+        ".shared .b8 half_of_it[30000];\n.shared .b8 other_half[30000];\n".to_owned(),
+        kernel("shared", "mov.u32 %r1, half_of_it; mov.u32 %r2, other_half;"),
         kernel("follows", "ld.global.u64 %rd2, [pointer];"),
         kernel("calls", "call waits, ();"),
         kernel("half", ".reg .f16 %h<3>; cvt.f32.f16 %f1, %h1;"),

@@ -8,6 +8,7 @@ use cudarc::driver::sys::CUdevice_attribute_enum as Attribute;
 use super::entry::{enter, give, give_text, Needs};
 use crate::abi::{CUdevice, CUuuid, Result};
 use crate::config::{self, Pageable};
+use crate::kernels::SHARED_MEMORY;
 use crate::registry;
 use crate::status::{describe, Outcome, Status};
 
@@ -110,7 +111,7 @@ fn property(attribute: c_int, device: usize) -> Outcome<c_int> {
         (Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X, c_int::MAX),
         (Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, 65535),
         (Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, 65535),
-        (Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, 48 << 10),
+        (Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, SHARED_MEMORY as c_int),
         (Attribute::CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32),
         (Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 1_000_000),
         (Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 1),

@@ -11,6 +11,8 @@ use crate::status::{Outcome, Status};
 
 /// `CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK`.
 const MAX_THREADS_PER_BLOCK: c_int = 0;
+/// `CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES`.
+const SHARED_SIZE_BYTES: c_int = 1;
 
 /// Makes a module of any image. PTX is compiled when a program first asks for a kernel that it has not
 /// registered.
@@ -86,7 +88,7 @@ pub unsafe extern "C" fn cuModuleGetFunction(
     })
 }
 
-/// A property of a function: only its largest block is known.
+/// A property of a function: its largest block and its shared memory are known.
 ///
 /// # Safety
 /// `value` must be null or writable.
@@ -97,8 +99,12 @@ pub unsafe extern "C" fn cuFuncGetAttribute(
     function: CUfunction,
 ) -> Result {
     enter("cuFuncGetAttribute", Needs::Context, |call| {
-        call.driver()?.kernel(function, call.context()?)?;
-        let known = if attribute == MAX_THREADS_PER_BLOCK { 1024 } else { 0 };
+        let kernel = call.driver()?.kernel(function, call.context()?)?;
+        let known = match attribute {
+            MAX_THREADS_PER_BLOCK => 1024,
+            SHARED_SIZE_BYTES => kernel.shared_bytes() as c_int,
+            _ => 0,
+        };
         // SAFETY: the caller vouches for `value`.
         unsafe { give(value, known) }
     })
@@ -135,7 +141,7 @@ pub unsafe extern "C" fn cuLaunchKernel(
             block: [block_x, block_y, block_z],
             shared_bytes,
         };
-        shape.check()?;
+        kernel.check(&shape)?;
         // SAFETY: the caller vouches for `params`.
         let values = unsafe { kernel.capture(params)? };
         let device = context.device;

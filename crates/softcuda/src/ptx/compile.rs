@@ -32,9 +32,9 @@ impl Compiled {
             find.cast::<kernels::FindWindow>().write(kernels::find_window);
         }
         let mut found = HashMap::new();
-        for (name, sizes) in translation.kernels {
-            let sizes = match sizes {
-                Ok(sizes) => sizes,
+        for (name, needs) in translation.kernels {
+            let needs = match needs {
+                Ok(needs) => needs,
                 Err(why) => {
                     found.insert(name, Err(why));
                     continue;
@@ -47,7 +47,7 @@ impl Compiled {
                 let function = symbol(library, &symbol_name)?;
                 std::mem::transmute::<*mut libc::c_void, NativeKernel>(function)
             };
-            found.insert(name, Ok(Arc::new(Kernel::new(function, sizes))));
+            found.insert(name, Ok(Arc::new(Kernel::new(function, needs))));
         }
         Ok(Compiled { kernels: found })
     }

@@ -85,9 +85,6 @@ fn place(
             (base.trim(), integer(offset.trim()).ok_or("an offset is no number")?)
         }
     };
-    if it.has("shared") {
-        return Err("the software device has no .shared memory".into());
-    }
     if it.has("param") {
         if let Some(bytes) = scope.bytes(base) {
             return Ok((format!("{bytes} + {offset}"), ""));
@@ -96,7 +93,26 @@ fn place(
         let index = index.ok_or("this parameter is not known")?;
         return Ok((format!("(unsigned char *)params[{index}] + {offset}"), ""));
     }
-    let address = scope.value(base, "u64")?;
-    let place = format!("at(run, ({address}) + {offset}ULL, {bytes}, {})", i32::from(writes));
+    let address = format!("({}) + {offset}ULL", scope.value(base, "u64")?);
+    let place = if it.is_shared() {
+        // Shared memory has small addresses: sums of narrow ones wrap.
+        let narrow = scope.register(base).is_ok_and(|(_, class)| class.ends_with("32"));
+        let address = if narrow { format!("(uint32_t)({address})") } else { address };
+        format!("shared(run, {address}, {bytes})")
+    } else if it.modifiers().iter().any(|part| part.starts_with("shared")) {
+        return Err(NOT_KNOWN.into());
+    } else {
+        format!("at(run, {address}, {bytes}, {})", i32::from(writes))
+    };
     Ok((place, if writes { " if (!to) return 1;" } else { " if (!from) return 1;" }))
+}
+
+/// `cvta`: all address spaces but that of shared memory are one here.
+pub(super) fn convert_address(scope: &Scope, it: &Instruction) -> Code {
+    let (kind, from) = (it.kind()?, it.operand(1)?);
+    let address = scope.value(from, kind)?;
+    let sign = if it.has("to") { '-' } else { '+' };
+    let base = format!("{sign} (uint64_t)(uintptr_t)run->windows[SHARED].at");
+    let address = format!("({address}) {}", if it.is_shared() { &base } else { "" });
+    scope.assign(it.operand(0)?, kind, &address)
 }

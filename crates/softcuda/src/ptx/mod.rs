@@ -1,15 +1,18 @@
 //! Kernels from PTX: translated to C, one function for each, and compiled by the system's C compiler when
 //! a program first asks for one of a module.
 //!
-//! The threads of a launch run one after the other on the stream's thread, so kernels whose threads
-//! wait for each other (barriers, shared memory, warps) are refused by name, and so is every
-//! instruction that is not known here. The other kernels of their module run.
+//! The threads of a launch run on the stream's thread, block after block. Those of a block take turns: one
+//! runs until it ends or comes to a barrier, then the next one. Kernels whose warps do something together
+//! (shuffles, votes, barriers of a part of a block) are refused by name, and so is every instruction that is
+//! not known here. The other kernels of their module run.
 
 mod call;
 mod compile;
 mod float;
+mod function;
 mod memory;
 mod scope;
+mod shared;
 mod statement;
 mod text;
 mod whole;
@@ -19,10 +22,12 @@ use std::fmt::Write as _;
 use std::sync::{Arc, OnceLock};
 
 use compile::Compiled;
-use scope::{c_name, Scope};
+use function::Body;
+use scope::c_name;
+use shared::Layout;
 use text::{Function, Module};
 
-use crate::kernels::Kernel;
+use crate::kernels::{Kernel, Needs, SHARED_MEMORY};
 use crate::notice::notice;
 use crate::status::{Outcome, Status};
 
@@ -56,14 +61,8 @@ impl Code {
 /// A translated module.
 struct Translation {
     code: String,
-    /// The kernels by their names: the sizes of their parameters in bytes, or why there is none.
-    kernels: HashMap<String, Result<Vec<usize>, String>>,
-}
-
-/// The code of a function, and what it calls.
-struct Body {
-    code: String,
-    calls: Vec<String>,
+    /// The kernels by their names: what they ask of a launch, or why there is none.
+    kernels: HashMap<String, Result<Needs, String>>,
 }
 
 /// The C text of all kernels of a module that can be translated.
@@ -74,7 +73,7 @@ fn translate(ptx: &str) -> Result<Translation, String> {
     let module = Module::parse(ptx)?;
     let mut bodies: HashMap<&str, Result<Body, String>> = HashMap::new();
     for function in &module.functions {
-        bodies.insert(&function.name, body(&module, function));
+        bodies.insert(&function.name, function::body(&module, function));
     }
     refuse_callers(&mut bodies);
     let mut code = format!("{PRELUDE}\n{}", variables(&module));
@@ -82,28 +81,68 @@ fn translate(ptx: &str) -> Result<Translation, String> {
     let mut kernels = HashMap::new();
     for function in &module.functions {
         let name = &function.name;
-        let sizes = function.params.iter().map(|param| param.size).collect();
-        let found = bodies.get(name.as_str()).and_then(|body| body.as_ref().err());
-        if let Some(Ok(body)) = bodies.get(name.as_str()) {
-            let head = format!(
-                "static int t_{name}(struct run *run, const struct place *place, void **params)"
-            );
-            let _ = writeln!(code, "{head};");
-            let _ =
-                writeln!(text, "{head} {{\n  unsigned carry = 0;\n{}  return 0;\n}}", body.code);
-            if function.is_kernel {
-                let launch = format!("void k_{name}(const struct launch *launch)");
-                let _ = writeln!(text, "{launch} {{ all_threads(launch, t_{name}); }}");
+        let body = bodies.get(name.as_str());
+        if let Some(Ok(body)) = body {
+            let _ = writeln!(code, "{};", function::head(name));
+            text += &body.code;
+        }
+        let kernel = match body.filter(|_| function.is_kernel) {
+            None => continue,
+            Some(Err(why)) => Err(why.clone()),
+            Some(Ok(body)) => {
+                let layout = shared::layout(&module, &with_called(&module, &bodies, function));
+                text += &entry(name, &body.kept, &layout);
+                needs(function, body, &layout)
             }
-        }
-        if function.is_kernel {
-            kernels.insert(name.clone(), found.map_or(Ok(sizes), |why| Err(why.clone())));
-        }
+        };
+        kernels.insert(name.clone(), kernel);
     }
     for (name, why) in &module.refused {
         kernels.entry(name.clone()).or_insert_with(|| Err(format!("{name}: {why}")));
     }
     Ok(Translation { code: code + &text, kernels })
+}
+
+/// The function of a library that runs a kernel.
+fn entry(name: &str, kept: &str, layout: &Layout) -> String {
+    // C has no empty arrays.
+    let starts: String = layout.starts.iter().map(|start| format!("{start}, ")).collect();
+    format!(
+        "void k_{name}(const struct launch *launch) {{\n  static const uint64_t starts[] = {{{starts}0}};\n  \
+         all_threads(launch, t_{name}, {kept}, starts, {});\n}}\n",
+        layout.bytes
+    )
+}
+
+/// What a kernel asks of its launches.
+fn needs(function: &Function, body: &Body, layout: &Layout) -> Result<Needs, String> {
+    if layout.bytes > SHARED_MEMORY as u64 {
+        let (name, bytes) = (&function.name, layout.bytes);
+        return Err(format!(
+            "{name}: {bytes} bytes of .shared memory: a block has {SHARED_MEMORY}"
+        ));
+    }
+    let sizes = function.params.iter().map(|param| param.size).collect();
+    Ok(Needs { sizes, shared_bytes: layout.bytes as u32, threads: body.threads })
+}
+
+/// A function, and all that it calls.
+fn with_called<'a>(
+    module: &'a Module,
+    bodies: &HashMap<&str, Result<Body, String>>,
+    function: &'a Function,
+) -> Vec<&'a Function> {
+    let mut found = vec![function];
+    let mut at = 0;
+    while let Some(caller) = found.get(at) {
+        at += 1;
+        let Some(Ok(body)) = bodies.get(caller.name.as_str()) else { continue };
+        let called = module.functions.iter().filter(|function| body.calls.contains(&function.name));
+        let names: Vec<&str> = found.iter().map(|function| function.name.as_str()).collect();
+        let new: Vec<_> = called.filter(|called| !names.contains(&called.name.as_str())).collect();
+        found.extend(new);
+    }
+    found
 }
 
 /// The variables, next to each other, so that kernels find them in one window.
@@ -120,18 +159,6 @@ fn variables(module: &Module) -> String {
          static struct window window_of_variables(void)\n\
          {{ return window_at((unsigned char *)&variables, sizeof variables); }}\n"
     )
-}
-
-fn body(module: &Module, function: &Function) -> Result<Body, String> {
-    let name = &function.name;
-    let mut scope = Scope::new(module, function);
-    let mut code = String::new();
-    for line in &function.lines {
-        let statement = statement::statement(&mut scope, line);
-        let statement = statement.map_err(|why| format!("{name}: `{line}`: {why}"))?;
-        let _ = writeln!(code, "  {statement}");
-    }
-    Ok(Body { code, calls: scope.calls })
 }
 
 /// Refuses the functions that call a refused one.

@@ -2,18 +2,24 @@
 #include <float.h>
 #include <math.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct launch { uint32_t grid[3], block[3], shared_bytes, parameter_count; void **params; };
 struct window { uint64_t start, size; unsigned char *at; uint64_t writable; };
 struct place { uint32_t tid[3], ntid[3], ctaid[3], nctaid[3]; };
-enum { WINDOWS = 16, OWN = 2, LOCAL_BYTES = 64 << 10, DEEPEST_CALL = 100 };
-/* Behind the windows of device memory there are two that stay: variables, and the thread's local memory,
-   whose addresses are those of this program, which no device memory has. */
+enum { WINDOWS = 16, VARIABLES = WINDOWS, LOCAL, SHARED, ALL_WINDOWS, LOCAL_BYTES = 64 << 10, DEEPEST_CALL = 100 };
+/* What a thread leaves when it waits: the number of its barrier. Its registers are behind it. */
+struct kept { unsigned at; };
+enum { WAITS = 3, GONE = ~0u };
+/* Behind the windows of device memory there are three that stay: variables, the thread's local memory, and the
+   block's shared memory, whose addresses are those of this program, which no device memory has. */
 struct run {
-    struct window windows[WINDOWS + OWN];
+    struct window windows[ALL_WINDOWS];
     unsigned next, depth;
     uint64_t used;
+    struct kept *kept;
+    const uint64_t *shared_at;
     unsigned char local[LOCAL_BYTES] __attribute__((aligned(64)));
 };
 typedef int thread(struct run *, const struct place *, void **);
@@ -25,7 +31,7 @@ static unsigned char *at(struct run *run, uint64_t address, uint64_t size, int w
 {
     struct window *window;
     unsigned i;
-    for (i = 0; i < WINDOWS + OWN; i++) {
+    for (i = 0; i < ALL_WINDOWS; i++) {
         window = &run->windows[i];
         if (address - window->start < window->size && size <= window->size - (address - window->start)
             && window->writable >= (uint64_t)writes)
@@ -57,6 +63,15 @@ static unsigned char *frame(struct run *run, uint64_t size)
     return run->local + start;
 }
 
+/* An address in shared memory, which begins at 0. NULL, and an illegal address, if it is not all there. */
+static unsigned char *shared(struct run *run, uint64_t address, uint64_t size)
+{
+    const struct window *window = &run->windows[SHARED];
+    if (size > window->size || address > window->size - size)
+        return at(run, 0, 1, 1);
+    return window->at + address;
+}
+
 /* What the function returns: 0, 1 after an illegal address, 2 if the thread has ended. */
 static int call(struct run *run, const struct place *place, void **params, thread *function)
 {
@@ -71,24 +86,68 @@ static int call(struct run *run, const struct place *place, void **params, threa
     return ended;
 }
 
-static void all_threads(const struct launch *launch, thread *thread)
+/* Runs the threads of a block in turn: each to its end, or to its next barrier, until all have ended. Threads that
+   have ended are not waited for. Nothing is kept by kernels without barriers. 1 after an illegal address. */
+static int block(struct run *run, struct place *place, const struct launch *launch, thread *thread,
+                 unsigned char *kept, uint64_t kept_bytes)
 {
+    unsigned char *own;
+    int waiting, ended;
+    do {
+        own = kept;
+        waiting = 0;
+#define EACH(which, side, count) for (place->which[side] = 0; place->which[side] < count[side]; place->which[side]++)
+        EACH(tid, 2, launch->block) EACH(tid, 1, launch->block) EACH(tid, 0, launch->block)
+        {
+            if (kept_bytes) {
+                run->kept = (struct kept *)own;
+                own += kept_bytes;
+                if (run->kept->at == GONE)
+                    continue;
+            }
+            run->used = run->depth = 0;
+            ended = thread(run, place, launch->params);
+            if (ended == 1)
+                return 1;
+            if (ended == WAITS)
+                waiting = 1;
+            else if (kept_bytes)
+                run->kept->at = GONE;
+        }
+    } while (waiting);
+    return 0;
+}
+
+/* On a GPU shared memory begins as another block has left it; here as ones, which are no number as a float. */
+static void all_threads(const struct launch *launch, thread *thread, uint64_t kept_bytes, const uint64_t *shared_at,
+                        uint64_t shared_bytes)
+{
+    uint64_t threads = (uint64_t)launch->block[0] * launch->block[1] * launch->block[2];
+    uint64_t shared_size = shared_bytes + launch->shared_bytes;
+    unsigned char *kept = malloc(threads * kept_bytes + 1);
+    unsigned char *shared = aligned_alloc(128, (shared_size | 127) + 1);
     struct run run;
-    struct place place;
+    struct place all, *place = &all;
     memset(run.windows, 0, sizeof run.windows);
     run.next = 0;
-    run.windows[WINDOWS] = window_of_variables();
-    run.windows[WINDOWS + 1] = window_at(run.local, LOCAL_BYTES);
-    memcpy(place.ntid, launch->block, sizeof place.ntid);
-    memcpy(place.nctaid, launch->grid, sizeof place.nctaid);
-#define EACH(which, side, count) for (place.which[side] = 0; place.which[side] < count[side]; place.which[side]++)
-    EACH(ctaid, 2, launch->grid) EACH(ctaid, 1, launch->grid) EACH(ctaid, 0, launch->grid)
-    EACH(tid, 2, launch->block) EACH(tid, 1, launch->block) EACH(tid, 0, launch->block)
+    run.shared_at = shared_at;
+    run.windows[VARIABLES] = window_of_variables();
+    run.windows[LOCAL] = window_at(run.local, LOCAL_BYTES);
+    run.windows[SHARED] = window_at(shared, shared_size);
+    memcpy(all.ntid, launch->block, sizeof all.ntid);
+    memcpy(all.nctaid, launch->grid, sizeof all.nctaid);
+    if (!kept || !shared)
+        at(&run, 0, 1, 1);
+    else EACH(ctaid, 2, launch->grid) EACH(ctaid, 1, launch->grid) EACH(ctaid, 0, launch->grid)
     {
-        run.used = run.depth = 0;
-        if (thread(&run, &place, launch->params) == 1)
-            return;
+        memset(kept, 0, threads * kept_bytes);
+        memset(shared, 0xff, shared_size);
+        if (block(&run, place, launch, thread, kept, kept_bytes))
+            goto end;
     }
+end:
+    free(kept);
+    free(shared);
 }
 
 /* The same bits, read as something else. */

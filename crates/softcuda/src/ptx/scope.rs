@@ -1,8 +1,8 @@
 //! The names of a function: its registers, labels and bytes, and how operands are read and written in C.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt::Write as _;
 
+use super::shared;
 use super::text::{bytes_of, declared, integer, Function, Module};
 
 /// The names that a function may use, and what it calls.
@@ -13,29 +13,54 @@ pub(super) struct Scope<'a> {
     blocks: Vec<Block>,
     labels: HashSet<String>,
     pub(super) calls: Vec<String>,
+    /// The registers of all blocks: type and name in C.
+    pub(super) registers: Vec<(String, String)>,
+    /// Bytes of local memory.
+    pub(super) local: usize,
+    /// How many barriers it has.
+    pub(super) barriers: usize,
+    /// How many threads its barriers are for, where they say so.
+    pub(super) threads: Option<u64>,
 }
 
 /// The names of a block.
 #[derive(Default)]
 struct Block {
+    /// What its names in C begin with.
+    prefix: String,
     /// A class of registers by its prefix, as `%rd`: its type, and how many there are.
     classes: HashMap<String, (String, usize)>,
     /// The type of a register outside the classes.
     registers: HashMap<String, String>,
-    /// Local memory, and parameters of calls.
-    bytes: HashSet<String>,
+    /// Local memory, and parameters of calls, by the address in C.
+    bytes: HashMap<String, String>,
+    /// Whether parameters of calls are among them.
+    has_params: bool,
 }
 
 impl<'a> Scope<'a> {
     pub(super) fn new(module: &'a Module, function: &'a Function) -> Scope<'a> {
-        let blocks = vec![Block::default()];
-        Scope { module, function, blocks, labels: HashSet::new(), calls: Vec::new() }
+        let mut scope = Scope {
+            module,
+            function,
+            blocks: Vec::new(),
+            labels: HashSet::new(),
+            calls: Vec::new(),
+            registers: vec![("unsigned".into(), "carry".into())],
+            local: 0,
+            barriers: 0,
+            threads: None,
+        };
+        scope.brace("{");
+        scope
     }
 
     /// A brace around a block.
     pub(super) fn brace(&mut self, brace: &str) {
         if brace == "{" {
-            self.blocks.push(Block::default());
+            // Registers of different blocks have different names in C: all are declared in one place.
+            let prefix = format!("n{}", self.registers.len());
+            self.blocks.push(Block { prefix, ..Block::default() });
         } else {
             self.blocks.pop();
         }
@@ -61,38 +86,59 @@ impl<'a> Scope<'a> {
             // Such registers can be declared; no instruction supports them.
             return Ok(String::new());
         }
-        let mut out = String::new();
         for name in names.split(',').map(str::trim) {
-            let Some((prefix, count)) = name.split_once('<') else {
-                let _ = write!(out, "{} {} = 0; ", c_class(kind), c_name(name));
-                self.block()?.registers.insert(name.to_owned(), kind.to_owned());
-                continue;
-            };
-            let count = count.trim_end_matches('>').parse().map_err(|_| "not known")?;
-            for number in 0..count {
-                let _ = write!(out, "{} {}{number} = 0; ", c_class(kind), c_name(prefix));
+            let block = self.blocks.last_mut().ok_or("a brace too many")?;
+            let mut all = vec![name.to_owned()];
+            if let Some((prefix, count)) = name.split_once('<') {
+                let count = count.trim_end_matches('>').parse().map_err(|_| "not known")?;
+                all = (0..count).map(|number| format!("{prefix}{number}")).collect();
+                block.classes.insert(prefix.to_owned(), (kind.to_owned(), count));
+            } else {
+                block.registers.insert(name.to_owned(), kind.to_owned());
             }
-            self.block()?.classes.insert(prefix.to_owned(), (kind.to_owned(), count));
+            let all = all.iter().map(|name| (c_class(kind), block.c_name(name)));
+            self.registers.extend(all);
         }
-        Ok(out)
+        Ok(String::new())
     }
 
     /// `.local .align 4 .b8 NAME[28]`, and `.param .b32 NAME` in front of a call.
     pub(super) fn declare_bytes(&mut self, text: &str) -> Result<String, String> {
         let (name, size, _) = declared(text)?;
-        let c = c_name(&name);
-        self.block()?.bytes.insert(name);
-        Ok(if text.starts_with(".local") {
-            format!("unsigned char *{c} = frame(run, {size}); if (!{c}) return 1;")
+        let mut code = String::new();
+        let is_local = text.starts_with(".local");
+        let address = if is_local {
+            let start = self.local.next_multiple_of(64);
+            self.local = start.saturating_add(size.min(1 << 30));
+            format!("(local + {start})")
         } else {
-            format!("unsigned char {c}[{}] __attribute__((aligned(16)));", size.max(1))
-        })
+            let c = c_name(&name);
+            code = format!("unsigned char {c}[{}] __attribute__((aligned(16)));", size.max(1));
+            c
+        };
+        let block = self.block()?;
+        block.has_params |= !is_local;
+        block.bytes.insert(name, address);
+        Ok(code)
+    }
+
+    /// A place where the thread waits until all have come there.
+    pub(super) fn barrier(&mut self) -> Result<String, String> {
+        if !self.function.is_kernel {
+            return Err("only a kernel itself, not a function it calls, can have a barrier".into());
+        }
+        if self.blocks.iter().any(|block| block.has_params) {
+            return Err("a barrier between the parameters of a call and the call".into());
+        }
+        self.barriers += 1;
+        let number = self.barriers;
+        Ok(format!("kept->kept.at = {number}; goto waits; at_{number}: ;"))
     }
 
     /// Where the bytes of this name are.
     pub(super) fn bytes(&self, name: &str) -> Option<String> {
-        if self.blocks.iter().any(|block| block.bytes.contains(name)) {
-            return Some(c_name(name));
+        if let Some(found) = self.blocks.iter().rev().find_map(|block| block.bytes.get(name)) {
+            return Some(found.clone());
         }
         let found = self.module.variables.iter().any(|variable| variable.name == name);
         found.then(|| format!("variables.{}", c_name(name)))
@@ -103,12 +149,13 @@ impl<'a> Scope<'a> {
         let name = name.trim();
         let prefix = name.trim_end_matches(|c: char| c.is_ascii_digit());
         let number = name[prefix.len()..].parse::<usize>();
-        let kind = self.blocks.iter().rev().find_map(|block| {
+        let found = self.blocks.iter().rev().find_map(|block| {
             let class = block.classes.get(prefix);
             let class = class.filter(|(_, count)| number.as_ref().is_ok_and(|at| at < count));
-            block.registers.get(name).or(class.map(|(kind, _)| kind))
+            let kind = block.registers.get(name).or(class.map(|(kind, _)| kind))?;
+            Some((block.c_name(name), kind.as_str()))
         });
-        kind.map(|kind| (c_name(name), kind.as_str())).ok_or(format!("{name}: no such register"))
+        found.ok_or_else(|| format!("{name}: no such register"))
     }
 
     pub(super) fn predicate(&self, operand: &str) -> Result<String, String> {
@@ -151,8 +198,15 @@ impl<'a> Scope<'a> {
         if let Some(number) = integer(operand) {
             return Ok(format!("({}){number}ull", c_type(kind)));
         }
+        if let Some(number) = shared::find(self.module, self.function, operand) {
+            return Ok(format!("({})run->shared_at[{number}]", c_type(kind)));
+        }
         if let Some(bytes) = self.bytes(operand) {
             return Ok(format!("({})(uintptr_t)({bytes})", c_type(kind)));
+        }
+        if let Some((name, offset)) = operand.split_once('+') {
+            let offset = integer(offset.trim()).ok_or("an offset is no number")?;
+            return Ok(format!("({}) + {offset}ull", self.value(name, kind)?));
         }
         let refused = self.module.refused.iter().find(|(name, _)| name == operand);
         Err(refused.map_or(format!("{operand}: not known"), |(_, why)| why.clone()))
@@ -174,6 +228,13 @@ impl<'a> Scope<'a> {
             _ => value,
         };
         Ok(format!("{register} = {value};"))
+    }
+}
+
+impl Block {
+    /// A register's name in C.
+    fn c_name(&self, name: &str) -> String {
+        format!("{}_{}", self.prefix, name.replace('%', "_"))
     }
 }
 

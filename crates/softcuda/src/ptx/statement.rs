@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::scope::{c_type, label_of, Scope};
-use super::text::bytes_of;
+use super::text::{bytes_of, integer};
 use super::{call, float, memory, whole};
 
 /// A statement, or why there is none.
@@ -15,10 +15,54 @@ pub(super) const NOT_KNOWN: &str = "this instruction is not known to the softwar
 /// What may follow an instruction's name, beside types. Anything else is refused, so that no instruction
 /// behaves differently from a GPU. (Instructions of memory have more, about caches.)
 const MODIFIERS: &[&str] = &[
-    "rn", "rz", "rm", "rp", "rni", "rzi", "rmi", "rpi", "approx", "full", "ftz", "sat", "lo", "hi",
-    "wide", "cc", "pred", "to", "global", "local", "const", "uni", "l", "r", "wrap", "clamp",
-    "shiftamt", "and", "or", "xor", "eq", "ne", "lt", "le", "gt", "ge", "ls", "hs", "equ", "neu",
-    "ltu", "leu", "gtu", "geu", "num", "nan",
+    "rn",
+    "rz",
+    "rm",
+    "rp",
+    "rni",
+    "rzi",
+    "rmi",
+    "rpi",
+    "approx",
+    "full",
+    "ftz",
+    "sat",
+    "lo",
+    "hi",
+    "wide",
+    "cc",
+    "pred",
+    "to",
+    "global",
+    "local",
+    "const",
+    "shared",
+    "shared::cta",
+    "uni",
+    "l",
+    "r",
+    "wrap",
+    "clamp",
+    "shiftamt",
+    "and",
+    "or",
+    "xor",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "ls",
+    "hs",
+    "equ",
+    "neu",
+    "ltu",
+    "leu",
+    "gtu",
+    "geu",
+    "num",
+    "nan",
 ];
 
 /// An instruction and its operands.
@@ -62,6 +106,11 @@ impl<'a> Instruction<'a> {
         self.operands.get(at).copied().ok_or_else(|| "an operand is missing".to_owned())
     }
 
+    /// Whether it is about shared memory.
+    pub(super) fn is_shared(&self) -> bool {
+        self.has("shared") || self.has("shared::cta")
+    }
+
     /// How it rounds to a whole number, as a function of C.
     pub(super) fn whole(&self) -> Option<&'static str> {
         let ways = [("rzi", "trunc"), ("rni", "nearbyint"), ("rmi", "floor"), ("rpi", "ceil")];
@@ -82,7 +131,6 @@ pub(super) fn statement(scope: &mut Scope, line: &str) -> Code {
     match line.split_once(' ') {
         Some((".reg", registers)) => return scope.declare_registers(registers),
         Some((".local" | ".param", _)) => return scope.declare_bytes(line),
-        Some((".shared", _)) => return Err("the software device has no .shared memory".into()),
         Some((".pragma", _)) => return Ok(String::new()),
         _ => {}
     }
@@ -112,6 +160,7 @@ fn instruction(scope: &mut Scope, it: &Instruction) -> Code {
         // Threads run one after the other.
         "membar" | "fence" => return Ok(String::new()),
         "call" => return call::call(scope, it),
+        "bar" | "barrier" => return barrier(scope, it),
         _ => it.check()?,
     }
     match it.name() {
@@ -120,10 +169,7 @@ fn instruction(scope: &mut Scope, it: &Instruction) -> Code {
         "bra" => Ok(format!("goto {};", label_of(it.operand(0)?))),
         "mov" | "not" | "and" | "or" | "xor" if it.has("pred") => logic(scope, it),
         "mov" => movement(scope, it),
-        // All address spaces are one here.
-        "cvta" => {
-            scope.assign(it.operand(0)?, it.kind()?, &scope.value(it.operand(1)?, it.kind()?)?)
-        }
+        "cvta" => memory::convert_address(scope, it),
         "cvt" => convert(scope, it),
         "setp" => compare(scope, it),
         "selp" => {
@@ -134,6 +180,24 @@ fn instruction(scope: &mut Scope, it: &Instruction) -> Code {
         _ if it.kind()?.starts_with('f') => float::arithmetic(scope, it),
         _ => whole::arithmetic(scope, it),
     }
+}
+
+/// `bar.sync 0`, and `bar.sync 0, n` if a block has that many threads.
+fn barrier(scope: &mut Scope, it: &Instruction) -> Code {
+    let known = |part: &&str| ["sync", "cta", "aligned"].contains(part);
+    if !it.has("sync") || !it.modifiers().iter().all(known) {
+        return Err(NOT_KNOWN.into());
+    }
+    if integer(it.operand(0)?) != Some(0) {
+        return Err("the software device has one barrier, 0".into());
+    }
+    if let Ok(threads) = it.operand(1) {
+        let threads = integer(threads).ok_or("the number of threads is in a register")?;
+        if scope.threads.replace(threads).is_some_and(|other| other != threads) {
+            return Err("another barrier is for another number of threads".into());
+        }
+    }
+    scope.barrier()
 }
 
 /// Instructions of predicates.

@@ -1,9 +1,13 @@
 //! The text of a PTX module: its variables and functions, and the lines of these.
 
+use crate::kernels::SHARED_MEMORY;
+
 /// A module.
 #[derive(Debug, Default)]
 pub(super) struct Module {
     pub(super) variables: Vec<Variable>,
+    /// The variables in shared memory, those of functions among them.
+    pub(super) shared: Vec<Shared>,
     pub(super) functions: Vec<Function>,
     /// Parts that cannot be translated: the name or the first line of each, and why. Only their
     /// users are refused.
@@ -16,6 +20,17 @@ pub(super) struct Variable {
     pub(super) name: String,
     pub(super) size: usize,
     pub(super) bytes: Vec<u8>,
+}
+
+/// A variable in shared memory.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) name: String,
+    /// Bytes; of the variables whose size a launch decides, none.
+    pub(super) size: Option<usize>,
+    pub(super) align: usize,
+    /// The function that alone knows it.
+    pub(super) owner: Option<String>,
 }
 
 /// A kernel, or a function that kernels call.
@@ -59,21 +74,21 @@ impl Module {
                 rest = &rest[open + end + 1..];
             } else {
                 let end = rest.find(';').ok_or_else(|| format!("not known: {words}"))?;
-                module.declaration(&rest[..end], has(".const") || has(".global"));
+                module.declaration(&rest[..end], None, &has);
                 rest = &rest[end + 1..];
             }
         }
     }
 
-    fn declaration(&mut self, text: &str, is_variable: bool) {
-        let why = match is_variable.then(|| variable(text)) {
-            Some(Ok(variable)) => return self.variables.push(variable),
-            Some(Err(why)) => why,
-            None if text.contains(".shared") => {
-                "the software device has no .shared memory".to_owned()
-            }
-            None => format!("not known: `{}`", text.lines().next().unwrap_or_default()),
+    fn declaration(&mut self, text: &str, owner: Option<&str>, has: &impl Fn(&str) -> bool) {
+        let added = if has(".shared") {
+            shared(text, owner).map(|variable| self.shared.push(variable))
+        } else if has(".const") || has(".global") {
+            variable(text).map(|variable| self.variables.push(variable))
+        } else {
+            Err(format!("not known: `{}`", text.lines().next().unwrap_or_default()))
         };
+        let Err(why) = added else { return };
         let declaration = text.split('=').next().unwrap_or_default();
         let name = declaration.split_whitespace().last().unwrap_or_default();
         let name = name.split('[').next().unwrap_or_default();
@@ -103,7 +118,12 @@ impl Module {
         let params = lists.iter().flat_map(|list| list.split(',')).map(str::trim);
         match params.filter(|param| !param.is_empty()).map(param).collect() {
             Ok(params) => {
-                let lines = lines_of(&text[end + 1..behind]);
+                let lines = lines_of(&text[end + 1..behind]).into_iter();
+                let (shared, lines): (Vec<_>, _) =
+                    lines.partition(|line| line.split_whitespace().next() == Some(".shared"));
+                for line in &shared {
+                    self.declaration(line, Some(&name), &|word| word == ".shared");
+                }
                 self.functions.push(Function { name, is_kernel, params, lines });
             }
             Err(why) => self.refused.push((name, why)),
@@ -144,7 +164,9 @@ fn lines_of(body: &str) -> Vec<String> {
                 continue;
             }
             match part.split_once(':') {
-                Some((label, behind)) if !label.contains(char::is_whitespace) => {
+                Some((label, behind))
+                    if !label.contains(char::is_whitespace) && !behind.starts_with(':') =>
+                {
                     lines.push(format!("{label}:"));
                     part = behind.trim();
                 }
@@ -193,11 +215,33 @@ fn variable(text: &str) -> Result<Variable, String> {
     Ok(Variable { name, size, bytes })
 }
 
+/// `.shared .align 4 .b8 NAME[544]`, or, with the size left to the launch, `.extern .shared .align 16 .b8 NAME[]`.
+fn shared(text: &str, owner: Option<&str>) -> Result<Shared, String> {
+    let dynamic = text.strip_suffix("[]");
+    let (name, size, width) = declared(dynamic.unwrap_or(text))?;
+    let mut words = text.split_whitespace();
+    let align =
+        words.find(|word| *word == ".align").and_then(|_| words.next()?.parse::<u16>().ok());
+    let align = align.map_or(width, usize::from).max(1);
+    if size > SHARED_MEMORY {
+        return Err(format!("a block has {SHARED_MEMORY} bytes of .shared memory, not {size}"));
+    }
+    Ok(Shared {
+        name,
+        size: dynamic.is_none().then_some(size),
+        align,
+        owner: owner.map(str::to_owned),
+    })
+}
+
 /// A declaration's name, its bytes in all, and those of an element.
 pub(super) fn declared(text: &str) -> Result<(String, usize, usize), String> {
     let not_known = || format!("not known: {text}");
     let mut width = None;
     for word in text.split_whitespace().filter(|word| word.starts_with('.')) {
+        if [".v2", ".v4"].contains(&word) {
+            return Err(not_known());
+        }
         width = bytes_of(&word[1..]).or(width);
     }
     let last = text.split_whitespace().last().ok_or_else(not_known)?;
@@ -206,7 +250,7 @@ pub(super) fn declared(text: &str) -> Result<(String, usize, usize), String> {
         None => Ok((last.to_owned(), width, width)),
         Some((name, count)) => {
             let count: usize = count.trim_end_matches(']').parse().map_err(|_| not_known())?;
-            Ok((name.to_owned(), count * width, width))
+            Ok((name.to_owned(), count.checked_mul(width).ok_or_else(not_known)?, width))
         }
     }
 }

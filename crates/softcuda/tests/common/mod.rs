@@ -24,6 +24,8 @@ macro_rules! cu {
     }};
 }
 
+pub(crate) mod ptx;
+
 pub(crate) const INVALID_VALUE: u32 = 1;
 pub(crate) const OUT_OF_MEMORY: u32 = 2;
 pub(crate) const NOT_INITIALIZED: u32 = 3;
