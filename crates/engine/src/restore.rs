@@ -378,6 +378,16 @@ impl Shared {
 
     /// Reads from a file to the application, which waits.
     fn read_file(&self, restoring: &Restoring, wanted: &[(&Region, &Place)]) -> Result<()> {
+        if wanted.iter().any(|(_, place)| place.kind != PAGEABLE) {
+            // After the application's own work on that memory.
+            let since = Instant::now();
+            let side = self.device_side()?;
+            let own = side.own.lock();
+            let _current = side.device.enter()?;
+            drop(side.after_application(self, &own)?);
+            own.lane.stream().synchronize()?;
+            self.metrics.waited(Cause::Order, since);
+        }
         let since = Instant::now();
         let result = self.read_out(restoring, wanted);
         self.metrics.waited(Cause::File, since);
@@ -386,14 +396,6 @@ impl Shared {
 
     fn read_out(&self, restoring: &Restoring, wanted: &[(&Region, &Place)]) -> Result<()> {
         let since = Instant::now();
-        if wanted.iter().any(|(_, place)| place.kind != PAGEABLE) {
-            // After the application's own copies from that memory.
-            let side = self.device_side()?;
-            let own = side.own.lock();
-            let _current = side.device.enter()?;
-            drop(side.after_application(self, &own)?);
-            own.lane.stream().synchronize()?;
-        }
         let overlapping = overlap(wanted);
         let mut begun = false;
         let read =
