@@ -337,9 +337,9 @@ extern "C" {
 #endif /* __cplusplus */
 
 /**
- * The bytes moved per hop, as text: a line for each hop, as `DtoH: 1048576 bytes, 12.50 GB/s`.
+ * The bytes that the job has moved per hop, as one line of text: `{AtoD : 1048576, AtoH : 0, ...}`.
  *
- * @param text  gets at most 1024 bytes, the final NUL included; empty outside a job
+ * @param text  gets at most 379 bytes, the final NUL included; the prototype asks for 1024. Empty outside a job
  *
  * Source: VELOC_Get_trf_metrics of VELOC's GPU prototype.
  *
