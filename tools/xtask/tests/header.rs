@@ -87,10 +87,9 @@ fn each_header_for_cxx_compiles_alone_and_twice() {
     }
 }
 
-/// Catches an overload that cannot be told from the function with four arguments, that disturbs C,
-/// or whose short names cannot be avoided.
+/// Catches an overload that cannot be told from another, that disturbs C, or whose short names cannot be avoided.
 #[test]
-fn cxx_has_the_prototype_s_six_arguments() {
+fn cxx_has_the_calls_of_the_prototypes() {
     let cxx = DIALECTS[1];
     let source = "#include \"veloc.h\"\n\
                   static int released() { return 0; }\n\
@@ -99,7 +98,11 @@ fn cxx_has_the_prototype_s_six_arguments() {
                     return VELOC_Mem_protect(0, p, 1, 1) + VELOC_Mem_protect(0, p, 1, 1, READ_ONLY)\n\
                       + VELOC_Mem_protect(0, p, 1, 1, DEFAULT, NULL)\n\
                       + VELOC_Mem_protect(0, p, 1, 1, READ_ONLY, r)\n\
-                      + VELOC_Mem_protect(0, p, 1, 1, READ_ONLY, released);\n\
+                      + VELOC_Mem_protect(0, p, 1, 1, READ_ONLY, released)\n\
+                      + VELOC_Mem_protect(0, p, 1, 1, 0, NULL) + VELOC_Mem_protect(0, p, 1, 1, true)\n\
+                      + VELOC_Mem_protect(0, p, 1, 1, true, DEFAULT) + VELOC_Mem_protect(0, p, 1, 1, true, 0)\n\
+                      + VELOC_Mem_protect(0, p, 1, 1, false, READ_ONLY, NULL)\n\
+                      + VELOC_Prefetch_enqueue(\"x\", 1, 0) + VELOC_Cleanup(\"x\", true);\n\
                   }\n\
                   int main() { return 0; }\n";
     compile(cxx, &["-DVELOC_NO_MPI".into()], source);
