@@ -76,6 +76,7 @@ static void verified(memory &a)
 {
     // Who keeps the promise is not told anything.
     EQUAL(VELOC_Mem_protect(3, a.address(), size, 1, READ_ONLY), VELOC_SUCCESS);
+    EQUAL(VELOC_Mem_protect(4, nullptr, 0, 1, READ_ONLY), VELOC_SUCCESS);
     a.fill(1);
     EQUAL(VELOC_Checkpoint("x", 1), VELOC_SUCCESS);
     EQUAL(VELOC_Checkpoint_wait(), VELOC_SUCCESS);
