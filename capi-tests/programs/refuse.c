@@ -432,7 +432,8 @@ static void sizes_of_metrics(void)
     memset(text, MARK, sizeof text);
     VELOC_Get_trf_metrics(text);
     CHECK(memchr(text, '\0', sizeof text) != NULL);
-    CHECK(strncmp(text, "{AtoD : 0, AtoH : 0, ", 21) == 0 && strstr(text, ", FtoA : 0, }") != NULL);
+    CHECK(strncmp(text, "{AtoD : 0, AtoH : ", 18) == 0 && strstr(text, ", FtoA : ") != NULL);
+    CHECK(strcmp(text + strlen(text) - 3, ", }") == 0);
 }
 
 int main(int argc, char **argv)
