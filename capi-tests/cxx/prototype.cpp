@@ -1,9 +1,9 @@
 /*
- * Calls of programs for VELOC's GPU prototype: prototype <configuration> host|device case=accidents|verified|figures
+ * Calls of programs for VELOC's GPU prototype: prototype <configuration> host|device case=accidents|verified|turned|figures
  *
  * `accidents`: what is no READ_ONLY, in each way to write it: the application changes its memory as soon as
  * VELOC_Checkpoint has returned. `verified`: the same with READ_ONLY, which `verify_captures` has to notice.
- * `figures`: the line of VELOC_Cleanup with two arguments.
+ * `turned`: restarts to memory that is lent. `figures`: the line of VELOC_Cleanup with two arguments.
  */
 #include <functional>
 
@@ -93,6 +93,29 @@ static void verified(memory &a)
     CHECK(a.is(3));
 }
 
+/* A restart writes to memory whose capture is deferred: an adjoint that begins two steps back. */
+static void turned(memory &a)
+{
+    EQUAL(VELOC_Mem_protect(3, a.address(), size, 1, READ_ONLY), VELOC_SUCCESS);
+    for (int version = 0; version < 8; version++) {
+        // A restart, too, waits until the memory is its own again.
+        if (version > 1) {
+            EQUAL(VELOC_Restart("x", version - 2), VELOC_SUCCESS);
+            CHECK(a.is(version - 2));
+        } else {
+            EQUAL(VELOC_Checkpoint_wait(), VELOC_SUCCESS);
+        }
+        a.fill(version);
+        EQUAL(VELOC_Checkpoint("x", version), VELOC_SUCCESS);
+    }
+    EQUAL(VELOC_Restart("x", 6), VELOC_SUCCESS);
+    EQUAL(VELOC_Restart("x", 5), VELOC_SUCCESS);
+    for (int version = 7; version >= 0; version--) {
+        EQUAL(VELOC_Restart("x", version), VELOC_SUCCESS);
+        CHECK(a.is(version));
+    }
+}
+
 static void figures(memory &a)
 {
     EQUAL(VELOC_Mem_protect(1, a.address(), size, 1, true), VELOC_SUCCESS);
@@ -111,7 +134,10 @@ int main(int argc, char **argv)
     memory a(std::string(argv[2]) == "device", size);
     EQUAL(VELOC_Init_single(0, argv[1]), VELOC_SUCCESS);
     const std::string which = option(argc, argv, "case");
-    (which == "accidents" ? accidents : which == "verified" ? verified : figures)(a);
+    if (which == "turned")
+        turned(a);
+    else
+        (which == "accidents" ? accidents : which == "verified" ? verified : figures)(a);
     EQUAL(VELOC_Finalize(1), VELOC_SUCCESS);
     puts("done");
     return 0;

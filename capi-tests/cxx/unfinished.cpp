@@ -1,10 +1,11 @@
 /*
  * A program that ends without VELOC_Finalize while its checkpoints are being flushed:
- * unfinished <configuration> host|device how=return|exit|quick|thread
+ * unfinished <configuration> host|device how=return|exit|quick|thread|busy
  *
- * Its exit code is 7. `thread`: another thread than main's ends the process. An object of its own, which the end
+ * Its exit code is 7. `thread`: another thread than main's ends the process. `busy`: another thread is in calls. An object of its own, which the end
  * of the process destroys, still calls the library, as those do that protect memory in their constructors.
  */
+#include <atomic>
 #include <thread>
 
 #define VELOC_NO_MPI
@@ -58,6 +59,16 @@ int main(int argc, char **argv)
         return 7;
     if (how == "quick")
         std::quick_exit(7);
+    if (how == "busy") {
+        std::atomic<int> taken{0};
+        std::thread([&] {
+            for (int version = 0;; version++, taken++)
+                VELOC_Checkpoint("busy", version);
+        }).detach();
+        while (taken < 20) {
+        }
+        exit(7);
+    }
     if (how == "thread")
         std::thread([] { exit(7); }).join();
     exit(7);

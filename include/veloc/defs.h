@@ -126,7 +126,7 @@ typedef enum VELOC_Flags {
     /**
      * The application does not change the region until it is released.
      */
-    VELOC_READ_ONLY = 1380270404,
+    VELOC_READ_ONLY = 1380270404
 } VELOC_Flags;
 
 #endif  /* VELOC_DEFS_H */

@@ -4,17 +4,21 @@ use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, c_int, CStr, CString};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{LazyLock, Once, OnceLock};
+use std::sync::{Arc, LazyLock, Once, OnceLock};
 
 use super::{VELOC_FAILURE, VELOC_MAX_NAME, VELOC_SUCCESS};
 use client::{Client, Selection};
 use config::PrintErrors;
+use engine::shared::Shared;
 use os::error::{Error, Kind, Result};
 use os::fork_detector::ForkDetector;
 use os::sync::Mutex;
 
 /// The process's client. Every call takes the lock for its duration.
 static CLIENT: LazyLock<Mutex<Option<Client>>> = LazyLock::new(|| Mutex::new(None));
+
+/// The engine of the client, for the end of the process: another thread may be in a call then, and have the client.
+static ENGINE: LazyLock<Mutex<Option<Arc<Shared>>>> = LazyLock::new(Mutex::default);
 
 /// The process that has the client: a forked child has only a copy of its memory, without workers.
 static OWNER: OnceLock<ForkDetector> = OnceLock::new();
@@ -186,6 +190,7 @@ pub(super) fn start_client(start: impl FnOnce() -> Result<Client>) -> Result<()>
         return Err(Error::invalid("the library was initialised already, and not yet finalized"));
     }
     let started = client.insert(start()?);
+    *ENGINE.lock() = Some(started.engine().shared().clone());
     OWNER.get_or_init(ForkDetector::for_this_process);
     hear_of_the_end(started);
     Ok(())
@@ -223,6 +228,7 @@ pub(super) fn end_client(end: impl FnOnce(Client) -> Result<()>) -> Result<()> {
     match slot.take() {
         Some(client) => {
             client.engine().resume_copies();
+            drop(ENGINE.lock().take());
             end(client)
         }
         None => Err(Error::invalid("there is no job to finalize")),
@@ -248,10 +254,8 @@ extern "C" fn at_exit() {
         if check_owner().is_err() {
             return;
         }
-        if let Some(mut client) = CLIENT.try_lock() {
-            if let Some(client) = client.as_mut() {
-                client.leave();
-            }
+        if let Some(engine) = ENGINE.try_lock().as_deref().and_then(Option::as_ref) {
+            engine.leave();
         }
     });
 }

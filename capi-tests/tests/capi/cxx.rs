@@ -221,6 +221,16 @@ fn changed_memory_of_deferred_captures_is_found() {
     let _ = on_device("prototype", &Job::new(&configuration), "case=verified").succeed();
 }
 
+/// Catches a restart that writes to lent memory before it has been copied.
+#[test]
+fn a_restart_to_memory_that_is_lent() {
+    run(&Job::new(IN_MEMORY), "prototype", "host case=turned");
+    for cache in ["0", "1G"] {
+        let configuration = format!("{IN_MEMORY}gpu_cache_size = {cache}\n");
+        let _ = on_device("prototype", &Job::new(&configuration), "case=turned").succeed();
+    }
+}
+
 /// Catches a line that a script of the prototype's author cannot read, figures that stay 0, and a line that nobody
 /// has asked for.
 #[test]
@@ -248,6 +258,7 @@ fn a_program_that_ends_without_finalize() {
         (in_memory, "quick"),
         (in_memory, "thread"),
         (overflowing, "return"),
+        (overflowing, "busy"),
     ] {
         let job = Job::new(configuration);
         let device = configuration == in_memory;

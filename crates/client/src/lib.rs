@@ -219,18 +219,6 @@ impl Client {
         (if erasure { anybody } else { drain }, all_agree)
     }
 
-    /// The process ends without [`Client::finish`]: the workers stop where they are. A warning
-    /// tells of checkpoints that have not reached their files.
-    pub fn leave(&mut self) {
-        if self.engine.would_lose() {
-            log::warn!(
-                "the process ends without VELOC_Finalize: checkpoints that have not reached their \
-                 files are lost"
-            );
-        }
-        self.engine.leave();
-    }
-
     /// Runs the body of a call. If it panics, a checkpoint or restart that it has opened is closed,
     /// and the other processes hear that a checkpoint which it was to complete is not taken here.
     pub fn call<T>(&mut self, body: impl FnOnce(&mut Client) -> Result<T>) -> Result<T> {

@@ -15,7 +15,7 @@ use super::carried::Carried;
 use super::copy::{Run, Way};
 use super::frozen::FrozenRuns;
 use super::lane::Direction;
-use super::place::Capture;
+use super::place::{Capture, Place};
 use super::shared::Shared;
 use super::spool::about;
 use super::transfer::Queue;
@@ -28,7 +28,7 @@ use levels::space::Extent;
 use os::error::{Error, Result};
 use os::memory;
 use os::sync::Mutex;
-use trace::metrics::Stop;
+use trace::metrics::{Cause, Stop};
 use trace::Activity;
 
 /// Tells the application that a region may be changed again.
@@ -106,10 +106,20 @@ impl Drop for DeferredCapture {
     }
 }
 
+/// A range of memory that the application has lent to a checkpoint.
+#[derive(Debug)]
+struct Lent {
+    to: Id,
+    address: u64,
+    len: u64,
+}
+
 /// The deferred captures of checkpoints that are committed.
 #[derive(Debug, Default)]
 pub(crate) struct DeferredCaptures {
     by_checkpoint: Mutex<HashMap<Id, DeferredCapture>>,
+    /// Memory that the application has lent to them, until it has been copied.
+    lent: Mutex<Vec<Lent>>,
     /// How many carriers have failed.
     pub(crate) failed_carriers: AtomicUsize,
 }
@@ -117,6 +127,21 @@ pub(crate) struct DeferredCaptures {
 impl DeferredCaptures {
     fn take(&self, id: Id) -> Option<DeferredCapture> {
         self.by_checkpoint.lock().remove(&id)
+    }
+
+    /// The lent memory of a checkpoint has been copied, or never will be.
+    fn ended(&self, id: Id) {
+        self.lent.lock().retain(|lent| lent.to != id);
+    }
+
+    /// Whether some of these places are lent.
+    fn are_lent(&self, places: &[Place]) -> bool {
+        let lent = self.lent.lock();
+        lent.iter().any(|lent| {
+            places.iter().any(|place| {
+                lent.address < place.address + place.len && place.address < lent.address + lent.len
+            })
+        })
     }
 }
 
@@ -151,6 +176,17 @@ impl Shared {
         Ok(())
     }
 
+    /// Waits until none of these places, which are about to be written to, is lent to a deferred capture.
+    pub(super) fn await_lent(&self, places: &[Place]) -> Result<()> {
+        if !self.deferred.are_lent(places) {
+            return Ok(());
+        }
+        let since = Instant::now();
+        let waited = self.catalog.wait(|_| (!self.deferred.are_lent(places)).then_some(()));
+        self.metrics.waited(Cause::Copy, since);
+        waited
+    }
+
     /// Copies the deferred runs of an open checkpoint at once.
     pub(super) fn finish_deferred(&self, open: &mut Open) -> Result<()> {
         let deferred = std::mem::take(&mut open.deferred);
@@ -171,6 +207,9 @@ impl Shared {
     pub(super) fn commit_deferred(&self, open: &mut Open, persist: bool) {
         let arriving = open.deferred.parts();
         if arriving.contains(&true) {
+            let lent =
+                |run: &Run| Lent { to: open.id, address: run.place.address, len: run.bytes() };
+            self.deferred.lent.lock().extend(open.deferred.runs.iter().map(lent));
             self.deferred.by_checkpoint.lock().insert(open.id, std::mem::take(&mut open.deferred));
         }
         let (id, regions) = (open.id, std::mem::take(&mut open.regions));
@@ -196,6 +235,7 @@ pub fn arrive(shared: &Shared) -> Result<()> {
             },
             Err(error) => failed(error),
         };
+        shared.deferred.ended(arrival.id);
         // Before others learn that all is done.
         shared.end(deferred);
         shared.catalog.step(|state| state.arrived(arrival.id, end));

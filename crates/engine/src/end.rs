@@ -4,30 +4,23 @@ use std::time::Instant;
 
 use super::lifecycle::Engine;
 use super::prepare;
+use super::shared::Shared;
 use crate::catalog::state::State;
 use os::error::{Error, Kind, Result};
 use trace::metrics::Cause;
 use trace::Activity;
 
-impl Engine {
-    /// Waits until nothing is being flushed, written or persisted. Failed steps are retried first. Reports
-    /// the oldest unreported background failure.
-    pub fn drain(&self) -> Result<()> {
-        let _span = self.trace.span(Activity::Drain);
-        let since = Instant::now();
-        self.catalog.step(State::retry);
-        let waited = self.catalog.wait_drained();
-        self.prune_all();
-        self.metrics.waited(Cause::Drain, since);
-        match self.catalog.step(State::take_failure) {
-            Some(error) => Err(error),
-            None => waited,
-        }
-    }
-
-    /// Stops the workers without waiting for them, and removes what an ephemeral job has written.
+impl Shared {
+    /// The process ends without VELOC_Finalize: stops the workers without waiting for them, removes what an ephemeral
+    /// job has written, and says so if others lose checkpoints.
     pub fn leave(&self) {
-        self.shared.stop();
+        if self.would_lose() {
+            log::warn!(
+                "the process ends without VELOC_Finalize: checkpoints that have not reached their \
+                 files are lost"
+            );
+        }
+        self.stop();
         if self.config.ephemeral {
             if let Err(error) = self.files.remove_unnamed() {
                 log::warn!("{error}");
@@ -42,6 +35,23 @@ impl Engine {
             if let Err(error) = self.files.remove_scratch(&name, version, None) {
                 log::warn!("{error}");
             }
+        }
+    }
+}
+
+impl Engine {
+    /// Waits until nothing is being flushed, written or persisted. Failed steps are retried first. Reports
+    /// the oldest unreported background failure.
+    pub fn drain(&self) -> Result<()> {
+        let _span = self.trace.span(Activity::Drain);
+        let since = Instant::now();
+        self.catalog.step(State::retry);
+        let waited = self.catalog.wait_drained();
+        self.prune_all();
+        self.metrics.waited(Cause::Drain, since);
+        match self.catalog.step(State::take_failure) {
+            Some(error) => Err(error),
+            None => waited,
         }
     }
 

@@ -297,6 +297,7 @@ impl Shared {
     /// Restores regions to their current places in the application. Each place names a region of the
     /// checkpoint and is large enough for it.
     pub fn recover(&self, restoring: &Restoring, places: &[Place]) -> Result<()> {
+        self.await_lent(places)?;
         let wanted: Vec<(&Region, &Place)> = places
             .iter()
             .filter_map(|place| {

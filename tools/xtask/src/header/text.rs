@@ -77,6 +77,7 @@ const MPI_FUNCTIONS: [[&str; 2]; 2] = [
 /// Declarations for C++ programs, at the end of `veloc.h`.
 const CXX: &str = "\
 #ifdef __cplusplus
+extern \"C++\" { /* also where a program includes this header within extern \"C\" */
 #include <stdio.h>
 
 #include <exception>
@@ -126,12 +127,23 @@ static inline int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base
 }
 
 /** The same with flags that are a number. */
+static inline int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base_size,
+                                    unsigned int flags, release_routine release)
+{
+    return VELOC_Mem_protect_guarded(id, ptr, count, base_size, flags, release,
+                                     veloc_call_release);
+}
 static inline int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base_size, int flags,
                                     release_routine release)
 {
-    return VELOC_Mem_protect_guarded(id, ptr, count, base_size, (unsigned int)flags, release,
-                                     veloc_call_release);
+    return VELOC_Mem_protect(id, ptr, count, base_size, (unsigned int)flags, release);
 }
+
+#if __cplusplus >= 201103L
+/* A text or a release routine as fifth argument would be a bool that is true. */
+template <typename T>
+int VELOC_Mem_protect(int id, void *ptr, size_t count, size_t base_size, T *) = delete;
+#endif
 
 /**
  * As VELOC_Mem_protect with four arguments. `may_compress` permits to store the region compressed; the library
@@ -162,22 +174,25 @@ static inline int VELOC_Prefetch_enqueue(const char *name, int version, int regi
 }
 
 /**
- * As VELOC_Cleanup with one argument. With `print_stats` it prints a line to standard output first, what the job
+ * As VELOC_Cleanup with one argument. With `print_stats` it prints a line to standard output then, what the job
  * has done until then: `<<<<<===== n, bytes, checkpoint, restart, 0.0, 0.0 =====>>>>>`, the number of checkpoints,
  * their bytes, the seconds that VELOC_Checkpoint and VELOC_Restart have taken; the last two are for compression,
  * which the application does not wait for.
  */
 static inline int VELOC_Cleanup(const char *name, bool print_stats)
 {
+    const int result = VELOC_Cleanup(name);
     VELOC_Metrics job;
-    if (print_stats && VELOC_Get_metrics(&job, sizeof job) == VELOC_SUCCESS)
+    if (result == VELOC_SUCCESS && print_stats
+        && VELOC_Get_metrics(&job, sizeof job) == VELOC_SUCCESS)
         printf(\"<<<<<===== %.0f, %.0f, %.6f, %.6f, 0.0, 0.0 =====>>>>>\\n\", (double)job.checkpoints,
                (double)job.hops[VELOC_HOP_ATOD].bytes + (double)job.hops[VELOC_HOP_ATOH].bytes
                    + (double)job.hops[VELOC_HOP_ATOF].bytes,
                (double)job.checkpoint_calls.nanoseconds / 1e9,
                (double)job.restart_calls.nanoseconds / 1e9);
-    return VELOC_Cleanup(name);
+    return result;
 }
+}  /* extern \"C++\" */
 #endif /* __cplusplus */
 
 ";
@@ -187,7 +202,9 @@ const END: &str = "#endif  /* VELOC_H */";
 
 /// `veloc/defs.h`, from cbindgen's text.
 pub(super) fn defs(translated: &str) -> String {
-    map_lines(translated, |line| match line.rsplit_once(' ') {
+    // Not every C and C++ has a comma behind the last one.
+    let translated = translated.replace(",\n} VELOC_Flags;", "\n} VELOC_Flags;");
+    map_lines(&translated, |line| match line.rsplit_once(' ') {
         // An operator in front of the name must not reach into the value.
         Some((define, value)) if line.starts_with("#define ") && value.starts_with('-') => {
             format!("{define} ({value})")
