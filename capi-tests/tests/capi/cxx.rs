@@ -10,6 +10,7 @@ use capi_tests::job::{names, Job};
 use capi_tests::program::{found, staged, Flavour};
 use capi_tests::run::{Ended, Run};
 use xtask::project::output;
+use xtask::system::is_there;
 
 const CONFIGURATIONS: [&str; 3] = [
     "mode = async\nscratch = DIR/scratch\n",
@@ -294,6 +295,10 @@ fn adapters() {
     ] {
         if header.is_some_and(|header| !Path::new(header).exists()) {
             println!("skipped: there is no {}", header.unwrap_or_default());
+            continue;
+        }
+        if let Some(name) = libraries.iter().find(|name| !is_there(&format!("-l{name}"))) {
+            println!("skipped: there is no library {name}");
             continue;
         }
         let job = Job::new(CONFIGURATIONS[0]);

@@ -24,7 +24,7 @@ const PROGRAMS: [(&str, &str); 11] = [
     ("import pip", "python3-pip"),
 ];
 
-/// Programs, modules and headers without which some tests are skipped, and the Debian package of
+/// Programs, modules, headers and libraries without which some tests are skipped, and the Debian package of
 /// each.
 const WELCOME: [(&str, &str); 8] = [
     ("mpicc.openmpi", "libopenmpi-dev"),
@@ -34,16 +34,22 @@ const WELCOME: [(&str, &str); 8] = [
     ("flang", "flang-19"),
     ("import mpi4py", "python3-mpi4py"),
     ("/usr/include/cereal/cereal.hpp", "libcereal-dev"),
-    ("/usr/include/boost/serialization/set.hpp", "libboost-serialization-dev"),
+    // Its headers come with other packages as well.
+    ("-lboost_serialization", "libboost-serialization-dev"),
 ];
 
 /// The names of LLVM's Fortran compiler, which has several.
 pub const FLANG: [&str; 7] =
     ["flang", "flang-new", "flang-22", "flang-21", "flang-20", "flang-19", "flang-new-19"];
 
-/// Whether there is a program of this name, a file of this path, or a module that Python imports
-/// so.
-fn is_there(what: &str) -> bool {
+/// Whether there is a program of this name, a file of this path, a module that Python imports so, or a library that is
+/// linked so.
+pub fn is_there(what: &str) -> bool {
+    if what.starts_with("-l") {
+        let mut command = Command::new("cc");
+        command.args(["-shared", "-nostdlib", "-o", "/dev/null", what]);
+        return command.stderr(Stdio::null()).status().is_ok_and(|status| status.success());
+    }
     if what.starts_with('/') {
         return Path::new(what).is_file();
     }
