@@ -3,15 +3,18 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, While};
 use crate::files::{read, write};
-use crate::project::{output, root};
+use crate::project::root;
 
 /// How many tests a line names.
 const MOST: usize = 3;
+
+/// Where tests are.
+const FOLDERS: [&str; 7] =
+    ["capi-tests", "crates", "examples", "packaging/consumers", "python/tests", "src", "tools"];
 
 /// A file of tests.
 struct Test {
@@ -39,11 +42,11 @@ pub fn check() -> Result<()> {
 }
 
 fn map() -> Result<String> {
-    let files = output(Command::new("git").arg("ls-files").current_dir(root()))?;
     let mut tests = Vec::new();
-    for path in files.lines().filter(|path| is_test(path)) {
-        tests.push(Test { path: path.to_owned(), words: words(&read(&root().join(path))?) });
+    for folder in FOLDERS {
+        find(Path::new(folder), &mut tests)?;
     }
+    tests.sort_by(|a, b| a.path.cmp(&b.path));
     let keys = keys(&read(&root().join("crates/config/src/keys.rs"))?);
     let mut text = String::from(
         "# Where what is tested\n\nMade by `cargo xtask docs`: the tests that name a function of the C interface or a \
@@ -53,6 +56,23 @@ fn map() -> Result<String> {
     text += &table("Function", &functions()?, &tests)?;
     text += &table("Key", &keys, &tests)?;
     Ok(text)
+}
+
+/// Reads the tests below a folder of the project.
+fn find(folder: &Path, tests: &mut Vec<Test>) -> Result<()> {
+    let listing = || format!("listing {}", folder.display());
+    for entry in std::fs::read_dir(root().join(folder)).when(listing)? {
+        let name = entry.when(listing)?.file_name();
+        let path = folder.join(&name);
+        if root().join(&path).is_dir() {
+            if !name.to_string_lossy().starts_with('.') && name != "__pycache__" {
+                find(&path, tests)?;
+            }
+        } else if let Some(path) = path.to_str().filter(|path| is_test(path)) {
+            tests.push(Test { path: path.to_owned(), words: words(&read(&root().join(path))?) });
+        }
+    }
+    Ok(())
 }
 
 /// The functions that the headers of C declare.
