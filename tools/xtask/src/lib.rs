@@ -12,6 +12,7 @@ pub mod files;
 #[cfg(feature = "header")]
 pub mod header;
 pub mod links;
+pub mod map;
 pub mod notices;
 pub mod nvidia;
 pub mod package;

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 use xtask::stage::{stage, Profile};
-use xtask::{bundle, docs, notices, nvidia, package, programs, quick, repeat, suite, Result};
+use xtask::{bundle, docs, map, notices, nvidia, package, programs, quick, repeat, suite, Result};
 
 /// The project's own commands.
 #[derive(Debug, Parser)]
@@ -124,8 +124,8 @@ fn run(task: Task) -> Result<()> {
         Task::Header { check } => docs::headers(check),
         Task::Notices { check: true } => notices::check(),
         Task::Notices { check: false } => notices::update(),
-        Task::Docs { check: true } => docs::check(),
-        Task::Docs { check: false } => docs::update(),
+        Task::Docs { check: true } => docs::check().and_then(|()| map::check()),
+        Task::Docs { check: false } => docs::update().and_then(|()| map::update()),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::error::{Error, Result, While as _};
 use crate::project::{has_program, line, root, run, target_directory};
 use crate::stage::Profile;
 use crate::steps::{cargo_step, run_all, Outcome, Report, Step};
-use crate::{bundle, docs, driver, notices, nvidia, package, programs, sanitizers, system};
+use crate::{bundle, docs, driver, map, notices, nvidia, package, programs, sanitizers, system};
 
 /// The checks, the quick ones first. The tests come last, so that a log ends with them.
 const STEPS: [Step<'static>; 13] = [
@@ -113,6 +113,7 @@ fn docs() -> Result<Outcome> {
 fn generated() -> Result<Outcome> {
     docs::headers(true)?;
     docs::check()?;
+    map::check()?;
     notices::check()?;
     Ok(Outcome::Passed)
 }

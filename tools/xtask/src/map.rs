@@ -1,0 +1,171 @@
+//! The map of tests, `docs/test-map.md`: which tests name each function of the C interface and each configuration
+//! key. `cargo xtask docs` makes it; one that no test names is an error.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result, While};
+use crate::files::{read, write};
+use crate::project::root;
+
+/// How many tests a line names.
+const MOST: usize = 3;
+
+/// Where tests are.
+const FOLDERS: [&str; 7] =
+    ["capi-tests", "crates", "examples", "packaging/consumers", "python/tests", "src", "tools"];
+
+/// A file of tests.
+struct Test {
+    path: String,
+    words: BTreeSet<String>,
+}
+
+fn path() -> PathBuf {
+    root().join("docs/test-map.md")
+}
+
+/// Writes the map.
+pub fn update() -> Result<()> {
+    write(&path(), &map()?)
+}
+
+/// Fails if the map is not what the tests say, or something has no test.
+pub fn check() -> Result<()> {
+    match read(&path())? == map()? {
+        true => Ok(()),
+        false => {
+            Err(Error::new("docs/test-map.md is not what the tests say; run cargo xtask docs"))
+        }
+    }
+}
+
+fn map() -> Result<String> {
+    let mut tests = Vec::new();
+    for folder in FOLDERS {
+        find(Path::new(folder), &mut tests)?;
+    }
+    tests.sort_by(|a, b| a.path.cmp(&b.path));
+    let keys = keys(&read(&root().join("crates/config/src/keys.rs"))?);
+    let mut text = String::from(
+        "# Where what is tested\n\nMade by `cargo xtask docs`: the tests that name a function of the C interface or a \
+         configuration key, at most\nthree, those that name the fewest others first. To run one: \
+         [CONTRIBUTING.md](../CONTRIBUTING.md).\n",
+    );
+    text += &table("Function", &functions()?, &tests)?;
+    text += &table("Key", &keys, &tests)?;
+    Ok(text)
+}
+
+/// Reads the tests below a folder of the project.
+fn find(folder: &Path, tests: &mut Vec<Test>) -> Result<()> {
+    let listing = || format!("listing {}", folder.display());
+    for entry in std::fs::read_dir(root().join(folder)).when(listing)? {
+        let name = entry.when(listing)?.file_name();
+        let path = folder.join(&name);
+        if root().join(&path).is_dir() {
+            if !name.to_string_lossy().starts_with('.') && name != "__pycache__" {
+                find(&path, tests)?;
+            }
+        } else if let Some(path) = path.to_str().filter(|path| is_test(path)) {
+            tests.push(Test { path: path.to_owned(), words: words(&read(&root().join(path))?) });
+        }
+    }
+    Ok(())
+}
+
+/// The functions that the headers of C declare.
+fn functions() -> Result<Vec<String>> {
+    let mut found = BTreeSet::new();
+    for header in ["veloc.h", "veloc/adjoint.h", "veloc/metrics.h", "veloc/pmem.h", "veloc-mpi.h"] {
+        let text = read(&root().join("include").join(header))?;
+        let code = text.split("/*").filter_map(|part| part.split_once("*/")).map(|(_, code)| code);
+        for code in code {
+            let names = code.split('(').filter_map(|before| before.rsplit([' ', '*', '\n']).next());
+            found.extend(names.filter(|name| is_function(name)).map(str::to_owned));
+        }
+    }
+    Ok(found.into_iter().collect())
+}
+
+/// `VELOC_Checkpoint`, and not `VELOC_CKPT_ALL`.
+fn is_function(name: &str) -> bool {
+    name.strip_prefix("VELOC_").is_some_and(|rest| {
+        rest.starts_with(|c: char| c.is_ascii_uppercase())
+            && rest.contains(|c: char| c.is_ascii_lowercase())
+            && rest.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    })
+}
+
+/// The keys that have an effect, from the text of their table.
+fn keys(text: &str) -> Vec<String> {
+    let entries = text.split("Key {\n").skip(1);
+    let entries = entries.filter(|entry| !entry.contains("task: Task::Unused"));
+    let name = |entry: &str| entry.split('"').nth(1).map(str::to_owned);
+    entries.filter(|entry| entry.trim_start().starts_with("name:")).filter_map(name).collect()
+}
+
+/// Whether a file of this path has tests.
+fn is_test(path: &str) -> bool {
+    let folder = ["capi-tests/", "packaging/consumers/", "python/tests/"]
+        .iter()
+        .any(|f| path.starts_with(f));
+    let of_rust = path.contains("/tests/") || path.ends_with("tests.rs");
+    let ends = [".c", ".cpp", ".h", ".hpp", ".f90", ".F90", ".py", ".rs"];
+    (folder || of_rust) && ends.iter().any(|end| path.ends_with(end))
+}
+
+fn words(text: &str) -> BTreeSet<String> {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.split(|c| !word(c)).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+fn table(what: &str, names: &[String], tests: &[Test]) -> Result<String> {
+    let others = |test: &Test| names.iter().filter(|name| test.words.contains(*name)).count();
+    let mut text = format!("\n| {what} | tests |\n| --- | --- |\n");
+    let mut missing = Vec::new();
+    for name in names {
+        let mut by: Vec<&Test> = tests.iter().filter(|test| test.words.contains(name)).collect();
+        by.sort_by_key(|test| (others(test), &test.path));
+        if by.is_empty() {
+            missing.push(name.as_str());
+        }
+        let by: Vec<String> = by.iter().take(MOST).map(|test| format!("`{}`", test.path)).collect();
+        let _ = writeln!(text, "| `{name}` | {} |", by.join(", "));
+    }
+    match &missing[..] {
+        [] => Ok(text),
+        _ => Err(Error::new(format!("no test names {}", missing.join(", ")))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_keys_and_tests_are_told_from_others() {
+        let found = functions().unwrap();
+        assert!(found.len() > 80, "{found:?}");
+        assert!(["VELOC_Init_single", "VELOC_Part_begin", "VELOC_Pmem_open"]
+            .iter()
+            .all(|f| found.contains(&(*f).into())));
+        assert!(!found.iter().any(|name| name.contains("CKPT")), "{found:?}");
+        let keys = keys("Key {\n name: \"a\",\n task: Task::Places,\n},\nKey {\n name: \"b\",\n task: Task::Unused,\n}");
+        assert_eq!(keys, ["a"]);
+        assert!(is_test("capi-tests/programs/host.c") && is_test("crates/config/src/tests.rs"));
+        assert!(!is_test("src/capi/job.rs") && !is_test("docs/guide.md"));
+    }
+
+    /// Catches a map in which what has no test does not stand out.
+    #[test]
+    fn what_no_test_names_is_an_error() {
+        let tests = [Test { path: "t".into(), words: words("VELOC_A(1)") }];
+        assert!(table("Function", &["VELOC_A".into()], &tests)
+            .unwrap()
+            .contains("| `VELOC_A` | `t` |"));
+        let error = table("Function", &["VELOC_A".into(), "VELOC_B".into()], &tests).unwrap_err();
+        assert!(error.to_string().contains("no test names VELOC_B"), "{error}");
+    }
+}
