@@ -182,7 +182,9 @@ impl Shared {
             return Ok(());
         }
         let since = Instant::now();
-        let waited = self.catalog.wait(|_| (!self.deferred.are_lent(places)).then_some(()));
+        // What no checkpoint expects any more is not waited for.
+        let is_free = |state: &State| !self.deferred.are_lent(places) || !state.arriving();
+        let waited = self.catalog.wait(|state| is_free(state).then_some(()));
         self.metrics.waited(Cause::Copy, since);
         waited
     }
