@@ -409,7 +409,9 @@ fn over_mpi() {
             ended.stdout
         );
         let ended = mpi_run(&two, mpi, 3, "adjoint die=4").unwrap().end();
-        assert_eq!(ended.figures("restored").last(), Some(&5), "{}{}", ended.stdout, ended.stderr);
+        // The first process that dies has mpirun end the others, which may not have said their last.
+        let last = ended.figures("restored").last().copied();
+        assert!(matches!(last, Some(5..=8)), "{}{}", ended.stdout, ended.stderr);
         check(&mpi_run(&two, mpi, 3, "adjoint").unwrap().succeed(), 8);
         wait_for_backends(&two.job);
     }
