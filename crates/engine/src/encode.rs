@@ -77,12 +77,12 @@ struct Worker<'a> {
 impl Worker<'_> {
     fn work(&mut self, task: Task) {
         match task {
-            Task::Announce(key) => {
-                if let Err(error) = self.announce(&key) {
+            Task::Announce(key, round) => {
+                if let Err(error) = self.announce(&key, round) {
                     self.failed(&key, error);
                 }
             }
-            Task::Encode(encoding) => self.encode(&encoding),
+            Task::Encode(encoding, round) => self.encode(&encoding, round),
             Task::Withdraw(key) => drop(self.offered.remove(&key)),
             Task::Decide((name, version)) => {
                 let word = Message::Decided { name: name.to_string(), version };
@@ -92,6 +92,7 @@ impl Worker<'_> {
                 self.tell(self.node.followers().to_vec(), &Message::DecidedAll);
             }
             Task::Leave => self.tell_group(&Message::Leaving),
+            Task::Finish => self.tell_group(&Message::Finished),
         }
     }
 
@@ -145,7 +146,7 @@ impl Worker<'_> {
     }
 
     /// Announces a file to the others, and serves it from now on.
-    fn announce(&mut self, key: &Key) -> Result<()> {
+    fn announce(&mut self, key: &Key, round: u32) -> Result<()> {
         let (name, version) = (&key.0, key.1);
         let path = self.shared.files.scratch_path(name, version)?;
         let naming = self.shared.naming.lock();
@@ -163,12 +164,13 @@ impl Worker<'_> {
         self.offered.insert(key.clone(), (offer, digest));
         let member = Member { rank: self.node.own(), len, digest, routed };
         // Before the others know, as they may answer at once.
-        self.node.announced(key, member.clone());
-        self.tell_group(&Message::Announced { name: name.to_string(), version, file: member });
+        self.node.announced(key, round, member.clone());
+        let name = name.to_string();
+        self.tell_group(&Message::Announced { name, version, round, file: member });
         Ok(())
     }
 
-    fn encode(&mut self, encoding: &Encoding) {
+    fn encode(&mut self, encoding: &Encoding, round: u32) {
         let (name, version) = (encoding.name.clone(), encoding.version);
         let key: Key = (name.as_str().into(), version);
         let since = Instant::now();
@@ -188,8 +190,8 @@ impl Worker<'_> {
         }
         drop(span);
         let id = encoding.id();
-        self.node.encoding_ended(&key, id, matches!(made, Ok((_, true))));
-        self.tell_group(&Message::Ended { name, version, id });
+        self.node.encoding_ended(&key, round, id, matches!(made, Ok((_, true))));
+        self.tell_group(&Message::Ended { name, version, round, id });
     }
 
     /// Makes the parities that this process stores. Returns the size of their file, and whether they are

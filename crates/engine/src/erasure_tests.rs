@@ -130,7 +130,8 @@ fn a_death_in_the_middle_of_encoding_is_a_failure_and_no_hang() {
         let file = Member { rank: 2, len: 1000, digest: Checksum::of(b"nowhere"), routed: None };
         let mut calls: Vec<Peer> = (0..2).map(|rank| odd.call(rank).unwrap()).collect();
         for call in &mut calls {
-            let word = Message::Announced { name: "x".to_owned(), version: 1, file: file.clone() };
+            let (name, version, round) = ("x".to_owned(), 1, 0);
+            let word = Message::Announced { name, version, round, file: file.clone() };
             call.send_message(&word).unwrap();
         }
         if !refuses {

@@ -245,23 +245,25 @@ impl Node {
         });
     }
 
-    /// Selects a version whose file exists but whose parities do not, whatever the interval.
+    /// Selects a version whose file exists but whose parities do not, whatever the interval. Collective
+    /// over the group.
     pub fn protect_again(&self, name: &str, version: i32) {
-        self.step(|now, _| now.progress.complete((Arc::from(name), version), true));
+        self.step(|now, _| now.progress.again((Arc::from(name), version)));
     }
 
-    /// This process's file was announced to the others.
-    pub fn announced(&self, key: &Key, file: Member) {
-        self.step(|now, _| now.progress.announced(self.shared.membership.own, key.clone(), file));
+    /// This process's file was announced to the others, in this round of the version.
+    pub fn announced(&self, key: &Key, round: u32, file: Member) {
+        let own = self.shared.membership.own;
+        self.step(|now, _| now.progress.announced(own, key.clone(), round, file));
     }
 
     /// This process has finished an encoding: its parity file is complete if `made`; else it failed.
-    pub fn encoding_ended(&self, key: &Key, id: Checksum, made: bool) {
+    pub fn encoding_ended(&self, key: &Key, round: u32, id: Checksum, made: bool) {
         self.step(|now, _| {
             if made {
                 now.progress.encoded(key.clone());
             }
-            now.progress.ended(self.shared.membership.own, key, id);
+            now.progress.ended(self.shared.membership.own, key, round, id);
         });
     }
 
@@ -378,17 +380,20 @@ impl Shared {
         };
         let progress = &mut self.now.lock().progress;
         match (message, member) {
-            (Message::Announced { name, version, file }, Some(member)) if file.rank == from => {
+            (Message::Announced { name, version, round, file }, Some(member))
+                if file.rank == from =>
+            {
                 if let Some(key) = key(name, version) {
-                    progress.announced(member, key, file);
+                    progress.announced(member, key, round, file);
                 }
             }
-            (Message::Ended { name, version, id }, Some(member)) => {
+            (Message::Ended { name, version, round, id }, Some(member)) => {
                 if let Some(key) = key(name, version) {
-                    progress.ended(member, &key, id);
+                    progress.ended(member, &key, round, id);
                 }
             }
             (Message::Leaving, Some(member)) => progress.member_leaves(member),
+            (Message::Finished, Some(member)) => progress.member_finished(member),
             (Message::Decided { name, version }, _) if leads => {
                 if let Some(key) = key(name, version) {
                     progress.decided(key);

@@ -5,6 +5,7 @@
 //! not take the same versions, at the same time or at all: only the end of the job waits for an
 //! announcement, and only while the member may still make it.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -23,16 +24,18 @@ const MOST_WAITING: usize = 1024;
 /// A task for the worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// Announce this file to the group.
-    Announce(Key),
-    /// Compute the parities that this member keeps.
-    Encode(Encoding),
+    /// Announce this file to the group, in this round of its version.
+    Announce(Key, u32),
+    /// Compute the parities that this member keeps, in this round of the version.
+    Encode(Encoding, u32),
     /// Tell the followers that this version is to be encoded.
     Decide(Key),
     /// Tell the followers that no more versions will be selected.
     DecideNoMore,
     /// Tell the group that no more files will be announced.
     Leave,
+    /// Tell the group that nothing of it is needed any more.
+    Finish,
     /// Stop serving this file.
     Withdraw(Key),
 }
@@ -43,6 +46,8 @@ enum MemberState {
     Present,
     /// The member announces no more files.
     Leaving,
+    /// The member reads no more files.
+    Finished,
     /// The member is gone.
     Gone,
 }
@@ -50,6 +55,8 @@ enum MemberState {
 /// A version that a member has announced.
 #[derive(Debug)]
 struct Version {
+    /// How often the group has begun anew with this version: what is said of an earlier time does not count.
+    round: u32,
     announced: Vec<Option<Member>>,
     /// The encoding that each member has finished or failed. This may arrive before all announcements.
     ended: Vec<Option<Checksum>>,
@@ -81,6 +88,8 @@ pub struct Progress {
     decided: VecDeque<Key>,
     /// The version that is being announced.
     announcing: Option<Key>,
+    /// The rounds of the versions that are protected again.
+    rounds: BTreeMap<Key, u32>,
     /// The versions whose parities this member has made most recently.
     made: VecDeque<Key>,
     versions: BTreeMap<Key, Version>,
@@ -91,6 +100,8 @@ pub struct Progress {
     /// The job ends when all possible encodings are done.
     leaving: bool,
     left: bool,
+    /// This member encodes no more.
+    finished: bool,
     counter: u64,
     /// Versions that could not be protected because a member is gone.
     failed: u64,
@@ -107,12 +118,14 @@ impl Progress {
             complete: VecDeque::new(),
             decided: VecDeque::new(),
             announcing: None,
+            rounds: BTreeMap::new(),
             made: VecDeque::new(),
             versions: BTreeMap::new(),
             urgent: VecDeque::new(),
             closed: false,
             leaving: false,
             left: false,
+            finished: false,
             counter: 0,
             failed: 0,
         }
@@ -135,6 +148,13 @@ impl Progress {
         push(&mut self.complete, key);
     }
 
+    /// All members protect a version again, which each of them is told once. The round keeps the new
+    /// announcements apart from those that some members may still be busy with.
+    pub fn again(&mut self, key: Key) {
+        *self.rounds.entry(key.clone()).or_default() += 1;
+        self.complete(key, true);
+    }
+
     /// The leader has selected this version for encoding.
     pub fn decided(&mut self, key: Key) {
         self.urgent.push_back(Task::Decide(key.clone()));
@@ -148,19 +168,26 @@ impl Progress {
         }
     }
 
-    /// A member (perhaps this one) has announced its file.
-    pub fn announced(&mut self, member: usize, key: Key, file: Member) {
-        if self.member_is_gone() {
+    /// A member (perhaps this one) has announced its file, in this round of the version.
+    pub fn announced(&mut self, member: usize, key: Key, round: u32, file: Member) {
+        if self.member_is_gone() || self.finished {
             return;
         }
         let (members, since) = (self.members.len(), self.counter);
         self.counter += 1;
-        let version = self.versions.entry(key).or_insert_with(|| Version {
+        let new = || Version {
+            round,
             announced: vec![None; members],
             ended: vec![None; members],
             started: false,
             since,
-        });
+        };
+        let version = self.versions.entry(key).or_insert_with(new);
+        match version.round.cmp(&round) {
+            Ordering::Less => *version = new(),
+            Ordering::Equal => {}
+            Ordering::Greater => return,
+        }
         if version.announced[member].as_ref().is_some_and(|known| *known != file) {
             // The version was taken again: parities of the old file are useless.
             version.started = false;
@@ -171,9 +198,9 @@ impl Progress {
         self.forget_old();
     }
 
-    /// A member has finished or failed encoding `id` of this version.
-    pub fn ended(&mut self, member: usize, key: &Key, id: Checksum) {
-        if let Some(version) = self.versions.get_mut(key) {
+    /// A member has finished or failed encoding `id` of this version, in this round.
+    pub fn ended(&mut self, member: usize, key: &Key, round: u32, id: Checksum) {
+        if let Some(version) = self.versions.get_mut(key).filter(|it| it.round == round) {
             version.ended[member] = Some(id);
         }
         self.forget_done();
@@ -205,7 +232,7 @@ impl Progress {
     /// Whether the version is announced or being announced, and its encoding is not finished here.
     fn is_under_way(&self, key: &Key) -> bool {
         let begun = |version: &Version| {
-            let id = version.encoding(key, self.parities).map(|encoding| encoding.id());
+            let id = version.id(key, self.parities);
             let ended = id.is_some() && version.ended[self.own] == id;
             version.announced[self.own].is_some() && !ended
         };
@@ -218,6 +245,15 @@ impl Progress {
             self.members[member] = MemberState::Leaving;
         }
         self.forget_impossible();
+    }
+
+    /// A member reads no more files.
+    pub(crate) fn member_finished(&mut self, member: usize) {
+        if self.members[member] != MemberState::Gone {
+            self.members[member] = MemberState::Finished;
+        }
+        self.forget_impossible();
+        self.forget_done();
     }
 
     /// A member is gone. Returns how many versions cannot be protected any more; `None` if that was
@@ -246,7 +282,7 @@ impl Progress {
 
     /// Whether no peer needs this member any more.
     pub fn is_done(&self) -> bool {
-        self.left && self.urgent.is_empty() && self.versions.is_empty()
+        self.finished && self.urgent.is_empty() && self.versions.is_empty()
     }
 
     /// Whether something is expected of the peers.
@@ -272,7 +308,8 @@ impl Progress {
             if let Some(key) = key {
                 self.decided.retain(|decided| *decided != key);
                 self.announcing = Some(key.clone());
-                return Some(Task::Announce(key));
+                let round = self.rounds.get(&key).copied().unwrap_or(0);
+                return Some(Task::Announce(key, round));
             }
         }
         let ready = self
@@ -284,13 +321,19 @@ impl Progress {
             .min_by_key(|(_, version)| version.since);
         if let Some((key, version)) = ready {
             version.started = true;
-            return version.encoding(key, self.parities).map(Task::Encode);
+            let round = version.round;
+            return version.encoding(key, self.parities).map(|it| Task::Encode(it, round));
         }
         let over = self.selection == Selection::All || self.closed || self.member_is_gone();
         if self.leaving && over && !self.left {
             self.left = true;
             self.member_leaves(self.own);
             return Some(Task::Leave);
+        }
+        // What has started has ended: this is the next task.
+        if self.left && !self.finished && self.versions.values().all(|version| version.started) {
+            self.finished = true;
+            return Some(Task::Finish);
         }
         None
     }
@@ -316,23 +359,24 @@ impl Progress {
                 return !version.started;
             }
             let never = |(file, member): (&Option<Member>, &MemberState)| {
-                file.is_none() && *member == MemberState::Leaving
+                file.is_none() && matches!(member, MemberState::Leaving | MemberState::Finished)
             };
             version.announced.iter().zip(&members).any(never)
         });
         lost
     }
 
-    /// Forgets versions whose encoding has ended on all members. After a loss only this member's own
-    /// encoding is waited for, as the others may never finish.
+    /// Forgets versions whose encoding has ended on all members that may still read this member's file.
+    /// After a loss only this member's own encoding is waited for, as the others may never finish.
     fn forget_done(&mut self) {
         let (own, parities, broken) = (self.own, self.parities, self.member_is_gone());
+        let finished = |member: usize| self.members[member] == MemberState::Finished;
+        let finished: Vec<bool> = (0..self.members.len()).map(finished).collect();
         self.forget(|key, version| {
-            let Some(id) = version.encoding(key, parities).map(|encoding| encoding.id()) else {
-                return false;
-            };
+            let Some(id) = version.id(key, parities) else { return false };
             let ended = |member: usize| version.ended[member] == Some(id);
-            ended(own) && (broken || (0..version.ended.len()).all(ended))
+            let needs_nothing = |member| ended(member) || finished[member];
+            ended(own) && (broken || (0..finished.len()).all(needs_nothing))
         });
     }
 
@@ -347,10 +391,13 @@ impl Progress {
         });
     }
 
-    /// Forgets the oldest of too many versions, which the other members seem not to take.
+    /// Forgets the oldest of too many versions, which the other members seem not to take, or not to encode.
     fn forget_old(&mut self) {
+        let (own, parities) = (self.own, self.parities);
         while self.versions.len() > MOST_PENDING {
-            let waiting = self.versions.iter().filter(|(_, version)| !version.started);
+            let waiting = self.versions.iter().filter(|(key, version)| {
+                !version.started || version.ended[own] == version.id(key, parities)
+            });
             let Some(oldest) = waiting.map(|(_, version)| version.since).min() else { return };
             self.forget(|_, version| version.since == oldest);
         }
@@ -367,6 +414,11 @@ impl Version {
             members: self.announced.iter().cloned().collect::<Option<_>>()?,
         })
     }
+
+    /// The id of that encoding.
+    fn id(&self, key: &Key, parities: u32) -> Option<Checksum> {
+        Some(self.encoding(key, parities)?.id())
+    }
 }
 
 fn push(queue: &mut VecDeque<Key>, key: Key) {
@@ -379,3 +431,6 @@ fn push(queue: &mut VecDeque<Key>, key: Key) {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod interleaved;

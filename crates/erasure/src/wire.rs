@@ -11,7 +11,7 @@ use format::checksum::Checksum;
 use os::error::{Error, Kind, Result};
 
 /// The version of the protocol: it changes with every change of the messages.
-const PROTOCOL: u32 = 2;
+const PROTOCOL: u32 = 3;
 
 /// The longest message in bytes; the longest ones contain paths.
 const LONGEST: usize = 16 << 10;
@@ -65,6 +65,8 @@ pub enum Message {
         name: String,
         /// Its version.
         version: i32,
+        /// How often this version was protected again.
+        round: u32,
         /// The file.
         file: Member,
     },
@@ -74,6 +76,8 @@ pub enum Message {
         name: String,
         /// Its version.
         version: i32,
+        /// How often this version was protected again.
+        round: u32,
         /// The encoding's id ([`super::encoding::Encoding::id`]).
         id: Checksum,
     },
@@ -88,6 +92,8 @@ pub enum Message {
     DecidedAll,
     /// The sender announces no more files.
     Leaving,
+    /// The sender reads no more files.
+    Finished,
     /// Requests bytes of a file; answered by a [`Reply`].
     Read {
         /// The file.
