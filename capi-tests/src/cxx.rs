@@ -2,42 +2,23 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, OnceLock};
 
-use tempfile::TempDir;
 use xtask::project::root;
 
+use crate::compiled::compiled;
 use crate::program::{finish, staged, Flavour};
 
-/// The folder in which everything here is made, for the life of the process.
-fn folder() -> &'static Path {
-    static FOLDER: OnceLock<TempDir> = OnceLock::new();
-    FOLDER.get_or_init(|| tempfile::tempdir().unwrap()).path()
-}
-
 /// The folder with `libveloc-client.so`: the C++ layer and the Rust library, as installed.
-pub fn library() -> &'static Path {
+pub fn library() -> PathBuf {
     library_of(Flavour::Plain)
 }
 
 /// The folder with `libveloc-client.so`, in which the C++ layer is compiled in this flavour.
-pub fn library_of(flavour: Flavour) -> &'static Path {
-    static PLAIN: OnceLock<PathBuf> = OnceLock::new();
-    static SANITIZED: OnceLock<PathBuf> = OnceLock::new();
-    let linked = match flavour {
-        Flavour::Plain => &PLAIN,
-        Flavour::Sanitized => &SANITIZED,
-    };
-    linked.get_or_init(|| link(flavour))
-}
-
-fn link(flavour: Flavour) -> PathBuf {
-    let folder = folder().join(format!("lib-{flavour:?}"));
-    std::fs::create_dir_all(&folder).unwrap();
+pub fn library_of(flavour: Flavour) -> PathBuf {
+    let (layer, archive) = (root().join("cpp"), staged().static_library());
     let mut command = compiler(flavour);
     command.args(["-fPIC", "-shared", "-Wl,-soname,libveloc-client.so", "-Wl,-z,nodelete"]);
-    command.args(["-Wl,--gc-sections", "-o"]).arg(folder.join("libveloc-client.so"));
-    let layer = root().join("cpp");
+    command.arg("-Wl,--gc-sections");
     command.arg(format!("-Wl,--version-script={}", layer.join("exports.map").display()));
     for entry in std::fs::read_dir(layer.join("src")).unwrap() {
         let path = entry.unwrap().path();
@@ -45,10 +26,15 @@ fn link(flavour: Flavour) -> PathBuf {
             command.arg(path);
         }
     }
-    command.arg("-Wl,--whole-archive").arg(staged().static_library());
+    command.arg("-Wl,--whole-archive").arg(&archive);
     command.args(["-Wl,--no-whole-archive", "-lpthread", "-ldl", "-lm"]);
-    finish(command);
-    folder
+    // The archive is large, and is written anew when it changes.
+    let made = std::fs::metadata(&archive).and_then(|archive| archive.modified()).unwrap();
+    let how = format!("{command:?} {made:?}");
+    compiled("libveloc-client-with-cxx", &how, &[layer, staged().include()], |folder| {
+        command.arg("-o").arg(folder.join("libveloc-client.so"));
+        finish(command);
+    })
 }
 
 /// The executable of a program in `cxx/`: `<name>.cpp`, and `<name>_calls.cpp` if there is one.
@@ -71,25 +57,21 @@ pub fn mpi_program(mpi: &str, name: &str) -> PathBuf {
 }
 
 fn program(mut command: Command, name: &str, flavour: Flavour, libraries: &[&str]) -> PathBuf {
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let library = library_of(flavour);
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let compiler = command.get_program().to_string_lossy().into_owned();
-    let file = format!("{name}-{compiler}-{flavour:?}").replace('/', "-");
-    let executable = folder().join(file);
-    if executable.exists() {
-        return executable;
-    }
     let sources = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/cxx"));
     // The folder of the stand-in for bitsery.
     command.arg("-I").arg(sources);
     command.arg(sources.join(format!("{name}.cpp")));
     let second = sources.join(format!("{name}_calls.cpp"));
-    command.args(second.exists().then_some(second)).arg("-o").arg(&executable);
+    command.args(second.exists().then_some(second));
     command.arg("-L").arg(library).args(["-lveloc-client", "-lpthread"]);
     command.args(libraries.iter().map(|library| format!("-l{library}")));
-    finish(command);
-    executable
+    let how = format!("{command:?}");
+    compiled(name, &how, &[sources.to_owned(), staged().include()], |folder| {
+        command.arg("-o").arg(folder.join(name));
+        finish(command);
+    })
+    .join(name)
 }
 
 fn compiler(flavour: Flavour) -> Command {

@@ -11,6 +11,7 @@ pub mod backends;
 pub mod checkpoint_file;
 mod compiled;
 pub mod cxx;
+pub mod depth;
 pub mod ground;
 pub mod job;
 pub mod mpi;

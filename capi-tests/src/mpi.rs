@@ -1,6 +1,7 @@
 //! Installations of MPI: their compilers, and how they start a job.
 
 use crate::backends::MARK;
+use crate::depth::is_all;
 use crate::job::Job;
 use crate::program::{found, mpi_program, staged};
 use crate::run::Run;
@@ -42,11 +43,6 @@ pub fn every_mpi(first: &Mpi) -> impl Iterator<Item = &'static Mpi> {
     let mut both = [&OPEN_MPI, &MPICH];
     both.sort_by_key(|mpi| (found(mpi.compiler).is_none(), mpi.compiler != first.compiler));
     both.into_iter().take(if is_all() { 2 } else { 1 })
-}
-
-/// Whether everything is to run, as before a release, including nearly equal tests.
-pub fn is_all() -> bool {
-    std::env::var_os("VELOC_TEST_ALL").is_some()
 }
 
 impl Mpi {

@@ -17,15 +17,11 @@ pub enum Flavour {
     Sanitized,
 }
 
-/// The libraries and headers: built from this tree or, to test an installation that is laid out
-/// like a stage, from the folder `VELOC_STAGE`.
+/// The libraries and headers.
 pub fn staged() -> &'static Stage {
     // A failure is kept as well: another attempt in each test would take as long each time.
     static STAGE: OnceLock<Result<Stage, String>> = OnceLock::new();
     let stage = STAGE.get_or_init(|| {
-        if let Some(folder) = std::env::var_os("VELOC_STAGE") {
-            return Ok(Stage { folder: folder.into() });
-        }
         let profile = if cfg!(debug_assertions) { Profile::Debug } else { Profile::Release };
         stage(profile).map_err(|error| error.to_string())
     });

@@ -2,6 +2,7 @@
 //! process, and go on together. The processes check this in `mpi/ring.c`.
 
 use capi_tests::backends::{wait_for_backends, MARK};
+use capi_tests::depth::{cases, is_all};
 use capi_tests::job::{names, Job};
 use capi_tests::program::{mpi_faults, mpi_program};
 use capi_tests::random::Random;
@@ -29,11 +30,12 @@ fn failed(ended: &Ended) -> u64 {
 /// run that cannot go on from what a failed run has left.
 #[test]
 fn failures_of_one_are_told_to_all() {
-    for (mpi, processes, seed) in [(&OPEN_MPI, 3, 1), (&MPICH, 2, 2)] {
+    for (mpi, processes, seed) in cases(1, [(&OPEN_MPI, 3, 1), (&MPICH, 2, 2)]) {
         let job = Job::new(SYNC);
-        let arguments = format!("lone=1 verify=1 kinds=ccsd times=40 seed={seed}");
+        let times = if is_all() { 40 } else { 16 };
+        let arguments = format!("lone=1 verify=1 kinds=ccsd times={times} seed={seed}");
         let Some(run) = ring(mpi, &job, processes, &arguments) else { continue };
-        assert!(failed(&run.succeed()) > 20);
+        assert!(failed(&run.succeed()) > times / 2);
     }
 }
 
@@ -42,7 +44,7 @@ fn failures_of_one_are_told_to_all() {
 /// run goes on from, a damaged state that stays, and a process that leaves the others waiting.
 #[test]
 fn a_state_that_was_damaged_is_named_and_removed() {
-    for (mpi, processes, lone) in [(&OPEN_MPI, 3, 0), (&MPICH, 2, 0), (&MPICH, 2, 1)] {
+    for (mpi, processes, lone) in cases(1, [(&OPEN_MPI, 3, 0), (&MPICH, 2, 0), (&MPICH, 2, 1)]) {
         // With proofs the state would be refused before it is compared.
         let job = Job::new(&format!("{SYNC}proof = off\n"));
         let arguments = format!("lone={lone} verify=1 kinds=b times=3 seed=7");
@@ -59,7 +61,7 @@ fn a_state_that_was_damaged_is_named_and_removed() {
 /// names the lowest process instead.
 #[test]
 fn the_first_state_that_differs_is_named_by_all() {
-    for (mpi, processes, seed) in [(&OPEN_MPI, 3, 4), (&MPICH, 2, 6)] {
+    for (mpi, processes, seed) in cases(1, [(&OPEN_MPI, 3, 4), (&MPICH, 2, 6)]) {
         let job = Job::new(SYNC);
         let arguments = format!("verify=1 kinds=d times=8 seed={seed}");
         let Some(run) = ring(mpi, &job, processes, &arguments) else { continue };
@@ -73,7 +75,7 @@ fn the_first_state_that_differs_is_named_by_all() {
 /// and leaves the others waiting in a step.
 #[test]
 fn who_cannot_store_keeps_nobody_waiting() {
-    for (mpi, device) in [(&OPEN_MPI, false), (&MPICH, false), (&MPICH, true)] {
+    for (mpi, device) in cases(1, [(&OPEN_MPI, true), (&MPICH, false), (&MPICH, true)]) {
         let job = Job::new(SYNC);
         let arguments = format!("kinds=s times=12 pace=200 steps=250 device={}", u8::from(device));
         let Some(run) = ring(mpi, &job, 2, &arguments) else { continue };
@@ -99,10 +101,13 @@ fn who_is_asked_for_something_else_is_told() {
 /// MPI fails on one process, when it sends or when it receives: all are told nevertheless.
 #[test]
 fn failures_of_mpi_are_told_to_all() {
-    for (mpi, faults) in [
-        (&MPICH, &["MPI_Iallreduce:0:1:1", "MPI_Iallreduce:0:4:1", "MPI_Wait:0:3:1"][..]),
-        (&OPEN_MPI, &["MPI_Wait:0:4:1"][..]),
-    ] {
+    for (mpi, faults) in cases(
+        1,
+        [
+            (&OPEN_MPI, &["MPI_Wait:0:4:1"][..]),
+            (&MPICH, &["MPI_Iallreduce:0:1:1", "MPI_Iallreduce:0:4:1", "MPI_Wait:0:3:1"]),
+        ],
+    ) {
         for fault in faults {
             let job = Job::new(SYNC);
             let Some(run) = ring(mpi, &job, 2, "lone=1 kinds=m times=1 at=1") else { continue };
@@ -129,7 +134,7 @@ fn who_is_waited_for_in_a_step_gets_its_error() {
 /// Stops that one process asks for, at many places: all stop at the same step, and go on from there.
 #[test]
 fn stops_of_one_are_stops_of_all() {
-    for (mpi, arguments) in [(&OPEN_MPI, "lone=1 stop=1:170"), (&MPICH, "stop=0:230")] {
+    for (mpi, arguments) in cases(1, [(&OPEN_MPI, "lone=1 stop=1:170"), (&MPICH, "stop=0:230")]) {
         let job = Job::new("mode = async\nscratch = DIR/scratch\n");
         let Some(run) = ring(mpi, &job, 2, arguments) else { continue };
         let stopped = run.succeed().figure("stopped");
@@ -142,7 +147,8 @@ fn stops_of_one_are_stops_of_all() {
 /// different numbers of agreements after such a run: they would keep all versions.
 #[test]
 fn after_a_failure_the_processes_agree_again() {
-    for (mpi, processes, kinds) in [(&OPEN_MPI, 3, "ccs"), (&MPICH, 2, "cs"), (&MPICH, 3, "sc")] {
+    let all = [(&OPEN_MPI, 3, "ccs"), (&MPICH, 2, "cs"), (&MPICH, 3, "sc")];
+    for (mpi, processes, kinds) in cases(1, all) {
         for mode in ["sync", "async"] {
             let job =
                 Job::new(&format!("mode = {mode}\nscratch = DIR/scratch\nscratch_versions = 1\n"));
@@ -166,7 +172,7 @@ fn after_a_failure_the_processes_agree_again() {
 /// made again.
 #[test]
 fn what_a_lost_directory_had_is_rebuilt() {
-    for (mpi, mode) in [(&OPEN_MPI, "async"), (&MPICH, "sync")] {
+    for (mpi, mode) in cases(1, [(&OPEN_MPI, "async"), (&MPICH, "sync")]) {
         let configuration = format!("mode = {mode}\nscratch = DIR/scratch\nec_interval = 0\n");
         let job = Job::new(&configuration);
         let run = |arguments: &str| {
@@ -220,7 +226,7 @@ fn what_has_parities_at_intervals_stays() {
 #[test]
 fn what_a_killed_job_has_left_of_a_lost_directory_is_rebuilt() {
     let mut random = Random::seeded("apart::what_a_killed_job_has_left");
-    for (mpi, lone) in [(&OPEN_MPI, 0), (&MPICH, 1)] {
+    for (mpi, lone) in cases(1, [(&OPEN_MPI, 0), (&MPICH, 1)]) {
         let job = Job::new("mode = async\nscratch = DIR/scratch\nec_interval = 0\n");
         let run = |arguments: &str| {
             let arguments = format!("lone={lone} verify=1 pace=300 {arguments}");

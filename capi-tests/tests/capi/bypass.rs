@@ -2,6 +2,7 @@
 //! of their own, was planned there.
 
 use capi_tests::backends::wait_for_backends;
+use capi_tests::depth::cases;
 use capi_tests::ground::Ground;
 use capi_tests::job::{names, Job};
 
@@ -38,7 +39,7 @@ fn what_need_not_be_in_persistent_goes_there() {
 /// become more with each checkpoint.
 #[test]
 fn what_scratch_cannot_take_of_some_processes() {
-    for (mpi, interval) in [(&OPEN_MPI, "-1"), (&MPICH, "-1"), (&MPICH, "3600")] {
+    for (mpi, interval) in cases(1, [(&OPEN_MPI, "-1"), (&MPICH, "-1"), (&MPICH, "3600")]) {
         // A checkpoint that is undecided when it is waited for is copied by all processes.
         let limits = ["", "set=VELOC_MAX_VERSIONS:1 set=VELOC_SCRATCH_VERSIONS:1"];
         for limits in limits.into_iter().take(if interval == "-1" { 2 } else { 1 }) {
@@ -146,7 +147,9 @@ fn files_of_the_application_are_written_where_they_belong() {
 fn the_backend_goes_past_scratch() {
     let more = "persistent = DIR/persistent\nmeta = DIR/meta\npersistent_interval = -1\n\
                 watchdog_interval = 1\n";
-    for (mpi, limit) in [(&OPEN_MPI, "aggregated = true\n"), (&MPICH, "max_versions = 3\n")] {
+    for (mpi, limit) in
+        cases(1, [(&OPEN_MPI, "aggregated = true\n"), (&MPICH, "max_versions = 3\n")])
+    {
         let job = Job::new(&format!("{ASYNC}{more}{limit}"));
         // The backend does not run under the stand-in for a file system, so a real one is needed.
         let Some(ground) = Ground::mounted(&job, "scratch", ROOM) else { return };

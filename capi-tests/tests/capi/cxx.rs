@@ -153,7 +153,7 @@ fn release_routines_that_throw() {
         "mode = async\nscratch = DIR/scratch\nhost_cache_size = 300K\n",
         "mode = sync\nscratch = DIR/scratch\npersistent = DIR/persistent\n",
     ] {
-        for library in [library(), &staged().lib()] {
+        for library in [library(), staged().lib()] {
             let run = Run::new(&cxx_program("release", Flavour::Plain));
             let run = run.env("LD_LIBRARY_PATH", library);
             let job = Job::new(configuration);
@@ -163,7 +163,7 @@ fn release_routines_that_throw() {
 }
 
 fn on_device(program: &str, job: &Job, arguments: &str) -> Run {
-    let paths = std::env::join_paths([library(), &staged().softcuda()]).unwrap();
+    let paths = std::env::join_paths([library(), staged().softcuda()]).unwrap();
     let run = Run::new(&cxx_program(program, Flavour::Plain)).env("LD_LIBRARY_PATH", paths);
     run.arg(job.path("veloc.cfg")).arg("device").args(arguments)
 }

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use capi_tests::backends::wait_for_backends;
+use capi_tests::depth::cases;
 use capi_tests::job::{names, Job};
 
 use crate::apart::ring;
@@ -31,19 +32,20 @@ fn left(job: &Job) -> Vec<String> {
 /// removes the application's files, and a process that uses a file that another has removed.
 #[test]
 fn what_all_have_left_is_discarded() {
-    let cases = [
-        (&OPEN_MPI, "sync", "persistent = DIR/persistent\n", &["persistent/ring-2-"][..]),
+    let all = [
+        (
+            &OPEN_MPI,
+            "async",
+            "persistent = DIR/persistent\nmeta = DIR/meta\naggregated = true\n",
+            &["persistent/ring-agg-", "persistent/ring.hashes-agg-", "meta/ring-agg-"][..],
+        ),
+        (&OPEN_MPI, "sync", "ec_interval = 0\n", &["scratch-1/.ring.adjoint-1-"]),
+        (&OPEN_MPI, "sync", "persistent = DIR/persistent\n", &["persistent/ring-2-"]),
         (
             &MPICH,
             "async",
             "persistent = DIR/persistent\nchksum = true\nmeta = DIR/meta\n",
             &["meta/ring-1-"],
-        ),
-        (
-            &OPEN_MPI,
-            "async",
-            "persistent = DIR/persistent\nmeta = DIR/meta\naggregated = true\n",
-            &["persistent/ring-agg-", "persistent/ring.hashes-agg-", "meta/ring-agg-"],
         ),
         (
             &MPICH,
@@ -57,9 +59,8 @@ fn what_all_have_left_is_discarded() {
             "ec_interval = 0\n",
             &["scratch-0/.ring-0-", "scratch-2/.ring.hashes-2-"],
         ),
-        (&OPEN_MPI, "sync", "ec_interval = 0\n", &["scratch-1/.ring.adjoint-1-"]),
     ];
-    for (nth, (mpi, mode, more, kinds)) in cases.into_iter().enumerate() {
+    for (nth, (mpi, mode, more, kinds)) in cases(2, all).enumerate() {
         // The processes come to the discard in one order or the other.
         let reverse = nth % 2;
         let job = Job::new(&format!("mode = {mode}\nscratch = DIR/scratch\n{more}"));
@@ -88,7 +89,7 @@ fn what_all_have_left_is_discarded() {
 /// Catches a discard that looks at files alone, after which others come to their places.
 #[test]
 fn what_is_on_its_way_is_discarded() {
-    for (mpi, more) in [(&OPEN_MPI, ""), (&MPICH, "ec_interval = 0\n")] {
+    for (mpi, more) in cases(1, [(&OPEN_MPI, ""), (&MPICH, "ec_interval = 0\n")]) {
         let job = Job::new(&format!(
             "mode = async\nscratch = DIR/scratch\npersistent = DIR/persistent\n{more}"
         ));

@@ -1,8 +1,8 @@
 //! Host memory that is copied after the call has returned (`host_capture`).
 
 use capi_tests::backends::{backends, wait_for_backends};
+use capi_tests::depth::times;
 use capi_tests::job::{names, Job};
-use capi_tests::mpi::is_all;
 use capi_tests::program::told_memory;
 use capi_tests::random::Random;
 use os::write_protection::WriteProtection;
@@ -173,13 +173,11 @@ fn carrier_of(process: u32) -> Option<u32> {
 #[test]
 fn killed_at_random_moments() {
     let mut random = Random::seeded("kills of frozen captures");
-    let said = std::env::var("VELOC_KILLS").ok();
-    let otherwise = if is_all() { 1000 } else { 12 };
-    let kills = said.map_or(otherwise, |number| number.parse().expect("VELOC_KILLS is a number"));
+    let kills = times("VELOC_KILLS", 12, 1000);
     let victims = [Victim::Application, Victim::Carrier, Victim::Backend];
     for mode in ["protect", "fork"] {
         for kill in 0..kills {
-            let victim = victims[kill % 3];
+            let victim = victims[kill as usize % 3];
             let job = Job::new(&format!(
                 "mode = async\nhost_capture = {mode}\nhost_cache_size = 100M\nscratch = DIR/scratch\nmax_versions = 2\n"
             ));

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use capi_tests::backends::{wait_for_backends, MARK};
+use capi_tests::depth::cases;
 use capi_tests::job::{files, names, Job};
 use capi_tests::program::{dying, fortran_example, found};
 use capi_tests::random::Random;
@@ -29,7 +30,7 @@ struct Heat {
 fn everywhere() -> &'static [Heat] {
     static INSTALLED: OnceLock<Vec<Heat>> = OnceLock::new();
     INSTALLED.get_or_init(|| {
-        [(&OPEN_MPI, 3), (&MPICH, 2)].into_iter().filter_map(|(m, n)| Heat::new(m, n)).collect()
+        cases(1, [(&OPEN_MPI, 3), (&MPICH, 2)]).filter_map(|(m, n)| Heat::new(m, n)).collect()
     })
 }
 

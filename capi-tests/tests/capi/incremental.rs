@@ -8,8 +8,9 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use capi_tests::backends::{wait_for_backends, MARK};
+use capi_tests::depth::times;
 use capi_tests::job::{files, names, Job};
-use capi_tests::mpi::{every_mpi, is_all, OPEN_MPI};
+use capi_tests::mpi::{every_mpi, OPEN_MPI};
 use capi_tests::program::mpi_program;
 use capi_tests::random::Random;
 use format::delta::{self, Table};
@@ -257,7 +258,7 @@ fn a_base_that_is_not_what_it_was() {
 #[test]
 fn killed_at_random_moments() {
     let mut random = Random::seeded("kills of incremental jobs");
-    for kill in 0..if is_all() { 200 } else { 10 } {
+    for kill in 0..times("VELOC_KILLS", 10, 200) {
         let more = if kill % 2 == 0 { "host_capture = fork\n" } else { "" };
         let job = Job::new(&format!(
             "mode = async\nscratch = DIR/scratch\nhost_cache_size = 64M\nincremental = true\nmax_versions = 2\n\

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use capi_tests::depth::is_all;
 use capi_tests::job::Job;
 use capi_tests::program::{program, Flavour};
 use capi_tests::run::Run;
@@ -44,8 +45,11 @@ fn sanitizers() {
 
 #[test]
 fn valgrind() {
+    if !is_all() {
+        return;
+    }
     if !has_program("valgrind") {
-        println!("SKIPPED: valgrind is not installed");
+        println!("skipped: valgrind is not installed");
         return;
     }
     // Valgrind runs everything on one processor, many times slower.

@@ -6,13 +6,11 @@ use std::time::Duration;
 
 use capi_tests::backends::{kill_backends, wait_for_backends};
 use capi_tests::checkpoint_file::parse;
+use capi_tests::depth::{is_all, times};
 use capi_tests::ground::Ground;
 use capi_tests::job::{files, names, Job};
 use capi_tests::random::Random;
 use capi_tests::run::Run;
-
-/// How often each kind of job is killed.
-const KILLS: u64 = 8;
 
 fn killed_at_any_moment(what: &str, configuration: &str, kept: &str, persistent_alone: bool) {
     let job = Job::new(configuration);
@@ -32,7 +30,8 @@ fn killed(
 ) {
     let mut random = Random::seeded(what);
     let mut first: u64 = 1;
-    for round in 0..KILLS {
+    let kills = if is_all() { 8 } else { 4 };
+    for round in 0..kills {
         let mut writer = on(job.run("durable", &format!("write first={first}"))).start();
         if round % 2 == 0 {
             writer.wait_for_line(&format!("durable {}", first.next_multiple_of(3)));
@@ -73,13 +72,7 @@ fn killed(
         }
         first = restored.first().copied().unwrap_or(0) + 1;
     }
-    println!("{what}: killed {KILLS} times, {} versions", first - 1);
-}
-
-/// The number of kills of a storm, or as `VELOC_KILLS` says.
-fn kills_of_storm() -> u64 {
-    let said = std::env::var("VELOC_KILLS").ok();
-    said.map_or(200, |number| number.parse().expect("VELOC_KILLS is a number"))
+    println!("{what}: killed {kills} times, {} versions", first - 1);
 }
 
 /// Job after job goes on where the one before was killed, together with its backend, in any order
@@ -147,7 +140,7 @@ fn a_storm() {
         "mode = async\nincremental = true\nincremental_chain = 3\nhost_cache_size = 8M\n",
         "mode = sync\n",
     ];
-    let each = kills_of_storm().div_ceil(kinds.len() as u64);
+    let each = times("VELOC_KILLS", 40, 200).div_ceil(kinds.len() as u64);
     for kind in kinds {
         storm(&format!("kill::a_storm {kind:?}"), &format!("{kind}{both}"), each);
     }

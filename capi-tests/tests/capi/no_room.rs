@@ -1,6 +1,7 @@
 //! Adjoint computations of which one process has no room for a state: all processes end, and none
 //! is waited for. The processes check this in `mpi/ring.c`.
 
+use capi_tests::depth::cases;
 use capi_tests::ground::Ground;
 use capi_tests::job::Job;
 
@@ -20,15 +21,16 @@ fn who_has_no_room_ends_the_run_of_all() {
     let async_files = "mode = async\nscratch = DIR/scratch\nhost_cache_size = 220K\n";
     let sync_files = "mode = sync\nscratch = DIR/scratch\n";
     let (memory, files) = ("memory has room for", "No space left");
-    for (mpi, configuration, room, more, words) in [
+    let all = [
         (&OPEN_MPI, ephemeral, None, "memory=1 narrow=650 lone=1", memory),
+        (&OPEN_MPI, async_files, Some(650_000), "lone=0", files),
+        (&OPEN_MPI, sync_files, Some(650_000), "lone=0", files),
         (&MPICH, ephemeral, None, "memory=1 narrow=450", memory),
         (&MPICH, ephemeral, Some(350_000), "narrow=220", files),
-        (&OPEN_MPI, async_files, Some(650_000), "lone=0", files),
         (&MPICH, async_files, Some(650_000), "lone=1", files),
-        (&OPEN_MPI, sync_files, Some(650_000), "lone=0", files),
         (&MPICH, sync_files, Some(450_000), "lone=1", files),
-    ] {
+    ];
+    for (mpi, configuration, room, more, words) in cases(3, all) {
         let job = Job::new(configuration);
         let Some(run) = ring(mpi, &job, 2, &format!("{PLAN} {more}")) else { continue };
         let run = run.arg(format!("refused=1:{words}"));

@@ -79,7 +79,7 @@ fn full_scratch() {
     for (configuration, case) in [(ASYNC, "async"), (SYNC, "sync"), (STREAMED, "sync")] {
         let job = Job::new(configuration);
         let Some(_mounted) = Mounted::new(&job.scratch(), 4 << 20) else {
-            println!("SKIPPED: full_scratch needs the right to mount a tmpfs");
+            println!("skipped: full_scratch needs the right to mount a tmpfs");
             return;
         };
         let filler = job.scratch().join("filler");
@@ -95,7 +95,7 @@ fn full_scratch() {
 fn full_persistent() {
     let job = Job::new(&format!("{ASYNC}persistent = DIR/persistent\n"));
     let Some(_mounted) = Mounted::new(&job.persistent(), 4 << 20) else {
-        println!("SKIPPED: full_persistent needs the right to mount a tmpfs");
+        println!("skipped: full_persistent needs the right to mount a tmpfs");
         return;
     };
     fs::write(job.persistent().join("filler"), vec![0; 2 << 20]).unwrap();

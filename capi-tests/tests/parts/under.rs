@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use capi_tests::mpi::{is_all, Mpi, OPEN_MPI};
+use capi_tests::depth::is_all;
+use capi_tests::mpi::{Mpi, OPEN_MPI};
 use capi_tests::program::{parts_program, staged};
 use capi_tests::run::Run;
 

@@ -10,7 +10,7 @@
 mod api;
 mod cuda;
 mod device;
-#[cfg(any(test, feature = "tests"))]
+#[cfg(any(test, debug_assertions))]
 pub mod host;
 pub mod kinds;
 mod managed;

@@ -271,7 +271,7 @@ fn members_are_let_in_while_strangers_call() {
     drop(called);
 }
 
-/// Measures: `cargo test --release -p veloc erasure::job_tests -- --ignored --nocapture`.
+/// Measures: `cargo test --release --config profile.release.debug-assertions=true -p engine erasure_tests -- --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement: it prints rates, and takes 1 GiB of /dev/shm"]
 fn throughput_over_the_loopback() {

@@ -206,7 +206,7 @@ impl Node {
     }
 
     /// How many connections this process has made or is making.
-    #[cfg(any(test, feature = "tests"))]
+    #[cfg(any(test, debug_assertions))]
     pub fn open_calls(&self) -> usize {
         self.shared.calls.lock().iter().filter(|call| call.strong_count() > 0).count()
     }

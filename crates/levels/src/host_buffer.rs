@@ -293,7 +293,7 @@ impl HostBuffer {
     }
 
     /// The buffer as on a system that may refuse a page.
-    #[cfg(any(test, feature = "tests"))]
+    #[cfg(any(test, debug_assertions))]
     pub fn may_be_refused(self) -> HostBuffer {
         HostBuffer { refuses: OnceLock::from(true), ..self }
     }

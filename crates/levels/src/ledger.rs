@@ -171,13 +171,13 @@ impl Ledger {
     }
 
     /// From here on only so many stores reach the memory, as if the process were killed then.
-    #[cfg(any(test, feature = "tests"))]
+    #[cfg(any(test, debug_assertions))]
     pub fn kill_after(&self, stores: u64) {
         self.words.left.store(stores, Ordering::Relaxed);
     }
 
     /// How many stores were made, as long as there is no limit to them.
-    #[cfg(any(test, feature = "tests"))]
+    #[cfg(any(test, debug_assertions))]
     pub fn stores(&self) -> u64 {
         u64::MAX - self.words.left.load(Ordering::Relaxed)
     }

@@ -190,11 +190,11 @@ fn compare(compiler: &str) {
         handles.join(", ")
     );
     program += CHECKS;
-    let mut compared = 0;
+    let (mut compared, mut lacking) = (0, 0);
     for signature in all() {
         let name = std::str::from_utf8(signature.name).unwrap();
         if !headers.contains(&format!(" {name}(")) {
-            println!("skipped: {compiler} has no {name}");
+            lacking += 1;
             continue;
         }
         let classes: Vec<String> =
@@ -207,6 +207,9 @@ fn compare(compiler: &str) {
         compile(compiler, &["-fsyntax-only", "-Wall", "-Werror"], &program).unwrap();
     assert!(fits, "{errors}");
     assert!(compared > 250, "{compared}");
+    if lacking > 0 {
+        println!("skipped: {lacking} functions that {compiler} does not have");
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub mod files;
 pub mod flush;
 pub mod fork;
 pub mod fork_detector;
-#[cfg(any(test, feature = "tests"))]
+#[cfg(any(test, debug_assertions))]
 pub mod forks;
 pub mod lock;
 pub mod logging;

@@ -75,7 +75,7 @@ impl SharedMemory {
     }
 
     /// Memory that can refuse pages.
-    #[cfg(any(test, feature = "tests"))]
+    #[cfg(any(test, debug_assertions))]
     pub fn create_refusing(name: &str, len: u64) -> Result<SharedMemory> {
         let file = memfd_create(name, MemfdFlags::CLOEXEC)
             .map_err(|error| Error::system("memfd_create", &error.into()))?;
@@ -84,7 +84,7 @@ impl SharedMemory {
     }
 
     /// Refuses the pages from here on.
-    #[cfg(any(test, feature = "tests"))]
+    #[cfg(any(test, debug_assertions))]
     pub fn refuse_from(&self, offset: u64) -> Result<()> {
         let refused = ftruncate(self.file.unchecked(), offset);
         refused.map_err(|error| Error::system("ftruncate", &error.into()))

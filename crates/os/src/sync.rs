@@ -76,7 +76,7 @@ impl Condvar {
     }
 
     /// How many threads wait.
-    #[cfg(any(test, feature = "tests"))]
+    #[cfg(any(test, debug_assertions))]
     pub fn waiters(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }

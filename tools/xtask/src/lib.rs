@@ -20,14 +20,16 @@ pub mod programs;
 pub mod project;
 pub mod python;
 pub mod quick;
-
 pub mod repeat;
+pub mod runner;
 pub mod runtime;
 pub mod said;
 pub mod sanitizers;
+mod slow;
 pub mod stage;
 pub mod steps;
 pub mod suite;
 pub mod system;
+pub mod usage;
 
 pub use error::{Error, Result};

@@ -8,7 +8,9 @@ use std::process::ExitCode;
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 use xtask::stage::{stage, Profile};
-use xtask::{bundle, docs, map, notices, nvidia, package, programs, quick, repeat, suite, Result};
+use xtask::{
+    bundle, docs, map, notices, nvidia, package, programs, quick, repeat, runner, suite, Result,
+};
 
 /// The project's own commands.
 #[derive(Debug, Parser)]
@@ -49,6 +51,9 @@ enum Task {
         /// Also what is for a release: the GPU bundle, and each program of the tests with each MPI
         #[arg(long)]
         all: bool,
+        /// Run the tests alone, the quick ones first, up to the first that fails
+        #[arg(long, conflicts_with_all = ["keep_going", "only", "repeat"])]
+        fail_fast: bool,
         /// Run the tests alone, so often and under load, and name those that fail
         #[arg(long, value_name = "N", conflicts_with_all = ["keep_going", "only", "all"])]
         repeat: Option<NonZeroU32>,
@@ -105,6 +110,7 @@ fn run(task: Task) -> Result<()> {
         Task::Rtm { arguments } => programs::rtm(&arguments, &[], Path::new(".")),
         Task::Veloc { arguments } => programs::veloc(&arguments),
         Task::Test { repeat: Some(times), filter, .. } => repeat::repeat(times, filter.as_deref()),
+        Task::Test { fail_fast: true, all, .. } => runner::first_failure(all),
         Task::Test { keep_going, only, all, .. } => suite::test(&only, keep_going, all),
         Task::Quick => quick::quick(),
         Task::Stage { release } => {
@@ -112,7 +118,10 @@ fn run(task: Task) -> Result<()> {
             println!("{}", stage(profile)?.folder.display());
             Ok(())
         }
-        Task::Package => package::check(Profile::Release),
+        Task::Package => {
+            package::check(Profile::Release)?.iter().for_each(|what| println!("skipped: {what}"));
+            Ok(())
+        }
         Task::GpuBundle { out } => {
             println!("{}", bundle::make(out)?.display());
             Ok(())

@@ -15,7 +15,7 @@ use crate::error::{Error, Result, While};
 use crate::files::read;
 use crate::links::linked_files;
 use crate::notices;
-use crate::project::{line, root, target_directory};
+use crate::project::{has_program, line, root, target_directory};
 use crate::stage::{stage, Profile, Stage};
 
 #[derive(Debug)]
@@ -31,8 +31,22 @@ impl Installed {
     }
 }
 
-/// Installs the package, made with this profile of cargo's, and tests it.
-pub fn check(profile: Profile) -> Result<()> {
+/// Installs the package, made with this profile of cargo's, and tests it. What was left out is returned, each
+/// time with what is not installed.
+pub fn check(profile: Profile) -> Result<Vec<String>> {
+    if !has_program("cmake") {
+        return Ok(vec!["the package: there is no cmake".to_owned()]);
+    }
+    let mut skipped = Vec::new();
+    let has = |program: &str, of: &str, skipped: &mut Vec<String>| {
+        let found = has_program(program);
+        if !found {
+            skipped.push(format!("{of}: there is no {program}"));
+        }
+        found
+    };
+    let fortran = has("gfortran", "programs in Fortran", &mut skipped);
+    let languages = if fortran { "C;CXX;Fortran" } else { "C;CXX" };
     let what = || "making a temporary folder".to_string();
     let temporary = tempfile::Builder::new().prefix("veloc-package-").tempdir().when(what)?;
     let work = temporary.path();
@@ -46,16 +60,25 @@ pub fn check(profile: Profile) -> Result<()> {
     shows_itself(&package, work)?;
     names_no_folder(&package.prefix, &[work, root()])?;
     exports_what_the_library_does(&package, &stage)?;
-    consumers::with_cmake(&package, work, "C;CXX;Fortran", None)?;
-    consumers::with_pkg_config(&package, work)?;
-    consumers::linked_to_two(&package, work)?;
-    python::check(&package, work, &stage)?;
-    for mpi in mpi::found() {
-        consumers::with_cmake(&package, work, "C;CXX;Fortran", Some(mpi))?;
-        consumers::with_pkg_config_and_mpi(&package, work, mpi)?;
+    consumers::with_cmake(&package, work, languages, None)?;
+    let pkg_config = has("pkg-config", "programs without CMake", &mut skipped);
+    if pkg_config {
+        consumers::with_pkg_config(&package, work, fortran)?;
+        consumers::linked_to_two(&package, work)?;
+    }
+    skipped.extend(python::check(&package, work, &stage, profile)?);
+    let (found, absent) = mpi::found();
+    skipped.extend(absent);
+    // The second one is much the same.
+    let few = if profile == Profile::Release { found.len() } else { 1 };
+    for mpi in found.into_iter().take(few).filter(|_| fortran) {
+        consumers::with_cmake(&package, work, languages, Some(mpi))?;
+        if pkg_config {
+            consumers::with_pkg_config_and_mpi(&package, work, mpi)?;
+        }
         consumers::heat(&package, work, mpi)?;
     }
-    Ok(())
+    Ok(skipped)
 }
 
 /// Installs the package and moves it to `work/name`. The folder that it was made for does not exist

@@ -16,8 +16,6 @@ const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// A sanitizer and the tests that run under it.
 struct Sanitizer {
     name: &'static str,
-    /// Whether it runs each time, and not only before a release.
-    daily: bool,
     /// The variable for the sanitizer's options, and the options.
     options: (&'static str, &'static str),
     /// Whether the standard library has to be built with the sanitizer.
@@ -30,8 +28,6 @@ struct Sanitizer {
 const SANITIZERS: [Sanitizer; 2] = [
     Sanitizer {
         name: "address",
-        // The C programs run under valgrind each time.
-        daily: false,
         // Tests may leave memory behind, as a process does that ends.
         options: ("ASAN_OPTIONS", "detect_leaks=0"),
         whole: false,
@@ -43,7 +39,6 @@ const SANITIZERS: [Sanitizer; 2] = [
     },
     Sanitizer {
         name: "thread",
-        daily: true,
         options: (
             "TSAN_OPTIONS",
             "second_deadlock_stack=1 suppressions=ROOT/tools/xtask/tsan.supp",
@@ -74,12 +69,11 @@ const PURE: [&str; 10] = [
 ];
 const OF_PURE: [&str; 2] = ["format", "policy"];
 
-/// Runs the tests under the sanitizers that can be had; `all`: also under those for a release. Returns
-/// why others were not run, if so.
+/// Runs the tests under the sanitizers that can be had. Returns why others were not run, if so.
 ///
 /// # Errors
 /// A sanitizer has found something, or a test has failed.
-pub fn check(all: bool) -> Result<Option<&'static str>> {
+pub fn check() -> Result<Option<&'static str>> {
     if cfg!(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu"))) {
         return Ok(Some("the sanitizers are for x86-64 and Linux"));
     }
@@ -94,18 +88,13 @@ pub fn check(all: bool) -> Result<Option<&'static str>> {
         let _ = run(&mut add);
     }
     let has_source = source.is_dir();
-    let runs =
-        |sanitizer: &&Sanitizer| (all || sanitizer.daily) && (has_source || !sanitizer.whole);
-    for sanitizer in SANITIZERS.iter().filter(runs) {
+    for sanitizer in SANITIZERS.iter().filter(|sanitizer| has_source || !sanitizer.whole) {
         under(sanitizer)?;
     }
     if !has_source {
         return Ok(Some(
             "thread, Miri: the nightly compiler has no rust-src (rustup component add)",
         ));
-    }
-    if !all {
-        return Ok(None);
     }
     let has_miri = output(nightly("cargo").args(["miri", "--version"]).stderr(Stdio::null()));
     if has_miri.is_err() {

@@ -93,9 +93,16 @@ impl Stage {
     }
 }
 
-/// Builds the library and the software device, and lays them out. Safe to call from several
-/// processes at once.
+/// The variable with the folder of a stage, or of an installation that is laid out like one, to be used as
+/// it is.
+pub const STAGE: &str = "VELOC_STAGE";
+
+/// Builds the library and the software device, and lays them out, unless [`STAGE`] says where they are. Safe
+/// to call from several processes at once.
 pub fn stage(profile: Profile) -> Result<Stage> {
+    if let Some(folder) = std::env::var_os(STAGE) {
+        return Ok(Stage { folder: folder.into() });
+    }
     let stages = target_directory()?.join("stage");
     folder(&stages)?;
     let lock = Lock::take(&stages.join(format!("{}.lock", profile.name())))?;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::project::{cargo, line, run};
+use crate::usage::of_children;
 
 /// One step.
 pub struct Step<'a> {
@@ -52,7 +53,7 @@ pub fn run_all(steps: &[Step], keep_going: bool) -> Report {
             continue;
         }
         println!("\n==> {}: {} (after {})", step.name, step.about, clock(since.elapsed()));
-        let begun = Instant::now();
+        let (begun, used) = (Instant::now(), of_children());
         let result = (step.run)();
         // Shown before later lines on standard error.
         let _ = std::io::stdout().flush();
@@ -68,15 +69,16 @@ pub fn run_all(steps: &[Step], keep_going: bool) -> Report {
                 "FAILED".to_owned()
             }
         };
-        let time = clock(begun.elapsed());
-        println!("<== {}: {verdict} ({time})", step.name);
-        table.push((step.name, time, verdict));
+        let (time, processor) = (clock(begun.elapsed()), clock(of_children() - used));
+        println!("<== {}: {verdict} ({time}, {processor} of the processors)", step.name);
+        table.push((step.name, time, processor, verdict));
     }
-    println!("\n{:<12} {:>13}  result", "step", "time");
-    for (name, time, verdict) in &table {
-        println!("{name:<12} {time:>13}  {verdict}");
+    let (time, processor) = (clock(since.elapsed()), clock(of_children()));
+    table.push(("all", time, processor, String::new()));
+    println!("\n{:<12} {:>13} {:>13}  result", "step", "time", "processors");
+    for (name, time, processor, verdict) in &table {
+        println!("{}", format!("{name:<12} {time:>13} {processor:>13}  {verdict}").trim_end());
     }
-    println!("{:<12} {:>13}", "all", clock(since.elapsed()));
     report
 }
 

@@ -1,6 +1,7 @@
 //! Adjoint computations whose store fails: the run ends with the state, the slot and the reason,
 //! durable states stay, and the same call goes on from them once the store works.
 
+use capi_tests::depth::cases;
 use capi_tests::ground::Ground;
 use capi_tests::job::{names, Job};
 
@@ -29,11 +30,12 @@ fn a_write_that_fails_in_the_background_ends_the_run() {
     let plan = "steps=20000 adjoint=0";
     let states = "slots=200 distance=100";
     let in_background = "failed_in_the_background:_checkpoint";
-    for (fault, words, unwritten) in [
+    let all = [
         (format!("{states} gone=1 scratch=DIR/scratch"), "\"sweep\"_version|No_such_file", "sweep"),
         (format!("{states} full=150"), "\"sweep\"_version|File_too_large", "sweep"),
         ("slots=5 distance=0 full=45 own=50".into(), "\"own\"_version_1|File_too_large", "own"),
-    ] {
+    ];
+    for (fault, words, unwritten) in cases(2, all) {
         let job = Job::new(ASYNC);
         let expected =
             format!("expect={in_background}|{words}|the_same_call unwritten={unwritten}");

@@ -47,7 +47,7 @@ pub(super) struct Words {
     mapping: Mapping,
     len: usize,
     /// After so many stores none reaches the memory, as if the process were killed.
-    #[cfg(any(test, feature = "tests"))]
+    #[cfg(any(test, debug_assertions))]
     pub left: AtomicU64,
 }
 
@@ -62,7 +62,7 @@ impl Words {
         Ok(Words {
             mapping,
             len,
-            #[cfg(any(test, feature = "tests"))]
+            #[cfg(any(test, debug_assertions))]
             left: AtomicU64::new(u64::MAX),
         })
     }
@@ -98,12 +98,12 @@ impl Words {
 
     /// Counts a store, which does not reach the memory if the process is as good as killed.
     fn is_alive(&self) -> bool {
-        #[cfg(any(test, feature = "tests"))]
+        #[cfg(any(test, debug_assertions))]
         {
             let count = |left: u64| left.checked_sub(1);
             self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count).is_ok()
         }
-        #[cfg(not(any(test, feature = "tests")))]
+        #[cfg(not(any(test, debug_assertions)))]
         true
     }
 

@@ -49,7 +49,7 @@ impl Program {
                 true
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                eprintln!("SKIPPED: there is no {compiler}");
+                eprintln!("skipped: there is no {compiler}");
                 false
             }
             Err(error) => panic!("{compiler}: {error}"),

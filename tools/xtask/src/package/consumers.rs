@@ -34,7 +34,10 @@ pub(super) fn with_cmake(
     quietly(Command::new("cmake").arg("--build").arg(&build))?;
     let mut programs = vec!["save-c"];
     if languages.contains("CXX") {
-        programs.extend(["save-cxx", "save-client", "save-prototype", "save-fortran", "save-2003"]);
+        programs.extend(["save-cxx", "save-client", "save-prototype"]);
+    }
+    if languages.contains("Fortran") {
+        programs.extend(["save-fortran", "save-2003"]);
         programs.extend(mpi.map(|_| "save-f08"));
     }
     if mpi.is_some() {
@@ -67,7 +70,7 @@ pub(super) fn heat(package: &Installed, work: &Path, mpi: Mpi) -> Result<()> {
 
 /// Builds programs by pkg-config, as a Makefile would. They find the library by the path that the
 /// guide puts into them.
-pub(super) fn with_pkg_config(package: &Installed, work: &Path) -> Result<()> {
+pub(super) fn with_pkg_config(package: &Installed, work: &Path, fortran: bool) -> Result<()> {
     let folder = new_folder(work, "pkg-config")?;
     pkg_config(package, &["--exists", "veloc >= 1.8 veloc < 2"])?;
     for (compiler, source) in
@@ -81,6 +84,9 @@ pub(super) fn with_pkg_config(package: &Installed, work: &Path) -> Result<()> {
         run(work, &program, None, None)?;
     }
 
+    if !fortran {
+        return Ok(());
+    }
     let module = pkg_config(package, &["--variable=fortrandir", "veloc"])?.concat();
     let descriptor = folder.join("descriptor.o");
     let mut command = Command::new("cc");

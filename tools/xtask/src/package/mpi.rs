@@ -18,14 +18,12 @@ const KNOWN: [Mpi; 2] = [
     Mpi { name: "mpich", arguments: &[] },
 ];
 
-/// The installations on this machine; prints which others are missing.
-pub(super) fn found() -> Vec<Mpi> {
+/// The installations on this machine, and what is skipped without the others.
+pub(super) fn found() -> (Vec<Mpi>, Vec<String>) {
     let (found, absent): (Vec<Mpi>, Vec<Mpi>) =
         KNOWN.iter().partition(|mpi| has_program(&mpi.command("mpicc")));
-    for mpi in absent {
-        println!("skipped: {} is not installed", mpi.command("mpicc"));
-    }
-    found
+    let say = |mpi: Mpi| format!("programs over MPI: there is no {}", mpi.command("mpicc"));
+    (found, absent.into_iter().map(say).collect())
 }
 
 impl Mpi {

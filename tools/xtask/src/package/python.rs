@@ -10,14 +10,23 @@ use crate::error::{Error, Result, While};
 use crate::files::{copy_folder, folder as create, write};
 use crate::project::{line, root, run};
 use crate::python::{adjoint_packages, has_module, interpreter, tools};
-use crate::stage::Stage;
+use crate::stage::{Profile, Stage};
 
 /// Each warning of Python's is an error, but for that of a system whose own Matplotlib hides a part of the installed one.
 const WARNINGS: &str = "error,ignore:Unable to import Axes3D";
 
-/// Makes the wheel, and runs the tests on its content; without the tools for that, on the sources
-/// beside the installed library.
-pub(super) fn check(package: &Installed, work: &Path, stage: &Stage) -> Result<()> {
+/// Makes the wheel, and runs the tests on its content; of a debug build, or without the tools for that, on the
+/// sources beside the installed library. Returns what was left out.
+pub(super) fn check(
+    package: &Installed,
+    work: &Path,
+    stage: &Stage,
+    profile: Profile,
+) -> Result<Vec<String>> {
+    if !has_module("numpy") {
+        return Ok(vec!["the Python package: numpy is not installed".to_owned()]);
+    }
+    let mut skipped = Vec::new();
     // Python leaves files beside the modules that it runs.
     let (sources, source) = (root().join("python"), work.join("python"));
     for folder in ["veloc", "tests", "examples"] {
@@ -25,7 +34,9 @@ pub(super) fn check(package: &Installed, work: &Path, stage: &Stage) -> Result<(
     }
     let site = package.prefix.join("lib/python3/site-packages");
     let mut path = vec![site.clone()];
+    // The wheel has builds of its own, as users get them.
     match tools() {
+        _ if profile == Profile::Debug => copy_folder(&source.join("veloc"), &site.join("veloc"))?,
         Ok(tools) => {
             wheel::is_typed(&tools, work)?;
             let wheel = wheel::build(&tools, work)?;
@@ -34,9 +45,7 @@ pub(super) fn check(package: &Installed, work: &Path, stage: &Stage) -> Result<(
             path.push(tools);
         }
         Err(error) => {
-            println!(
-                "skipped: the wheel, types and pictures, as their tools are not installed: {error}"
-            );
+            skipped.push(format!("wheel, types and pictures: no tools for them: {error}"));
             copy_folder(&source.join("veloc"), &site.join("veloc"))?;
         }
     }
@@ -49,30 +58,29 @@ pub(super) fn check(package: &Installed, work: &Path, stage: &Stage) -> Result<(
     command.env("PYTHONWARNINGS", WARNINGS);
     println!("$ {}", line(&command));
     run(&mut command)?;
-    with_adjoint_packages(&site, &tests, stage)?;
+    if profile == Profile::Release {
+        skipped.extend(with_adjoint_packages(&site, &tests, stage)?);
+    }
     if has_tools {
         pictures(package, work, &path, stage)?;
     }
 
     // The module belongs to one MPI.
-    let open_mpi = mpi::found().into_iter().find(|mpi| mpi.name == "openmpi");
+    let open_mpi = mpi::found().0.into_iter().find(|mpi| mpi.name == "openmpi");
     match open_mpi.filter(|_| has_module("mpi4py")) {
-        Some(mpi) => over_mpi(mpi, &site, work, &tests),
-        None => {
-            println!("skipped: mpi4py is not installed");
-            Ok(())
-        }
+        Some(mpi) => over_mpi(mpi, &site, work, &tests)?,
+        None => skipped.push("Python over MPI: mpi4py or Open MPI is not installed".to_owned()),
     }
+    Ok(skipped)
 }
 
 /// Runs the tests that need Devito, pyrevolve, checkpoint_schedules or pyadjoint, which were
-/// skipped before. These packages print warnings of their own.
-fn with_adjoint_packages(site: &Path, tests: &Path, stage: &Stage) -> Result<()> {
+/// skipped before. These packages print warnings of their own. Returns why they were skipped, if so.
+fn with_adjoint_packages(site: &Path, tests: &Path, stage: &Stage) -> Result<Option<String>> {
     let packages = match adjoint_packages() {
         Ok(packages) => packages,
         Err(error) => {
-            println!("skipped: Devito, pyadjoint, as they are not installed: {error}");
-            return Ok(());
+            return Ok(Some(format!("Devito, pyadjoint: they are not installed: {error}")))
         }
     };
     let path = std::env::join_paths([site, &packages]).when(|| "a path for Python".to_string())?;
@@ -80,7 +88,8 @@ fn with_adjoint_packages(site: &Path, tests: &Path, stage: &Stage) -> Result<()>
     command.args(["-m", "unittest", "test_devito", "test_schedules"]).current_dir(tests);
     command.env("PYTHONPATH", &path).env("LD_LIBRARY_PATH", stage.softcuda());
     println!("$ {}", line(&command));
-    run(&mut command)
+    run(&mut command)?;
+    Ok(None)
 }
 
 /// Draws pictures from files that the program `veloc` writes. Catches a name that has changed on

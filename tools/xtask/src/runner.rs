@@ -1,0 +1,333 @@
+//! Runs the tests of the workspace, each in a process of its own: a test that hangs or crashes is named, the
+//! time of each is known, and no processor idles at the end, as the slow ones start first.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result, While as _};
+use crate::files::write;
+use crate::project::{cargo, output, target_directory};
+use crate::slow::SLOW;
+use crate::stage::{stage, Profile, STAGE};
+use crate::steps::clock;
+use crate::usage::{wait, Usage};
+
+/// The slowest tests that are named at the end.
+const SLOWEST: usize = 10;
+
+/// A program with tests.
+#[derive(Debug)]
+struct Program {
+    /// The package, and the target if that has another name.
+    name: String,
+    executable: PathBuf,
+    /// The folder of the package, in which its tests run.
+    folder: PathBuf,
+}
+
+/// A test of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Test {
+    program: usize,
+    name: String,
+}
+
+/// How a test ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It passed, with the reasons why parts of it were left out.
+    Passed(Vec<String>),
+    /// It is not run with the others.
+    Ignored,
+    /// It failed; what it printed.
+    Failed(String),
+}
+
+/// A test that has ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Its program and its name.
+    pub name: String,
+    /// How it ended.
+    pub verdict: Verdict,
+    /// What it took.
+    pub usage: Usage,
+}
+
+/// The programs with the tests of the workspace, built.
+#[derive(Debug)]
+pub struct Tests {
+    programs: Vec<Program>,
+    tests: Vec<Test>,
+    stage: PathBuf,
+}
+
+impl Tests {
+    /// Builds the tests and what they run. Only those whose names contain `filter`, if there is one.
+    pub fn build(filter: Option<&str>) -> Result<Tests> {
+        let mut command = cargo();
+        command.args(["test", "--workspace", "--all-targets", "--no-run"]);
+        command.arg("--message-format=json-render-diagnostics");
+        println!("$ cargo test --workspace --all-targets --no-run");
+        let programs = programs(&output(&mut command)?)?;
+        let stage = stage(Profile::Debug)?.folder;
+        let mut tests = Vec::new();
+        for (program, of) in programs.iter().enumerate() {
+            let text = output(of.command().args(["--list", "--format=terse"]))?;
+            let names = text.lines().filter_map(|line| line.strip_suffix(": test"));
+            tests.extend(names.map(|name| Test { program, name: name.to_owned() }));
+        }
+        let mut all = Tests { programs, tests: Vec::new(), stage };
+        tests.retain(|test| filter.is_none_or(|filter| all.name(test).contains(filter)));
+        tests.sort_by_key(|test| all.place(test));
+        all.tests = tests;
+        match all.tests.len() {
+            0 => Err(Error::new(format!("no test is called {}", filter.unwrap_or_default()))),
+            _ => Ok(all),
+        }
+    }
+
+    fn name(&self, test: &Test) -> String {
+        format!("{} {}", self.programs[test.program].name, test.name)
+    }
+
+    /// The place of a test in the order: the slowest first.
+    fn place(&self, test: &Test) -> usize {
+        let name = self.name(test);
+        SLOW.iter().position(|slow| *slow == name).unwrap_or(SLOW.len())
+    }
+
+    /// Runs all tests; `all`: as before a release. Calls `ended` for each, as it ends; if that returns false, no
+    /// more are started.
+    pub fn run(&self, all: bool, ended: impl Fn(Ended) -> bool + Sync) -> Result<()> {
+        // Most tests of programs wait for processes more than they compute.
+        let at_once = 2 * std::thread::available_parallelism().map_or(1, usize::from);
+        let queue: Mutex<VecDeque<&Test>> = Mutex::new(self.tests.iter().collect());
+        let next = || locked(&queue).pop_front();
+        let worker = || {
+            while let Some(test) = next() {
+                if !ended(self.run_one(test, all)?) {
+                    locked(&queue).clear();
+                }
+            }
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..at_once).map(|_| scope.spawn(worker)).collect();
+            let ends = workers.into_iter().map(|worker| {
+                worker.join().unwrap_or_else(|_| Err(Error::new("a thread of the runner panicked")))
+            });
+            ends.collect()
+        })
+    }
+
+    /// Runs the tests as long as `goes_on` says.
+    fn reported(&self, all: bool, goes_on: impl Fn(&Verdict) -> bool + Sync) -> Result<Report> {
+        let report = Mutex::new(Report { of: self.tests.len(), ..Report::default() });
+        self.run(all, |ended| {
+            let more = goes_on(&ended.verdict);
+            locked(&report).add(ended);
+            more
+        })?;
+        Ok(report.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn run_one(&self, test: &Test, all: bool) -> Result<Ended> {
+        let program = &self.programs[test.program];
+        let what = || format!("starting {}", program.executable.display());
+        // A file, as what a test leaves running could keep a pipe open.
+        let mut file = tempfile::tempfile().when(|| "making a temporary file".into())?;
+        let mut command = program.command();
+        command.args(["--exact", &test.name, "--nocapture", "--test-threads=1"]);
+        command.env(STAGE, &self.stage);
+        if all {
+            command.env(ALL, "1");
+        }
+        command.stdin(Stdio::null());
+        command.stdout(file.try_clone().when(what)?).stderr(file.try_clone().when(what)?);
+        let (status, usage) = wait(command.spawn().when(what)?).when(what)?;
+        let text = text(&mut file).when(what)?;
+        let verdict = match verdict(status.success(), &text) {
+            Verdict::Failed(text) => Verdict::Failed(format!("{text}\n({status})")),
+            other => other,
+        };
+        Ok(Ended { name: self.name(test), verdict, usage })
+    }
+}
+
+/// A thread that panicked is reported when it is joined.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The variable that tells the tests to run everything, as before a release.
+const ALL: &str = "VELOC_TEST_ALL";
+
+impl Program {
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.executable);
+        command.current_dir(&self.folder).env("CARGO_MANIFEST_DIR", &self.folder);
+        command.env("CARGO", cargo().get_program());
+        command
+    }
+}
+
+/// The programs with tests among cargo's messages.
+fn programs(messages: &str) -> Result<Vec<Program>> {
+    let mut programs = Vec::new();
+    for line in messages.lines() {
+        let message: serde_json::Value =
+            serde_json::from_str(line).when(|| format!("reading cargo's message {line}"))?;
+        let (Some(executable), Some(true), Some(manifest)) = (
+            message["executable"].as_str(),
+            message["profile"]["test"].as_bool(),
+            message["manifest_path"].as_str(),
+        ) else {
+            continue;
+        };
+        let folder = Path::new(manifest).parent().unwrap_or(Path::new("/")).to_path_buf();
+        let of = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+        let package = of(&message["package_id"]);
+        // path+file:///folder#name@version, or without the name if the folder has it.
+        let package = package.rsplit(['#', '/']).find_map(|part| {
+            let name = part.split('@').next().unwrap_or_default();
+            name.starts_with(char::is_alphabetic).then_some(name)
+        });
+        let (package, target) = (package.unwrap_or("?").to_owned(), of(&message["target"]["name"]));
+        let name = match message["target"]["kind"][0].as_str() {
+            Some("lib" | "rlib" | "cdylib" | "staticlib" | "proc-macro") => package,
+            _ if target == package => package,
+            _ => format!("{package}/{target}"),
+        };
+        programs.push(Program { name, executable: executable.into(), folder });
+    }
+    Ok(programs)
+}
+
+fn text(file: &mut File) -> std::io::Result<String> {
+    use std::io::{Read as _, Seek as _};
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// How a test ended that printed this.
+fn verdict(success: bool, text: &str) -> Verdict {
+    let result = text.lines().rev().find(|line| line.starts_with("test result: "));
+    let has = |what: &str| result.is_some_and(|line| line.contains(what));
+    match success {
+        true if has(" 1 ignored;") => Verdict::Ignored,
+        true if has(" 1 passed;") => {
+            // The first line follows the name of the test.
+            let lines = text.lines().map(|line| match line.split_once(" ... ") {
+                Some((test, rest)) if test.starts_with("test ") => rest,
+                _ => line,
+            });
+            let reasons = lines.filter_map(|line| line.strip_prefix("skipped: "));
+            Verdict::Passed(reasons.map(str::to_owned).collect())
+        }
+        _ => Verdict::Failed(text.trim_end().to_owned()),
+    }
+}
+
+/// Runs all tests once, and prints what failed, what was left out, and the slowest. An error names those that
+/// failed.
+pub fn run(all: bool) -> Result<()> {
+    let tests = Tests::build(None)?;
+    let mut report = tests.reported(all, |_| true)?;
+    report.print();
+    report.keep(&target_directory()?.join("test-times"))?;
+    report.result()
+}
+
+/// Runs the tests up to the first that fails, those without processes first. The error names it.
+pub fn first_failure(all: bool) -> Result<()> {
+    let mut tests = Tests::build(None)?;
+    let programs = &tests.programs;
+    tests.tests.sort_by_key(|test| programs[test.program].name.starts_with("capi-tests/"));
+    let is_good = |verdict: &Verdict| !matches!(verdict, Verdict::Failed(_));
+    tests.reported(all, is_good)?.result()
+}
+
+/// What is known of the tests that have ended.
+#[derive(Debug, Default)]
+struct Report {
+    of: usize,
+    passed: usize,
+    ignored: usize,
+    failed: Vec<String>,
+    /// Why tests were not run whole, and which.
+    skipped: BTreeMap<String, Vec<String>>,
+    times: Vec<(Usage, String)>,
+    /// When the state was last printed.
+    said: Duration,
+    since: Option<Instant>,
+}
+
+impl Report {
+    fn add(&mut self, ended: Ended) {
+        let Ended { name, verdict, usage } = ended;
+        let elapsed = self.since.get_or_insert_with(Instant::now).elapsed();
+        match verdict {
+            Verdict::Passed(reasons) => {
+                self.passed += 1;
+                for why in reasons {
+                    let of = self.skipped.entry(why).or_default();
+                    if !of.contains(&name) {
+                        of.push(name.clone());
+                    }
+                }
+            }
+            Verdict::Ignored => self.ignored += 1,
+            Verdict::Failed(text) => {
+                println!("\n==> {name}: FAILED ({})\n{text}\n", clock(usage.time));
+                self.failed.push(name.clone());
+            }
+        }
+        self.times.push((usage, name));
+        if elapsed >= self.said + Duration::from_secs(20) {
+            self.said = elapsed;
+            println!("{} of {} tests after {}", self.times.len(), self.of, clock(elapsed));
+        }
+    }
+
+    /// Writes the times of all tests, the longest first.
+    fn keep(&self, path: &Path) -> Result<()> {
+        let line = |(usage, name): &(Usage, String)| {
+            let [time, processor] = [usage.time, usage.processor].map(|time| time.as_secs_f64());
+            format!("{time:8.2} {processor:8.2} {name}\n")
+        };
+        write(path, &self.times.iter().map(line).collect::<String>())
+    }
+
+    fn result(&self) -> Result<()> {
+        match &self.failed[..] {
+            [] => Ok(()),
+            failed => Err(Error::new(format!("failed: {}", failed.join(", ")))),
+        }
+    }
+
+    fn print(&mut self) {
+        self.times.sort_by_key(|(usage, _)| std::cmp::Reverse(usage.time));
+        println!("\nthe slowest, by the clock and of the processors:");
+        for (usage, name) in self.times.iter().take(SLOWEST) {
+            println!("  {:>13} {:>13}  {name}", clock(usage.time), clock(usage.processor));
+        }
+        if !self.skipped.is_empty() {
+            println!("skipped:");
+        }
+        for (why, tests) in &self.skipped {
+            println!("  {why}: {}", tests.join(", "));
+        }
+        for name in &self.failed {
+            println!("FAILED  {name}");
+        }
+        let (passed, failed) = (self.passed, self.failed.len());
+        println!("{passed} passed, {failed} failed, {} skipped", self.ignored);
+    }
+}
