@@ -13,7 +13,17 @@ import tempfile
 import unittest
 import warnings
 
-HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
+
+
+def has_matplotlib():
+    if importlib.util.find_spec("matplotlib") is None:
+        return False
+    import matplotlib
+
+    return matplotlib.__version_info__ >= (3, 7)
+
+
+HAS_MATPLOTLIB = has_matplotlib()
 if HAS_MATPLOTLIB:
     from veloc.plot import __main__ as command
     from veloc.plot import figures, results, timeline
@@ -138,7 +148,7 @@ class WithoutMatplotlib(unittest.TestCase):
         self.assertEqual(ran.stderr, said)
 
 
-@unittest.skipUnless(HAS_MATPLOTLIB, "matplotlib is not installed")
+@unittest.skipUnless(HAS_MATPLOTLIB, "matplotlib 3.7 is not installed")
 class Results(unittest.TestCase):
     def test_every_kind_of_picture(self):
         """Catches a kind that is gone, or that cannot be drawn without a warning."""
@@ -298,7 +308,7 @@ class Results(unittest.TestCase):
             self.assertEqual((code, error), (1, "error: there is nothing to draw in the files\n"))
 
 
-@unittest.skipUnless(HAS_MATPLOTLIB, "matplotlib is not installed")
+@unittest.skipUnless(HAS_MATPLOTLIB, "matplotlib 3.7 is not installed")
 class Snapshots(unittest.TestCase):
     def test_ratios_are_drawn_with_their_goals(self):
         """Catches figures that are left out or mixed, and a file of another kind that is drawn."""
@@ -334,7 +344,7 @@ class Snapshots(unittest.TestCase):
             self.assertIn("snapshot.json is nothing that", error)
 
 
-@unittest.skipUnless(HAS_MATPLOTLIB, "matplotlib is not installed")
+@unittest.skipUnless(HAS_MATPLOTLIB, "matplotlib 3.7 is not installed")
 class Arrays(unittest.TestCase):
     def test_iterations_lost_stand_by_the_size_of_the_cache(self):
         """Catches sizes that are out of order or left out, and times that are drawn with what is slower."""
@@ -408,7 +418,7 @@ def text_of(events):
     return "[\n" + ",\n".join(map(json.dumps, events)) + "\n]\n"
 
 
-@unittest.skipUnless(HAS_MATPLOTLIB, "matplotlib is not installed")
+@unittest.skipUnless(HAS_MATPLOTLIB, "matplotlib 3.7 is not installed")
 class Timelines(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -504,7 +514,7 @@ class Timelines(unittest.TestCase):
             self.assertIn(said, error)
 
 
-@unittest.skipUnless(HAS_MATPLOTLIB, "matplotlib is not installed")
+@unittest.skipUnless(HAS_MATPLOTLIB, "matplotlib 3.7 is not installed")
 class Schedules(unittest.TestCase):
     def test_a_plan(self):
         """Catches lines that are left out, and a file of another kind that is taken for a plan."""

@@ -86,7 +86,12 @@ def main(given: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit code."""
     asked = arguments().parse_args(given)
     try:
-        import matplotlib  # noqa: F401
+        import matplotlib
+
+        # It names places of a legend that older ones do not know.
+        if matplotlib.__version_info__ < (3, 7):
+            print(f"error: pictures need matplotlib 3.7, and this is {matplotlib.__version__}", file=sys.stderr)
+            return 1
     except ImportError:
         print("error: pictures need matplotlib: pip install matplotlib (or veloc[plot])", file=sys.stderr)
         return 1

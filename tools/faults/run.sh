@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Do the tests find a fault? Plants each of the faults in this folder into a copy of the last commit, one at a time,
+# and says which test fails first. Half of them are mutants of cargo-mutants, half were thought of by hand.
+#
+#     tools/faults/run.sh [--all] [NUMBER]...
+#
+# With --all the tests run as before a release. Run it before and after a change of the tests as a whole; a patch that
+# does not apply any more is made anew.
+set -uo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(git -C "$here" rev-parse --show-toplevel)
+depth=()
+if [ "${1:-}" = --all ]; then
+    depth=(--all)
+    shift
+fi
+work=$root/target/faults
+mkdir -p "$work"
+git -C "$root" worktree remove --force "$work/tree" 2> /dev/null
+git -C "$root" worktree add --quiet --detach "$work/tree" HEAD || exit 1
+trap 'git -C "$root" worktree remove --force "$work/tree"' EXIT
+export CARGO_TARGET_DIR=$work/target
+cd "$work/tree" || exit 1
+missed=0
+for patch in "$here"/[0-9][0-9].patch; do
+    number=$(basename "$patch" .patch)
+    if [ $# -gt 0 ] && [[ " $* " != *" $number "* ]]; then
+        continue
+    fi
+    git reset --quiet --hard && git apply "$patch" || exit 1
+    begun=$SECONDS
+    if ! cargo test --quiet --workspace --all-targets --no-run > "$work/$number.log" 2>&1; then
+        found="the compiler"
+    elif cargo xtask test --fail-fast "${depth[@]}" > "$work/$number.log" 2>&1; then
+        found=nobody
+        missed=$((missed + 1))
+    else
+        found=$(sed -n 's/^==> \(.*\): FAILED.*/\1/p' "$work/$number.log" | head -n 1)
+    fi
+    printf '%s  %5d s  %-70s %s\n' "$number" $((SECONDS - begun)) "${found:-an error: see $work/$number.log}" \
+        "$(head -n 1 "$patch")"
+done
+echo "$missed not found"
