@@ -314,7 +314,8 @@ fn a_command_may_judge() {
 /// Catches a folder of crashes that outlives a run that is interrupted, which may be large, and programs that go on in it.
 #[test]
 fn an_interrupted_run_leaves_neither_its_folder_nor_programs() {
-    let Some(program) = Program::new("gcc", "pair.c", "") else { return };
+    // More accesses than can be crashed at before the signal comes, however late that is.
+    let Some(program) = Program::new("gcc", "pair.c", "-DITERATIONS=20000") else { return };
     let temporary = tempfile::tempdir().unwrap();
     let mut crash = Command::new(env!("CARGO_BIN_EXE_veloc"))
         .args(["crash", "--runs", "1000000", "--", "./program"])

@@ -3,7 +3,10 @@
 #include <stdio.h>
 #include "veloc.h"
 
-enum { WORDS = 16, ITERATIONS = 30 };
+#ifndef ITERATIONS
+#define ITERATIONS 30
+#endif
+enum { WORDS = 16 };
 
 int main(void)
 {
