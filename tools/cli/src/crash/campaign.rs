@@ -58,6 +58,8 @@ struct Ended {
 /// How to compile a program for the simulation.
 const HOW: &str = "compile it with `gcc -O2 -g -fsanitize=thread -fno-builtin-memcpy -fno-builtin-memset -fno-builtin-memmove \
     -c x.c`, and link it without -fsanitize=thread, but with `-lveloc-crash` before `-lveloc-client`";
+/// What says that enough crashes are judged.
+type Enough<'a> = &'a dyn Fn(&[Judged]) -> bool;
 /// Why code that was compiled so may still have stored unseen.
 pub(super) const UNSEEN: &str = "a library, a system call, or a copy that the compiler has put in place of a call: compile \
     C and C++ with -fno-builtin-memcpy -fno-builtin-memset -fno-builtin-memmove, Fortran on x86-64 with \
@@ -97,14 +99,14 @@ impl<'a> Campaign<'a> {
 
         let plain = campaign.new_run("plain")?;
         fs::write(plain.join(PLAN), plan_after_a_crash(&plain, campaign.model()))?;
-        let ended = campaign.start(&plain, &|_| false)?;
+        let ended = campaign.start(&plain, None)?;
         campaign.seconds.0 = ended.seconds;
         campaign.status = ended.status.into_raw();
         campaign.stdout = fs::read(plain.join("stdout"))?;
 
         let counting = campaign.new_run("count")?;
         campaign.write_plan(&counting, &own, None, &[])?;
-        let ended = campaign.start(&counting, &|_| false)?;
+        let ended = campaign.start(&counting, None)?;
         campaign.seconds.1 = ended.seconds;
         campaign.counted = campaign.check(&counting, ended.status)?;
         if crash.compare.is_none() {
@@ -188,7 +190,7 @@ impl<'a> Campaign<'a> {
 
     /// Starts the program, and waits for it and for all that has come of its crashes. `enough`: what is known of them
     /// suffices.
-    fn start(&self, run: &Path, enough: &dyn Fn(&[Judged]) -> bool) -> Result<Ended> {
+    fn start(&self, run: &Path, enough: Option<Enough<'_>>) -> Result<Ended> {
         let tokens = File::options().read(true).write(true).open(self.path("tokens"))?;
         (&tokens).write_all(&vec![0; self.jobs as usize])?;
         let mut command = command(&self.crash.program, run, &run.join(PLAN))?;
@@ -205,7 +207,9 @@ impl<'a> Campaign<'a> {
             // That of a crash, whatever has become of it.
             failed += usize::from(!status.success());
             (&tokens).write_all(&[0])?;
-            if ended.is_none() && !stopped && enough(&results(run)?) {
+            // All of them are read each time.
+            let is_enough = |enough: Enough<'_>| results(run).map(|judged| enough(&judged));
+            if ended.is_none() && !stopped && enough.map_or(Ok(false), is_enough)? {
                 stopped = true;
                 // SAFETY: a child that was not waited for.
                 unsafe { libc::kill(child as libc::pid_t, libc::SIGKILL) };
@@ -244,7 +248,7 @@ impl<'a> Campaign<'a> {
 
     /// Runs the program with all crashes.
     pub(super) fn run(&self) -> Result<Found> {
-        self.run_with(None, "crash", &|_| false)
+        self.run_with(None, "crash", None)
     }
 
     /// Runs the program without a call of the library, up to the first crash of which that is `enough`.
@@ -252,7 +256,7 @@ impl<'a> Campaign<'a> {
         &self,
         left_out: Option<&Site>,
         name: &str,
-        enough: &dyn Fn(&[Judged]) -> bool,
+        enough: Option<Enough<'_>>,
     ) -> Result<Found> {
         let run = self.new_run(name)?;
         let crashes = match self.crash.only {

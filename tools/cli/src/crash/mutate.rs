@@ -47,7 +47,7 @@ pub(super) fn run(campaign: &Campaign, found: &Found) -> Result<Vec<Mutation>> {
     let sites = campaign.counted.sites.iter().enumerate();
     let one = |(nth, site): (usize, &Site)| {
         let enough = |judged: &[Judged]| worse(campaign.seed(), judged, &with_all).is_some();
-        let found = campaign.run_with(Some(site), &format!("m{nth:04}"), &enough)?;
+        let found = campaign.run_with(Some(site), &format!("m{nth:04}"), Some(&enough))?;
         let without = found.itself.map(|what| format!("without it and without a crash, {what}"));
         let why = worse(campaign.seed(), &found.judged, &with_all).or(without);
         let unknown =

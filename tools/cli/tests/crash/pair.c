@@ -3,10 +3,7 @@
 #include <stdio.h>
 #include "veloc.h"
 
-#ifndef ITERATIONS
-#define ITERATIONS 30
-#endif
-enum { WORDS = 16 };
+enum { WORDS = 16, ITERATIONS = 30 };
 
 int main(void)
 {
