@@ -245,11 +245,15 @@ pub fn run(all: bool) -> Result<()> {
     report.result()
 }
 
-/// Runs the tests up to the first that fails, those without processes first. The error names it.
+/// Runs the tests up to the first that fails, the quick ones first: those in a crate's library, then other
+/// programs, and those of the C interface last. The error names it.
 pub fn first_failure(all: bool) -> Result<()> {
     let mut tests = Tests::build(None)?;
     let programs = &tests.programs;
-    tests.tests.sort_by_key(|test| programs[test.program].name.starts_with("capi-tests/"));
+    tests.tests.sort_by_key(|test| {
+        let name = &programs[test.program].name;
+        (name.starts_with("capi-tests/"), name.contains('/'))
+    });
     let is_good = |verdict: &Verdict| !matches!(verdict, Verdict::Failed(_));
     tests.reported(all, is_good)?.result()
 }
