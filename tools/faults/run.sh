@@ -31,9 +31,11 @@ for patch in "$here"/[0-9][0-9].patch; do
     begun=$SECONDS
     if ! cargo test --quiet --workspace --all-targets --no-run > "$work/$number.log" 2>&1; then
         found="the compiler"
-    elif cargo xtask test --fail-fast "${depth[@]}" > "$work/$number.log" 2>&1; then
+    elif timeout 3600 cargo xtask test --fail-fast "${depth[@]}" > "$work/$number.log" 2>&1; then
         found=nobody
         missed=$((missed + 1))
+    elif [ $? = 124 ]; then
+        found="a test that hangs"
     else
         found=$(sed -n 's/^==> \(.*\): FAILED.*/\1/p' "$work/$number.log" | head -n 1)
     fi

@@ -60,14 +60,13 @@ pub fn repeat(times: NonZeroU32, filter: Option<&str>) -> Result<()> {
         let since = Instant::now();
         let failed = AtomicUsize::new(0);
         tests.run(false, |ended| {
-            let Verdict::Failed(output) = ended.verdict else { return true };
+            let Verdict::Failed(output) = ended.verdict else { return };
             failed.fetch_add(1, Ordering::Relaxed);
             println!("round {round}: {} failed", ended.name);
             if let Ok(mut failures) = failures.lock() {
                 let failure = failures.entry(ended.name).or_default();
                 *failure = Failure { times: failure.times + 1, output };
             }
-            true
         })?;
         let (time, failed) = (clock(since.elapsed()), failed.into_inner());
         println!("round {round} of {times}: {failed} failed ({time})");

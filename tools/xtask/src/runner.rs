@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -101,18 +102,15 @@ impl Tests {
         SLOW.iter().position(|slow| *slow == name).unwrap_or(SLOW.len())
     }
 
-    /// Runs all tests; `all`: as before a release. Calls `ended` for each, as it ends; if that returns false, no
-    /// more are started.
-    pub fn run(&self, all: bool, ended: impl Fn(Ended) -> bool + Sync) -> Result<()> {
+    /// Runs all tests; `all`: as before a release. Calls `ended` for each, as it ends.
+    pub fn run(&self, all: bool, ended: impl Fn(Ended) + Sync) -> Result<()> {
         // Most tests of programs wait for processes more than they compute.
         let at_once = 2 * std::thread::available_parallelism().map_or(1, usize::from);
         let queue: Mutex<VecDeque<&Test>> = Mutex::new(self.tests.iter().collect());
         let next = || locked(&queue).pop_front();
         let worker = || {
             while let Some(test) = next() {
-                if !ended(self.run_one(test, all)?) {
-                    locked(&queue).clear();
-                }
+                ended(self.run_one(test, all)?);
             }
             Ok(())
         };
@@ -123,17 +121,6 @@ impl Tests {
             });
             ends.collect()
         })
-    }
-
-    /// Runs the tests as long as `goes_on` says.
-    fn reported(&self, all: bool, goes_on: impl Fn(&Verdict) -> bool + Sync) -> Result<Report> {
-        let report = Mutex::new(Report { of: self.tests.len(), ..Report::default() });
-        self.run(all, |ended| {
-            let more = goes_on(&ended.verdict);
-            locked(&report).add(ended);
-            more
-        })?;
-        Ok(report.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn run_one(&self, test: &Test, all: bool) -> Result<Ended> {
@@ -147,6 +134,8 @@ impl Tests {
         if all {
             command.env(ALL, "1");
         }
+        // SAFETY: between fork and exec it makes one system call.
+        unsafe { command.pre_exec(ends_with_this) };
         command.stdin(Stdio::null());
         command.stdout(file.try_clone().when(what)?).stderr(file.try_clone().when(what)?);
         let (status, usage) = wait(command.spawn().when(what)?).when(what)?;
@@ -156,6 +145,15 @@ impl Tests {
             other => other,
         };
         Ok(Ended { name: self.name(test), verdict, usage })
+    }
+}
+
+/// Has this process end with the thread that has started it.
+fn ends_with_this() -> std::io::Result<()> {
+    // SAFETY: no pointers are involved.
+    match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
     }
 }
 
@@ -239,10 +237,15 @@ fn verdict(success: bool, text: &str) -> Verdict {
 /// failed.
 pub fn run(all: bool) -> Result<()> {
     let tests = Tests::build(None)?;
-    let mut report = tests.reported(all, |_| true)?;
+    let report = Mutex::new(Report { of: tests.tests.len(), ..Report::default() });
+    tests.run(all, |ended| locked(&report).add(ended))?;
+    let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
     report.print();
     report.keep(&target_directory()?.join("test-times"))?;
-    report.result()
+    match &report.failed[..] {
+        [] => Ok(()),
+        failed => Err(Error::new(format!("failed: {}", failed.join(", ")))),
+    }
 }
 
 /// Runs the tests up to the first that fails, the quick ones first: those in a crate's library, then other
@@ -254,8 +257,13 @@ pub fn first_failure(all: bool) -> Result<()> {
         let name = &programs[test.program].name;
         (name.starts_with("capi-tests/"), name.contains('/'))
     });
-    let is_good = |verdict: &Verdict| !matches!(verdict, Verdict::Failed(_));
-    tests.reported(all, is_good)?.result()
+    tests.run(all, |ended| {
+        if let Verdict::Failed(text) = ended.verdict {
+            println!("\n==> {}: FAILED ({})\n{text}", ended.name, clock(ended.usage.time));
+            // The tests under way end with this process: one of them may hang.
+            std::process::exit(1);
+        }
+    })
 }
 
 /// What is known of the tests that have ended.
@@ -307,13 +315,6 @@ impl Report {
             format!("{time:8.2} {processor:8.2} {name}\n")
         };
         write(path, &self.times.iter().map(line).collect::<String>())
-    }
-
-    fn result(&self) -> Result<()> {
-        match &self.failed[..] {
-            [] => Ok(()),
-            failed => Err(Error::new(format!("failed: {}", failed.join(", ")))),
-        }
     }
 
     fn print(&mut self) {
