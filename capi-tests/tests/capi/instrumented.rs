@@ -46,6 +46,7 @@ fn sanitizers() {
 #[test]
 fn valgrind() {
     if !is_all() {
+        println!("skipped: valgrind, which is for cargo xtask test --all");
         return;
     }
     if !has_program("valgrind") {

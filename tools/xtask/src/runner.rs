@@ -163,7 +163,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// The variable that tells the tests to run everything, as before a release.
-const ALL: &str = "VELOC_TEST_ALL";
+pub(crate) const ALL: &str = "VELOC_TEST_ALL";
 
 impl Program {
     fn command(&self) -> Command {
@@ -334,5 +334,49 @@ impl Report {
         }
         let (passed, failed) = (self.passed, self.failed.len());
         println!("{passed} passed, {failed} failed, {} skipped", self.ignored);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches a test that was not run, or that crashed, and counts as passed, and a reason that is lost.
+    #[test]
+    fn only_a_test_that_ran_has_passed() {
+        let result = |what: &str| {
+            format!("test a ... skipped: no root\nskipped: b\ntest result: ok. {what}")
+        };
+        let passed = Verdict::Passed(vec!["no root".to_owned(), "b".to_owned()]);
+        assert_eq!(verdict(true, &result("1 passed; 0 failed; 0 ignored;")), passed);
+        assert_eq!(verdict(true, &result("0 passed; 0 failed; 1 ignored;")), Verdict::Ignored);
+        for (success, text) in [
+            (true, result("0 passed; 0 failed; 0 ignored;")),
+            (false, result("1 passed; 0 failed; 0 ignored;")),
+            (true, "running 1 test".to_owned()),
+        ] {
+            assert_eq!(verdict(success, &text), Verdict::Failed(text.clone()));
+        }
+    }
+
+    /// Catches a program that is left out, or that has the name of another one.
+    #[test]
+    fn programs_have_the_names_of_packages_and_targets() {
+        let line = |id: &str, kind: &str, target: &str, test: bool| {
+            format!(
+                "{{\"package_id\":\"path+file:///p/{id}\",\"manifest_path\":\"/p/x/Cargo.toml\",\
+                 \"target\":{{\"kind\":[\"{kind}\"],\"name\":\"{target}\"}},\
+                 \"profile\":{{\"test\":{test}}},\"executable\":\"/t/{target}\"}}\n"
+            )
+        };
+        let text = line("engine#0.1.0", "lib", "engine", true)
+            + &line("x#veloc-cli@0.1.0", "bin", "veloc", true)
+            + &line("x#veloc-cli@0.1.0", "bin", "veloc", false)
+            + "{\"reason\":\"build-finished\"}\n";
+        let found = programs(&text).unwrap();
+        let names: Vec<&str> = found.iter().map(|program| &*program.name).collect();
+        assert_eq!(names, ["engine", "veloc-cli/veloc"]);
+        assert_eq!(found[0].folder, Path::new("/p/x"));
+        assert!(programs("no JSON").is_err());
     }
 }

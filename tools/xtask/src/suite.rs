@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use crate::error::{Error, Result, While as _};
 use crate::project::{has_program, line, root, run, target_directory};
+use crate::runner::ALL;
 use crate::stage::Profile;
 use crate::steps::{cargo_step, run_all, Outcome, Report, Step};
 use crate::{
@@ -40,9 +41,6 @@ const BEFORE_A_RELEASE: [&str; 5] = ["docs", "models", "sanitizers", "nvidia", "
 const LEFT_OUT: &str =
     "the wheel and the package as users build it, kernels from PTX, valgrind, each program \
     with each MPI, the message log preloaded, most random kills and cases";
-
-/// The variable that tells the tests to run everything, as before a release.
-const ALL: &str = "VELOC_TEST_ALL";
 
 /// Runs the checks called `only` (without names the daily ones, or with `all` all of them) up to
 /// the first that fails, or all of them with `keep_going`. Ends with a table of the results and of
