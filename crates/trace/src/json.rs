@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::activity::{ACTIVITIES, COUNTERS, LEVELS};
 use super::cause::CAUSES;
-use super::ring::{Kind, Record};
+use super::ring::{Entry, Kind};
 
 /// The ways of `host_capture`, by number.
 const WAYS: [&str; 3] = ["copy", "protect", "fork"];
@@ -13,16 +13,16 @@ const WAYS: [&str; 3] = ["copy", "protect", "fork"];
 /// The touch modes, by number.
 const MODES: [&str; 2] = ["sequential", "concurrent"];
 
-/// Writes one record of a thread, with the checkpoint `name` if it has one. A record of two counters
-/// gives two lines.
-pub(crate) fn line(text: &mut String, process: u32, thread: u32, record: &Record, name: &str) {
-    if record.kind == Kind::Counters {
-        let one = Record { kind: Kind::Counter, ..*record };
-        line(text, process, thread, &one, name);
+/// Writes one record. One of two counters gives two lines.
+pub(crate) fn line(text: &mut String, process: u32, entry: &mut Entry) {
+    if entry.record.kind == Kind::Counters {
+        entry.record.kind = Kind::Counter;
+        line(text, process, entry);
         text.push_str(",\n");
-        let other = Record { detail: one.detail + 1, bytes: one.extra, ..one };
-        return line(text, process, thread, &other, name);
+        entry.record.detail += 1;
+        entry.record.bytes = entry.record.extra;
     }
+    let Entry { thread, checkpoint, record } = entry;
     let detail = usize::from(record.detail);
     let cause = CAUSES.get(detail).map_or("", |(_, name)| name);
     let level = LEVELS.get(detail).copied().unwrap_or_default();
@@ -37,7 +37,7 @@ pub(crate) fn line(text: &mut String, process: u32, thread: u32, record: &Record
         Kind::Decide => ("touch mode", "veloc", "i"),
         Kind::HostCapture => ("host capture", "veloc", "i"),
         Kind::Counter => (COUNTERS.get(detail).map_or("", |(_, name)| name), "room", "C"),
-        Kind::Counters | Kind::Name | Kind::Thread => return,
+        Kind::Counters => return,
     };
     // Writing to a String cannot fail, here and below.
     let _ = write!(
@@ -54,7 +54,7 @@ pub(crate) fn line(text: &mut String, process: u32, thread: u32, record: &Record
     }
     let _ = write!(text, ",\"pid\":{process},\"tid\":{thread},\"args\":{{");
     let mut arguments = Arguments { text, first: true };
-    if let Some(version) = record.version {
+    if let Some((name, version)) = checkpoint {
         arguments.key("checkpoint");
         string(arguments.text, name);
         arguments.number("version", version);
@@ -86,7 +86,7 @@ pub(crate) fn line(text: &mut String, process: u32, thread: u32, record: &Record
                 arguments.number("untouched_bytes", record.extra);
             }
         }
-        Kind::Span | Kind::Counters | Kind::Name | Kind::Thread => {}
+        Kind::Span | Kind::Counters => {}
     }
     text.push_str("}}");
 }

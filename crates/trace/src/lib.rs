@@ -8,19 +8,19 @@
 //! | `cause` | why the application waits |
 //! | `recorder` | the interface: spans, waits, instant events, counters |
 //! | `ring` | the ring of one thread's records |
-//! | `slot` | one slot of a ring |
 //! | `writer` | the thread that writes the file |
 //! | `json` | formats records as JSON |
 //! | `file_name` | the file's name |
 //! | `nvtx` | NVTX, found at run time |
 //!
-//! A record is a few words in its thread's ring, written without lock, allocation or system call (but
-//! for the clock). Only a thread's first record needs a ring, a new one or one that another thread has
-//! released. Records that find the ring full are dropped and counted. A thread writes the file every few
-//! milliseconds as an array whose closing bracket may be missing, so the file of a killed job is
-//! readable. Times are those of `CLOCK_MONOTONIC`, so files of processes on one node can be merged;
-//! `clock_error_ns` is the accuracy. A counter is recorded under the lock that protects its quantity, so
-//! its records are in order.
+//! A record is a few words in its thread's ring, written without lock or system call (but for the
+//! clock), and without allocation unless its checkpoint has another name than the one before. Only a
+//! thread's first record needs a ring, a new one or one that another thread has released. Records that
+//! find the ring full are dropped and counted. A thread writes the file every few milliseconds as an
+//! array whose closing bracket may be missing, so the file of a killed job is readable. Times are those
+//! of `CLOCK_MONOTONIC`, so files of processes on one node can be merged; `clock_error_ns` is the
+//! accuracy. A counter is recorded under the lock that protects its quantity, so its records are in
+//! order.
 //!
 //! The recorder is independent of the engine; other programs may use it:
 //!
@@ -47,11 +47,8 @@ pub mod metrics;
 mod nvtx;
 mod recorder;
 mod ring;
-mod slot;
 mod writer;
 
-#[cfg(all(test, feature = "model-check"))]
-mod model_tests;
 #[cfg(test)]
 mod ring_tests;
 #[cfg(test)]

@@ -208,7 +208,7 @@ impl Recorder {
         let Some(inner) = &self.0 else { return };
         let start = inner.clock.nanoseconds(since);
         let time = time.as_nanos() as u64;
-        let record = Record { kind, detail, version: None, start, time, bytes, extra };
+        let record = Record { kind, detail, start, time, bytes, extra };
         inner.push(record, subject);
     }
 }
@@ -322,7 +322,6 @@ impl Drop for Span<'_> {
         let record = Record {
             kind: Kind::Span,
             detail: open.activity as u8,
-            version: None,
             start: inner.clock.nanoseconds(open.since),
             time: open.since.elapsed().as_nanos() as u64,
             bytes: open.bytes,

@@ -10,7 +10,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use super::json;
-use super::ring::{Consumer, Ring};
+use super::ring::Ring;
 use os::descriptors::GuardedFd;
 use os::error::{Error, Result};
 use os::files;
@@ -188,8 +188,7 @@ struct TraceFile {
     /// The text before the next line.
     separator: &'static str,
     broken: bool,
-    /// Each ring, with the consumer's state.
-    rings: Vec<(Arc<Ring>, Consumer)>,
+    rings: Vec<Arc<Ring>>,
     /// The number of dropped records that the file reports.
     reported: u64,
 }
@@ -224,19 +223,19 @@ impl TraceFile {
     /// One round. Returns the share in use of the fullest ring.
     fn collect(&mut self, shared: &Shared) -> f64 {
         self.apply_updates(shared);
-        let mut rings = std::mem::take(&mut self.rings);
+        let rings = std::mem::take(&mut self.rings);
         let mut busiest: f64 = 0.0;
-        for (ring, at) in &mut rings {
-            let used = ring.drain(at, |thread, record, name| {
+        for ring in &rings {
+            let used = ring.drain(|mut entry| {
                 self.write_separator();
-                json::line(&mut self.text, self.process, thread, record, name);
+                json::line(&mut self.text, self.process, &mut entry);
                 if self.text.len() >= WRITE_BYTES {
                     self.flush();
                 }
             });
             busiest = busiest.max(used);
         }
-        let dropped = rings.iter().map(|(ring, _)| ring.dropped()).sum::<u64>();
+        let dropped = rings.iter().map(|ring| ring.dropped()).sum::<u64>();
         let dropped = dropped + shared.refused.load(Ordering::Relaxed);
         self.rings = rings;
         if dropped != self.reported {
@@ -253,7 +252,7 @@ impl TraceFile {
             let Updates { rings, names, metadata, .. } = &mut *updates;
             (std::mem::take(rings), std::mem::take(names), std::mem::take(metadata))
         };
-        self.rings.extend(rings.into_iter().map(|ring| (ring, Consumer::default())));
+        self.rings.extend(rings);
         for (number, name) in names {
             self.metadata(number, "thread_name", &[("name", &name)]);
         }
