@@ -2,7 +2,6 @@
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
@@ -20,6 +19,7 @@ use levels::files::{Files, Identities};
 use levels::host_buffer::HostBuffer;
 use levels::ledger::{Ledger, Left};
 use levels::level::{self, Level, LevelSpec};
+use once_cell::sync::OnceCell;
 use os::affinity;
 use os::error::{Error, Kind, Result};
 use os::logging;
@@ -38,8 +38,8 @@ const OPTIONAL: [&str; 5] = ["fetch", "read", "touch", "pin", "encode"];
 pub struct Engine {
     pub(super) shared: Arc<Shared>,
     pub(super) workers: Mutex<Vec<JoinHandle<()>>>,
-    /// Whether there is a worker for deferred captures.
-    has_arrival_worker: AtomicBool,
+    /// The worker for deferred captures, once there is one.
+    arrival_worker: OnceCell<()>,
 }
 
 impl std::ops::Deref for Engine {
@@ -177,11 +177,7 @@ impl Engine {
     }
 
     fn of(shared: Arc<Shared>) -> Engine {
-        Engine {
-            shared,
-            workers: Mutex::new(Vec::new()),
-            has_arrival_worker: AtomicBool::new(false),
-        }
+        Engine { shared, workers: Mutex::new(Vec::new()), arrival_worker: OnceCell::new() }
     }
 
     fn start_workers(&self, device: Option<Device>) -> Result<()> {
@@ -211,14 +207,10 @@ impl Engine {
 
     /// Starts the worker for deferred captures, before the application's first one.
     pub fn start_deferred_captures(&self) -> Result<()> {
-        if self.host.is_none() || self.has_arrival_worker.swap(true, Ordering::AcqRel) {
+        if self.host.is_none() {
             return Ok(());
         }
-        let started = self.spawn("arrive", deferred::arrive);
-        if started.is_err() {
-            self.has_arrival_worker.store(false, Ordering::Release);
-        }
-        started
+        self.arrival_worker.get_or_try_init(|| self.spawn("arrive", deferred::arrive)).copied()
     }
 
     pub(super) fn spawn(
