@@ -7,7 +7,9 @@
 use std::collections::{HashMap, HashSet};
 use std::ptr::without_provenance_mut;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
+
+use once_cell::sync::OnceCell;
 
 use crate::abi::{CUevent, CUfunction, CUmodule, CUstream, STREAM_LEGACY, STREAM_PER_THREAD};
 use crate::config;
@@ -87,30 +89,31 @@ pub(crate) struct Event {
     pub(crate) mark: Mutex<Option<Arc<Ticket>>>,
 }
 
-static DRIVER: OnceLock<Outcome<Driver>> = OnceLock::new();
+static DRIVER: OnceCell<Driver> = OnceCell::new();
 
 /// Whether the driver has ended, as the process ends.
 static ENDED: AtomicBool = AtomicBool::new(false);
 
-/// Initialises the driver, once. It ends at the exit of the process, before the exit handlers that were
-/// registered earlier.
+/// Initialises the driver, once; a failure is not kept. It ends at the exit of the process, before the exit
+/// handlers that were registered earlier.
 pub(crate) fn initialise() -> Outcome {
     if has_ended() {
         return Err(Status::DEINITIALIZED);
     }
-    let made = DRIVER.get_or_init(|| {
+    DRIVER.get_or_try_init(|| {
+        let driver = Driver::new()?;
         // SAFETY: the function is in this library, which is never unloaded. Failing to register it is not an
         // error.
         unsafe { libc::atexit(end) };
-        Driver::new()
-    });
-    made.as_ref().map(|_| ()).map_err(|status| *status)
+        Ok(driver)
+    })?;
+    Ok(())
 }
 
 /// The exit handler: what is queued is not carried out, and each later call returns 4.
 extern "C" fn end() {
     ENDED.store(true, Ordering::Release);
-    if let Some(Ok(driver)) = DRIVER.get() {
+    if let Some(driver) = DRIVER.get() {
         for context in lock(&driver.objects).contexts.values() {
             context.health.destroy();
         }
@@ -127,10 +130,7 @@ pub(crate) fn driver() -> Outcome<&'static Driver> {
     if has_ended() {
         return Err(Status::DEINITIALIZED);
     }
-    match DRIVER.get() {
-        Some(Ok(driver)) => Ok(driver),
-        _ => Err(Status::NOT_INITIALIZED),
-    }
+    DRIVER.get().ok_or(Status::NOT_INITIALIZED)
 }
 
 /// A number that names a new object. It looks like an address, as a driver's
