@@ -4,10 +4,12 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
+
+use crossbeam::channel::{unbounded, Receiver, Sender};
 
 use super::json;
 use super::ring::Ring;
@@ -28,52 +30,36 @@ const MOST_RINGS: usize = 512;
 /// The text before the first line.
 const FIRST: &str = "[\n";
 
-/// Changes that the writer has to take over, beside the records.
-#[derive(Debug, Default)]
-struct Updates {
-    rings: Vec<Arc<Ring>>,
-    /// Names of threads, by number.
-    names: Vec<(u32, String)>,
+/// What the writer has to take over, beside the records.
+#[derive(Debug)]
+enum Update {
+    /// One more ring.
+    Ring(Arc<Ring>),
+    /// The name of a thread, by number.
+    Name(u32, String),
     /// Metadata of the job.
-    metadata: Vec<(String, String)>,
-    /// The number of threads so far.
-    threads: u32,
-    /// All rings, for reuse.
-    pool: Vec<Arc<Ring>>,
+    Metadata(String, String),
+    /// The file is to be closed.
+    Finish,
+}
+
+/// All rings, for reuse.
+#[derive(Debug, Default)]
+struct Pool {
+    rings: Vec<Arc<Ring>>,
     /// The number of rings, including those being allocated.
     made: usize,
-    /// The writer has ended, so nothing must be added.
-    ended: bool,
-}
-
-/// The state shared with recording threads.
-#[derive(Debug, Default)]
-struct Shared {
-    updates: Mutex<Updates>,
-    stop: AtomicBool,
-    /// Records of threads without a ring.
-    refused: AtomicU64,
-}
-
-impl Shared {
-    fn updates(&self) -> MutexGuard<'_, Updates> {
-        self.updates.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Clears the updates when the writer ends, even by a panic.
-struct EndGuard<'a>(&'a Shared);
-
-impl Drop for EndGuard<'_> {
-    fn drop(&mut self) {
-        *self.0.updates() = Updates { ended: true, ..Updates::default() };
-    }
+    /// The number of threads so far.
+    threads: u32,
 }
 
 /// The writer. Ends with [`Writer::finish`] or when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    shared: Arc<Shared>,
+    updates: Sender<Update>,
+    pool: Mutex<Pool>,
+    /// Records of threads without a ring.
+    refused: Arc<AtomicU64>,
     thread: Mutex<Option<JoinHandle<()>>>,
     /// The process that owns the thread.
     owner: u32,
@@ -82,8 +68,11 @@ pub(crate) struct Writer {
 impl Writer {
     /// Starts writing the trace of process `process` to `file`, which messages call `path`.
     pub(crate) fn start(file: File, path: PathBuf, process: u32) -> Result<Writer> {
-        let shared = Arc::new(Shared::default());
+        let (updates, to_apply) = unbounded();
+        let refused = Arc::new(AtomicU64::new(0));
         let output = TraceFile {
+            updates: to_apply,
+            refused: refused.clone(),
             file: GuardedFd::new(file),
             path,
             process,
@@ -93,66 +82,63 @@ impl Writer {
             rings: Vec::new(),
             reported: 0,
         };
-        let for_thread = shared.clone();
         let builder = Builder::new().name("veloc-trace".to_owned());
-        let thread =
-            os::threads::unsignalled(|| builder.spawn(move || output.write_all(&for_thread)))
-                .map_err(|error| Error::system("starting the trace's writer", &error))?;
-        Ok(Writer { shared, thread: Mutex::new(Some(thread)), owner: std::process::id() })
+        let thread = os::threads::unsignalled(|| builder.spawn(move || output.write_all()))
+            .map_err(|error| Error::system("starting the trace's writer", &error))?;
+        let (pool, thread) = (Mutex::default(), Mutex::new(Some(thread)));
+        Ok(Writer { updates, pool, refused, thread, owner: std::process::id() })
     }
 
     /// Gives the calling thread a ring, and its number in the file. `None`: there are too many threads,
     /// or the writer has ended.
     pub(crate) fn register_thread(&self) -> Option<(Arc<Ring>, u32)> {
-        let mut updates = self.shared.updates();
-        let free = updates.pool.iter().find(|ring| ring.take()).cloned();
-        if updates.ended || (free.is_none() && updates.made >= MOST_RINGS) {
+        let mut pool = self.pool();
+        let free = pool.rings.iter().find(|ring| ring.take()).cloned();
+        if free.is_none() && pool.made >= MOST_RINGS {
             return None;
         }
-        updates.threads += 1;
-        let number = updates.threads;
+        pool.threads += 1;
+        let number = pool.threads;
         if let Some(ring) = free {
             return Some((ring, number));
         }
-        updates.made += 1;
-        drop(updates);
+        pool.made += 1;
+        drop(pool);
         // Allocated outside the lock.
         let ring = Arc::new(Ring::taken());
-        let mut updates = self.shared.updates();
-        if updates.ended {
-            return None;
-        }
-        updates.rings.push(ring.clone());
-        updates.pool.push(ring.clone());
+        self.updates.send(Update::Ring(ring.clone())).ok()?;
+        self.pool().rings.push(ring.clone());
         Some((ring, number))
+    }
+
+    fn pool(&self) -> MutexGuard<'_, Pool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The number of rings.
     #[cfg(test)]
     pub(crate) fn rings(&self) -> usize {
-        self.shared.updates().made
+        self.pool().made
     }
 
     /// Counts a record of a thread without a ring.
     pub(crate) fn count_refused(&self) {
-        self.shared.refused.fetch_add(1, Ordering::Relaxed);
+        self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Sets the name of a thread.
     pub(crate) fn name(&self, thread: u32, name: &str) {
-        self.update(|updates| updates.names.push((thread, name.to_owned())));
+        self.tell(Update::Name(thread, name.to_owned()));
     }
 
     /// Adds metadata of the job.
     pub(crate) fn metadata(&self, key: &str, value: String) {
-        self.update(|updates| updates.metadata.push((key.to_owned(), value)));
+        self.tell(Update::Metadata(key.to_owned(), value));
     }
 
-    fn update(&self, what: impl FnOnce(&mut Updates)) {
-        let mut updates = self.shared.updates();
-        if !updates.ended {
-            what(&mut updates);
-        }
+    fn tell(&self, update: Update) {
+        // A writer that has ended hears nothing more, and nothing is kept for it.
+        let _ = self.updates.send(update);
     }
 
     /// Writes all records, and closes the file. Later records are lost. Does nothing in a forked child,
@@ -164,11 +150,12 @@ impl Writer {
             return std::mem::forget(thread);
         }
         if let Some(thread) = thread {
-            self.shared.stop.store(true, Ordering::Release);
+            self.tell(Update::Finish);
             thread.thread().unpark();
             for what in os::threads::join([thread], os::threads::JOIN_TIMEOUT) {
                 log::error!("{what}");
             }
+            self.pool().rings.clear();
         }
     }
 }
@@ -181,6 +168,8 @@ impl Drop for Writer {
 
 /// The file being written, owned by the writer's thread.
 struct TraceFile {
+    updates: Receiver<Update>,
+    refused: Arc<AtomicU64>,
     file: GuardedFd<File>,
     path: PathBuf,
     process: u32,
@@ -194,13 +183,12 @@ struct TraceFile {
 }
 
 impl TraceFile {
-    fn write_all(mut self, shared: &Shared) {
-        let _guard = EndGuard(shared);
+    fn write_all(mut self) {
         loop {
-            // Loaded first, so that all records before the request to stop are collected.
-            let stop = shared.stop.load(Ordering::Acquire);
-            let busiest = self.collect(shared);
-            if stop {
+            // First, so that all records before the request to finish are collected.
+            let goes_on = self.apply_updates();
+            let busiest = self.collect();
+            if !goes_on {
                 break;
             }
             std::thread::park_timeout(if busiest > BUSY { SHORT_PAUSE } else { PAUSE });
@@ -221,8 +209,7 @@ impl TraceFile {
     }
 
     /// One round. Returns the share in use of the fullest ring.
-    fn collect(&mut self, shared: &Shared) -> f64 {
-        self.apply_updates(shared);
+    fn collect(&mut self) -> f64 {
         let rings = std::mem::take(&mut self.rings);
         let mut busiest: f64 = 0.0;
         for ring in &rings {
@@ -236,7 +223,7 @@ impl TraceFile {
             busiest = busiest.max(used);
         }
         let dropped = rings.iter().map(|ring| ring.dropped()).sum::<u64>();
-        let dropped = dropped + shared.refused.load(Ordering::Relaxed);
+        let dropped = dropped + self.refused.load(Ordering::Relaxed);
         self.rings = rings;
         if dropped != self.reported {
             self.reported = dropped;
@@ -246,25 +233,27 @@ impl TraceFile {
         busiest
     }
 
-    fn apply_updates(&mut self, shared: &Shared) {
-        let (rings, names, metadata) = {
-            let mut updates = shared.updates();
-            let Updates { rings, names, metadata, .. } = &mut *updates;
-            (std::mem::take(rings), std::mem::take(names), std::mem::take(metadata))
-        };
-        self.rings.extend(rings);
-        for (number, name) in names {
-            self.metadata(number, "thread_name", &[("name", &name)]);
-        }
-        for (key, value) in metadata {
-            self.metadata(0, "veloc", &[(&key, &value)]);
-            // Metadata that viewers show beside the process id.
-            match key.as_str() {
-                "process" => self.metadata(0, "process_name", &[("name", &value)]),
-                "warning" => self.metadata(0, "process_labels", &[("labels", &value)]),
-                _ => {}
+    /// False: the file is to be closed.
+    fn apply_updates(&mut self) -> bool {
+        while let Ok(update) = self.updates.try_recv() {
+            match update {
+                Update::Ring(ring) => self.rings.push(ring),
+                Update::Name(thread, name) => {
+                    self.metadata(thread, "thread_name", &[("name", &name)]);
+                }
+                Update::Metadata(key, value) => {
+                    self.metadata(0, "veloc", &[(&key, &value)]);
+                    // Metadata that viewers show beside the process id.
+                    match key.as_str() {
+                        "process" => self.metadata(0, "process_name", &[("name", &value)]),
+                        "warning" => self.metadata(0, "process_labels", &[("labels", &value)]),
+                        _ => {}
+                    }
+                }
+                Update::Finish => return false,
             }
         }
+        true
     }
 
     fn metadata(&mut self, thread: u32, name: &str, arguments: &[(&str, &str)]) {
@@ -322,7 +311,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let writer = Writer::start(file.reopen().unwrap(), file.path().into(), 1).unwrap();
         let (ring, _) = writer.register_thread().unwrap();
-        writer.shared.updates().made = MOST_RINGS;
+        writer.pool().made = MOST_RINGS;
         assert!(writer.register_thread().is_none());
         writer.count_refused();
         ring.give_back();
@@ -343,9 +332,6 @@ mod tests {
         assert!(writer.register_thread().is_none());
         writer.name(number, "thread");
         writer.metadata("key", "value".to_owned());
-        let updates = writer.shared.updates();
-        assert!(
-            updates.names.is_empty() && updates.metadata.is_empty() && updates.rings.is_empty()
-        );
+        assert!(writer.updates.is_empty() && writer.pool().rings.is_empty());
     }
 }
