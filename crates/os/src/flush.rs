@@ -45,11 +45,9 @@ impl Instruction {
     /// # Safety
     /// The addresses are mapped.
     pub unsafe fn flush(self, range: &Range<u64>) {
-        let mut line = range.start / LINE * LINE;
-        while line < range.end {
+        for line in lines(range) {
             // SAFETY: the caller's promise.
             unsafe { self.flush_line(line as *const u8) };
-            line += LINE;
         }
     }
 
@@ -85,6 +83,11 @@ impl Instruction {
             }
         }
     }
+}
+
+/// The lines that these addresses touch, by their first one.
+fn lines(range: &Range<u64>) -> impl Iterator<Item = u64> {
+    (range.start / LINE * LINE..range.end).step_by(LINE as usize)
 }
 
 /// Waits until all that was flushed by this thread is in memory.
@@ -139,6 +142,20 @@ mod tests {
         let expected =
             [Instruction::Clflush, Instruction::ClflushOpt, Instruction::Clwb, Instruction::Clwb];
         assert_eq!(all, expected);
+    }
+
+    /// Catches a line at either end that is left out.
+    #[test]
+    fn every_touched_line_is_flushed() {
+        for (range, expected) in [
+            (0..64, vec![0]),
+            (0..65, vec![0, 64]),
+            (63..128, vec![0, 64]),
+            (63..129, vec![0, 64, 128]),
+            (64..64, vec![]),
+        ] {
+            assert_eq!(lines(&range).collect::<Vec<_>>(), expected, "{range:?}");
+        }
     }
 
     /// Catches an instruction that faults or changes what it writes back.
